@@ -7,7 +7,7 @@ use valvehouse::lanes::STACK;
 #[global_allocator]
 static ALLOCATOR: valvehouse::memory::Counting = valvehouse::memory::Counting::new();
 
-/// How long a thread may hold up the end: one that waits for a terminal would for ever.
+/// The time for which a thread may hold up the end: one that waits for a terminal would for ever.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 fn main() -> Exit {

@@ -76,7 +76,7 @@ async fn before(app: &App, id: &str, model: Option<&str>) -> Result<store::Conve
     })
 }
 
-/// Where the words come from.
+/// The source of the words.
 enum Said {
     /// From the command line; stdin is left for answers.
     Once(String),
@@ -111,13 +111,13 @@ struct Conversation<'a> {
     stream: bool,
     /// The variables that the person sets.
     variables: Vec<(String, String)>,
-    /// Whether what was done is shown after each turn.
+    /// Is `true` if what was done is shown after each turn.
     trace: bool,
     chat_id: String,
     messages: Vec<Json>,
     /// The conversation that is kept, once one is.
     kept: OnceLock<String>,
-    /// What the person types.
+    /// The lines that the person types.
     lines: Lines,
 }
 
@@ -300,7 +300,7 @@ fn context(facts: &TurnFacts) -> Context {
     context
 }
 
-/// What was done in a turn, to people and programs alike on stderr: the answer is the result.
+/// Shows the steps of a turn, to people and programs alike on stderr: the answer is the result.
 fn show_steps(mut recording: Recording, failure: Option<&Failure>, out: &Output) {
     let trace = recording.trace().clone();
     match failure {

@@ -43,12 +43,12 @@ pub(super) async fn run(asked: &args::Check, config: &Config, out: &Output) -> R
     Ok(if findings.problems.iter().any(counts) { Exit::Findings } else { Exit::Done })
 }
 
-/// What was found in which files.
+/// The findings, and the files in which they were looked for.
 #[derive(Default)]
 struct Findings {
     files: BTreeSet<PathBuf>,
     problems: Vec<Problem>,
-    /// What is no mistake, and good to know.
+    /// Notes that are good to know and no mistakes.
     notes: Vec<String>,
     /// Their places and messages.
     told: HashSet<(String, String)>,

@@ -7,7 +7,7 @@ use valvehouse_core::fault::{Blame, Fault, RequestFault};
 use valvehouse_host::app::OpenError;
 use valvehouse_store::StoreError;
 
-/// How a command ended, as scripts around it read it; the numbers are those of `sysexits.h`.
+/// The end of a command, as scripts around it read it; the numbers are those of `sysexits.h`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
@@ -40,11 +40,11 @@ impl Termination for Exit {
     }
 }
 
-/// Why a command did not do what it was asked.
+/// The reason for which a command did not do what it was asked.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) exit: Exit,
-    /// What to tell; empty where everything was said.
+    /// The message; empty where everything was shown already.
     pub(super) message: String,
 }
 
@@ -108,7 +108,7 @@ impl From<Fault> for Failure {
     }
 }
 
-/// What a service's error says.
+/// The message of a service's error.
 fn said(body: &valvehouse_json::Json) -> String {
     let message = body.at_path("error.message");
     match message.as_str() {

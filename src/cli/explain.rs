@@ -64,7 +64,7 @@ pub(super) async fn run(asked: &args::Explain, config: &Config, out: &Output) ->
 struct Told {
     id: String,
     mark: Mark,
-    /// What programs call the decision.
+    /// The name of the decision for programs.
     word: &'static str,
     priority: Option<f64>,
     hooks: Vec<&'static str>,
@@ -73,7 +73,7 @@ struct Told {
     user_valves: Json,
 }
 
-/// How a filter is marked.
+/// The mark of a filter.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mark {
     Runs,

@@ -12,7 +12,7 @@ use valvehouse_host::builtin::GUARDED;
 use valvehouse_json::Json;
 use valvehouse_store::{self as store, Store};
 
-/// How often a change is tried again because somebody else was faster.
+/// The number of attempts at a change while somebody else is faster.
 const TRIES: usize = 20;
 
 pub(super) async fn run(asked: &args::Grant, config: &Config, out: &Output) -> Result<Exit, Failure> {
@@ -96,7 +96,7 @@ impl Subject<'_> {
         }
     }
 
-    /// What is gone may still have grants, which can be looked at and taken back.
+    /// Checks that the plugin is there. One that is gone may still have grants, which can be read and taken back.
     async fn must_be_there(&self, project: &Project) -> Result<(), Failure> {
         if self.config.grants.contains_key(self.id) || self.stored().await?.is_some() {
             return Ok(());
@@ -274,7 +274,7 @@ fn touched(words: &[GrantWord]) -> Vec<Capability> {
         .collect()
 }
 
-/// What is granted now, and what that comes from.
+/// The grants of now, and their sources.
 struct Now {
     granted: Json,
     configured: Json,
@@ -282,7 +282,7 @@ struct Now {
 }
 
 impl Now {
-    /// What is granted of a capability, for people.
+    /// The grants of a capability, for people.
     fn value(&self, capability: Capability) -> Option<String> {
         let value = self.granted.get(capability.name())?;
         let names: Vec<String> = value.items().iter().filter_map(|name| name.as_str().map(clean)).collect();

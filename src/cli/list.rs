@@ -101,7 +101,7 @@ fn resting<'a>(
     plugins.filter_map(|plugin| Some((&**plugin, standing.of(&plugin.id)?.rests.as_ref()?)))
 }
 
-/// Why a plugin rests, and what it broke with last.
+/// The reason for which a plugin rests, and its last breakage.
 fn rests_in_words(plugin: &Plugin, open: &Open) -> String {
     format!("{}\n  last: {}", plugin.rests_in_words(open), clean(&open.cause).replace('\n', " "))
 }

@@ -23,7 +23,7 @@ pub(super) fn start(line: &Line, out: &Output) {
         (_, 0) if is_tested => "off",
         (true, _) => "error,rmcp=off",
         (false, 0) if is_shown => "warn,script=off,valvehouse::filter=off,rmcp=off",
-        // What it says of a connection, the mount says in words of its own.
+        // The mount reports a connection's troubles in words of its own.
         (false, 0) => "warn,valvehouse=info,script=info,rmcp=off",
         (false, 1) => "warn,valvehouse=debug,script=debug",
         (false, _) => "debug,valvehouse=trace,script=trace",

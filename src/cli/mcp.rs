@@ -2,6 +2,7 @@
 
 use super::exit::{Exit, Failure};
 use super::output::Output;
+use super::server::{Signal, Signals};
 use super::settings::{Reading, SettingsFile, Trigger};
 use super::{args, mcp_servers, server};
 use valvehouse_config::Config;
@@ -25,6 +26,8 @@ pub(super) async fn run(
         }
         None => {}
     }
+    // From here on a signal ends this host in order.
+    let mut signals = Signals::new()?;
     let _record = server::crash_record(&config);
     let app = App::open(config).await?;
     app.follow();
@@ -37,6 +40,10 @@ pub(super) async fn run(
         loop {
             tokio::select! {
                 served = &mut serving => break served,
+                signal = signals.next() => match signal {
+                    Signal::LookAgain => settings.apply(Trigger::Operator, &app, reading, out).await,
+                    Signal::Stop => break Ok(()),
+                },
                 () = settings.changed() => settings.apply(Trigger::Save, &app, reading, out).await,
             }
         }

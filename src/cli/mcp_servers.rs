@@ -22,7 +22,7 @@ pub(super) async fn mounted(app: &Arc<App>) -> Option<Mounts> {
         return None;
     }
     let mounts = Mounts::start(app);
-    // Whoever does not answer by then is reported where one of its tools is called.
+    // A server that does not answer by then is reported where one of its tools is called.
     let _ = tokio::time::timeout(PATIENCE, mounts.settled()).await;
     Some(mounts)
 }
@@ -131,7 +131,8 @@ fn named<'c>(config: &'c Config, name: &str) -> Result<&'c McpServer, Failure> {
 
 fn address(server: &McpServer) -> String {
     match &server.transport {
-        McpTransport::Http { url, .. } => url.to_string(),
+        // Without a user and a password, which may stand in it.
+        McpTransport::Http { url, .. } => valvehouse_net::shown(url),
         McpTransport::Command { command, .. } => command.join(" "),
     }
 }
@@ -200,4 +201,27 @@ fn as_json(server: &McpServer, look: &Look) -> Json {
         ("trouble", look.trouble.as_deref().map_or(Json::Null, Json::from)),
         ("tools", look.tools.iter().map(tool).collect::<Vec<_>>().into()),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use valvehouse_config::McpTrust;
+
+    #[test]
+    fn an_address_is_shown_without_its_password() {
+        let server = McpServer {
+            name: "far".into(),
+            transport: McpTransport::Http {
+                url: "https://ann:canary@example.com/mcp?key=canary".parse().unwrap(),
+                auth: None,
+            },
+            tools: Vec::new(),
+            trust: McpTrust::Pin,
+            timeout: Duration::ZERO,
+            concurrency: 1,
+            max_result: 1,
+        };
+        assert_eq!(address(&server), "https://example.com/mcp");
+    }
 }

@@ -12,14 +12,14 @@ use valvehouse_json::Json;
 pub(super) struct Output {
     format: Format,
     quiet: bool,
-    /// Whether results go to a terminal, which text could steer.
+    /// Is `true` if results go to a terminal, which text could steer.
     is_terminal: bool,
     results: Paint,
     talk: Paint,
     held: Arc<Mutex<Held>>,
 }
 
-/// What waits while a person is asked something, in its order.
+/// The lines that wait while a person is asked something, in their order.
 #[derive(Debug, Default)]
 struct Held {
     questions: usize,
@@ -97,12 +97,12 @@ impl Output {
         }
     }
 
-    /// Whether programs read the results.
+    /// Returns `true` if programs read the results.
     pub(super) fn is_json(&self) -> bool {
         self.format != Format::Human
     }
 
-    /// Whether a service that scans code reads them.
+    /// Returns `true` if a service that scans code reads them.
     pub(super) fn is_sarif(&self) -> bool {
         self.format == Format::Sarif
     }
@@ -138,7 +138,7 @@ impl Output {
         let _ = Stream::Talk.write(text.as_bytes());
     }
 
-    /// Where the log goes.
+    /// The destination of the log.
     pub(super) fn log(&self) -> Log {
         Log(self.held.clone())
     }

@@ -12,7 +12,7 @@ use valvehouse_json::Json;
 use valvehouse_script::{Code, Script};
 use valvehouse_store::{Seen, Store, StoreError, now};
 
-/// How long running hosts may take to follow.
+/// The time that running hosts may take to follow.
 const PATIENCE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub(super) struct Project {
     pub(super) snapshot: Snapshot,
     pub(super) store: Arc<dyn Store>,
-    /// When it was looked at, in milliseconds since 1970.
+    /// The time of the look, in milliseconds since 1970.
     at: i64,
 }
 
@@ -91,12 +91,12 @@ impl Project {
         Ok(())
     }
 
-    /// How the plugins stand on the hosts that run.
+    /// The state of the plugins on the hosts that run.
     pub(super) async fn standing(&self) -> Result<Standing, StoreError> {
         Ok(Standing::told(&self.store.hosts().await?))
     }
 
-    /// How far a change came.
+    /// The number of hosts that a change has reached.
     pub(super) async fn reach(&self, generation: u64) -> Result<Reach, StoreError> {
         reach(&*self.store, generation).await
     }
@@ -115,7 +115,7 @@ pub(super) async fn reach(store: &dyn Store, generation: u64) -> Result<Reach, S
     }
 }
 
-/// Who changes something by a command, as it is written down: the user of the machine, as it calls them.
+/// The author of a change by a command, as it is recorded: the user of the machine, as it calls them.
 pub(super) fn author() -> String {
     let named = ["USER", "LOGNAME", "USERNAME"].iter().find_map(|name| std::env::var(name).ok());
     match named.filter(|name| !name.is_empty()) {
@@ -124,7 +124,7 @@ pub(super) fn author() -> String {
     }
 }
 
-/// What to call the place that a setting comes from.
+/// The name of the place that a setting comes from.
 pub(super) fn configured_by(config: &Config, key: &str) -> String {
     match config.origin(key) {
         Origin::Env(name) => name,
@@ -133,7 +133,7 @@ pub(super) fn configured_by(config: &Config, key: &str) -> String {
     }
 }
 
-/// How far a change came.
+/// The number of hosts that a change has reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Reach {
     /// Hosts that run on this project.

@@ -47,7 +47,7 @@ pub(super) fn as_json(config: &Config, standing: &Standing) -> Json {
     providers.collect::<Vec<_>>().into()
 }
 
-/// Who answers for a model, and in whose place: `openai/gpt-4.1, then groq/llama`.
+/// The providers that answer for a model, in order: `openai/gpt-4.1, then groq/llama`.
 pub(super) fn answering(config: &Config, model: &str) -> Option<String> {
     let model = config.models.iter().find(|known| known.name == model)?;
     let first = [(model.provider.as_str(), model.model.as_str())];

@@ -32,13 +32,13 @@ impl Remote {
         Ok(Self { client: Client::new()?, base, key })
     }
 
-    /// What is there.
+    /// Gets a resource.
     pub(super) async fn get(&self, way: &[&str], words: &[(&str, &str)]) -> Result<Json, Failure> {
         let response = self.open(way, words).await?;
         self.read(response).await
     }
 
-    /// What comes of this.
+    /// Posts a body, and returns the answer.
     pub(super) async fn post(&self, way: &[&str], body: &Json) -> Result<Json, Failure> {
         let bytes = body.encode().map_err(|error| Failure::data(error.to_string()))?;
         let call =
@@ -116,7 +116,7 @@ fn local(config: &Config) -> Result<String, Failure> {
     }
 }
 
-/// Where a host of these settings is found from this machine.
+/// The address at which a host of these settings is found from this machine.
 fn address(listen: &Listen) -> Result<String, Failure> {
     if listen.port == 0 {
         return Err(Failure::usage(

@@ -87,7 +87,7 @@ pub(super) fn ways_on(run: &str, pending: &Json) -> String {
     format!("go on with it:{}", ways.collect::<String>())
 }
 
-/// What a run waits for, in words; "" where it waits for nothing.
+/// The action that a run waits for, in words; "" where it waits for nothing.
 pub(super) fn waits_in_words(pending: &Json) -> String {
     if pending.is_null() { String::new() } else { clean(&in_words(pending)) }
 }

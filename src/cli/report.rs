@@ -52,7 +52,7 @@ pub(super) fn near(path: &Path) -> PathBuf {
     inside.unwrap_or_else(|| path.to_owned()).components().collect()
 }
 
-/// Where a script broke, as a cause says it: `filters/x.rhai:3:5: why`.
+/// The place at which a script broke, as a cause names it: `filters/x.rhai:3:5: why`.
 pub(super) struct Broke<'a> {
     pub(super) path: &'a Path,
     pub(super) line: usize,

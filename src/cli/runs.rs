@@ -72,7 +72,7 @@ fn on(chat: &str) -> String {
     format!("valvehouse chat --continue={chat}")
 }
 
-/// What was done: a result for programs, a word to people.
+/// Shows the outcome: a result for programs, a sentence to people.
 fn tell(out: &Output, told: &Json, words: &str) -> Result<(), Failure> {
     if out.is_json() {
         out.json(told)?;
@@ -166,7 +166,7 @@ async fn show(runs: &Runs, id: &str, config: &Config, out: &Output) -> Result<()
     Ok(())
 }
 
-/// What the run would go on with; none where the project does not have its model any more.
+/// The setup with which the run would go on; `None` where the project does not have its model any more.
 async fn setup(runs: &Runs, run: &Run, config: &Config) -> Result<Option<Setup>, Failure> {
     let Some(saved) = runs.last_saved(run).await? else { return Ok(None) };
     let (snapshot, store) = app::look(config).await?;

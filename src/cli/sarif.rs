@@ -58,7 +58,7 @@ fn result(problem: &Problem, codes: &[Code]) -> Json {
     ])
 }
 
-/// Where it stands; a file as a whole is told at its beginning.
+/// The place of a problem; a file as a whole is shown at its beginning.
 fn region(problem: &Problem) -> Json {
     let (Some(line), Some(column)) = (problem.line, problem.column) else {
         return Json::from([("startLine", 1_usize.into())]);

@@ -55,7 +55,7 @@ pub(super) fn what_is_there(app: &App, snapshot: &Snapshot) -> String {
     text
 }
 
-/// Where it is, what is there, and how to try it.
+/// Shows the address, the contents of the project, and a way to try it.
 fn greet(app: &App, address: SocketAddr, out: &Output) {
     let snapshot = app.host.snapshot();
     let url = format!("http://{address}");
@@ -191,7 +191,7 @@ impl News {
     }
 }
 
-/// What is not meant in a script that loads.
+/// The warnings of a script that loads.
 fn warnings(app: &App, id: &str) -> Vec<Problem> {
     let snapshot = app.host.snapshot();
     let script = snapshot.plugins.get(id).and_then(|plugin| plugin.script.as_ref());

@@ -20,17 +20,17 @@ use valvehouse_memory as memory;
 use valvehouse_script::crash::Record;
 use valvehouse_server as server;
 
-/// How long answers under way may take to finish.
+/// The time that answers under way may take to finish.
 const DRAIN: Duration = Duration::from_secs(30);
 /// The time without a line at the start.
 const MOMENT: Duration = Duration::from_secs(1);
-/// How long the store may take to let go.
+/// The time that the store may take to let go.
 const CLOSING: Duration = Duration::from_secs(2);
 
 /// A port that is taken, and who says when to stop.
 pub(super) struct Serving {
     listener: TcpListener,
-    /// Where it is.
+    /// The address.
     pub(super) address: SocketAddr,
     signals: Signals,
     /// Says where it is until this host ends.
@@ -50,7 +50,7 @@ impl Serving {
         Ok(Self { listener, address, signals, _announcement: announcement })
     }
 
-    /// Who is told of it asks for the end, as Ctrl-C does.
+    /// Returns a handle that asks for the end, as Ctrl-C does.
     pub(super) fn stop(&self) -> Arc<Notify> {
         self.signals.by_hand.clone()
     }
@@ -133,15 +133,15 @@ fn ended_by_itself(ended: Result<io::Result<()>, tokio::task::JoinError>) -> Res
     Err(Failure::new(Exit::Internal, format!("failed to go on serving: {why}")))
 }
 
-/// What the system asks of us.
-enum Signal {
+/// A wish of the operator or the system.
+pub(super) enum Signal {
     Stop,
     LookAgain,
 }
 
 /// Ctrl-C, SIGTERM and SIGHUP, from the moment it is made.
 #[cfg(unix)]
-struct Signals {
+pub(super) struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
     hang_up: tokio::signal::unix::Signal,
@@ -151,7 +151,7 @@ struct Signals {
 
 #[cfg(unix)]
 impl Signals {
-    fn new() -> Result<Self, Failure> {
+    pub(super) fn new() -> Result<Self, Failure> {
         use tokio::signal::unix::{SignalKind, signal};
         let take = |kind| {
             let failed =
@@ -166,7 +166,7 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) -> Signal {
+    pub(super) async fn next(&mut self) -> Signal {
         tokio::select! {
             _ = self.interrupt.recv() => Signal::Stop,
             _ = self.terminate.recv() => Signal::Stop,
@@ -178,18 +178,18 @@ impl Signals {
 
 /// Ctrl-C.
 #[cfg(not(unix))]
-struct Signals {
+pub(super) struct Signals {
     /// A key that says the same.
     by_hand: Arc<Notify>,
 }
 
 #[cfg(not(unix))]
 impl Signals {
-    fn new() -> Result<Self, Failure> {
+    pub(super) fn new() -> Result<Self, Failure> {
         Ok(Self { by_hand: Arc::default() })
     }
 
-    async fn next(&mut self) -> Signal {
+    pub(super) async fn next(&mut self) -> Signal {
         tokio::select! {
             Ok(()) = tokio::signal::ctrl_c() => Signal::Stop,
             () = self.by_hand.notified() => Signal::Stop,

@@ -13,11 +13,11 @@ const GAP: Duration = Duration::from_millis(150);
 
 const IN_FORCE: &str = "the settings from before stay in force";
 
-/// How the settings are read: at the start, and again while we run.
+/// The way in which the settings are read: at the start, and again while the host runs.
 pub(super) struct Reading {
     /// The project's folder.
     pub(super) project: PathBuf,
-    /// What the command line says.
+    /// The settings of the command line.
     pub(super) overrides: Vec<(String, String)>,
     /// The port to listen on, in place of the configured one.
     pub(super) port: Option<u16>,

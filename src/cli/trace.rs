@@ -11,7 +11,7 @@ use valvehouse_config::Config;
 use valvehouse_json::Json;
 use valvehouse_net::sse::Parser;
 
-/// Where a host tells of its requests.
+/// The route at which a host lists its requests.
 const TRACES: [&str; 3] = ["api", "v1", "traces"];
 
 pub(super) async fn run(asked: Asked, config: &Config, out: &Output) -> Result<Exit, Failure> {

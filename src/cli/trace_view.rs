@@ -11,7 +11,7 @@ pub(super) fn shown(trace: &Json, paint: Paint) -> String {
     format!("{}{}", heading(trace, paint), opened(trace, paint))
 }
 
-/// What was done in it and what that changed, what scripts wrote and emitted: a line each behind a line feed.
+/// The steps of a request with their changes, and the lines and events of scripts: a line each behind a line feed.
 pub(super) fn opened(trace: &Json, paint: Paint) -> String {
     steps(trace, paint, |step| changes(step, paint))
 }
@@ -44,7 +44,7 @@ fn steps(trace: &Json, paint: Paint, behind: impl Fn(&Json) -> String) -> String
     text
 }
 
-/// What it was and how it went, in a line.
+/// The request and its outcome, in a line.
 fn heading(trace: &Json, paint: Paint) -> String {
     let user = word(trace, "user");
     let parts = [
@@ -62,7 +62,7 @@ fn heading(trace: &Json, paint: Paint) -> String {
     }
 }
 
-/// How it stands, in a word or its status.
+/// The state of a request, in a word or its status.
 pub(super) fn standing(trace: &Json, paint: Paint) -> String {
     let is = |key: &str| trace.get(key).and_then(|value| value.as_bool()).unwrap_or(false);
     let status = trace.get("status").and_then(|status| status.as_i64()).unwrap_or(0);
@@ -117,7 +117,7 @@ fn changes(step: &Json, paint: Paint) -> String {
     difference(&all, paint)
 }
 
-/// What came and what went, a line each.
+/// The values that came and went, a line each.
 pub(super) fn difference(changes: &[Json], paint: Paint) -> String {
     let mut text = String::new();
     for change in changes.iter().take(SHOWN) {

@@ -37,7 +37,7 @@ struct Valves<'a> {
     id: &'a str,
     user: Option<&'a str>,
     schema: &'a Schema,
-    /// What valvehouse.toml says, and what to call that.
+    /// The values of valvehouse.toml, and a name for that place.
     configured: Json,
     configured_by: String,
 }
@@ -197,7 +197,7 @@ struct InForce {
 }
 
 impl InForce {
-    /// Which layer a value comes from: the uppermost that has one that fits.
+    /// The layer that a value comes from: the uppermost that has one that fits.
     fn source<'v>(&self, valves: &'v Valves<'_>, key: &str) -> &'v str {
         match valves.schema.layer_in_force(key, &[&valves.configured, &self.stored]) {
             None => "default",
@@ -207,7 +207,7 @@ impl InForce {
     }
 }
 
-/// Whether there is such a valve; where not, the one that was probably meant.
+/// Checks that there is such a valve; an error names the one that was probably meant.
 pub(super) fn check_key(id: &str, schema: &Schema, key: &str) -> Result<(), Failure> {
     if schema.field(key).is_some() {
         return Ok(());

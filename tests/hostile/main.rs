@@ -17,6 +17,7 @@ mod loading;
 mod natives;
 mod others;
 mod random;
+mod together;
 mod waits;
 
 use host::{Answer, Host, Limits};
@@ -149,7 +150,7 @@ fn no_hostile_script_hurts_its_host() {
 
 #[test]
 fn no_later_idea_hurts_its_host_either() {
-    judge_all(&ideas::all().collect::<Vec<_>>());
+    judge_all(&ideas::all().chain(together::all()).collect::<Vec<_>>());
 }
 
 fn judge_all(scripts: &[Hostile]) {

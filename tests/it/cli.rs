@@ -358,6 +358,14 @@ fn every_command_explains_itself_with_examples() {
 }
 
 #[test]
+fn looking_for_hosts_makes_no_store() {
+    let project = Project::new();
+    project.run("nodes").ends(0).says("no host is running on this store");
+    let made: Vec<_> = std::fs::read_dir(project.path(".")).unwrap().collect();
+    assert!(made.is_empty(), "{made:?}");
+}
+
+#[test]
 fn a_wrong_command_line_is_told_with_what_was_meant() {
     let project = Project::new();
     project.run("").ends(2).says("Usage:");

@@ -182,7 +182,8 @@ async fn a_guard_that_lists_an_endpoint_sees_the_texts_that_flow_in() {
             answer.body()
         );
     }
-    let edit = [field("prompt", "a secret"), field("model", MODEL), "--x--\r\n".into()].concat();
+    let texts = [field("prompt", "a secret"), field("negative_prompt", "no secret")].concat();
+    let edit = [texts, field("model", MODEL), "--x--\r\n".into()].concat();
     Answer::of(form(&host, "/v1/images/edits", edit.clone())).await;
     assert_eq!(host.upstream.last().text(), edit.replace("secret", "***"));
     let seen = host.upstream.asked().len();
@@ -206,6 +207,26 @@ async fn a_guard_that_lists_an_endpoint_sees_the_texts_that_flow_in() {
         assert!(answer.status == 400 && answer.message().contains(words), "{}", answer.body());
     }
     assert_eq!(host.upstream.asked().len(), seen, "nothing unseen was passed on");
+}
+
+#[tokio::test]
+async fn a_guard_sees_a_form_whose_model_has_a_shorter_name_at_its_service() {
+    let name = "a-configured-name-that-is-longer-than-the-rest-of-the-form";
+    let host = TestHost::new()
+        .filter(
+            "redact",
+            format!("{REDACT}\nfn outlet(body) {{ body }}")
+                .replace("{ for", "{ if body.model != \"mock-1\" { deny(body.model) } for"),
+        )
+        .config(&format!("[[models]]\nname = \"{name}\"\nprovider = \"mock\"\nmodel = \"{MODEL}\""))
+        .start()
+        .await;
+    let edit = |model: &str, prompt: &str| {
+        [field("prompt", prompt), field("model", model), "--x--\r\n".into()].concat()
+    };
+    let answer = Answer::of(form(&host, "/v1/images/edits", edit(name, "a secret"))).await;
+    assert_eq!(answer.status, 200, "{}", answer.body());
+    assert_eq!(host.upstream.last().text(), edit(MODEL, "a ***"));
 }
 
 #[tokio::test]

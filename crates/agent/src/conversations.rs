@@ -106,7 +106,7 @@ impl Runs {
     }
 }
 
-/// What a conversation kept when it had only this much said in it.
+/// The values that a conversation kept when it had only these messages.
 fn kept_then(original: &Conversation, saved: &Saved, spoken: &[Json]) -> Json {
     let before = Json::object();
     // New values in a new object: they fit.
@@ -124,7 +124,7 @@ fn taken(id: &str) -> Fault {
     conflict(format!("there is a conversation `{id}` already; name another chat_id, or forget that one"))
 }
 
-/// What the store would not do because of what it was given is the caller's to mend.
+/// A refusal of the store because of what it was given, which is the caller's to fix.
 fn refused(error: StoreError) -> Fault {
     match error.trouble {
         Trouble::Refused => Fault::Request {

@@ -12,26 +12,26 @@ use valvehouse_store::RunStatus;
 
 /// One thing to keep: all of it or nothing.
 pub(super) struct Kept<'a> {
-    /// What the step was.
+    /// The name of the step.
     pub(super) name: &'a str,
-    /// Where the run stands; none where that is known already.
+    /// The state of the run; `None` where it is known already.
     pub(super) saved: Option<&'a Saved>,
-    /// What was said in the step.
+    /// The messages of the step.
     pub(super) messages: &'a [Json],
-    /// How the run stands.
+    /// The status of the run.
     pub(super) status: RunStatus,
-    /// What it waits for, or null.
+    /// The action that it waits for, or null.
     pub(super) pending: &'a Json,
-    /// Why it failed, or "".
+    /// The reason for which it failed, or "".
     pub(super) error: &'a str,
 }
 
-/// Where a run is kept.
+/// Keeps a run.
 pub(super) trait Keeper: Send + Sync {
     /// Keeps one step.
     fn keep<'a>(&'a self, kept: Kept<'a>) -> BoxFuture<'a, Result<(), Fault>>;
 
-    /// What somebody who wants to go on with it calls it.
+    /// The id by which it is resumed.
     fn run(&self) -> &str;
 
     /// Seals the results of host calls, which may hold secrets, for where the run is kept.
@@ -46,12 +46,12 @@ pub(super) struct Keeping<'a> {
     stand: Mutex<Stand>,
 }
 
-/// What is known of the latest step.
+/// The state of the latest step, as far as it is known.
 struct Stand {
     saved: Saved,
-    /// How much of what was said is kept.
+    /// The number of messages that are kept.
     said: usize,
-    /// What the run waits for, once it does.
+    /// The action that the run waits for, once it does.
     pending: Json,
 }
 
@@ -61,12 +61,12 @@ impl<'a> Keeping<'a> {
         Self { keeper, stand: Mutex::new(Stand { saved, said, pending: Json::Null }) }
     }
 
-    /// What the run waits for, where it paused.
+    /// The action that the run waits for, where it paused.
     pub(super) fn pending(&self) -> Json {
         self.stand.lock().pending.clone()
     }
 
-    /// Where the run stood after its last step.
+    /// The state of the run after its last step.
     pub(super) fn saved(&self) -> Saved {
         self.stand.lock().saved.clone()
     }

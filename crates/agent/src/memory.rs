@@ -15,20 +15,20 @@ use valvehouse_core::words::hex;
 use valvehouse_json::{Json, Object};
 use valvehouse_store::{Conversation, Store, StoreError};
 
-/// How far back a call without a result is looked for.
+/// The number of messages in which a call without a result is looked for.
 const TAIL: u64 = 64;
 
 /// A conversation as a new turn finds it.
 pub(super) struct Recalled {
     /// Its id: the one that was asked for, or a branch of it.
     pub(super) id: String,
-    /// How many messages there are.
+    /// The number of messages.
     pub(super) length: u64,
-    /// What is said now.
+    /// The messages of now.
     pub(super) new: Vec<Json>,
-    /// What the model's filters begin with: the newest part, and what is said now.
+    /// The messages that the model's filters begin with: the newest part, and those of now.
     pub(super) working: Vec<Json>,
-    /// What goes on from run to run, with what is said now.
+    /// The values that go on from run to run, with the messages of now.
     pub(super) kept: Json,
     /// The plugins' states to begin with.
     pub(super) states: Json,
@@ -69,7 +69,7 @@ pub(super) async fn recall(
     }
 }
 
-/// Whether a conversation is this user's. One that was begun without a user is nobody's in particular.
+/// Returns `true` if a conversation is this user's. One that was begun without a user is nobody's in particular.
 fn is_of(kept: &Json, user: &Json) -> bool {
     kept.get("user").is_none_or(|owner| owner == *user)
 }
@@ -87,7 +87,7 @@ pub(super) async fn goes_on(store: &dyn Store, id: &str, said: Vec<Json>) -> Res
     }
 }
 
-/// What a run begins with, through the window of an old configuration.
+/// The messages that a run begins with, through the window of an old configuration.
 pub(super) fn through(window: Option<usize>, messages: Vec<Json>, summary: &Json) -> Vec<Json> {
     let Some(window) = window else { return messages };
     let kept = keep_last(&messages, window);
@@ -134,7 +134,7 @@ async fn go_on(
     Ok(past.with(line, new, systems))
 }
 
-/// What is read of a conversation to go on with it.
+/// The part of a conversation that is read to go on with it.
 struct Past {
     /// The summary's state.
     summary: Json,
@@ -182,7 +182,7 @@ impl Past {
     }
 }
 
-/// What goes on after a run has said something.
+/// The values that go on after a run has added messages.
 pub(super) fn remembering(kept: &Json, new: &[Json]) -> Json {
     let kept = if kept.as_object().is_some() { kept.copy() } else { Json::object() };
     let seen = new.iter().fold(Seen::of(&kept), Seen::and);
@@ -224,14 +224,14 @@ pub(super) fn variables(kept: &Json, given: &Json) -> Json {
     all
 }
 
-/// What a conversation is recognised by: what its user said, how often, and a hash over it. Answers do not
-/// count: a streamed one has more of a run's words than the one that is kept, and a client may never have
-/// seen the one that came after a pause.
+/// The marks by which a conversation is recognized: the messages of its user, their number, and a hash over them.
+/// Answers do not count: a streamed one has more of a run's words than the one that is kept, and a client may never
+/// have seen the one that came after a pause.
 #[derive(Clone, Default)]
 struct Seen {
     count: usize,
     hash: String,
-    /// Whether what was said last has its answer.
+    /// Is `true` if what was said last has its answer.
     answered: bool,
 }
 
@@ -270,8 +270,8 @@ impl Seen {
         Self { count: self.count + 1, hash: hex(&hash), answered: false }
     }
 
-    /// What is new in messages whose beginning is all of this; none where it is not. Also the system
-    /// messages of the beginning: they may have changed.
+    /// The new ones of messages whose beginning is all of this; `None` where it is not. Also the system messages of the
+    /// beginning: they may have changed.
     fn rest_of(&self, said: &[Json]) -> Option<Vec<Json>> {
         let users = said.iter().enumerate().filter(|(_, message)| is_role(message, "user"));
         let (place, _) = users.take(self.count).last().filter(|_| self.count > 0)?;
@@ -292,7 +292,7 @@ impl Seen {
     }
 }
 
-/// What a model says to the user: calls of tools are between the host and itself.
+/// Returns `true` for a message of the model to the user: calls of tools are between the host and itself.
 fn is_answer(message: &Json) -> bool {
     is_role(message, "assistant") && Call::all(message).is_empty()
 }

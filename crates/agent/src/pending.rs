@@ -8,8 +8,8 @@ use valvehouse_core::fault::{Fault, RequestFault};
 use valvehouse_core::kernel::{Kernel, open_calls};
 use valvehouse_json::{Json, Object};
 
-/// How every text begins that stands in the place of an answer which waits for a person. It is told, not
-/// said: no conversation remembers it.
+/// The beginning of every text in the place of an answer which waits for a person. It is shown, and no conversation
+/// remembers it.
 pub(super) const WAITING: &str = "Waiting for a person: run ";
 
 /// A person's decision on what a run waits for.
@@ -24,7 +24,7 @@ pub enum Decision {
     },
     /// Do not do it.
     Reject {
-        /// Why, for the model.
+        /// The reason, for the model.
         reason: Option<String>,
     },
     /// The answer to a question, or the result of a tool whose own is not known.
@@ -103,7 +103,7 @@ pub(super) fn of_unfinished(in_flight: &Json) -> Json {
 
 const UNFINISHED: &str = "unfinished_tool";
 
-/// What a client reads in the place of an answer, `pending_action` beside it.
+/// The text that a client reads in the place of an answer, `pending_action` beside it.
 pub(super) fn answer(run: &str, pending: &Json, turn: &Turn) -> Json {
     let model = turn.facts().model.text("id").unwrap_or_else(|| "valvehouse".into());
     let text = format!("{WAITING}{run} {}", in_words(pending));
@@ -114,12 +114,12 @@ pub(super) fn answer(run: &str, pending: &Json, turn: &Turn) -> Json {
     answer
 }
 
-/// Whether a message is one of those texts.
+/// Returns `true` if a message is one of those texts.
 pub(super) fn is_waiting(message: &Json) -> bool {
     message::text_of(message).contains(WAITING)
 }
 
-/// What a pending action asks, to come after the name of its run.
+/// The question of a pending action, to come after the name of its run.
 pub fn in_words(pending: &Json) -> String {
     let data = pending.at_path("question.data");
     let asked = data.text("message").or_else(|| data.text("description")).unwrap_or_default();

@@ -15,19 +15,19 @@ use valvehouse_json::Json;
 /// A run to drive.
 pub(super) struct Drive<'a> {
     pub(super) setup: &'a Setup,
-    /// Where it stands.
+    /// The state of the run.
     pub(super) saved: Saved,
-    /// How much of what was said in it is kept.
+    /// The number of its messages that are kept.
     pub(super) said: usize,
     pub(super) turn: Turn,
     pub(super) stream: Option<Sender<Piece>>,
-    /// How it comes to be driven.
+    /// The way in which it comes to be driven.
     pub(super) opening: Opening,
-    /// Who tells of it.
+    /// The notifier of its listeners.
     pub(super) teller: Option<Arc<Teller>>,
 }
 
-/// Whether a run begins or goes on.
+/// The way in which a run begins or goes on.
 pub(super) enum Opening {
     /// With these messages.
     Begins(Json),
@@ -35,13 +35,13 @@ pub(super) enum Opening {
     GoesOn { decision: Json, pending: Json },
 }
 
-/// How a run stopped.
+/// The end of a run, for now.
 pub(super) struct Stopped {
     /// The answer, or what stands in its place.
     pub(super) answer: Json,
-    /// What it waits for, or null.
+    /// The action that it waits for, or null.
     pub(super) pending: Json,
-    /// Where it stands.
+    /// The state of the run.
     pub(super) saved: Saved,
 }
 
@@ -87,7 +87,7 @@ pub(super) async fn drive(drive: Drive<'_>, keeper: &dyn Keeper) -> Result<Stopp
     }
 }
 
-/// Who tells of the run, where anybody listens.
+/// The notifier of a run, where anybody listens.
 pub(super) fn teller(setup: &Setup, run: &str, turn: &Turn) -> Option<Arc<Teller>> {
     if setup.callbacks.is_empty() && setup.listeners.is_empty() {
         return None;

@@ -23,9 +23,9 @@ use valvehouse_core::provider::Piece;
 use valvehouse_json::Json;
 use valvehouse_store::{Beginning, Begun, First, Prune, Run, Store};
 
-/// How often a conversation that grows meanwhile is looked at again.
+/// The number of times that a conversation which grows meanwhile is read again.
 const TRIES: usize = 8;
-/// How often the store hears that a run goes on.
+/// The interval at which the store hears that a run goes on.
 const HEARTBEAT: Duration = Duration::from_secs(5);
 /// Messages of a conversation after which its old checkpoints are dropped.
 const DROPPED_EVERY: u64 = 40;
@@ -38,13 +38,13 @@ pub struct Runs {
     owner: String,
     /// Turns of one conversation go one after the other.
     turns: Mutex<HashMap<String, Weak<tokio::sync::Mutex<()>>>>,
-    /// What is left to do of runs that have ended: scripts are told, old checkpoints dropped.
+    /// The work that is left of runs that have ended: scripts are notified, old checkpoints dropped.
     left: Mutex<JoinSet<()>>,
     /// Tells which runs have just moved.
     moved: broadcast::Sender<Arc<str>>,
 }
 
-/// How a run ended, for now.
+/// The outcome of a run, for now.
 #[derive(Debug, Clone)]
 pub struct Ended {
     /// The run.
@@ -55,34 +55,34 @@ pub struct Ended {
     pub answer: Json,
     /// The same as a client reads it, with the texts of all its model calls.
     pub reply: Json,
-    /// What it waits for, or null.
+    /// The action that it waits for, or null.
     pub pending_action: Json,
 }
 
-/// What a run is begun with.
+/// The input with which a run begins.
 pub struct Begin {
     /// The conversation.
     pub conversation: String,
     /// The request.
     pub request: ChatRequest,
-    /// What the door knows.
+    /// The facts that the door knows.
     pub facts: TurnFacts,
     /// The request's variables.
     pub context: Context,
-    /// Where plugins emit to.
+    /// The events that plugins emit.
     pub events: Events,
-    /// Where pieces of the answer go.
+    /// The receiver of the pieces of the answer.
     pub stream: Option<Sender<Piece>>,
-    /// What its messages are.
+    /// The relation of its messages to the conversation.
     pub given: Given,
     /// So many messages the model's filters begin with at most.
     pub window: Option<usize>,
 }
 
-/// What the messages of a request are.
+/// The relation of the messages of a request to its conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Given {
-    /// What a client knows of the conversation, or only what is new: what repeats is not said again.
+    /// The part of the conversation that a client knows, or only the new messages: repeated ones are not added again.
     Known,
     /// All of it is said now, in exactly this conversation.
     New,
@@ -112,7 +112,7 @@ impl Runs {
         self.moved.subscribe()
     }
 
-    /// Where they are kept.
+    /// The store that keeps them.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
@@ -159,7 +159,7 @@ impl Runs {
             Ok(Reply::Raw(_)) => {}
             Err(fault) => teller.failed(&fault.to_string()),
         }
-        // Who asked need not wait until every script has heard of it.
+        // The answer need not wait until every script has heard of it.
         self.afterwards(async move { teller.drain().await });
         reply
     }
@@ -261,7 +261,7 @@ impl Runs {
         let stopped = self.seen_at(super::run::drive(drive, keeper)).await;
         leaving.done();
         if let Some(teller) = teller {
-            // Who asked need not wait until every script has heard of it.
+            // The answer need not wait until every script has heard of it.
             self.afterwards(async move { teller.drain().await });
         }
         let Stopped { answer, pending, saved } = stopped?;
@@ -277,7 +277,7 @@ impl Runs {
         StoreKeeper::new(&self.store, &self.owner, &self.moved, run, kept)
     }
 
-    /// What becomes of a run at this step if nobody waits for it any more.
+    /// The end of a run at this step if nobody waits for it any more.
     fn leaving<'a>(&'a self, run: &'a str, step: &'a (dyn Fn() -> u64 + Sync)) -> Leaving<'a> {
         Leaving::new(&self.store, &self.owner, run, step)
     }
@@ -315,7 +315,7 @@ impl Runs {
         })
     }
 
-    /// Where a run stood after its last step.
+    /// The state of a run after its last step.
     pub async fn saved(&self, run: &Run) -> Result<Saved, Fault> {
         self.last_saved(run).await?.ok_or_else(|| {
             conflict(format!("run {} ended before its first step was kept: say it again", run.id))
@@ -350,7 +350,7 @@ async fn drop_old(store: Arc<dyn Store>, conversation: String) {
     }
 }
 
-/// Where a run stands that begins with what a request says.
+/// The state of a run that begins with the messages of a request.
 fn opening(begin: &Begin, recalled: &Recalled) -> Saved {
     let summary = recalled.states.get(SUMMARIZATION).unwrap_or_else(Json::object);
     let working = memory::through(begin.window, recalled.working.clone(), &summary);

@@ -8,15 +8,15 @@ use valvehouse_json::{Json, Object};
 /// Everything of a run that the conversation's messages do not say.
 #[derive(Debug, Clone)]
 pub struct Saved {
-    /// Where its turn stands.
+    /// The progress of its turn.
     pub progress: Progress,
-    /// Who asked, with what: what its turn was begun with, apart from the model, which is read anew.
+    /// The facts with which its turn began, apart from the model, which is read anew.
     pub facts: Json,
     /// The variables, as the last step left them.
     pub variables: Json,
-    /// What the hooks share.
+    /// The metadata that the hooks share.
     pub metadata: Json,
-    /// What happened, an entry a call.
+    /// The events, an entry a call.
     pub scratchpad: Json,
     /// The scratch maps of the plugins.
     pub states: Json,
@@ -24,11 +24,11 @@ pub struct Saved {
     pub answers: Json,
     /// Results of the host calls of the step that is next, made before it paused, as their keeper seals them; or null.
     pub host_calls: Json,
-    /// What it waits for, or null.
+    /// The action that it waits for, or null.
     pub pending: Json,
     /// The tool that was running, `{id, name, arguments}`, or null.
     pub in_flight: Json,
-    /// How many messages the conversation has.
+    /// The number of messages of the conversation.
     pub length: u64,
 }
 

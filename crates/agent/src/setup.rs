@@ -7,15 +7,15 @@ use valvehouse_core::context::TurnFacts;
 use valvehouse_core::kernel::Kernel;
 use valvehouse_json::Json;
 
-/// What a run runs with.
+/// The parts that a run runs with.
 pub struct Setup {
     /// The agent: a model's name in the configuration.
     pub id: String,
     /// Filters, tools and provider, the middleware's among them.
     pub kernel: Kernel,
-    /// What scripts see of the model.
+    /// The model, as scripts see it.
     pub model: Json,
-    /// What scripts see of all models.
+    /// All models, as scripts see them.
     pub models: Json,
     /// Its name, for callbacks.
     pub name: String,
@@ -26,7 +26,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// What a turn that goes on knows of the models.
+    /// The facts about models that a resumed turn knows.
     pub(super) fn known(&self) -> TurnFacts {
         TurnFacts { model: self.model.clone(), models: self.models.clone(), ..TurnFacts::default() }
     }

@@ -9,7 +9,7 @@ use valvehouse_core::tool::Tool;
 use valvehouse_json::Json;
 use valvehouse_store::Store;
 
-/// What an agent is and where it stands.
+/// The settings and the state of an agent.
 ///
 /// `messages` is the whole conversation; what the model sees of it is worked out anew for each call.
 #[derive(Clone)]
@@ -20,9 +20,9 @@ pub struct State {
     pub name: String,
     /// Sent first in every model call, never stored.
     pub system_prompt: String,
-    /// What the model reads of its tools: `{type, function}`.
+    /// The tools as the model reads them: `{type, function}`.
     pub tools: Vec<Json>,
-    /// What runs when they are called, by name.
+    /// The handlers that run when they are called, by name.
     pub tool_handlers: IndexMap<String, Tool>,
     /// `model` and whatever else each request says: `temperature`, `max_tokens` …
     pub llm_config: Json,
@@ -35,21 +35,21 @@ pub struct State {
     /// A window over what a run begins with. For old configurations: it cuts once, where the run begins;
     /// the `summarization` middleware cuts before every model call and knows summaries.
     pub buffer_config: Option<Summarization>,
-    /// What happened in the latest run, an entry a step.
+    /// The events of the latest run, an entry a step.
     pub scratchpad: Vec<Json>,
-    /// What the latest run waits for.
+    /// The action that the latest run waits for.
     pub pending_action: Option<Json>,
     /// The form answers must have: `{type: "json_object"}` or `{type: "json_schema", json_schema}`.
     pub response_format: Option<Json>,
-    /// Who is told what it does.
+    /// The listeners to its events.
     pub callbacks: Callbacks,
     /// The middleware by name, with its options.
     pub middlewares: Vec<(String, Json)>,
     /// The names of its filters in running order, once it is assembled.
     pub middleware_chain: Option<Vec<String>>,
-    /// Where its conversation is kept.
+    /// The store of its conversation.
     pub storage: Option<Arc<dyn Store>>,
-    /// Whether each step is kept there by itself.
+    /// Is `true` if each step is kept there by itself.
     pub auto_checkpoint: bool,
     /// The latest run.
     pub run_id: Option<String>,

@@ -21,7 +21,7 @@ const LOOKED_THROUGH: u64 = 10_000;
 /// A run that stopped in the middle: whoever worked on it is gone.
 pub const INTERRUPTED: &str = "interrupted";
 
-/// Which runs are wanted.
+/// The runs that are wanted.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
     /// Only those of this agent.
@@ -34,7 +34,7 @@ pub struct Wanted {
     pub limit: u64,
 }
 
-/// How a run stands, in a word: that of its status, or `interrupted`.
+/// The state of a run, in a word: that of its status, or `interrupted`.
 pub fn standing(run: &Run) -> &'static str {
     match run.status {
         RunStatus::Running if !run.is_alive() => INTERRUPTED,
@@ -57,7 +57,7 @@ pub fn run_to_json(run: &Run, agent: &str) -> Json {
     ])
 }
 
-/// What a run is known to wait for, or null. One that somebody works on waits for nothing.
+/// The action that a run is known to wait for, or null. One that somebody works on waits for nothing.
 fn waits_for(run: &Run) -> Json {
     match standing(run) {
         "paused" | INTERRUPTED => run.pending.copy(),
@@ -110,14 +110,14 @@ impl Runs {
         Ok(found)
     }
 
-    /// Where a run stood after its last step; none before the first.
+    /// The state of a run after its last step; `None` before the first.
     pub async fn last_saved(&self, run: &Run) -> Result<Option<Saved>, Fault> {
         let checkpoint = self.store().latest_checkpoint(&run.id).await?;
         checkpoint.map(|checkpoint| Saved::from_json(&checkpoint.state)).transpose()
     }
 
-    /// What a run waits for, or null: also the fate of a tool that ran when its host died, unless that
-    /// may simply run again.
+    /// The action that a run waits for, or null: also the fate of a tool that ran when its host died, unless that may
+    /// simply run again.
     pub fn pending_action(run: &Run, saved: Option<&Saved>, setup: Option<&Setup>) -> Json {
         let known = waits_for(run);
         let in_flight = saved.map(|saved| saved.in_flight.copy()).unwrap_or_default();
@@ -185,7 +185,7 @@ fn status_of(word: &str) -> Result<RunStatus, Fault> {
     })
 }
 
-/// What the run keeps of the summary; before its first step, what the conversation does.
+/// The summary of the run; before its first step, that of the conversation.
 fn summary_of(saved: Option<&Saved>, kept: &Json) -> Json {
     let of_run = saved.and_then(|saved| saved.states.get(SUMMARIZATION));
     of_run.or_else(|| kept.get(SUMMARIZATION)).unwrap_or_default()
@@ -243,7 +243,7 @@ fn results(progress: &Progress) -> Vec<Json> {
     said.iter().skip(after).map(Json::copy).collect()
 }
 
-/// Who listens to what: `{on_tool_start: ["rust", "a_script"]}`.
+/// The listeners to each event: `{on_tool_start: ["rust", "a_script"]}`.
 fn callbacks(setup: &Setup) -> Json {
     let heard = Callback::ALL.into_iter().filter_map(|callback| {
         let closure = setup.callbacks.hears(callback).then_some("rust");

@@ -6,13 +6,13 @@ use std::fmt;
 /// One thing that is wrong, where, and how to mend it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigProblem {
-    /// Where the setting came from.
+    /// The origin of the setting.
     pub origin: Origin,
-    /// What is wrong with it.
+    /// The problem with it.
     pub message: String,
 }
 
-/// Why there are no settings to start with: every problem that was found.
+/// The reasons for which there are no settings to start with: every problem that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
     /// At least one.

@@ -4,7 +4,7 @@ use super::reader::Log;
 use crate::settings::{Config, ModelSettings};
 use valvehouse_core::words::did_you_mean;
 
-/// What a name in a list of fallbacks means.
+/// The meaning of a name in a list of fallbacks.
 #[derive(Clone, Copy)]
 enum Target<'a> {
     /// A configured model, with its own fallbacks behind it.
@@ -14,8 +14,8 @@ enum Target<'a> {
 }
 
 impl Config {
-    /// Who is asked in place of a model, in order: the provider, and what it calls the model. A configured
-    /// model brings its own fallbacks along.
+    /// The fallbacks of a model, in order: the provider, and its name for the model. A configured model brings its own
+    /// fallbacks along.
     pub fn fallbacks<'a>(&'a self, model: &'a ModelSettings) -> Vec<(&'a str, &'a str)> {
         let own = (model.provider.as_str(), model.model.as_str());
         let mut found = Vec::new();

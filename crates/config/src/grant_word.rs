@@ -7,15 +7,15 @@ use valvehouse_json::Json;
 /// One word of a command line: `http`, `http=api.example.com,other.org`, `files=data`, `llm`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GrantWord {
-    /// What it is about.
+    /// The capability.
     pub capability: Capability,
-    /// Which of it; empty where the word says nothing more.
+    /// The parts of it that are granted; empty where the word names none.
     pub names: Vec<String>,
 }
 
 impl Grants {
-    /// What was stored: an object with a list or `true` behind each capability. Relative folders
-    /// are relative to the project. Everything that is wrong with it, else.
+    /// Reads a stored grant: an object with a list or `true` behind each capability. Relative folders are relative to
+    /// the project. An error lists everything that is wrong with it.
     pub fn from_json(stored: &Json, project: &Path) -> Result<Self, Vec<String>> {
         let Some(object) = stored.as_object() else {
             return Err(vec![format!("grants must be an object, not {}", stored.kind())]);
@@ -35,7 +35,7 @@ impl Grants {
         if wrong.is_empty() { Ok(grants) } else { Err(wrong) }
     }
 
-    /// What is left when this is taken back: a capability, or some of it.
+    /// The grants that are left when this is taken back: a capability, or some of it.
     pub fn without(&self, word: &GrantWord, project: &Path) -> Result<Self, String> {
         let mut left = self.clone();
         match word.capability {
@@ -91,7 +91,7 @@ impl GrantWord {
         word.check().map(|()| word).map_err(|why| format!("{} {why}", capability.name()))
     }
 
-    /// What stands behind a capability in a stored grant; none where it says `false`.
+    /// The value behind a capability in a stored grant; none where it is `false`.
     fn from_json(capability: Capability, value: &Json) -> Result<Option<Self>, String> {
         let names = match value {
             Json::Null | Json::Bool(false) => return Ok(None),
@@ -118,7 +118,7 @@ impl GrantWord {
         }
     }
 
-    /// What it grants.
+    /// The grants that it means.
     pub fn grants(&self, project: &Path) -> Result<Grants, String> {
         let mut grants = Grants::default();
         match self.capability {
@@ -159,7 +159,7 @@ pub(super) fn folder(text: &str, project: &Path) -> Result<PathBuf, String> {
     Ok(project.join(text).components().collect())
 }
 
-/// Whether this can be the name of anything that is granted.
+/// Checks that this can be the name of anything that is granted.
 pub(super) fn name(text: &str) -> Result<(), String> {
     if text.trim().is_empty() {
         return Err("has an empty name in its list".to_owned());

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use valvehouse_core::words::nearest;
 use valvehouse_json::Json;
 
-/// What a plugin may reach of the world.
+/// The parts of the world that a plugin may reach.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Grants {
     /// Hosts, `*.example.com` included.
@@ -32,7 +32,7 @@ pub struct Grants {
     pub tools: Grant,
 }
 
-/// How far a grant goes.
+/// The extent of a grant.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Grant {
     /// Not at all.
@@ -85,7 +85,7 @@ impl Grants {
         json
     }
 
-    /// What either of them grants.
+    /// The grants of either.
     #[must_use]
     pub fn merge(&self, other: &Self) -> Self {
         Self {
@@ -99,19 +99,19 @@ impl Grants {
         }
     }
 
-    /// Whether nothing at all is granted.
+    /// Returns `true` if nothing at all is granted.
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
     }
 }
 
 impl Grant {
-    /// Whether there is no grant at all.
+    /// Returns `true` if there is no grant at all.
     pub fn is_nothing(&self) -> bool {
         *self == Self::Nothing
     }
 
-    /// What either of them grants.
+    /// The grants of either.
     #[must_use]
     pub fn merge(&self, other: &Self) -> Self {
         match (self, other) {
@@ -135,7 +135,7 @@ impl Capability {
     pub const ALL: [Self; 7] =
         [Self::Http, Self::Files, Self::Shell, Self::Env, Self::Kv, Self::Llm, Self::Tools];
 
-    /// What it is called.
+    /// The name of the capability.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Http => "http",
@@ -160,7 +160,7 @@ impl Capability {
         })
     }
 
-    /// What granting it without a word more means; none where that is nothing special.
+    /// The meaning of a grant without names; `None` where that is nothing special.
     pub const fn whole(self) -> Option<&'static str> {
         match self {
             Self::Http => Some("reach every public host"),
@@ -190,7 +190,7 @@ fn list(names: impl Iterator<Item = String>) -> Option<Json> {
     if names.is_empty() { None } else { Some(names.into()) }
 }
 
-/// What is in either, in order, each once.
+/// The elements of either, in order, each once.
 pub(super) fn union<T: Clone + PartialEq>(one: &[T], two: &[T]) -> Vec<T> {
     let mut all: Vec<T> = Vec::with_capacity(one.len() + two.len());
     for item in one.iter().chain(two) {

@@ -14,7 +14,7 @@ pub struct McpServer {
     pub transport: McpTransport,
     /// The tools that are offered: names, with `*` for any text.
     pub tools: Vec<String>,
-    /// Which tools are offered without being asked about.
+    /// The tools that are offered without approval.
     pub trust: McpTrust,
     /// The time one call may take.
     pub timeout: Duration,
@@ -22,6 +22,19 @@ pub struct McpServer {
     pub concurrency: usize,
     /// The most bytes of one result.
     pub max_result: usize,
+}
+
+impl McpServer {
+    /// The secrets of its settings, each with its dotted key.
+    pub(crate) fn secrets(&self) -> Vec<(String, &SecretSource)> {
+        let key = |name: &str| format!("mcp.{}.{name}", self.name);
+        match &self.transport {
+            McpTransport::Http { auth, .. } => auth.iter().map(|source| (key("auth"), source)).collect(),
+            McpTransport::Command { env, .. } => {
+                env.iter().map(|(name, source)| (key(&format!("env.{name}")), source)).collect()
+            }
+        }
+    }
 }
 
 /// The way to a server.
@@ -45,7 +58,7 @@ pub enum McpTransport {
     },
 }
 
-/// Which tools of a server are offered.
+/// The tools of a server that are offered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum McpTrust {
     /// Those whose name, description and schema an operator approved.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Where a setting came from, for the sentence that tells people what to change.
+/// The origin of a setting, for the sentence that tells people what to change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Origin {
     /// Nobody set it.
@@ -24,7 +24,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Whether it came as bare text, which says nothing of its type.
+    /// Returns `true` if it came as bare text, which says nothing of its type.
     pub(super) fn is_untyped(&self) -> bool {
         matches!(self, Self::Env(_) | Self::Flag(_))
     }

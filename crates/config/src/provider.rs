@@ -4,7 +4,7 @@ use crate::secret::SecretSource;
 use std::time::Duration;
 use valvehouse_core::breaker::BreakerSettings;
 
-/// Whose wire a service speaks.
+/// The wire that a service speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wire {
     /// OpenAI's; `base_url` is what stands before `/chat/completions`.
@@ -20,11 +20,11 @@ pub enum Wire {
 /// A kind of service: its wire, where it usually is, and where its key usually is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProviderKind {
-    /// What the configuration calls it.
+    /// The name in the configuration.
     pub name: &'static str,
     /// Its wire.
     pub wire: Wire,
-    /// Where it is when the configuration does not say; empty where it is somewhere else for everybody.
+    /// The address unless the configuration names one; empty where everybody has another one.
     pub base_url: &'static str,
     /// The environment variable people keep its key in; empty for those that want none.
     pub key: &'static str,
@@ -93,25 +93,25 @@ impl ProviderKind {
 /// One service that serves models.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProviderSettings {
-    /// What models and logs call it.
+    /// The name for models and logs.
     pub name: String,
-    /// What kind it is.
+    /// The kind of service.
     pub kind: ProviderKind,
-    /// Where it is, without a slash at the end; empty for the demo.
+    /// The address, without a slash at the end; empty for the demo.
     pub base_url: String,
-    /// What it is paid with; without it see [`ProviderSettings::usual_key`].
+    /// The key that pays for it; without it see [`ProviderSettings::usual_key`].
     pub api_key: Option<SecretSource>,
-    /// Whether each caller pays with its own key: then there is no other.
+    /// Is `true` if each caller pays with its own key: then there is no other.
     pub is_paid_by_callers: bool,
-    /// Which of its models may be asked for by their own names.
+    /// The models that may be asked for by their own names.
     pub models: Offered,
     /// The first steps of its routes beside chats; `None` for all that its kind may have.
     pub routes: Option<Vec<String>>,
-    /// How long we wait for it.
+    /// The time limits of calls.
     pub timeouts: Timeouts,
-    /// When it is asked again.
+    /// The rules for retries.
     pub retry: Retry,
-    /// When it is left alone.
+    /// The rules by which it is left alone.
     pub breaker: BreakerSettings,
 }
 
@@ -126,7 +126,7 @@ impl ProviderSettings {
         Some(self.kind.key).filter(|key| is_usual && !key.is_empty())
     }
 
-    /// What to do about a key that is missing.
+    /// The advice about a missing key.
     pub fn key_remedy(&self) -> String {
         let own = format!("api_key = \"env:NAME\" for provider {}", self.name);
         match self.usual_key() {
@@ -142,7 +142,7 @@ fn is_azure(base_url: &str) -> bool {
     url.scheme() == "https" && url.host_str().is_some_and(|host| host.ends_with(".azure.com"))
 }
 
-/// Which of a service's models may be asked for by their own names, beside the `[[models]]`.
+/// The models of a service that may be asked for by their own names, beside the `[[models]]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Offered {
     /// `"*"`: whatever it has.
@@ -151,7 +151,7 @@ pub enum Offered {
     Listed(Vec<String>),
 }
 
-/// How long we wait for a service.
+/// The time limits of calls to a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
     /// For the connection.
@@ -176,10 +176,10 @@ impl Default for Timeouts {
     }
 }
 
-/// When a service that failed is asked again, before anything of its answer was passed on.
+/// The rules for retries of a service that failed before anything of its answer was passed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retry {
-    /// How many times.
+    /// The most retries of one request.
     pub times: u32,
     /// The longest wait before the first of them; it doubles each time, and chance shortens it.
     pub first: Duration,

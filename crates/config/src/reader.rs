@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use valvehouse_core::words::nearest;
 
-/// What reading found out beside the settings.
+/// The findings of reading, beside the settings.
 #[derive(Default)]
 pub(super) struct Log {
     pub(super) problems: Vec<ConfigProblem>,
@@ -46,12 +46,12 @@ impl<'l> Reader<'l> {
         Self { place, origin, table, known: Vec::new(), log }
     }
 
-    /// Whether a key that was asked for was there, right or wrong.
+    /// Returns `true` if a key that was asked for was there, right or wrong.
     pub(super) fn was_given(&self, key: &str) -> bool {
         self.log.origins.contains_key(&self.key(key))
     }
 
-    /// Where a key came from, and where its table did when it is not there.
+    /// The origin of a key; that of its table if it is not there.
     pub(super) fn origin_of(&self, key: &str) -> Origin {
         self.log.origins.get(&self.key(key)).unwrap_or(&self.origin).clone()
     }

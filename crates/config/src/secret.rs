@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use valvehouse_core::words::unhex;
 
-/// How a key begins that is not written down itself, only its SHA-256.
+/// The beginning of a key of which only the SHA-256 is written down.
 pub const HASHED: &str = "sha256:";
 
 /// A secret; printing it for debugging shows `***`.
@@ -18,7 +18,7 @@ impl Secret {
         Self(text.trim().into())
     }
 
-    /// Whether there is nothing to hide.
+    /// Returns `true` if there is nothing to hide.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -46,7 +46,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Where a secret is to be had.
+/// The source of a secret.
 ///
 /// It is read by what uses it, when it does: `valvehouse valves set` must not fail because a
 /// provider's key is not in the environment of that shell.
@@ -60,7 +60,7 @@ pub enum SecretSource {
     File(PathBuf),
 }
 
-/// Why a secret could not be had.
+/// The reason for which a secret cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SecretUnread {
     /// The variable is missing or empty.
@@ -71,7 +71,7 @@ pub enum SecretUnread {
     File {
         /// The file.
         file: PathBuf,
-        /// Why.
+        /// The error of the system.
         cause: String,
     },
 }
@@ -88,7 +88,7 @@ impl SecretSource {
         }
     }
 
-    /// Whether it can only ever give nothing: an empty key would open every door.
+    /// Returns `true` if it can only ever give nothing: an empty key would open every door.
     pub(super) fn is_blank(&self) -> bool {
         match self {
             Self::Literal(secret) => secret.is_empty(),
@@ -97,7 +97,7 @@ impl SecretSource {
         }
     }
 
-    /// Whether it says that it is a digest and is none.
+    /// Returns `true` if it says that it is a digest and is none.
     pub(super) fn is_no_digest(&self) -> bool {
         let Self::Literal(secret) = self else { return false };
         let digits = secret.expose().strip_prefix(HASHED);

@@ -50,7 +50,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Where a setting came from, by its dotted key: `server.listen`, `providers.openai.base_url`.
+    /// The origin of a setting, by its dotted key: `server.listen`, `providers.openai.base_url`.
     pub fn origin(&self, key: &str) -> Origin {
         self.origins.get(key).cloned().unwrap_or_default()
     }
@@ -85,18 +85,18 @@ impl Config {
     }
 }
 
-/// What clients connect to.
+/// The server that clients connect to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Server {
-    /// Where to listen.
+    /// The address to listen on.
     pub listen: Listen,
-    /// Who may ask; with none, only this machine.
+    /// The keys of users; with none, only this machine may ask.
     pub keys: Vec<Key>,
-    /// Whether to believe `X-OpenWebUI-User-…` headers.
+    /// Is `true` if to believe `X-OpenWebUI-User-…` headers.
     pub trust_user_headers: bool,
     /// Proxies that say truly where a request comes from.
     pub trusted_proxies: Vec<Network>,
-    /// Whether to show filters to an Open WebUI that uses us as its pipelines.
+    /// Is `true` if to show filters to an Open WebUI that uses us as its pipelines.
     pub pipelines: bool,
     /// The variables that requests may set; others of theirs are under `client`.
     pub client_variables: Vec<String>,
@@ -118,11 +118,11 @@ pub struct Server {
     /// The tools that clients of MCP see at `/mcp`: names, scripts, `tag:x`, and `*` for all but the guarded tools of
     /// the host. With none there is no such endpoint.
     pub mcp_tools: Vec<String>,
-    /// How often each key or, without keys, each address may ask a model a minute; 0: as often as it likes.
+    /// The most requests to models per minute of each key or, without keys, of each address; 0 disables the limit.
     pub requests_per_minute: u32,
 }
 
-/// Where to listen.
+/// The address to listen on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listen {
     /// A name or address, without brackets.
@@ -132,13 +132,13 @@ pub struct Listen {
 }
 
 impl Listen {
-    /// Whether only this machine can reach it.
+    /// Returns `true` if only this machine can reach it.
     pub fn is_loopback(&self) -> bool {
         is_loopback(&self.host)
     }
 }
 
-/// Whether a host, without brackets and port, is this machine by name or number: a name of somebody else's
+/// Returns `true` if a host, without brackets and port, is this machine by name or number: a name of somebody else's
 /// may point here too.
 pub fn is_loopback(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost")
@@ -160,20 +160,20 @@ impl fmt::Display for Listen {
 pub struct Key {
     /// The key.
     pub key: SecretSource,
-    /// Whose it is: an object with at least `id`.
+    /// The user: an object with at least `id`.
     pub user: Option<Json>,
     /// The tools that its holder sees at `/mcp`, where they are others than those of `mcp_tools`.
     pub mcp_tools: Option<Vec<String>>,
 }
 
-/// What operators connect to.
+/// The access of operators.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Admin {
     /// Their key; without one, only this machine and our own page.
     pub key: Option<SecretSource>,
 }
 
-/// What is kept of requests that ended.
+/// The records of requests that ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceSettings {
     /// Of how many.
@@ -188,18 +188,18 @@ impl Default for TraceSettings {
     }
 }
 
-/// Where requests that ended are sent, as OpenTelemetry's collectors take them.
+/// The collector to which requests that ended are sent, as OpenTelemetry's collectors take them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtlpSettings {
     /// The collector's address, without `/v1/traces`.
     pub endpoint: Url,
     /// Headers of every batch; they may be keys.
     pub headers: Vec<(String, SecretSource)>,
-    /// What this host is called there.
+    /// The name of this host there.
     pub service: String,
 }
 
-/// Where scripts live.
+/// The folders of scripts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Folders {
     /// The filters.
@@ -208,16 +208,16 @@ pub struct Folders {
     pub tools: PathBuf,
 }
 
-/// Where state lives, and how it is kept from others.
+/// The place of the state, and the key that keeps it from others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreSettings {
-    /// Where it lives.
+    /// The address.
     pub address: StoreAddress,
     /// The key that seals what people set; none: one in a file beside the store, made with it.
     pub key: Option<SecretSource>,
 }
 
-/// Where state lives.
+/// The place of the state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreAddress {
     /// In this file.
@@ -226,26 +226,33 @@ pub enum StoreAddress {
     Postgres(Secret),
 }
 
+impl StoreAddress {
+    /// Returns `true` if opening the store would make it: its file is not there.
+    pub fn is_new(&self) -> bool {
+        matches!(self, Self::Sqlite(file) if !file.exists())
+    }
+}
+
 /// A model under a name of our own.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelSettings {
-    /// What clients call it.
+    /// The name for clients.
     pub name: String,
     /// The provider that has it.
     pub provider: String,
-    /// What the provider calls it.
+    /// The provider's name for it.
     pub model: String,
-    /// Who answers where it cannot, in order: other models, or `provider/model`.
+    /// The models that answer where it cannot, in order: other models, or `provider/model`.
     pub fallbacks: Vec<String>,
-    /// What it is told before each conversation.
+    /// The instructions before each conversation.
     pub system_prompt: Option<String>,
     /// Filters it uses beside the global ones.
     pub filters: Vec<String>,
     /// The tools it is offered: names, or `tag:NAME`.
     pub tools: Vec<String>,
-    /// How many model calls one turn may take.
+    /// The most model calls of one turn.
     pub max_tool_iterations: usize,
-    /// Whether conversations with a chat id are kept.
+    /// Is `true` if conversations with a chat id are kept.
     pub memory: bool,
     /// Variables of its turns, which no request can change: an object.
     pub variables: Json,
@@ -255,10 +262,10 @@ pub struct ModelSettings {
     pub middleware: Json,
 }
 
-/// What the configuration says of one plugin.
+/// The settings of one plugin.
 #[derive(Clone)]
 pub struct PluginSettings {
-    /// Whether it runs, unless an operator switched it.
+    /// Is `true` if it runs, unless an operator switched it.
     pub enabled: bool,
     /// Values of its valves, unchecked: only the script knows them.
     pub valves: Json,

@@ -534,6 +534,14 @@ fn secrets_that_cannot_be_read_are_listed_with_the_key_of_their_setting() {
         [[providers]]
         name = "near"
         kind = "ollama"
+        [[mcp]]
+        name = "far"
+        url = "https://example.com/mcp"
+        auth = "env:FAR_TOKEN"
+        [[mcp]]
+        name = "local"
+        command = "npx"
+        env = { PLAIN = "yes", TOKEN = "env:LOCAL_TOKEN" }
         "#,
     );
     let keys = |env: &[&str]| -> Vec<String> {
@@ -542,12 +550,21 @@ fn secrets_that_cannot_be_read_are_listed_with_the_key_of_their_setting() {
     };
     assert_eq!(
         keys(&["OWN_KEY"]),
-        ["server.keys", "admin.key", "otlp.headers.authorization", "providers.usual.api_key"]
+        [
+            "server.keys",
+            "admin.key",
+            "otlp.headers.authorization",
+            "mcp.far.auth",
+            "mcp.local.env.TOKEN",
+            "providers.usual.api_key"
+        ]
     );
-    assert_eq!(keys(&["ANN_KEY", "COLLECTOR", "OWN_KEY", "GROQ_API_KEY"]), ["admin.key"]);
+    let others = ["ANN_KEY", "COLLECTOR", "OWN_KEY", "GROQ_API_KEY", "FAR_TOKEN", "LOCAL_TOKEN"];
+    assert_eq!(keys(&others), ["admin.key"]);
     let unread = config.unread_secrets_with(|_| None);
     let usual = unread.iter().find(|unread| unread.key == "providers.usual.api_key").unwrap();
     assert!(usual.why.contains("GROQ_API_KEY is not set; set the environment variable"), "{}", usual.why);
     let places: Vec<_> = unread.iter().map(|unread| config.origin(&unread.key)).collect();
     assert!(matches!(places[0], Origin::File { line: 3, .. }), "{places:?}");
+    assert!(matches!(places[3], Origin::File { line: 22, .. }), "{places:?}");
 }

@@ -29,7 +29,7 @@ pub(super) enum Node {
 const LISTS: [&str; 2] = ["providers", "models"];
 
 impl Node {
-    /// What it is, in the words of an error message.
+    /// The kind of value, in the words of an error message.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Text(_) => "text",

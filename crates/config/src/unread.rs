@@ -1,5 +1,6 @@
 //! Secrets that the settings name and that cannot be read in this environment.
 
+use crate::mcp::McpServer;
 use crate::provider::ProviderSettings;
 use crate::secret::{SecretSource, SecretUnread};
 use crate::settings::Config;
@@ -27,8 +28,9 @@ impl Config {
         let store = self.store.key.iter().map(|key| ("store.key".to_owned(), key));
         let headers = self.otlp.iter().flat_map(|otlp| &otlp.headers);
         let headers = headers.map(|(name, value)| (format!("otlp.headers.{name}"), value));
+        let servers = self.mcp.iter().flat_map(McpServer::secrets);
         let mut unread = Vec::new();
-        for (key, source) in keys.chain(admin).chain(store).chain(headers) {
+        for (key, source) in keys.chain(admin).chain(store).chain(headers).chain(servers) {
             if let Err(why) = source.read_with(&env) {
                 unread.push(UnreadSecret { key, why: why.to_string() });
             }

@@ -7,15 +7,15 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// When a breaker opens, and for how long.
+/// The rules by which a breaker opens, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BreakerSettings {
     /// Breakages within the window that open it, when at least half of the calls since the first of them
     /// broke; 0: it never opens.
     pub breaks: usize,
-    /// How long a breakage counts.
+    /// The time for which a breakage counts.
     pub window: Duration,
-    /// How long it rests before one call may try again.
+    /// The time for which it rests before one call may try again.
     pub rest: Duration,
 }
 
@@ -25,7 +25,7 @@ impl Default for BreakerSettings {
     }
 }
 
-/// Whether a call may go ahead.
+/// The decision on a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
     /// It may.
@@ -41,7 +41,7 @@ pub enum Admission {
 pub struct Open {
     /// Breakages that opened it.
     pub breaks: usize,
-    /// How long it has been open.
+    /// The time for which it has been open.
     pub since: Duration,
     /// Until the next try.
     pub next_try: Duration,
@@ -59,13 +59,13 @@ pub struct Breaker {
     settings: BreakerSettings,
     /// Milliseconds of the clock below at which the next try is allowed; 0 while it is closed.
     retry_at: AtomicU64,
-    /// Whether it ever broke: before that nobody asks how many calls there were.
+    /// Is `true` if it ever broke: before that nobody asks how many calls there were.
     broke: AtomicBool,
     calls: AtomicU64,
     record: Mutex<Record>,
 }
 
-/// Whose calls.
+/// The owner of the calls.
 #[derive(Debug, Default, Clone, Copy)]
 enum Kind {
     #[default]
@@ -164,7 +164,7 @@ impl Breaker {
         tracing::error!(plugin = self.name, "{cause}: it is not used any more until it is saved again");
     }
 
-    /// What a call that may not be is answered with.
+    /// The refusal of a call that is not let through.
     pub fn refusal(&self, rest: Duration) -> Refusal {
         let retry_after = Some(seconds(rest));
         Refusal { retry_after, ..Refusal::new(self.says(rest)).with_status(503) }
@@ -177,7 +177,7 @@ impl Breaker {
         Explanation::new(public, full.clone())
     }
 
-    /// What is said in place of a call that may not be.
+    /// The text in place of a call that is not let through.
     pub fn says(&self, rest: Duration) -> String {
         let (name, seconds) = (&self.name, seconds(rest));
         match self.kind {
@@ -196,7 +196,7 @@ impl Breaker {
         }
     }
 
-    /// Whether this breakage opens it.
+    /// Returns `true` if this breakage opens it.
     fn opens(&self, cause: &str, request: Option<u64>) -> bool {
         if self.settings.breaks == 0 {
             return false;
@@ -230,7 +230,7 @@ impl Breaker {
         true
     }
 
-    /// How it stands, when it is open.
+    /// The state while it is open.
     pub fn open(&self) -> Option<Open> {
         let retry_at = self.retry_at.load(Relaxed);
         let record = self.record.lock();

@@ -40,7 +40,7 @@ pub enum Callback {
     CustomEvent,
     /// A tool that looks something up is next.
     RetrieverStart,
-    /// What it found.
+    /// The documents that it found.
     RetrieverEnd,
     /// It failed.
     RetrieverError,
@@ -50,9 +50,9 @@ pub enum Callback {
     TurnEnd,
     /// It failed.
     TurnError,
-    /// What a model is sent, behind all other filters.
+    /// The request to a model, behind all other filters.
     LlmCall,
-    /// What a tool is given, behind all other filters.
+    /// The arguments of a tool, behind all other filters.
     ToolCall,
     /// A piece of a model's text.
     Token,
@@ -139,10 +139,10 @@ impl std::fmt::Display for Callback {
 
 /// Somebody who is told by and by what happened in a run.
 pub trait Listener: Send + Sync {
-    /// Who it is, a script's id.
+    /// The name: a script's id.
     fn name(&self) -> &str;
 
-    /// Whether it wants to be told of this moment.
+    /// Returns `true` if it wants to be told of this moment.
     fn hears(&self, callback: Callback) -> bool;
 
     /// It is told. `event` is its own; `state` is its scratch map of the run; the turn is beside that of the

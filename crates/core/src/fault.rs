@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 use valvehouse_json::Json;
 
-/// Who has to do something about a fault.
+/// The party that has to act on a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blame {
     /// The request is wrong, or a filter refused it.
@@ -20,7 +20,7 @@ pub enum Blame {
 /// A plugin's decision to stop, with the status it chose.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Refusal {
-    /// What the client reads.
+    /// The text that the client reads.
     pub message: String,
     /// 400 to 599.
     pub status: u16,
@@ -28,7 +28,7 @@ pub struct Refusal {
     pub retry_after: Option<f64>,
     /// In a tool call: stop the turn instead of telling the model.
     pub fatal: bool,
-    /// Which plugin refused; filled in by the chain.
+    /// The plugin that refused; filled in by the chain.
     pub plugin: String,
 }
 
@@ -57,9 +57,9 @@ impl<T: Into<String>> From<T> for Refusal {
 pub struct Breakage {
     /// The plugin's id or the closure's name; filled in by the chain.
     pub plugin: String,
-    /// What it was doing; filled in by the chain.
+    /// The hook or tool that ran; filled in by the chain.
     pub hook: String,
-    /// Why, in full, for the log: message with file:line:column.
+    /// The cause in full, for the log: message with file:line:column.
     pub cause: String,
 }
 
@@ -78,7 +78,7 @@ impl Breakage {
     }
 }
 
-/// Why a provider or the store failed: in full for operators, and without addresses for clients.
+/// The reason for which a provider or the store failed: in full for operators, and without addresses for clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
     public: String,
@@ -111,23 +111,23 @@ impl<T: Into<String>> From<T> for Explanation {
     }
 }
 
-/// Why a request has no answer.
+/// The reason for which a request has no answer.
 #[derive(Debug, Clone)]
 pub enum Fault {
     /// The request itself is wrong.
     Request {
-        /// What is wrong with it and how to mend it.
+        /// The problem with it, and how to fix it.
         message: String,
         /// The field it is about.
         param: Option<&'static str>,
         /// A word for programs: `model_not_found`.
         code: Option<&'static str>,
-        /// Which kind of wrong.
+        /// The kind of problem.
         kind: RequestFault,
     },
     /// It comes too often.
     TooOften {
-        /// What came too often, and when to come again.
+        /// The limit that was exceeded, and the time of the next attempt.
         message: String,
         /// A word for programs: `rate_limit_exceeded`.
         code: &'static str,
@@ -140,9 +140,9 @@ pub enum Fault {
     Broken(Breakage),
     /// A guard cannot run: refuse rather than go on without it.
     Unguarded {
-        /// Which plugin is missing.
+        /// The plugin that is missing.
         plugin: String,
-        /// Why, and what mends it.
+        /// The reason, and how to fix it.
         message: String,
     },
     /// The model's service answered with an error of its own.
@@ -160,14 +160,14 @@ pub enum Fault {
     Unanswered {
         /// The attempted operation and the cause of its failure.
         message: Explanation,
-        /// Whether the request may have reached it: then it may have done the work.
+        /// Is `true` if the request may have reached it: then it may have done the work.
         sent: bool,
-        /// Whether it was too slow rather than broken.
+        /// Is `true` if it was too slow rather than broken.
         timeout: bool,
     },
     /// The model's service failed again and again and is left alone for a while.
     Resting {
-        /// Which it is, when it is tried again, and why it rests.
+        /// The service, the time of the next attempt, and the reason for the rest.
         message: Explanation,
         /// Until it is tried again.
         rest: Duration,
@@ -176,12 +176,12 @@ pub enum Fault {
     Provider {
         /// The attempted operation and the cause of its failure.
         message: Explanation,
-        /// Whether it was too slow rather than broken.
+        /// Is `true` if it was too slow rather than broken.
         timeout: bool,
     },
     /// The model's answer does not have the form that was asked for.
     Misshapen {
-        /// What does not fit, and how often it was asked.
+        /// The parts that do not fit, and the number of attempts.
         message: String,
     },
     /// The tool loop did not come to an end.
@@ -229,7 +229,7 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// Which kind of wrong a request is.
+/// The kind of problem with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestFault {
     /// Malformed.
@@ -256,7 +256,7 @@ impl Fault {
         Self::Request { message: message.into(), param, code: None, kind: RequestFault::Invalid }
     }
 
-    /// Who has to do something about it.
+    /// The party that has to act on it.
     pub fn blame(&self) -> Blame {
         match self {
             Self::Request { .. } | Self::TooOften { .. } | Self::Refused(_) => Blame::Caller,

@@ -9,7 +9,7 @@ use regex::{Regex, RegexBuilder};
 use std::cmp::Ordering;
 use valvehouse_json::{Json, Number};
 
-/// What one compiled pattern may need; what is larger takes long to compile.
+/// The most memory that one compiled pattern may need, in bytes; a larger one takes long to compile.
 const MOST_PATTERN: usize = 1 << 20;
 
 /// Allowed values that a sentence names; more would bury it.
@@ -18,7 +18,7 @@ const NAMED: usize = 20;
 /// A rule that was broken, in JSON Schema's word for it, and what it asks for: `must be 5 or more`.
 pub(crate) type Broken = (&'static str, String);
 
-/// What numbers and texts of a declaration must keep to.
+/// The limits that numbers and texts of a declaration must keep to.
 #[derive(Debug, Clone, Default)]
 pub struct Limits {
     /// The least number allowed.
@@ -27,7 +27,7 @@ pub struct Limits {
     pub maximum: Option<Json>,
     /// The only values allowed; empty allows all.
     pub allowed: Vec<Json>,
-    /// What text must match somewhere, as in JSON Schema.
+    /// The pattern that text must match somewhere, as in JSON Schema.
     pub pattern: Option<Regex>,
 }
 
@@ -49,7 +49,7 @@ impl Limits {
         limits
     }
 
-    /// Whether a value that has its type keeps to the limits.
+    /// Checks that a value that has its type keeps to the limits.
     pub(crate) fn check(&self, value: &Json) -> Result<(), Broken> {
         let against = |bound: &Option<Json>| bound.as_ref().and_then(|bound| order(value, bound));
         if let (Some(Ordering::Less), Some(minimum)) = (against(&self.minimum), &self.minimum) {
@@ -197,8 +197,8 @@ fn whole(number: &Number) -> Option<i128> {
     }
 }
 
-/// Whether a reader of JSON Schema understands this pattern: its dialect is JavaScript's, which has
-/// no `(?i)`, `\A` or `[[:alpha:]]`. What is left out of the schema is still checked here.
+/// Returns `true` if a reader of JSON Schema understands this pattern: its dialect is JavaScript's, which has no
+/// `(?i)`, `\A` or `[[:alpha:]]`. A limit that is left out of the schema is still checked here.
 fn is_portable(pattern: &str) -> bool {
     let groups = pattern.match_indices("(?").map(|(at, _)| &pattern[at + 2..]);
     groups.into_iter().all(|group| group.starts_with(':') || group.starts_with('<'))

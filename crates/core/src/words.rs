@@ -83,13 +83,13 @@ pub fn shortened(mut text: String, most: usize) -> String {
     text
 }
 
-/// Whether this may be the id of a plugin: 1 to 64 of `a`-`z`, `0`-`9`, `_` and `-`.
+/// Returns `true` if this may be the id of a plugin: 1 to 64 of `a`-`z`, `0`-`9`, `_` and `-`.
 pub fn is_id(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'-';
     (1..=64).contains(&text.len()) && text.bytes().all(fits)
 }
 
-/// Whether a word of a person means yes or no; none where it means neither for sure.
+/// Returns `true` if a word of a person means yes and `false` if it means no; `None` if it means neither for sure.
 ///
 /// ```
 /// use valvehouse_core::words::yes_or_no;

@@ -3,7 +3,7 @@
 use crate::builtin;
 use crate::plan::Plan;
 use crate::plugin::{Plugin, Plugins, State};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use valvehouse_core::filter::Filter;
@@ -19,7 +19,7 @@ pub(super) struct Shelf {
     pub(super) problems: Vec<Problem>,
     /// The prompts and resources of scripts, by path.
     pub(super) offered: Offered,
-    /// Where each name stands.
+    /// The place of each name.
     places: HashMap<String, usize>,
 }
 
@@ -108,6 +108,7 @@ impl Shelf {
     fn offer(&mut self, plugins: &Plugins) {
         let mut scripts: Vec<&Arc<Plugin>> = plugins.values().collect();
         scripts.sort_by(|a, b| a.path.cmp(&b.path));
+        let mut names = HashSet::new();
         for plugin in scripts {
             for ServedTool { role, scripted } in plugin.served() {
                 let name = scripted.tool.name().to_owned();
@@ -121,9 +122,8 @@ impl Shelf {
                         continue;
                     }
                 };
-                let prompts = &self.offered.prompts;
                 match role {
-                    Role::Prompt if prompts.iter().any(|prompt| prompt.name() == name) => {
+                    Role::Prompt if !names.insert(name.clone()) => {
                         let what = format!("two prompts are called `{name}`: this one is not used");
                         self.problems.push(problem(what).help("rename one of the two"));
                     }

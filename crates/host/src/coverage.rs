@@ -4,16 +4,21 @@ use crate::decision::Decision;
 use crate::plugin::Plugin;
 use crate::snapshot::Snapshot;
 use valvehouse_core::filter::Chain;
-use valvehouse_script::{CHAT, Kind};
+use valvehouse_script::{CHAT, Kind, Manifest};
+
+/// Returns `true` if a plugin of this manifest runs at an endpoint.
+pub(crate) fn covers(manifest: &Manifest, endpoint: &str) -> bool {
+    match manifest.endpoints.as_slice() {
+        [] => endpoint == CHAT,
+        listed => listed.iter().any(|own| own == endpoint),
+    }
+}
 
 impl Plugin {
     /// Returns `true` if it runs at an endpoint. A guard that cannot be read refuses at all of them.
     pub fn covers(&self, endpoint: &str) -> bool {
         match &self.script {
-            Some(script) => match script.manifest.endpoints.as_slice() {
-                [] => endpoint == CHAT,
-                listed => listed.iter().any(|own| own == endpoint),
-            },
+            Some(script) => covers(&script.manifest, endpoint),
             None => endpoint == CHAT || self.refusal().is_some(),
         }
     }

@@ -16,21 +16,21 @@ use valvehouse_script::{CHAT, Kind};
 pub struct Part {
     /// The filter.
     pub plugin: Arc<Plugin>,
-    /// Whether it runs.
+    /// The decision on it.
     pub decision: Decision,
     /// Since when it rests, where it would run and does not.
     pub rests: Option<Open>,
-    /// Why it runs, or does not.
+    /// The reason for which it runs, or does not.
     pub reason: String,
 }
 
 impl Part {
-    /// What programs call it.
+    /// The name of the decision for programs.
     pub fn word(&self) -> &'static str {
         if self.rests.is_some() { "rests" } else { self.decision.word() }
     }
 
-    /// Whether requests go through it.
+    /// Returns `true` if requests go through it.
     pub fn runs(&self) -> bool {
         self.decision == Decision::Runs
     }
@@ -183,7 +183,7 @@ pub struct HostPart {
     pub priority: f64,
     /// The hooks it acts at.
     pub hooks: Vec<&'static str>,
-    /// Why requests are refused by it; none where it runs.
+    /// The reason for which it refuses requests; `None` where it runs.
     pub refuses: Option<String>,
     /// A description of the part: its role, or the cause of its refusals.
     pub reason: String,

@@ -87,6 +87,7 @@ fn question(
         states: None,
         exchange,
         nesting,
+        load: Some(turn.load().clone()),
         ..facts
     };
     Ok((kernel, Turn::new(facts, turn.context().fork(), turn.events().clone())))

@@ -21,17 +21,17 @@ use valvehouse_store::Source;
 pub struct Plan {
     /// The project folder.
     pub project: PathBuf,
-    /// Where filter scripts are.
+    /// The folder of filter scripts.
     pub filters: PathBuf,
-    /// Where tool scripts are.
+    /// The folder of tool scripts.
     pub tools: PathBuf,
-    /// What is configured for single plugins, by kind and id.
+    /// The settings of single plugins, by kind and id.
     pub plugins: HashMap<(Kind, String), PluginPlan>,
-    /// What the configuration grants, by the id of a plugin or native tool.
+    /// The grants of the configuration, by the id of a plugin or native tool.
     pub grants: HashMap<String, Grants>,
-    /// When a plugin that breaks again and again is left alone.
+    /// The rules by which a plugin that breaks again and again is left alone.
     pub breaker: BreakerSettings,
-    /// Who serves models, in order.
+    /// The providers that serve models, in order.
     pub providers: Vec<ProviderPlan>,
     /// Models with words of their own.
     pub models: Vec<ModelPlan>,
@@ -50,16 +50,16 @@ pub struct Plan {
 pub struct Mounted {
     /// The tools that are offered, each name once.
     pub tools: Vec<Tool>,
-    /// What operators have to know: servers that are away, tools that wait for approval.
+    /// The problems for operators: servers that are away, tools that wait for approval.
     pub problems: Vec<Problem>,
 }
 
-/// What is configured for one plugin.
+/// The settings of one plugin.
 #[derive(Debug, Clone)]
 pub struct PluginPlan {
     /// Values for its valves, and what it may spend.
     pub settings: Settings,
-    /// Whether it runs at all.
+    /// Is `true` if it runs at all.
     pub enabled: bool,
 }
 
@@ -78,11 +78,11 @@ pub struct ProviderPlan {
     pub passes: Passes,
     /// The first steps of its routes beside chats; `None` for all that its kind may have.
     pub routes: Option<Vec<String>>,
-    /// Whether each caller pays with its own key.
+    /// Is `true` if each caller pays with its own key.
     pub is_paid_by_callers: bool,
 }
 
-/// Which model names a provider passes through.
+/// The model names that a provider passes through.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Passes {
     /// Only what `[[models]]` names.
@@ -96,9 +96,9 @@ pub enum Passes {
 /// A configured model.
 #[derive(Clone)]
 pub struct ModelPlan {
-    /// What clients call it.
+    /// The name for clients.
     pub name: String,
-    /// Who serves it.
+    /// The provider that serves it.
     pub provider: String,
     /// The models of providers that may answer for it, as `(provider, model)`: its own first, then its fallbacks.
     pub leads_to: Vec<(String, String)>,
@@ -110,11 +110,11 @@ pub struct ModelPlan {
     pub tools: Vec<String>,
     /// The rest.
     pub settings: ModelSettings,
-    /// What scripts see as `__model__`.
+    /// The value of `__model__` for scripts.
     pub facts: Json,
-    /// Whether its conversations are remembered.
+    /// Is `true` if its conversations are remembered.
     pub memory: bool,
-    /// What holds it to its limits.
+    /// The middleware that holds it to its limits.
     pub middleware: Vec<Middleware>,
 }
 
@@ -137,7 +137,7 @@ impl Plan {
         [self.filters.clone(), self.tools.clone()]
     }
 
-    /// Whether there are folders to look at, in words.
+    /// The existence of the folders to look at, in words.
     pub fn folders_exist(&self) -> &'static str {
         match self.folders().map(|folder| folder.is_dir()) {
             [true, true] => "both are there",
@@ -147,7 +147,7 @@ impl Plan {
         }
     }
 
-    /// Where plugins of a kind are, and what they import.
+    /// The folder of plugins of a kind, and of what they import.
     pub fn folder(&self, kind: Kind) -> &Path {
         match kind {
             Kind::Filter => &self.filters,
@@ -165,7 +165,7 @@ impl Plan {
         path.strip_prefix(self.folder(kind)).unwrap_or(path).display().to_string()
     }
 
-    /// What is configured for a plugin.
+    /// The settings of a plugin.
     pub(super) fn plugin(&self, kind: Kind, id: &str) -> PluginPlan {
         self.plugins.get(&(kind, id.to_owned())).cloned().unwrap_or_default()
     }
@@ -175,7 +175,7 @@ impl Plan {
         self.plugins.get(&(kind, id.to_owned())).is_none_or(|plan| plan.enabled)
     }
 
-    /// What a file is for, by the folder it lies in.
+    /// The kind of a file, by the folder it lies in.
     pub(super) fn kind_of(&self, path: &Path) -> Kind {
         let in_tools = path.starts_with(&self.tools);
         // One folder may lie within the other.
@@ -189,7 +189,7 @@ impl Plan {
         found.ok_or_else(|| Fault::Host(format!("no provider is called `{name}`")))
     }
 
-    /// Who answers for a configured model.
+    /// The provider that answers for a configured model.
     pub(super) fn serves<'a>(&'a self, model: &'a ModelPlan) -> Result<&'a Arc<dyn Provider>, Fault> {
         match &model.fallback {
             Some(fallback) => Ok(fallback),
@@ -245,7 +245,7 @@ impl Plan {
     }
 }
 
-/// What scripts see of a model that is passed through.
+/// A model that is passed through, as scripts see it.
 pub(super) fn passed(name: &str, provider: &str) -> Json {
     Json::from([("id", name.into()), ("name", name.into()), ("provider", provider.into())])
 }

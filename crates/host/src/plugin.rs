@@ -14,7 +14,7 @@ use valvehouse_script::{
 };
 use valvehouse_store::Confirmed;
 
-/// How a plugin stands with its file.
+/// The state of a plugin beside its file.
 #[derive(Debug, Clone, PartialEq)]
 pub enum State {
     /// The file as it is runs.
@@ -38,7 +38,7 @@ impl State {
         }
     }
 
-    /// What is wrong.
+    /// The problems of its file.
     pub fn problems(&self) -> &[Problem] {
         match self {
             Self::Stale(problems) | Self::Broken(problems) => problems,
@@ -52,13 +52,13 @@ impl State {
 pub struct Plugin {
     /// Its id.
     pub id: Arc<str>,
-    /// What it is for.
+    /// The kind of plugin.
     pub kind: Kind,
     /// Its file.
     pub path: PathBuf,
-    /// What runs, where anything does.
+    /// The script that runs, where one does.
     pub script: Option<Arc<Script>>,
-    /// How it stands with its file.
+    /// The state beside its file.
     pub state: State,
     /// The hash of the file as it is, which is not what runs when that is stale.
     pub(crate) hash: Arc<str>,
@@ -70,13 +70,13 @@ pub struct Plugin {
     pub global: bool,
     /// The models that no longer list this guard, as long as nobody has confirmed that: it runs for them.
     pub(crate) held_for: Arc<[String]>,
-    /// Whether an operator lets it run.
+    /// Is `true` if an operator lets it run.
     pub enabled: bool,
-    /// Which of the plugins that had its id one after the other it is.
+    /// The number that tells apart the plugins that had its id one after the other.
     pub incarnation: u64,
-    /// What users set for themselves.
+    /// The values that users set for themselves.
     pub users: Arc<UserValves>,
-    /// What operators gave it.
+    /// The values and grants of operators.
     pub(crate) given: Given,
     /// The filter it is in chains.
     pub(crate) acts: Kept<Option<Filter>>,
@@ -87,20 +87,20 @@ pub struct Plugin {
 /// Plugins by id.
 pub(crate) type Plugins = BTreeMap<Arc<str>, Arc<Plugin>>;
 
-/// What operators give a plugin while it runs: another one makes another script.
+/// The values and grants that operators give a plugin while it runs: others make another script.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Given {
     /// Values of its valves, as they are stored.
     pub(crate) valves: Json,
-    /// What it may reach, by the configuration and the store.
+    /// The grants of the configuration and the store.
     pub(crate) grants: Grants,
-    /// What the configuration says of its valves and limits.
+    /// The valves and limits of the configuration.
     pub(crate) configured: Option<Configured>,
     /// Its versions that are not run, since they ended the process.
     pub(crate) quarantined: Vec<Quarantined>,
 }
 
-/// What the configuration says of a script, but for what it may reach.
+/// The settings of a script, but for its grants.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Configured {
     /// Its valves and budgets, as a filter and as a tool: which it is, its file says.
@@ -110,7 +110,7 @@ pub(crate) struct Configured {
 }
 
 impl Plugin {
-    /// Whether its file is as it was read now.
+    /// Returns `true` if its file is as it was read now.
     pub(crate) fn is_of(&self, read: &Read) -> bool {
         self.hash == read.hash && self.path == read.file.path && self.state != State::Missing
     }
@@ -139,7 +139,7 @@ impl Plugin {
         script.clone().into_callbacks(self.users.clone())
     }
 
-    /// Why requests are refused because of it, when they are: a guard that cannot run.
+    /// The reason for which requests are refused because of it: a guard that cannot run.
     pub fn refusal(&self) -> Option<String> {
         if !self.security {
             return None;
@@ -208,7 +208,7 @@ impl Plugin {
         self.script.as_ref().filter(|_| self.kind == Kind::Filter).map(|script| script.priority())
     }
 
-    /// What it acts at: hooks, callbacks, its own models.
+    /// The places at which it acts: hooks, callbacks, its own models.
     pub fn hooks(&self) -> Vec<&'static str> {
         let hooks = self.script.iter().flat_map(|script| script.hooks()).map(|hook| hook.name());
         let callbacks = self.script.iter().flat_map(|script| script.callbacks()).map(|one| one.name());
@@ -228,7 +228,7 @@ impl Plugin {
         self.script.as_ref().filter(|_| self.security).map(|script| chats_only(script)).unwrap_or_default()
     }
 
-    /// What a user's own valves are, secrets masked; null where it declares none.
+    /// The valves of a user, secrets masked; null where it declares none.
     pub fn valves_of_user(&self, user: &str) -> Json {
         let schema = self.script.as_ref().and_then(|script| script.manifest.user_valves.as_ref());
         let values = self.users.by_user.get(user).unwrap_or(&self.users.default);
@@ -251,7 +251,7 @@ impl Plugin {
         !needs.is_empty() && !is_set(&script.valves) && !users.into_iter().any(is_set)
     }
 
-    /// Whether a request has to ask for it.
+    /// Returns `true` if a request has to ask for it.
     pub fn is_toggle(&self) -> bool {
         self.script.as_ref().is_some_and(|script| script.manifest.toggle)
     }
@@ -263,7 +263,7 @@ pub fn chats_only(script: &Script) -> Vec<&'static str> {
     hooks.map(Hook::name).collect()
 }
 
-/// What hooks of a guard that run in chats only mean for an Open WebUI.
+/// The consequence for an Open WebUI of hooks of a guard that run in chats only.
 pub fn chats_only_in_words(id: &str, hooks: &[&str]) -> String {
     format!(
         "the guard `{id}` does not run its {} where an Open WebUI asks for filters one by one (pipelines); it does in \

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use valvehouse_core::figures::{Spread, Spreading};
 use valvehouse_script::Problem;
 
-/// What a new generation brought.
+/// The news of a generation.
 #[derive(Debug, Clone)]
 pub struct Report {
     /// The generation.
     pub generation: u64,
-    /// What is new in it.
+    /// The changes in it.
     pub changes: Vec<Change>,
     /// From the look at the folder to the swap.
     pub took: Duration,
@@ -40,7 +40,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// What happened, in one word.
+    /// The change in one word.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Loaded(_) => "loaded",
@@ -54,7 +54,7 @@ impl Change {
         }
     }
 
-    /// Whose news it is.
+    /// The plugin that changed.
     pub fn id(&self) -> Option<&str> {
         match self {
             Self::Loaded(id)
@@ -68,7 +68,7 @@ impl Change {
     }
 }
 
-/// What they came to, and when the last one was.
+/// The outcomes and the times of looks.
 #[derive(Debug)]
 pub struct Looks {
     last: Mutex<Instant>,
@@ -101,7 +101,7 @@ impl Looks {
         self.times.add(report.took);
     }
 
-    /// How long ago the last one was.
+    /// The time since the last one.
     pub fn ago(&self) -> Duration {
         self.last.lock().elapsed()
     }

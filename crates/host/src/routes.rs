@@ -43,7 +43,7 @@ impl Served {
         self.plan.passes(name).filter(|_| prefixed.is_none())
     }
 
-    /// What scripts see of a model that nobody configured.
+    /// A model that nobody configured, as scripts see it.
     pub(super) fn facts(&self, name: &str, provider: &str) -> Json {
         let offers = self.offers();
         let title = offers.iter().find(|offer| provider == PIPES && offer.id == name);

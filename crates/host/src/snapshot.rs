@@ -26,7 +26,7 @@ pub struct Snapshot {
     pub generation: u64,
     /// Plugins by id.
     pub plugins: Plugins,
-    /// What is wrong with files that are no plugins.
+    /// The problems of files that are no plugins.
     pub problems: Vec<Problem>,
     /// Every tool there is, each name once.
     pub tools: Vec<Tool>,
@@ -39,7 +39,7 @@ pub struct Snapshot {
     held: Vec<Arc<Plugin>>,
     /// Is `true` if a model lists a guard that does not run for every model.
     lists_guards: bool,
-    /// Whether there is a plugin that requests may ask for.
+    /// Is `true` if there is a plugin that requests may ask for.
     has_toggles: bool,
     /// For names that are not configured.
     passing: Selected,
@@ -47,18 +47,18 @@ pub struct Snapshot {
     listed: Json,
     /// For configured models, by name.
     models: HashMap<String, Selected>,
-    /// Whether there is a model whose turns are nobody's business.
+    /// Is `true` if there is a model whose turns are nobody's business.
     may_forward: bool,
 }
 
-/// What is selected for a model when a request asks for nothing special.
+/// The selection for a model when a request asks for nothing special.
 #[derive(Default)]
 pub(crate) struct Selected {
     pub(crate) chain: Chain,
     callbacks: Vec<Arc<dyn Listener>>,
     tools: Vec<Tool>,
     settings: ModelSettings,
-    /// Who answers for a configured model, as its middleware has it asked.
+    /// The provider that answers for a configured model, as its middleware has it asked.
     provider: Option<Arc<dyn Provider>>,
 }
 
@@ -66,18 +66,18 @@ pub(crate) struct Selected {
 pub struct Ready {
     /// The filters, tools and provider of its turns.
     pub kernel: Kernel,
-    /// What scripts see as `__model__`.
+    /// The value of `__model__` for scripts.
     pub facts: Json,
-    /// What scripts see as `models::list()`.
+    /// The value of `models::list()` for scripts.
     pub models: Json,
-    /// Whether its conversations are remembered.
+    /// Is `true` if its conversations are remembered.
     pub memory: bool,
     /// The scripts among its filters that listen to agents, in their order.
     pub callbacks: Vec<Arc<dyn Listener>>,
 }
 
 impl Ready {
-    /// Whether no filter, no tool and no word of the configuration has a part in its turns.
+    /// Returns `true` if no filter, no tool and no word of the configuration has a part in its turns.
     pub fn is_untouched(&self) -> bool {
         let settings = self.kernel.settings();
         self.kernel.chain().filters().is_empty()
@@ -309,7 +309,7 @@ impl Snapshot {
         self.models.get(model).map(|selected| selected.tools.as_slice()).unwrap_or_default()
     }
 
-    /// Whether there may be turns in which nobody has a part; those of a model without filters alone.
+    /// Returns `true` if there may be turns in which nobody has a part; those of a model without filters alone.
     pub fn may_forward(&self) -> bool {
         self.may_forward
     }
@@ -355,7 +355,7 @@ impl Snapshot {
         let facts = self.served.facts(name, provider.name());
         let upstream = (upstream != name).then(|| upstream.to_owned());
         let (selected, asked) = match &guarded {
-            // What is asked for is among them.
+            // These hold the ones asked for.
             Some(guarded) => (guarded, &[][..]),
             None => (&self.passing, asked),
         };
@@ -422,7 +422,7 @@ impl Snapshot {
         configured.chain(passed).chain(offered).collect()
     }
 
-    /// Whether it was built from this very plan.
+    /// Returns `true` if it was built from this very plan.
     pub(crate) fn is_of(&self, plan: &Arc<Plan>) -> bool {
         Arc::ptr_eq(&self.served.plan, plan)
     }
@@ -447,8 +447,8 @@ fn listeners(chosen: &[&Arc<Plugin>]) -> Vec<Arc<dyn Listener>> {
     callbacks.map(|callbacks| Arc::new(callbacks) as Arc<dyn Listener>).collect()
 }
 
-/// Who answers for a model, as its middleware has it asked. One with a memory keeps to the form it is asked
-/// for.
+/// The provider that answers for a model, as its middleware has it asked. One with a memory keeps to the form it is
+/// asked for.
 fn held(model: &ModelPlan, provider: &Arc<dyn Provider>) -> Arc<dyn Provider> {
     let provider = Middleware::provider_of(&model.middleware, provider.clone());
     if model.memory { Arc::new(Formatted::new(provider, Formatted::RETRIES)) } else { provider }

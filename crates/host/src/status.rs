@@ -17,13 +17,13 @@ use valvehouse_store::HostSeen;
 const PROVIDER: &str = "provider:";
 
 impl Plugin {
-    /// What the calls of all its hooks and tools came to on this host.
+    /// The cost of the calls of all its hooks and tools on this host.
     pub fn sum(&self) -> Sum {
         let sums = self.script.iter().flat_map(|script| script.figures().sums());
         sums.fold(Sum::default(), |all, (_, sum)| all.and(sum))
     }
 
-    /// How it stands, in one word: with its file, or that it rests since it broke again and again.
+    /// The state in one word: that of its file, or that it rests since it broke again and again.
     pub fn word(&self) -> &'static str {
         match &self.script {
             Some(script) if script.breaker.open().is_some() => "resting",
@@ -31,7 +31,7 @@ impl Plugin {
         }
     }
 
-    /// Whether it does not load for want of grants alone.
+    /// Returns `true` if it does not load for want of grants alone.
     pub fn is_held(&self) -> bool {
         let mut errors =
             self.state.problems().iter().filter(|problem| problem.severity == Severity::Error).peekable();
@@ -39,7 +39,7 @@ impl Plugin {
         is_broken && errors.peek().is_some() && errors.all(|problem| problem.grant.is_some())
     }
 
-    /// What is wrong with its file or, where that runs, what it warns of.
+    /// The problems of its file or, where that runs, its warnings.
     pub fn problems(&self) -> impl Iterator<Item = &Problem> {
         // What is stale has its problems in the file, not in the version that runs.
         let warnings = self.script.as_ref().filter(|_| self.state == State::Live);
@@ -64,7 +64,7 @@ impl Plugin {
         self.script.as_ref().and_then(|script| script.breaker.open())
     }
 
-    /// Why it rests, what that means for requests, and until when.
+    /// The reason for which it rests, the consequence for requests, and the end of the rest.
     pub fn rests_in_words(&self, open: &Open) -> String {
         let forgiven =
             self.script.as_ref().is_some_and(|script| script.manifest.on_break == OnBreak::Continue);
@@ -80,27 +80,27 @@ impl Plugin {
     }
 }
 
-/// How the plugins stand on all hosts together, and the providers.
+/// The state of the plugins on all hosts together, and of the providers.
 #[derive(Debug, Default)]
 pub struct Standing {
     plugins: BTreeMap<String, PluginStanding>,
     /// The providers that are left alone on some host.
     providers: BTreeMap<String, Open>,
-    /// How many hosts told.
+    /// The number of hosts that reported.
     pub hosts: usize,
 }
 
-/// How one plugin stands.
+/// The state of one plugin.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PluginStanding {
-    /// What its calls came to, by hook or tool.
+    /// The cost of its calls, by hook or tool.
     pub sums: BTreeMap<String, Sum>,
-    /// Where it rests on some host: since it broke again and again.
+    /// The rest on some host, since it broke again and again.
     pub rests: Option<Open>,
 }
 
 impl Standing {
-    /// What a host tells of its own plugins: only of those that have something to tell.
+    /// The report of a host about its own plugins: only of those that have something to report.
     pub(crate) fn of_snapshot(snapshot: &Snapshot) -> Json {
         let plugins = snapshot.plugins.values().filter_map(|plugin| {
             let script = plugin.script.as_ref()?;
@@ -123,7 +123,7 @@ impl Standing {
         plugins.chain(providers).collect::<Object>().into()
     }
 
-    /// What all of these hosts tell, added up.
+    /// The reports of all of these hosts, added up.
     pub fn told(hosts: &[HostSeen]) -> Self {
         let mut standing = Self { hosts: hosts.len(), ..Self::default() };
         for host in hosts {
@@ -140,12 +140,12 @@ impl Standing {
         standing
     }
 
-    /// How one plugin stands; None where no host has called it.
+    /// The state of one plugin; `None` where no host has called it.
     pub fn of(&self, id: &str) -> Option<&PluginStanding> {
         self.plugins.get(id)
     }
 
-    /// How a provider that is left alone stands; None while it is used.
+    /// The state of a provider that is left alone; `None` while it is used.
     pub fn provider(&self, name: &str) -> Option<&Open> {
         self.providers.get(name)
     }

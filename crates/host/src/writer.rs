@@ -44,12 +44,12 @@ impl<'a> Writer<'a> {
         Ok(Writer(Held::Own(Box::new(reload))))
     }
 
-    /// What the configuration says.
+    /// The plan of the configuration.
     pub fn plan(&self) -> &Plan {
         &self.0.plan
     }
 
-    /// Where valves, switches and histories are kept.
+    /// The store of valves, switches and histories.
     pub fn store(&self) -> &dyn Store {
         &*self.0.store
     }
@@ -90,7 +90,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// What operators have set for a plugin.
+    /// The values that operators have set for a plugin.
     pub fn stored_valves(&self, id: &str) -> Json {
         self.0.given(id).valves
     }

@@ -25,12 +25,12 @@ impl Array {
         Self(Arc::new(Mutex::new(Slots { items, state: State::Read })))
     }
 
-    /// How many elements there are.
+    /// The number of elements.
     pub fn len(&self) -> usize {
         self.0.lock().items.len()
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -120,12 +120,12 @@ impl Array {
         Ok(())
     }
 
-    /// Whether both are the same container.
+    /// Returns `true` if both are the same container.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Whether elements were replaced, added or taken out.
+    /// Returns `true` if elements were replaced, added or taken out.
     pub(super) fn is_changed(&self) -> bool {
         self.0.lock().state == State::Changed
     }
@@ -145,7 +145,7 @@ impl Array {
         self.0.lock().items = items;
     }
 
-    /// Whether there are other handles on it.
+    /// Returns `true` if there are other handles on it.
     pub(super) fn is_shared(&self) -> bool {
         Arc::strong_count(&self.0) > 1
     }
@@ -161,12 +161,12 @@ impl Object {
         Self(Arc::new(Mutex::new(Slots { items: Fields::of(entries), state: State::Read })))
     }
 
-    /// How many keys there are.
+    /// The number of keys.
     pub fn len(&self) -> usize {
         self.0.lock().items.len()
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -176,12 +176,12 @@ impl Object {
         Self(Arc::new(Mutex::new(Slots { items: Fields::Unread(unread), state: State::Read })))
     }
 
-    /// What stands in its document, where nobody has asked what is in it.
+    /// The text of its document, where nobody has asked what is in it.
     pub(super) fn as_unread(&self) -> Option<Unread> {
         self.0.lock().items.as_unread().cloned()
     }
 
-    /// How long it is in its document, where nobody has asked what is in it.
+    /// The length of its text in its document, where nobody has asked what is in it.
     pub(super) fn unread_length(&self) -> usize {
         self.0.lock().items.as_unread().map_or(0, |unread| unread.spelling().len())
     }
@@ -191,12 +191,12 @@ impl Object {
         self.0.lock().items.values_read().for_each(look);
     }
 
-    /// Whether there are lists or maps in it.
+    /// Returns `true` if there are lists or maps in it.
     pub fn has_containers(&self) -> bool {
         self.0.lock().items.has_containers()
     }
 
-    /// Whether the key is there.
+    /// Returns `true` if the key is there.
     pub fn contains(&self, key: &str) -> bool {
         self.0.lock().items.contains(key)
     }
@@ -212,7 +212,7 @@ impl Object {
         self.0.lock().items.get(key).cloned()
     }
 
-    /// Whether a key's value is a text that says something.
+    /// Returns `true` if a key's value is a text that says something.
     pub fn has_text(&self, key: &str) -> bool {
         self.0.lock().items.has_text(key)
     }
@@ -279,12 +279,12 @@ impl Object {
         }
     }
 
-    /// Whether both are the same container.
+    /// Returns `true` if both are the same container.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Whether keys were set or taken out.
+    /// Returns `true` if keys were set or taken out.
     pub(super) fn is_changed(&self) -> bool {
         self.0.lock().state == State::Changed
     }
@@ -304,7 +304,7 @@ impl Object {
         self.0.lock().items = Fields::of(entries);
     }
 
-    /// Whether there are other handles on it.
+    /// Returns `true` if there are other handles on it.
     pub(super) fn is_shared(&self) -> bool {
         Arc::strong_count(&self.0) > 1
     }
@@ -357,7 +357,7 @@ impl Children for Fields {
 }
 
 thread_local! {
-    /// How many containers are being freed within one another on this thread.
+    /// The number of containers that are being freed within one another on this thread.
     static FREEING: Cell<usize> = const { Cell::new(0) };
 }
 

@@ -21,7 +21,7 @@ use std::ops::Range;
 /// stand in more places than anybody has time for.
 const MOST_PAIRS: usize = 20_000;
 
-/// What is done at a place.
+/// The operation at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Op {
     /// A value comes in, in a list before what stood there.
@@ -46,13 +46,13 @@ impl Op {
 /// One operation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
-    /// What is done.
+    /// The operation.
     pub op: Op,
-    /// Where: a pointer of RFC 6901, as it leads when the operations before this one are carried out.
+    /// The place: a pointer of RFC 6901, as it leads when the operations before this one are carried out.
     pub path: String,
-    /// What was there; null where nothing was.
+    /// The value before; null where there was none.
     pub before: Json,
-    /// What is there then; null where nothing is.
+    /// The value after; null where there is none.
     pub after: Json,
 }
 
@@ -67,7 +67,7 @@ impl Change {
     }
 }
 
-/// What makes the second value of the first. The order of keys makes no difference.
+/// The changes that make the second value of the first. The order of keys makes no difference.
 pub fn diff(before: &Json, after: &Json) -> Vec<Change> {
     let mut differ = Differ { changes: Vec::new(), path: Vec::new(), pairs: 0 };
     differ.values(before, after);
@@ -164,7 +164,7 @@ fn steps<T: Hash + Ord>(old: &[T], new: &[T]) -> impl Iterator<Item = (bool, Ran
     })
 }
 
-/// What an element is, whatever it says: a message of a role, a part of a type, a tool of a name.
+/// The kind of an element, whatever it holds: a message of a role, a part of a type, a tool of a name.
 fn kind(value: &Json) -> String {
     let words = ["role", "type", "name", "id"].map(|key| value.text(key).unwrap_or_default());
     format!("{} {}", value.kind(), words.join(" "))

@@ -61,7 +61,7 @@ impl Fields {
         self.read().get(key)
     }
 
-    /// Whether a key's value is a text that says something. Of what is unread, nothing is read for it.
+    /// Returns `true` if a key's value is a text that says something. Of what is unread, nothing is read for it.
     pub(super) fn has_text(&self, key: &str) -> bool {
         match self {
             Self::Read(entries) => {

@@ -57,7 +57,7 @@ impl Number {
         }
     }
 
-    /// Whether it is spelt without fraction and exponent.
+    /// Returns `true` if it is spelt without fraction and exponent.
     pub fn is_integer(&self) -> bool {
         match self {
             Self::Int(_) | Self::Unsigned(_) => true,

@@ -14,7 +14,7 @@ use compact_str::CompactString;
 use std::borrow::Cow;
 use std::fmt;
 
-/// Why bytes are no JSON, with line and column.
+/// The reason for which bytes are not JSON, with line and column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError(String);
 
@@ -94,8 +94,8 @@ struct Parser<'a> {
     bytes: &'a [u8],
     at: usize,
     depth: usize,
-    /// What is in the containers that are open, the innermost last; elements of arrays have no key.
-    /// Each takes its own off the end when it closes, into memory of just the right size.
+    /// The contents of the containers that are open, the innermost last; elements of arrays have no key. Each takes its
+    /// own off the end when it closes, into memory of just the right size.
     slots: Vec<(CompactString, Json)>,
     /// Values that may still come, one more than may be read.
     left: usize,
@@ -199,7 +199,7 @@ impl<'a> Parser<'a> {
         self.put(Json::Object(Object::new(entries)))
     }
 
-    /// What stands in an object, and its end.
+    /// Reads the entries of an object, and its end.
     fn entries(&mut self) -> Result<Vec<(CompactString, Json)>, Invalid> {
         if self.peek()? == b'}' {
             self.at += 1;

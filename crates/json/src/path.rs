@@ -3,7 +3,7 @@
 use crate::value::{Json, MAX_DEPTH, MisplacedValue};
 
 impl Json {
-    /// What stands at a path, or null.
+    /// The value at a path, or null.
     pub fn at_path(&self, path: &str) -> Self {
         let mut here = self.clone();
         for step in path.split('.').filter(|step| !step.is_empty()) {
@@ -15,7 +15,7 @@ impl Json {
         here
     }
 
-    /// What stands at a path; puts the default there, and objects on the way, where nothing is.
+    /// The value at a path; puts the default there, and objects on the way, where nothing is.
     pub fn ensure_path(&self, path: &str, default: Self) -> Result<Self, MisplacedValue> {
         let steps: Vec<&str> = path.split('.').filter(|step| !step.is_empty()).take(MAX_DEPTH + 1).collect();
         if steps.len() > MAX_DEPTH {

@@ -2,7 +2,7 @@
 
 use wide::u8x16;
 
-/// How many bytes at the start are neither a quote, a backslash nor a control character.
+/// The number of bytes at the start that are neither a quote, a backslash nor a control character.
 #[inline]
 pub(super) fn plain(bytes: &[u8]) -> usize {
     let (blocks, rest) = bytes.as_chunks();
@@ -16,7 +16,7 @@ pub(super) fn plain(bytes: &[u8]) -> usize {
     at + rest.iter().position(|&byte| is_special(byte)).unwrap_or(rest.len())
 }
 
-/// How long the string of JSON is that begins here, with its quotes, and whether it has no escapes.
+/// The length of the string of JSON that begins here, with its quotes, and `true` if it has no escapes.
 pub(super) fn string(text: &[u8]) -> Option<(usize, bool)> {
     let (mut at, mut is_plain) = (text.starts_with(b"\"").then_some(1)?, true);
     // All that is special in a block is found in one look at it, since texts with quotes or line ends in them have
@@ -52,7 +52,7 @@ fn block(bytes: &[u8]) -> [u8; BLOCK] {
     })
 }
 
-/// What follows the escape that begins here, where one does.
+/// The text behind the escape that begins here, where one does.
 fn after_escape(text: &[u8]) -> Option<&[u8]> {
     match text {
         [b'\\', b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', after @ ..] => Some(after),
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What strings are made of, ends and what must not be in them included.
+    /// The pieces that strings are made of, ends and what must not be in them included.
     const PIECES: &str =
         r#"[a-zäß ]{1,18}|\\["\\/bfnrt]|\\u[0-9a-f]{4}|\\ud8[0-9a-f]{2}\\udc[0-9a-f]{2}|["\\\n]"#;
 

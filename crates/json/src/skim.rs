@@ -15,8 +15,8 @@ pub fn skim<'a>(text: &'a [u8], mut entry: impl FnMut(&'a str, &'a str)) -> bool
     read.is_some() && skimmer.at == text.len()
 }
 
-/// How long the object is that begins here, and its keys, where it is one of plain values only, without escapes
-/// in its keys and, as far as can be told at once, each of them once.
+/// The length of the object that begins here, and its keys, where it is one of plain values only, without escapes in
+/// its keys and, as far as can be told at once, each of them once.
 pub(super) fn flat(text: &str) -> Option<(usize, Keys)> {
     let (mut skimmer, mut keys) = (Skimmer { bytes: text.as_bytes(), at: 0 }, Keys::default());
     skimmer.members(b'{', b'}', |own| {
@@ -112,7 +112,7 @@ impl Skimmer<'_> {
         self.members(b'[', b']', |own| own.value(depth + 1))
     }
 
-    /// What stands between two brackets, with commas between.
+    /// Reads the members between two brackets, with commas between.
     fn members(
         &mut self,
         open: u8,
@@ -149,7 +149,7 @@ impl Skimmer<'_> {
         self.bytes[self.at..].starts_with(word).then(|| self.at += word.len())
     }
 
-    /// Whether it has no escapes.
+    /// Reads a string; returns `true` if it has no escapes.
     fn string(&mut self) -> Option<bool> {
         let (length, is_plain) = scan::string(&self.bytes[self.at..])?;
         self.at += length;
@@ -176,7 +176,7 @@ impl Skimmer<'_> {
         self.skip(|byte| byte.is_ascii_digit(), usize::MAX).then_some(())
     }
 
-    /// Whether there was anything to skip, so many at most.
+    /// Returns `true` if there was anything to skip, so many at most.
     fn skip(&mut self, is: impl Fn(u8) -> bool, most: usize) -> bool {
         let skipped = self.bytes[self.at..].iter().take(most).take_while(|byte| is(**byte)).count();
         self.at += skipped;
@@ -231,7 +231,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is skimmed is JSON, and the other way round.
+        /// The parser takes what is skimmed, and the other way round.
         #[test]
         fn it_takes_what_the_parser_takes(text in r#"\{("[a-b]{0,2}":([0-9.e-]{1,4}|"[a-z\\"u0-9]{0,7}"|\[[0-9,\[\]]{0,5}\]|null|\{\}),?){0,3}\}"#) {
             let parsed = Json::parse(text.as_bytes()).is_ok();

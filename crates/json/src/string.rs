@@ -25,7 +25,7 @@ pub(super) fn read<'a>(text: &'a str, at: &mut usize) -> Result<Cow<'a, str>, In
     said.map(Cow::Owned)
 }
 
-/// What a string says that was found to be one, as it was spelt.
+/// The text of bytes that were found to be a string, as it was spelt.
 pub(super) fn said(spelling: &[u8]) -> Box<str> {
     let said = std::str::from_utf8(spelling).ok().map(|text| read(text, &mut 0));
     match said {

@@ -36,7 +36,7 @@ impl Text {
         Self(Kept::Said(CompactString::const_new("")))
     }
 
-    /// What it says, to be written there; none where it is spelt already.
+    /// The text, to be written there; `None` where it is spelt already.
     pub(super) fn said_mut(&mut self) -> Option<&mut CompactString> {
         match &mut self.0 {
             Kept::Said(said) => Some(said),
@@ -44,7 +44,7 @@ impl Text {
         }
     }
 
-    /// What it says.
+    /// The text.
     pub fn as_str(&self) -> &str {
         match &self.0 {
             Kept::Said(said) => said,
@@ -55,7 +55,7 @@ impl Text {
         }
     }
 
-    /// Whether it says nothing.
+    /// Returns `true` if it says nothing.
     pub fn is_empty(&self) -> bool {
         match &self.0 {
             Kept::Said(said) => said.is_empty(),

@@ -21,7 +21,7 @@ impl Unread {
     }
 }
 
-/// Which keys there may be: few share length and both ends.
+/// The keys there may be: few share length and both ends.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Keys(u64);
 

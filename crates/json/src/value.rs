@@ -55,7 +55,7 @@ pub(super) enum State {
     Frozen,
 }
 
-/// What a container's slots can be emptied of when the last handle goes.
+/// The values that a container's slots can be emptied of when the last handle goes.
 pub(super) trait Children: Default {
     fn has_containers(&self) -> bool;
     fn take_containers(&mut self, into: &mut Vec<Json>);
@@ -68,7 +68,7 @@ pub(super) enum Fields {
     Unread(Unread),
 }
 
-/// Why a value cannot stand where it was put.
+/// The reason for which a value cannot stand where it was put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MisplacedValue {
     /// A container would hold itself.
@@ -219,12 +219,12 @@ impl Json {
         }
     }
 
-    /// Whether this is `null`.
+    /// Returns `true` if this is `null`.
     pub fn is_null(&self) -> bool {
         matches!(self, Self::Null)
     }
 
-    /// Whether there is nothing in it: null, "", [], {}, false, 0.
+    /// Returns `true` if there is nothing in it: null, "", [], {}, false, 0.
     pub fn is_empty(&self) -> bool {
         match self {
             Self::Null => true,
@@ -236,7 +236,7 @@ impl Json {
         }
     }
 
-    /// Whether both are the same container.
+    /// Returns `true` if both are the same container.
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Array(a), Self::Array(b)) => a.is_same(b),
@@ -245,7 +245,7 @@ impl Json {
         }
     }
 
-    /// What kind of value this is, in JSON's words.
+    /// The kind of value, in JSON's words.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Null => "null",

@@ -38,7 +38,7 @@ impl Json {
         copy
     }
 
-    /// Whether there are more lists and maps in it than this.
+    /// Returns `true` if there are more lists and maps in it than this.
     pub fn has_more_containers_than(&self, most: usize) -> bool {
         let (mut walk, mut met) = (Walk::from(self), 0);
         while let Some(value) = walk.next_container() {
@@ -51,7 +51,7 @@ impl Json {
         false
     }
 
-    /// Whether anything in it was changed since it was read; a look at each of its containers.
+    /// Returns `true` if anything in it was changed since it was read; a look at each of its containers.
     pub fn is_changed(&self) -> bool {
         self.is_changed_within(NEAR, &mut { FEW }).unwrap_or_else(|| self.is_changed_anywhere())
     }
@@ -135,7 +135,7 @@ impl PartialEq for Json {
     }
 }
 
-/// What a value takes beside its text, about.
+/// The bytes that a value takes beside its text, about.
 const VALUE: usize = 64;
 
 impl Json {
@@ -178,7 +178,7 @@ pub(super) fn check_places<'a>(
 pub struct Repeats(HashSet<usize>);
 
 impl Repeats {
-    /// Whether this container has come before.
+    /// Returns `true` if this container has come before.
     pub fn is_repeated(&mut self, value: &Json) -> bool {
         // What has one place only cannot come again.
         value.is_shared() && value.address().is_some_and(|address| !self.0.insert(address))
@@ -251,7 +251,7 @@ struct Pairs {
 }
 
 impl Pairs {
-    /// Whether two values are equal, as far as is known before their containers are looked into.
+    /// Returns `true` if two values are equal, as far as is known before their containers are looked into.
     fn may_be_equal(&mut self, left: &Json, right: &Json) -> bool {
         match (left, right) {
             (Json::Null, Json::Null) => true,
@@ -273,7 +273,7 @@ impl Pairs {
     }
 }
 
-/// How high containers stand above what is innermost in them.
+/// The heights of containers above what is innermost in them.
 struct Heights {
     target: usize,
     /// Those of containers that may stand in other places too.
@@ -310,7 +310,7 @@ impl Heights {
 }
 
 impl Json {
-    /// Which container this is.
+    /// The address of a container.
     fn address(&self) -> Option<usize> {
         match self {
             Self::Array(array) => Some(array.address()),
@@ -319,7 +319,7 @@ impl Json {
         }
     }
 
-    /// Whether this container may stand in several places.
+    /// Returns `true` if this container may stand in several places.
     fn is_shared(&self) -> bool {
         match self {
             Self::Array(array) => array.is_shared(),

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use std::fmt;
 use std::io::Write as _;
 
-/// Why a value is not written; only a script gets here, on purpose.
+/// The reason for which a value is not written; only a script gets here, on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unwritable {
     /// Deeper than anything that can be read.
@@ -35,7 +35,7 @@ impl std::error::Error for Unwritable {}
 /// Deeper than anything that can be read, shallow enough for any thread's stack.
 const LIMIT: usize = 512;
 
-/// How much is written of what was written before, in bytes. What stands in one place only takes as
+/// The most bytes that are written again of what was written before. A value that stands in one place only takes as
 /// much memory as it takes written, and needs no limit here.
 pub const REPEATED: usize = 16 << 20;
 
@@ -88,7 +88,7 @@ const NEAR: usize = 4;
 const FEW: usize = 10_000;
 
 impl Json {
-    /// How many bytes of it are written as they are spelt, as far as that is quickly told.
+    /// The number of its bytes that are written as they are spelt, as far as that is quickly known.
     fn spelt_length(&self, depth: usize, left: &mut usize) -> usize {
         let Some(fewer) = left.checked_sub(1) else { return 0 };
         *left = fewer;
@@ -111,9 +111,9 @@ struct Writer<'a> {
     out: &'a mut Vec<u8>,
     most: usize,
     written: Repeats,
-    /// What may still be repeated.
+    /// The bytes that may still be repeated.
     left: usize,
-    /// Where the repetition under way must end.
+    /// The place at which the repetition under way must end.
     end: Option<usize>,
     as_spelt: bool,
 }

@@ -13,5 +13,5 @@ mod pins;
 mod server;
 
 pub use mount::{Look, Mounts, Status, Tool, look};
-pub use pins::{Difference, LOCK, Pins, Seen, Standing, path};
+pub use pins::{Difference, LOCK, Pins, Standing, ToolParts, path};
 pub use server::{Caller, Endpoint};

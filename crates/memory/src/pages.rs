@@ -39,7 +39,7 @@ mod linux {
     }
 
     /// A line of `/proc/self/maps` that is code of a file, or the constants before the program's own.
-    /// What the loader wrote to before it was closed for writing is neither, and lies elsewhere.
+    /// Pages that the loader wrote to before they were closed for writing are neither, and lie elsewhere.
     pub(super) fn unwritten(line: &str, program: &str) -> Option<Range<usize>> {
         let mut words = line.splitn(6, ' ');
         let (place, permissions, offset) = (words.next()?, words.next()?, words.next()?);

@@ -47,7 +47,7 @@ impl Limits {
 pub(super) struct Coming<S> {
     body: Option<S>,
     peer: Peer,
-    /// How long the first bytes and the next ones may take.
+    /// The time that the first bytes and the next ones may take.
     answer: Duration,
     idle: Duration,
     has_begun: bool,
@@ -64,8 +64,8 @@ impl<S> Coming<S> {
         Self { body: Some(body), peer, answer, idle, has_begun: false, limits, by, timer: None }
     }
 
-    /// Whether it has been waited for too long. A timer is made when there is something to wait for, and wound
-    /// up again when it has run down: bytes come thousands of times a second.
+    /// Returns `true` if it has been waited for too long. A timer is made when there is something to wait for, and
+    /// wound up again when it has run down: bytes come thousands of times a second.
     fn is_late(&mut self, context: &mut Context<'_>) -> bool {
         let by = self.by;
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(by)));

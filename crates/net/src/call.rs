@@ -13,7 +13,7 @@ use url::Url;
 use valvehouse_config::Secret;
 use valvehouse_core::fault::Fault;
 
-/// Where calls go: read once, however often it is called.
+/// The address of calls: read once, however often it is called.
 #[derive(Debug, Clone)]
 pub struct Address {
     pub(super) url: Arc<Url>,
@@ -34,7 +34,7 @@ impl From<Url> for Address {
     }
 }
 
-/// What a call sends.
+/// The body of a call.
 pub(super) enum Payload {
     Whole(Bytes),
     /// As it comes; it can be sent once.

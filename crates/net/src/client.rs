@@ -20,7 +20,7 @@ use url::{Host, Url};
 use valvehouse_config::Timeouts;
 use valvehouse_core::fault::{Explanation, Fault};
 
-/// Where the environment names proxies.
+/// The variables of the environment that name proxies.
 const PROXIES: [&str; 4] = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
 
 /// Calls other machines. A clone shares the connections.
@@ -28,7 +28,7 @@ const PROXIES: [&str; 4] = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"
 pub struct Client {
     /// For whatever is neither behind TLS nor a proxy: all that many hosts ever ask.
     plain: Plain,
-    /// Whether the environment names a proxy for such addresses.
+    /// Is `true` if the environment names a proxy for such addresses.
     is_proxied: bool,
     /// For this machine itself, which no proxy can reach.
     local: Trusting,
@@ -54,7 +54,7 @@ impl Client {
         Ok(Self { plain: plain::client(&timeouts), is_proxied, local, outward, timeouts })
     }
 
-    /// What it was made with.
+    /// The time limits that it was made with.
     pub fn timeouts(&self) -> Timeouts {
         self.timeouts
     }
@@ -267,7 +267,7 @@ mod tests {
         assert!(!format!("{:?}", call().bearer(&Secret::from("sk-fine"))).contains("sk-fine"));
     }
 
-    /// Where somebody answers every call so, and says nothing more.
+    /// The address of a server that answers every call so, and sends nothing more.
     async fn answering(answer: Vec<u8>) -> Url {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = Url::parse(&format!("http://{}/", listener.local_addr().unwrap())).unwrap();

@@ -6,15 +6,15 @@ use std::time::Duration;
 use url::Url;
 use valvehouse_core::fault::{Explanation, Fault};
 
-/// Why there is no answer, or no more of one, whichever client asked.
+/// The reason for which there is no answer, or no more of one, of either client.
 #[derive(Debug, thiserror::Error)]
 #[error("{cause}")]
 pub(super) struct Failed {
-    /// Whether there was no connection.
+    /// Is `true` if there was no connection.
     pub(super) connecting: bool,
-    /// Whether it took too long.
+    /// Is `true` if it took too long.
     pub(super) timeout: bool,
-    /// What went wrong.
+    /// The error behind it.
     #[source]
     pub(super) cause: Box<dyn Error + Send + Sync>,
 }
@@ -32,9 +32,9 @@ pub(super) struct Peer {
     pub(super) provider: Option<Arc<str>>,
     /// The address without credentials and query.
     pub(super) address: Arc<str>,
-    /// How long a connection may take.
+    /// The time that a connection may take.
     pub(super) connect: Option<Duration>,
-    /// How long the call may take as a whole.
+    /// The time that the whole call may take.
     pub(super) total: Option<Duration>,
 }
 
@@ -120,7 +120,7 @@ impl Peer {
         Explanation::new(sentence(&self.public()), sentence(&self.name()))
     }
 
-    /// What gives it more time.
+    /// The advice that gives it more time.
     fn raise(&self, key: &str) -> String {
         match &self.provider {
             Some(provider) => format!("; more time: timeouts.{key} of provider {provider}"),
@@ -155,7 +155,7 @@ pub fn shown(url: &Url) -> String {
     url.to_string()
 }
 
-/// Where an address is: scheme, host and port. For what comes from plugins, whose paths hold keys too.
+/// The place of an address: scheme, host and port. For addresses of plugins, whose paths hold keys too.
 pub(super) fn place(url: &Url) -> String {
     match url.origin() {
         origin @ url::Origin::Tuple(..) => {

@@ -25,7 +25,7 @@ use tower::util::MapResponse;
 use valvehouse_config::Timeouts;
 use valvehouse_core::fault::Fault;
 
-/// How we are called.
+/// The name of this client in requests.
 pub(super) const USER_AGENT: &str = concat!("valvehouse/", env!("CARGO_PKG_VERSION"));
 /// So long a connection is silent until it is asked whether the other end is still there.
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(60);
@@ -35,7 +35,7 @@ const PIECE: usize = 16 * 1024;
 /// Its connections are kept and shared.
 pub(super) type Plain = Client<MapResponse<HttpConnector, fn(Connection) -> Yielding<Connection>>, Outgoing>;
 
-/// What is sent: all at once, or as it comes.
+/// The body of a request: all at once, or as it comes.
 type Outgoing = Either<Full<Bytes>, StreamBody<BoxStream<'static, Result<Frame<Bytes>, Fault>>>>;
 
 type Connection = TokioIo<TcpStream>;
@@ -89,7 +89,7 @@ pub(super) fn body(headers: &mut HeaderMap, body: Incoming) -> BoxStream<'static
     unpacked
 }
 
-/// What is unpacked, piece by piece.
+/// Unpacks a body, piece by piece.
 fn read(unpacking: impl AsyncRead + Send + 'static) -> BoxStream<'static, Result<Bytes, Failed>> {
     stream::try_unfold(Box::pin(unpacking), |mut unpacking| async {
         let mut piece = vec![0; PIECE];

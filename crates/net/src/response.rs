@@ -14,7 +14,7 @@ pub struct Response {
     /// The status.
     pub status: u16,
     headers: HeaderMap,
-    /// What has come of the body already.
+    /// The part of the body that has come already.
     begun: Option<Bytes>,
     body: BoxStream<'static, Result<Bytes, Fault>>,
 }

@@ -21,7 +21,7 @@ pub const MAX_EVENT: usize = 16 * 1024 * 1024;
 /// One event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// What `event:` said.
+    /// The value of `event:`.
     pub name: Option<CompactString>,
     /// The `data:` lines, joined by line feeds.
     pub data: Bytes,

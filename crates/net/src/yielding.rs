@@ -21,7 +21,7 @@ pub struct Yielding<T> {
 }
 
 thread_local! {
-    /// Who wrote last on this thread, and who before that: for one request after another, a client's connection and a
+    /// The two connections that wrote last on this thread: for one request after another, a client's connection and a
     /// service's alternate.
     static LAST: Cell<[usize; 2]> = const { Cell::new([0; 2]) };
 }
@@ -33,7 +33,7 @@ impl<T> Yielding<T> {
         Self { inner, id: NEXT.fetch_add(1, Relaxed), has_yielded: false }
     }
 
-    /// Whether to write now; otherwise its task comes again after all that are ready.
+    /// Returns `true` if to write now; otherwise its task comes again after all that are ready.
     fn may_write(&mut self, context: &Context<'_>) -> bool {
         let [last, before] = LAST.get();
         let is_alone = self.id == last || self.id == before;
@@ -115,7 +115,7 @@ mod tests {
         (Yielding::new(TokioIo::new(here)), there)
     }
 
-    /// How often it is asked until it has written.
+    /// The number of attempts until it has written.
     fn tries(connection: &mut Yielding<TokioIo<DuplexStream>>) -> usize {
         let mut context = Context::from_waker(std::task::Waker::noop());
         let mut asks = || Pin::new(&mut *connection).poll_write(&mut context, b"x").is_ready();

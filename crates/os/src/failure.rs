@@ -1,12 +1,12 @@
 //! Why something on this machine was not done.
 
-/// What was not done and why; and the grant that would allow it, where one would.
+/// The action that failed and the reason; and the grant that would allow it, where one would.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
-    /// What was not done, to what, and why.
+    /// The action that failed, its object, and the reason.
     pub message: String,
-    /// What an operator could grant, as the command line writes it: `files=FOLDER`.
+    /// The grant that an operator could give, as the command line writes it: `files=FOLDER`.
     pub grant: Option<String>,
 }
 

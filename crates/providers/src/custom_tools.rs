@@ -215,7 +215,7 @@ fn become_custom(call: &Json, name: Json, input: String) {
 }
 
 /// A call under way.
-struct Calling {
+struct OpenCall {
     choice: i64,
     /// As the service numbers it.
     index: Option<i64>,
@@ -254,7 +254,7 @@ fn restored(
 }
 
 /// The events that an event becomes.
-fn look(piece: Piece, custom: &HashSet<String>, calls: &mut Vec<Calling>) -> Vec<Piece> {
+fn look(piece: Piece, custom: &HashSet<String>, calls: &mut Vec<OpenCall>) -> Vec<Piece> {
     let mut out = Vec::new();
     let mut is_changed = false;
     for choice in piece.event.get("choices").unwrap_or_default().items() {
@@ -265,7 +265,7 @@ fn look(piece: Piece, custom: &HashSet<String>, calls: &mut Vec<Calling>) -> Vec
         let mut left = Vec::new();
         for call in given {
             let index = call.get("index").and_then(|index| index.as_i64());
-            let is_own = |own: &Calling| own.choice == at && (index.is_none() || own.index == index);
+            let is_own = |own: &OpenCall| own.choice == at && (index.is_none() || own.index == index);
             let known = calls.iter().rposition(is_own);
             let known = known.filter(|known| continues_call(&call, &calls[*known].id, &calls[*known].name));
             let arguments = call.at_path("function.arguments");
@@ -279,7 +279,7 @@ fn look(piece: Piece, custom: &HashSet<String>, calls: &mut Vec<Calling>) -> Vec
             out.extend(inputs(calls, &piece.event, is_own));
             let name = call_name(&call);
             let is_custom = custom.contains(name.as_str());
-            calls.push(Calling {
+            calls.push(OpenCall {
                 choice: at,
                 index,
                 id: call.text("id").unwrap_or_default(),
@@ -311,7 +311,7 @@ fn look(piece: Piece, custom: &HashSet<String>, calls: &mut Vec<Calling>) -> Vec
 }
 
 /// The events with the texts of those calls that are over.
-fn inputs(calls: &mut [Calling], template: &Json, is_over: impl Fn(&Calling) -> bool) -> Vec<Piece> {
+fn inputs(calls: &mut [OpenCall], template: &Json, is_over: impl Fn(&OpenCall) -> bool) -> Vec<Piece> {
     let over = calls.iter_mut().filter(|call| is_over(call));
     let events = over.filter_map(|call| {
         let input = Json::from([(INPUT, input_of(&call.arguments.take()?).into())]);

@@ -26,7 +26,7 @@ pub struct Fallback {
 pub struct Choice {
     /// The service.
     pub provider: Arc<dyn Provider>,
-    /// What it calls the model.
+    /// The name that it has for the model.
     pub model: String,
 }
 
@@ -98,7 +98,7 @@ impl Fallback {
 }
 
 impl Choice {
-    /// What came of asking this one; why not is only told, since the first one's failure is the client's.
+    /// Returns the answer of this one. A failure is only logged, since the first one's failure is the client's.
     fn took_over<T>(&self, outcome: Result<T, Fault>) -> Option<T> {
         match outcome {
             Ok(answer) => {
@@ -158,8 +158,8 @@ fn with_model(body: &Json, model: &str) -> Json {
     renamed.collect::<Object>().into()
 }
 
-/// Whether another service might do better: this one is down, busy, broken, or does not want our key or
-/// our money any more. A caller's mistake stays one elsewhere.
+/// Returns `true` if another service might do better: this one is down, busy, broken, or does not want our key or our
+/// money any more. A caller's mistake stays one elsewhere.
 fn is_unable(fault: &Fault) -> bool {
     match fault {
         Fault::Answered { status, .. } => {

@@ -6,7 +6,7 @@ use memchr::memmem::Finder;
 use valvehouse_config::Secret;
 use valvehouse_core::fault::Fault;
 
-/// What is shorter is a word that services without keys are given, and that answers may hold.
+/// The least length of a key: a shorter one is a word that services without keys are given, and that answers may hold.
 const SHORTEST: usize = 16;
 const MASK: &[u8] = b"***";
 
@@ -47,7 +47,7 @@ fn masked(bytes: &[u8], key: &Finder<'_>) -> Option<Bytes> {
 struct Hiding {
     body: Body,
     key: Finder<'static>,
-    /// What may be the beginning of the key.
+    /// Bytes that may be the beginning of the key.
     held: Bytes,
 }
 
@@ -80,7 +80,7 @@ impl Hiding {
         bytes
     }
 
-    /// Where the key may begin that ends in bytes to come; at the end where it does not.
+    /// The place at which the key may begin that ends in bytes to come; the end if it does not.
     fn begins(&self, bytes: &[u8]) -> usize {
         let key = self.key.needle();
         let first = bytes.len().saturating_sub(key.len() - 1);

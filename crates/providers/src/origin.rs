@@ -14,7 +14,7 @@ const ERROR_BODY: usize = 256 * 1024;
 /// As many characters of an error that is no JSON are kept.
 const ERROR_TEXT: usize = 2000;
 
-/// What an error status is.
+/// The statuses of errors.
 const ERRORS: RangeInclusive<i64> = 400..=599;
 
 /// A service as errors name it. It knows the key only to keep it out of them.
@@ -106,7 +106,7 @@ impl Origin {
     }
 }
 
-/// When it may be asked again, as `Retry-After` says it; some services say it in milliseconds.
+/// The time of the next attempt, as `Retry-After` says it; some services say it in milliseconds.
 fn retry_after(response: &Response) -> Option<String> {
     let ms = response.header("retry-after-ms").and_then(|text| text.trim().parse::<f64>().ok());
     match ms.filter(|ms| ms.is_finite() && *ms >= 0.0) {
@@ -115,12 +115,12 @@ fn retry_after(response: &Response) -> Option<String> {
     }
 }
 
-/// Whether this is a number of seconds or a date: it is passed on, and nothing else may be in it.
+/// Returns `true` if this is a number of seconds or a date: it is passed on, and nothing else may be in it.
 pub(super) fn is_time(text: &str) -> bool {
     text.trim().parse::<f64>().is_ok() || jiff::fmt::rfc2822::parse(text.trim()).is_ok()
 }
 
-/// Whether this is an error where an answer or a piece of one was to come.
+/// Returns `true` if this is an error in the place of an answer, or of a piece of one.
 pub(super) fn is_error(event: &Json) -> bool {
     let Json::Object(object) = event else { return false };
     let is = |key: &str, word: &str| event.text(key).is_some_and(|text| text == word);
@@ -136,7 +136,7 @@ fn error_status(value: &Json) -> Option<u16> {
     ERRORS.contains(&number).then(|| u16::try_from(number).ok()).flatten()
 }
 
-/// What a body is, where the service does not say: looks at how it begins.
+/// The shape of a body by its beginning, where the service does not say it.
 pub(super) fn guess(start: &Bytes) -> Shape {
     let start = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start).trim_ascii_start();
     let fields: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
@@ -149,7 +149,7 @@ pub(super) fn guess(start: &Bytes) -> Shape {
     }
 }
 
-/// What the body of an answer is, by what the service says of it, or else by how it begins.
+/// The shape of an answer's body: the one that the service names, else the one that its beginning shows.
 pub(super) async fn shape_of(response: &mut Response) -> Result<Shape, Fault> {
     Ok(match &*response.media_type() {
         "text/event-stream" => Shape::Events,
@@ -159,7 +159,7 @@ pub(super) async fn shape_of(response: &mut Response) -> Result<Shape, Fault> {
     })
 }
 
-/// What a body is.
+/// The shape of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
     Json,

@@ -3,13 +3,13 @@
 use super::mask::hidden;
 use super::service::Service;
 use url::Url;
+use valvehouse_config::ROUTES;
 use valvehouse_core::fault::Fault;
 use valvehouse_core::provider::{Passed, RelayRequest, Relayed};
 use valvehouse_net::{Call, Response};
 
-/// The first steps of OpenAI's routes beside chats.
-const OPENAI: [&str; 8] =
-    ["embeddings", "completions", "moderations", "audio", "images", "files", "batches", "rerank"];
+/// The first step of the routes that only Anthropic's API has.
+const MESSAGES: &str = "messages";
 
 /// Headers that describe an answer's body.
 const DESCRIBES: [&str; 6] =
@@ -17,27 +17,24 @@ const DESCRIBES: [&str; 6] =
 
 /// Returns `true` if a service with OpenAI's API may have this route.
 pub(super) fn is_openai(path: &str) -> bool {
-    OPENAI.contains(&path.split('/').next().unwrap_or_default())
+    let first = path.split('/').next().unwrap_or_default();
+    first != MESSAGES && ROUTES.contains(&first)
 }
 
 /// Returns `true` if a service with Anthropic's API may have this route.
 pub(super) fn is_anthropic(path: &str) -> bool {
     let mut steps = path.split('/');
     match (steps.next(), steps.next()) {
-        (Some("messages"), Some("count_tokens" | "batches")) => true,
+        (Some(MESSAGES), Some("count_tokens" | "batches")) => true,
         (first, _) => first == Some("files"),
     }
 }
 
-/// The call, without its body.
-pub(super) fn call(to: Url, request: &RelayRequest<'_>) -> Call {
+/// The call of a request.
+pub(super) fn call(to: Url, request: RelayRequest<'_>) -> Call {
     let call = Call::of(request.method, to);
-    request.headers.iter().fold(call, |call, (name, value)| call.header(name, value))
-}
-
-/// The call with its body.
-pub(super) fn with_body(call: Call, body: Passed) -> Call {
-    match body {
+    let call = request.headers.iter().fold(call, |call, (name, value)| call.header(name, value));
+    match request.body {
         Passed::Whole(bytes) => call.body(bytes),
         Passed::Stream(bytes) => call.streaming(bytes),
     }

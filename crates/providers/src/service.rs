@@ -17,14 +17,14 @@ use valvehouse_net::{Call, Client, Response, shown};
 /// A list of models is no work; who takes longer has other problems.
 pub(super) const LIST_TIME: Duration = Duration::from_secs(30);
 
-/// How long the end of a body may take after the last word of an answer. Read to its end, the connection
+/// The time that the end of a body may take after the last event of an answer. A connection that is read to its end
 /// serves the next call too.
 const AFTER_LAST: Duration = Duration::from_millis(100);
 
 /// Merged with what a body says of it, where it is sent at all.
 pub(super) const BETA: &str = "anthropic-beta";
 
-/// Where a service is, and who we are to it.
+/// The address of a service, and our credentials there.
 #[derive(Clone)]
 pub(super) struct Service {
     base_url: Url,
@@ -67,7 +67,7 @@ impl Service {
         self.headers.push((name.to_owned(), value));
     }
 
-    /// Whether the path of its address ends so.
+    /// Returns `true` if the path of its address ends so.
     pub(super) fn ends_with(&self, end: &str) -> bool {
         self.base_url.path().trim_end_matches('/').ends_with(end)
     }
@@ -177,7 +177,7 @@ pub(super) async fn drain(body: &mut BoxStream<'static, Result<Bytes, Fault>>) {
     let _ = tokio::time::timeout(AFTER_LAST, rest).await;
 }
 
-/// What reads an answer as it comes.
+/// Reads an answer as it comes.
 pub(super) trait Reads: Send + 'static {
     /// The next piece; none after the last.
     fn next(&mut self) -> impl Future<Output = Option<Result<Piece, Fault>>> + Send;

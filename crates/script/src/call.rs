@@ -10,7 +10,7 @@ use rhai::{Dynamic, EvalAltResult, FnPtr};
 use std::cell::RefCell;
 use std::sync::{Arc, OnceLock, Weak};
 use valvehouse_core::breaker::Breaker;
-use valvehouse_core::context::Turn;
+use valvehouse_core::context::{Claim, Refused, Share, Turn};
 use valvehouse_core::valve::Redactor;
 use valvehouse_json::Json;
 
@@ -182,6 +182,14 @@ pub(crate) fn plugin() -> String {
 /// Whether nobody waits for the running call any more.
 pub(super) fn is_over() -> bool {
     CALL.with_borrow(|call| call.as_ref().is_some_and(|call| call.turn.is_over()))
+}
+
+/// Adds to the load of the running call's request. Nothing is added outside of a call.
+pub(super) fn claim(share: Share, amount: usize, most: usize) -> Result<Option<Claim>, Refused> {
+    CALL.with_borrow(|call| {
+        let load = call.as_ref().map(|call| call.turn.load());
+        load.map(|load| load.claim(share, amount, most)).transpose()
+    })
 }
 
 /// The time as the running call is told it, in milliseconds since 1970.

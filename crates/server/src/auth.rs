@@ -20,7 +20,7 @@ use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
 tokio::task_local! {
-    /// Where the request under way comes from, for those who guess keys.
+    /// The address that the request under way comes from, for those who guess keys.
     static CLIENT: IpAddr;
 }
 
@@ -62,7 +62,7 @@ pub(crate) async fn operators_only(State(app): State<Arc<App>>, request: Request
     }
 }
 
-/// Who changes something, as it is written down: handlers behind [`operators_only`] take it as an extension.
+/// The author of a change, as it is recorded: handlers behind [`operators_only`] take it as an extension.
 #[derive(Debug, Clone)]
 pub(crate) struct Operator(pub(crate) String);
 
@@ -83,7 +83,7 @@ pub(crate) fn operator(app: &App, parts: &Parts) -> Result<Operator, Fault> {
     }
 }
 
-/// Whether a program has the operators' key or, where there is none, runs on this machine. Nothing is refused
+/// Returns `true` if a program has the operators' key or, where there is none, runs on this machine. Nothing is refused
 /// for the lack of it, so no wrong key is remembered.
 pub(crate) fn may_operate(app: &App, parts: &Parts) -> bool {
     match app.access.keys.has_admin() {
@@ -98,7 +98,7 @@ pub(crate) fn may_operate_by_key(app: &App, parts: &Parts) -> bool {
     matches!(holder, Some(Holder::Admin))
 }
 
-/// Whether this is the operators' key.
+/// Refuses a key that is not the operators'.
 pub(crate) fn with_key(app: &App, given: &str) -> Result<(), Fault> {
     if app.access.keys.is_admin(given) {
         return Ok(());
@@ -136,12 +136,12 @@ fn from_our_page(app: &App, parts: &Parts) -> Result<(), Fault> {
     })
 }
 
-/// Whether this may change something.
+/// Returns `true` if this may change something.
 pub(crate) fn changes(method: &Method) -> bool {
     !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
 
-/// Whether a browser sends this for a page.
+/// Returns `true` if a browser sends this for a page.
 fn is_of_page(headers: &HeaderMap) -> bool {
     headers.contains_key(header::ORIGIN) || headers.contains_key("sec-fetch-site")
 }

@@ -43,8 +43,8 @@ const SCHEMES: [&str; 4] = ["bearer ", "basic ", "digest ", "negotiate "];
 /// Names the conversation where an Open WebUI is set to tell whom it asks for.
 const OPEN_WEBUI_CHAT: &str = "x-openwebui-chat-id";
 
-/// Whether a request is an Open WebUI's: it says so in a header or, asking what it takes for a pipeline, names
-/// the user in all words, which no other client does.
+/// Returns `true` if a request is an Open WebUI's: it says so in a header or, asking a model that it takes for a
+/// pipeline, names the user with all fields, which no other client does.
 pub(crate) fn is_open_webui(headers: &HeaderMap, body: &Json) -> bool {
     headers.contains_key(OPEN_WEBUI_CHAT) || body.get("user").is_some_and(|user| user.get("id").is_some())
 }
@@ -88,6 +88,7 @@ pub(crate) fn of_body(
         client: client_variables(&metadata),
         model,
         callers: Vec::new(),
+        load: None,
         trace: None,
         states: None,
         exchange: Some(Arc::new(exchange::of(app, headers))),

@@ -17,6 +17,8 @@ pub(crate) const EVENTS: HeaderName = HeaderName::from_static("x-valvehouse-even
 const EVENTS_LENGTH: usize = 8 * 1024;
 /// Names the trace in an answer; with `content` in a request, values are kept of it.
 pub(crate) const TRACE: HeaderName = HeaderName::from_static("x-valvehouse-trace");
+/// Names the caller's own trace, by the standard of W3C.
+pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 /// The token of the page, in whatever it sends to change something.
 pub(crate) const CSRF: HeaderName = HeaderName::from_static("x-valvehouse-csrf");
 

@@ -99,7 +99,7 @@ async fn connection<F>(
     }
 }
 
-/// Whether a connection failed by itself, and the next one need not.
+/// Returns `true` if a connection failed by itself, and the next one need not.
 fn is_of_one(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)

@@ -29,7 +29,7 @@ pub(super) fn all(app: &App, snapshot: &Snapshot) -> Vec<Json> {
     all
 }
 
-/// What is wrong with one plugin.
+/// The problems of one plugin.
 pub(super) fn of_plugin(app: &App, plugin: &Plugin) -> Vec<Json> {
     let id = &*plugin.id;
     let state = match plugin.state {

@@ -15,9 +15,10 @@ use valvehouse_host::app::App;
 use valvehouse_json::{Json, Object};
 use valvehouse_store::{StoreError, Trouble};
 
-/// How long the store may take to answer: a busy machine is no reason to turn requests away.
+/// The time in which the store has to answer: a busy machine is no reason to turn requests away.
 const STORE_PATIENCE: Duration = Duration::from_secs(10);
-/// How long a database may take that is not on this machine: who asks for readiness waits for a second or so.
+/// The time in which a database on another machine has to answer: a client that asks for readiness waits for a second
+/// or so.
 const SHARED_PATIENCE: Duration = Duration::from_millis(500);
 /// Folders and store are looked at every two seconds, more or less.
 const LOOKS_PATIENCE: Duration = Duration::from_secs(30);
@@ -30,7 +31,7 @@ pub(super) struct Hosts {
     pub(super) stored: u64,
 }
 
-/// What the store says of its hosts. Why it says nothing, where it does not.
+/// The hosts that the store lists; an error says why it lists none.
 pub(super) async fn hosts(app: &App) -> Result<Hosts, String> {
     let store = app.host.store();
     let asked = async {
@@ -53,9 +54,9 @@ fn patience(app: &App) -> Duration {
 /// One part of the whole.
 struct Check {
     name: &'static str,
-    /// Whether it stands as it should.
+    /// Is `true` if it stands as it should.
     well: bool,
-    /// Whether requests had better go elsewhere while it does not.
+    /// Is `true` if requests had better go elsewhere while it does not.
     needed: bool,
     says: String,
 }
@@ -106,11 +107,11 @@ pub(super) async fn ready(State(app): State<Arc<App>>, request: Request) -> Resp
     json_response(status, &answer)
 }
 
-/// Why writes fail now, where they do: a full disk, a lock that another process holds.
+/// The reason for which writes fail now: a full disk, a lock that another process holds.
 async fn unwritable(app: &App) -> Option<String> {
     let store = app.host.store();
     let probed = timeout(patience(app), store.probe()).await;
-    // What does not answer in time is told by the look at the hosts.
+    // A store that does not answer in time is told by the look at the hosts.
     let locked = probed.ok().and_then(Result::err);
     // Whoever has just taken the lock knows that it is free, whatever failed for want of it before.
     let lasts = |error: &StoreError| error.trouble != Trouble::Busy;
@@ -130,7 +131,7 @@ async fn checks(app: &App, snapshot: &Snapshot) -> Vec<Check> {
         Check::needed("generation", snapshot.generation > 0, format!("{} runs", snapshot.generation)),
         match &hosts {
             Ok(hosts) => Check::needed("store", true, format!("it answers, at its change {}", hosts.stored)),
-            // What no host can reach is no reason to send requests to another one.
+            // A store that no host can reach is no reason to send requests to another host.
             Err(why) if app.host.store().is_shared() => Check::told("store", false, why.clone()),
             Err(why) => Check::needed("store", false, why.clone()),
         },

@@ -1,7 +1,7 @@
 //! Requests that are written down: from the moment their model is known to the last byte of the answer.
 
 use crate::follower::{Follower, followed};
-use crate::headers::TRACE;
+use crate::headers::{TRACE, TRACEPARENT};
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
@@ -24,7 +24,7 @@ pub(super) fn begin(
     facts: &mut TurnFacts,
 ) -> Recording {
     let recording = recorded(app, door, stream, generation, wants_contents(headers), facts);
-    if let Some(parent) = headers.get("traceparent").and_then(|value| value.to_str().ok()) {
+    if let Some(parent) = headers.get(TRACEPARENT).and_then(|value| value.to_str().ok()) {
         recording.trace().belongs_to(parent);
     }
     recording

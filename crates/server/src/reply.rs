@@ -11,12 +11,7 @@ pub(crate) struct OpenAiError(pub(crate) Fault);
 
 impl IntoResponse for OpenAiError {
     fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(status(&self.0)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let mut response = json_response(status, &body(&self.0));
-        if let Some(after) = retry_after(&self.0) {
-            response.headers_mut().insert(header::RETRY_AFTER, after);
-        }
-        response
+        refusal(&self.0, &body(&self.0))
     }
 }
 
@@ -25,14 +20,19 @@ pub(crate) struct Detail(pub(crate) Fault);
 
 impl IntoResponse for Detail {
     fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(status(&self.0)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let text = body(&self.0).at_path("error.message");
-        let mut response = json_response(status, &Json::from([("detail", text)]));
-        if let Some(after) = retry_after(&self.0) {
-            response.headers_mut().insert(header::RETRY_AFTER, after);
-        }
-        response
+        refusal(&self.0, &Json::from([("detail", text)]))
     }
+}
+
+/// An answer with the status of a fault, in the words of an endpoint, and with the time after which to try again.
+pub(crate) fn refusal(fault: &Fault, body: &Json) -> Response {
+    let status = StatusCode::from_u16(status(fault)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = json_response(status, body);
+    if let Some(after) = retry_after(fault) {
+        response.headers_mut().insert(header::RETRY_AFTER, after);
+    }
+    response
 }
 
 /// A JSON answer.
@@ -81,7 +81,7 @@ pub(crate) fn log(fault: &Fault) {
     }
 }
 
-/// What is told of a fault. What only concerns us stays in the log.
+/// The body of the answer to a fault. Details that concern only operators stay in the log.
 pub(crate) fn body(fault: &Fault) -> Json {
     let error = |message: String, kind: &str, param: Json, code: Json| {
         let error = Json::from([
@@ -165,7 +165,7 @@ fn passed_on(provider: &str, status: u16, body: &Json) -> Json {
     Json::from([("error", error)])
 }
 
-pub(crate) fn retry_after(fault: &Fault) -> Option<HeaderValue> {
+fn retry_after(fault: &Fault) -> Option<HeaderValue> {
     match fault {
         Fault::Refused(refusal) => whole_seconds(refusal.retry_after?),
         Fault::TooOften { wait, .. } => whole_seconds(wait.as_secs_f64().max(1.0)),

@@ -241,11 +241,12 @@ impl StoreError {
 }
 
 fn mend(trouble: Trouble, place: &Place) -> Option<String> {
-    let file = match place {
-        Place::File(file) => file,
-        #[cfg(feature = "postgres")]
-        Place::Server(_) => return mend_server(trouble),
-    };
+    #[cfg(feature = "postgres")]
+    if let Place::Server(_) = place {
+        return mend_server(trouble);
+    }
+    #[allow(irrefutable_let_patterns, reason = "the only one without the feature `postgres`")]
+    let Place::File(file) = place else { return None };
     let folder = file.parent().unwrap_or(file).display();
     Some(match trouble {
         Trouble::ReadOnly => {

@@ -13,16 +13,27 @@ const DOING: &str = "open the store's secrets";
 /// What the proof says it is about.
 const PROOF: &str = "proof";
 
+/// The place that the key of a store is read from.
+#[derive(Clone, Copy)]
+pub(crate) enum KeyFrom<'a> {
+    /// What the settings say.
+    Settings(&'a SecretSource),
+    /// The file beside that of an SQLite store, which is made with it.
+    Beside(&'a Path),
+}
+
+impl<'a> KeyFrom<'a> {
+    /// Returns the place of an SQLite file's key.
+    pub(crate) fn of_file(file: &'a Path, settings: Option<&'a SecretSource>) -> Self {
+        settings.map_or(Self::Beside(file), Self::Settings)
+    }
+}
+
 /// Returns the key of a store. The first one who opens it seals what earlier versions left in plain words.
-pub(crate) async fn key(
-    place: &Place,
-    key_file: &Path,
-    source: Option<&SecretSource>,
-    pool: &Pool,
-) -> Result<SealKey, StoreError> {
+pub(crate) async fn key(place: &Place, from: KeyFrom<'_>, pool: &Pool) -> Result<SealKey, StoreError> {
     let failed = |error| StoreError::from_sqlx(DOING, place, &error);
     let proof = proof(pool).await.map_err(failed)?;
-    let (text, origin) = text(place, key_file, source, proof.is_some())?;
+    let (text, origin) = text(place, from, proof.is_some())?;
     let key = SealKey::of(&text).ok_or_else(|| {
         let cause = format!("the key is shorter than {SHORTEST_KEY} letters");
         told(&origin, cause, "`valvehouse key` makes one that nobody guesses")
@@ -47,15 +58,13 @@ const MEND: &str = "give the right one ([store] key, or the key file beside the 
      valves: `valvehouse store forget-valves` drops them and all else stays";
 
 /// Returns the text of the key, and the place it is from.
-fn text(
-    place: &Place,
-    key_file: &Path,
-    source: Option<&SecretSource>,
-    is_sealed: bool,
-) -> Result<(String, Place), StoreError> {
-    let Some(source) = source else {
-        let text = read_or_make(key_file, is_sealed)?;
-        return Ok((text, Place::File(key_file.to_owned())));
+fn text(place: &Place, from: KeyFrom<'_>, is_sealed: bool) -> Result<(String, Place), StoreError> {
+    let source = match from {
+        KeyFrom::Settings(source) => source,
+        KeyFrom::Beside(store) => {
+            let file = store.with_extension("key");
+            return Ok((read_or_make(&file, is_sealed)?, Place::File(file)));
+        }
     };
     let origin = match source {
         SecretSource::File(file) => Place::File(file.clone()),

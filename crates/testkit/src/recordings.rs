@@ -7,7 +7,7 @@ pub fn recorded(name: &str) -> Option<String> {
     Some(std::fs::read_to_string(folder()?.join(name)).unwrap())
 }
 
-/// Where they all are.
+/// The folder of the recordings.
 pub fn folder() -> Option<PathBuf> {
     let folder = match std::env::var_os("VALVEHOUSE_RECORDINGS") {
         Some(folder) => folder.into(),

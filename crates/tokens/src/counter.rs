@@ -7,27 +7,27 @@ use tiktoken_rs::CoreBPE;
 use tiktoken_rs::tokenizer::{Tokenizer, get_tokenizer};
 use valvehouse_json::Json;
 
-/// Whose tokens are counted when no model is named.
+/// The model whose tokens are counted when none is named.
 pub const DEFAULT_MODEL: &str = "gpt-4o";
 
-/// What a conversation takes beside its messages: the beginning of the answer.
+/// The tokens of a conversation beside its messages: the beginning of the answer.
 pub const BESIDE: usize = 3;
 
-/// What each message takes beside its texts.
+/// The tokens of each message beside its texts.
 const PER_MESSAGE: usize = 3;
-/// What is encoded at once; between two such pieces whoever waits may look at the clock.
+/// The bytes that are encoded at once; between two such pieces whoever waits may look at the clock.
 const PIECE: usize = 32 << 10;
-/// What a token holds where it is estimated.
+/// The bytes of a token where it is estimated.
 const BYTES_PER_TOKEN: usize = 4;
-/// What an image, a sound or a file stands for: what OpenAI takes for a picture of 1024 by 1024.
+/// The tokens of an image, a sound or a file: what OpenAI takes for a picture of 1024 by 1024.
 const MEDIUM: usize = 765;
 
-/// How many tokens there are.
+/// The number of tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Count {
     /// So many.
     pub tokens: usize,
-    /// Whether that is an estimate: the model's encoding is not known, or there is more than text.
+    /// Is `true` if that is an estimate: the model's encoding is not known, or there is more than text.
     pub is_estimate: bool,
 }
 
@@ -64,7 +64,7 @@ impl Counter {
         Self { medium: MEDIUM, ..self }
     }
 
-    /// Whether the model's encoding is not known.
+    /// Returns `true` if the model's encoding is not known.
     pub fn is_estimate(&self) -> bool {
         self.encoding.is_none()
     }
@@ -164,8 +164,8 @@ fn is_medium(part: &Json) -> bool {
     part.as_object().is_some() && !is_text && part.text("text").is_none()
 }
 
-/// Where to cut a text into pieces without cutting a token: before a space between two words, which
-/// every encoding keeps with the second. A piece without one is cut at its full length.
+/// The place at which to cut a text into pieces without cutting a token: before a space between two words, which every
+/// encoding keeps with the second. A piece without one is cut at its full length.
 fn seam(text: &str) -> usize {
     if text.len() <= PIECE {
         return text.len();

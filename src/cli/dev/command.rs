@@ -40,7 +40,7 @@ pub(in crate::cli) async fn run(
     ended
 }
 
-/// Where it is, what is there, and what to do first.
+/// Shows the address, the contents of the project, and the first steps.
 fn greet(app: &App, address: SocketAddr, asked: &Asked, has_keys: bool, view: &View) {
     let snapshot = app.host.snapshot();
     let url = format!("http://{address}");

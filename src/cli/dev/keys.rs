@@ -7,10 +7,10 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, timeout_at};
 
-/// How long a number may wait for its next digit.
+/// The time that a number may wait for its next digit.
 const NEXT_DIGIT: Duration = Duration::from_millis(700);
 
-/// What a key asks for.
+/// The wish behind a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Key {
     /// Open that request; the last one where no number was typed.
@@ -22,7 +22,7 @@ pub(super) enum Key {
     Quit,
 }
 
-/// What the keys do, as help says it.
+/// The effects of the keys, as help shows them.
 pub(super) const HELP: &str = "\
   Enter    open the last request: its steps, what each cost and changed
   1, 2 …   open that request
@@ -41,10 +41,10 @@ pub(super) struct Keys {
     _terminal: terminal::Terminal,
 }
 
-/// What is typed, key by key.
+/// The input, key by key.
 struct Typing {
     typed: UnboundedReceiver<Vec<u8>>,
-    /// What came behind the key that was given last.
+    /// The bytes that came behind the key that was given last.
     rest: Vec<u8>,
     /// A number that may go on.
     number: Option<Number>,

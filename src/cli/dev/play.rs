@@ -18,9 +18,9 @@ use valvehouse_json::Json;
 use valvehouse_script::Rehearsal;
 use valvehouse_server::status_of;
 
-/// How long it may take.
+/// The time that a replay may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What a model is told in the place of a tool's result.
+/// The text that a model reads in the place of a tool's result.
 const NEVER_CALLED: &str =
     "this tool reaches outside and was not called with these arguments before; a replay does not run it";
 /// Pieces of a streamed answer that may wait until they are thrown away.
@@ -61,7 +61,7 @@ pub(super) async fn again(app: &App, trace: &Trace, models: Models) -> Result<Ar
     Ok(played)
 }
 
-/// Who plays the parts of a turn.
+/// The parts of a turn that is replayed.
 struct Stage<'a> {
     /// Every script rehearses.
     snapshot: Arc<Snapshot>,
@@ -140,7 +140,7 @@ fn recorded(provider: &str, records: &[Record]) -> Canned {
     Canned::named(provider, asked.chain([Reply::fault(fault(more))]))
 }
 
-/// Whether a script asked it, in a step of its own: a script that rehearses asks no recorded model.
+/// Returns `true` if a script asked it, in a step of its own: a script that rehearses asks no recorded model.
 fn is_within(asked: &Record, records: &[Record]) -> bool {
     let end = |record: &Record| record.at + record.cost.took;
     let holds = |record: &Record| {
@@ -149,7 +149,7 @@ fn is_within(asked: &Record, records: &[Record]) -> bool {
     records.iter().any(holds)
 }
 
-/// Where the names of models lead while a turn is tried.
+/// The routes of models while a turn is replayed.
 struct Leads {
     snapshot: Arc<Snapshot>,
     models: Models,

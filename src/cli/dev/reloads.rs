@@ -8,7 +8,7 @@ use valvehouse_host::{Change, Plugin, Report, Snapshot, State};
 use valvehouse_json::Json;
 use valvehouse_script::Problem;
 
-/// What is told of reloads, compared with what ran before.
+/// The reports of reloads, compared with what ran before.
 pub(super) struct Reloads {
     before: Arc<Snapshot>,
 }
@@ -37,10 +37,10 @@ struct News {
     /// `reloaded mended loaded renamed removed valves settings broken missing problem`
     word: &'static str,
     id: Option<Arc<str>>,
-    /// What there is to say besides.
+    /// The rest of the report.
     rest: String,
     is_bad: bool,
-    /// Whether something else runs than before.
+    /// Is `true` if something else runs than before.
     is_new: bool,
     problems: Vec<Problem>,
 }
@@ -117,7 +117,7 @@ impl News {
     }
 }
 
-/// What is not meant in a script that loads.
+/// The warnings of a script that loads.
 fn warnings(now: &Snapshot, id: &str) -> Vec<Problem> {
     let script = now.plugins.get(id).and_then(|plugin| plugin.script.as_ref());
     script.map(|script| script.findings()).unwrap_or_default()

@@ -10,15 +10,15 @@ use valvehouse_json::diff::{Change, diff};
 /// Changed values that are shown.
 const SHOWN: usize = 10;
 
-/// What a request came to, as far as it is compared.
+/// The outcome of a request, as far as it is compared.
 pub(super) struct Outcome {
     status: u16,
     error: Option<String>,
-    /// What the models were asked, call by call.
+    /// The requests to models, call by call.
     asked: Vec<Json>,
     /// The choices of the answer.
     answer: Json,
-    /// How the hooks ended, in their order.
+    /// The ends of the hooks, in their order.
     hooks: Vec<Ending>,
 }
 
@@ -51,11 +51,11 @@ impl Outcome {
     }
 }
 
-/// What is different between two outcomes of one request.
+/// The difference between two outcomes of one request.
 pub(super) struct Difference {
     was: u16,
     is: u16,
-    /// Why it fails now, where that is news.
+    /// The reason for which it fails now, where that is new.
     error: Option<String>,
     asked: Vec<Json>,
     calls: Calls,
@@ -64,7 +64,7 @@ pub(super) struct Difference {
     hooks: Vec<(String, Json)>,
 }
 
-/// Whether models are asked.
+/// The treatment of calls of models.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Calls {
     AsBefore,

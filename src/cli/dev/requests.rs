@@ -13,7 +13,7 @@ use valvehouse_json::Json;
 
 /// Requests that can still be opened.
 const KEPT: usize = 100;
-/// What is shown of a line that broke.
+/// The most characters of a broken line that are shown.
 const LONGEST_LINE: usize = 160;
 
 /// The requests of a session, by the numbers in which they ended.
@@ -21,7 +21,7 @@ const LONGEST_LINE: usize = 160;
 pub(super) struct Requests {
     ended: usize,
     kept: VecDeque<(usize, Arc<Trace>)>,
-    /// What was shown last: a request, or one that was run again.
+    /// The request that was shown last, or one that was run again.
     latest: Option<(String, Arc<Trace>)>,
 }
 
@@ -108,7 +108,7 @@ fn in_lines(number: usize, trace: &Trace, detail: &Json, open: Open, paint: Pain
     text
 }
 
-/// What scripts wrote and emitted.
+/// The lines and events of scripts.
 fn said(trace: &Trace, paint: Paint) -> String {
     let mut text = String::new();
     for line in trace.lines() {
@@ -156,12 +156,12 @@ fn sign(record: &Record) -> char {
     }
 }
 
-/// Whether a step is worth a line of its own.
+/// Returns `true` if a step is worth a line of its own.
 fn is_notable(record: &Record) -> bool {
     !matches!(sign(record), '.' | 'M' | 'T')
 }
 
-/// What a step changed, or why it did not go on.
+/// The change of a step, or the reason for which it did not go on.
 fn in_a_line(record: &Record, step: &Json, paint: Paint) -> String {
     let mut parts = vec![format!("{} {}", paint.bold(&clean(&record.name)), record.hook)];
     match record.word {
@@ -188,7 +188,7 @@ fn in_a_line(record: &Record, step: &Json, paint: Paint) -> String {
     parts.join("  ")
 }
 
-/// Whether a step says why the request fails.
+/// Returns `true` if a step says why the request fails.
 fn is_told(error: &str, records: &[Record]) -> bool {
     let mut causes = records
         .iter()

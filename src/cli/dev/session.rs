@@ -21,34 +21,34 @@ use valvehouse_host::{Change, Report};
 use valvehouse_json::Json;
 use valvehouse_script::{Watch, tests_of_script};
 
-/// How long more of one save may take to come: a script and its tests are often saved together.
+/// The time that more of one save may take to come: a script and its tests are often saved together.
 const MORE: Duration = Duration::from_millis(60);
 
-/// Who watches, what was seen so far, and what is to be done about it.
+/// The watcher, the changes that were seen so far, and the work that follows from them.
 pub(super) struct Session {
     app: Arc<App>,
     view: View,
     open: Open,
-    /// Who answers when a save runs the last request again; None where it does not.
+    /// The models that answer when a save runs the last request again; `None` where it does not.
     on_save: Option<Models>,
     requests: Requests,
     reloads: Reloads,
-    /// What the request that was run again last came to, by its trace's id.
+    /// The outcome of the request that was run again last, by its trace's id.
     outcome: Option<(String, Outcome)>,
     tests: Tests,
-    /// Whether tests run on save.
+    /// Is `true` if tests run on save.
     runs_tests: bool,
     work: mpsc::UnboundedSender<Work>,
     replayed: mpsc::UnboundedReceiver<Replayed>,
     stop: Arc<Notify>,
 }
 
-/// What takes its time, and is done beside the watching.
+/// Work that takes its time, and is done beside the watching.
 #[derive(Default)]
 struct Work {
     /// Files whose tests are run.
     tests: BTreeSet<PathBuf>,
-    /// Whether only those that fail are shown, and a sum.
+    /// Is `true` if only those that fail are shown, and a sum.
     in_sum: bool,
     /// A request that is run again, with its number and who answers for its models.
     replay: Option<(usize, Arc<Trace>, Models)>,
@@ -211,7 +211,7 @@ impl Session {
     }
 }
 
-/// How many happenings went by unseen; None when there will be no more.
+/// The number of events that went by unseen; `None` when there will be no more.
 fn missed(heard: Result<(), RecvError>) -> Option<u64> {
     match heard {
         Ok(()) => Some(0),

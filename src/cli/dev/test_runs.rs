@@ -16,7 +16,7 @@ use valvehouse_script::{Kind, Loader, Problem};
 pub(super) struct Tests {
     folders: [(Kind, PathBuf); 2],
     loader: Loader,
-    /// When each was saved.
+    /// The time at which each was saved.
     seen: BTreeMap<PathBuf, Option<SystemTime>>,
 }
 
@@ -57,7 +57,7 @@ impl Tests {
     }
 }
 
-/// What came of the tests of some files.
+/// The outcome of the tests of some files.
 pub(super) struct Ran {
     files: Vec<FileRan>,
     /// Of files that cannot be read.

@@ -7,9 +7,9 @@ use tokio::sync::Notify;
 use valvehouse_core::words::shortened;
 use valvehouse_json::Json;
 
-/// What is shown of a value in a line.
+/// The most characters of a value in a line.
 const SHORT: usize = 90;
-/// What is shown of a text around the place where it changes.
+/// The characters of a text that are shown around the place where it changes.
 const AROUND: usize = 16;
 
 /// The view of a session; a clone is the same one.
@@ -25,7 +25,7 @@ impl View {
         Self { out, stop }
     }
 
-    /// Whether programs read it.
+    /// Returns `true` if programs read it.
     pub(super) fn is_json(&self) -> bool {
         self.out.is_json()
     }

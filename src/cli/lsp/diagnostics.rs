@@ -44,7 +44,7 @@ impl Project {
         Self { granted: granted.unwrap_or_default(), config }
     }
 
-    /// What is wrong with a text.
+    /// The problems of a text.
     pub(super) fn diagnose(&self, document: &Document) -> Vec<Diagnostic> {
         let config = match &self.config {
             Ok(config) => config,
@@ -72,7 +72,7 @@ impl Project {
         Script::check(&file, &settings)
     }
 
-    /// What is wrong with a file of tests. Before it is saved once, nobody knows its script.
+    /// The problems of a file of tests. Before it is saved once, nobody knows its script.
     fn of_tests(&self, config: &Config, of: (Kind, &Path), path: &Path, text: &str) -> Vec<Problem> {
         if !path.is_file() {
             return Vec::new();
@@ -116,7 +116,7 @@ fn source() -> Option<String> {
     Some("valvehouse".to_owned())
 }
 
-/// Where a module is imported that is wrong; the top where it is imported by another one.
+/// The place at which a wrong module is imported; the top where it is imported by another one.
 fn range_of_import(document: &Document, module: &Path) -> Range {
     let is_it = |path: &str| module.with_extension("").ends_with(path);
     let import = document.sketch.imports().iter().find(|import| is_it(&import.path));

@@ -14,7 +14,7 @@ pub(super) struct Document {
     pub(super) text: Arc<str>,
     pub(super) sketch: Sketch,
     pub(super) version: Option<i32>,
-    /// When it is to be looked through.
+    /// The time at which it is to be checked.
     pub(super) due: Option<Instant>,
 }
 
@@ -61,8 +61,8 @@ pub(super) fn range_of(text: &str, bytes: &std::ops::Range<usize>) -> Range {
     Range::new(position_of(text, bytes.start), position_of(text, bytes.end))
 }
 
-/// Where a problem stands: its word; its line where there is no column; the first line where it is with
-/// the file as a whole.
+/// The range of a problem: its word; its line where there is no column; the first line where it is with the file as a
+/// whole.
 pub(super) fn range_of_problem(text: &str, problem: &Problem) -> Range {
     let line = problem.line.unwrap_or(1).saturating_sub(1);
     let row = text.split('\n').nth(line).unwrap_or_default();

@@ -26,7 +26,7 @@ pub(super) struct Session {
     connection: Connection,
     /// Folders that the editor has open.
     folders: Vec<PathBuf>,
-    /// Whether it can go on at places within what it has written.
+    /// Is `true` if it can go on at places within what it has written.
     has_places: bool,
     overrides: Vec<(String, String)>,
     runtime: Handle,

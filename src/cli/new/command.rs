@@ -15,7 +15,7 @@ use valvehouse_host::app;
 use valvehouse_json::Json;
 use valvehouse_script::{Kind, Loader, Problem, Read, Script, is_id, read_file};
 
-/// What needs no project, nor one that is right: a new one, and a look at what comes along.
+/// Runs what needs no project, nor one that is right: a new one, and a look at what comes along.
 pub(in crate::cli) fn without_project(asked: &args::New, out: &Output) -> Option<Result<Exit, Failure>> {
     if asked.markdown {
         return Some(index::print(out));
@@ -125,7 +125,7 @@ fn mended(name: &str, what: What) -> String {
     if mended.is_empty() { format!("my_{}", word(what)) } else { mended }
 }
 
-/// Whether no other file has that id.
+/// Checks that no other file has that id.
 fn is_free(id: &str, path: &Path, config: &Config) -> Result<(), Failure> {
     let found = Loader::default().look(Kind::Filter, &config.folders.filters);
     let found = found.and(Loader::default().look(Kind::Tool, &config.folders.tools));

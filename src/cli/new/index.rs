@@ -40,7 +40,7 @@ fn page() -> String {
     page
 }
 
-/// When a filter runs.
+/// The cases in which a filter runs.
 fn runs(shipped: &Shipped) -> String {
     let is_toggle = shipped.text.lines().any(|line| line.starts_with("const toggle = true"));
     match shipped.says("global") == "false" {

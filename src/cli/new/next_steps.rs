@@ -28,7 +28,7 @@ pub(super) fn shown(steps: &[Step], paint: Paint) -> String {
     table(&rows)
 }
 
-/// What to do with a new script.
+/// The next steps with a new script.
 pub(super) fn of_script(config: &Config, id: &str, script: Option<Script>) -> Vec<Step> {
     let valvehouse = program(config);
     let test = step(format!("{valvehouse} test {id}"), "run its tests");
@@ -81,7 +81,7 @@ fn arguments(schema: &Json) -> String {
     required.iter().filter_map(word).collect()
 }
 
-/// What to do with a new module.
+/// The next steps with a new module.
 pub(super) fn of_module(config: &Config, path: &Path) -> Vec<Step> {
     let valvehouse = program(config);
     let file = report::near(path);
@@ -92,7 +92,7 @@ pub(super) fn of_module(config: &Config, path: &Path) -> Vec<Step> {
     ]
 }
 
-/// What to do in a new project.
+/// The next steps in a new project.
 pub(super) fn of_project(folder: &Path) -> Vec<Step> {
     let mut steps = vec![
         step("valvehouse test", "run the tests of all scripts"),
@@ -108,7 +108,7 @@ pub(super) fn of_project(folder: &Path) -> Vec<Step> {
     steps
 }
 
-/// How this program is called for a project.
+/// The command line of this program for a project.
 fn program(config: &Config) -> String {
     let project = report::near(&config.project);
     match project.as_os_str().is_empty() {

@@ -14,7 +14,7 @@ pub(super) struct NewFile {
     pub(super) text: String,
 }
 
-/// Where a new file goes.
+/// The folder of a new file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Folder {
     Project,
@@ -79,7 +79,7 @@ pub(super) fn project() -> Vec<NewFile> {
     own.into_iter().chain(filter(FILTER, Hook::Inlet)).chain(tool(FIRST_TOOL)).collect()
 }
 
-/// What a kind of script is called in a sentence.
+/// The name of a kind of script in a sentence.
 pub(super) fn word(what: What) -> &'static str {
     match what {
         What::Filter => "filter",

@@ -33,7 +33,7 @@ fn script(path: &'static str, text: &'static str) -> Option<Shipped> {
 }
 
 impl Shipped {
-    /// What its opening comment says.
+    /// A value of its opening comment.
     pub(super) fn says(&self, key: &str) -> String {
         let said = frontmatter(self.text).into_iter().find(|(name, _)| name == key);
         said.map(|(_, value)| value).unwrap_or_default()

@@ -2,7 +2,7 @@
 
 use valvehouse_core::words::nearest;
 
-/// What they begin with.
+/// The names that commands begin with.
 pub(super) const NAMES: [&str; 10] =
     ["help", "load", "body", "hook", "valves", "variables", "plugins", "functions", "doc", "quit"];
 
@@ -53,7 +53,7 @@ impl Command {
     }
 }
 
-/// What they do.
+/// The effects of the commands.
 pub(super) const HELP: &str = "\
 :load FILE|ID            the functions, valves and state of a script
 :body FILE|JSON|TEXT     another body; without one it is shown

@@ -17,7 +17,7 @@ use valvehouse_script::reference::{Function, functions};
 /// Lines that are remembered from one session to the next.
 const REMEMBERED: usize = 1_000;
 
-/// What was typed.
+/// The line that was typed.
 pub(super) enum Typed {
     /// A line, or several that belong together.
     Line(String),
@@ -25,7 +25,7 @@ pub(super) enum Typed {
     Cleared,
 }
 
-/// Where lines come from.
+/// The source of lines.
 pub(super) enum Input {
     Terminal(Box<Terminal>),
     Piped(Lines),
@@ -118,7 +118,7 @@ fn unusable(error: ReadlineError) -> Failure {
     Failure::data(format!("failed to read a line: {error}"))
 }
 
-/// What helps while a line is typed.
+/// The help while a line is typed.
 struct Help {
     /// Names that may be meant.
     names: Vec<String>,

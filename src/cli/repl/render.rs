@@ -13,7 +13,7 @@ const SHORT: usize = 100;
 /// Functions that are listed at a time.
 const LISTED: usize = 60;
 
-/// What a line came to.
+/// Shows the outcome of a line.
 pub(super) fn came(came: &Came, out: &Output) -> io::Result<()> {
     if out.is_json() {
         let (value, kind) = match came {
@@ -36,7 +36,7 @@ pub(super) fn short_or_pretty(value: &Json) -> String {
     clean(&text)
 }
 
-/// What went wrong with a line.
+/// Shows the problem of a line.
 pub(super) fn problem(problem: &Problem, out: &Output) -> io::Result<()> {
     if out.is_json() {
         return out.json(&Json::from([("error", report::as_json(problem))]));
@@ -62,7 +62,7 @@ pub(super) fn functions(text: &str, out: &Output) -> io::Result<()> {
     Ok(())
 }
 
-/// What a function does.
+/// Shows the documentation of a function.
 pub(super) fn doc(name: &str, out: &Output) -> io::Result<()> {
     let name = name.split('(').next().unwrap_or(name).trim();
     let found: Vec<&Function> =

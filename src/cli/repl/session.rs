@@ -20,7 +20,7 @@ use valvehouse_host::{Change, Report, Snapshot};
 use valvehouse_json::Json;
 use valvehouse_script::{Code, Kind, Problem, Rehearsal, Repl, Script, SourceFile, UserValves};
 
-/// What lines stand for where no script is loaded.
+/// The id of the script that lines stand for where none is loaded.
 const ID: &str = "repl";
 
 pub(in crate::cli) async fn run(asked: args::Repl, config: Config, out: &Output) -> Result<Exit, Failure> {
@@ -83,14 +83,14 @@ struct Session<'a> {
     out: &'a Output,
     live: bool,
     user: Option<String>,
-    /// Whether a person can end a line that runs.
+    /// Is `true` if a person can end a line that runs.
     is_terminal: bool,
-    /// What the script was named by; None where there is none.
+    /// The name by which the script was loaded; `None` where there is none.
     named: Option<String>,
     repl: Option<Repl>,
     script: Arc<Script>,
     users: Arc<UserValves>,
-    /// What hooks share in a turn: here, in a session.
+    /// The states that hooks share in a turn: here, in a session.
     states: States,
     context: Context,
     reports: Receiver<Arc<Report>>,

@@ -20,7 +20,7 @@ pub(in crate::cli) struct Found {
 }
 
 impl Found {
-    /// What paths and ids lead to; all tests of the project where there are none.
+    /// The files that paths and ids lead to; all tests of the project where there are none.
     pub(in crate::cli) fn of(words: &[PathBuf], config: &Config) -> Result<Self, Failure> {
         let mut found = Self::default();
         if words.is_empty() {

@@ -17,7 +17,7 @@ use valvehouse_host::app;
 use valvehouse_script::testing::{Asked, Ran, Suite, Test};
 use valvehouse_script::{Coverage, Problem, Settings};
 
-/// Which tests, and how they are run.
+/// The tests to run, and the way in which they are run.
 #[derive(Debug, Clone)]
 pub(in crate::cli) struct How {
     /// Only those with this in their name.
@@ -42,26 +42,26 @@ impl Default for How {
     }
 }
 
-/// What came of a test file.
+/// The outcome of a test file.
 pub(in crate::cli) struct FileRan {
     /// The plugin's id.
     pub(in crate::cli) id: String,
     pub(in crate::cli) script: PathBuf,
     pub(in crate::cli) tests: PathBuf,
-    /// What came of its tests, or why there was nothing to run.
+    /// The outcome of its tests, or the reason for which there was nothing to run.
     pub(in crate::cli) result: Result<Vec<TestRan>, Vec<Problem>>,
     /// Tests it has, also those that were not meant.
     all: Vec<Test>,
     pub(in crate::cli) covered: Option<Covered>,
 }
 
-/// What came of a test.
+/// The outcome of a test.
 pub(in crate::cli) struct TestRan {
     pub(in crate::cli) test: Test,
     pub(in crate::cli) ran: Ran,
 }
 
-/// What the tests of a file reach of its script.
+/// The lines of its script that the tests of a file reach.
 pub(in crate::cli) struct Covered {
     /// Hooks, tools and what else a host calls: whether it was.
     pub(in crate::cli) called: Vec<(String, bool)>,
@@ -79,7 +79,7 @@ impl FileRan {
         self.all.iter().map(|test| test.name.as_str())
     }
 
-    /// Whether there is nothing to tell: none of its tests was meant.
+    /// Returns `true` if there is nothing to tell: none of its tests was meant.
     pub(in crate::cli) fn is_silent(&self) -> bool {
         self.result.as_ref().is_ok_and(Vec::is_empty)
     }
@@ -140,7 +140,7 @@ fn covered(suite: &Suite, ran: &[TestRan], lines: Arc<Coverage>) -> Covered {
     Covered { called: wanted.into_iter().map(|name| (name.clone(), called.contains(&name))).collect(), lines }
 }
 
-/// What came of all files together.
+/// The outcome of all files together.
 pub(in crate::cli) struct Sum {
     pub(in crate::cli) files: usize,
     pub(in crate::cli) tests: usize,

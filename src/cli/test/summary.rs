@@ -11,10 +11,10 @@ use valvehouse_json::Json;
 use valvehouse_script::Problem;
 use valvehouse_script::testing::Failed;
 
-/// How it is to look.
+/// The look of the summary.
 pub(in crate::cli) struct Shown {
     pub(in crate::cli) paint: Paint,
-    /// Whether what passing tests print is shown.
+    /// Is `true` if what passing tests print is shown.
     pub(in crate::cli) output: bool,
 }
 
@@ -31,7 +31,7 @@ impl Shown {
         }
     }
 
-    /// What is wrong with a file.
+    /// The problem of a file.
     pub(in crate::cli) fn problem(&self, problem: &Problem) -> String {
         report::shown(problem, self.paint)
     }
@@ -55,7 +55,7 @@ impl Shown {
         vec![format!("  {outcome}"), name, ms(ran.took), self.paint.yellow(&wrote)]
     }
 
-    /// Why it failed, and what was printed.
+    /// The reason for which it failed, and what was printed.
     fn below(&self, TestRan { ran, .. }: &TestRan) -> String {
         let mut text = ran.failed.as_ref().map(|failed| self.failed(failed)).unwrap_or_default();
         if (self.output || ran.failed.is_some()) && !ran.printed.is_empty() {
@@ -67,7 +67,7 @@ impl Shown {
         if ran.failed.is_some() { format!("{text}\n") } else { text }
     }
 
-    /// Where, why, and what differs.
+    /// The place, the reason, and the difference.
     pub(in crate::cli) fn failed(&self, failed: &Failed) -> String {
         let problem = Problem { message: shortened(&failed.problem.message), ..failed.problem.clone() };
         let mut text = match broken(&problem) {
@@ -108,7 +108,7 @@ impl Shown {
         format!("{tests} in {files}: {}, in {}", parts.join(", "), ms(sum.took))
     }
 
-    /// Which scripts nobody tests.
+    /// The scripts that nobody tests.
     pub(in crate::cli) fn untested(&self, scripts: &[PathBuf]) -> String {
         let names = scripts.iter().map(|script| report::near(script).display().to_string());
         let verb = if scripts.len() == 1 { "has" } else { "have" };

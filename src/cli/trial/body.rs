@@ -10,7 +10,7 @@ use valvehouse_host::Snapshot;
 use valvehouse_json::Json;
 use valvehouse_net::sse::Parser;
 
-/// What was given, as far as it is understood without its hook.
+/// The body that was given, as far as it is understood without its hook.
 pub(in crate::cli) enum Body {
     /// A text alone.
     Text(String),
@@ -20,7 +20,7 @@ pub(in crate::cli) enum Body {
     Events(Vec<Json>),
 }
 
-/// What the command line gives.
+/// The body that the command line gives.
 pub(super) fn body(asked: &args::Run) -> Result<Body, Failure> {
     if let Some(text) = &asked.text {
         return Ok(Body::Text(text.clone()));
@@ -28,7 +28,7 @@ pub(super) fn body(asked: &args::Run) -> Result<Body, Failure> {
     read(asked.body.as_deref().unwrap_or("-"))
 }
 
-/// What a file says, stdin for `-`, or the word itself where it is JSON.
+/// The contents of a file, stdin for `-`, or the word itself where it is JSON.
 pub(in crate::cli) fn read(word: &str) -> Result<Body, Failure> {
     let (from, text) = match word {
         "-" => ("stdin".to_owned(), stdin()?),
@@ -59,7 +59,7 @@ fn unread(file: &str, error: &std::io::Error) -> Failure {
     ))
 }
 
-/// Whether a text is the lines of an answer as services stream it.
+/// Returns `true` if a text is the lines of an answer as services stream it.
 fn is_recorded(text: &str) -> bool {
     let first = text.lines().map(str::trim_start).find(|line| !line.is_empty());
     first.is_some_and(|line| line.starts_with("data:") || line.starts_with("event:") || line.starts_with(':'))

@@ -28,7 +28,7 @@ pub(super) async fn run(
     came.exit(stage, out)
 }
 
-/// What a hook saw and made of it.
+/// The value that a hook saw, and what it made of it.
 struct Seen {
     before: Json,
     came: Came,

@@ -11,7 +11,7 @@ use valvehouse_json::Json;
 use valvehouse_json::diff::{Change, diff};
 use valvehouse_script::{Code, Problem};
 
-/// How a call ended.
+/// The end of a call.
 pub(super) struct Came {
     /// `continue skip refused broke`
     pub(super) word: &'static str,
@@ -43,7 +43,7 @@ impl Came {
     }
 }
 
-/// Where a script broke, as far as its cause says it: `filters/x.rhai:3:5: why`.
+/// The place at which a script broke, as far as its cause names it: `filters/x.rhai:3:5: why`.
 fn problem(stage: &Stage, cause: &str) -> Problem {
     let file = &stage.script.file;
     let Some(broke) = Broke::of(cause).filter(|broke| broke.path == file.path) else {
@@ -112,7 +112,7 @@ pub(super) fn as_json(stage: &Stage, asked: &args::Run, before: &Json, came: &Ca
     told
 }
 
-/// What is the same for every hook.
+/// The part that is the same for every hook.
 pub(super) fn head(stage: &Stage, asked: &args::Run, came: &Came, trace: &Json) -> Json {
     let refusal = match &came.fault {
         Some(Fault::Refused(refusal)) => Some(refusal),

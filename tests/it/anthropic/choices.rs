@@ -226,3 +226,34 @@ async fn an_answer_without_the_first_choice_is_an_error_of_its_service() {
         assert!(answer.body().contains(words), "{filter}: {}", answer.body());
     }
 }
+
+/// The lines of an answer at Ollama's route.
+async fn lines(host: &TestHost, model: &str, text: &str, stream: bool) -> (u16, Vec<Value>) {
+    let body = json!({"model": model, "messages": [{"role": "user", "content": text}], "stream": stream});
+    let request = host.request("POST", "/api/chat").header("content-type", "application/json");
+    let answer = Answer::of(request.body(body.to_string())).await;
+    (answer.status, answer.body().lines().map(|line| serde_json::from_str(line).unwrap()).collect())
+}
+
+#[tokio::test]
+async fn ollamas_clients_get_the_first_choice_or_the_error_of_its_service() {
+    let host = host().await;
+    for (order, (filter, _)) in ORDERS.iter().flat_map(|order| FILTERS.map(|filter| (order, filter))) {
+        let text = if filter == "redact" { "nought [x] and more" } else { "nought secret-42 and more" };
+        for stream in [false, true] {
+            let what = format!("{order}, {filter}, stream: {stream}");
+            let asked = format!("{order}: one secret-42");
+            let (status, lines) = lines(&host, &format!("m-{filter}"), &asked, stream).await;
+            let said: String = lines.iter().filter_map(|line| line["message"]["content"].as_str()).collect();
+            assert_eq!((status, said.as_str()), (200, text), "{what}: {lines:?}");
+            assert_eq!(lines.last().unwrap()["done_reason"], "length", "{what}");
+            assert!(lines.iter().all(|line| line["message"]["tool_calls"].is_null()), "{what}: {lines:?}");
+        }
+    }
+    for (filter, stream) in ["none", "window", "held"].into_iter().flat_map(|it| [(it, false), (it, true)]) {
+        let (status, lines) = lines(&host, &format!("m-{filter}"), "only another: lost", stream).await;
+        let error = lines.last().unwrap()["error"].as_str().unwrap_or_default();
+        assert!(error.contains("has no choice with index 0"), "{filter}, {stream}: {lines:?}");
+        assert_eq!(status, if stream { 200 } else { 502 }, "{filter}");
+    }
+}

@@ -432,13 +432,22 @@ pub(crate) fn full(blocks: &[Value]) -> Vec<Value> {
     blocks
 }
 
-/// Places at which a stream of so many bytes is cut: some, or all where there is time.
-fn cuts(length: usize, salt: usize) -> Vec<usize> {
-    if std::env::var_os("VALVEHOUSE_CASES").is_some() {
-        return (1..length).collect();
+/// A stream of up to so many bytes is cut at every one of them through each filter.
+const SHORT: usize = 4 * 1024;
+
+/// Places at which a stream of so many bytes is cut: some, or where there is time all of them. Those of a long stream
+/// are shared out among the filters, of which this is number `filter` of `filters`: each is a cut for one of them.
+fn cuts(length: usize, number: usize, (filter, filters): (usize, usize)) -> Vec<usize> {
+    match length {
+        _ if std::env::var_os("VALVEHOUSE_CASES").is_none() => some_cuts(length, number + filter * 31).into(),
+        ..=SHORT => (1..length).collect(),
+        _ => (1 + filter..length).step_by(filters).collect(),
     }
-    // Other ones for each filter and stream.
-    (0..3).map(|n| 1 + (salt * 7919 + n * 104_729) % (length - 1)).collect()
+}
+
+/// Some places in a stream of so many bytes, other ones for each salt.
+fn some_cuts(length: usize, salt: usize) -> [usize; 3] {
+    [0, 1, 2].map(|n| 1 + (salt * 7919 + n * 104_729) % (length - 1))
 }
 
 async fn is_the_same_at_every_cut(streams: Vec<Stream>) {
@@ -458,11 +467,11 @@ async fn is_the_same_at_every_cut(streams: Vec<Stream>) {
         }
         // Services have two fields for thoughts, and some use both.
         assert!(joined(&response, "thought").contains(&field("reasoning_content")), "{}", stream.name);
-        for (salt, shape) in Shape::ALL.into_iter().enumerate() {
+        for (filter, shape) in Shape::ALL.into_iter().enumerate() {
             let model = format!("{shape:?}");
             let expected = said(&shape.expected(&whole));
             let is_looked_at = shape != Shape::None || stream.is_messages;
-            for cut in cuts(stream.body.len(), number + salt * 31) {
+            for cut in cuts(stream.body.len(), number, (filter, Shape::ALL.len())) {
                 let answer = hosts.chat(&model, number, cut).await;
                 let seen = said(&chat_of(&answer, is_looked_at));
                 // Where nobody looks, the service's own ends are passed on.
@@ -524,16 +533,17 @@ async fn filters_that_try_to_tear_a_stream_leave_it_whole() {
             said(&answer)
         };
         let is_one = stream.choices == 1;
-        for (model, expected) in [
+        let filters = [
             ("grows", replaced("a rather long word")),
             ("shrinks", replaced("")),
             ("splits", replaced(SECRET)),
             ("held", replaced(MARK)),
-        ] {
-            for cut in cuts(stream.body.len(), number) {
+        ];
+        for (filter, (model, expected)) in filters.iter().enumerate() {
+            for cut in cuts(stream.body.len(), number, (filter, filters.len())) {
                 let answer = hosts.chat(model, number, cut).await;
                 let seen = said(&chat_of(&answer, true));
-                assert_eq!(seen, expected, "{} {model} cut at {cut}\n{}", stream.name, answer.body());
+                assert_eq!(seen, *expected, "{} {model} cut at {cut}\n{}", stream.name, answer.body());
                 if is_one {
                     blocks_read(&hosts.messages(model, number, cut).await);
                 }
@@ -576,7 +586,7 @@ async fn clients(mut client: Command) {
         for endpoint in ["chat", "messages", "responses"].into_iter().skip(usize::from(is_custom)) {
             for (salt, shape) in Shape::ALL.into_iter().enumerate() {
                 let model = hosts.model(&format!("{shape:?}"), number);
-                let cut = cuts(stream.body.len(), number + salt * 17)[0];
+                let cut = some_cuts(stream.body.len(), number + salt * 17)[0];
                 for cut in [WHOLE, cut] {
                     asked.push(json!({"endpoint": endpoint, "model": model, "shape": format!("{shape:?}"),
                         "number": number, "cut": cut, "text": format!("{number} {cut}")}));

@@ -5,10 +5,20 @@ use crate::host::{PATIENCE, TestHost};
 use crate::javascript::node_with;
 use serde_json::{Value, json};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use valvehouse::context::{Events, Turn, TurnFacts};
 use valvehouse::json::Json;
+
+/// A program of a test, which ends with the test however that ends.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
 
 /// `[[mcp]]` of a server in Python, which inherits nothing.
 fn python_toml(name: &str, more: &str) -> Option<String> {
@@ -199,7 +209,8 @@ async fn a_server_in_typescript_is_read_page_by_page_and_names_are_made_to_fit()
 async fn a_server_over_http_is_mounted_and_a_program_ends_with_all_it_started() {
     let Some(python) = python_with_mcp() else { return };
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let mut server = Command::new(&python).arg(python_server()).arg(port.to_string()).spawn().unwrap();
+    let server = Command::new(&python).arg(python_server()).arg(port.to_string()).spawn().unwrap();
+    let _server = Running(server);
     let toml = format!(
         "[[mcp]]\nname = \"far\"\nurl = \"http://127.0.0.1:{port}/mcp\"\ntrust = \"always\"\ntools = [\"add\", \"hang\"]\ntimeout_ms = 2000\n"
     );
@@ -214,6 +225,59 @@ async fn a_server_over_http_is_mounted_and_a_program_ends_with_all_it_started() 
     assert!(is_there() || !Path::new("/proc/self").exists());
     host.stop().await;
     until("what a server started ends with the host", || !is_there()).await;
-    server.kill().unwrap();
-    server.wait().unwrap();
+}
+
+/// A server that never answers, nor ends when its input does; nor does what it starts.
+#[cfg(target_os = "linux")]
+const STUBBORN: &str = "[[mcp]]\nname = \"stubborn\"\n\
+    command = [\"sh\", \"-c\", \"trap '' TERM; sleep 3600 & echo $$ $! > begun; mv begun numbers; sleep 3600\"]\n";
+
+/// Returns `true` if a process has not ended, whether or not anybody has asked how.
+#[cfg(target_os = "linux")]
+fn runs(id: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
+}
+
+/// Processes that are ended with the test, should nobody else have ended them.
+#[cfg(target_os = "linux")]
+struct Ended<'a>(&'a str);
+
+#[cfg(target_os = "linux")]
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        for id in self.0.split_whitespace().filter(|id| runs(id)) {
+            let _ = Command::new("kill").args(["-KILL", id]).status();
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_ends_with_its_host_however_that_is_ended() {
+    for (command, signal, in_order) in [
+        (&["serve", "--port", "0"][..], "-KILL", false),
+        (&["serve", "--port", "0"], "-TERM", true),
+        (&["mcp"], "-KILL", false),
+        (&["mcp"], "-TERM", true),
+        (&["mcp", "list"], "-TERM", false),
+    ] {
+        let project = tempfile::tempdir().unwrap();
+        std::fs::write(project.path().join("valvehouse.toml"), STUBBORN).unwrap();
+        let mut host = Command::new(BINARY);
+        host.arg("--project").arg(project.path()).args(command);
+        host.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut host = Running(host.spawn().unwrap());
+        let numbers = project.path().join("numbers");
+        until("the program runs", || numbers.exists()).await;
+        let numbers = std::fs::read_to_string(numbers).unwrap();
+        let left = || numbers.split_whitespace().filter(|id| runs(id)).count();
+        let _ended = Ended(&numbers);
+        assert_eq!(left(), 2, "{command:?}");
+        let id = host.0.id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+        until("the host ends", || host.0.try_wait().unwrap().is_some()).await;
+        assert_eq!(host.0.wait().unwrap().success(), in_order, "{command:?} after {signal}");
+        until(&format!("{command:?} after {signal}: the program ends"), || left() == 0).await;
+    }
 }

@@ -4,7 +4,7 @@ use valvehouse_core::callback::Callback;
 use valvehouse_json::{Json, Object};
 use valvehouse_store as store;
 
-/// Whose run it is.
+/// The owner of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Who {
     /// The agent's id.
@@ -18,9 +18,9 @@ pub struct Who {
 /// Something that happened in a run.
 #[derive(Debug, Clone)]
 pub struct CallbackEvent {
-    /// Which moment it is.
+    /// The kind of event.
     pub callback: Callback,
-    /// What is told of it, an object.
+    /// The data of the event, an object.
     pub data: Json,
     /// The agent's id.
     pub agent_id: String,

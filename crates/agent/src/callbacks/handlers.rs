@@ -20,9 +20,9 @@ type Handler = Arc<dyn Fn(&CallbackEvent) -> Option<String> + Send + Sync>;
 #[derive(Clone, Default)]
 pub struct Callbacks(Vec<(Callback, Handler)>);
 
-/// What a closure may answer: nothing, or that it failed.
+/// The answer of a closure: nothing, or an error.
 pub trait Outcome {
-    /// Why it failed, where it did.
+    /// The reason for which it failed, where it did.
     fn failure(self) -> Option<String>;
 }
 
@@ -61,12 +61,12 @@ impl Callbacks {
         heard.map(Callback::name).collect()
     }
 
-    /// Whether nobody listens at all.
+    /// Returns `true` if nobody listens at all.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether anybody listens at this moment.
+    /// Returns `true` if anybody listens at this moment.
     pub fn hears(&self, callback: Callback) -> bool {
         self.0.iter().any(|(own, _)| *own == callback)
     }

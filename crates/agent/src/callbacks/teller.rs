@@ -23,23 +23,23 @@ pub struct Teller {
     who: Who,
     callbacks: Callbacks,
     queue: Option<Queue>,
-    /// Who listens at all, a bit for each callback.
+    /// The events that anybody listens to, a bit for each callback.
     heard: u32,
     round: Mutex<Round>,
 }
 
-/// How far the run is.
+/// The progress of the run.
 #[derive(Default)]
 struct Round {
-    /// Whether a model is being asked.
+    /// Is `true` if a model is being asked.
     asking: bool,
-    /// What the last filter saw, where that was before the model was said to be asked.
+    /// The request that the last filter saw, where that was before the start of the call was reported.
     call: Option<Json>,
-    /// Whether there was a final answer.
+    /// Is `true` if there was a final answer.
     finished: bool,
     /// The tool call whose start was told before the run stopped within it.
     told_start: Option<String>,
-    /// Whether it was told to `on_tool_call`, too.
+    /// Is `true` if it was told to `on_tool_call`, too.
     told_call: bool,
 }
 
@@ -131,8 +131,8 @@ impl Teller {
         }
     }
 
-    /// What the last filter before a model sees. It is told behind the start of that call, whichever comes
-    /// first.
+    /// Reports the request that the last filter before a model sees. It comes behind the start of that call, whichever
+    /// happens first.
     pub(super) fn llm_call(&self, ctx: &FilterContext) {
         if !self.hears(Callback::LlmCall) {
             return;
@@ -149,7 +149,7 @@ impl Teller {
         self.say(Callback::LlmCall, call);
     }
 
-    /// What the last filter before a tool sees.
+    /// Reports the arguments that the last filter before a tool sees.
     pub(super) fn tool_call(&self, ctx: &FilterContext) {
         if std::mem::take(&mut self.round.lock().told_call) {
             return;
@@ -303,8 +303,8 @@ fn bits(hears: impl Fn(Callback) -> bool) -> u32 {
 }
 
 impl Callbacks {
-    /// What an agent's kernel needs for `on_llm_call` and `on_tool_call`. They tell whoever watches the turn
-    /// they run in.
+    /// The filters that an agent's kernel needs for `on_llm_call` and `on_tool_call`. They notify whoever watches the
+    /// turn they run in.
     pub fn filters() -> Vec<Filter> {
         let llm_call = Filter::pre_chat("agent_on_llm_call", |ctx| {
             if let Some(teller) = Teller::of(&ctx.turn) {

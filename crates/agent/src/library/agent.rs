@@ -42,22 +42,22 @@ pub struct Agent {
     pub(super) needs_approval: Option<NeedsApproval>,
     pub(super) filters: Vec<Filter>,
     pub(super) kernel: Kernel,
-    /// Where each step is kept, where it is.
+    /// The runs that keep each step, if any.
     pub(super) runs: Option<Runs>,
     pub(super) conversation: String,
     pub(super) variables: Json,
-    /// What goes on from run to run.
+    /// The values that go on from run to run.
     pub(super) kept: Json,
-    /// Where the latest run stands.
+    /// The state of the latest run.
     pub(super) latest: Option<Saved>,
 }
 
-/// What an agent answered.
+/// The answer of an agent.
 #[derive(Debug, Clone)]
 pub struct Said {
     /// The answer, a `chat.completion`; where the run waits, a text that says for what.
     pub response: Json,
-    /// What the run waits for, or null.
+    /// The action that the run waits for, or null.
     pub pending_action: Json,
 }
 
@@ -69,7 +69,7 @@ impl Said {
 }
 
 impl Agent {
-    /// What it is and where it stands.
+    /// The settings and the state.
     pub fn state(&self) -> &State {
         &self.state
     }
@@ -181,7 +181,7 @@ impl Agent {
         }
     }
 
-    /// Where the latest run stands, where it can be gone on with.
+    /// The state of the latest run, where it can be resumed.
     pub(super) fn unfinished(&self) -> Option<&Saved> {
         let is_open = |saved: &&Saved| saved.progress.next != Next::End;
         self.latest.as_ref().filter(is_open).filter(|_| self.state.run_id.is_some())
@@ -218,7 +218,7 @@ impl Agent {
         Saved::new(progress, &facts, self.variables.copy(), states, length)
     }
 
-    /// What a run leaves to the agent.
+    /// Takes over the state that a run leaves.
     pub(super) fn note(&mut self, saved: &Saved) {
         self.variables = saved.variables.copy();
         self.kept = memory::leaving(&self.kept, saved);

@@ -68,7 +68,7 @@ impl Builder {
         self
     }
 
-    /// Who answers.
+    /// Sets the provider that answers.
     #[must_use]
     pub fn provider(mut self, provider: Arc<dyn Provider>) -> Self {
         self.provider = Some(provider);
@@ -127,14 +127,14 @@ impl Builder {
         self
     }
 
-    /// What `human_approval` goes by in mode `custom`.
+    /// Sets the function that `human_approval` uses in mode `custom`.
     #[must_use]
     pub fn needs_approval(mut self, needs: NeedsApproval) -> Self {
         self.needs_approval = Some(needs);
         self
     }
 
-    /// Who is told what it does.
+    /// Sets the listeners to its events.
     #[must_use]
     pub fn callbacks(self, callbacks: Callbacks) -> Self {
         self.change(|state| state.callbacks = callbacks)
@@ -158,13 +158,13 @@ impl Builder {
         self.change(|state| state.buffer_config = Some(config))
     }
 
-    /// Where its conversation is kept.
+    /// Sets the store of its conversation.
     #[must_use]
     pub fn storage(self, storage: Arc<dyn Store>) -> Self {
         self.change(|state| state.storage = Some(storage))
     }
 
-    /// Whether each step is kept there by itself; without, [`Agent::save_checkpoint`] does it.
+    /// Stores each step there if `auto` is `true`; without it, [`Agent::save_checkpoint`] does.
     #[must_use]
     pub fn auto_checkpoint(self, auto: bool) -> Self {
         self.change(|state| state.auto_checkpoint = auto)

@@ -154,7 +154,7 @@ impl Agent {
     }
 }
 
-/// Whether a run has not ended.
+/// Returns `true` if a run has not ended.
 fn is_open(run: &Run) -> bool {
     !matches!(run.status, RunStatus::Done | RunStatus::Cancelled)
 }

@@ -176,7 +176,7 @@ impl Agent {
         Ok(Said { response: answer, pending_action: pending })
     }
 
-    /// What a stored run leaves to the agent.
+    /// Takes over the state that a stored run leaves.
     async fn take_up(&mut self, ended: Result<Ended, Fault>) -> Result<Said, Fault> {
         if let Ok(ended) = &ended {
             self.conversation.clone_from(&ended.conversation);

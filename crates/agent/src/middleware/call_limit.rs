@@ -99,7 +99,7 @@ fn verdict(ctx: FilterContext, kept: Result<(), Refusal>) -> Verdict {
     }
 }
 
-/// Whether the tool call that is being made was counted before the turn paused in it.
+/// Returns `true` if the tool call that is being made was counted before the turn paused in it.
 fn was_counted(turn: &Turn, state: &Json) -> bool {
     let Some(pauses) = turn.pauses() else { return false };
     let call = pauses.call().text("id").unwrap_or_default();

@@ -14,14 +14,14 @@ type WrapTool = Arc<dyn Fn(Tool) -> Tool + Send + Sync>;
 /// Says of a tool, as filters see it, and its arguments whether a person has to approve the call.
 pub type NeedsApproval = Arc<dyn Fn(&Json, &Json) -> bool + Send + Sync>;
 
-/// What a middleware may need beside its options.
+/// The parts that a middleware may need beside its options.
 #[derive(Clone, Default)]
 pub struct Parts {
     /// The agent's own model, which also writes summaries.
     pub model: Option<Choice>,
     /// Other models by the names that options may use.
     pub others: Vec<(String, Choice)>,
-    /// What `human_approval` goes by in mode `custom`.
+    /// The function that `human_approval` uses in mode `custom`.
     pub needs_approval: Option<NeedsApproval>,
 }
 
@@ -46,7 +46,7 @@ impl Middleware {
         &self.options
     }
 
-    /// What it adds to the chain.
+    /// The filters that it adds to the chain.
     pub fn filters(&self) -> &[Filter] {
         &self.filters
     }
@@ -67,7 +67,7 @@ impl Middleware {
         }
     }
 
-    /// What all of these add to the chain.
+    /// The filters that all of these add to the chain.
     pub fn filters_of(all: &[Self]) -> impl Iterator<Item = Filter> + '_ {
         all.iter().flat_map(|one| one.filters.iter().cloned())
     }

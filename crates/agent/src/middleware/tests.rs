@@ -71,7 +71,7 @@ fn refusal<T: std::fmt::Debug>(result: Result<T, Fault>) -> Refusal {
     }
 }
 
-/// What the model read of its first call.
+/// The text that the model read of its first call.
 fn told(chatted: &Chatted) -> String {
     message::text_of(&chatted.messages[2]).into()
 }
@@ -423,7 +423,7 @@ async fn two_approvals_of_one_call_hold_both() {
     assert_eq!((told.unwrap().as_str(), count.load(Relaxed), asked.len()), (r#"{"sum":5}"#, 1, 2));
 }
 
-/// What a turn told of itself.
+/// The events that a turn reported.
 #[derive(Default)]
 struct Heard(Mutex<Vec<String>>);
 

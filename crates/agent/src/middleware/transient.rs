@@ -7,7 +7,7 @@ use valvehouse_core::tool::ToolError;
 /// Statuses that say "not now" rather than "not so".
 const NOT_NOW: [u16; 8] = [408, 425, 429, 502, 503, 504, 522, 529];
 
-/// How programs say that a connection, a service or the time was missing.
+/// The words with which programs report that a connection, a service or the time was missing.
 const WORDS: &str = r"(?ix)
     timed?[\ -]?out | did\ not\ end\ within | deadline\ exceeded | temporar(y|ily) | try\ again | too\ many\ requests
     | rate[\ -]?limit | overloaded | unavailable | bad\ gateway
@@ -15,8 +15,8 @@ const WORDS: &str = r"(?ix)
     | (cannot|could\ not|failed\ to)\ (connect|reach) | unreachable | name\ resolution
     | \b(status|http|answered|code)\W{0,3}(408|425|429|500|502|503|504|522|529)\b";
 
-/// Whether a tool's failure may be. Most failures come without a status of their own and count as 500:
-/// their words decide.
+/// Returns `true` if a tool's failure may be. Most failures come without a status of their own and count as 500: their
+/// words decide.
 pub(super) fn is_transient(error: &ToolError) -> bool {
     static PATTERN: OnceLock<Regex> = OnceLock::new();
     let pattern =

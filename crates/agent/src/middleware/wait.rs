@@ -3,7 +3,7 @@
 use valvehouse_core::context::Turn;
 use valvehouse_core::lanes::{self, Stopped};
 
-/// Why nothing was waited for to its end.
+/// The reason for which a wait ended early.
 const OVER: &str = "nobody waits for the answer any more";
 
 /// Waits as long as somebody waits for the turn. A filter that may wait says so as its pace.

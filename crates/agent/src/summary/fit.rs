@@ -10,7 +10,7 @@ const LEAST_SUMMARY: usize = 40;
 /// Tokens that are left of a tool's result at least.
 const LEAST_RESULT: usize = 8;
 
-/// How many tokens there may be, and how many the system messages take.
+/// The most tokens there may be, and those that the system messages take.
 #[derive(Clone, Copy)]
 pub(super) struct Room {
     pub(super) most: usize,
@@ -28,7 +28,7 @@ pub(super) fn head(kept: &Kept, summary: &str, left_out: usize) -> Json {
     message::user(format!("[Summary of the first {covers} messages of this conversation]\n{summary}{gap}"))
 }
 
-/// What stands in the place of messages that nobody summed up.
+/// The note in the place of messages that nobody summed up.
 fn note(left_out: usize) -> Option<Json> {
     let note = format!("[{left_out} earlier messages of this conversation are left out here]");
     (left_out > 0).then(|| message::user(note))

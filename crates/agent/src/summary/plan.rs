@@ -9,14 +9,14 @@ use valvehouse_core::filter::FilterContext;
 use valvehouse_json::Json;
 use valvehouse_tokens::BESIDE;
 
-/// What is to be done. `from` is the first unit that stays as it is.
+/// The next action. `from` is the first unit that stays as it is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Plan {
     /// Nothing.
     Leave,
     /// The summary there is, or a note, and what stays.
     Show { from: usize },
-    /// What is before becomes part of the summary.
+    /// The units before it become part of the summary.
     Write { from: usize },
 }
 
@@ -76,7 +76,7 @@ impl<'a> Look<'a> {
         if from > self.fresh { Plan::Write { from } } else { Plan::Show { from } }
     }
 
-    /// Whether hardly anything was said since the last summary could not be written.
+    /// Returns `true` if hardly anything was said since the last summary could not be written.
     fn failed_lately(&self) -> bool {
         let worth_writing = self.settings.worth_writing() as u64;
         self.kept.failed.as_ref().is_some_and(|(_, at)| self.talk.end < at + worth_writing)
@@ -86,7 +86,7 @@ impl<'a> Look<'a> {
         BESIDE + self.talk.system_tokens
     }
 
-    /// What there is beside the units, in tokens.
+    /// The tokens beside the units.
     fn beside(&self) -> usize {
         let summary = self.kept.summary.as_ref();
         let summary = summary.map_or(0, |text| self.counts.of(&fit::head(&self.kept, text, 0)));
@@ -116,7 +116,7 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// What the model sees: all before the unit is left out, and the summary stands for what it covers.
+    /// The messages that the model sees: all before the unit is left out, and the summary stands for what it covers.
     pub(super) fn view(&self, from: usize) -> Vec<Json> {
         let room = fit::Room { most: self.settings.max_tokens, system: self.system_tokens() };
         let units: Vec<Unit> =
@@ -144,8 +144,7 @@ impl<'a> Look<'a> {
     }
 }
 
-/// How many units are before the longest end that takes no more than this; the newest is part of it
-/// whatever it takes.
+/// The number of units before the longest end that takes no more than this; the newest is part of it whatever it takes.
 fn beyond(units: &[Unit], most: usize, takes: impl Fn(&Unit) -> usize) -> usize {
     let (mut taken, mut from) = (0, units.len());
     for (index, unit) in units.iter().enumerate().rev() {

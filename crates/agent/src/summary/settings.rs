@@ -13,22 +13,22 @@ use valvehouse_providers::Choice;
 /// system message. Who keeps a conversation sets `offset` and keeps the rest from turn to turn.
 pub const NAME: &str = "summarization";
 
-/// When a conversation is shortened, and to what.
+/// The limits at which a conversation is shortened, and to what.
 #[derive(Clone)]
 pub struct Summarization {
     /// Messages beside the system's that stay as they are: the newest.
     pub window_size: usize,
     /// Tokens that a model is sent at most.
     pub max_tokens: usize,
-    /// Whether a model writes a summary of what is older than the window.
+    /// Is `true` if a model writes a summary of what is older than the window.
     pub summarize: bool,
     /// More messages than this are too many.
     pub compress_threshold: usize,
     /// More tokens than this are too many.
     pub token_threshold: usize,
-    /// Whether system messages stay however old they are.
+    /// Is `true` if system messages stay however old they are.
     pub preserve_system: bool,
-    /// Who writes the summaries; without one what is old is left out.
+    /// The model that writes the summaries; without one old messages are left out.
     pub model: Option<Choice>,
 }
 
@@ -74,7 +74,7 @@ impl Summarization {
         Self { model: Some(Choice { provider, model: model.into() }), ..self }
     }
 
-    /// Who writes summaries, where they are wanted.
+    /// The model that writes summaries, where they are wanted.
     pub(super) fn writer(&self) -> Option<&Choice> {
         self.model.as_ref().filter(|_| self.summarize)
     }

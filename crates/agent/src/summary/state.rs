@@ -11,7 +11,7 @@ pub(super) struct Kept {
     pub(super) summary: Option<String>,
     /// Messages of the conversation that it stands for.
     pub(super) covers: u64,
-    /// Why the last one could not be written, and how long the conversation was then.
+    /// The reason for which the last one could not be written, and the length of the conversation then.
     pub(super) failed: Option<(String, u64)>,
 }
 
@@ -33,7 +33,7 @@ impl Kept {
         Self { summary: Some(summary.into()), covers, failed }
     }
 
-    /// How many of these units the summary stands for.
+    /// The number of these units that the summary stands for.
     pub(super) fn covered(&self, units: &[Unit]) -> usize {
         let is_covered = |unit: &&Unit| self.summary.is_some() && unit.to <= self.covers;
         units.iter().take_while(is_covered).count()

@@ -32,7 +32,7 @@ fn talk(count: usize) -> Vec<Json> {
     [message::system("be brief")].into_iter().chain((0..count).map(said)).collect()
 }
 
-/// What the model sees.
+/// The messages that the model sees.
 fn seen_in(settings: &Summarization, messages: &[Json], turn: &Turn) -> Vec<Json> {
     let chain = Chain::new(vec![settings.clone().filter()]);
     let messages: Vec<Json> = messages.iter().map(Json::copy).collect();

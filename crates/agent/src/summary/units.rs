@@ -64,7 +64,7 @@ impl Talk {
 }
 
 impl Unit {
-    /// Whether it is the result of a call that is not there.
+    /// Returns `true` if it is the result of a call that is not there.
     pub(super) fn is_orphan(&self) -> bool {
         self.messages.first().is_some_and(|message| is_role(message, "tool"))
     }

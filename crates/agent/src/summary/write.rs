@@ -12,13 +12,13 @@ use valvehouse_core::words::shortened;
 use valvehouse_json::Json;
 use valvehouse_providers::Choice;
 
-/// How long a model may take for one part of what is old.
+/// The time that a model may take for one part of the old messages.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long all parts may take together; the rest is left to another time.
+/// The time that all parts may take together; the rest is left to another time.
 const ALL_PATIENCE: Duration = Duration::from_secs(120);
-/// What of one message is read.
+/// The most bytes of one message that are read.
 const LONGEST_MESSAGE: usize = 4 << 10;
-/// What is read at a time: it fits every model.
+/// The most bytes that are read at a time: they fit every model.
 const LONGEST_PART: usize = 24 << 10;
 
 /// Extends the summary by what is old. What was written stays also when a later part fails.
@@ -44,7 +44,7 @@ pub(super) fn extend(
     Ok(())
 }
 
-/// What is old as text, in parts that a model can read; each with the place after it.
+/// The old messages as text, in parts that a model can read; each with the place after it.
 fn parts(old: &[Unit]) -> Vec<(String, u64)> {
     let mut parts: Vec<(String, u64)> = Vec::new();
     for unit in old {

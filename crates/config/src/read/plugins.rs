@@ -92,7 +92,7 @@ fn grant(it: &mut Reader<'_>, key: &'static str) -> Grant {
     }
 }
 
-/// When what breaks again and again is left alone, and for how long.
+/// The rules by which something that breaks again and again is left alone.
 pub(super) fn breaker(it: &mut Reader<'_>) -> BreakerSettings {
     let usual = BreakerSettings::default();
     let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);

@@ -19,7 +19,7 @@ pub struct Effective {
     pub key: String,
     /// Its value, as it is written; empty where there is none.
     pub value: String,
-    /// Where it came from.
+    /// The origin of the value.
     pub origin: Origin,
 }
 
@@ -114,20 +114,24 @@ impl Shown<'_> {
     fn mcp(&mut self, it: &McpServer) {
         let place = format!("mcp.{}", it.name);
         self.add(format!("{place}.name"), text(&it.name));
-        let none = (String::new(), String::new(), String::new(), "{}".to_owned(), text("."));
-        let (url, auth, command, env, cwd) = match &it.transport {
-            McpTransport::Http { url, auth } => {
-                let url = text(without_password(url).as_str());
-                (url, auth.as_ref().map(secret).unwrap_or_default(), none.2, none.3, none.4)
+        let (mut url, mut auth, mut command) = (String::new(), String::new(), String::new());
+        let (mut env, mut cwd) = ("{}".to_owned(), text("."));
+        match &it.transport {
+            McpTransport::Http { url: address, auth: token } => {
+                url = text(without_password(address).as_str());
+                auth = token.as_ref().map(secret).unwrap_or_default();
             }
-            McpTransport::Command { command, env, cwd } => {
-                let env: Vec<String> =
-                    env.iter().map(|(name, value)| format!("{name} = {}", secret(value))).collect();
-                let env = if env.is_empty() { none.3 } else { format!("{{ {} }}", env.join(", ")) };
-                let cwd = if *cwd == self.config.project { none.4 } else { path(cwd, self.config) };
-                (none.0, none.1, texts(command), env, cwd)
+            McpTransport::Command { command: program, env: variables, cwd: folder } => {
+                command = texts(program);
+                let own = |(name, value): &(String, SecretSource)| format!("{name} = {}", secret(value));
+                if !variables.is_empty() {
+                    env = format!("{{ {} }}", variables.iter().map(own).collect::<Vec<_>>().join(", "));
+                }
+                if *folder != self.config.project {
+                    cwd = path(folder, self.config);
+                }
             }
-        };
+        }
         let all = [
             ("url", url),
             ("auth", auth),
@@ -247,7 +251,7 @@ fn value(json: &Json) -> String {
     }
 }
 
-/// Where a secret is to be had; one that stands there itself is not shown.
+/// The source of a secret; one that stands there itself is not shown.
 fn secret(source: &SecretSource) -> String {
     match source {
         SecretSource::Literal(_) => text("***"),

@@ -5,11 +5,11 @@
 pub struct Described {
     /// Its dotted key.
     pub key: &'static str,
-    /// What its value is.
+    /// The form of the value.
     pub form: &'static str,
     /// The value where nobody sets it, as it is written; a word in italics where there is none.
     pub usual: &'static str,
-    /// What it does.
+    /// The effect of the setting.
     pub about: &'static str,
     /// A value, as it is written.
     pub example: &'static str,
@@ -20,9 +20,9 @@ pub struct Described {
 pub struct Section {
     /// As it is written.
     pub header: &'static str,
-    /// What it is for.
+    /// The purpose of the section.
     pub about: &'static str,
-    /// Whether a change waits for the next start; the others are taken up when the file is read again.
+    /// Is `true` if a change waits for the next start; the others are taken up when the file is read again.
     pub waits: bool,
     /// Its settings.
     pub settings: &'static [Described],

@@ -6,7 +6,7 @@ use super::tools;
 use crate::fault::Fault;
 use valvehouse_json::Json;
 
-/// Where nobody says how long an answer may be, it may be this long: Anthropic wants a number.
+/// The longest answer where nobody names a limit: Anthropic wants a number.
 const MAX_TOKENS: i64 = 8192;
 
 /// A request for Anthropic.
@@ -14,7 +14,7 @@ const MAX_TOKENS: i64 = 8192;
 pub struct Asked {
     /// The body of `POST /v1/messages`.
     pub body: Json,
-    /// What the header `anthropic-beta` says, where it says anything.
+    /// The value of the header `anthropic-beta`, where there is one.
     pub beta: Option<String>,
 }
 
@@ -161,7 +161,7 @@ fn refuse_what_cannot_be(request: &Json) -> Result<(), Fault> {
     Ok(())
 }
 
-/// What was asked for; else as much as there is room for beside the thinking.
+/// The limit that was asked for; else as much as there is room for beside the thinking.
 fn max_tokens(request: &Json, only: &Json) -> Json {
     let asked = request.given("max_completion_tokens").or_else(|| request.given("max_tokens"));
     let thinking = |of: &Json| of.at_path("thinking.budget_tokens").as_i64();

@@ -224,7 +224,7 @@ fn unsigned(text: &str) -> Option<Json> {
 #[derive(Default)]
 struct Calls {
     blocks: Vec<Option<Json>>,
-    /// Where those of an id are; services may give one to several.
+    /// The places of those of an id; services may give one to several.
     places: HashMap<CompactString, VecDeque<usize>>,
 }
 

@@ -18,7 +18,7 @@ struct Calling {
     arguments: String,
     /// A text of any form, which is sent when it has come whole: Anthropic's inputs are objects.
     is_custom: bool,
-    /// Whether its block has begun.
+    /// Is `true` if its block has begun.
     begun: bool,
 }
 
@@ -69,15 +69,15 @@ impl Calls {
         goes_on.then_some(at)
     }
 
-    /// Whether a call's block may begin: when those before it are whole. Else it waits, since a block
-    /// that is ended cannot go on.
+    /// Returns `true` if a call's block may begin: when those before it are whole. Else it waits, since a block that is
+    /// ended cannot go on.
     pub(super) fn may_begin(&self, at: usize) -> bool {
         !self.0[at].begun
             && !self.0[at].is_custom
             && (0..at).all(|before| self.0[before].begun && self.is_whole(before))
     }
 
-    /// Whether all of a call's arguments have come.
+    /// Returns `true` if all of a call's arguments have come.
     pub(super) fn is_whole(&self, at: usize) -> bool {
         matches!(Json::parse(self.0[at].arguments.as_bytes()), Ok(Json::Object(_)))
     }

@@ -24,8 +24,8 @@ pub(super) fn finish_reason(stop_reason: &str) -> &'static str {
     }
 }
 
-/// What a choice says of its end, from where a message or a `message_delta` says it: Anthropic's own
-/// words stay beside OpenAI's.
+/// Puts the end of an answer on its choice, from a message or a `message_delta`: Anthropic's own words stay beside
+/// OpenAI's.
 pub(super) fn put_on_choice(choice: &Json, said: &Json) {
     let Some(reason) = said.text("stop_reason") else { return };
     // Fields of an object just made, here and below.

@@ -3,10 +3,10 @@
 use compact_str::CompactString;
 use valvehouse_json::{Json, Object};
 
-/// Where a message keeps what Anthropic's blocks say beyond text, thinking and calls.
+/// The field in which a message keeps what Anthropic's blocks say beyond text, thinking and calls.
 pub const CONTENT_BLOCKS: &str = "content_blocks";
 
-/// Where a request keeps what only Anthropic understands.
+/// The field in which a request keeps what only Anthropic understands.
 pub const ONLY_ANTHROPIC: &str = "anthropic";
 
 /// The fields of an object apart from these. What is null says nothing.

@@ -18,7 +18,7 @@ pub(super) struct Incoming {
 #[derive(Debug)]
 struct Open {
     index: i64,
-    /// What the block says beyond its text or input.
+    /// The fields of the block beyond its text or input.
     block: Json,
     kind: Kind,
 }

@@ -14,7 +14,7 @@ pub(super) enum Rank {
     Call,
 }
 
-/// What is to be remembered of the blocks so far.
+/// The parts of the blocks so far that are remembered.
 #[derive(Debug, Default)]
 pub(super) struct Layout {
     rank: Rank,

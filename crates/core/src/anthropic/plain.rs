@@ -62,12 +62,12 @@ pub fn left_out(request: &Json) -> Vec<String> {
     thinking.into_iter().chain(tools).collect()
 }
 
-/// What is taken out of messages and their parts.
+/// The marks that are taken out of messages and their parts.
 #[derive(Clone, Copy, PartialEq)]
 enum Marks {
-    /// What this host puts there.
+    /// The marks that this host puts there.
     Blocks,
-    /// What a client of Anthropic's puts there, too.
+    /// The marks that a client of Anthropic's puts there, too.
     All,
 }
 

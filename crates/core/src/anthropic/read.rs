@@ -201,7 +201,7 @@ fn content(content: &Json) -> Json {
     }
 }
 
-/// What a model said before, as its answer was told then.
+/// The earlier message of a model, in the form in which its answer was sent then.
 fn assistant(content: &Json) -> Json {
     if let Json::Text(text) = content {
         return message("assistant", text.clone().into());

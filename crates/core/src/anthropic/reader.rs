@@ -68,7 +68,7 @@ impl Reader {
         }
     }
 
-    /// Whether the answer has said why it ended: nothing that matters follows.
+    /// Returns `true` if the answer has said why it ended: nothing that matters follows.
     pub fn is_complete(&self) -> bool {
         self.ended
     }

@@ -48,7 +48,7 @@ pub(super) fn length_on(item: &Json) -> usize {
     usize::try_from(length).unwrap_or(0)
 }
 
-/// Whether this is the text that an item was sealed for.
+/// Returns `true` if this is the text that an item was sealed for.
 pub(super) fn is_for(item: &Json, text: &str) -> bool {
     let own = Json::object();
     Seal::of(text).put_on(&own);

@@ -8,16 +8,16 @@ use crate::fault::Fault;
 use compact_str::CompactString;
 use valvehouse_json::{Json, Object};
 
-/// What Anthropic is told of a conversation.
+/// The conversation as Anthropic reads it.
 #[derive(Default)]
 pub(super) struct Talk {
-    /// Whether instructions in the middle stay there: their client knows that they may.
+    /// Is `true` if instructions in the middle stay there: their client knows that they may.
     keeps_places: bool,
     system: Vec<Json>,
     said: Vec<Said>,
 }
 
-/// What one of the two says before it is the other's turn.
+/// The contents of one side before it is the other's turn.
 struct Said {
     role: &'static str,
     results: Vec<Json>,
@@ -105,8 +105,8 @@ impl Talk {
     }
 }
 
-/// Whether calls since the last question have lost the thoughts that led to them: clients forget
-/// them, filters change them. Anthropic would refuse to think on; it can still answer.
+/// Returns `true` if calls since the last question have lost the thoughts that led to them: clients forget them,
+/// filters change them. Anthropic would refuse to think on; it can still answer.
 pub(super) fn has_forgotten_thoughts(messages: &[Json]) -> bool {
     let kinds = |message: &Json| -> Vec<CompactString> {
         let blocks = message.get("content").unwrap_or_default().items();

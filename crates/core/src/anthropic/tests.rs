@@ -33,7 +33,7 @@ fn written(chunks: &[Json]) -> Vec<Json> {
     events
 }
 
-/// What a client makes of a stream, which has to be well formed.
+/// The message that a client makes of a stream, which has to be well formed.
 fn assembled(events: &[Json]) -> Json {
     let (mut message, mut blocks, mut open) = (Json::Null, Vec::<(Json, String)>::new(), None);
     let mut ended = false;

@@ -39,7 +39,7 @@ pub struct Writer {
     /// Blocks that are known before their text has come.
     plan: VecDeque<Json>,
     calls: Calls,
-    /// Whether text has come that belongs to no remembered block so far.
+    /// Is `true` if text has come that belongs to no remembered block so far.
     said: bool,
     /// The same of thinking.
     thought: bool,
@@ -65,7 +65,7 @@ enum Open {
     Call(usize),
 }
 
-/// Whether text may still come for what is planned.
+/// The text that may still come for what is planned.
 #[derive(Clone, Copy, PartialEq)]
 enum Coming {
     Perhaps,
@@ -241,7 +241,7 @@ impl Writer {
         }
     }
 
-    /// Whether a call is open of which more has to come.
+    /// Returns `true` if a call is open of which more has to come.
     fn is_within_call(&self) -> bool {
         matches!(self.open, Some(Open::Call(at)) if !self.calls.is_whole(at))
     }

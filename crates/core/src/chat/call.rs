@@ -7,7 +7,7 @@ use valvehouse_json::Json;
 /// One call a model asks for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {
-    /// What its result refers to.
+    /// The id that its result refers to.
     pub id: CompactString,
     /// The tool's name.
     pub name: CompactString,
@@ -22,14 +22,14 @@ pub enum BadArguments {
     Malformed {
         /// The tool's name.
         tool: CompactString,
-        /// What the parser says.
+        /// The error of the parser.
         reason: String,
     },
     /// JSON, but without names.
     NoObject {
         /// The tool's name.
         tool: CompactString,
-        /// What came instead.
+        /// The kind of value that came instead.
         kind: &'static str,
     },
 }

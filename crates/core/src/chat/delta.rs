@@ -30,7 +30,7 @@ struct Choice {
     fields: Fields,
     message: Fields,
     calls: Vec<Call>,
-    /// What came as `message` instead of `delta`: the whole so far.
+    /// The answer so far that came as `message` instead of `delta`.
     whole: Json,
 }
 
@@ -72,12 +72,12 @@ impl Fold {
         self.choices[at].push(choice);
     }
 
-    /// Whether any choice has said why it ended.
+    /// Returns `true` if any choice has said why it ended.
     pub fn is_finished(&self) -> bool {
         self.choices.iter().any(Choice::has_ended)
     }
 
-    /// Whether this choice has said why it ended.
+    /// Returns `true` if this choice has said why it ended.
     pub fn has_ended(&self, index: i64) -> bool {
         self.choices.iter().any(|choice| choice.index == index && choice.has_ended())
     }
@@ -104,7 +104,7 @@ impl Fold {
     }
 }
 
-/// Whether a chunk says of any choice why it ended.
+/// Returns `true` if a chunk says of any choice why it ended.
 pub fn finishes(chunk: &Json) -> bool {
     match chunk.get("choices") {
         Some(Json::Array(choices)) => choices.with(|choices| choices.iter().any(is_last)),
@@ -112,14 +112,14 @@ pub fn finishes(chunk: &Json) -> bool {
     }
 }
 
-/// Whether a choice of a chunk says why it ended.
+/// Returns `true` if a choice of a chunk says why it ended.
 pub fn is_last(choice: &Json) -> bool {
     is_reason(choice.text("finish_reason").as_deref())
 }
 
-/// Whether a piece continues a call of this id and name, "" where they are not known. With an index
-/// it does, unless it begins a call of its own: some servers give all parallel calls the same index.
-/// Without an index a new id, or a name where there already is one, begins the next call.
+/// Returns `true` if a piece continues a call of this id and name, "" where they are not known. With an index it does,
+/// unless it begins a call of its own: some servers give all parallel calls the same index. Without an index a new id,
+/// or a name where there already is one, begins the next call.
 pub fn continues_call(piece: &Json, id: &str, name: &str) -> bool {
     let own_id = piece.text("id").unwrap_or_default();
     let own_name = call_name(piece);

@@ -46,12 +46,12 @@ fn has_long_content(said: &Object) -> bool {
     said.with("content", |content| matches!(content, Some(Json::Text(text)) if text.len() > LONG))
 }
 
-/// Which choice the event is about.
+/// The number of the choice that the event is about.
 pub fn choice_index(event: &Json) -> i64 {
     event.at_path("choices.0.index").as_i64().unwrap_or(0)
 }
 
-/// What all events of an answer share: an event without choices, to make others from.
+/// The head that all events of an answer share: an event without choices, to make others from.
 pub fn head_of(event: &Json) -> Json {
     let entries = event.as_object().map(Object::entries).unwrap_or_default();
     let kept = ["id", "object", "created", "model", "system_fingerprint"];
@@ -83,7 +83,7 @@ pub fn with_delta(template: &Json, delta: Json) -> Json {
     event
 }
 
-/// Whether nothing has to be made of it to be an event.
+/// Returns `true` if nothing has to be made of it to be an event.
 pub fn is_whole(event: &Json) -> bool {
     event.as_object().is_some_and(|fields| fields.contains("choices") || fields.contains("error"))
 }
@@ -142,7 +142,7 @@ pub fn of_choice(answer: &Json, choice: &Json, said: &Json) -> Json {
     event
 }
 
-/// What an answer says beside its choices and is nobody's head: sources, results of searches.
+/// The fields of an answer beside its choices that are not part of the head: sources, results of searches.
 fn beside(answer: &Json) -> Vec<(CompactString, Json)> {
     const OTHER: [&str; 8] =
         ["id", "object", "created", "model", "system_fingerprint", "service_tier", "choices", "usage"];
@@ -258,7 +258,7 @@ pub fn set_reasoning(event: &Json, text: &str) {
 /// A place in an event in which text travels; reading and writing go to the event itself.
 #[derive(Clone, Debug)]
 pub struct TextPlace {
-    /// What the text is: `content`, `reasoning`, `refusal`, `arguments`, `logprobs`, `citation`.
+    /// The kind of text: `content`, `reasoning`, `refusal`, `arguments`, `logprobs`, `citation`.
     pub kind: &'static str,
     holder: Holder,
 }
@@ -315,8 +315,8 @@ pub(super) fn for_each_text(event: &Json, found: &mut dyn FnMut(&[Step], TextPla
     collect(event, "content", false, &mut Vec::new(), found);
 }
 
-/// Whether a text that travels in an event is one that is looked for. What is nested too deep to be
-/// looked through may well hold one.
+/// Returns `true` if a text that travels in an event is one that is looked for. What is nested too deep to be looked
+/// through may well hold one.
 pub fn any_text(event: &Json, is_wanted: &dyn Fn(&str) -> bool) -> bool {
     // Events that are no chat's have their text on top.
     let on_top = |key| event.text(key).is_some_and(|text| is_wanted(&text));
@@ -393,7 +393,7 @@ fn collect(
     }
 }
 
-/// What the text under a key is, `None` where the key holds no text of the model.
+/// The kind of text under a key, `None` where the key holds no text of the model.
 fn kind_of(key: &str, parent: &'static str) -> Option<&'static str> {
     Some(match key {
         "content" | "text" | "output" | "failed_generation" | "transcript" => parent,

@@ -17,7 +17,7 @@ pub(super) enum Growing {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Fields(Vec<(CompactString, Growing)>);
 
-/// Whether what comes under a key continues what came before; anything else replaces it.
+/// Returns `true` if what comes under a key continues what came before; anything else replaces it.
 fn grows(key: &str) -> bool {
     matches!(
         key,
@@ -31,7 +31,7 @@ fn grows(key: &str) -> bool {
     )
 }
 
-/// Whether two parts next to each other are one part that was cut.
+/// Returns `true` if two parts next to each other are one part that was cut.
 fn is_same_part(last: &Fields, next: &Json) -> bool {
     let kind = next.text("type").unwrap_or_default();
     matches!(&*kind, "text" | "thinking" | "reasoning.text" | "reasoning.summary")
@@ -60,7 +60,7 @@ impl Fields {
         }
     }
 
-    /// Whether a plain value stands under a key; null where there is none.
+    /// Returns `true` if a plain value stands under a key; null where there is none.
     pub(super) fn is(&self, key: &str, value: &Json) -> bool {
         match self.0.iter().find(|(own, _)| own == key) {
             Some((_, Growing::Plain(known))) => known == value,

@@ -2,7 +2,7 @@
 
 use valvehouse_json::{Json, Object};
 
-/// Whether a message has this role.
+/// Returns `true` if a message has this role.
 pub fn is_role(message: &Json, role: &str) -> bool {
     match message {
         Json::Object(object) => has_role(object, role),

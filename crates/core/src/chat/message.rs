@@ -27,12 +27,12 @@ fn with_role(role: &str, content: Json) -> Json {
     Json::from([("role", role.into()), ("content", content)])
 }
 
-/// Who says it; "" where the message does not say.
+/// The role of its author; "" where the message names none.
 pub fn role_of(message: &Json) -> CompactString {
     message.text("role").unwrap_or_default()
 }
 
-/// What it says: its `content`, or the text parts of it.
+/// The text of a message: its `content`, or the text parts of it.
 ///
 /// Parts are joined without anything in between, as models read them: a word split over two parts
 /// is still that word to a filter.

@@ -120,17 +120,17 @@ fn wrong(path: &str, expected: &str, found: &Json, param: Option<&'static str>) 
     Fault::invalid(format!("{path} is {found}; it must be {expected}"), param)
 }
 
-/// Whether the answer shall come in pieces.
+/// Returns `true` if the answer shall come in pieces.
 pub fn wants_stream(body: &Json) -> bool {
     body.get("stream").and_then(|stream| stream.as_bool()).unwrap_or(false)
 }
 
-/// Whether a streamed answer shall end with its usage.
+/// Returns `true` if a streamed answer shall end with its usage.
 pub fn wants_usage(body: &Json) -> bool {
     body.at_path("stream_options.include_usage").as_bool().unwrap_or(false)
 }
 
-/// Where the last message of the user stands.
+/// The place of the last message of the user.
 pub fn last_user(messages: &[Json]) -> Option<usize> {
     messages.iter().rposition(|message| message::role_of(message) == "user")
 }

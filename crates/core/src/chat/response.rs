@@ -5,7 +5,7 @@ use compact_str::CompactString;
 use std::time::{SystemTime, UNIX_EPOCH};
 use valvehouse_json::Json;
 
-/// What every object of one answer has in common.
+/// The head that every object of one answer has in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
     /// `chatcmpl-…`
@@ -133,12 +133,12 @@ pub fn first_choice(of: &Json) -> Option<Json> {
     first.map(|(_, choice)| choice)
 }
 
-/// Why the first choice ended; None where the service did not say.
+/// The reason for which the first choice ended; `None` where the service named none.
 pub fn finish_reason_of(completion: &Json) -> Option<CompactString> {
     completion.at_path("choices.0").text("finish_reason")
 }
 
-/// How an answer with this message ends.
+/// The reason with which an answer with this message ends.
 pub fn natural_finish(message: &Json) -> &'static str {
     if message.get("tool_calls").is_some_and(|calls| !calls.is_empty()) { "tool_calls" } else { "stop" }
 }

@@ -29,7 +29,7 @@ pub fn split(completion: &Json, with_usage: bool) -> Vec<Json> {
     chunks
 }
 
-/// Why it ended, and what else the choice says.
+/// The last piece of a choice: the reason for its end, and its other fields.
 fn last_piece(choice: &Json, index: Json) -> Json {
     let piece = Json::from([("index", index), ("delta", Json::object())]);
     add_others(choice, &piece, &["index", "message"]);

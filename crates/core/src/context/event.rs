@@ -55,10 +55,13 @@ impl From<Unsent> for NobodyAnswers {
     }
 }
 
-/// What one event may take, in bytes of its JSON.
+/// The largest event, in bytes of its JSON.
 const LARGEST_EVENT: usize = 1 << 20;
-/// What the events of one turn may take together: nobody need take them as fast as they come.
+/// The most bytes of all events of one turn: nobody need take them as fast as they come.
 const ALL_EVENTS: usize = 8 << 20;
+
+/// Events of one turn that are kept for whoever takes them at its end.
+const MAX_KEPT: usize = 2_000;
 
 /// An event that is not sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,7 +124,8 @@ impl Events {
         Self(Arc::new(Inner { listener, questions, ..Inner::default() }))
     }
 
-    /// Sends one event. What was emitted stays emitted, also when the hook then fails.
+    /// Sends one event. What was emitted stays emitted, also when the hook then fails. Where nobody listens, the
+    /// first [`MAX_KEPT`] are kept.
     pub fn emit(&self, event: Json) -> Result<(), Unsent> {
         let length = event.encode_within(LARGEST_EVENT)?.len();
         if self.0.sent.fetch_add(length, Relaxed) > ALL_EVENTS {
@@ -130,12 +134,17 @@ impl Events {
         let event = Event(event.copy());
         match &self.0.listener {
             Some(listener) => listener(&event),
-            None => self.0.emitted.lock().push(event),
+            None => {
+                let mut kept = self.0.emitted.lock();
+                if kept.len() < MAX_KEPT {
+                    kept.push(event);
+                }
+            }
         }
         Ok(())
     }
 
-    /// What was emitted since this was last asked.
+    /// The events that were emitted since the last call.
     pub fn take(&self) -> Vec<Event> {
         std::mem::take(&mut self.0.emitted.lock())
     }
@@ -223,7 +232,7 @@ impl Questions {
         self.board.open.lock().remove(id).is_some()
     }
 
-    /// Whether somebody waits for the answer.
+    /// Returns `true` if somebody waits for the answer.
     pub fn is_open(&self, id: &str) -> bool {
         self.board.open.lock().contains_key(id)
     }
@@ -262,6 +271,17 @@ mod tests {
 
     fn id_of(question: Option<Json>) -> String {
         question.unwrap().text("id").unwrap().into()
+    }
+
+    #[test]
+    fn of_a_flood_that_nobody_listens_to_the_first_events_are_kept() {
+        let events = Events::default();
+        for number in 0..3_000_i64 {
+            events.emit(Json::from([("number", number.into())])).unwrap();
+        }
+        let kept = events.take();
+        assert_eq!(kept.len(), MAX_KEPT);
+        assert_eq!(kept[MAX_KEPT - 1].0.get("number").and_then(|number| number.as_i64()), Some(1_999));
     }
 
     #[tokio::test]

@@ -23,37 +23,37 @@ pub enum Notice {
     },
     /// It did not, or a filter around it failed.
     LlmError {
-        /// Why.
+        /// The reason.
         message: String,
     },
     /// A tool that the model called is next.
     ToolStart {
-        /// What is called.
+        /// The call.
         call: ToolCalled,
     },
     /// Its result, as the model will read it.
     ToolEnd {
-        /// What was called.
+        /// The call.
         call: ToolCalled,
         /// The text of the tool's message.
         result: String,
     },
     /// It failed, or a filter around it refused.
     ToolError {
-        /// What was called.
+        /// The call.
         call: ToolCalled,
-        /// Why.
+        /// The reason.
         message: String,
     },
     /// A model or a tool is tried again after a failure.
     Retry {
         /// `provider mock` or `tool weather`.
         what: String,
-        /// Which further try this is, from 1.
+        /// The number of this further try, from 1.
         attempt: u32,
-        /// How many there may be.
+        /// The most further tries.
         most: u32,
-        /// What failed.
+        /// The failure.
         error: String,
         /// The pause before it.
         delay: Duration,

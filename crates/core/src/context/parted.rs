@@ -10,16 +10,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use valvehouse_json::Json;
 
-/// How long a turn is kept after its last part.
+/// The time for which a turn is kept after its last part.
 const KEPT: Duration = Duration::from_secs(600);
 /// Turns that are kept; of more the oldest go.
 const MOST_TURNS: usize = 10_000;
-/// What the scripts of one turn may keep between its parts, in bytes.
+/// The most bytes that the scripts of one turn may keep between its parts.
 const LARGEST_TURN: usize = 1 << 20;
-/// What all turns may keep together.
+/// The most bytes that all turns may keep together.
 const ALL_TURNS: usize = 64 << 20;
 
-/// Which turn a part belongs to.
+/// The turn that a part belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Part {
     /// The user's id.
@@ -30,7 +30,7 @@ pub struct Part {
     pub message: String,
 }
 
-/// What the parts of one turn share. A clone is the same.
+/// The state that the parts of one turn share. A clone is the same.
 #[derive(Debug, Clone, Default)]
 pub struct Parted(Arc<Shared>);
 
@@ -57,7 +57,7 @@ impl Default for Shared {
 struct Ran {
     inlets: BTreeSet<String>,
     outlets: BTreeSet<String>,
-    /// Which of the plugins that had its id one after the other each was.
+    /// The numbers that tell apart the plugins that had an id one after the other.
     incarnations: HashMap<String, u64>,
 }
 
@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(turn.inlets(), ["same"]);
         let kept = ["same", "other", "gone"].map(|plugin| turn.states().of(plugin).get("n").is_some());
         assert_eq!(kept, [true, false, false]);
-        // What the new one keeps is its own.
+        // The new one's values are its own.
         keep("other");
         turn.forget_strangers(|_| Some(2));
         assert_eq!(turn.inlets(), ["other"], "the other one is another by now");

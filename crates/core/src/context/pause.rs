@@ -11,12 +11,12 @@ use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap};
 use valvehouse_json::Json;
 
-/// What a paused turn waits for.
+/// The question that a paused turn waits for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pending {
-    /// Who asks: a plugin, a tool, a middleware.
+    /// The part that asks: a plugin, a tool, a middleware.
     pub by: String,
-    /// How many questions it had asked in this step before.
+    /// The number of questions that it had asked in this step before.
     pub place: u32,
     /// The question, `{type, data}`.
     pub question: Json,
@@ -28,7 +28,7 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// What an answer is bound to: SHA-256 over who asks, where, and the exact question, hex.
+    /// The hash that an answer is bound to: SHA-256 over who asks, where, and the exact question, hex.
     pub fn hash(&self) -> String {
         let exact = Json::from([
             ("by", self.by.as_str().into()),
@@ -121,12 +121,12 @@ impl Pauses {
         self.0.lock().calls.was_reported(by)
     }
 
-    /// What the turn waits for.
+    /// The question that the turn waits for.
     pub fn pending(&self) -> Option<Pending> {
         self.0.lock().pending.clone()
     }
 
-    /// Whether the turn waits for a person.
+    /// Returns `true` if the turn waits for a person.
     pub fn is_paused(&self) -> bool {
         self.0.lock().pending.is_some()
     }

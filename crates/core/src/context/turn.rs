@@ -4,6 +4,7 @@ use super::afterwards::Afterwards;
 use super::durable::{Durable, PendingFlush};
 use super::event::{Events, NobodyAnswers, Unsent};
 use super::exchange::Exchange;
+use super::load::Load;
 use super::nested::{Calls, Nesting, Runner, TooManyCalls, Within, recorded_by};
 use super::observer::{Notice, Observer};
 use super::pause::Pauses;
@@ -22,7 +23,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use valvehouse_json::{Json, Object};
 
-/// What a door knows about a request before anything runs.
+/// The facts about a request that a door knows before anything runs.
 #[derive(Debug, Clone, Default)]
 pub struct TurnFacts {
     /// `id name email role` and whatever else came along.
@@ -49,7 +50,7 @@ pub struct TurnFacts {
     pub client: Json,
     /// Plugins whose own question to a model this turn is.
     pub callers: Vec<String>,
-    /// Where its steps are written down, if anywhere.
+    /// The trace in which its steps are recorded, if any.
     pub trace: Option<Arc<Trace>>,
     /// Scratch maps that it shares with other parts of itself, where it comes in parts.
     pub states: Option<States>,
@@ -59,6 +60,8 @@ pub struct TurnFacts {
     pub nesting: Option<Nesting>,
     /// What is left for the time when the client has its answer, where an endpoint knows that time.
     pub afterwards: Option<Afterwards>,
+    /// The load of the request whose part this turn is, where it is a question of a script.
+    pub load: Option<Arc<Load>>,
 }
 
 /// The scratch maps of plugins, by id; a clone is the same maps.
@@ -141,8 +144,8 @@ impl TurnFacts {
     }
 }
 
-/// What the turn of a trace began with, as far as that is kept, to run it once more: its facts without the
-/// models, and its variables and metadata.
+/// The facts with which the turn of a trace began, as far as they are kept, to run it once more: without the models,
+/// and with its variables and metadata.
 pub fn begun_again(trace: &Trace) -> (TurnFacts, Context) {
     let begun = trace.facts().cloned().unwrap_or_default();
     let part = |name: &str| begun.get(name).unwrap_or_default().copy();
@@ -170,12 +173,14 @@ struct Shared {
     states: States,
     /// The exchange of a turn that no endpoint began.
     exchange: Exchange,
+    /// The load of a request that no script's question is.
+    load: OnceLock<Arc<Load>>,
     locals: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     events: Events,
     observer: OnceLock<Arc<dyn Observer>>,
     pauses: OnceLock<Pauses>,
     started: Instant,
-    /// What calls have kept since the turn was last weighed, in bytes.
+    /// The bytes that calls have kept since the turn was last weighed.
     kept: AtomicU64,
     /// The event that its stream hooks see has the text of many.
     has_long_event: AtomicBool,
@@ -218,6 +223,7 @@ impl Turn {
             facts,
             states,
             exchange: Exchange::default(),
+            load: OnceLock::new(),
             locals: Mutex::default(),
             events,
             observer: OnceLock::new(),
@@ -272,6 +278,7 @@ impl Turn {
             exchange,
             trace: None,
             nesting: None,
+            load: None,
             afterwards: Some(Afterwards::closed()),
             states: Some(self.0.shared.states.clone()),
             ..facts
@@ -338,7 +345,7 @@ impl Turn {
         self
     }
 
-    /// What the door knew.
+    /// The facts that the door knew.
     pub fn facts(&self) -> &TurnFacts {
         &self.0.shared.facts
     }
@@ -376,9 +383,9 @@ impl Turn {
         *self.0.shared.states.0.lock() = given.collect();
     }
 
-    /// Whether what a plugin's hooks keep for each other, in its `state` and in the metadata, takes more
-    /// than this. A call has just kept `kept` bytes: most keep next to nothing, and only now and then it is
-    /// worth to weigh all of it.
+    /// Returns `true` if what a plugin's hooks keep for each other, in its `state` and in the metadata, takes more than
+    /// this. A call has just kept `kept` bytes: most keep next to nothing, and only now and then it is worth to weigh
+    /// all of it.
     pub fn is_heavier_than(&self, most: usize, plugin: &str, kept: u64) -> bool {
         const WORTH_WEIGHING: u64 = 4 << 20;
         if kept == 0 {
@@ -401,7 +408,7 @@ impl Turn {
         local.downcast().unwrap_or_default()
     }
 
-    /// Where plugins emit to.
+    /// The events that plugins emit.
     pub fn events(&self) -> &Events {
         &self.0.shared.events
     }
@@ -413,7 +420,13 @@ impl Turn {
         }
     }
 
-    /// Where its steps are written down, if anywhere.
+    /// The work of its request that is under way in scripts.
+    pub fn load(&self) -> &Arc<Load> {
+        let shared = &self.0.shared;
+        shared.facts.load.as_ref().unwrap_or_else(|| shared.load.get_or_init(Arc::default))
+    }
+
+    /// The trace in which its steps are recorded, if any.
     pub fn trace(&self) -> Option<&Arc<Trace>> {
         self.0.shared.facts.trace.as_ref()
     }
@@ -428,7 +441,7 @@ impl Turn {
         Ok(())
     }
 
-    /// Whether somebody watches this turn.
+    /// Returns `true` if somebody watches this turn.
     pub fn is_observed(&self) -> bool {
         self.0.shared.observer.get().is_some()
     }
@@ -438,7 +451,7 @@ impl Turn {
         self.0.shared.pauses.get()
     }
 
-    /// Whether this turn stops for a person.
+    /// Returns `true` if this turn stops for a person.
     pub fn is_paused(&self) -> bool {
         self.pauses().is_some_and(Pauses::is_paused)
     }
@@ -512,7 +525,7 @@ impl Turn {
         }
     }
 
-    /// When it began.
+    /// The time at which it began.
     pub fn started(&self) -> Instant {
         self.0.shared.started
     }
@@ -529,7 +542,7 @@ impl Turn {
         Lasting { _over: self.until_dropped(), work: Box::pin(work) }.await
     }
 
-    /// Whether nobody waits for this turn any more.
+    /// Returns `true` if nobody waits for this turn any more.
     pub fn is_over(&self) -> bool {
         *self.0.shared.over.borrow()
     }

@@ -76,7 +76,7 @@ impl Context {
         &self.0.history
     }
 
-    /// What happened, an entry a call, live.
+    /// The events of the turn, an entry a call, live.
     pub fn trace(&self) -> &Json {
         &self.0.trace
     }

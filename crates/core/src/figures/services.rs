@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 use valvehouse_json::Json;
 
-/// How a call of a service ended.
+/// The end of a call of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answered {
     /// Well.
@@ -123,7 +123,7 @@ impl Service {
         self.fallbacks.fetch_add(1, Relaxed);
     }
 
-    /// How calls ended, each way with its word.
+    /// The ends of calls, each way with its word.
     pub fn outcomes(&self) -> [(&'static str, u64); ALL.len()] {
         let counts = counted(&self.ended);
         std::array::from_fn(|place| (ALL[place].word(), counts[place]))
@@ -134,12 +134,12 @@ impl Service {
         self.running.load(Relaxed)
     }
 
-    /// How often it was asked again.
+    /// The number of retries.
     pub fn retries(&self) -> u64 {
         self.retries.load(Relaxed)
     }
 
-    /// How often another one answered in its place.
+    /// The number of requests that another one answered in its place.
     pub fn fallbacks(&self) -> u64 {
         self.fallbacks.load(Relaxed)
     }

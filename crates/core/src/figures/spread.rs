@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// How many bounds a spread has.
+/// The number of bounds of a spread.
 pub const BUCKETS: usize = 14;
 
 const MICROSECOND: u64 = 1_000;
@@ -56,7 +56,7 @@ const WORK: [u64; BUCKETS] = [
     300_000 * MILLISECOND,
 ];
 
-/// How times are spread. Adding one costs two additions and a search among the bounds.
+/// The distribution of times. Adding one costs two additions and a search among the bounds.
 #[derive(Debug)]
 pub struct Spread {
     bounds: &'static [u64; BUCKETS],
@@ -70,9 +70,9 @@ pub struct Spread {
 pub struct Spreading {
     /// Upper bounds in seconds.
     pub bounds: [f64; BUCKETS],
-    /// How many are at most as long as each bound.
+    /// The number of times that are at most as long as each bound.
     pub counts: [u64; BUCKETS],
-    /// How many there are.
+    /// The number of times.
     pub count: u64,
     /// All of them together, in seconds.
     pub seconds: f64,
@@ -109,7 +109,7 @@ impl Spread {
         self.nanoseconds.fetch_add(time, Relaxed);
     }
 
-    /// How many were added, and all of their nanoseconds.
+    /// The number of times that were added, and all of their nanoseconds.
     pub(super) fn sums(&self) -> (u64, u64) {
         let counts = self.counts.iter().map(|count| count.load(Relaxed));
         (counts.sum(), self.nanoseconds.load(Relaxed))

@@ -15,20 +15,20 @@ const MEASURED: u64 = 8;
 /// From here on a call is slow: in operations, and in nanoseconds where it is timed.
 const SLOW: (u64, u64) = (10_000, 1_000_000);
 
-/// What one call has cost.
+/// The cost of one call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Spent {
     /// Operations of the interpreter.
     pub operations: u64,
     /// The most memory it held at a time, in bytes.
     pub memory: u64,
-    /// What it had allocated and not freed when it ended, in bytes.
+    /// The memory that it had allocated and not freed when it ended, in bytes.
     pub kept: u64,
-    /// What it waited for others.
+    /// The time that it waited for others.
     pub waited: Duration,
 }
 
-/// How a call ended.
+/// The end of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// With a value to go on with.
@@ -77,7 +77,7 @@ impl Ending {
 pub struct Figures(Mutex<BTreeMap<String, Arc<Tally>>>);
 
 impl Figures {
-    /// Where the calls of one hook or tool are added up.
+    /// The counter that adds up the calls of one hook or tool.
     pub fn of(&self, name: &str) -> Arc<Tally> {
         let mut tallies = self.0.lock();
         match tallies.get(name) {
@@ -167,7 +167,7 @@ impl Tally {
         self.rested.fetch_add(1, Relaxed);
     }
 
-    /// How calls ended, each way with a word of its own; `rests` for those that were not made.
+    /// The ends of calls, each way with a word of its own; `rests` for those that were not made.
     pub fn outcomes(&self) -> Vec<(&'static str, u64)> {
         let mut outcomes: Vec<(&'static str, u64)> = Vec::new();
         for (ending, count) in ENDINGS.iter().zip(counted(&self.ended)) {
@@ -185,7 +185,7 @@ impl Tally {
         self.times.read()
     }
 
-    /// Whether the last call that could tell took a millisecond or more: the next one better runs where it
+    /// Returns `true` if the last call that was timed took a millisecond or more: the next one better runs where it
     /// holds up nobody.
     pub fn is_slow(&self) -> bool {
         self.slow.load(Relaxed)
@@ -196,7 +196,7 @@ impl Tally {
         self.slow.store(true, Relaxed);
     }
 
-    /// What they came to so far.
+    /// The sum so far.
     pub fn sum(&self) -> Sum {
         let ended = counted(&self.ended);
         let breakages = ENDINGS.iter().zip(ended).filter(|(ending, _)| ending.is_breakage());
@@ -221,12 +221,12 @@ fn raise(height: &AtomicU64, value: u64) {
     }
 }
 
-/// What calls came to.
+/// The sum of calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sum {
-    /// How many ended.
+    /// The number of calls that ended.
     pub calls: u64,
-    /// How many of them broke.
+    /// The number of them that broke.
     pub broken: u64,
     /// Operations of all of them.
     pub operations: u64,
@@ -234,7 +234,7 @@ pub struct Sum {
     pub most_operations: u64,
     /// The most memory one held, in bytes.
     pub most_memory: u64,
-    /// How many were timed.
+    /// The number of them that were timed.
     pub measured: u64,
     /// Own running time of those.
     pub nanoseconds: u64,
@@ -263,7 +263,7 @@ impl Sum {
         Duration::from_nanos(self.nanoseconds.checked_div(self.measured).unwrap_or(0))
     }
 
-    /// What operators see of it while it grows.
+    /// The part of it that operators see while it grows.
     pub fn in_short(&self) -> Json {
         Json::from([
             ("calls", self.calls.into()),

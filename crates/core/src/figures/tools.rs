@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
-/// How a call of a tool ended, its further tries included.
+/// The end of a call of a tool, its further tries included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Used {
     /// With a result.
@@ -45,7 +45,7 @@ impl Used {
 pub struct Tools(Mutex<HashMap<String, Arc<Uses>>>);
 
 impl Tools {
-    /// Where the calls of one tool are added up.
+    /// The counter that adds up the calls of one tool.
     pub fn of(&self, name: &str) -> Arc<Uses> {
         self.0.lock().entry(name.to_owned()).or_default().clone()
     }
@@ -70,13 +70,13 @@ impl Uses {
         Using { uses: self.clone(), began: Instant::now(), ending: Used::Left }
     }
 
-    /// How calls ended, each way with its word.
+    /// The ends of calls, each way with its word.
     pub fn outcomes(&self) -> [(&'static str, u64); ALL.len()] {
         let counts = counted(&self.ended);
         std::array::from_fn(|place| (ALL[place].word(), counts[place]))
     }
 
-    /// How long they took, waiting and further tries included.
+    /// The times that they took, waiting and further tries included.
     pub fn times(&self) -> Spreading {
         self.times.read()
     }

@@ -32,7 +32,7 @@ struct Sorted {
     leaves: bool,
 }
 
-/// How a chain ended.
+/// The end of a chain.
 #[derive(Debug)]
 pub enum Outcome {
     /// Every filter went on.
@@ -65,7 +65,7 @@ impl Chain {
         &self.0.filters
     }
 
-    /// Whether any filter acts at this moment.
+    /// Returns `true` if any filter acts at this moment.
     pub fn has(&self, hook: Hook) -> bool {
         self.0.hooks.contains(hook)
     }
@@ -95,7 +95,7 @@ impl Chain {
             .for_each(|filter| filter.run.leave(conversation, turn));
     }
 
-    /// Whether any filter wants to see tools fail.
+    /// Returns `true` if any filter wants to see tools fail.
     pub(crate) fn sees_failures(&self) -> bool {
         self.at(Hook::PostInvocation).any(|filter| filter.sees_failures)
     }
@@ -164,11 +164,11 @@ pub async fn step(
     outcome
 }
 
-/// What came of a filter's turn, in the words of traces.
+/// The outcome of a filter's turn, in the words of traces.
 pub struct Told {
     /// The outcome in one word.
     pub word: &'static str,
-    /// Why, where it failed.
+    /// The reason for which it failed, where it did.
     pub cause: Option<String>,
     /// The outcome, or the error that ends the turn.
     pub outcome: Result<Outcome, Fault>,
@@ -189,10 +189,10 @@ pub async fn told(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> Told
     Told { word, cause, outcome }
 }
 
-/// What came of a filter's turn.
+/// The outcome of a filter's turn.
 struct Decided {
     outcome: Result<Outcome, Fault>,
-    /// Where it had no say in that: a word for how, and why.
+    /// The word and the reason for which it had no say, where it had none.
     passed_over: Option<(&'static str, String)>,
 }
 
@@ -237,7 +237,7 @@ async fn apart(filter: Filter, hook: Hook, ctx: FilterContext, pace: Pace) -> Re
     called.unwrap_or_else(|error| Err(Breakage::new(error.to_string())))
 }
 
-/// What a filter's policy makes of how its call ended.
+/// Applies a filter's policy to the end of its call.
 fn settled(
     filter: &Filter,
     hook: Hook,
@@ -285,7 +285,7 @@ fn settled(
     }
 }
 
-/// Why what a hook gives in an event's place cannot be sent on; nothing where it can.
+/// The reason for which the events of a hook cannot be sent on; `None` where they can.
 pub fn wrong_events(hook: Hook, verdict: &Verdict) -> Option<String> {
     let given = match verdict {
         Verdict::Continue(ctx) => &ctx.value,
@@ -345,7 +345,7 @@ fn resting(filter: &Filter, hook: Hook, value: Json, instead: Refusal, turn: &Tu
     Decided { outcome, passed_over }
 }
 
-/// What goes on in place of what a filter would have made.
+/// The value that goes on in place of what a filter would have made.
 fn without(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> Outcome {
     Outcome::Done(filter.run.bypass(hook, FilterContext { value, turn: turn.clone() }))
 }

@@ -9,7 +9,7 @@ use crate::lanes::Pace;
 use std::sync::Arc;
 use valvehouse_json::Json;
 
-/// How a hook answers.
+/// The answer of a hook.
 #[derive(Debug)]
 pub enum Verdict {
     /// Go on to the next filter with this.
@@ -20,7 +20,7 @@ pub enum Verdict {
     Error(Refusal),
 }
 
-/// What a breaking hook does to the request.
+/// The consequence of a breaking hook for the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnBreak {
     /// The request fails.
@@ -30,13 +30,13 @@ pub enum OnBreak {
     Continue,
 }
 
-/// What runs when a hook's moment comes.
+/// Runs when a hook's moment comes.
 pub trait Run: Send + Sync {
     /// One hook. `Err` is breakage; a decision is a [`Verdict`].
     fn run(&self, hook: Hook, ctx: FilterContext) -> Result<Verdict, Breakage>;
 
-    /// Whether this hook may wait (for a person, a network) or take long. It then runs where that holds up
-    /// nobody else.
+    /// The pace of this hook: one that may wait (for a person, a network) or take long runs where it holds up nobody
+    /// else.
     fn pace(&self, hook: Hook, ctx: &FilterContext) -> Option<Pace> {
         let _ = (hook, ctx);
         None
@@ -47,7 +47,7 @@ pub trait Run: Send + Sync {
         let _ = hook;
     }
 
-    /// What goes on when this filter is passed over, since it broke and is forgiven, or rests: the value as
+    /// The value that goes on when this filter is passed over, since it broke and is forgiven, or rests: the value as
     /// it is, with whatever of it the filter kept back earlier.
     fn bypass(&self, hook: Hook, ctx: FilterContext) -> Json {
         let _ = hook;
@@ -233,7 +233,7 @@ impl std::fmt::Debug for Filter {
     }
 }
 
-/// What a closure filter is made of.
+/// The closure of a closure filter.
 pub trait Handler: Fn(FilterContext) -> Result<Verdict, Breakage> + Send + Sync + 'static {}
 impl<F: Fn(FilterContext) -> Result<Verdict, Breakage> + Send + Sync + 'static> Handler for F {}
 

@@ -77,14 +77,14 @@ impl Hook {
         }
     }
 
-    /// Whether it looks at named parts beside the turn's context and metadata; the others look at a
-    /// body or an event.
+    /// Returns `true` if it looks at named parts beside the turn's context and metadata; the others look at a body or
+    /// an event.
     pub const fn has_ctx(self) -> bool {
         matches!(self, Self::PreChat | Self::PostChat | Self::PreInvocation | Self::PostInvocation)
     }
 
-    /// Whether it comes before the thing it is about, so that a refusal there is a decision about
-    /// the request and holds even where breakage is forgiven.
+    /// Returns `true` if it comes before the thing it is about, so that a refusal there is a decision about the request
+    /// and holds even where breakage is forgiven.
     pub const fn is_before(self) -> bool {
         matches!(self.filter_type(), FilterType::PreChat | FilterType::PreInvocation)
     }
@@ -107,7 +107,7 @@ impl Hooks {
         Self(self.0 | 1 << hook as u8)
     }
 
-    /// Whether a moment is in it.
+    /// Returns `true` if a moment is in it.
     pub const fn contains(self, hook: Hook) -> bool {
         self.0 & 1 << hook as u8 != 0
     }

@@ -9,9 +9,9 @@ use valvehouse_json::{Json, MisplacedValue};
 /// `stream`; for the others an object with the fields that the methods here name.
 #[derive(Clone, Debug)]
 pub struct FilterContext {
-    /// What is looked at.
+    /// The value that is looked at.
     pub value: Json,
-    /// Where it happens.
+    /// The turn in which it happens.
     pub turn: Turn,
 }
 
@@ -46,7 +46,7 @@ impl FilterContext {
         self.with("args", args)
     }
 
-    /// What the tool or the model answered.
+    /// The answer of the tool or the model.
     pub fn result(&self) -> Json {
         self.field("result")
     }
@@ -56,7 +56,7 @@ impl FilterContext {
         self.with("result", result)
     }
 
-    /// Why the tool failed, for those who asked to see failures.
+    /// The reason for which the tool failed, for those who asked to see failures.
     pub fn error(&self) -> Json {
         self.field("error")
     }

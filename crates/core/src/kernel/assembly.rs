@@ -22,18 +22,18 @@ struct Parts {
     routes: Option<Arc<dyn Routes>>,
 }
 
-/// What the configuration says of a model.
+/// The settings of a model.
 #[derive(Debug, Clone)]
 pub struct ModelSettings {
-    /// What the provider calls it, where that is another name.
+    /// The provider's name for it, where that is another one.
     pub model: Option<String>,
     /// Sent first in every model call, never stored.
     pub system_prompt: Option<String>,
     /// Model calls a turn may take.
     pub max_tool_iterations: usize,
-    /// Whether uploaded files are some filter's business, so that they leave the body after inlet.
+    /// Is `true` if uploaded files are some filter's business, so that they leave the body after inlet.
     pub files_handled: bool,
-    /// Whether a streamed answer waits for the last word of a filter.
+    /// Is `true` if a streamed answer waits for the last word of a filter.
     pub hold: bool,
 }
 
@@ -51,15 +51,15 @@ impl Default for ModelSettings {
 
 /// Knows models by the names clients ask for.
 pub trait Routes: Send + Sync {
-    /// Where a name leads; None for a name that means nothing here.
+    /// The route of a name; `None` for a name that means nothing here.
     fn route(&self, name: &str) -> Option<Route>;
 }
 
-/// Where a model is.
+/// The route to a model.
 pub struct Route {
-    /// Who serves it.
+    /// The provider that serves it.
     pub provider: Arc<dyn Provider>,
-    /// What is configured for it.
+    /// The settings of the model.
     pub settings: ModelSettings,
 }
 
@@ -107,14 +107,14 @@ impl Builder {
         self.tools(tools_of(module))
     }
 
-    /// Who answers.
+    /// Sets the provider that answers.
     #[must_use]
     pub fn provider(mut self, provider: Arc<dyn Provider>) -> Self {
         self.provider = Some(provider);
         self
     }
 
-    /// What is configured for the model.
+    /// Sets the settings of the model.
     #[must_use]
     pub fn settings(mut self, settings: ModelSettings) -> Self {
         self.settings = settings;
@@ -260,12 +260,12 @@ impl Kernel {
         &self.0.toolbox
     }
 
-    /// What is configured for its model.
+    /// The settings of its model.
     pub fn settings(&self) -> &ModelSettings {
         &self.0.settings
     }
 
-    /// Who answers.
+    /// The provider that answers.
     pub fn provider(&self) -> Option<&Arc<dyn Provider>> {
         self.0.provider.as_ref()
     }

@@ -9,7 +9,7 @@ use crate::context::{Context, Events, Turn, TurnFacts};
 use crate::fault::Fault;
 use valvehouse_json::Json;
 
-/// How a chat of the library is run.
+/// The options of a chat of the library.
 #[derive(Debug, Clone, Default)]
 pub struct ChatOptions {
     /// The model's name; the provider's only one where none is given.
@@ -22,7 +22,7 @@ pub struct ChatOptions {
     pub request: Option<Json>,
 }
 
-/// How a tool call ended.
+/// The end of a tool call.
 #[derive(Debug, Clone)]
 pub struct Invoked {
     /// The value.
@@ -31,12 +31,12 @@ pub struct Invoked {
     pub context: Context,
 }
 
-/// How a chat ended.
+/// The end of a chat.
 #[derive(Debug, Clone)]
 pub struct Chatted {
     /// The answer: a `chat.completion`.
     pub response: Json,
-    /// What was said in this turn, the answer last.
+    /// The messages of this turn, the answer last.
     pub messages: Vec<Json>,
     /// The variables after it.
     pub context: Context,

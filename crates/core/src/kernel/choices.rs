@@ -4,7 +4,7 @@ use crate::chat::delta;
 use compact_str::CompactString;
 use valvehouse_json::Json;
 
-/// Why choices end, by their number.
+/// The reasons for which choices end, by their number.
 pub(super) fn reasons(of: &Json) -> impl Iterator<Item = (i64, CompactString)> {
     let ended = choices(of).filter(|(_, choice)| delta::is_last(choice));
     ended.map(|(index, choice)| (index, choice.text("finish_reason").unwrap_or_default()))
@@ -32,7 +32,7 @@ pub(super) fn is_only_usage(event: &Json) -> bool {
         && event.get("choices").is_some_and(|choices| choices.items().is_empty())
 }
 
-/// Whether an event carries anything beside its end.
+/// Returns `true` if an event carries anything beside its end.
 pub(super) fn says_anything(event: &Json) -> bool {
     any_delta(event, |key, value| key != "role" && !value.is_empty())
 }

@@ -8,7 +8,7 @@ use compact_str::CompactString;
 use std::collections::{BTreeMap, BTreeSet};
 use valvehouse_json::Json;
 
-/// What is known at the end.
+/// The facts that are known at the end.
 pub(super) struct Ending<'a> {
     /// The answer, after every filter.
     pub(super) answer: &'a Json,

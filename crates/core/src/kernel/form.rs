@@ -9,17 +9,17 @@ use compact_str::CompactString;
 use std::collections::BTreeMap;
 use valvehouse_json::Json;
 
-/// What every event of a stream is.
+/// The kind of object that every event of a stream is.
 const CHUNK: &str = "chat.completion.chunk";
 
-/// What a stream has said of itself so far.
+/// The head of a stream as far as its events have shown it.
 #[derive(Default)]
 pub(super) struct Form {
     id: CompactString,
     model: CompactString,
     /// By index, in the order of the indices.
     choices: BTreeMap<i64, Choice>,
-    /// Whether a filter has changed anything of it.
+    /// Is `true` if a filter has changed anything of it.
     edited: bool,
     /// By index, what came as `message` without a delta; nothing for a choice that came as deltas.
     whole: BTreeMap<i64, Option<String>>,
@@ -113,7 +113,7 @@ impl Form {
         }
     }
 
-    /// Whether the stream's id is known; what comes before waits for it.
+    /// Returns `true` if the stream's id is known; what comes before waits for it.
     pub(super) fn has_id(&self) -> bool {
         !self.id.is_empty()
     }
@@ -203,8 +203,7 @@ fn one_role(delta: &Json, is_first: bool) -> bool {
     }
 }
 
-/// Whether a piece names what is called; what goes on with a call whose beginning a filter dropped
-/// does not.
+/// Returns `true` if a piece names what is called; what goes on with a call whose beginning a filter dropped does not.
 fn begins(piece: &Json) -> bool {
     !delta::call_name(piece).is_empty()
 }

@@ -253,7 +253,7 @@ fn with_note(result: Json, arguments: Option<&Json>) -> String {
     }
 }
 
-/// What a tool message says of a failure.
+/// The text of a tool message about a failure.
 pub(super) fn error_text(message: &str) -> String {
     Json::from([("error", message.into())]).to_string()
 }

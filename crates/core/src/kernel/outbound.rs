@@ -7,8 +7,8 @@ use valvehouse_json::{Json, Object};
 const OURS: [&str; 8] =
     ["metadata", "features", "files", "tool_ids", "filter_ids", "chat_id", "session_id", "id"];
 
-/// Whether a field of a body is for this host, and goes to no service. Open WebUI tells a pipeline who asks in
-/// all words, in a map.
+/// Returns `true` if a field of a body is for this host, and goes to no service. Open WebUI tells a pipeline who asks
+/// in all words, in a map.
 pub fn is_ours(key: &str, is_map: bool) -> bool {
     OURS.contains(&key) || (key == "user" && is_map)
 }

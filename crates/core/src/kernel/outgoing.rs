@@ -25,13 +25,13 @@ pub(super) struct Outgoing {
     form: Form,
     /// The first event: what filters add is made from it.
     first: Option<Json>,
-    /// What came before the stream's id was known, as Azure begins.
+    /// The pieces that came before the stream's id was known, as Azure begins.
     early: Vec<Piece>,
     /// Finish and usage, until the turn ends.
     last: Vec<Piece>,
     /// By choice, what the client has.
     sent: BTreeMap<i64, Sent>,
-    /// Whether this round came in pieces.
+    /// Is `true` if this round came in pieces.
     streamed: bool,
 }
 
@@ -41,9 +41,9 @@ struct Sent {
     text: String,
     /// The client has text of an earlier round: a break comes before more of it.
     has_text: bool,
-    /// Why the choice ended in an earlier round.
+    /// The reason for which the choice ended in an earlier round.
     ended: Option<CompactString>,
-    /// Whether there are calls in this round that may be the host's and were not sent.
+    /// Is `true` if there are calls in this round that may be the host's and were not sent.
     calls_held: bool,
 }
 

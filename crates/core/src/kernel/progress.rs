@@ -41,7 +41,7 @@ impl Next {
         }
     }
 
-    /// What a word means.
+    /// The step of a name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|next| next.name() == name)
     }
@@ -56,9 +56,9 @@ pub struct Progress {
     pub body: Json,
     /// The model that was asked for, before an inlet wrote another.
     pub model: Json,
-    /// What was said in this turn, a list: the model's messages and the tools' results.
+    /// The messages of this turn, a list: the model's messages and the tools' results.
     pub said: Json,
-    /// How many times the model was asked.
+    /// The number of calls of the model.
     pub iterations: usize,
     /// The model's latest answer, a `chat.completion`.
     pub response: Json,

@@ -33,7 +33,7 @@ pub(super) fn begin<'a>(
     }
     // A model that a script asks meanwhile is another one's.
     let by = format!("model:{}", turn.facts().callers.len());
-    // Whoever resumes it may want it streamed, or not.
+    // The resumed turn may be streamed or not, however this one was.
     let asked = asked.copy();
     ["stream", "stream_options"].iter().for_each(|key| drop(asked.remove(key)));
     match pauses.host_call(&by, "chat", &asked) {

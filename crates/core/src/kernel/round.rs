@@ -16,7 +16,7 @@ use futures_util::stream::{BoxStream, StreamExt};
 use std::sync::Arc;
 use valvehouse_json::Json;
 
-/// What becomes of a request on its way to the model.
+/// The outcome of a request's way to the model.
 pub(super) enum Prepared {
     /// This is asked.
     Ask(Json),
@@ -94,7 +94,7 @@ fn offer_tools(kernel: &Kernel, asked: &Json) {
     let _ = asked.set("tools", tools);
 }
 
-/// Who answers for this kernel's model.
+/// The provider that answers for this kernel's model.
 pub(super) fn provider(kernel: &Kernel) -> Result<&Arc<dyn Provider>, Fault> {
     kernel
         .provider()
@@ -133,10 +133,10 @@ pub(super) async fn ask(
     call.end(answered)
 }
 
-/// Who takes note of an answer as it comes.
+/// The trace and the record of an answer, which note it as it comes.
 type Notes<'a, 'b> = (&'a mut Traced, &'a mut Option<Record<'b>>);
 
-/// What the stream chain leaves of an answer.
+/// Returns the answer that the stream chain leaves.
 async fn answered(
     kernel: &Kernel,
     answer: Result<Answer, Fault>,
@@ -164,7 +164,7 @@ async fn answered(
     }
 }
 
-/// What the stream chain leaves of a streamed answer.
+/// Returns the streamed answer that the stream chain leaves.
 async fn streamed(
     kernel: &Kernel,
     pieces: &mut BoxStream<'static, Result<Piece, Fault>>,

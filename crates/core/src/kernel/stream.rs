@@ -9,13 +9,13 @@ use crate::provider::Piece;
 use valvehouse_json::Json;
 
 impl Kernel {
-    /// What the stream hooks make of one event, for who looks at them alone.
+    /// The events that the stream hooks make of one event, for a caller that runs them alone.
     pub async fn stream(&self, event: Json, turn: &Turn) -> Result<Vec<Json>, Fault> {
         let pieces = filtered(self, Piece::new(event), turn).await?;
         Ok(pieces.into_iter().map(|piece| piece.event).collect())
     }
 
-    /// What they add when the stream has ended, in events like this one.
+    /// The events that they add when the stream has ended, in the shape of this one.
     pub async fn stream_end(&self, template: Json, turn: &Turn) -> Result<Vec<Json>, Fault> {
         let pieces = end(self, template, turn).await?;
         Ok(pieces.into_iter().map(|piece| piece.event).collect())
@@ -66,7 +66,7 @@ fn by_choice(event: &Json) -> Vec<Json> {
     choices.collect()
 }
 
-/// How each choice that ends with this event ends, apart from the event.
+/// The end of each choice that ends with this event, apart from the event.
 pub(super) fn ends_of(event: &Json) -> Vec<Json> {
     if !delta::finishes(event) {
         return Vec::new();
@@ -98,7 +98,7 @@ async fn chain(kernel: &Kernel, from: usize, event: Json, turn: &Turn) -> Result
     Ok(vec![event])
 }
 
-/// What a hook made of an event, through the hooks after it.
+/// The events that a hook made of an event, through the hooks after it.
 async fn spread_on(
     kernel: &Kernel,
     place: usize,
@@ -182,7 +182,7 @@ fn no_error(filter: &Filter, events: &[Json]) -> Result<(), Fault> {
     Err(Fault::Refused(Refusal { plugin: filter.name().into(), ..Refusal::new(message) }))
 }
 
-/// What the filters add when a stream has ended; each addition passes the filters after it.
+/// The events that the filters add when a stream has ended; each addition passes the filters after it.
 pub(super) async fn end(kernel: &Kernel, template: Json, turn: &Turn) -> Result<Vec<Piece>, Fault> {
     let mut out = Vec::new();
     for (place, filter) in kernel.chain().at_from(Hook::StreamEnd, 0) {

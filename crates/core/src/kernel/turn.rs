@@ -17,15 +17,15 @@ use std::sync::Arc;
 use tokio::sync::mpsc::Sender;
 use valvehouse_json::Json;
 
-/// How a door wants its answer.
+/// The wishes of a door for its answer.
 pub struct Wish {
-    /// Where pieces go as they come; None for a whole answer.
+    /// The receiver of pieces as they come; `None` for a whole answer.
     pub stream: Option<Sender<Piece>>,
-    /// Whether the provider's own bytes will do where nobody looks at them.
+    /// Is `true` if the provider's own bytes will do where nobody looks at them.
     pub raw: bool,
 }
 
-/// What a door gets.
+/// The reply to a door.
 pub enum Reply {
     /// The whole answer; what was streamed of it has been sent.
     Answer(Json),
@@ -33,14 +33,14 @@ pub enum Reply {
     Raw(Forwarded),
 }
 
-/// What happens to tool calls in an answer.
+/// The treatment of tool calls in an answer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tools {
     Run,
     LeftToCaller,
 }
 
-/// How a turn ended.
+/// The end of a turn.
 pub(super) struct Done {
     pub(super) response: Json,
     pub(super) messages: Vec<Json>,
@@ -73,7 +73,7 @@ impl Kernel {
         Ok(turn.lasting(run(self, progress, turn, manner)).await?.response)
     }
 
-    /// Whether anybody wants to see what the model answers.
+    /// Returns `true` if anybody wants to see what the model answers.
     pub fn looks_at_answers(&self) -> bool {
         !self.toolbox().is_empty()
             || self.chain().leaves_work()
@@ -133,13 +133,13 @@ async fn skipped(value: &Json, turn: &Turn, stream: Option<Sender<Piece>>) -> Re
     Ok(Reply::Answer(answer))
 }
 
-/// How a turn is run.
+/// The way in which a turn is run.
 pub(super) struct Manner<'a> {
     pub(super) stream: Option<Sender<Piece>>,
     pub(super) tools: Tools,
     /// Model calls it may take.
     pub(super) limit: usize,
-    /// Who keeps it after each step.
+    /// The journal that keeps it after each step.
     pub(super) journal: Option<&'a dyn Journal>,
 }
 
@@ -323,7 +323,7 @@ async fn end_step(progress: &Progress, turn: &Turn, journal: Option<&dyn Journal
     }
 }
 
-/// What comes of an answer: its calls are run, or it is the last one.
+/// Goes on behind an answer: its calls are run, or it is the last one.
 fn settle(kernel: &Kernel, progress: &mut Progress, tools: Tools, limit: usize) -> Result<(), Fault> {
     let said = response::message_of(&progress.response);
     call::ensure_ids(&said);

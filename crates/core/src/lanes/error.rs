@@ -5,7 +5,7 @@ use std::fmt;
 
 /// Pieces of work at a time. Each has a stack, and a system gives a process only so many mappings.
 pub(super) const MOST: usize = 20_000;
-/// Why a piece of work gave no value.
+/// The reason for which a piece of work gave no value.
 #[derive(Debug)]
 pub enum LaneError {
     /// Too much of it already waits.

@@ -23,7 +23,7 @@ pub fn set_max_stuck(limit: Duration) {
     MAX_STUCK_MS.store(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX), Relaxed);
 }
 
-/// What a piece of work is like.
+/// The nature of a piece of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
     /// It may wait, and otherwise is soon done.

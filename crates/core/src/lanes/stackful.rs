@@ -16,7 +16,7 @@ use tokio::runtime::Handle;
 /// linked. Only what is used is ever backed by memory.
 pub const STACK: usize = 256 << 20;
 
-/// Why waiting ended early.
+/// The reason for which waiting ended early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stopped {
     /// Nobody wants the result any more.
@@ -25,7 +25,7 @@ pub enum Stopped {
     Elsewhere,
 }
 
-/// What a piece of work is told each time it goes on.
+/// The signal that a piece of work gets each time it goes on.
 enum Signal {
     /// Go on, and say here when there is more to do.
     GoOn(Waker),
@@ -37,7 +37,7 @@ enum Signal {
 pub(super) struct Stackful<T: 'static> {
     /// None once it is over or abandoned.
     coroutine: Option<Coroutine<Signal, (), T>>,
-    /// Whose timers and sockets the work uses.
+    /// The runtime whose timers and sockets the work uses.
     runtime: Option<Handle>,
 }
 
@@ -57,7 +57,7 @@ impl<T> Stackful<T> {
     ///
     /// # Safety
     ///
-    /// What the work borrows must be there until this is dropped; for good if the work is abandoned.
+    /// The values that the work borrows must be there until this is dropped; for good if the work is abandoned.
     pub(super) unsafe fn borrowing<'a>(work: impl FnOnce() -> T + 'a) -> std::io::Result<Self> {
         let stack = DefaultStack::new(STACK)?;
         let run = move |yielder: &Yielder<Signal, ()>, signal: Signal| {
@@ -128,7 +128,7 @@ thread_local! {
     static HERE: Cell<Option<Here>> = const { Cell::new(None) };
 }
 
-/// How the running work reaches whoever polls it.
+/// The way from the running work to the one who polls it.
 struct Here {
     yielder: NonNull<Yielder<Signal, ()>>,
     signal: Signal,
@@ -180,7 +180,7 @@ impl Drop for Away {
     }
 }
 
-/// Whether this is work on a lane, which may wait.
+/// Returns `true` if this is work on a lane, which may wait.
 pub fn is_here() -> bool {
     let here = HERE.take();
     let is = here.is_some();

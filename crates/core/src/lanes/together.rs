@@ -20,7 +20,7 @@ use std::task::{Context, Poll, Wake, Waker};
 /// A piece of work that borrows from who asks for it.
 pub type Piece<'a, T> = Box<dyn FnOnce() -> T + 'a>;
 
-/// Why pieces were ended before all had a value.
+/// The reason for which pieces were ended before all had a value.
 #[derive(Debug)]
 pub enum Unfinished<E> {
     /// A piece could not begin.
@@ -70,12 +70,12 @@ impl Bell {
 }
 
 /// Pieces that have begun; what is left of them comes to its end as they are dropped.
-struct Begun<'f, T: 'static> {
+struct Siblings<'f, T: 'static> {
     pieces: Vec<(usize, Stackful<T>, Place)>,
     inside: &'f mut dyn FnMut(bool),
 }
 
-impl<T> Begun<'_, T> {
+impl<T> Siblings<'_, T> {
     /// Lets each go on until it waits or ends; returns the values of those that ended, and whether one was abandoned.
     fn go_on(&mut self, waker: &Waker) -> (Vec<(usize, T)>, bool) {
         let _away = Away::take();
@@ -103,7 +103,7 @@ impl<T> Begun<'_, T> {
     }
 }
 
-impl<T> Drop for Begun<'_, T> {
+impl<T> Drop for Siblings<'_, T> {
     fn drop(&mut self) {
         if self.pieces.is_empty() {
             return;
@@ -133,22 +133,22 @@ pub fn together<'a, T: 'static, E>(
     let mut waiting: VecDeque<(usize, Piece<'a, T>)> = works.into_iter().enumerate().collect();
     let bell = Arc::new(Bell::default());
     let waker = Waker::from(bell.clone());
-    let mut begun = Begun { pieces: Vec::new(), inside: &mut inside };
+    let mut siblings = Siblings { pieces: Vec::new(), inside: &mut inside };
     loop {
-        while begun.pieces.len() < limit.max(1)
+        while siblings.pieces.len() < limit.max(1)
             && let Some((index, work)) = waiting.pop_front()
         {
-            let place = Place::take().map_err(Unfinished::Lane)?;
-            // SAFETY: `begun` is dropped in this function, and drives what has begun to its end; if a piece is
+            let place = Place::take_for_part().map_err(Unfinished::Lane)?;
+            // SAFETY: `siblings` is dropped in this function, and drives what has begun to its end; if a piece is
             // abandoned, so is the stack of this function, which then never returns.
             let piece = unsafe { Stackful::borrowing(work) };
             let piece = piece.map_err(|error| Unfinished::Lane(LaneError::NoStack(error)))?;
-            begun.pieces.push((index, piece, place));
+            siblings.pieces.push((index, piece, place));
         }
-        if begun.pieces.is_empty() {
+        if siblings.pieces.is_empty() {
             return Ok(values);
         }
-        let (ended, is_abandoned) = begun.go_on(&waker);
+        let (ended, is_abandoned) = siblings.go_on(&waker);
         if is_abandoned {
             stackful::abandon();
             return Err(Unfinished::Lane(LaneError::Abandoned));
@@ -162,7 +162,7 @@ pub fn together<'a, T: 'static, E>(
         if is_over {
             return Ok(values);
         }
-        if has_ended && (!waiting.is_empty() || begun.pieces.is_empty()) {
+        if has_ended && (!waiting.is_empty() || siblings.pieces.is_empty()) {
             continue;
         }
         rest(&mut bell.rung()).map_err(Unfinished::Rest)?;

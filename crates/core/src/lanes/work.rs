@@ -114,7 +114,16 @@ static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
 impl Place {
     pub(super) fn take() -> Result<Self, LaneError> {
-        if TAKEN.fetch_add(1, Relaxed) < MOST {
+        Self::take_of(MOST)
+    }
+
+    /// Takes a place for a part of a call: parts leave half of the places to calls.
+    pub(super) fn take_for_part() -> Result<Self, LaneError> {
+        Self::take_of(MOST / 2)
+    }
+
+    fn take_of(most: usize) -> Result<Self, LaneError> {
+        if TAKEN.fetch_add(1, Relaxed) < most {
             return Ok(Self);
         }
         TAKEN.fetch_sub(1, Relaxed);

@@ -21,7 +21,7 @@ pub const PIPES: &str = "pipes";
 pub struct Request {
     /// The body: `model`, `messages` and whatever else the client sent, `stream` set as asked.
     pub body: Json,
-    /// Whether the answer shall come in pieces.
+    /// Is `true` if the answer shall come in pieces.
     pub stream: bool,
     /// The turn that asks, for models that are scripts of this host; no service is told of it.
     pub turn: Option<Turn>,
@@ -39,7 +39,7 @@ impl Request {
 pub struct ForwardRequest<'a> {
     /// The body as the service gets it.
     pub body: Bytes,
-    /// Whether it asks for a stream.
+    /// Is `true` if it asks for a stream.
     pub stream: bool,
     /// The model that it names.
     pub model: &'a str,
@@ -75,7 +75,7 @@ pub struct Relayed {
     pub body: Passed,
 }
 
-/// What a service answers.
+/// The answer of a service.
 pub enum Answer {
     /// A whole `chat.completion`.
     Whole(Json),
@@ -161,18 +161,18 @@ pub trait Provider: Send + Sync {
         Box::pin(std::future::ready(Err(fault)))
     }
 
-    /// Whether it knows this `response_format`; where it does not, the model has to be told in words.
+    /// Returns `true` if it knows this `response_format`; where it does not, the model has to be told in words.
     fn takes_response_format(&self, format: &Json) -> bool {
         let _ = format;
         true
     }
 
-    /// How it stands, where it failed again and again and is left alone.
+    /// The state of its breaker while it is left alone.
     fn rests(&self) -> Option<Open> {
         None
     }
 
-    /// What its calls came to, where somebody counts them.
+    /// The metrics of its calls, where somebody counts them.
     fn figures(&self) -> Option<&Service> {
         None
     }

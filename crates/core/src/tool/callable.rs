@@ -39,7 +39,7 @@ impl Delays {
     }
 }
 
-/// What runs when a tool is called.
+/// Runs when a tool is called.
 pub trait Handler: Send + Sync {
     /// One try, within the tool's timeout, on variables of its own: `turn.context()`.
     fn call(&self, args: Json, turn: Turn) -> BoxFuture<'_, Result<ToolResult, ToolError>>;
@@ -58,7 +58,7 @@ where
 /// A tool: its spec, what runs, and filters of its own. Cheap to clone.
 #[derive(Clone)]
 pub struct Tool {
-    /// What is said of it.
+    /// The description.
     pub spec: Arc<ToolSpec>,
     /// Filters for this tool only, beside the kernel's.
     pub filters: Vec<Filter>,
@@ -149,7 +149,7 @@ impl Tool {
         &self.spec.name
     }
 
-    /// What its calls came to.
+    /// The metrics of its calls.
     pub fn figures(&self) -> &Uses {
         &self.figures
     }

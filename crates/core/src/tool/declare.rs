@@ -29,7 +29,7 @@ const LONGEST_DELAY: Duration = Duration::from_secs(60);
 /// A declared tool: all but its handler.
 #[derive(Debug, Clone)]
 pub struct Declared {
-    /// What is said of it.
+    /// The description.
     pub spec: ToolSpec,
     /// The ids of filters for this tool only.
     pub filters: Vec<String>,
@@ -113,7 +113,7 @@ fn idempotent(given: &Json) -> Result<bool, String> {
 
 const NAME_RULE: &str = "use 1 to 64 of a-z, A-Z, 0-9, `_` and `-`, which every model takes";
 
-/// Whether every service takes this as a tool's name.
+/// Returns `true` if every service takes this as a tool's name.
 pub fn is_name(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     (1..=64).contains(&name.len()) && name.bytes().all(fits)

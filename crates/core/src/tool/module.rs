@@ -2,10 +2,10 @@
 
 use super::callable::Tool;
 
-/// What a set of tools says of itself.
+/// The description of a set of tools.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolInfo {
-    /// What the tools are for.
+    /// The purpose of the tools.
     pub description: String,
     /// The tags of each tool that has none of its own.
     pub tags: Vec<String>,
@@ -13,7 +13,7 @@ pub struct ToolInfo {
 
 /// A set of tools, added to a kernel in one go.
 pub trait ToolModule {
-    /// What is said of all of them.
+    /// The description of all of them.
     fn tool_info(&self) -> ToolInfo {
         ToolInfo::default()
     }

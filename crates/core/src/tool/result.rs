@@ -62,7 +62,7 @@ impl<T: Into<Json>> From<T> for ToolResult {
 /// A tool's failure, told to the model.
 #[derive(Debug, Clone)]
 pub struct ToolError {
-    /// What the model reads.
+    /// The text that the model reads.
     pub message: String,
     /// Stop the whole turn instead.
     pub fatal: bool,

@@ -4,22 +4,22 @@ use super::parameters::Parameters;
 use std::time::Duration;
 use valvehouse_json::Json;
 
-/// What a model reads of a tool, and how the host runs it.
+/// The description of a tool for models, and the rules by which the host runs it.
 #[derive(Debug, Clone)]
 pub struct ToolSpec {
-    /// What the model calls it.
+    /// The name for models.
     pub name: String,
-    /// When to use it, for the model.
+    /// The description for models, with the cases in which to use it.
     pub description: String,
     /// Its arguments.
     pub parameters: Parameters,
     /// Groups it belongs to.
     pub tags: Vec<String>,
-    /// How long one try may take.
+    /// The time that one try may take.
     pub timeout: Duration,
     /// Further tries after a failure, and the pause before each.
     pub retry: Retry,
-    /// Whether running it twice does no more than running it once: it may run again after a crash.
+    /// Is `true` if running it twice does no more than running it once: it may run again after a crash.
     pub idempotent: bool,
     /// Anything else its author says of it.
     pub metadata: Json,
@@ -30,13 +30,13 @@ pub struct ToolSpec {
 /// Further tries after a failure.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Retry {
-    /// How many further tries.
+    /// The most further tries.
     pub max: u32,
     /// The pause before each.
     pub delay: Duration,
 }
 
-/// Whose words a tool's schema is given in.
+/// The dialect in which a tool's schema is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SchemaDialect {
     /// `{type: "function", function: {name, description, parameters}}`
@@ -61,7 +61,7 @@ impl ToolSpec {
         }
     }
 
-    /// Whether a word of a list of tools means this one: its name, its script's, `tag:x`, or `*`.
+    /// Returns `true` if a word of a list of tools means this one: its name, its script's, `tag:x`, or `*`.
     pub fn is_meant_by(&self, word: &str) -> bool {
         match word.strip_prefix("tag:") {
             Some(tag) => self.tags.iter().any(|own| own == tag),
@@ -90,7 +90,7 @@ impl ToolSpec {
         }
     }
 
-    /// What filters see of it.
+    /// The description that filters see.
     pub fn describe(&self) -> Json {
         let tool = Json::object();
         let _ = tool.set("name", self.name.as_str());

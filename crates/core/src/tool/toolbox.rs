@@ -34,7 +34,7 @@ impl Toolbox {
         self.0.iter()
     }
 
-    /// Whether there is none.
+    /// Returns `true` if there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

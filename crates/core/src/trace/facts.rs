@@ -7,7 +7,7 @@ use valvehouse_json::Json;
 
 /// Characters that are kept of a name or a reason: clients and scripts may make them as long as they like.
 pub(super) const LONGEST: usize = 2_000;
-/// What is kept of the facts of a turn, in bytes; of larger ones nothing.
+/// The most bytes of the facts of a turn that are kept; of larger ones nothing.
 pub(super) const MOST_FACTS: usize = 1 << 20;
 
 /// A text as far as it is kept.
@@ -18,14 +18,14 @@ pub(super) fn short(text: &str) -> String {
     }
 }
 
-/// What a door knows of a request when it begins.
+/// A request as its door knows it at its beginning.
 #[derive(Debug, Clone, Default)]
 pub struct Asked {
     /// `chat`, `messages`, `agents`, `inlet`, `outlet`, `try`.
     pub door: &'static str,
     /// The model that is asked.
     pub model: String,
-    /// Whether the answer is streamed.
+    /// Is `true` if the answer is streamed.
     pub stream: bool,
     /// The user's id, "" where nobody knows.
     pub user: String,
@@ -35,20 +35,20 @@ pub struct Asked {
     pub generation: u64,
 }
 
-/// How a request ended.
+/// The end of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
     /// The status of its answer; 0 where the client went away before there was one.
     pub status: u16,
-    /// Why it failed, where it did.
+    /// The reason for which it failed, where it did.
     pub error: Option<String>,
-    /// Whether the client had all of the answer.
+    /// Is `true` if the client had all of the answer.
     pub whole: bool,
     /// From its begin.
     pub took: Duration,
 }
 
-/// Whose values are kept.
+/// The plugins whose values are kept.
 #[derive(Debug, Clone, Default)]
 pub enum Contents {
     /// Nobody's.
@@ -75,11 +75,11 @@ impl Contents {
 pub struct Line {
     /// From the begin of the request.
     pub at: Duration,
-    /// Who wrote it.
+    /// The plugin that wrote it.
     pub plugin: String,
     /// `debug info warn error`
     pub level: &'static str,
-    /// What; None without contents.
+    /// The text; `None` without contents.
     pub text: Option<String>,
 }
 
@@ -88,7 +88,7 @@ pub struct Line {
 pub struct Emitted {
     /// From the begin of the request.
     pub at: Duration,
-    /// Who emitted it.
+    /// The plugin that emitted it.
     pub plugin: String,
     /// Its type.
     pub kind: String,

@@ -9,7 +9,7 @@ use valvehouse_json::Json;
 use valvehouse_json::diff::{Change, diff};
 
 impl Trace {
-    /// What it was and how it went, in a line.
+    /// The request and its outcome, in a line.
     pub fn summary(&self) -> Json {
         Json::Object(self.fields().into_iter().map(|(name, value)| (name.into(), value)).collect())
     }

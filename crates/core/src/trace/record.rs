@@ -20,7 +20,7 @@ pub(super) const RUNNING: &str = "running";
 /// The word for a step that went as it should: of events it is told only where it holds for all.
 pub(super) const CONTINUE: &str = "continue";
 
-/// What a step is.
+/// The kind of a step.
 #[derive(Debug, Clone, Copy)]
 pub enum What<'a> {
     /// A hook of a filter.
@@ -37,7 +37,7 @@ pub enum What<'a> {
 }
 
 impl What<'_> {
-    /// Whose values are seen here; nobody's where a model is asked.
+    /// The plugin whose values are seen here; `None` where a model is asked.
     pub(super) fn plugin(&self) -> Option<&str> {
         match self {
             Self::Hook(plugin, _) => Some(plugin),
@@ -55,7 +55,7 @@ impl What<'_> {
     }
 }
 
-/// Whether a hook is called for every event.
+/// Returns `true` if a hook is called for every event.
 fn is_for_events(hook: &str) -> bool {
     is_same(hook, "stream")
 }
@@ -65,12 +65,12 @@ pub(super) fn is_same(one: &str, other: &str) -> bool {
     std::ptr::eq(one, other) || one == other
 }
 
-/// What the calls of a step cost.
+/// The cost of the calls of a step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cost {
     /// All of its time, waiting included; of many events it is what some of them took, times so many.
     pub took: Duration,
-    /// What of it was waited.
+    /// The part of it that was waited.
     pub waited: Duration,
     /// Operations of the interpreter.
     pub operations: u64,
@@ -94,38 +94,38 @@ pub struct Record {
     pub name: Arc<str>,
     /// The hook, `model` or `tool`.
     pub hook: &'static str,
-    /// How it ended: `continue skip refused broke forgiven rests paused`, for models and tools `ended
-    /// failed`, for a model that a filter cut short `stopped`, `gone` where nobody waited for the end, or
-    /// `running`. Of events, the last that did not simply go on.
+    /// The end of the step: `continue skip refused broke forgiven rests paused`, for models and tools `ended failed`,
+    /// for a model that a filter cut short `stopped`, `gone` where nobody waited for the end, or `running`. Of events,
+    /// the last that did not simply go on.
     pub word: &'static str,
     /// From the begin of the request.
     pub at: Duration,
-    /// How often it was called.
+    /// The number of calls.
     pub calls: u64,
-    /// What the calls cost.
+    /// The cost of the calls.
     pub cost: Cost,
     pub(super) details: Option<Box<Details>>,
 }
 
-/// What is known of few steps.
+/// The details that few steps have.
 #[derive(Debug, Clone, Default)]
 pub struct Details {
-    /// Why it failed, where it did.
+    /// The reason for which it failed, where it did.
     pub cause: Option<String>,
     /// From its begin to the first piece of a streamed answer.
     pub first: Option<Duration>,
-    /// What a model's answer came to, where the service says it.
+    /// The tokens of a model's answer, where the service reports them.
     pub tokens: Option<Tokens>,
-    /// How many of the calls whose values are kept made another one of theirs.
+    /// The number of calls that changed their value, of those whose values are kept.
     pub changed: u64,
     /// The values before and after, for who keeps contents; of events the first that fit.
     pub values: Vec<(Json, Option<Json>)>,
-    /// What a model said before any filter saw it, where everything is kept: event by event, or the whole
-    /// answer where it did not stream.
+    /// The answer of a model before any filter saw it, where everything is kept: event by event, or the whole answer
+    /// where it did not stream.
     pub heard: Vec<Json>,
     /// The plugin that brings a tool.
     plugin: Option<Arc<str>>,
-    /// How many of the calls were not timed.
+    /// The number of calls that were not timed.
     untimed: u64,
 }
 
@@ -152,7 +152,7 @@ impl Record {
         }
     }
 
-    /// What is known of few steps, and maybe of this one.
+    /// The details that few steps have, and maybe this one.
     pub fn details(&self) -> &Details {
         static NONE: Details = Details {
             cause: None,
@@ -189,7 +189,7 @@ pub(super) struct Taken {
     pub(super) records: Vec<Record>,
     pub(super) lines: Vec<Line>,
     pub(super) events: Vec<Emitted>,
-    /// Why the request fails.
+    /// The reason for which the request fails.
     pub(super) error: Option<String>,
     /// The body its turn began with, before any filter.
     pub(super) body: Option<Json>,
@@ -201,7 +201,7 @@ pub(super) struct Taken {
     pub(super) is_full: bool,
     /// The step that began last: filters of events come one after the other, again and again.
     pub(super) last: usize,
-    /// Where those of the answer under way begin.
+    /// The beginning of those of the answer under way.
     pub(super) answering: usize,
 }
 

@@ -25,7 +25,7 @@ impl Trace {
     }
 }
 
-/// When a step ended.
+/// The end of a step.
 #[derive(Debug, Clone, Copy)]
 pub struct End(Duration);
 
@@ -74,7 +74,7 @@ impl<T: Deref<Target = Trace>> Step<T> {
         }
     }
 
-    /// What the answer came to.
+    /// Records the tokens of the answer.
     pub fn used(&self, tokens: Tokens) {
         self.change(|record| record.details_mut().tokens = Some(tokens));
     }

@@ -14,9 +14,9 @@ use valvehouse_json::Json;
 pub struct Trace {
     /// Its name as long as this host runs.
     pub id: String,
-    /// What its door knows.
+    /// The request as its door knows it.
     pub asked: Asked,
-    /// When it began.
+    /// The time at which it began.
     pub begun: SystemTime,
     pub(super) started: Instant,
     pub(super) contents: Contents,
@@ -28,12 +28,12 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// How it ended; None while it runs.
+    /// The end of the request; `None` while it runs.
     pub fn ended(&self) -> Option<&Ended> {
         self.ended.get()
     }
 
-    /// Whether the values of this plugin are kept; of none, those of the models.
+    /// Returns `true` if the values of this plugin are kept; of none, those of the models.
     pub fn keeps(&self, plugin: Option<&str>) -> bool {
         self.contents.keeps(plugin)
     }
@@ -49,7 +49,7 @@ impl Trace {
         }
     }
 
-    /// What its turn was begun with, where that is kept.
+    /// The facts with which its turn began, where they are kept.
     pub fn facts(&self) -> Option<&Json> {
         self.facts.get()
     }
@@ -81,12 +81,12 @@ impl Trace {
         self.taken.lock().error = Some(short(error));
     }
 
-    /// Why it fails, where it does.
+    /// The reason for which it fails, where it does.
     pub fn error(&self) -> Option<String> {
         self.taken.lock().error.clone()
     }
 
-    /// Whether a plugin has had a part in it.
+    /// Returns `true` if a plugin has had a part in it.
     pub fn has_called(&self, plugin: &str) -> bool {
         self.with_records(|records| records.iter().any(|record| record.plugin() == Some(plugin)))
     }
@@ -109,7 +109,7 @@ impl Trace {
         self.started.elapsed()
     }
 
-    /// What the call of a script has cost, in the step of this hook that is under way.
+    /// Adds the cost of a script's call to the step of this hook that is under way.
     pub fn spend(&self, hook: &str, plugin: &str, spent: Spent) {
         let mut taken = self.taken.lock();
         let Some(record) = taken.under_way(hook, plugin) else { return };
@@ -151,7 +151,7 @@ impl Trace {
         }
     }
 
-    /// Whether nothing that it was to keep was too much.
+    /// Returns `true` if nothing that it was to keep was too much.
     pub fn is_whole(&self) -> bool {
         !self.taken.lock().is_full
     }
@@ -186,7 +186,7 @@ impl Trace {
         look(&self.taken.lock().records)
     }
 
-    /// How many bytes of contents it holds.
+    /// The bytes of contents that it holds.
     pub(super) fn content(&self) -> usize {
         self.taken.lock().content
     }
@@ -215,7 +215,7 @@ pub enum News {
     Emitted {
         /// The id of its trace.
         trace: String,
-        /// Whose event it is.
+        /// The plugin whose event it is.
         plugin: String,
         /// The event's type.
         kind: String,

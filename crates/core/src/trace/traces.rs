@@ -17,14 +17,14 @@ const MOST_CONTENTS: usize = 64 << 20;
 
 /// The requests that run, and the last ones that ended.
 pub struct Traces {
-    /// How many of those that ended are kept.
+    /// The number of those that ended that are kept.
     kept: usize,
     host: String,
     next: AtomicU64,
     live: Mutex<BTreeMap<u64, Arc<Trace>>>,
     past: Mutex<VecDeque<Arc<Trace>>>,
     contents: Mutex<Arc<BTreeSet<String>>>,
-    /// Whether everything that anybody says is kept.
+    /// Is `true` if everything that anybody says is kept.
     everything: AtomicBool,
     news: broadcast::Sender<News>,
 }
@@ -82,7 +82,7 @@ impl Traces {
         self.live.lock().values().cloned().collect()
     }
 
-    /// How many run.
+    /// The number of those that run.
     pub fn running(&self) -> usize {
         self.live.lock().len()
     }
@@ -92,7 +92,7 @@ impl Traces {
         self.past.lock().iter().rev().cloned().collect()
     }
 
-    /// How many of those that ended are kept.
+    /// The number of those that ended that are kept.
     pub fn kept(&self) -> usize {
         self.kept
     }
@@ -127,12 +127,12 @@ impl Traces {
         self.everything.store(true, Relaxed);
     }
 
-    /// Whether that is so.
+    /// Returns `true` if that is so.
     pub fn keeps_everything(&self) -> bool {
         self.everything.load(Relaxed)
     }
 
-    /// What happens from now on.
+    /// The news from now on.
     pub fn news(&self) -> broadcast::Receiver<News> {
         self.news.subscribe()
     }

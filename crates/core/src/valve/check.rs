@@ -9,7 +9,7 @@ use crate::words::did_you_mean;
 use std::fmt;
 use valvehouse_json::{Json, Number};
 
-/// Why a value cannot be the value of a setting.
+/// The reason for which a value cannot be the value of a setting.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ValveError {
     /// The setting; empty when the settings as a whole are no map.
@@ -54,8 +54,8 @@ impl Schema {
         field.check(value).map_err(|(rule, asks)| field.refuse(value, rule, &asks))
     }
 
-    /// What an update over HTTP stores, exactly: unknown keys and nulls are dropped (null means
-    /// back to the default), everything else is coerced. It replaces all that was stored.
+    /// The values that an update over HTTP stores, exactly: unknown keys and nulls are dropped (null means back to the
+    /// default), everything else is coerced. It replaces all that was stored.
     ///
     /// A form sends secrets back as it got them, masked: see [`Schema::unmask`], which comes first.
     pub fn check_update(&self, sent: &Json) -> Result<Json, ValveError> {

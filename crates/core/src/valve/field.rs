@@ -3,7 +3,7 @@
 use crate::limits::Limits;
 use valvehouse_json::Json;
 
-/// What type of value a setting takes.
+/// The type of value that a setting takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// `true` or `false`.
@@ -21,41 +21,41 @@ pub enum Kind {
 /// One setting of a plugin.
 #[derive(Debug, Clone)]
 pub struct Field {
-    /// What scripts call it.
+    /// The name for scripts.
     pub name: String,
-    /// What type of value it takes.
+    /// The type of value that it takes.
     pub kind: Kind,
-    /// What people call it, where the script says so.
+    /// The name for people, where the script declares one.
     pub title: Option<String>,
-    /// What it is for.
+    /// The purpose.
     pub description: Option<String>,
     /// The value it has when nobody sets it; null only where [`optional`](Self::optional).
     pub default: Json,
-    /// Whether it may stay without a value.
+    /// Is `true` if it may stay without a value.
     pub optional: bool,
     /// Write-only: masked in every answer, log and page.
     pub secret: bool,
     /// Text of several lines.
     pub multiline: bool,
-    /// What values must keep to.
+    /// The rules for values.
     pub rules: Rules,
 }
 
-/// What the values of a setting, or the items of a list, must keep to.
+/// The rules for the values of a setting, or for the items of a list.
 #[derive(Debug, Clone, Default)]
 pub struct Rules {
     /// Bounds, allowed values and pattern.
     pub limits: Limits,
-    /// What the items of a list are.
+    /// The items of a list.
     pub items: Option<Items>,
 }
 
-/// What the items of a list are.
+/// The items of a list.
 #[derive(Debug, Clone)]
 pub struct Items {
     /// Their type.
     pub kind: Kind,
-    /// What they must keep to.
+    /// The rules for them.
     pub rules: Box<Rules>,
 }
 
@@ -98,7 +98,7 @@ impl Kind {
         }
     }
 
-    /// What a value of this type is called in a sentence.
+    /// The name of a value of this type in a sentence.
     pub(super) fn in_words(self) -> &'static str {
         match self {
             Self::Boolean => "true or false",

@@ -59,7 +59,7 @@ impl Schema {
         (values, problems)
     }
 
-    /// Which of these layers a value in force comes from; None where it is the default.
+    /// The layer that a value in force comes from; `None` where it is the default.
     pub fn layer_in_force(&self, name: &str, layers: &[&Json]) -> Option<usize> {
         let fits = |layer: &&Json| {
             let is_dropped = !self.field(name).is_some_and(|field| field.secret) && was_secret(layer, name);
@@ -80,8 +80,8 @@ impl Schema {
         shown
     }
 
-    /// What a form sent, with each secret it left masked put back as it is stored. Without this a
-    /// form that shows masked secrets would store the mask.
+    /// The values that a form sent, with each secret that it left masked put back as it is stored. Without this a form
+    /// that shows masked secrets would store the mask.
     pub fn unmask(&self, sent: &Json, stored: &Json) -> Json {
         let meant = sent.copy();
         for field in self.fields.iter().filter(|field| !field.secret && was_secret(stored, &field.name)) {
@@ -132,13 +132,13 @@ impl Field {
         used
     }
 
-    /// Whether there is anything to hide: 0 and false say something, nothing and "" do not.
+    /// Returns `true` if there is anything to hide: 0 and false say something, nothing and "" do not.
     fn is_set(&self, value: &Json) -> bool {
         !value.is_empty() || matches!(value, Json::Bool(_) | Json::Number(_))
     }
 }
 
-/// Where a plugin stands in the chain: its valve `priority`, 0 when that is missing or no number.
+/// The place of a plugin in the chain: its valve `priority`, 0 when that is missing or not a number.
 pub fn priority(effective: &Json) -> f64 {
     effective
         .get("priority")

@@ -2,7 +2,7 @@
 
 use super::field::Field;
 
-/// What stands for a secret wherever it could be read.
+/// The text that stands for a secret wherever it could be read.
 pub const MASK: &str = "********";
 
 /// The declared settings of a plugin, in the order of their declaration.

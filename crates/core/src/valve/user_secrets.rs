@@ -20,7 +20,7 @@ const LONG: usize = 16;
 const MAX_BYTES: usize = 4_096;
 /// Entries of the first look.
 const FILTER_BITS: usize = 1 << 20;
-/// What URLs leave as it is.
+/// The characters that URLs leave as they are.
 const URL: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// Secrets by the beginnings of their forms.
@@ -29,9 +29,67 @@ pub(super) struct UserSecrets {
     /// The values in the order in which they came, with their forms.
     order: VecDeque<(String, Vec<String>)>,
     /// The forms by their first bytes.
-    by_start: HashMap<u64, Vec<String>>,
-    /// Where nothing is set, no form begins.
+    by_start: HashMap<u64, Forms>,
+    /// A filter for the first bytes of texts: no form begins where no bit is set.
     filter: Vec<u64>,
+}
+
+/// Forms that begin alike, sorted. Users choose them, and other users their texts: the number of forms costs a place of a
+/// text little, whatever they look like.
+#[derive(Default)]
+struct Forms(Vec<Form>);
+
+struct Form {
+    text: String,
+    /// The place of the longest other form that this one begins with.
+    beginning: Option<usize>,
+}
+
+impl Forms {
+    fn add(&mut self, text: &str) {
+        let at = self.0.partition_point(|form| form.text.as_str() < text);
+        self.0.insert(at, Form { text: text.to_owned(), beginning: None });
+        self.link();
+    }
+
+    fn remove(&mut self, text: &str) {
+        let at = self.0.partition_point(|form| form.text.as_str() < text);
+        if self.0.get(at).is_some_and(|form| form.text == text) {
+            self.0.remove(at);
+            self.link();
+        }
+    }
+
+    /// Finds the beginnings anew.
+    fn link(&mut self) {
+        // The forms that the last one begins with, the longest at the end.
+        let mut open: Vec<usize> = Vec::new();
+        for at in 0..self.0.len() {
+            while open.last().is_some_and(|last| !self.0[at].text.starts_with(&self.0[*last].text)) {
+                open.pop();
+            }
+            self.0[at].beginning = open.last().copied();
+            open.push(at);
+        }
+    }
+
+    /// Returns the length of the longest form that some bytes begin with.
+    fn longest(&self, bytes: &[u8]) -> Option<usize> {
+        // Those that they begin with stand before them, and all between begin with those too.
+        let behind = self.0.partition_point(|form| form.text.as_bytes() <= bytes);
+        let mut at = behind.checked_sub(1)?;
+        let common = self.0[at].text.bytes().zip(bytes).take_while(|(one, other)| one == *other).count();
+        while self.0[at].text.len() > common {
+            at = self.0[at].beginning?;
+        }
+        Some(self.0[at].text.len())
+    }
+
+    /// Returns `true` if a form begins with these bytes.
+    fn begins_with(&self, bytes: &[u8]) -> bool {
+        let at = self.0.partition_point(|form| form.text.as_bytes() < bytes);
+        self.0.get(at).is_some_and(|form| form.text.as_bytes().starts_with(bytes))
+    }
 }
 
 /// Returns `true` if a value is one that nobody else has by chance.
@@ -75,7 +133,7 @@ impl UserSecrets {
         self.filter.resize(FILTER_BITS / 64, 0);
         for form in &all {
             let Some(start) = start_of(form.as_bytes()) else { continue };
-            self.by_start.entry(start).or_default().push(form.clone());
+            self.by_start.entry(start).or_default().add(form);
             let (word, bit) = bit_of(start);
             self.filter[word] |= bit;
         }
@@ -87,7 +145,7 @@ impl UserSecrets {
 
     fn knows(&self, value: &str) -> bool {
         let forms = start_of(value.as_bytes()).and_then(|start| self.by_start.get(&start));
-        forms.is_some_and(|forms| forms.iter().any(|form| form == value))
+        forms.is_some_and(|forms| forms.longest(value.as_bytes()) == Some(value.len()))
     }
 
     /// The first look keeps its bits: it only costs a second one.
@@ -96,10 +154,8 @@ impl UserSecrets {
         for form in forms {
             let Some(start) = start_of(form.as_bytes()) else { continue };
             if let Some(known) = self.by_start.get_mut(&start) {
-                if let Some(at) = known.iter().position(|known| *known == form) {
-                    known.swap_remove(at);
-                }
-                if known.is_empty() {
+                known.remove(&form);
+                if known.0.is_empty() {
                     self.by_start.remove(&start);
                 }
             }
@@ -107,13 +163,11 @@ impl UserSecrets {
     }
 
     /// The forms that may begin here.
-    fn beginning_with(&self, bytes: &[u8]) -> &[String] {
-        let Some(start) = start_of(bytes) else { return &[] };
+    fn beginning_with(&self, bytes: &[u8]) -> Option<&Forms> {
+        let start = start_of(bytes)?;
         let (word, bit) = bit_of(start);
-        match self.filter.get(word) {
-            Some(bits) if bits & bit != 0 => self.by_start.get(&start).map(Vec::as_slice).unwrap_or_default(),
-            _ => &[],
-        }
+        let is_set = self.filter.get(word).is_some_and(|bits| bits & bit != 0);
+        is_set.then(|| self.by_start.get(&start)).flatten()
     }
 
     /// Returns the text without the secrets. A secret that was cut off with `…` is replaced as well.
@@ -123,12 +177,17 @@ impl UserSecrets {
         }
         let bytes = text.as_bytes();
         let mut found: Vec<(usize, usize)> = Vec::new();
+        let mut cuts = text.match_indices(CUT).map(|(cut, _)| cut).peekable();
         let mut at = 0;
         while at + START <= bytes.len() {
-            let rest = &bytes[at..];
-            let forms = self.beginning_with(rest);
-            let whole = forms.iter().filter(|form| rest.starts_with(form.as_bytes())).map(String::len).max();
-            let length = whole.or_else(|| cut_off(forms, text.get(at..)?));
+            let length = self.beginning_with(&bytes[at..]).and_then(|forms| {
+                forms.longest(&bytes[at..]).or_else(|| {
+                    // The bytes before a cut count too, if a form begins with them.
+                    while cuts.next_if(|cut| *cut < at).is_some() {}
+                    let before = bytes.get(at..*cuts.peek()?).filter(|before| before.len() >= START)?;
+                    forms.begins_with(before).then_some(before.len())
+                })
+            });
             found.extend(length.map(|length| (at, at + length)));
             at += length.unwrap_or(1);
         }
@@ -144,14 +203,6 @@ impl UserSecrets {
         out.push_str(&text[from..]);
         out.into()
     }
-}
-
-/// Returns the length of what stands before a cut, if one of the forms begins with it.
-fn cut_off(forms: &[String], text: &str) -> Option<usize> {
-    let longest = forms.iter().map(String::len).max()?;
-    let mut near = text.char_indices().take_while(|(at, _)| *at < longest);
-    let (cut, _) = near.find(|(_, letter)| *letter == CUT).filter(|(cut, _)| *cut >= START)?;
-    forms.iter().any(|form| form.starts_with(&text[..cut])).then_some(cut)
 }
 
 #[cfg(test)]
@@ -186,6 +237,33 @@ mod tests {
             let seen = redacted(&secrets, text);
             assert!(seen == wanted || text.starts_with("Y2") && seen.starts_with("***"), "{text}: {seen}");
         }
+    }
+
+    #[test]
+    fn forms_that_begin_alike_are_found_by_their_longest_beginning() {
+        let mut forms = Forms::default();
+        let mut all: Vec<String> =
+            (8..600).flat_map(|count| ["B", "", "c"].map(|end| "a".repeat(count) + end)).collect();
+        all.extend((8..40).map(|count| "b".repeat(count)));
+        all.iter().rev().for_each(|form| forms.add(form));
+        for text in ["aaaaaaaaB", "aaaaaaaab", "aaaaaaa", "aaaaaaaacc", "bbbbbbbbbbc", "abcdefghij", ""]
+            .map(str::to_owned)
+            .into_iter()
+            .chain((0..700).map(|count| "a".repeat(count) + "Bc"))
+        {
+            let naive = all.iter().filter(|form| text.starts_with(form.as_str())).map(String::len).max();
+            assert_eq!(forms.longest(text.as_bytes()), naive, "{text}");
+            assert_eq!(
+                forms.begins_with(text.as_bytes()),
+                all.iter().any(|form| form.starts_with(&text)),
+                "{text}"
+            );
+        }
+        for form in all.drain(..all.len() - 32) {
+            forms.remove(&form);
+        }
+        assert_eq!(forms.longest(b"aaaaaaaaaaaa"), None);
+        assert_eq!(forms.longest(b"bbbbbbbbb"), Some(9));
     }
 
     #[test]

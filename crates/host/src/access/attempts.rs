@@ -14,7 +14,7 @@ const WITHIN: Duration = Duration::from_secs(60);
 /// So many addresses are remembered; the one that tried longest ago is forgotten first.
 const MOST_ADDRESSES: usize = 4096;
 
-/// Who tried which wrong keys lately.
+/// The wrong keys that were tried lately, by address.
 ///
 /// A wrong key that comes again is not counted again: a client with an old key guesses nothing, and
 /// others at its address need not suffer.
@@ -27,7 +27,7 @@ struct Tried {
 }
 
 impl Attempts {
-    /// How long whoever is at this address has to wait before any key of theirs is looked at again.
+    /// The time that an address has to wait before any key from there is checked again.
     pub fn wait(&self, from: IpAddr) -> Option<Duration> {
         self.wait_at(Instant::now, from)
     }

@@ -24,7 +24,7 @@ impl Digest {
         }
     }
 
-    /// Whether both are the same; how long that takes says nothing of them.
+    /// Returns `true` if both are the same; how long that takes says nothing of them.
     pub fn is(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()
     }

@@ -12,10 +12,18 @@ const FRESH: Duration = Duration::from_secs(1);
 /// The keys of operators and users.
 pub struct Keys {
     admin: Option<Held>,
-    users: Vec<(Held, Json, Option<Vec<String>>)>,
+    users: Vec<UserKey>,
 }
 
-/// Whose a key is.
+/// The key of a user.
+struct UserKey {
+    held: Held,
+    user: Json,
+    /// The tools that it sees at `/mcp`, where they are its own.
+    mcp_tools: Option<Vec<String>>,
+}
+
+/// The holder of a key.
 #[derive(Debug)]
 pub enum Holder<'a> {
     /// The operators'.
@@ -27,14 +35,16 @@ pub enum Holder<'a> {
 impl Keys {
     /// As configured.
     pub fn new(users: &[Key], admin: Option<SecretSource>) -> Self {
-        let user = |key: &Key| {
-            (Held::new(key.key.clone()), key.user.clone().unwrap_or_default(), key.mcp_tools.clone())
+        let user = |key: &Key| UserKey {
+            held: Held::new(key.key.clone()),
+            user: key.user.clone().unwrap_or_default(),
+            mcp_tools: key.mcp_tools.clone(),
         };
         let users = users.iter().map(user);
         Self { admin: admin.map(Held::new), users: users.collect() }
     }
 
-    /// Whether operators have a key; without one, they are whoever sits at this machine.
+    /// Returns `true` if operators have a key; without one, they are whoever sits at this machine.
     pub fn has_admin(&self) -> bool {
         self.admin.is_some()
     }
@@ -44,33 +54,32 @@ impl Keys {
         self.admin.as_ref()?.digest()
     }
 
-    /// Whether this is the operators' key.
+    /// Returns `true` if this is the operators' key.
     pub fn is_admin(&self, key: &str) -> bool {
         self.admin().is_some_and(|admin| admin.is(&Digest::of(key)))
     }
 
-    /// Whose key this is. A user's key that is the operators' as well is the user's.
+    /// The holder of this key. A user's key that is the operators' as well is the user's.
     pub fn holder(&self, key: &str) -> Option<Holder<'_>> {
         let given = Digest::of(key);
-        let is = |held: &Held| held.digest().is_some_and(|digest| digest.is(&given));
-        if let Some((_, user, _)) = self.users.iter().find(|(held, ..)| is(held)) {
-            return Some(Holder::User(user));
+        match self.user_key(&given) {
+            Some(user_key) => Some(Holder::User(&user_key.user)),
+            None => self.admin.as_ref().is_some_and(|held| held.is(&given)).then_some(Holder::Admin),
         }
-        self.admin.as_ref().is_some_and(is).then_some(Holder::Admin)
     }
 
     /// The tools that a user's key sees at `/mcp`, where they are its own.
     pub fn mcp_tools(&self, key: &str) -> Option<&[String]> {
-        let given = Digest::of(key);
-        let is = |held: &Held| held.digest().is_some_and(|digest| digest.is(&given));
-        self.users.iter().find(|(held, ..)| is(held))?.2.as_deref()
+        self.user_key(&Digest::of(key))?.mcp_tools.as_deref()
     }
 
-    /// Whether some user's key is the operators' as well: whoever has it may do everything.
+    fn user_key(&self, given: &Digest) -> Option<&UserKey> {
+        self.users.iter().find(|user_key| user_key.held.is(given))
+    }
+
+    /// Returns `true` if some user's key is the operators' as well: whoever has it may do everything.
     pub fn are_shared(&self) -> bool {
-        let admin = self.admin();
-        let is = |held: &Held| held.digest().zip(admin).is_some_and(|(digest, admin)| digest.is(&admin));
-        self.users.iter().any(|(held, ..)| is(held))
+        self.admin().is_some_and(|admin| self.user_key(&admin).is_some())
     }
 }
 
@@ -89,6 +98,11 @@ struct Known {
 impl Held {
     fn new(source: SecretSource) -> Self {
         Self { source, known: Mutex::default() }
+    }
+
+    /// Returns `true` if it is this key as it is now.
+    fn is(&self, given: &Digest) -> bool {
+        self.digest().is_some_and(|digest| digest.is(given))
     }
 
     fn digest(&self) -> Option<Digest> {

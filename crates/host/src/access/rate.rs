@@ -10,7 +10,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// So many askers are remembered; of more, the one that asked least is forgotten.
 const MOST: usize = 16_384;
 
-/// Who asks.
+/// The sender of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Asker {
     /// Whoever has this key.
@@ -35,9 +35,9 @@ pub(super) fn of_one(address: IpAddr) -> IpAddr {
 pub struct Rate {
     /// The requests of each asker, in one minute.
     pub requests: u32,
-    /// What each request takes of the minute that everybody has.
+    /// The part of the minute that each request takes.
     share: Duration,
-    /// When each asker's requests so far are made up for.
+    /// The time at which the requests of each sender so far are made up for.
     paid: Mutex<HashMap<Asker, Instant>>,
 }
 

@@ -18,9 +18,9 @@ pub struct Sessions(Mutex<HashMap<Digest, Session>>);
 /// Somebody who is signed in.
 #[derive(Debug, Clone)]
 pub struct Session {
-    /// Who that is, as the history writes it.
+    /// The name of the owner, as the history writes it.
     pub by: String,
-    /// What the page sends along with whatever changes something.
+    /// The token that the page sends along with every change.
     csrf: String,
     /// The key it was signed in with: when that changes, it is over. None: no key was needed.
     pub key: Option<Digest>,
@@ -29,7 +29,7 @@ pub struct Session {
 
 /// A session that begins: only its owner ever sees the token.
 pub struct Begun {
-    /// What the owner shows from now on.
+    /// The token that the owner shows from now on.
     pub token: String,
     /// The session.
     pub session: Session,
@@ -41,7 +41,7 @@ impl Session {
         &self.csrf
     }
 
-    /// Whether this is the token of its page.
+    /// Returns `true` if this is the token of its page.
     pub fn has_csrf(&self, given: &str) -> bool {
         Digest::of(&self.csrf).is(&Digest::of(given))
     }
@@ -66,7 +66,7 @@ impl Sessions {
         Begun { token, session }
     }
 
-    /// Whose token this is, as long as the session lasts.
+    /// The session of this token, as long as it lasts.
     pub fn of(&self, token: &str) -> Option<Session> {
         self.of_at(Instant::now(), token)
     }

@@ -24,7 +24,7 @@ impl File {
         self.folder.join(&self.place)
     }
 
-    /// What is in it now; None where it is not there. What cannot be kept must not be overwritten.
+    /// The text in it now; `None` if it is not there. A text that cannot be kept must not be overwritten.
     pub(super) fn text(&self) -> Result<Option<String>, Refused> {
         let path = self.path();
         let refused = |why: String| {

@@ -9,9 +9,9 @@ use valvehouse_store::StoreError;
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{fault}")]
 pub struct Refused {
-    /// What is wrong.
+    /// The fault.
     pub fault: Fault,
-    /// What is wrong with a script, where that is it.
+    /// The problems of a script, where they are the reason.
     pub problems: Vec<Problem>,
 }
 

@@ -19,7 +19,7 @@ use valvehouse_script::crash::Quarantine;
 use valvehouse_script::{Code, Kind, Problem, Script};
 use valvehouse_store::{Action, Edit, FileEdit, SettingsEdit, now};
 
-/// What has to be there for a change to be made.
+/// The version that has to be there for a change to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Expected {
     /// No plugin of that id.
@@ -229,7 +229,8 @@ async fn delete(writer: &Writer<'_>, plugin: &Plugin, confirmed: bool, by: &str)
     written_down(writer, &edit, &file, before.as_deref()).await
 }
 
-/// What operators have set has to fit what is declared now: a new version must not undo it in silence.
+/// Checks that the values that operators have set fit what is declared now: a new version must not undo them in
+/// silence.
 fn stored_must_fit(script: &Script, stored: &Json, text: &str) -> Result<(), Refused> {
     let (id, path) = (script.id(), &script.file.path);
     let declared = script.manifest.valves.fields().iter();

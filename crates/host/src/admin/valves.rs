@@ -55,7 +55,7 @@ impl Admin {
         Ok(shown(Some(schema), &stored))
     }
 
-    /// What is stored, masked.
+    /// The stored values, masked.
     pub async fn stored_valves(&self, id: &str, user: Option<&str>) -> Result<Json, Refused> {
         let snapshot = self.host.snapshot();
         let plugin = known(&snapshot, id)?;
@@ -64,7 +64,7 @@ impl Admin {
         Ok(shown(schema(plugin, user).ok(), &stored))
     }
 
-    /// What is in force, masked, and where each value comes from: `{key: {value, source}}`.
+    /// The values in force, masked, each with its source: `{key: {value, source}}`.
     pub fn effective_valves(&self, id: &str) -> Result<Json, Refused> {
         let snapshot = self.host.snapshot();
         let plugin = known(&snapshot, id)?;
@@ -119,7 +119,7 @@ impl Admin {
     }
 }
 
-/// What may be set: by operators, or by a user.
+/// The values that may be set: by operators, or by a user.
 pub fn schema<'a>(plugin: &'a Plugin, user: Option<&str>) -> Result<&'a Schema, Refused> {
     let id = &plugin.id;
     let manifest = plugin.script.as_ref().map(|script| &script.manifest).ok_or_else(|| {

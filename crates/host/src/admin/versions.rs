@@ -26,12 +26,12 @@ pub struct Entry {
     pub valves_changed: Vec<String>,
 }
 
-/// What a version is compared with.
+/// The other side of a comparison with a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Against {
     /// The version before it.
     Before,
-    /// What is in the file and in force now.
+    /// The text of the file and the values in force now.
     Current,
 }
 
@@ -42,9 +42,9 @@ pub struct Detail {
     pub entry: Entry,
     /// Its text; none where the file was gone.
     pub content: Option<String>,
-    /// What was set, masked.
+    /// The values that were set, masked.
     pub valves: Json,
-    /// How the other text becomes this one: unified, empty where nothing differs.
+    /// The changes by which the other text becomes this one: unified, empty where nothing differs.
     pub diff: String,
     /// The same of the valves: key, value before, value after; masked.
     pub valves_diff: Vec<(String, Json, Json)>,
@@ -180,7 +180,7 @@ impl Detail {
 struct State {
     content: Option<String>,
     valves: Json,
-    /// What the text declares, which says what is secret; none where it cannot be told.
+    /// The declaration of the text, which says what is secret; `None` where it cannot be read.
     schema: Option<Schema>,
 }
 
@@ -194,14 +194,14 @@ impl State {
         self.content.as_deref().unwrap_or_default()
     }
 
-    /// What is a secret today is told of no time, even if it was none then.
+    /// The values without those that are secret today, even if they were not at the time.
     fn shown(&self, today: Option<&Schema>) -> Json {
         let then = shown(self.schema.as_ref(), &self.valves);
         today.map_or_else(|| then.clone(), |today| today.mask(&then))
     }
 }
 
-/// What a secret was is not told, only that it is another one.
+/// The values that differ. Of a secret only the difference is shown, not the value.
 fn differing(from: &State, to: &State, today: Option<&Schema>) -> Vec<(String, Json, Json)> {
     let (before, after) = (from.shown(today), to.shown(today));
     let both = |key: String| {
@@ -218,7 +218,7 @@ fn changed_keys(before: &Json, after: &Json) -> Vec<String> {
     gone.chain(set).filter(|key| !valvehouse_core::valve::is_mark(key)).map(String::from).collect()
 }
 
-/// How one text becomes another, as `diff -u` says it.
+/// The changes by which one text becomes another, as `diff -u` writes them.
 fn diff(before: &str, after: &str, names: [&str; 2]) -> String {
     let diff = TextDiff::configure().timeout(PATIENCE).diff_lines(before, after);
     diff.unified_diff().context_radius(CONTEXT).header(names[0], names[1]).to_string()

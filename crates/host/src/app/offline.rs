@@ -39,8 +39,7 @@ async fn look_without(
 /// Returns the snapshot that a host with these settings would run now. In place of a missing store a temporary
 /// one is used and removed. Versions that are known to end a process are treated as quarantined.
 pub async fn glance(config: &Config, quarantined: Vec<Quarantined>) -> Result<Snapshot, OpenError> {
-    let is_new = matches!(&config.store.address, StoreAddress::Sqlite(file) if !file.exists());
-    if !is_new {
+    if !config.store.address.is_new() {
         let (snapshot, store) = look_without(config, quarantined).await?;
         store.close().await;
         return Ok(snapshot);

@@ -26,7 +26,7 @@ struct Kind {
     act: Act,
 }
 
-/// What a tool does with its folders.
+/// The work of a tool in its folders.
 type Act = fn(&Folders, &Json) -> Result<Json, Failure>;
 
 const KINDS: [Kind; 6] = [

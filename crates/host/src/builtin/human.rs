@@ -11,9 +11,9 @@ use valvehouse_core::tool::{Handler, Tool, ToolError, ToolResult};
 use valvehouse_core::words::yes_or_no;
 use valvehouse_json::Json;
 
-/// How long one question may take.
+/// The time that one question may take.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// How much earlier the question ends than the tool: the model shall read why.
+/// The time by which the question ends before the tool: the model shall read why.
 const MARGIN: Duration = Duration::from_secs(5);
 
 /// The tools. They work where the client of a request takes events and can answer.
@@ -44,7 +44,7 @@ fn tool(name: &str, description: &str, parameters: &str, ask: Ask) -> Tool {
     native(name, "human", description, parameters, ask).timeout(PATIENCE)
 }
 
-/// What a person is asked for.
+/// The kind of answer that a person is asked for.
 #[derive(Clone, Copy)]
 enum Ask {
     Input,

@@ -10,9 +10,9 @@ use valvehouse_json::Json;
 use valvehouse_os::{Command, Options, Programs};
 
 const NAME: &str = "shell_exec";
-/// How long a program may run when the model does not say.
+/// The time that a program may run unless the model names another one.
 const TIMEOUT_MS: u64 = 30_000;
-/// How long it may say at most.
+/// The longest time that the model may name.
 const LONGEST_MS: u64 = 600_000;
 
 const PARAMETERS: &str = r#"{

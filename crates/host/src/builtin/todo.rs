@@ -12,7 +12,7 @@ use valvehouse_core::tool::{Handler, Tool, ToolError, ToolResult};
 use valvehouse_json::Json;
 use valvehouse_store::{Kv, KvError, KvMap};
 
-/// Whose map it is. No script can have this id: ids hold no colon.
+/// The owner of the map. No script can have this id: ids hold no colon.
 const OWNER: &str = "builtin:todo";
 /// The one key of a chat's map.
 const KEY: &str = "list";
@@ -66,7 +66,7 @@ pub(super) fn tools(kv: Arc<Kv>) -> Vec<Tool> {
     tools.into_iter().map(tool).collect()
 }
 
-/// What one of the tools does with a chat's map.
+/// The work of a tool on the map of a chat.
 type Act = fn(&KvMap, &Json) -> Result<Json, Refused>;
 
 struct Todo {
@@ -95,7 +95,7 @@ impl Handler for Todo {
     }
 }
 
-/// Why a list stays as it is, for the model.
+/// The reason for which a list stays as it is, for the model.
 #[derive(Debug, thiserror::Error)]
 enum Refused {
     #[error("`{0}` must be a text")]

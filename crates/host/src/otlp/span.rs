@@ -43,14 +43,14 @@ pub(super) fn attributes<const N: usize>(given: [(&str, Json); N]) -> Json {
     written.collect::<Vec<_>>().into()
 }
 
-/// What the spans of one request have in common.
+/// The parts that the spans of one request have in common.
 struct Family {
     id: String,
     root: String,
     begun: Duration,
 }
 
-/// What is said of one span.
+/// The contents of one span.
 struct Said {
     name: String,
     kind: i64,

@@ -128,8 +128,8 @@ impl Reload {
         Ok(())
     }
 
-    /// Which of the plugins that had an id one after the other has it now: the number under which the values of the last
-    /// one were set aside, 0 for the first.
+    /// The number that tells the plugin that has an id now from those that had it before: the number under which the
+    /// values of the last one were set aside, 0 for the first.
     pub(super) fn incarnation(&self, id: &str) -> u64 {
         self.aside.iter().filter(|one| one.plugin == id).map(|one| one.number).max().unwrap_or_default()
     }

@@ -5,6 +5,7 @@
 
 use super::last_good::{has_loaded, is_guards};
 use super::state::Reload;
+use crate::coverage::covers;
 use crate::plugin::{Plugin, Plugins, State};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap};
@@ -14,8 +15,8 @@ use std::time::Duration;
 use valvehouse_core::filter::Hook;
 use valvehouse_core::words::hex;
 use valvehouse_script::{
-    CHAT, Code, ENDPOINTS, Found, Imports, Kind, Manifest, Problem, Read, Script, SourceFile, beginning,
-    is_id, says_of_itself,
+    Code, ENDPOINTS, Found, Imports, Kind, Problem, Read, Script, SourceFile, beginning, is_id,
+    says_of_itself,
 };
 use valvehouse_store::{Confirmed, LastGood};
 
@@ -258,10 +259,6 @@ fn losses(before: &Script, next: &Script) -> Vec<String> {
     if !old.toggle && new.toggle {
         lost.push("the requests that do not ask for it (`toggle`)".to_owned());
     }
-    let covers = |manifest: &Manifest, endpoint: &str| match manifest.endpoints.as_slice() {
-        [] => endpoint == CHAT,
-        listed => listed.iter().any(|own| own == endpoint),
-    };
     let uncovered = ENDPOINTS.into_iter().filter(|name| covers(old, name) && !covers(new, name));
     lost.extend(uncovered.map(|name| format!("the endpoint `{name}`")));
     if old.hold && !new.hold {

@@ -7,7 +7,7 @@ use valvehouse_core::lanes::STACK;
 /// So many are worth a thread.
 const WORTH: usize = 64;
 
-/// What comes of each, in their order; on all processors when there are many.
+/// The results for each, in their order; on all processors when there are many.
 pub(super) fn each<T: Sync, U: Send>(all: &[T], work: impl Fn(&T) -> U + Sync) -> Vec<U> {
     let processors = available_parallelism().map_or(1, NonZero::get);
     let parts = processors.min(all.len() / WORTH).max(1);

@@ -14,11 +14,17 @@ const GRACE: Duration = Duration::from_secs(2);
 /// The longest line of a program's error output that is kept.
 const MAX_LINE: usize = 500;
 
+/// Waits for the end of its input, which the system closes when this process has ended, and ends a process group.
+#[cfg(unix)]
+const WATCH: &str = r#"read -r _; kill -s KILL -- "-$0""#;
+
 /// A running program.
 pub(super) struct Program {
     child: Child,
     /// Its process group, which has its own number.
     group: Option<u32>,
+    /// The shell that ends the group if this process does not come to it, since it is killed.
+    _watchdog: Option<Child>,
     /// The last line of its error output.
     last_words: Arc<Mutex<String>>,
 }
@@ -54,7 +60,7 @@ impl Program {
         }
         let (output, input) = (child.stdout.take(), child.stdin.take());
         let group = child.id();
-        let program = Self { child, group, last_words };
+        let program = Self { child, group, _watchdog: group.and_then(watchdog), last_words };
         match (output, input) {
             (Some(output), Some(input)) => Ok((program, output, input)),
             _ => Err("its standard input and output cannot be had".into()),
@@ -69,7 +75,7 @@ impl Program {
     /// Lets it end by itself, now that its input is closed; then ends it with all it started.
     pub(super) async fn end(mut self) {
         let _ = tokio::time::timeout(GRACE, self.child.wait()).await;
-        // What it started may still be there.
+        // Processes it started may still be there.
         self.signal();
         let _ = self.child.wait().await;
         self.group = None;
@@ -88,6 +94,28 @@ impl Drop for Program {
     fn drop(&mut self) {
         self.signal();
     }
+}
+
+/// Starts the watchdog of a process group. Without a shell a program ends with a killed host only if it heeds the end of
+/// its input.
+#[cfg(unix)]
+fn watchdog(group: u32) -> Option<Child> {
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", WATCH, &group.to_string()]).env_clear().current_dir("/").kill_on_drop(true);
+    // In a group of its own: Ctrl-C in a terminal reaches this process and not the watchdog.
+    shell.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    match shell.spawn() {
+        Ok(shell) => Some(shell),
+        Err(error) => {
+            tracing::debug!("cannot start a watchdog for a program: {error}");
+            None
+        }
+    }
+}
+
+#[cfg(not(unix))]
+fn watchdog(_: u32) -> Option<Child> {
+    None
 }
 
 /// Keeps the last line, and logs all.

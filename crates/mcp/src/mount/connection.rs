@@ -2,7 +2,7 @@
 
 use super::child::Program;
 use super::link::{Link, Remote};
-use crate::pins::Seen;
+use crate::pins::ToolParts;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, Implementation, PaginatedRequestParams, ProgressNotificationParam,
     ProtocolVersion, SubscriptionFilter,
@@ -126,8 +126,12 @@ impl Connection {
     }
 
     /// Waits for the end of the connection; returns the reason.
-    pub(super) async fn ended(&mut self) -> String {
-        let cause = self.running.wait_for_end().await;
+    pub(super) async fn ended(&self) -> String {
+        // Looks often enough that a call which finds it gone is the exception.
+        while !self.running.is_closed() && !self.running.peer().is_transport_closed() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let cause = "its connection ended".to_owned();
         match &self.program {
             Some(program) => with_last_words(cause, program),
             None => cause,
@@ -142,21 +146,6 @@ impl Connection {
         if let Some(program) = program {
             program.end().await;
         }
-    }
-}
-
-/// The end of a running service.
-trait Ends {
-    async fn wait_for_end(&mut self) -> String;
-}
-
-impl Ends for RunningService<RoleClient, Client> {
-    async fn wait_for_end(&mut self) -> String {
-        // Looks often enough that a call which finds it gone is the exception.
-        while !self.is_closed() && !self.peer().is_transport_closed() {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        "its connection ended".into()
     }
 }
 
@@ -175,7 +164,7 @@ fn with_last_words(cause: String, program: &Program) -> String {
 ///
 /// # Errors
 /// Returns the reason in words: a failure, or a list without end.
-pub(super) async fn tools(remote: &Remote) -> Result<Vec<Seen>, String> {
+pub(super) async fn tools(remote: &Remote) -> Result<Vec<ToolParts>, String> {
     let (mut all, mut cursor, mut known) = (Vec::new(), None, HashSet::new());
     for _ in 0..MAX_PAGES {
         let asked = PaginatedRequestParams::default().with_cursor(cursor.clone());
@@ -200,9 +189,9 @@ pub(super) async fn tools(remote: &Remote) -> Result<Vec<Seen>, String> {
     Err(format!("its list of tools has more than {MAX_PAGES} pages"))
 }
 
-fn seen(tool: &rmcp::model::Tool) -> Seen {
+fn seen(tool: &rmcp::model::Tool) -> ToolParts {
     let annotations = tool.annotations.as_ref().and_then(|hints| serde_json::to_value(hints).ok());
-    Seen {
+    ToolParts {
         name: tool.name.to_string(),
         title: tool.title.clone(),
         description: tool.description.as_deref().unwrap_or_default().to_owned(),

@@ -77,7 +77,7 @@ impl Link {
         self.state.lock().remote.clone().ok()
     }
 
-    /// Why there is no way to the server.
+    /// The reason for which there is no way to the server.
     pub(super) fn trouble(&self) -> Option<String> {
         self.state.lock().remote.as_ref().err().cloned()
     }

@@ -3,9 +3,9 @@
 use super::connection::{Connection, tools};
 use super::link::Link;
 use super::names;
-use crate::pins::{Difference, Pins, Seen, Standing};
+use crate::pins::{Difference, Pins, Standing, ToolParts};
 use globset::{Glob, GlobSet, GlobSetBuilder};
-use std::collections::HashMap;
+use std::collections::HashSet;
 use valvehouse_config::{McpServer, McpTrust};
 
 /// A tool of a server, or of what was approved of it.
@@ -14,7 +14,7 @@ pub struct Tool {
     /// The name under which the host offers it.
     pub name: String,
     /// The tool as the server has it now, or as it was approved.
-    pub seen: Seen,
+    pub seen: ToolParts,
     /// Its standing.
     pub standing: Standing,
     /// The parts that are not as they were approved.
@@ -57,7 +57,7 @@ pub async fn look(server: &McpServer, pins: &Pins) -> Look {
 }
 
 /// The tools that a server has now, as far as they are wanted, and the approved ones that it has no longer.
-pub(super) fn compared(server: &McpServer, listed: &[Seen], pins: &Pins) -> Vec<Tool> {
+pub(super) fn compared(server: &McpServer, listed: &[ToolParts], pins: &Pins) -> Vec<Tool> {
     let wanted = wanted(server);
     let mut tools: Vec<Tool> = listed
         .iter()
@@ -80,9 +80,9 @@ pub(super) fn compared(server: &McpServer, listed: &[Seen], pins: &Pins) -> Vec<
         })
         .collect();
     if server.trust == McpTrust::Pin {
+        let there: HashSet<&str> = listed.iter().map(|seen| seen.name.as_str()).collect();
         let approved = pins.servers.get(&server.name).into_iter().flatten();
-        let gone = approved
-            .filter(|(name, _)| wanted.is_match(name) && !listed.iter().any(|seen| seen.name == **name));
+        let gone = approved.filter(|(name, _)| wanted.is_match(name) && !there.contains(name.as_str()));
         tools.extend(gone.map(|(_, pin)| tool(server, pin.seen.clone(), Standing::Gone, Vec::new())));
     }
     hide_twins(&mut tools);
@@ -100,16 +100,16 @@ pub(super) fn remembered(server: &McpServer, pins: &Pins) -> Vec<Tool> {
     tools
 }
 
-fn tool(server: &McpServer, seen: Seen, standing: Standing, differences: Vec<Difference>) -> Tool {
+fn tool(server: &McpServer, seen: ToolParts, standing: Standing, differences: Vec<Difference>) -> Tool {
     Tool { name: names::name(&server.name, &seen.name), seen, standing, differences, is_hidden: false }
 }
 
 /// Of two tools with one name the first is offered.
 fn hide_twins(tools: &mut [Tool]) {
     tools.sort_by(|a, b| a.name.cmp(&b.name).then_with(|| a.seen.name.cmp(&b.seen.name)));
-    let mut first: HashMap<String, ()> = HashMap::new();
+    let mut names = HashSet::new();
     for tool in tools.iter_mut() {
-        tool.is_hidden = first.insert(tool.name.clone(), ()).is_some();
+        tool.is_hidden = !names.insert(tool.name.clone());
     }
 }
 

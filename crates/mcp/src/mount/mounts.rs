@@ -54,12 +54,12 @@ struct Board {
     news: Notify,
     pins: watch::Sender<Arc<Pins>>,
     settled: watch::Sender<bool>,
-    /// What the host was given last.
-    published: Mutex<Option<Published>>,
+    /// The tools and problems that the host was given last.
+    published: Mutex<Option<Publication>>,
 }
 
 #[derive(Clone, PartialEq, Default)]
-struct Published {
+struct Publication {
     /// Names, links and hashes.
     tools: Vec<(String, usize, String)>,
     problems: Vec<Problem>,
@@ -69,6 +69,8 @@ impl Mounts {
     /// Connects to the servers of the settings, and follows these. Nothing waits for a server: its approved tools are there at once.
     pub fn start(app: &Arc<App>) -> Self {
         let project = app.config.project.clone();
+        // Taken before the file is read, so that no change of it is missed.
+        let stamp = stamp_of(&project);
         let pins = read(&project);
         let board = Arc::new(Board {
             project,
@@ -78,7 +80,7 @@ impl Mounts {
             settled: watch::Sender::new(false),
             published: Mutex::default(),
         });
-        let supervisor = tokio::spawn(supervise(app.clone(), board.clone()));
+        let supervisor = tokio::spawn(supervise(app.clone(), board.clone(), stamp));
         Self { board, supervisor }
     }
 
@@ -108,11 +110,10 @@ fn read(project: &Path) -> Pins {
 }
 
 /// Runs a task per server of the settings, and puts their tools into the host.
-async fn supervise(app: Arc<App>, board: Arc<Board>) {
+async fn supervise(app: Arc<App>, board: Arc<Board>, mut stamp: Option<Stamp>) {
     let mut settings = app.mcp.subscribe();
     let mut tasks: HashMap<String, (McpServer, Task)> = HashMap::new();
     let mut approvals = tokio::time::interval(APPROVALS);
-    let mut stamp = stamp_of(&board.project);
     loop {
         let wanted = settings.borrow_and_update().clone();
         tasks.retain(|name, (server, _)| wanted.iter().any(|next| next.name == *name && next == server));
@@ -136,7 +137,8 @@ async fn supervise(app: Arc<App>, board: Arc<Board>) {
                     break;
                 }
                 () = board.news.notified() => publish(&app, &board).await,
-                _ = approvals.tick() => {
+                // A host without servers has nothing to follow.
+                _ = approvals.tick(), if !tasks.is_empty() => {
                     let now = stamp_of(&board.project);
                     if now != stamp {
                         stamp = now;
@@ -157,7 +159,9 @@ impl Drop for Task {
 }
 
 /// The time of change and the length of the approvals.
-fn stamp_of(project: &Path) -> Option<(SystemTime, u64)> {
+type Stamp = (SystemTime, u64);
+
+fn stamp_of(project: &Path) -> Option<Stamp> {
     let about = std::fs::metadata(pins::path(project)).ok()?;
     Some((about.modified().ok()?, about.len()))
 }
@@ -193,7 +197,7 @@ async fn keep(link: Arc<Link>, board: Arc<Board>) {
 
 /// Looks at the tools of a connected server whenever they, or the approvals, may have changed; returns the reason of its
 /// end.
-async fn attend(link: &Arc<Link>, board: &Board, mut connection: Connection) -> String {
+async fn attend(link: &Arc<Link>, board: &Board, connection: Connection) -> String {
     let remote = connection.remote();
     let mut pins = board.pins.subscribe();
     let following = follow(&remote, link);
@@ -290,7 +294,7 @@ async fn publish(app: &App, board: &Board) {
         }
         state.values().all(|(_, status)| status.is_settled)
     };
-    let now = Published {
+    let now = Publication {
         tools: offered
             .iter()
             .map(|(tool, link, hash)| (tool.name().to_owned(), Arc::as_ptr(link) as usize, hash.clone()))

@@ -2,7 +2,7 @@
 
 use super::link::Link;
 use super::names;
-use crate::pins::Seen;
+use crate::pins::ToolParts;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use rmcp::ServiceError;
@@ -21,14 +21,14 @@ use valvehouse_json::Json;
 /// The most blocks of content in a result.
 const MAX_BLOCKS: usize = 256;
 
-struct Mounted {
+struct RemoteTool {
     link: Arc<Link>,
     tool: String,
     hash: String,
 }
 
 /// The tool as the host offers it.
-pub(super) fn mounted(link: &Arc<Link>, seen: &Seen) -> Tool {
+pub(super) fn mounted(link: &Arc<Link>, seen: &ToolParts) -> Tool {
     let server = &link.server;
     let mut spec = ToolSpec::new(names::name(&server.name, &seen.name));
     spec.description = seen.description.clone();
@@ -57,17 +57,17 @@ pub(super) fn mounted(link: &Arc<Link>, seen: &Seen) -> Tool {
         Json::from([("server", server.name.as_str().into()), ("tool", seen.name.as_str().into())]),
     );
     spec.metadata = metadata;
-    let handler = Mounted { link: link.clone(), tool: seen.name.clone(), hash: seen.hash(server) };
+    let handler = RemoteTool { link: link.clone(), tool: seen.name.clone(), hash: seen.hash(server) };
     Tool::new(spec, handler)
 }
 
-impl Handler for Mounted {
+impl Handler for RemoteTool {
     fn call(&self, args: Json, turn: Turn) -> BoxFuture<'_, Result<ToolResult, ToolError>> {
         async move { self.run(&args, &turn).await }.boxed()
     }
 }
 
-impl Mounted {
+impl RemoteTool {
     async fn run(&self, args: &Json, turn: &Turn) -> Result<ToolResult, ToolError> {
         let _permit = self.link.calls.acquire().await.map_err(|_| "the server is closed")?;
         // Looked at as late as can be: an approval may have been taken back while the call waited.
@@ -85,7 +85,7 @@ impl Mounted {
             .await;
         let handle = sent.map_err(|error| self.failed(&error))?;
         let mut following =
-            Following::begin(&self.link, turn, handle.progress_token.clone(), handle.id.clone());
+            OpenCall::begin(&self.link, turn, handle.progress_token.clone(), handle.id.clone());
         let answered = handle.await_response().await;
         following.is_over = true;
         match answered {
@@ -147,21 +147,21 @@ fn blocks(content: &[ContentBlock]) -> Value {
 }
 
 /// A call under way: its turn hears of its progress, and the server hears when nobody waits any more.
-struct Following<'a> {
+struct OpenCall<'a> {
     link: &'a Arc<Link>,
     token: ProgressToken,
     id: RequestId,
     is_over: bool,
 }
 
-impl<'a> Following<'a> {
+impl<'a> OpenCall<'a> {
     fn begin(link: &'a Arc<Link>, turn: &Turn, token: ProgressToken, id: RequestId) -> Self {
         link.progress.lock().insert(token.clone(), turn.clone());
         Self { link, token, id, is_over: false }
     }
 }
 
-impl Drop for Following<'_> {
+impl Drop for OpenCall<'_> {
     fn drop(&mut self) {
         self.link.progress.lock().remove(&self.token);
         if self.is_over {

@@ -42,7 +42,7 @@ pub(super) struct Call<'a> {
     pub(super) method: &'static str,
     pub(super) tool: &'a Tool,
     pub(super) args: Json,
-    /// What the client answers to questions of an earlier round.
+    /// The client's answers to questions of an earlier round.
     pub(super) responses: Option<InputResponses>,
     /// The state of that round.
     pub(super) state: Option<String>,
@@ -173,7 +173,7 @@ impl Call<'_> {
         Ok(Outcome::Failed(Fault::Refused(refusal)))
     }
 
-    /// What the client answers to a question. A question of a filter, and every approval, takes only an answer that
+    /// Returns the client's answer to a question. A question of a filter, and every approval, takes only an answer that
     /// comes with the state that was issued for it.
     fn answer(
         &self,
@@ -211,7 +211,7 @@ impl Call<'_> {
         pauses
     }
 
-    /// What a state is bound to: the owner, the method, the name and the exact arguments.
+    /// The request that a state is bound to: the owner, the method, the name and the exact arguments.
     fn about(&self) -> String {
         let args = canonical(&Value::from(&self.args));
         format!("mcp\n{}\n{}\n{}\n{args}", self.caller.owner, self.method, self.tool.name())
@@ -296,7 +296,7 @@ impl Call<'_> {
 /// Events that are heard on a channel; questions among them can be answered through `questions`.
 fn listening(questions: Option<Questions>) -> (Events, mpsc::UnboundedReceiver<Json>) {
     let (send, heard) = mpsc::unbounded_channel();
-    // Whoever hears nothing any more misses it.
+    // A listener that is gone misses the event.
     let listen = move |event: &Event| drop(send.send(event.0.clone()));
     (Events::listening(listen, questions), heard)
 }

@@ -4,7 +4,7 @@ use super::call::{Call, Outcome, is_stateless};
 use super::caller::Caller;
 use super::events::rank;
 use super::listing::{self, TTL_MS, output_schema, page};
-use super::news::{Following, News};
+use super::news::{ListFollower, News};
 use super::shared::Shared;
 use super::{offers, result};
 use parking_lot::Mutex;
@@ -46,7 +46,7 @@ pub(crate) struct Handler {
 }
 
 /// A call that passed the first look.
-struct Asked<'a> {
+struct CallInput<'a> {
     snapshot: &'a Snapshot,
     caller: &'a Caller,
     tools: Vec<Tool>,
@@ -73,7 +73,7 @@ impl Handler {
     async fn call(
         &self,
         tool: &Tool,
-        asked: Asked<'_>,
+        asked: CallInput<'_>,
         context: &RequestContext<RoleServer>,
     ) -> Result<Outcome, ErrorData> {
         let level = match is_stateless(context) {
@@ -165,7 +165,7 @@ impl ServerHandler for Handler {
             return Ok(result::failure(unknown("tool", &request.name, &tools)).into());
         };
         let args = request.arguments.map_or_else(Json::object, |args| Json::from(Value::Object(args)));
-        let asked = Asked {
+        let asked = CallInput {
             snapshot: &snapshot,
             caller: &caller,
             tools,
@@ -208,7 +208,7 @@ impl ServerHandler for Handler {
             return Err(ErrorData::invalid_params(unknown("prompt", &request.name, &prompts), None));
         };
         let args = request.arguments.map_or_else(Json::object, |args| Json::from(Value::Object(args)));
-        let asked = Asked {
+        let asked = CallInput {
             snapshot: &snapshot,
             caller: &caller,
             tools: prompts,
@@ -274,7 +274,7 @@ impl ServerHandler for Handler {
             )
         };
         let Some(reader) = offers::reader(&functions, &uri) else { return Err(missing()) };
-        let asked = Asked {
+        let asked = CallInput {
             snapshot: &snapshot,
             caller: &caller,
             // Every script's is called `resource`: only the one that is meant is there.
@@ -320,7 +320,7 @@ impl ServerHandler for Handler {
             return Ok(CompleteResult::default());
         };
         let arguments = request.context.and_then(|context| context.arguments).unwrap_or_default();
-        let asked = Asked {
+        let asked = CallInput {
             snapshot: &snapshot,
             caller: &caller,
             tools: vec![completion.clone()],
@@ -387,7 +387,7 @@ impl ServerHandler for Handler {
     /// The standing stream of a client without a session.
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let caller = self.caller(&context.request_context().extensions)?;
-        let mut following = Following::begin(&self.shared.app, caller, &self.shared.updates);
+        let mut following = ListFollower::begin(&self.shared.app, caller, &self.shared.updates);
         let wanted: BTreeSet<String> = context
             .accepted()
             .resource_subscriptions
@@ -422,7 +422,7 @@ impl ServerHandler for Handler {
     /// A session begins: it hears of changes until it ends.
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         let Ok(caller) = self.caller(&context.extensions) else { return };
-        let mut following = Following::begin(&self.shared.app, caller, &self.shared.updates);
+        let mut following = ListFollower::begin(&self.shared.app, caller, &self.shared.updates);
         let (peer, subscribed) = (context.peer.clone(), self.subscribed.clone());
         let stopped = self.shared.app.stopped();
         tokio::spawn(async move {

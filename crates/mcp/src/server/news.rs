@@ -20,7 +20,7 @@ pub(super) enum News {
 }
 
 /// The lists of one caller, followed from now on.
-pub(super) struct Following {
+pub(super) struct ListFollower {
     app: Arc<App>,
     caller: Caller,
     reports: broadcast::Receiver<Arc<Report>>,
@@ -52,7 +52,7 @@ impl Lists {
     }
 }
 
-impl Following {
+impl ListFollower {
     pub(super) fn begin(app: &Arc<App>, caller: Caller, updates: &broadcast::Sender<String>) -> Self {
         // Listens before it looks: a change in between is not missed.
         let (reports, updates) = (app.host.reports(), updates.subscribe());

@@ -1,6 +1,7 @@
 //! The tools, prompts and resources that a caller sees: one decision for lists and calls.
 
 use super::caller::Caller;
+use std::collections::HashSet;
 use valvehouse_core::tool::Tool;
 use valvehouse_host::Snapshot;
 use valvehouse_host::builtin::GUARDED;
@@ -46,10 +47,10 @@ fn visible(offered: &[Tool], caller: &Caller) -> Vec<Tool> {
 /// The lists of a caller's resources, `resources` or `templates`, each URI once, and who returns them.
 pub(super) fn listed(functions: &[Tool], which: &str) -> Vec<(Json, Tool)> {
     let key = if which == "templates" { "uriTemplate" } else { "uri" };
-    let mut listed: Vec<(Json, Tool)> = Vec::new();
+    let (mut listed, mut known) = (Vec::new(), HashSet::new());
     for function in functions {
         for entry in function.spec.metadata.get(which).unwrap_or_default().items() {
-            if listed.iter().all(|(other, _)| other.text(key) != entry.text(key)) {
+            if known.insert(entry.text(key)) {
                 listed.push((entry, function.clone()));
             }
         }
@@ -71,13 +72,39 @@ pub(super) fn reader(functions: &[Tool], uri: &str) -> Option<Tool> {
 }
 
 /// Returns `true` if a URI is one of a template: `{name}` stands for text without `/`, `{+name}` for any text.
+///
+/// Looks at each place of the URI at most once for each part of the template: clients choose the one, scripts the other.
 fn fits(template: &str, uri: &str) -> bool {
-    let Some((before, rest)) = template.split_once('{') else { return template == uri };
-    let Some((name, after)) = rest.split_once('}') else { return false };
-    let Some(left) = uri.strip_prefix(before) else { return false };
-    let any = name.starts_with('+');
-    let ends = left.char_indices().map(|(place, _)| place).chain([left.len()]).skip(1);
-    ends.take_while(|end| any || !left[..*end].contains('/')).any(|end| fits(after, &left[end..]))
+    // The places in the URI up to which the template fits so far.
+    let mut reached = vec![false; uri.len() + 1];
+    reached[0] = true;
+    let mut rest = template;
+    while let Some((before, variable)) = rest.split_once('{') {
+        let Some((name, after)) = variable.split_once('}') else { return false };
+        reached = behind_text(&reached, before, uri);
+        reached = behind_variable(&reached, name.starts_with('+'), uri);
+        rest = after;
+    }
+    behind_text(&reached, rest, uri)[uri.len()]
+}
+
+/// The places behind a text that stands in a URI behind one of the places so far.
+fn behind_text(reached: &[bool], text: &str, uri: &str) -> Vec<bool> {
+    let stands = |end: usize| {
+        let begin = end.checked_sub(text.len())?;
+        Some(reached[begin] && uri.as_bytes()[begin..end] == *text.as_bytes())
+    };
+    (0..reached.len()).map(|end| stands(end).unwrap_or(false)).collect()
+}
+
+/// The places behind one character or more, `any` or none of them `/`.
+fn behind_variable(reached: &[bool], any: bool, uri: &str) -> Vec<bool> {
+    let (mut begun, mut behind) = (false, vec![false; reached.len()]);
+    for (at, letter) in uri.char_indices() {
+        begun = (begun || reached[at]) && (any || letter != '/');
+        behind[at + letter.len_utf8()] = begun;
+    }
+    behind
 }
 
 #[cfg(test)]
@@ -96,8 +123,21 @@ mod tests {
             ("t://{a}-{b}", "t://ä-ö", true),
             ("t://x", "t://x", true),
             ("t://{a", "t://1", false),
+            ("t://{a}{b}", "t://ä", false),
+            ("t://{a}{b}", "t://äö", true),
+            ("t://{+a}/{b}", "t://1/2/3", true),
+            ("{a}//{b}", "t//x", true),
+            ("{a}/x", "t/y/x", false),
         ] {
             assert_eq!(fits(template, uri), expected, "{template} {uri}");
         }
+    }
+
+    /// Tried in every way in which its places could be filled, this template would keep the test busy for years.
+    #[test]
+    fn a_long_uri_does_not_fit_in_ever_so_many_ways() {
+        let uri = format!("t://{}", "x".repeat(100_000));
+        assert!(!fits("t://{+a}x{+b}x{+c}x{+d}x{+e}y", &uri));
+        assert!(fits("t://{+a}x{+b}x{+c}x{+d}x{+e}x", &uri));
     }
 }

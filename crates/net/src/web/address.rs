@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Who may be told to go to an address.
+/// The requests that may go to an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Anybody.
@@ -13,7 +13,7 @@ pub(super) enum Kind {
 
 const KEYS: Kind = Kind::Private("where the cloud hands out keys");
 
-/// What kind of network an address is in. IPv4 within IPv6 counts as the IPv4 address.
+/// The kind of network that an address is in. IPv4 within IPv6 counts as the IPv4 address.
 pub(super) fn kind(address: IpAddr) -> Kind {
     match plain(address) {
         IpAddr::V4(address) => kind_of_v4(address),
@@ -26,7 +26,7 @@ pub(super) fn plain(address: IpAddr) -> IpAddr {
     address.to_canonical()
 }
 
-/// Where clouds hand out keys: all of them, Alibaba, Azure, Oracle.
+/// The addresses at which clouds hand out keys: all of them, Alibaba, Azure, Oracle.
 const KEYS_V4: [Ipv4Addr; 6] = [
     Ipv4Addr::new(169, 254, 169, 254),
     Ipv4Addr::new(169, 254, 170, 2),
@@ -100,7 +100,7 @@ fn v4_within(address: Ipv6Addr) -> Option<Ipv4Addr> {
 pub(super) struct Way(pub(super) Vec<IpAddr>);
 
 impl Way {
-    /// Whether a connection may go to an address; else what kind of address it is.
+    /// Checks that a connection may go to an address; an error names the kind of address that it is.
     pub(super) fn allows(&self, address: IpAddr) -> Result<(), &'static str> {
         match kind(address) {
             Kind::Public => Ok(()),

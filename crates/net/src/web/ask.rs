@@ -31,7 +31,7 @@ const MAX_HEADER_BYTES: usize = 16 * 1024;
 const METHODS: [Method; 7] =
     [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::HEAD, Method::OPTIONS];
 
-/// What belongs to the connection or is measured by the host.
+/// The headers that belong to the connection or are measured by the host.
 const OF_THE_HOST: [&str; 11] = [
     "host",
     "content-length",
@@ -78,7 +78,7 @@ impl Ask {
         Ok(Self { method, url, headers, body, within: WITHIN, max_answer: MAX_ANSWER, header_bytes: 0 })
     }
 
-    /// What it would say: `{method, url, headers, body}`.
+    /// The request as JSON: `{method, url, headers, body}`.
     pub fn to_json(&self) -> Json {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let headers = self.headers.iter().map(|(name, value)| (name.as_str(), text(value.as_bytes())));
@@ -181,7 +181,7 @@ pub struct Opened {
     pub body: BoxStream<'static, Result<Bytes, WebError>>,
 }
 
-/// What came back.
+/// An answer.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// The status; every one is an answer.

@@ -5,7 +5,7 @@ use crate::explain::place;
 use std::net::IpAddr;
 use url::Url;
 
-/// Why a plugin's request has no answer. The text holds no credentials: of the URL only the host.
+/// The reason for which a plugin's request has no answer. The text holds no credentials: of the URL only the host.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct WebError {
@@ -19,7 +19,7 @@ impl WebError {
         Self { message: message.into(), grant: None }
     }
 
-    /// What an operator would grant to let the request through, as `http=` takes it.
+    /// The grant that would let the request through, as `http=` takes it.
     pub fn grant(&self) -> Option<&str> {
         self.grant.as_deref()
     }

@@ -168,7 +168,7 @@ pub(super) fn next(ask: &Ask, response: &Response) -> Result<Option<Ask>, WebErr
     Ok(Some(next))
 }
 
-/// What another host may be told: any other header could be a key.
+/// The headers that another host may see: any other could be a key.
 fn harmless(headers: &HeaderMap) -> HeaderMap {
     let kept = [ACCEPT, ACCEPT_LANGUAGE, CONTENT_TYPE, CONTENT_ENCODING, CONTENT_LANGUAGE, USER_AGENT];
     kept.into_iter().filter_map(|name| headers.get(&name).cloned().map(|value| (name, value))).collect()
@@ -184,7 +184,9 @@ fn head(response: &Response) -> (u16, Vec<(String, String)>) {
 
 async fn read(mut response: Response, peer: &Peer, most: usize) -> Result<Answer, WebError> {
     let (status, headers) = head(&response);
-    let mut body = BytesMut::new();
+    // Taken at once, what is announced counts for its call before it has come.
+    let announced = response.content_length().and_then(|length| usize::try_from(length).ok());
+    let mut body = BytesMut::with_capacity(announced.unwrap_or(0).min(most));
     while let Some(bytes) = response.chunk().await.map_err(|error| told(peer.broke_off(&error.into())))? {
         if body.len() + bytes.len() > most {
             let why = match most {

@@ -59,8 +59,8 @@ impl std::fmt::Display for Site {
     }
 }
 
-/// Whether a normalised name could be a host's. Errors show it within a command to copy, so nothing
-/// in it may mean anything to a shell.
+/// Returns `true` if a normalised name could be a host's. Errors show it within a command to copy, so nothing in it may
+/// mean anything to a shell.
 fn is_name(name: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     name.len() <= 253
@@ -96,7 +96,7 @@ impl Pattern {
         Ok(Self { scheme, host, port: port.or(default) })
     }
 
-    /// Whether a URL is at what this means.
+    /// Returns `true` if a URL is at what this means.
     pub(super) fn matches(&self, scheme: &str, site: &Site, port: u16) -> bool {
         self.opens(scheme, port)
             && match (&self.host, site) {
@@ -108,7 +108,7 @@ impl Pattern {
             }
     }
 
-    /// Whether the addresses it names may be gone to by this scheme and port.
+    /// Returns `true` if the addresses it names may be gone to by this scheme and port.
     pub(super) fn opens(&self, scheme: &str, port: u16) -> bool {
         self.scheme.as_deref().is_none_or(|own| own == scheme) && self.port.is_none_or(|own| own == port)
     }

@@ -20,7 +20,7 @@ pub struct Web {
     pub(super) canned: Option<Canned>,
 }
 
-/// Who answers in place of the web.
+/// The answers in place of the web's.
 #[derive(Clone)]
 pub(super) struct Canned(pub(super) Arc<Answering>);
 
@@ -91,8 +91,7 @@ impl Web {
         self.listed(&ask.url).map(drop)
     }
 
-    /// Whether a URL may be asked, and how. An address in it is checked here, a name when it is
-    /// looked up.
+    /// The way to a URL, if it may be asked. An address in it is checked here, a name when it is looked up.
     pub(super) fn way(&self, url: &Url) -> Result<Way, WebError> {
         let (site, port) = self.listed(url)?;
         let opening = self.rules.granted.iter().filter(|pattern| pattern.opens(url.scheme(), port));

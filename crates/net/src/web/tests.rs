@@ -34,7 +34,7 @@ async fn refusal(web: &Web, url: &str) -> String {
     }
 }
 
-/// Whether an error says that nothing was even tried.
+/// Returns `true` if an error says that nothing was even tried.
 fn is_refused(error: &str) -> bool {
     let reasons = [
         "which only a grant that names",

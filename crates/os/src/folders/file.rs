@@ -23,7 +23,7 @@ pub(super) fn open(dir: &Dir, path: &Path, options: &mut OpenOptions) -> Result<
     Ok(file)
 }
 
-/// Whether this is a file, and what it is otherwise.
+/// Checks that this is a file; an error names the kind that it is otherwise.
 pub(super) fn check(metadata: &Metadata) -> Result<(), NoFile> {
     if metadata.is_file() { Ok(()) } else { Err(NoFile::Kind(kind(metadata.file_type()))) }
 }
@@ -54,7 +54,7 @@ pub(super) fn bytes(file: File) -> Result<Vec<u8>, NoFile> {
     Ok(bytes)
 }
 
-/// Why something is not read or written as a file.
+/// The reason for which something is not read or written as a file.
 #[derive(Debug)]
 pub(super) enum NoFile {
     /// It is something else.
@@ -74,7 +74,7 @@ impl From<io::Error> for NoFile {
 }
 
 impl NoFile {
-    /// What the failed try at this place is called.
+    /// The failure of an attempt at this place.
     pub(super) fn at(&self, place: &Place<'_>, doing: &str) -> Failure {
         let why = match self {
             Self::Io(error) => return place.failure(doing, error),

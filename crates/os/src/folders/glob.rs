@@ -13,7 +13,7 @@ const MOST: usize = 2_000;
 /// Longest pattern, in bytes.
 const LONGEST: usize = 1_000;
 
-/// What is looked for.
+/// The search for paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Globbing<'a> {
     /// `*` and `?` within a name, `**` across folders, `{a,b}`, `[a-z]`. Matched against the path in
@@ -28,7 +28,7 @@ pub struct Globbing<'a> {
 pub struct Found {
     /// Their paths in full.
     pub paths: Vec<String>,
-    /// Whether there are more, or not every folder was looked through.
+    /// Is `true` if there are more, or not every folder was looked through.
     pub cut: bool,
 }
 
@@ -71,7 +71,7 @@ impl Pattern {
         Ok(Self(glob.compile_matcher()))
     }
 
-    /// Whether a place fits, in any of the ways it may be said.
+    /// Returns `true` if a place fits, in any of the ways it may be said.
     pub(super) fn fits(&self, place: &Place<'_>, below: Option<&Place<'_>>) -> bool {
         let sayings = place.sayings();
         let from = below.and_then(|below| {

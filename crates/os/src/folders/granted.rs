@@ -11,9 +11,9 @@ pub struct Folders {
 /// One of them.
 #[derive(Debug, Clone)]
 pub(super) struct Granted {
-    /// What paths call it.
+    /// The name for paths.
     pub(super) name: String,
-    /// Where it is.
+    /// The path of the folder.
     pub(super) path: PathBuf,
 }
 
@@ -31,7 +31,7 @@ impl Folders {
         Self { granted: granted.collect() }
     }
 
-    /// What paths call them, in the order of the grant.
+    /// The names for paths, in the order of the grant.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.granted.iter().map(|folder| folder.name.as_str())
     }

@@ -26,7 +26,7 @@ const MOST_PATTERN: usize = 1 << 20;
 /// Bytes of a pattern: reading one takes some hundred times as much memory.
 const MAX_PATTERN_LENGTH: usize = 64 << 10;
 
-/// What is looked for.
+/// The search for texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grepping<'a> {
     /// A regular expression, tried on each line; `(?i)` ignores case.
@@ -63,7 +63,7 @@ pub struct Matches {
     pub files: usize,
     /// Files that were not: they hold no text, or too much, or cannot be read.
     pub skipped: usize,
-    /// Whether there is more, or not every folder was looked through.
+    /// Is `true` if there is more, or not every folder was looked through.
     pub cut: bool,
 }
 

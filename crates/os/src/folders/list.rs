@@ -11,7 +11,7 @@ const MOST: usize = 2_000;
 /// Most entries that are looked at, so that a huge folder fills no memory.
 const MOST_SEEN: usize = 200_000;
 
-/// What something in a folder is.
+/// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A file.
@@ -27,29 +27,29 @@ pub enum Kind {
 /// Something in a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// What it is called there.
+    /// The name in its folder.
     pub name: String,
     /// Its path in full.
     pub path: String,
-    /// What it is.
+    /// The kind of entry.
     pub kind: Kind,
-    /// How many bytes a file has.
+    /// The size of a file in bytes.
     pub size: Option<u64>,
 }
 
-/// What is in a folder, by name.
+/// The entries of a folder, by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listing {
     /// The folder; "." for all that are granted.
     pub path: String,
-    /// What is in it.
+    /// The entries.
     pub entries: Vec<Entry>,
-    /// Whether there is more.
+    /// Is `true` if there is more.
     pub cut: bool,
 }
 
 impl Folders {
-    /// What is in a folder; for `.`, where several folders are granted, those.
+    /// The entries of a folder; for `.`, where several folders are granted, those.
     pub fn list(&self, path: &str) -> Result<Listing, Failure> {
         let Some(place) = self.place_or_all(path)? else {
             let entry = |place: Place<'_>| {
@@ -110,7 +110,7 @@ impl Entry {
 }
 
 impl Kind {
-    /// What an entry is, links not followed.
+    /// The kind of an entry, links not followed.
     pub(super) fn of(entry: &DirEntry) -> Self {
         match entry.file_type() {
             Ok(kind) if kind.is_file() => Self::File,

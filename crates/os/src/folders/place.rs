@@ -14,7 +14,7 @@ const LONGEST: usize = 4_096;
 #[derive(Debug, Clone)]
 pub(super) struct Place<'a> {
     folder: &'a Granted,
-    /// What is left of the path inside: names only, nothing for the folder itself.
+    /// The rest of the path inside: names only, nothing for the folder itself.
     inside: PathBuf,
 }
 
@@ -130,12 +130,12 @@ impl<'a> Place<'a> {
         })
     }
 
-    /// Where it is inside of that folder, as the functions of an open folder want it.
+    /// The path inside of that folder, as the functions of an open folder want it.
     pub(super) fn inside(&self) -> &Path {
         if self.is_folder_itself() { Path::new(".") } else { &self.inside }
     }
 
-    /// Whether this is the granted folder.
+    /// Returns `true` if this is the granted folder.
     pub(super) fn is_folder_itself(&self) -> bool {
         self.inside.as_os_str().is_empty()
     }
@@ -183,7 +183,7 @@ impl<'a> Place<'a> {
         Self { folder: self.folder, inside }
     }
 
-    /// What a failed look at this place is called.
+    /// The failure of a look at this place.
     pub(super) fn failure(&self, doing: &str, error: &io::Error) -> Failure {
         let shown = self.shown();
         // An escape has no number of the system's: the path was followed here.

@@ -12,7 +12,7 @@ const MOST: usize = 1 << 20;
 /// Most bytes that are given at once.
 const MOST_BYTES: usize = 8 << 20;
 
-/// Which lines, counted from 1.
+/// The lines that are wanted, counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lines {
     /// The first.
@@ -26,10 +26,10 @@ impl Lines {
     pub const ALL: Self = Self { first: 1, last: None };
 }
 
-/// What was read.
+/// The text that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Read {
-    /// Where.
+    /// The path.
     pub path: String,
     /// The lines, with their ends.
     pub text: String,
@@ -37,9 +37,9 @@ pub struct Read {
     pub first_line: usize,
     /// The last of them; one below the first where there are none.
     pub last_line: usize,
-    /// How many the file has.
+    /// The number of lines of the file.
     pub total_lines: usize,
-    /// Whether there was more than is given at once.
+    /// Is `true` if there was more than is given at once.
     pub cut: bool,
 }
 
@@ -82,13 +82,13 @@ impl Folders {
         Ok(bytes)
     }
 
-    /// Whether something is there. What leads outside is an error, there or not.
+    /// Returns `true` if something is there. A path that leads outside is an error, there or not.
     pub fn exists(&self, path: &str) -> Result<bool, Failure> {
         let Some(place) = self.place_or_all(path)? else { return Ok(true) };
         place.open()?.try_exists(place.inside()).map_err(|error| place.failure("look at", &error))
     }
 
-    /// Where a folder is on this machine.
+    /// The path of a folder on this machine.
     pub(crate) fn folder(&self, path: &str) -> Result<PathBuf, Failure> {
         let place = self.place(path)?;
         place.open()?.open_dir(place.inside()).map_err(|error| place.failure("use the folder", &error))?;

@@ -8,26 +8,26 @@ use cap_std::fs::{Dir, DirEntry};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-/// How deep.
+/// The deepest folder that is looked into.
 const DEEPEST: usize = 64;
-/// How many entries are looked at.
+/// The most entries that are looked at.
 const MOST: usize = 200_000;
-/// How long.
+/// The longest time of a walk.
 const LONGEST: Duration = Duration::from_secs(10);
 
 /// A walk in progress, and what is left of it.
 pub(super) struct Walk {
     left: usize,
     end: Instant,
-    /// Whether something was left out, because there was too much.
+    /// Is `true` if something was left out, because there was too much.
     pub(super) cut: bool,
 }
 
 /// A file that a walk meets.
 pub(super) struct Met<'a> {
-    /// Where.
+    /// The place of the entry.
     pub(super) place: Place<'a>,
-    /// How to open it.
+    /// The entry, to be opened.
     pub(super) entry: DirEntry,
 }
 

@@ -16,7 +16,7 @@ const MOST_BYTES: usize = 8 << 20;
 /// Largest file that grows by appending, in bytes: no larger one could be read again.
 const LARGEST: u64 = file::LARGEST;
 
-/// How a text is written.
+/// The way in which a text is written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Writing {
     /// Behind what is there, instead of in its place.
@@ -25,23 +25,23 @@ pub struct Writing {
     pub parents: bool,
 }
 
-/// What was written.
+/// The outcome of writing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
-    /// Where.
+    /// The path.
     pub path: String,
-    /// How many bytes.
+    /// The number of bytes.
     pub bytes: usize,
-    /// Whether the file was not there before.
+    /// Is `true` if the file was not there before.
     pub created: bool,
 }
 
 /// A folder that was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Made {
-    /// Where.
+    /// The path.
     pub path: String,
-    /// Whether it was not there before.
+    /// Is `true` if it was not there before.
     pub created: bool,
 }
 
@@ -117,7 +117,7 @@ fn make_parents(dir: &Dir, place: &Place<'_>) -> Result<(), Failure> {
     }
 }
 
-/// What a link points to, so that it is written through and stays a link.
+/// The place that a link points to, so that it is written through and stays a link.
 fn behind_link<'a>(dir: &Dir, place: Place<'a>) -> Result<Place<'a>, Failure> {
     match dir.symlink_metadata(place.inside()) {
         Ok(metadata) if metadata.is_symlink() => {

@@ -3,7 +3,7 @@
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-/// How much is kept, in bytes.
+/// The most bytes that are kept.
 pub(super) const MOST: usize = 102_400;
 
 /// One output of a program.
@@ -48,7 +48,7 @@ impl Heard {
     }
 }
 
-/// Where the last letter begins, should the cut go through it.
+/// The place at which the last letter begins, should the cut go through it.
 fn until_last_whole_letter(bytes: &[u8]) -> usize {
     let begin = bytes.len().saturating_sub(4);
     let is_begin = |byte: &u8| byte & 0b1100_0000 != 0b1000_0000;

@@ -18,13 +18,13 @@ const SHELL: &str = "/bin/sh";
 /// Sets the limit, by the letter that this shell knows it under, and becomes the program.
 const BEGIN: &str = r#"ulimit -w "$0" 2>/dev/null || ulimit -x "$0" 2>/dev/null; exec "$@""#;
 
-/// How a family is known.
+/// The marks by which a family is known.
 #[derive(Debug)]
 pub(super) struct Mark {
-    /// What the variable says: this run, behind the runs that this host itself is part of.
+    /// The value of the variable: this run, behind the runs that this host itself is part of.
     value: String,
     own: String,
-    /// How many locks of files it may hold: nothing limits these any more, so nobody misses them.
+    /// The most locks of files it may hold: nothing limits these any more, so nobody misses them.
     limit: u64,
 }
 
@@ -35,7 +35,7 @@ impl Mark {
         Self { value, own, limit: fastrand::u64(1 << 48..1 << 60) }
     }
 
-    /// What starts a program, without the host's environment and with both marks from its first moment.
+    /// The command that starts a program, without the host's environment and with both marks from its first moment.
     pub(super) fn command(&self, program: &Path) -> Command {
         let mut command = if cfg!(target_os = "linux") && Path::new(SHELL).exists() {
             let mut shell = Command::new(SHELL);
@@ -110,9 +110,9 @@ mod group {
     use std::collections::HashSet;
     use std::time::{Duration, Instant};
 
-    /// How long a family is looked for at most.
+    /// The longest time for which a family is looked for.
     const LONGEST: Duration = Duration::from_secs(2);
-    /// How often in a row nobody must be found, where others come and go too fast to be sure at once.
+    /// The number of looks in a row that must find nobody, where others come and go too fast to be sure at once.
     const SURE: u32 = 10;
 
     /// A process group and those who left it.
@@ -219,15 +219,15 @@ mod group {
         }
     }
 
-    /// What one look finds.
+    /// The findings of one look.
     struct Look {
-        /// How many members were left.
+        /// The number of members that were left.
         found: usize,
-        /// Whether everybody stood still to be looked at.
+        /// Is `true` if everybody stood still to be looked at.
         is_whole: bool,
     }
 
-    /// What a process is to a family.
+    /// The role of a process in a family.
     enum Role {
         Member,
         Stranger,
@@ -248,7 +248,7 @@ mod group {
         numbers
     }
 
-    /// What the system says of a process.
+    /// The state of a process, as the system reports it.
     struct Stat {
         is_over: bool,
         group: i32,

@@ -4,10 +4,10 @@ use crate::failure::Failure;
 use std::path::{Path, PathBuf};
 use valvehouse_config::Grant;
 
-/// Where programs without a path are looked for; the host's own search path does not count.
+/// The folders in which programs without a path are looked for; the host's own search path does not count.
 pub(super) const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// What is run.
+/// The command that is run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// A program and its arguments, passed as they are.
@@ -21,13 +21,13 @@ pub enum Command {
 pub(super) struct Program {
     /// As it was said.
     name: String,
-    /// Where it is.
+    /// The path of the program.
     pub(super) path: PathBuf,
     pub(super) args: Vec<String>,
 }
 
 impl Program {
-    /// What is to be run, where it is granted and there.
+    /// The program that is to be run, where it is granted and there.
     pub(super) fn granted(granted: &Grant, what: Command) -> Result<Self, Failure> {
         let (name, args) = match what {
             Command::Shell(text) => ("sh".to_owned(), vec!["-c".to_owned(), text]),

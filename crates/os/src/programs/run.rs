@@ -15,47 +15,47 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use valvehouse_config::Grant;
 use valvehouse_json::Json;
 
-/// How long a program may run when nobody says otherwise.
+/// The time that a program may run when nobody names another one.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// How long the end of an output is waited for, once nobody is left to write it.
+/// The time for which the end of an output is waited for, once nobody is left to write it.
 const LAST_WORDS: Duration = Duration::from_millis(50);
-/// How long a killed program may take to be gone.
+/// The time that a killed program may take to be gone.
 const LAST_BREATH: Duration = Duration::from_secs(1);
 
 /// The programs a plugin may run.
 #[derive(Debug, Clone, Default)]
 pub struct Programs {
     granted: Grant,
-    /// Where they may start.
+    /// The folders in which they may start.
     folders: Folders,
 }
 
-/// How it is run.
+/// The way in which it is run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
-    /// What it reads; nothing where there is none.
+    /// The input; nothing where there is none.
     pub stdin: Option<String>,
-    /// Where it starts: a path in a granted folder. Otherwise in the first granted folder, and where
-    /// none is granted in an empty one, taken away afterwards.
+    /// The folder in which it starts: a path in a granted folder. Otherwise in the first granted folder, and where none
+    /// is granted in an empty one, taken away afterwards.
     pub folder: Option<String>,
-    /// How long it may run; 30 seconds when nobody says otherwise.
+    /// The time that it may run; 30 seconds when nobody names another one.
     pub timeout: Option<Duration>,
 }
 
-/// How a program ended and what it wrote.
+/// The end of a program, and its output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
     /// Its exit code, unless a signal ended it.
     pub code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
-    /// What it wrote; what is no UTF-8 is replaced, what is too much is left out and said so.
+    /// The output; bytes that are not UTF-8 are replaced, and a part that is too much is left out with a note.
     pub stdout: String,
     /// The same of its complaints.
     pub stderr: String,
-    /// Whether something of these was left out.
+    /// Is `true` if something of these was left out.
     pub cut: bool,
-    /// Whether it was ended because its time was over.
+    /// Is `true` if it was ended because its time was over.
     pub timed_out: bool,
 }
 

@@ -26,7 +26,7 @@ const VERSION: &str = "2023-06-01";
 #[derive(Clone)]
 pub struct Anthropic {
     service: Service,
-    /// Whether the key is sent as `authorization`.
+    /// Is `true` if the key is sent as `authorization`.
     bearer: bool,
 }
 
@@ -88,11 +88,9 @@ impl Anthropic {
             Shape::Json => self.whole(response).await.map(Answer::Whole),
             Shape::Events => {
                 let with_usage = !request.stream || request::wants_usage(&request.body);
-                let pieces = {
-                    let of_anthropics = request.body.get(anthropic::ONLY_ANTHROPIC).is_some();
-                    let (origin, body) = (self.service.origin.clone(), response.into_stream());
-                    stream::pieces(origin, body, with_usage, of_anthropics && request.stream)
-                };
+                let of_anthropics = request.body.get(anthropic::ONLY_ANTHROPIC).is_some();
+                let (origin, body) = (self.service.origin.clone(), response.into_stream());
+                let pieces = stream::pieces(origin, body, with_usage, of_anthropics && request.stream);
                 if request.stream {
                     return Ok(Answer::Stream(pieces));
                 }
@@ -183,13 +181,12 @@ impl Provider for Anthropic {
 
     fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<Relayed, Fault>> {
         Box::pin(async move {
+            let exchange = request.exchange;
             let version = if self.service.ends_with("/v1") { "" } else { "v1/" };
             let path = format!("{version}{}", request.path);
-            let call = relay::call(self.service.endpoint_at(&path, request.query), &request);
-            let beta = betas(None, Some(request.exchange));
+            let call = relay::call(self.service.endpoint_at(&path, request.query), request);
+            let beta = betas(None, Some(exchange));
             let call = if beta.is_empty() { call } else { call.header("anthropic-beta", &beta) };
-            let exchange = request.exchange;
-            let call = relay::with_body(call, request.body);
             relay::relayed(self.send(call, Some(exchange)).await?, &self.service)
         })
     }

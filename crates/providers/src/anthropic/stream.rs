@@ -110,7 +110,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Whether the message said why it ended: then a missing `message_stop` is only a habit.
+    /// The fault of a stream that ended too early. A message that named its stop reason is over: a missing
+    /// `message_stop` is only a habit then.
     fn end(&self) -> Option<Fault> {
         let cut = || self.origin.cut("the stream ended without a stop_reason");
         (!self.message.is_complete()).then(cut)

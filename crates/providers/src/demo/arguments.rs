@@ -73,7 +73,7 @@ fn must(schema: &Json, material: &mut Material) -> Json {
     }
 }
 
-/// What the user's words offer.
+/// The values that the user's words offer.
 struct Material {
     words: String,
     texts: Vec<String>,
@@ -118,7 +118,7 @@ fn example(schema: &Json) -> String {
     examples.split([',', ';', '.', ')']).next().unwrap_or_default().trim().to_owned()
 }
 
-/// What stands in quotation marks, and the text around it. An apostrophe within a word is none.
+/// The texts in quotation marks, and the text around them. An apostrophe within a word is none.
 fn quoted(words: &str) -> (Vec<String>, String) {
     let (mut texts, mut around) = (Vec::new(), String::new());
     let mut rest = words;

@@ -130,8 +130,8 @@ fn telling_word(text: &str, offer: &Offer, offers: &[Offer]) -> Vec<Range<usize>
     first.min_by_key(|place| place.start).into_iter().collect()
 }
 
-/// Where a word stands by itself, in either case. Only ASCII letters are compared without case, so
-/// that places in the text stay what they are.
+/// The places of a word that stands by itself, in either case. Only ASCII letters are compared without case, so that
+/// places in the text stay what they are.
 fn word_places(text: &str, word: &str) -> Vec<Range<usize>> {
     if word.is_empty() {
         return Vec::new();

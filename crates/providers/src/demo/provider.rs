@@ -107,7 +107,7 @@ fn next_message(body: &Json, messages: &[Json], id: &str) -> Json {
     message::assistant(results(since).unwrap_or_else(|| echo(&text, &offers)))
 }
 
-/// What the tools answered since the user spoke.
+/// The results of tools since the user spoke.
 fn results(since: &[Json]) -> Option<String> {
     let calls: Vec<Call> = since.iter().flat_map(Call::all).collect();
     let lines: Vec<String> = since

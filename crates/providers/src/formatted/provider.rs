@@ -11,7 +11,7 @@ use valvehouse_core::fault::Fault;
 use valvehouse_core::provider::{Answer, ForwardRequest, Forwarded, Provider, Request, whole};
 use valvehouse_json::{Json, Object};
 
-/// How the field begins in a body that is passed on unread.
+/// The beginning of the field in a body that is passed on unread.
 const FIELD: &str = "\"response_format\"";
 
 /// Wraps any provider, for requests with `response_format`; the others pass.
@@ -29,7 +29,7 @@ impl Formatted {
         Self { inner, retries }
     }
 
-    /// Whether a request asks for a form that is checked here.
+    /// Returns `true` if a request asks for a form that is checked here.
     pub fn is_wanted(body: &Json) -> bool {
         shape::is_wanted(body)
     }
@@ -121,12 +121,12 @@ impl Formatted {
 struct Misfit {
     said: String,
     why: String,
-    /// Whether it is too long rather than wrong: asking again makes it no shorter.
+    /// Is `true` if it is too long rather than wrong: asking again makes it no shorter.
     is_cut: bool,
 }
 
 impl Misfit {
-    /// What the model is told about it.
+    /// The messages that report it to the model.
     fn told(self) -> Vec<Json> {
         let why = format!(
             "This answer does not fit the response format: {}. Answer again with the whole JSON and nothing else.",

@@ -4,14 +4,14 @@ use valvehouse_core::fault::Fault;
 use valvehouse_json::Json;
 use valvehouse_schema::Schema;
 
-/// What an answer has to be.
+/// The form that an answer must have.
 pub(super) struct Shape {
     /// The `response_format` as it came.
     pub(super) format: Json,
     schema: Option<Schema>,
 }
 
-/// Whether a request asks for a form that can be checked.
+/// Returns `true` if a request asks for a form that can be checked.
 pub(super) fn is_wanted(body: &Json) -> bool {
     let kind = body.get("response_format").and_then(|format| format.text("type"));
     matches!(kind.as_deref(), Some("json_object" | "json_schema"))
@@ -50,7 +50,7 @@ impl Shape {
         Ok(misfit.map_or_else(|| Ok(text.to_owned()), Err))
     }
 
-    /// What a model is told whose service does not know forms.
+    /// The instruction for a model whose service does not know forms.
     pub(super) fn instruction(&self) -> String {
         let only = "Answer with JSON only: no other words around it, no code block.";
         match &self.schema {
@@ -80,7 +80,7 @@ fn find_json(said: &str) -> Result<(&str, Json), String> {
     })
 }
 
-/// What stands between lines that begin with three backticks.
+/// The texts between lines that begin with three backticks.
 fn blocks(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {

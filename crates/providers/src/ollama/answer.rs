@@ -13,10 +13,10 @@ pub(super) struct Reading {
     calls: usize,
 }
 
-/// What a line comes to.
+/// The chunk that a line becomes.
 pub(super) struct Read {
     pub(super) chunks: Vec<Json>,
-    /// Whether it was the last line.
+    /// Is `true` if it was the last line.
     pub(super) is_last: bool,
 }
 

@@ -36,7 +36,7 @@ struct Lines {
     origin: Origin,
     reading: Reading,
     body: BoxStream<'static, Result<Bytes, Fault>>,
-    /// What has no line's end yet.
+    /// The bytes of a line that has no end yet.
     held: BytesMut,
     /// As much of it is known to have none.
     searched: usize,

@@ -129,10 +129,9 @@ impl Provider for Ollama {
 
     fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<Relayed, Fault>> {
         Box::pin(async move {
-            let path = format!("v1/{}", request.path);
-            let call = relay::call(self.service.endpoint_at(&path, request.query), &request);
             let exchange = request.exchange;
-            let call = relay::with_body(call, request.body);
+            let path = format!("v1/{}", request.path);
+            let call = relay::call(self.service.endpoint_at(&path, request.query), request);
             relay::relayed(self.send(call, Some(exchange)).await?, &self.service)
         })
     }

@@ -6,7 +6,7 @@ use valvehouse_core::chat::{Call, message};
 use valvehouse_core::fault::Fault;
 use valvehouse_json::{Json, Object};
 
-/// What OpenAI has at the top and Ollama among its `options`. Of two names for one option the later wins.
+/// The fields that OpenAI has at the top and Ollama among its `options`. Of two names for one option the later wins.
 const OPTIONS: [(&str, &str); 12] = [
     ("temperature", "temperature"),
     ("top_p", "top_p"),
@@ -22,7 +22,7 @@ const OPTIONS: [(&str, &str); 12] = [
     ("num_predict", "num_predict"),
 ];
 
-/// What is Ollama's own and travels along as it is.
+/// The fields of Ollama's own, which travel along as they are.
 const OWN: [&str; 7] = ["think", "format", "keep_alive", "truncate", "shift", "logprobs", "top_logprobs"];
 
 /// The body of `POST /api/chat`.
@@ -150,7 +150,7 @@ fn format(body: &Json) -> Option<Json> {
     }
 }
 
-/// How much to think: OpenAI's words are Ollama's, but for those it has not.
+/// The effort of thinking: OpenAI's words are Ollama's, but for those it has not.
 fn think(body: &Json) -> Option<Json> {
     let effort = body.text("reasoning_effort").or_else(|| body.get("reasoning")?.text("effort"))?;
     Some(match effort.as_str() {

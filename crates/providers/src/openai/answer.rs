@@ -6,7 +6,8 @@ use crate::mask::{hidden, without};
 use crate::openai::provider::OpenAi;
 use crate::origin::{Shape, guess, is_error};
 use bytes::{Bytes, BytesMut};
-use memchr::memmem;
+use memchr::memmem::Finder;
+use std::sync::LazyLock;
 use valvehouse_core::chat::split;
 use valvehouse_core::fault::Fault;
 use valvehouse_core::provider::{Forwarded, Passed, whole};
@@ -16,8 +17,8 @@ use valvehouse_net::{Response, sse};
 const EVENTS: &str = "text/event-stream";
 
 impl OpenAi {
-    /// What the answer is. Waits for its first bytes: services send errors and whole answers under
-    /// the name of a stream, and the other way round.
+    /// The shape of the answer. Waits for its first bytes: services send errors and whole answers under the name of a
+    /// stream, and the other way round.
     pub(super) async fn shape(&self, response: &mut Response) -> Result<Shape, Fault> {
         if let Some(packing) = response.header("content-encoding").filter(|packing| *packing != "identity") {
             return Err(self.service.origin.fault(&format!(
@@ -76,8 +77,8 @@ impl OpenAi {
 
     /// A whole answer, unless it is an error under a status of success. What has choices is not parsed.
     fn no_error(&self, body: Bytes) -> Result<Bytes, Fault> {
-        const CHOICES: &[u8] = b"\"choices\"";
-        if memmem::find(&body, CHOICES).is_none() {
+        static CHOICES: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"choices\""));
+        if CHOICES.find(&body).is_none() {
             let answer = self.service.parse(&body)?;
             if is_error(&answer) {
                 return Err(self.service.origin.in_band(&answer));

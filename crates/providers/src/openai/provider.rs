@@ -160,9 +160,8 @@ impl Provider for OpenAi {
 
     fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<Relayed, Fault>> {
         Box::pin(async move {
-            let call = relay::call(self.service.endpoint_at(request.path, request.query), &request);
             let exchange = request.exchange;
-            let call = relay::with_body(call, request.body);
+            let call = relay::call(self.service.endpoint_at(request.path, request.query), request);
             relay::relayed(self.send(call, Some(exchange)).await?, &self.service)
         })
     }

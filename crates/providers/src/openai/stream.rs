@@ -106,13 +106,13 @@ impl Reader {
         });
     }
 
-    /// Whether every choice has said why it ended: then a missing `[DONE]` is only a habit.
+    /// Returns `true` if every choice has said why it ended: then a missing `[DONE]` is only a habit.
     fn is_complete(&self) -> bool {
         !self.choices.is_empty() && self.choices.values().all(|ended| *ended)
     }
 
-    /// What is wrong with an answer that its service says is done. Who never tells why choices end
-    /// has ended them all; who tells it of some broke off the others.
+    /// The fault of an answer that its service says is done. A service that never says why choices end has ended them
+    /// all; one that says it of some broke off the others.
     fn done(&self) -> Option<Fault> {
         if self.choices.is_empty() {
             return Some(self.origin.cut("the stream ended without an answer in it"));
@@ -129,7 +129,7 @@ impl Reader {
     }
 }
 
-/// Whose event it is, where it is none of a chat completion.
+/// The API that an event belongs to, where it is none of a chat completion.
 fn other_api(event: &Json) -> Option<&'static str> {
     let kind = event.text("type").filter(|_| event.get("choices").is_none())?;
     match kind.split(['.', '_']).next() {

@@ -20,7 +20,7 @@ use valvehouse_core::provider::{Answer, ForwardRequest, Forwarded, Piece, Provid
 use valvehouse_json::Json;
 use valvehouse_net::Client;
 
-/// What the server was asked.
+/// A request that the server got.
 #[derive(Clone)]
 struct Asked {
     uri: Uri,

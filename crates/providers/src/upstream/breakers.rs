@@ -18,13 +18,13 @@ const MAX_MODELS: usize = 1_000;
 pub(super) struct Breakers {
     provider: String,
     settings: BreakerSettings,
-    /// Whether any model has failed: before that nothing is looked up.
+    /// Is `true` if any model has failed: before that nothing is looked up.
     has_failed: AtomicBool,
     models: RwLock<HashMap<CompactString, Arc<Breaker>>>,
 }
 
 /// A call that was let through, and the breaker that decides on later ones.
-pub(super) struct Admitted {
+pub(super) struct Permit {
     breaker: Option<Arc<Breaker>>,
     pub(super) admission: Admission,
 }
@@ -36,13 +36,13 @@ impl Breakers {
     }
 
     /// Asks for a call of a model.
-    pub(super) fn admit(&self, model: &str) -> Admitted {
+    pub(super) fn admit(&self, model: &str) -> Permit {
         let breaker = match self.has_failed.load(Relaxed) {
             true => self.models.read().get(model).cloned(),
             false => None,
         };
         let admission = breaker.as_ref().map_or(Admission::Usual, |breaker| breaker.admit());
-        Admitted { breaker, admission }
+        Permit { breaker, admission }
     }
 
     /// Records a failure of a model at this request.
@@ -83,7 +83,7 @@ impl Breakers {
     }
 }
 
-impl Admitted {
+impl Permit {
     /// Records that the service answered, even if it answered no.
     pub(super) fn record_answer(&self) {
         if let Some(breaker) = &self.breaker {

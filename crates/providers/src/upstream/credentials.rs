@@ -1,4 +1,4 @@
-//! What a service is paid with: a key that stays, one that changes in its file, or each caller's own.
+//! The credentials a service is paid with: a key that stays, one that changes in its file, or each caller's own.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use valvehouse_core::context::{Credential, Exchange};
 use valvehouse_core::fault::{Fault, RequestFault};
 use valvehouse_core::provider::{ForwardRequest, Provider};
 
-/// How long a key is used before its file is looked at again.
+/// The time for which a key is used before its file is looked at again.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// Makes the service with a key. What services share, such as connections, is the maker's business.
@@ -95,7 +95,8 @@ impl Credentials {
         }
     }
 
-    fn first(&self) -> &dyn Provider {
+    /// The service as it was made first, for what does not depend on its key.
+    pub(super) fn first(&self) -> &dyn Provider {
         match &self.kind {
             Kind::Fixed(provider)
             | Kind::Rotating { first: provider, .. }

@@ -39,7 +39,7 @@ struct Question<'a> {
     exchange: &'a Exchange,
     turn: Option<&'a Turn>,
     deadline: Option<Instant>,
-    /// Whether its body can be sent more than once.
+    /// Is `true` if its body can be sent more than once.
     is_repeatable: bool,
 }
 
@@ -288,7 +288,7 @@ impl Provider for Upstream {
     }
 
     fn has_route(&self, path: &str) -> bool {
-        self.credentials.any().has_route(path)
+        self.credentials.first().has_route(path)
     }
 
     fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<Relayed, Fault>> {
@@ -296,7 +296,7 @@ impl Provider for Upstream {
     }
 
     fn takes_response_format(&self, format: &Json) -> bool {
-        self.credentials.any().takes_response_format(format)
+        self.credentials.first().takes_response_format(format)
     }
 
     fn rests(&self) -> Option<Open> {

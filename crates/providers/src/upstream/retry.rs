@@ -71,7 +71,7 @@ impl Retries<'_> {
 /// again. 529 is Anthropic's "overloaded".
 const NOT_NOW: [u16; 9] = [408, 409, 425, 429, 500, 502, 503, 504, 529];
 
-/// How long to wait before asking again; None where that has no sense.
+/// The wait before the next attempt; `None` where another one makes no sense.
 pub(super) fn wait(fault: &Fault, retry: &Retry, asked_again: u32) -> Option<Duration> {
     let asked_for = match fault {
         Fault::Unanswered { sent: false, .. } => None,
@@ -93,8 +93,8 @@ pub(super) fn wait(fault: &Fault, retry: &Retry, asked_again: u32) -> Option<Dur
     }
 }
 
-/// Whether it was the service that failed. A caller's mistake is none, and "too many requests" is an
-/// answer of a service that works.
+/// Returns `true` if it was the service that failed. A caller's mistake is none, and "too many requests" is an answer
+/// of a service that works.
 pub(super) fn is_failure(fault: &Fault) -> bool {
     match fault {
         Fault::Answered { status, .. } => *status >= 500,

@@ -36,19 +36,19 @@ pub(super) async fn begin_relayed(mut relayed: Relayed) -> Result<Relayed, Fault
 
 async fn first_of<T: Send + Unpin + 'static>(mut rest: Items<T>) -> Result<Items<T>, Fault> {
     match rest.next().await {
-        Some(Ok(first)) => Ok(Begun { first: Some(first), rest }.boxed()),
+        Some(Ok(first)) => Ok(WithFirst { first: Some(first), rest }.boxed()),
         Some(Err(fault)) => Err(fault),
         None => Ok(stream::empty().boxed()),
     }
 }
 
 /// A stream whose first item was taken and is given back. Costs a comparison for each of the others.
-struct Begun<T> {
+struct WithFirst<T> {
     first: Option<T>,
     rest: Items<T>,
 }
 
-impl<T: Unpin> Stream for Begun<T> {
+impl<T: Unpin> Stream for WithFirst<T> {
     type Item = Result<T, Fault>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {

@@ -2,9 +2,10 @@
 
 use bytes::Bytes;
 use futures::stream::{BoxStream, Stream, StreamExt};
-use memchr::memmem;
+use memchr::memmem::Finder;
 use std::collections::VecDeque;
 use std::pin::Pin;
+use std::sync::LazyLock;
 use std::task::{Context, Poll};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::figures::{Answered, Asking};
@@ -68,9 +69,9 @@ pub(super) fn usage_at_the_end(body: &[u8]) -> Option<Json> {
 
 /// The last object that stands under `usage`.
 fn usage_in(bytes: &[u8]) -> Option<Json> {
-    const KEY: &[u8] = b"\"usage\"";
-    let places: Vec<usize> = memmem::find_iter(bytes, KEY).collect();
-    places.into_iter().rev().find_map(|place| object_after(&bytes[place + KEY.len()..]))
+    static KEY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"usage\""));
+    let places: Vec<usize> = KEY.find_iter(bytes).collect();
+    places.into_iter().rev().find_map(|place| object_after(&bytes[place + KEY.needle().len()..]))
 }
 
 /// The object behind a colon, whatever comes after it.

@@ -5,10 +5,13 @@ use super::meter;
 use super::wait::wait;
 use crate::value::error;
 use rhai::EvalAltResult;
-use valvehouse_core::context::Turn;
+use valvehouse_core::context::{Share, Turn};
 use valvehouse_core::lanes::{self, Piece, Unfinished};
 
 type Answer<T> = Result<T, Box<EvalAltResult>>;
+
+/// The most parts of calls that one request has under way at a time, those of its questions and tools included.
+const MAX_PARTS: usize = 1_024;
 
 /// Runs parts of the running call beside each other, at most `limit` at a time; returns their values in order, `None`
 /// for those that were ended since `is_enough` said so of another's.
@@ -18,6 +21,12 @@ pub(crate) fn together<T: 'static>(
     limit: usize,
     is_enough: impl FnMut(&T) -> bool,
 ) -> Answer<Vec<Option<T>>> {
+    let parts = works.len().min(limit);
+    let Ok(_parts) = turn.load().claim(Share::Parts, parts, MAX_PARTS) else {
+        return Err(error(format!(
+            "cannot begin {parts} parts: {MAX_PARTS} of one request may wait beside each other; lower `limit`"
+        )));
+    };
     let outer = meter::is_branch();
     let inside = |is_inside: bool| meter::set_branch(outer || is_inside);
     let done = lanes::together(works, limit, inside, is_enough, |woken| wait(turn, woken));

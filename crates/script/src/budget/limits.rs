@@ -34,6 +34,8 @@ impl Budget {
 pub(crate) enum Exceeded {
     Operations(u64),
     Memory(usize),
+    /// All calls of the request that wait hold more bytes than this.
+    Held(usize),
     Time(Duration),
     Wall(Duration),
     /// It writes a text of more bytes than this.
@@ -51,6 +53,9 @@ impl std::fmt::Display for Exceeded {
         match self {
             Self::Operations(limit) => write!(f, "used up its budget of {limit} operations"),
             Self::Memory(limit) => write!(f, "used up its memory of {} MB", limit >> 20),
+            Self::Held(limit) => {
+                write!(f, "was ended: the scripts of one request may hold {} MB while they wait", limit >> 20)
+            }
             Self::Time(limit) => write!(f, "used up its time of {} ms", limit.as_millis()),
             Self::Wall(limit) => write!(f, "did not end within {} ms", limit.as_millis()),
             Self::Text(limit) => {

@@ -6,6 +6,7 @@ use crate::{call, clock};
 use rhai::EvalAltResult;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
+use valvehouse_core::context::{Claim, Refused, Share};
 use valvehouse_core::figures::Spent;
 use valvehouse_core::lanes;
 use valvehouse_memory as memory;
@@ -209,10 +210,18 @@ impl Meter {
             return Some(exceeded);
         }
         // A part gives way to the whole, which gives way to others.
-        let give_way =
-            || if is_branch() { lanes::give_way() } else { with_clock_stopped(|| aside(lanes::give_way)) };
-        if lanes::is_here() && give_way().is_err() {
-            return Some(Exceeded::Over);
+        if lanes::is_here() {
+            let given_way = if is_branch() {
+                lanes::give_way()
+            } else {
+                match claim_held() {
+                    Ok(_held) => with_clock_stopped(|| aside(lanes::give_way)),
+                    Err(exceeded) => return Some(exceeded),
+                }
+            };
+            if given_way.is_err() {
+                return Some(Exceeded::Over);
+            }
         }
         self.set_deadline();
         None
@@ -260,10 +269,14 @@ impl Meter {
     }
 }
 
+/// All calls of one request that are put aside may hold this many times the memory of the one that is next.
+const CALLS_HELD: usize = 4;
 /// Bytes beyond its budget that a call is let go on with, at least: more than any native of ours may take.
 const BEYOND: isize = 64 << 20;
 /// Bytes beyond its budget that a call may take while Rhai copies a value.
 const COPYING: isize = 16 << 20;
+/// Bytes that a native may go over without a thought of the time that it takes.
+const FORESEEN: usize = 64 << 10;
 /// Operations between two looks at the clock: no few of them take long.
 const LOOK: u64 = 4;
 /// Operations between two looks at whether anybody still waits for the result.
@@ -361,15 +374,51 @@ pub(crate) fn check_end() -> Result<(), Exceeded> {
     METER.with(|meter| meter.overran().map_or(Ok(()), Err))
 }
 
+/// Nanoseconds that a native takes for a byte of a text that it goes over once, character by character.
+pub(crate) const WALK: u64 = 6;
+
+/// Checks that a native which takes so many nanoseconds for each of so many bytes is done within the own time of a
+/// call, before it begins: nothing ends it in between.
+pub(crate) fn foresee(bytes: usize, nanoseconds: u64) -> Result<(), Exceeded> {
+    // Most texts are short.
+    if bytes < FORESEEN {
+        return Ok(());
+    }
+    let time = METER.with(|meter| meter.is_running().then(|| meter.budget.get().time));
+    let work = Duration::from_nanos(nanoseconds.saturating_mul(bytes as u64));
+    time.filter(|time| work > *time).map_or(Ok(()), |time| Err(Exceeded::Time(time)))
+}
+
 /// Checks that a native may allocate this many bytes more, before it does.
 pub(crate) fn reserve(bytes: usize) -> Result<(), Exceeded> {
     METER.with(|meter| {
         let limit = meter.budget.get().memory;
-        let held = usize::try_from(memory::net().saturating_sub(meter.memory.get())).unwrap_or(0);
-        match meter.is_running() && held.saturating_add(bytes) > limit {
+        match meter.is_running() && held().saturating_add(bytes) > limit {
             true => Err(Exceeded::Memory(limit)),
             false => Ok(()),
         }
+    })
+}
+
+/// Returns the bytes that the running call holds; none outside of a call.
+pub(super) fn held() -> usize {
+    METER.with(|meter| match meter.is_running() {
+        true => usize::try_from(memory::net().saturating_sub(meter.memory.get())).unwrap_or(0),
+        false => 0,
+    })
+}
+
+/// Adds what the running call holds to the load of its request, for as long as others have its thread.
+pub(super) fn claim_held() -> Result<Option<Claim>, Exceeded> {
+    let most = METER.with(|meter| meter.budget.get().memory).saturating_mul(CALLS_HELD);
+    call::claim(Share::Bytes, held(), most).map_err(|Refused| Exceeded::Held(most))
+}
+
+/// Returns the memory of the running call, where it holds more.
+pub(super) fn passed_memory() -> Option<Exceeded> {
+    METER.with(|meter| {
+        let limit = meter.budget.get().memory;
+        (meter.is_running() && held() > limit).then_some(Exceeded::Memory(limit))
     })
 }
 

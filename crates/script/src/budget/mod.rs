@@ -19,6 +19,6 @@ pub(crate) use branches::together;
 pub(crate) use enforcement::{abandoned, obey};
 pub use limits::Budget;
 pub(crate) use limits::{Exceeded, ended};
-pub(crate) use meter::{Guard, called, charge, check_end, doom, forgive, reserve, time_limit};
+pub(crate) use meter::{Guard, WALK, called, charge, check_end, doom, foresee, forgive, reserve, time_limit};
 pub(crate) use processor::processor_time;
 pub(crate) use wait::{wait, wait_for_person};

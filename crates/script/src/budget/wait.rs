@@ -5,6 +5,9 @@ use super::meter;
 use crate::clock;
 use crate::value::error;
 use rhai::EvalAltResult;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 use valvehouse_core::context::Turn;
 use valvehouse_core::lanes::{self, Stopped};
@@ -17,10 +20,16 @@ pub(crate) fn wait<F: Future>(turn: &Turn, future: F) -> Answer<F::Output> {
     clock::want();
     let (wall, budget) = meter::limits();
     let until_wall = Duration::from_millis(wall.saturating_sub(clock::now()));
+    let mut future = pin!(future);
+    // What comes is held by this call already.
+    let coming = poll_fn(|context| match meter::passed_memory() {
+        Some(exceeded) => Poll::Ready(Err(exceeded)),
+        None => future.as_mut().poll(context).map(Ok),
+    });
     let awaited = async {
         tokio::select! {
             biased;
-            output = future => Ok(output),
+            output = coming => output,
             () = turn.over() => Err(Exceeded::Over),
             () = tokio::time::sleep(until_wall) => Err(Exceeded::Wall(budget.wall)),
         }
@@ -29,6 +38,7 @@ pub(crate) fn wait<F: Future>(turn: &Turn, future: F) -> Answer<F::Output> {
         // A part of a call is put aside alone, and the call goes on with its other parts.
         lanes::wait(awaited, |put_aside| put_aside())
     } else {
+        let _held = meter::claim_held().map_err(ended)?;
         let wait = || {
             let waited = lanes::wait(awaited, |put_aside| meter::aside(put_aside));
             // The clock may have slept meanwhile: what was waited counts all the same.

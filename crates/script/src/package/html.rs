@@ -2,7 +2,7 @@
 
 use super::argument::RhaiResultOf;
 use super::markup;
-use super::output::{Text, check_size};
+use super::output::{Text, check_size, check_walk};
 use rhai::plugin::*;
 
 #[export_module]
@@ -10,6 +10,7 @@ pub(super) mod functions {
     /// The text with `&`, `<`, `>`, `"` and `'` written as entities.
     #[rhai_fn(return_raw)]
     pub fn escape(text: &str) -> RhaiResultOf<String> {
+        check_walk(text, 1)?;
         let mut escaped = Text::new("html::escape");
         for part in text.split_inclusive(['&', '<', '>', '"', '\'']) {
             // The last part may end with any character, of any length.
@@ -31,6 +32,7 @@ pub(super) mod functions {
     #[rhai_fn(return_raw)]
     pub fn unescape(text: &str) -> RhaiResultOf<String> {
         check_size("html::unescape", text.len())?;
+        check_walk(text, 2)?;
         Ok(html_escape::decode_html_entities(text).into_owned())
     }
 
@@ -39,6 +41,7 @@ pub(super) mod functions {
     #[rhai_fn(return_raw)]
     pub fn text(html: &str) -> RhaiResultOf<String> {
         check_size("html::text", html.len())?;
+        check_walk(html, 4)?;
         Ok(markup::text(html))
     }
 }

@@ -11,6 +11,7 @@ use crate::{budget, call};
 use futures::StreamExt;
 use rhai::{Array, Dynamic, FuncRegistration, Map, Module};
 use std::sync::Arc;
+use valvehouse_core::context::{Claim, Share};
 use valvehouse_core::lanes::Piece;
 use valvehouse_json::{Json, Object};
 
@@ -52,9 +53,13 @@ pub(super) fn module() -> Module {
     module
 }
 
+/// The most questions and calls of tools that the scripts of one request have under way at a time.
+pub(super) const MAX_QUESTIONS: usize = 256;
+
 /// A question that may be asked.
 struct Question {
     call: Call,
+    claim: Claim,
     models: Arc<dyn Models>,
     request: Json,
 }
@@ -72,12 +77,18 @@ impl Question {
             request @ Json::Object(_) => request.copy(),
             _ => return Err(unfit(name, "request", "a map", request)),
         };
-        Ok(Self { call, models, request })
+        let claim = call.turn.load().claim(Share::Questions, 1, MAX_QUESTIONS).map_err(|_| {
+            fail(
+                name,
+                format!("{MAX_QUESTIONS} questions of this request are under way; ask fewer at a time"),
+            )
+        })?;
+        Ok(Self { call, claim, models, request })
     }
 }
 
 fn chat(name: &str, request: &Dynamic) -> RhaiResultOf<Dynamic> {
-    let Question { call, models, request } = Question::read(name, request)?;
+    let Question { call, claim: _claim, models, request } = Question::read(name, request)?;
     let plugin = call.caller.plugin.to_string();
     let answer = host_calls::once(
         name,
@@ -102,7 +113,7 @@ fn all(requests: &Dynamic, options: &Dynamic) -> RhaiResultOf<Array> {
 
 fn stream(request: &Dynamic) -> RhaiResultOf<Reading> {
     const NAME: &str = "llm::stream";
-    let Question { call, models, request } = Question::read(NAME, request)?;
+    let Question { call, claim, models, request } = Question::read(NAME, request)?;
     let plugin = call.caller.plugin.to_string();
     let mut events = None;
     host_calls::once(
@@ -110,7 +121,11 @@ fn stream(request: &Dynamic) -> RhaiResultOf<Reading> {
         || request.copy(),
         || {
             let asked = models.stream(plugin, request.copy(), call.turn.clone());
-            let asked = asked.map(|event| event.map(Item::Event).map_err(|fault| fault.to_string()));
+            let asked = asked.map(move |event| {
+                // It is under way as long as it is read.
+                let _ = &claim;
+                event.map(Item::Event).map_err(|fault| fault.to_string())
+            });
             events = Some(asked.boxed());
             Ok(())
         },

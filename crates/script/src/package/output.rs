@@ -2,9 +2,10 @@
 //! script could be meant to hold.
 
 use super::argument::{RhaiResultOf, fail};
+use crate::budget::{self, WALK};
 use crate::standard::shortened_text;
 use crate::value::json_of;
-use rhai::{Array, Dynamic, ImmutableString, NativeCallContext};
+use rhai::{Array, Dynamic, ImmutableString};
 use std::time::{Duration, Instant};
 use valvehouse_json::{Json, MAX_DEPTH};
 
@@ -19,6 +20,11 @@ pub(super) fn check_size(function: &str, bytes: usize) -> RhaiResultOf<()> {
         return Ok(());
     }
     Err(fail(function, format!("the result would be {bytes} bytes or more; at most 8 MiB")))
+}
+
+/// Checks that there is time to go over a text so many times, before that is done.
+pub(super) fn check_walk(text: &str, times: u64) -> RhaiResultOf<()> {
+    budget::foresee(text.len(), times * WALK).map_err(budget::ended)
 }
 
 /// A text that grows until the limit.
@@ -86,17 +92,16 @@ impl List {
     }
 }
 
-/// Lets the engine look at its clock and budgets while a native loops.
-pub(super) struct Pulse<'a, 'c> {
-    context: &'a NativeCallContext<'c>,
+/// Looks at the clock and the budgets of the running call while a native loops.
+pub(super) struct Pulse {
     last: Instant,
 }
 
-impl<'a, 'c> Pulse<'a, 'c> {
+impl Pulse {
     const EVERY: Duration = Duration::from_millis(1);
 
-    pub(super) fn new(context: &'a NativeCallContext<'c>) -> Self {
-        Self { context, last: Instant::now() }
+    pub(super) fn new() -> Self {
+        Self { last: Instant::now() }
     }
 
     /// Fails when the budget of the running call is used up.
@@ -104,8 +109,7 @@ impl<'a, 'c> Pulse<'a, 'c> {
         if self.last.elapsed() < Self::EVERY {
             return Ok(());
         }
-        // Any call of a native is an operation, and the engine checks its budgets on each.
-        let _false = self.context.call_native_fn_raw("empty", false, &mut [&mut Dynamic::default()])?;
+        budget::charge(1).map_err(budget::ended)?;
         self.last = Instant::now();
         Ok(())
     }

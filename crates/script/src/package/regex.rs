@@ -27,8 +27,8 @@ pub(super) mod functions {
 
     /// All matches as texts, from left to right.
     #[rhai_fn(return_raw)]
-    pub fn find_all(context: NativeCallContext<'_>, text: &str, pattern: &str) -> RhaiResultOf<Array> {
-        let (mut list, mut pulse) = (List::new("regex::find_all"), Pulse::new(&context));
+    pub fn find_all(text: &str, pattern: &str) -> RhaiResultOf<Array> {
+        let (mut list, mut pulse) = (List::new("regex::find_all"), Pulse::new());
         let push = |spans: &Spans| {
             pulse.beat()?;
             list.push(group(text, spans, 0))
@@ -48,8 +48,8 @@ pub(super) mod functions {
 
     /// All matches with their groups, `[[whole, group 1, …], …]`.
     #[rhai_fn(return_raw)]
-    pub fn captures_all(context: NativeCallContext<'_>, text: &str, pattern: &str) -> RhaiResultOf<Array> {
-        let (mut list, mut pulse) = (List::new("regex::captures_all"), Pulse::new(&context));
+    pub fn captures_all(text: &str, pattern: &str) -> RhaiResultOf<Array> {
+        let (mut list, mut pulse) = (List::new("regex::captures_all"), Pulse::new());
         let push = |spans: &Spans| {
             pulse.beat()?;
             list.push_list(groups("regex::captures_all", text, spans)?)
@@ -61,18 +61,13 @@ pub(super) mod functions {
     /// The text with every match replaced. In the replacement `$1` and `${name}` stand for groups,
     /// `$0` for the whole match and `$$` for a dollar sign.
     #[rhai_fn(return_raw)]
-    pub fn replace(
-        context: NativeCallContext<'_>,
-        text: ImmutableString,
-        pattern: &str,
-        replacement: &str,
-    ) -> RhaiResultOf<ImmutableString> {
+    pub fn replace(text: ImmutableString, pattern: &str, replacement: &str) -> RhaiResultOf<ImmutableString> {
         let regex = compiled("regex::replace", pattern)?;
         let template =
             Template::parse(replacement, &regex.regex).map_err(|why| fail("regex::replace", why))?;
         let with_groups = template.has_groups();
         let whole = text.clone();
-        replace_each(&context, text, &regex, with_groups, |found, into| template.expand(&whole, found, into))
+        replace_each(text, &regex, with_groups, |found, into| template.expand(&whole, found, into))
     }
 
     /// The text with every match replaced by what the closure returns for its groups:
@@ -86,7 +81,7 @@ pub(super) mod functions {
     ) -> RhaiResultOf<ImmutableString> {
         let regex = compiled("regex::replace", pattern)?;
         let whole = text.clone();
-        replace_each(&context, text, &regex, true, |found, into| {
+        replace_each(text, &regex, true, |found, into| {
             let groups = groups("regex::replace", &whole, found)?.finish();
             let answer = replacement.call_raw(&context, None, [groups.into()])?;
             into.push(&super::text("regex::replace", &answer)?)
@@ -95,8 +90,8 @@ pub(super) mod functions {
 
     /// What stands between the matches.
     #[rhai_fn(return_raw)]
-    pub fn split(context: NativeCallContext<'_>, text: &str, pattern: &str) -> RhaiResultOf<Array> {
-        let (mut list, mut pulse) = (List::new("regex::split"), Pulse::new(&context));
+    pub fn split(text: &str, pattern: &str) -> RhaiResultOf<Array> {
+        let (mut list, mut pulse) = (List::new("regex::split"), Pulse::new());
         let mut end = 0;
         let push = |spans: &Spans| {
             pulse.beat()?;
@@ -136,13 +131,12 @@ fn groups(function: &'static str, text: &str, spans: &Spans) -> RhaiResultOf<Lis
 }
 
 fn replace_each(
-    context: &NativeCallContext<'_>,
     text: ImmutableString,
     pattern: &Pattern,
     with_groups: bool,
     mut replace: impl FnMut(&Spans, &mut Text) -> RhaiResultOf<()>,
 ) -> RhaiResultOf<ImmutableString> {
-    let (mut replaced, mut pulse, mut end) = (Text::new("regex::replace"), Pulse::new(context), 0);
+    let (mut replaced, mut pulse, mut end) = (Text::new("regex::replace"), Pulse::new(), 0);
     let each = |spans: &Spans| {
         pulse.beat()?;
         let Some(Some(whole)) = spans.first() else { return Ok(()) };
@@ -158,7 +152,9 @@ fn replace_each(
 
 #[cfg(test)]
 mod tests {
+    use crate::budget::{Budget, Guard};
     use crate::package::tests::{engine, gives, refuses};
+    use std::time::Duration;
 
     #[test]
     fn matches_are_found() {
@@ -214,11 +210,15 @@ mod tests {
 
     #[test]
     fn a_slow_search_ends_with_the_budget_of_its_call() {
-        let mut engine = engine();
-        let started = std::time::Instant::now();
-        engine.on_progress(move |_| (started.elapsed().as_millis() > 300).then(|| "too slow".into()));
+        let _guard = Guard::enter(Budget {
+            operations: u64::MAX - 1,
+            time: Duration::from_millis(300),
+            memory: usize::MAX,
+            wall: Duration::from_secs(60),
+            hurries_people: false,
+        });
         let slow = r#"regex::find_all(text::replace(big(90_000), "x", "A"), ".*[^A-Z]|[A-Z]")"#;
-        let error = engine.eval::<rhai::Array>(slow).unwrap_err();
+        let error = engine().eval::<rhai::Array>(slow).unwrap_err();
         assert!(matches!(*error, rhai::EvalAltResult::ErrorTerminated(..)), "{error}");
     }
 }

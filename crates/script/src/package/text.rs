@@ -1,7 +1,7 @@
 //! `text::…`: what strings need beyond their own methods, and always returning.
 
 use super::argument::{AnyArray, AnyNumber, RhaiResultOf, count, fail, float, items};
-use super::output::{List, Text, check_size, text};
+use super::output::{List, Text, check_size, check_walk, text};
 use crate::budget;
 use rhai::plugin::*;
 use rhai::{Array, ImmutableString};
@@ -53,12 +53,14 @@ pub(super) mod functions {
     /// The lines of a text, without their line breaks (`\n` or `\r\n`).
     #[rhai_fn(return_raw)]
     pub fn lines(text: &str) -> RhaiResultOf<Array> {
+        check_walk(text, 1)?;
         list("text::lines", text.lines())
     }
 
     /// The words of a text: what stands between white space.
     #[rhai_fn(return_raw)]
     pub fn words(text: &str) -> RhaiResultOf<Array> {
+        check_walk(text, 1)?;
         list("text::words", text.split_whitespace())
     }
 
@@ -135,6 +137,7 @@ fn list<'a>(function: &'static str, parts: impl Iterator<Item = &'a str>) -> Rha
 }
 
 fn replace_first(text: ImmutableString, from: &str, to: &str, most: usize) -> RhaiResultOf<ImmutableString> {
+    check_walk(&text, 1)?;
     let places = text.matches(from).take(most).count();
     if places == 0 {
         return Ok(text);

@@ -13,24 +13,20 @@ pub(super) mod functions {
     /// message and 3 for the answer; images are not counted. In the encoding of current OpenAI models
     /// (o200k).
     #[rhai_fn(return_raw)]
-    pub fn count(context: NativeCallContext<'_>, text_or_messages: Dynamic) -> RhaiResultOf<i64> {
-        total(&context, &text_or_messages, DEFAULT_MODEL)
+    pub fn count(text_or_messages: Dynamic) -> RhaiResultOf<i64> {
+        total(&text_or_messages, DEFAULT_MODEL)
     }
 
     /// The tokens of a text or of messages for this model: exact for OpenAI's, whoever provides them;
     /// for any other model an estimate of four bytes a token.
     #[rhai_fn(return_raw, name = "count")]
-    pub fn count_for(
-        context: NativeCallContext<'_>,
-        text_or_messages: Dynamic,
-        model: &str,
-    ) -> RhaiResultOf<i64> {
-        total(&context, &text_or_messages, model)
+    pub fn count_for(text_or_messages: Dynamic, model: &str) -> RhaiResultOf<i64> {
+        total(&text_or_messages, model)
     }
 }
 
-fn total(context: &NativeCallContext<'_>, value: &Dynamic, model: &str) -> RhaiResultOf<i64> {
-    let (counter, mut pulse) = (Counter::of(model), Pulse::new(context));
+fn total(value: &Dynamic, model: &str) -> RhaiResultOf<i64> {
+    let (counter, mut pulse) = (Counter::of(model), Pulse::new());
     let mut beat = || pulse.beat();
     let tokens = match json_of(value)? {
         Json::Text(text) => counter.text_between(&text, &mut beat)?,

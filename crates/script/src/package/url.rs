@@ -1,7 +1,7 @@
 //! `url::…`: addresses and their parts.
 
 use super::argument::{AnyMap, RhaiResultOf, fail, unfit};
-use super::output::{Text, check_size};
+use super::output::{Text, check_size, check_walk};
 use crate::value::json_of;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use rhai::plugin::*;
@@ -17,6 +17,7 @@ pub(super) mod functions {
     /// The text percent-encoded, so that it can stand as one part of a URL: `"a b/c"` is `"a%20b%2Fc"`.
     #[rhai_fn(return_raw)]
     pub fn encode(text: &str) -> RhaiResultOf<String> {
+        check_walk(text, 1)?;
         let mut encoded = Text::new("url::encode");
         encode_into(&mut encoded, text)?;
         Ok(encoded.finish())

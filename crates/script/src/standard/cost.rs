@@ -9,6 +9,8 @@ pub(super) enum Cost {
     /// At most one pass over a text, array or map within the engine's limits, and at most one copy of it: a few
     /// milliseconds. Called as it is.
     OnePass,
+    /// Goes over a text character by character.
+    Walk,
     /// Calls a function of the script or the engine for each element, which is an operation each. Called as it is.
     Counted,
     /// Copies or compares what its arguments refer to: they are measured first.
@@ -93,11 +95,11 @@ pub(super) fn cost(name: &str, parameters: &[TypeId]) -> Option<Cost> {
         {
             OnePass
         }
+        "crop" | "sub_string" if starts(text) => Walk,
         "+" | "+=" | "-" | "-=" | "==" | "!=" | "<" | "<=" | ">" | ">=" | "append" | "bytes" | "chars"
-        | "clear" | "contains" | "crop" | "ends_with" | "get" | "get$bytes" | "get$chars"
-        | "get$is_empty" | "get$len" | "index_of" | "is_empty" | "len" | "max" | "min" | "parse_float"
-        | "parse_int" | "pop" | "remove" | "set" | "starts_with" | "sub_string" | "to_blob" | "trim"
-        | "truncate"
+        | "clear" | "contains" | "ends_with" | "get" | "get$bytes" | "get$chars" | "get$is_empty"
+        | "get$len" | "index_of" | "is_empty" | "len" | "max" | "min" | "parse_float" | "parse_int"
+        | "pop" | "remove" | "set" | "starts_with" | "to_blob" | "trim" | "truncate"
             if !starts(any) =>
         {
             OnePass

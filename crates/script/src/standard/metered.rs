@@ -171,13 +171,16 @@ fn before(cost: Cost, engine: &Engine, args: &mut [&mut Dynamic]) -> Answer<()> 
             }
             before_text(engine, args)
         }
+        Cost::Walk => foresee(args),
         Cost::Replacement => before_replacement(engine, args),
         Cost::Pieces => before_pieces(engine, args),
         Cost::Characters => {
+            foresee(args)?;
             let Some(whole) = text(args, 0) else { return Ok(()) };
             before_array(engine, &whole, whole.chars().take(engine.max_array_size() + 1).count())
         }
         Cost::Recoding => {
+            foresee(args)?;
             let bytes = text(args, 0).map_or(0, |text| text.len());
             charge(bytes / (BYTES / 8))?;
             reserve(bytes.saturating_mul(4))
@@ -214,7 +217,14 @@ fn before_text(engine: &Engine, args: &[&mut Dynamic]) -> Answer<()> {
     })
 }
 
+/// Checks that there is time to go over the text of the first argument.
+fn foresee(args: &[&mut Dynamic]) -> Answer<()> {
+    let bytes = args.first().and_then(|arg| arg.as_immutable_string_ref().ok().map(|text| text.len()));
+    budget::foresee(bytes.unwrap_or(0), budget::WALK).map_err(budget::ended)
+}
+
 fn before_replacement(engine: &Engine, args: &[&mut Dynamic]) -> Answer<()> {
+    foresee(args)?;
     let Some(whole) = text(args, 0) else { return Ok(()) };
     charge(whole.len() / BYTES)?;
     let (Some(needle), Some(substitute)) = (text_or_char(args, 1), text_or_char(args, 2)) else {
@@ -237,6 +247,7 @@ fn before_replacement(engine: &Engine, args: &[&mut Dynamic]) -> Answer<()> {
 }
 
 fn before_pieces(engine: &Engine, args: &[&mut Dynamic]) -> Answer<()> {
+    foresee(args)?;
     let Some(whole) = text(args, 0) else { return Ok(()) };
     let max = engine.max_array_size();
     let segments = args.get(2).and_then(|count| count.as_int().ok());

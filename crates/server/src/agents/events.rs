@@ -17,7 +17,7 @@ use valvehouse_host::app::App;
 use valvehouse_json::Json;
 use valvehouse_store::Run;
 
-/// How often a run is looked at that may have gone on in another process, which tells us nothing.
+/// The interval at which a run is read that may have gone on in another process, which notifies nobody here.
 const ELSEWHERE: Duration = Duration::from_secs(1);
 /// Of a conversation's checkpoints the newest are looked through for those of the run.
 const STEPS: u64 = 1000;
@@ -32,7 +32,7 @@ pub(super) async fn follow(State(app): State<Arc<App>>, Id(id): Id) -> Response 
     };
     let keep_alive_ms = app.config.server.keep_alive_ms;
     let stopped = app.stopped();
-    let following = Following { app, run, moved, told: Told::default() };
+    let following = Following { app, run, moved, told: ClientView::default() };
     let bytes = stream::unfold(Some(following), |following| async { following?.next().await });
     let bytes = bytes.take_until(stopped);
     let mut response = Response::default();
@@ -44,12 +44,12 @@ struct Following {
     app: Arc<App>,
     run: Run,
     moved: broadcast::Receiver<Arc<str>>,
-    told: Told,
+    told: ClientView,
 }
 
-/// What the client has been told.
+/// The state of a run as the client knows it.
 #[derive(Default)]
-struct Told {
+struct ClientView {
     /// The latest of the run's steps.
     step: u64,
     status: Option<&'static str>,
@@ -57,7 +57,7 @@ struct Told {
 }
 
 impl Following {
-    /// What is new, and who goes on from there: nobody once the run has ended.
+    /// The news of a run, and the follower that goes on from there: `None` once the run has ended.
     async fn next(mut self) -> Option<(Bytes, Option<Self>)> {
         loop {
             match self.news().await {
@@ -94,7 +94,7 @@ impl Following {
         let _ = tokio::time::timeout(ELSEWHERE, told).await;
     }
 
-    /// What the store knows and the client does not yet.
+    /// The news that the store has and the client has not.
     async fn news(&mut self) -> Result<Bytes, Fault> {
         self.run = self.app.runs.run(&self.run.id).await?;
         let mut out = BytesMut::new();
@@ -130,7 +130,7 @@ impl Following {
     }
 }
 
-/// Whether nothing more comes of it by itself. One that failed can be tried again, by another request.
+/// Returns `true` if nothing more comes of it by itself. One that failed can be tried again, by another request.
 fn is_over(run: &Run) -> bool {
     matches!(standing(run), "done" | "failed" | "cancelled")
 }

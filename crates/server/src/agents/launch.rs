@@ -23,8 +23,8 @@ use valvehouse_core::chat::{ChatRequest, message, request, response};
 use valvehouse_core::context::{Context, TurnFacts};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::kernel::Reply;
-use valvehouse_host::Ready;
 use valvehouse_host::app::App;
+use valvehouse_host::{Ready, Snapshot};
 use valvehouse_json::Json;
 
 /// `POST /api/v1/agents/{agent}/runs`
@@ -134,15 +134,20 @@ fn asked(agent: &str, body: Json) -> Result<Json, Fault> {
 pub(super) async fn resume(State(app): State<Arc<App>>, Id(id): Id, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let snapshot = app.host.snapshot();
-    named(&snapshot, resumed(&app, id, &parts, body), refused).await
+    named(&snapshot, resumed(&app, &snapshot, id, &parts, body), refused).await
 }
 
-async fn resumed(app: &Arc<App>, id: String, parts: &Parts, body: Body) -> Result<Response, Fault> {
+async fn resumed(
+    app: &Arc<App>,
+    snapshot: &Snapshot,
+    id: String,
+    parts: &Parts,
+    body: Body,
+) -> Result<Response, Fault> {
     let body = object(app, body).await?;
     let decision = Decision::from_json(&body)?;
     let hash = text(&body, "hash")?;
-    let snapshot = app.host.snapshot();
-    let call = Call::new(app, &snapshot, parts);
+    let call = Call::new(app, snapshot, parts);
     call.run.on_begin()(&app.runs.run(&id).await?);
     let host = app.clone();
     let work = move |events, stream| async move {
@@ -155,7 +160,7 @@ async fn resumed(app: &Arc<App>, id: String, parts: &Parts, body: Body) -> Resul
     Ok(respond(&call, Outcome::of(&call), way, None, work).await)
 }
 
-/// How a run ended, for now.
+/// The outcome of a run, for now.
 async fn outcome(app: &App, run: &RunSlot, answer: Option<&Json>, is_operator: bool) -> Result<Json, Fault> {
     let id = run.get().map(|run| run.id.clone()).unwrap_or_default();
     let run = app.runs.run(&id).await?;

@@ -42,7 +42,7 @@ pub(super) async fn one(app: &App, snapshot: &Snapshot, id: &str) -> Result<Json
     Ok(told(app, plugin, span, With::Content))
 }
 
-/// How much is told of a function.
+/// The detail in which a function is described.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum With {
     Nothing,
@@ -93,7 +93,7 @@ fn told(app: &App, plugin: &Plugin, span: Option<&Span>, with: With) -> Json {
     function.into()
 }
 
-/// What is in the file; what ran last, where that is gone.
+/// The text of the file; that of the version that ran last, where the file is gone.
 fn content(plugin: &Plugin) -> String {
     let text = beginning(&plugin.path);
     match &plugin.script {
@@ -115,7 +115,7 @@ fn meta(plugin: &Plugin) -> Json {
     ])
 }
 
-/// When the file was written, where no history tells; in seconds since 1970.
+/// The time at which the file was written, where the history has none; in seconds since 1970.
 fn seconds_of_file(plugin: &Plugin) -> i64 {
     let written = std::fs::metadata(&plugin.path).and_then(|metadata| metadata.modified()).ok();
     let since = written.and_then(|time| time.duration_since(UNIX_EPOCH).ok());

@@ -22,7 +22,7 @@ pub(super) async fn operators(State(app): State<Arc<App>>, request: Request, nex
     }
 }
 
-/// Who asks about user valves.
+/// The sender of a request about user valves.
 pub(super) enum Asker {
     /// An operator, by the name that is written down.
     Operator(String),
@@ -41,7 +41,7 @@ impl Asker {
         }
     }
 
-    /// Whose valves are meant, and who asks: operators name somebody, users are meant themselves.
+    /// The user whose valves are meant, and the sender: operators name a user, users are meant themselves.
     pub(super) fn means(self, named: Option<String>) -> Result<(String, String), Fault> {
         match (self, named) {
             (Self::Operator(by), Some(user)) => Ok((user, by)),

@@ -124,7 +124,7 @@ async fn switched(app: &App, id: &str, snapshot: Result<Arc<Snapshot>, Refused>)
     one(app, &*snapshot?, id).await
 }
 
-/// What it is to be: what the body says or, where it does not, what the text looks like.
+/// The kind of a new function: the one that the body names or, where it names none, the one that the text looks like.
 fn kind(body: &Json, content: &str) -> Result<Kind, Fault> {
     match text(body, "type")?.as_deref() {
         Some("filter") => Ok(Kind::Filter),

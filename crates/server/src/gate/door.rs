@@ -75,17 +75,17 @@ impl Door {
         }
     }
 
-    /// Whether pages of other sites may ever use it.
+    /// Returns `true` if pages of other sites may ever use it.
     pub(super) fn may_be_shared(self) -> bool {
         matches!(self, Self::OpenAi | Self::Anthropic | Self::Ollama | Self::Mcp)
     }
 
-    /// Whether its answers are for operators only.
+    /// Returns `true` if its answers are for operators only.
     pub(super) fn is_operators(self) -> bool {
         matches!(self, Self::Functions | Self::Pipelines | Self::Operators)
     }
 
-    /// Whether this asks a model or a filter to work.
+    /// Returns `true` if a request asks a model or a filter to work.
     pub(super) fn is_asked(self, method: &Method) -> bool {
         *method == Method::POST
             && matches!(self, Self::OpenAi | Self::Anthropic | Self::Ollama | Self::Pipelines | Self::Mcp)

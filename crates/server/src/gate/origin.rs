@@ -12,7 +12,7 @@ use valvehouse_config::is_loopback;
 use valvehouse_core::fault::{Fault, RequestFault};
 use valvehouse_host::app::App;
 
-/// What pages may read of our headers.
+/// The headers of our own that pages may read.
 const SHOWN: &str = "retry-after, mcp-session-id, x-valvehouse-generation, x-valvehouse-trace, x-valvehouse-events, x-valvehouse-model";
 
 /// Without keys only names of this machine are ours; with keys, any as long as none is listed.
@@ -78,7 +78,7 @@ fn is_visit(parts: &Parts) -> bool {
     is_reading && is("sec-fetch-mode", "navigate") && is("sec-fetch-dest", "document")
 }
 
-/// What a browser asks before it sends what a listed page wants to send.
+/// Answers the question of a browser that comes before the request of a listed page.
 pub(super) fn preflight(headers: &HeaderMap) -> Response {
     let mut response = StatusCode::NO_CONTENT.into_response();
     let answer = response.headers_mut();

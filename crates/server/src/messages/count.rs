@@ -1,11 +1,11 @@
 //! Tokens of a prompt: asked of a service that counts them, else counted here.
 
 use super::refusal::AnthropicError;
-use crate::auth;
-use crate::body::{parsed, read, unpacked};
+use crate::body::parsed;
 use crate::headers::named;
 use crate::passthrough;
 use crate::reply::json_response;
+use crate::turn::serve::received;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -13,8 +13,8 @@ use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
 use valvehouse_core::anthropic;
 use valvehouse_core::fault::Fault;
-use valvehouse_host::Ready;
 use valvehouse_host::app::App;
+use valvehouse_host::{Ready, Snapshot};
 use valvehouse_json::Json;
 use valvehouse_tokens::{BESIDE, Counter};
 
@@ -22,9 +22,8 @@ use valvehouse_tokens::{BESIDE, Counter};
 const PATH: &str = "messages/count_tokens";
 
 /// Returns `true` if the service of a model counts tokens itself: it speaks Anthropic's API.
-pub(super) fn has_counter(ready: &Ready, app: &App) -> bool {
+pub(super) fn has_counter(ready: &Ready, snapshot: &Snapshot) -> bool {
     let name = ready.kernel.provider().map(|provider| provider.name());
-    let snapshot = app.host.snapshot();
     let mut plans = snapshot.plan().providers.iter();
     plans.any(|plan| Some(plan.provider.name()) == name && plan.provider.has_route(PATH))
 }
@@ -34,18 +33,15 @@ pub(crate) async fn count_tokens(State(app): State<Arc<App>>, request: Request) 
     let snapshot = app.host.snapshot();
     let counted = async {
         let (parts, body) = request.into_parts();
-        auth::user_of_key(&app, &parts.headers)?;
-        unpacked(&parts.headers)?;
-        let bytes = read(body, app.config.server.max_body_mb).await?;
+        let (_, bytes) = received(&app, &parts, body).await?;
         let asked = parsed(&bytes)?;
         let model = asked.text("model").unwrap_or_default();
         let ready = snapshot.ready(&model, &[])?;
-        if has_counter(&ready, &app) {
+        if has_counter(&ready, &snapshot) {
             let request = Request::from_parts(parts, Body::from(bytes));
             return Ok(passthrough::through(app.clone(), request, PATH.to_owned(), None).await);
         }
         // A limit is required of answers only.
-        let asked = asked.copy();
         if asked.get("max_tokens").is_none() {
             asked.set("max_tokens", 1_i64).map_err(|error| Fault::Host(error.to_string()))?;
         }

@@ -6,6 +6,7 @@ use crate::body::parsed;
 use crate::first_choice;
 use crate::turn::endpoint::{Call, Chunk, Encoder, Endpoint};
 use crate::turn::events::typed_events;
+use crate::turn::left_out::left_out;
 use crate::turn::serve::serve;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
@@ -20,9 +21,6 @@ use valvehouse_core::fault::Fault;
 use valvehouse_host::Ready;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
-
-/// Names wishes of a request that no service with another API can be sent.
-const LEFT_OUT: HeaderName = HeaderName::from_static("x-valvehouse-left-out");
 
 /// One chat.
 pub(crate) async fn messages(State(app): State<Arc<App>>, request: Request) -> Response {
@@ -43,10 +41,10 @@ impl Endpoint for Messages {
     }
 
     fn prepare(&self, call: &Call<'_>, chat: &ChatRequest, ready: &Ready, encoder: &mut Message) {
-        if count::has_counter(ready, call.app) {
+        if count::has_counter(ready, call.snapshot) {
             return;
         }
-        encoder.left_out = left_out(chat.body());
+        encoder.left_out = left_out(&anthropic::left_out(chat.body()), "a service with another API");
         if chat.is_streamed() {
             // A service of Anthropic's counts at once; for any other one the prompt is counted while the model is asked.
             encoder.estimate = Some(tokio::spawn(count::estimate(chat.body().copy())));
@@ -100,16 +98,6 @@ impl Encoder for Message {
     fn encode_error(fault: Fault) -> Response {
         AnthropicError(fault).into_response()
     }
-}
-
-/// The header that names what a service with another API is not sent.
-fn left_out(body: &Json) -> Option<(HeaderName, HeaderValue)> {
-    let names = anthropic::left_out(body);
-    if names.is_empty() {
-        return None;
-    }
-    tracing::info!("left out of a request for a service with another API: {}", names.join(", "));
-    HeaderValue::from_str(&names.join(", ")).ok().map(|names| (LEFT_OUT, names))
 }
 
 /// All that clients say in `anthropic-beta`, which may come several times.

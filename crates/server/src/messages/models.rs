@@ -3,7 +3,7 @@
 use axum::http::HeaderMap;
 use valvehouse_json::Json;
 
-/// Whether a client is one of Anthropic's: all of those say which version they speak.
+/// Returns `true` if a client is one of Anthropic's: all of those say which version they speak.
 pub(crate) fn speaks_anthropic(headers: &HeaderMap) -> bool {
     headers.contains_key("anthropic-version")
 }

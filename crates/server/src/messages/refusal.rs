@@ -1,7 +1,6 @@
 //! A fault as Anthropic's clients read it: `{"type": "error", "error": {type, message}}`.
 
-use crate::reply::{self, json_response};
-use axum::http::{StatusCode, header};
+use crate::reply;
 use axum::response::{IntoResponse, Response};
 use valvehouse_core::anthropic::kind_of_status;
 use valvehouse_core::fault::Fault;
@@ -11,17 +10,11 @@ pub(crate) struct AnthropicError(pub(crate) Fault);
 
 impl IntoResponse for AnthropicError {
     fn into_response(self) -> Response {
-        let status =
-            StatusCode::from_u16(reply::status(&self.0)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let mut response = json_response(status, &body(&self.0));
-        if let Some(after) = reply::retry_after(&self.0) {
-            response.headers_mut().insert(header::RETRY_AFTER, after);
-        }
-        response
+        reply::refusal(&self.0, &body(&self.0))
     }
 }
 
-/// What is told of a fault, in an answer of its own or in the middle of a stream.
+/// The body of an error, in an answer of its own or in the middle of a stream.
 pub(super) fn body(fault: &Fault) -> Json {
     let told = reply::body(fault);
     let error = told.get("error").unwrap_or_default();

@@ -9,7 +9,7 @@ use valvehouse_core::figures::{Answering, Doors};
 /// The door of those who look after the host.
 pub(crate) const OPERATIONS: &str = "operations";
 
-/// How the routes of doors begin; the first that fits names the door.
+/// The beginnings of the routes of doors; the first that fits names the door.
 const ROUTES: [(&str, &str); 29] = [
     ("/v1/chat/completions", openai::chat::DOOR),
     ("/v1/messages", "messages"),

@@ -15,17 +15,17 @@ pub(super) type Labels<'a> = &'a [(&'static str, &'a str)];
 pub(super) struct Family<'a>(&'a mut MetricFamily);
 
 impl Families {
-    /// What only rises. The name ends in `_total`.
+    /// Adds a counter, which only rises. The name ends in `_total`.
     pub(super) fn counter(&mut self, name: &str, help: &str) -> Family<'_> {
         self.begin(MetricType::COUNTER, name, help)
     }
 
-    /// What rises and falls.
+    /// Adds a gauge, which rises and falls.
     pub(super) fn gauge(&mut self, name: &str, help: &str) -> Family<'_> {
         self.begin(MetricType::GAUGE, name, help)
     }
 
-    /// How something is spread. The name ends in a unit.
+    /// Adds a histogram. The name ends in a unit.
     pub(super) fn histogram(&mut self, name: &str, help: &str) -> Family<'_> {
         self.begin(MetricType::HISTOGRAM, name, help)
     }

@@ -12,37 +12,50 @@ pub(super) struct Writer {
     model: CompactString,
     began: Instant,
     fold: Fold,
+    has_first: bool,
+    has_others: bool,
 }
 
 impl Writer {
     pub(super) fn new(kind: Kind, model: CompactString) -> Self {
-        Self { kind, model, began: Instant::now(), fold: Fold::default() }
+        let fold = Fold::default();
+        Self { kind, model, began: Instant::now(), fold, has_first: false, has_others: false }
     }
 
     /// The line that a chunk is, where it says something. Calls of tools come whole, before the end.
     pub(super) fn write(&mut self, chunk: &Json) -> Option<Json> {
         self.fold.push(chunk);
-        let (text, thinking) = (event::text(chunk), event::reasoning(chunk));
-        if event::choice_index(chunk) != 0 || text.is_empty() && thinking.is_empty() {
+        // An answer of Ollama's has one choice.
+        let Some(choice) = response::first_choice(chunk) else {
+            self.has_others |= chunk.get("choices").is_some_and(|choices| !choices.is_empty());
+            return None;
+        };
+        self.has_first = true;
+        let own = event::with_choice(chunk, choice);
+        let (text, thinking) = (event::text(&own), event::reasoning(&own));
+        if text.is_empty() && thinking.is_empty() {
             return None;
         }
         Some(self.line(self.said(&text, &thinking, Vec::new()), Vec::new(), false))
     }
 
+    /// Returns `true` if the chunks so far are of other choices than the first. No answer can be made of those.
+    pub(super) fn lacks_first_choice(&self) -> bool {
+        self.has_others && !self.has_first
+    }
+
     /// The last lines.
-    pub(super) fn end(self) -> Vec<Json> {
-        let Self { kind, model, began, fold } = self;
-        let writer = Self { kind, model, began, fold: Fold::default() };
-        let answer = fold.finish();
-        let calls = calls(&response::message_of(&answer));
-        let calls = (!calls.is_empty()).then(|| writer.line(writer.said("", "", calls), Vec::new(), false));
-        let last = writer.line(writer.said("", "", Vec::new()), writer.figures(&answer), true);
+    pub(super) fn end(mut self) -> Vec<Json> {
+        let answer = std::mem::take(&mut self.fold).finish();
+        let calls = calls(&message_of(&answer));
+        let calls = (!calls.is_empty()).then(|| self.line(self.said("", "", calls), Vec::new(), false));
+        let last = self.line(self.said("", "", Vec::new()), self.figures(&answer), true);
         calls.into_iter().chain([last]).collect()
     }
 
     /// A whole answer.
     pub(super) fn whole(&self, answer: &Json) -> Json {
-        let own = response::message_of(answer);
+        let own = message_of(answer);
         let thinking = own.text("reasoning_content").or_else(|| own.text("reasoning")).unwrap_or_default();
         let said = self.said(&message::text_of(&own), &thinking, calls(&own));
         self.line(said, self.figures(answer), true)
@@ -84,7 +97,8 @@ impl Writer {
     fn figures(&self, answer: &Json) -> Vec<(CompactString, Json)> {
         let usage = answer.get("usage").unwrap_or_default();
         let count = |key: &str| usage.get(key).and_then(|count| count.as_i64()).unwrap_or(0);
-        let why = match response::finish_reason_of(answer).as_deref() {
+        let choice = response::first_choice(answer).unwrap_or_default();
+        let why = match choice.text("finish_reason").as_deref() {
             Some("length") => "length",
             _ => "stop",
         };
@@ -99,6 +113,11 @@ impl Writer {
             ("eval_duration".into(), took.into()),
         ]
     }
+}
+
+/// The message of the first choice, wherever that stands.
+fn message_of(answer: &Json) -> Json {
+    response::first_choice(answer).and_then(|choice| choice.get("message")).unwrap_or_default()
 }
 
 /// Calls with their arguments as objects, as Ollama has them.

@@ -3,13 +3,13 @@
 use super::answer::Writer;
 use super::refusal::{OllamaError, body};
 use super::request::{self, Kind};
-use crate::body::{parsed, read, unpacked};
+use crate::body::parsed;
 use crate::headers::named;
 use crate::openai::catalog;
 use crate::reply::json_response;
 use crate::turn::endpoint::{Call, Chunk, Encoder, Endpoint};
-use crate::turn::serve::{refused, serve_turn};
-use crate::{auth, facts};
+use crate::turn::serve::{received, refused, serve_turn};
+use crate::{auth, facts, first_choice};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -77,9 +77,7 @@ async fn answer(app: Arc<App>, request: Request, kind: Kind) -> Response {
     let snapshot = app.host.snapshot();
     let answer = async {
         let (parts, body) = request.into_parts();
-        let key_user = auth::user_of_key(&app, &parts.headers)?;
-        unpacked(&parts.headers)?;
-        let bytes = read(body, app.config.server.max_body_mb).await?;
+        let (key_user, bytes) = received(&app, &parts, body).await?;
         let asked = request::read(&parsed(&bytes)?, kind)?;
         if asked.is_empty {
             let model = asked.body.text("model").unwrap_or_default();
@@ -114,6 +112,7 @@ impl Encoder for Writer {
     const STREAM_TYPE: &'static str = "application/x-ndjson";
 
     async fn encode(self, answer: Json) -> Result<Json, Fault> {
+        first_choice::check(&answer)?;
         Ok(self.whole(&answer))
     }
 
@@ -126,6 +125,7 @@ impl Encoder for Writer {
 
     fn encode_end(self, end: Result<Json, Fault>) -> BoxFuture<'static, Bytes> {
         Box::pin(ready(match end {
+            Ok(_) if self.lacks_first_choice() => line(&body(&first_choice::missing())),
             Ok(_) => self.end().iter().map(line).collect::<Vec<Bytes>>().concat().into(),
             Err(fault) => line(&body(&fault)),
         }))

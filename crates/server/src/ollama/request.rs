@@ -1,7 +1,7 @@
 //! A request of Ollama's as a chat request.
 
 use compact_str::CompactString;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use valvehouse_core::fault::Fault;
 use valvehouse_json::{Json, Object};
 
@@ -28,10 +28,10 @@ pub(super) enum Kind {
 }
 
 /// A request, read.
-pub(super) struct Asked {
+pub(super) struct OllamaRequest {
     /// The chat.
     pub(super) body: Json,
-    /// Whether it only asks for the model to be loaded.
+    /// Is `true` if it only asks for the model to be loaded.
     pub(super) is_empty: bool,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Asked {
 ///
 /// # Errors
 /// A request fault that names the field that is not what Ollama has there.
-pub(super) fn read(sent: &Json, kind: Kind) -> Result<Asked, Fault> {
+pub(super) fn read(sent: &Json, kind: Kind) -> Result<OllamaRequest, Fault> {
     let Some(model) = sent.text("model").filter(|model| !model.is_empty()) else {
         return Err(Fault::invalid("`model` is missing; it must be the name of a model", Some("model")));
     };
@@ -83,7 +83,7 @@ pub(super) fn read(sent: &Json, kind: Kind) -> Result<Asked, Fault> {
         add("stream", true.into());
         add("stream_options", Json::from([("include_usage", true.into())]));
     }
-    Ok(Asked { body: body.into_iter().collect::<Object>().into(), is_empty })
+    Ok(OllamaRequest { body: body.into_iter().collect::<Object>().into(), is_empty })
 }
 
 fn prompt(sent: &Json) -> Result<Vec<Json>, Fault> {
@@ -111,8 +111,7 @@ fn messages(sent: &Json) -> Result<Vec<Json>, Fault> {
             return Err(Fault::invalid(message, Some("messages")));
         }
     };
-    // Results come in the order of the calls, or name their tool.
-    let mut open: VecDeque<(CompactString, String)> = VecDeque::new();
+    let mut open = OpenCalls::default();
     let mut out = Vec::with_capacity(all.len());
     for (place, message) in all.iter().enumerate() {
         let Some(role) = message.text("role") else {
@@ -130,7 +129,7 @@ fn messages(sent: &Json) -> Result<Vec<Json>, Fault> {
                 let id = call.text("id").map_or_else(|| format!("call_{place}_{at}"), String::from);
                 let function = call.get("function").unwrap_or_default();
                 let name = function.text("name").unwrap_or_default();
-                open.push_back((name.clone(), id.clone()));
+                open.add(name.clone(), id.clone());
                 let arguments = match function.get("arguments") {
                     Some(Json::Text(text)) => text.to_string(),
                     Some(arguments) => arguments.to_string(),
@@ -144,17 +143,69 @@ fn messages(sent: &Json) -> Result<Vec<Json>, Fault> {
         if role == "tool" {
             let name = message.text("tool_name").or_else(|| message.text("name"));
             let own_id = message.text("tool_call_id").map(String::from);
-            let at = open.iter().position(|(open, id)| match (&own_id, &name) {
-                (Some(own), _) => own == id,
-                (None, Some(name)) => name == open,
-                (None, None) => true,
-            });
-            let id = at.and_then(|at| open.remove(at)).map(|(_, id)| id).or(own_id);
+            let id = match (own_id, name) {
+                (Some(own), _) => {
+                    open.answer_id(&own);
+                    Some(own)
+                }
+                (None, Some(name)) => open.answer_tool(&name),
+                (None, None) => open.answer_first(),
+            };
             put(&own, "tool_call_id", id.unwrap_or_default().into())?;
         }
         out.push(own);
     }
     Ok(out)
+}
+
+/// The calls that no result has answered. Results come in the order of the calls, or name their tool or their call;
+/// however many there are, none is looked for among all others.
+#[derive(Default)]
+struct OpenCalls {
+    /// The ids of all calls; `None` once a call is answered.
+    ids: Vec<Option<String>>,
+    /// The calls that were answered first, in their order.
+    answered: usize,
+    by_name: HashMap<CompactString, VecDeque<usize>>,
+    by_id: HashMap<String, VecDeque<usize>>,
+}
+
+impl OpenCalls {
+    fn add(&mut self, name: CompactString, id: String) {
+        let at = self.ids.len();
+        self.by_name.entry(name).or_default().push_back(at);
+        self.by_id.entry(id.clone()).or_default().push_back(at);
+        self.ids.push(Some(id));
+    }
+
+    fn answer_id(&mut self, id: &str) {
+        if let Some(at) = next_open(self.by_id.get_mut(id), &self.ids) {
+            self.ids[at] = None;
+        }
+    }
+
+    fn answer_tool(&mut self, name: &str) -> Option<String> {
+        let at = next_open(self.by_name.get_mut(name), &self.ids)?;
+        self.ids[at].take()
+    }
+
+    fn answer_first(&mut self) -> Option<String> {
+        while self.ids.get(self.answered)?.is_none() {
+            self.answered += 1;
+        }
+        self.ids[self.answered].take()
+    }
+}
+
+/// Takes the first call that is still open out of those of one name or id.
+fn next_open(calls: Option<&mut VecDeque<usize>>, ids: &[Option<String>]) -> Option<usize> {
+    let calls = calls?;
+    while let Some(at) = calls.pop_front() {
+        if ids[at].is_some() {
+            return Some(at);
+        }
+    }
+    None
 }
 
 fn said(role: &str, content: Json) -> Json {
@@ -228,6 +279,34 @@ mod tests {
         ] {
             assert!(calls.contains(part), "{part}: {calls}");
         }
+    }
+
+    /// Looked for among all open calls, the calls of these results would keep the test busy for hours.
+    #[test]
+    fn results_find_their_calls_however_many_there_are() {
+        const COUNT: usize = 100_000;
+        let calls: Vec<String> =
+            (0..COUNT).map(|at| format!(r#"{{"id":"i{at}","function":{{"name":"n{at}"}}}}"#)).collect();
+        let result = |at: usize| match at % 3 {
+            0 => format!(r#"{{"role":"tool","tool_name":"n{at}"}}"#),
+            1 => format!(r#"{{"role":"tool","tool_call_id":"i{at}"}}"#),
+            _ => r#"{"role":"tool","tool_name":"nobody"}"#.to_owned(),
+        };
+        let results: Vec<String> = (0..COUNT).rev().map(result).collect();
+        let last = r#"{"role":"tool"}"#;
+        let sent = format!(
+            r#"{{"model":"m","messages":[{{"role":"assistant","tool_calls":[{}]}},{},{last},{last}]}}"#,
+            calls.join(","),
+            results.join(",")
+        );
+        let read = read(&Json::parse(sent.as_bytes()).unwrap(), Kind::Chat).unwrap();
+        let messages = read.body.get("messages").unwrap().items();
+        let ids: Vec<String> =
+            messages[1..].iter().map(|message| message.text("tool_call_id").unwrap().into()).collect();
+        for (place, at) in (0..COUNT).rev().enumerate() {
+            assert_eq!(ids[place], if at % 3 == 2 { String::new() } else { format!("i{at}") });
+        }
+        assert_eq!(ids[COUNT..], ["i2", "i5"]);
     }
 
     #[test]

@@ -2,12 +2,12 @@
 
 use super::encode::Completion;
 use super::relay;
-use crate::body::{parsed, read, unpacked};
+use crate::body::parsed;
 use crate::headers::named;
 use crate::reply::refused;
 use crate::turn::endpoint::{Call, Endpoint};
-use crate::turn::serve::serve_turn;
-use crate::{auth, exchange, pipelines, recording};
+use crate::turn::serve::{received, serve_turn};
+use crate::{exchange, pipelines, recording};
 use axum::extract::{Request, State};
 use axum::response::Response;
 use bytes::Bytes;
@@ -35,9 +35,7 @@ pub(crate) async fn chat(State(app): State<Arc<App>>, request: Request) -> Respo
 
 async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<Response, Fault> {
     let (parts, body) = request.into_parts();
-    let key_user = auth::user_of_key(&app, &parts.headers)?;
-    unpacked(&parts.headers)?;
-    let bytes = read(body, app.config.server.max_body_mb).await?;
+    let (key_user, bytes) = received(&app, &parts, body).await?;
     // Who keeps everything looks at every answer.
     if !app.traces.keeps_everything()
         && let Some((ready, model, stream)) = nobody_looks(snapshot, &bytes)
@@ -97,7 +95,7 @@ fn nobody_looks<'a>(snapshot: &Snapshot, bytes: &'a [u8]) -> Option<(Ready, &'a 
         "model" => is_plain &= model.replace(value).is_none(),
         "stream" => is_plain &= stream.replace(value).is_none(),
         "messages" => has_messages = value.strip_prefix('[').is_some_and(|rest| rest.trim_start() != "]"),
-        // What is to have a form is checked.
+        // An answer that is to have a form is checked.
         "response_format" => is_plain &= !value.contains("json"),
         key => is_plain &= value == "null" || !is_ours(key, value.starts_with('{')),
     });

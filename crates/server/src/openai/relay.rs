@@ -129,7 +129,7 @@ impl Relay {
         Fault::Provider { message: message.into(), timeout: false }
     }
 
-    /// What the stream still lacks when its bytes are over.
+    /// The bytes that the stream still lacks at its end.
     fn end(mut self, fault: Option<&Fault>) -> Option<Bytes> {
         let mut out = BytesMut::new();
         if is_event(&self.held) {
@@ -162,13 +162,13 @@ impl Relay {
     }
 }
 
-/// Whether a line is an event of its own.
+/// Returns `true` if a line is an event of its own.
 fn is_event(line: &[u8]) -> bool {
     let Some(data) = line.strip_prefix(b"data:") else { return false };
     data.trim_ascii() == b"[DONE]" || serde_json::from_slice::<serde::de::IgnoredAny>(data).is_ok()
 }
 
-/// How a stream ended, by its last events.
+/// The end of a stream, by its last events.
 #[derive(Debug, PartialEq, Eq)]
 enum Ended {
     /// With the word for it: nothing is added.

@@ -23,7 +23,7 @@ pub(super) fn event(piece: &Piece) -> Bytes {
     out.freeze()
 }
 
-/// What a plugin emitted, in the stream.
+/// An event that a plugin emitted, in the stream.
 pub(super) fn emitted(event: &Json) -> Bytes {
     let envelope = Json::from([("event", event.clone())]);
     self::event(&Piece::new(envelope))

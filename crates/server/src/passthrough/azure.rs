@@ -1,9 +1,10 @@
 //! Paths of Azure's clients, which name the model in the path: `/openai/deployments/{model}/chat/completions`.
 
+use super::body::{find_model, with_model};
 use super::endpoint;
-use crate::body::{read, unpacked};
 use crate::openai;
 use crate::reply;
+use crate::turn::serve::received;
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::http::HeaderValue;
@@ -13,7 +14,6 @@ use bytes::Bytes;
 use std::sync::Arc;
 use valvehouse_core::fault::Fault;
 use valvehouse_host::app::App;
-use valvehouse_json::{Json, skim};
 
 /// A chat, or another route, of a deployment.
 pub(super) async fn deployment(
@@ -46,35 +46,18 @@ fn without_version(mut request: Request) -> Request {
 /// The same chat with the model that the path names.
 async fn of_model(app: &App, request: Request, model: &str) -> Result<Request, Fault> {
     let (mut parts, body) = request.into_parts();
-    crate::auth::user_of_key(app, &parts.headers)?;
-    unpacked(&parts.headers)?;
-    let bytes = with_model(&read(body, app.config.server.max_body_mb).await?, model);
+    let (_, bytes) = received(app, &parts, body).await?;
+    let bytes = named(&bytes, model);
     parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(bytes.len()));
     Ok(Request::from_parts(parts, Body::from(bytes)))
 }
 
-/// A body with this model: in place of the one that it names, or as its first field. What is not an object stays as it
-/// is, to be refused where chats are.
-fn with_model(body: &Bytes, model: &str) -> Bytes {
-    let quoted = Json::from(model).to_string();
-    let mut own = None;
-    let is_object = skim(body, |key, value| {
-        if key == "model" {
-            let start = value.as_ptr() as usize - body.as_ptr() as usize;
-            own = Some(start..start + value.len());
-        }
-    });
-    let open = body.iter().position(|byte| *byte == b'{');
-    let (at, with) = match (own, open.filter(|_| is_object)) {
-        (Some(own), _) if is_object => (own, quoted),
-        (_, Some(open)) => {
-            let is_empty = body[open + 1..].trim_ascii_start().starts_with(b"}");
-            let comma = if is_empty { "" } else { "," };
-            (open + 1..open + 1, format!("\"model\":{quoted}{comma}"))
-        }
-        _ => return body.clone(),
-    };
-    [&body[..at.start], with.as_bytes(), &body[at.end..]].concat().into()
+/// A body with this model. What is not an object stays as it is, to be refused where chats are.
+fn named(body: &Bytes, model: &str) -> Bytes {
+    match find_model(body) {
+        Some((own, _)) => with_model(body, own, model),
+        None => body.clone(),
+    }
 }
 
 #[cfg(test)]
@@ -89,7 +72,7 @@ mod tests {
             ("{ }", r#"{"model":"gpt" }"#),
             ("[1]", "[1]"),
         ] {
-            assert_eq!(with_model(&Bytes::from(body), "gpt"), expected);
+            assert_eq!(named(&Bytes::from(body), "gpt"), expected);
         }
     }
 }

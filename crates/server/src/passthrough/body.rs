@@ -1,6 +1,6 @@
 //! The body of a request that is passed on: read as far as its model has to be known, and streamed from there.
 
-use super::multipart::{self, Field};
+use super::multipart::{self, Field, Scan};
 use crate::body::{parsed, read, too_large};
 use axum::body::{Body, HttpBody};
 use axum::http::{HeaderMap, header};
@@ -24,7 +24,7 @@ pub(super) enum Form {
 }
 
 /// A body on its way.
-pub(super) struct Sent {
+pub(super) struct RequestBody {
     pub(super) form: Form,
     /// The bytes that have been read.
     pub(super) begun: Bytes,
@@ -50,7 +50,7 @@ impl Form {
     }
 }
 
-impl Sent {
+impl RequestBody {
     /// Reads a body: JSON whole, a form to its model, or whole where somebody looks at it; anything else is streamed.
     pub(super) async fn read(
         headers: &HeaderMap,
@@ -71,16 +71,16 @@ impl Sent {
             }
             Form::Multipart(boundary) if whole => {
                 sent.begun = read(body, max_mb).await?;
-                sent.model = form_model(&sent.begun, &boundary);
+                sent.model = next_model(&mut Scan::new(&boundary), &sent.begun);
             }
             Form::Multipart(boundary) => {
                 let mut rest = limited(body, max_mb, sent.is_too_large.clone());
-                let mut begun = BytesMut::new();
+                let (mut begun, mut scan) = (BytesMut::new(), Scan::new(&boundary));
                 while sent.model.is_none()
                     && let Some(bytes) = rest.next().await
                 {
                     begun.extend_from_slice(&bytes?);
-                    sent.model = form_model(&begun, &boundary);
+                    sent.model = next_model(&mut scan, &begun);
                 }
                 (sent.begun, sent.rest) = (begun.freeze(), Some(rest));
             }
@@ -133,10 +133,19 @@ impl Sent {
         }
     }
 
-    /// Replaces bytes that have been read.
-    pub(super) fn splice(&mut self, at: Range<usize>, with: &[u8]) {
+    /// Puts texts in place of ranges of a form that has been read whole, in their order.
+    pub(super) fn replace_texts(&mut self, edits: impl IntoIterator<Item = (Range<usize>, String)>) {
         self.length = None;
-        self.begun = [&self.begun[..at.start], with, &self.begun[at.end..]].concat().into();
+        // Its place is another one behind longer or shorter texts.
+        self.model = None;
+        let (mut out, mut from) = (Vec::with_capacity(self.begun.len()), 0);
+        for (at, text) in edits {
+            out.extend_from_slice(&self.begun[from..at.start]);
+            out.extend_from_slice(text.as_bytes());
+            from = at.end;
+        }
+        out.extend_from_slice(&self.begun[from..]);
+        self.begun = out.into();
     }
 
     /// Replaces all of a JSON body.
@@ -149,18 +158,19 @@ impl Sent {
 
     /// Names another model. A JSON body without one gets it as its first field.
     pub(super) fn rename_model(&mut self, model: &str) {
-        let quoted = Json::from(model).to_string();
-        match (self.model.clone(), &self.form) {
-            (Some(at), Form::Json) => self.splice(at, quoted.as_bytes()),
-            (Some(at), _) => self.splice(at, model.as_bytes()),
-            (None, Form::Json) => {
-                if let Some(open) = self.begun.iter().position(|byte| *byte == b'{') {
-                    let is_empty = self.begun[open + 1..].trim_ascii_start().starts_with(b"}");
-                    let comma = if is_empty { "" } else { "," };
-                    self.splice(open + 1..open + 1, format!("\"model\":{quoted}{comma}").as_bytes());
-                }
+        self.length = None;
+        match (&self.form, self.model.clone()) {
+            (Form::Json, own) => {
+                self.begun = with_model(&self.begun, own, model);
+                // It was an object with one model or none, and is one with this model.
+                self.model = find_model(&self.begun).and_then(|(at, _)| at);
             }
-            (None, _) => {}
+            (_, Some(at)) => {
+                let parts = [&self.begun[..at.start], model.as_bytes(), &self.begun[at.end..]];
+                self.begun = parts.concat().into();
+                self.model = Some(at.start..at.start + model.len());
+            }
+            (_, None) => {}
         }
     }
 
@@ -206,21 +216,42 @@ fn limited(
     pieces.boxed()
 }
 
+/// Returns the place of the value of `model` in a JSON object, the last where there are several, and their number; `None`
+/// if the body is not an object.
+pub(super) fn find_model(body: &[u8]) -> Option<(Option<Range<usize>>, usize)> {
+    let (mut found, mut count) = (None, 0);
+    let is_object = skim(body, |key, value| {
+        if key == "model" {
+            let start = value.as_ptr() as usize - body.as_ptr() as usize;
+            (found, count) = (Some(start..start + value.len()), count + 1);
+        }
+    });
+    is_object.then_some((found, count))
+}
+
+/// A JSON object with this model: in place of the one that it names at `own`, or as its first field.
+pub(super) fn with_model(body: &Bytes, own: Option<Range<usize>>, model: &str) -> Bytes {
+    let quoted = Json::from(model).to_string();
+    let Some(open) = body.iter().position(|byte| *byte == b'{') else { return body.clone() };
+    let (at, with) = match own {
+        Some(own) => (own, quoted),
+        None => {
+            let is_empty = body[open + 1..].trim_ascii_start().starts_with(b"}");
+            let comma = if is_empty { "" } else { "," };
+            (open + 1..open + 1, format!("\"model\":{quoted}{comma}"))
+        }
+    };
+    [&body[..at.start], with.as_bytes(), &body[at.end..]].concat().into()
+}
+
 /// The place of the value of `model`.
 fn json_model(body: &Bytes) -> Result<Option<Range<usize>>, Fault> {
-    let (mut found, mut count) = (None, 0);
-    let is_object = std::str::from_utf8(body).is_ok()
-        && skim(body, |key, value| {
-            if key == "model" {
-                let start = value.as_ptr() as usize - body.as_ptr() as usize;
-                (found, count) = (Some(start..start + value.len()), count + 1);
-            }
-        });
-    if !is_object {
+    let object = std::str::from_utf8(body).ok().and_then(|_| find_model(body));
+    let Some((found, count)) = object else {
         let json = parsed(body)?;
         let message = format!("the request body must be a JSON object, not {}", json.kind());
         return Err(Fault::invalid(message, None));
-    }
+    };
     let value = found.clone().map(|at: Range<usize>| body[at].trim_ascii());
     match (count, value) {
         (0, _) | (1, Some(b"null")) => Ok(None),
@@ -237,7 +268,8 @@ fn has_twice(body: &[u8]) -> bool {
     is_twice
 }
 
-fn form_model(body: &[u8], boundary: &str) -> Option<Range<usize>> {
-    let fields = multipart::fields(body, boundary);
-    fields.into_iter().find(|field| field.name == "model" && !field.is_file).map(|field| field.value)
+/// The place of the model among the fields of a form that have come since the last look.
+fn next_model(scan: &mut Scan, body: &[u8]) -> Option<Range<usize>> {
+    let mut fields = std::iter::from_fn(|| scan.next(body));
+    fields.find(|field| field.name == "model" && !field.is_file).map(|field| field.value)
 }

@@ -1,6 +1,6 @@
 //! One request on its way through.
 
-use super::body::Sent;
+use super::body::RequestBody;
 use super::guard;
 use super::target::Target;
 use crate::body::unpacked;
@@ -87,7 +87,7 @@ async fn answer(
     let covered = guard::endpoint_of(&path).filter(|_| parts.method == Method::POST);
     let has_guards = covered.is_some_and(|(endpoint, _)| snapshot.covers(endpoint));
     let has_body = !body.is_end_stream();
-    let mut sent = Sent::read(&parts.headers, body, max_mb, has_guards).await?;
+    let mut sent = RequestBody::read(&parts.headers, body, max_mb, has_guards).await?;
     let model = model.or_else(|| sent.model());
     let target = Target::find(snapshot, &parts.headers, &path, model.as_deref(), anthropic)?;
     if parts.method == Method::POST {
@@ -127,7 +127,7 @@ async fn answer(
 
 async fn pass_on(
     parts: &mut Parts,
-    sent: Sent,
+    sent: RequestBody,
     has_body: bool,
     path: &str,
     target: &Target,

@@ -3,7 +3,7 @@
 //! A filter sees a body whose `messages` are the texts, one message of the user each; what it makes of their contents
 //! is written back into the request. So a filter that is written for chats works unchanged.
 
-use super::body::{Form, Sent};
+use super::body::{Form, RequestBody};
 use std::ops::Range;
 use valvehouse_core::chat::message;
 use valvehouse_core::context::Turn;
@@ -67,7 +67,7 @@ pub(super) fn check_no_way_around(
 pub(super) async fn run(
     chain: &Chain,
     (endpoint, field): (&'static str, &'static str),
-    sent: &mut Sent,
+    sent: &mut RequestBody,
     turn: &Turn,
 ) -> Result<(), Fault> {
     sent.check_readable()?;
@@ -138,7 +138,7 @@ enum Step {
 }
 
 impl Places {
-    fn texts(&self, sent: &Sent) -> Result<Vec<String>, Fault> {
+    fn texts(&self, sent: &RequestBody) -> Result<Vec<String>, Fault> {
         match self {
             Self::Json(all) => Ok(all.iter().map(|(_, text)| text.clone()).collect()),
             Self::Form(all) => {
@@ -151,7 +151,7 @@ impl Places {
         }
     }
 
-    fn write(self, sent: &mut Sent, request: &Json, edited: Vec<String>) -> Result<(), Fault> {
+    fn write(self, sent: &mut RequestBody, request: &Json, edited: Vec<String>) -> Result<(), Fault> {
         match self {
             Self::Json(places) => {
                 for ((path, before), text) in places.into_iter().zip(edited) {
@@ -164,10 +164,7 @@ impl Places {
                 sent.replace(bytes)
             }
             Self::Form(places) => {
-                // From the end, so that earlier places stay where they are.
-                for (at, text) in places.into_iter().zip(edited).rev() {
-                    sent.splice(at, text.as_bytes());
-                }
+                sent.replace_texts(places.into_iter().zip(edited));
                 Ok(())
             }
         }
@@ -180,7 +177,10 @@ fn set_at(request: &Json, path: &[Step], text: String) -> Result<(), Fault> {
     for step in steps {
         at = match step {
             Step::Key(key) => at.get(key).unwrap_or_default(),
-            Step::Index(index) => at.items().get(*index).cloned().unwrap_or_default(),
+            // Not a copy of the list for each of its texts.
+            Step::Index(index) => {
+                i64::try_from(*index).ok().and_then(|index| at.at(index)).unwrap_or_default()
+            }
         };
     }
     match (last, &at) {
@@ -190,6 +190,11 @@ fn set_at(request: &Json, path: &[Step], text: String) -> Result<(), Fault> {
         }
         (Step::Index(_), _) => Ok(()),
     }
+}
+
+/// The fields of a request that hold texts: `field` of its endpoint, and those that several have.
+fn text_fields(field: &'static str) -> [&'static str; 3] {
+    [field, "suffix", "negative_prompt"]
 }
 
 /// The texts of a JSON request: a text, a list of texts, or a list of objects with a `text`.
@@ -208,7 +213,7 @@ fn json_texts(
         )
     };
     let mut found = Vec::new();
-    for key in [field, "suffix", "negative_prompt"] {
+    for key in text_fields(field) {
         match request.get(key) {
             None | Some(Json::Null) => {}
             Some(Json::Text(text)) => found.push((vec![Step::Key(key)], text.to_string())),
@@ -231,8 +236,8 @@ fn json_texts(
 }
 
 /// The texts of a form.
-fn form_texts(sent: &Sent, field: &str) -> Vec<Range<usize>> {
+fn form_texts(sent: &RequestBody, field: &'static str) -> Vec<Range<usize>> {
     let fields = sent.fields().into_iter();
     // Also one that calls itself a file: some services read it as a text.
-    fields.filter(|own| own.name == field).map(|own| own.value).collect()
+    fields.filter(|own| text_fields(field).contains(&own.name.as_str())).map(|own| own.value).collect()
 }

@@ -7,7 +7,7 @@ use std::ops::Range;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Field {
     pub(super) name: String,
-    /// Whether it is an uploaded file.
+    /// Is `true` if it is an uploaded file.
     pub(super) is_file: bool,
     /// Its value in the body.
     pub(super) value: Range<usize>,
@@ -27,34 +27,93 @@ pub(super) fn boundary(content_type: &str) -> Option<String> {
 
 /// Returns the fields that have come whole so far.
 pub(super) fn fields(body: &[u8], boundary: &str) -> Vec<Field> {
-    read(body, boundary).0
+    let mut scan = Scan::new(boundary);
+    std::iter::from_fn(|| scan.next(body)).collect()
 }
 
 /// Returns `true` if a form is read to its end.
 pub(super) fn is_whole(body: &[u8], boundary: &str) -> bool {
-    read(body, boundary).1
+    let mut scan = Scan::new(boundary);
+    while scan.next(body).is_some() {}
+    scan.is_over(body)
 }
 
-fn read(body: &[u8], boundary: &str) -> (Vec<Field>, bool) {
-    let delimiter = format!("--{boundary}");
-    let next = format!("\r\n{delimiter}");
-    let mut found = Vec::new();
-    let Some(mut at) = memmem::find(body, delimiter.as_bytes()).map(|at| at + delimiter.len()) else {
-        return (found, false);
-    };
-    // Two hyphens behind a delimiter end the form.
-    while let Some(line) = body.get(at..).filter(|rest| rest.starts_with(b"\r\n")) {
-        let Some(head) = memmem::find(line, b"\r\n\r\n") else { break };
-        let begin = at + head + 4;
-        let Some(length) = memmem::find(&body[begin..], next.as_bytes()) else { break };
-        let head = String::from_utf8_lossy(&line[2..head.max(2)]);
-        if let Some(name) = parameter(&head, "name") {
-            let is_file = parameter(&head, "filename").is_some();
-            found.push(Field { name, is_file, value: begin..begin + length });
-        }
-        at = begin + length + next.len();
+/// The blank line behind the head of a part.
+const BLANK: &[u8] = b"\r\n\r\n";
+
+/// Finds the fields of a form as its bytes come, and looks at each byte once.
+pub(super) struct Scan {
+    /// The delimiter between two parts.
+    next: String,
+    place: Place,
+    /// The place up to which the bytes hold nothing that is looked for.
+    seen: usize,
+}
+
+/// The part of a form that is read.
+enum Place {
+    /// The text in front of the first delimiter.
+    Preamble,
+    /// The head of a part, from the end of its delimiter.
+    Head(usize),
+    /// The value of a field, from its first byte; a part without a name is none.
+    Value { begin: usize, name: Option<String>, is_file: bool },
+}
+
+impl Scan {
+    /// Begins with the first byte of a form.
+    pub(super) fn new(boundary: &str) -> Self {
+        Self { next: format!("\r\n--{boundary}"), place: Place::Preamble, seen: 0 }
     }
-    (found, body.get(at..).is_some_and(|rest| rest.starts_with(b"--")))
+
+    /// Returns the next field that has come whole. `body` is all that has come so far.
+    pub(super) fn next(&mut self, body: &[u8]) -> Option<Field> {
+        loop {
+            match &mut self.place {
+                Place::Preamble => {
+                    let delimiter = self.next.trim_start();
+                    let end = found(body, &mut self.seen, 0, delimiter.as_bytes())?;
+                    self.place = Place::Head(end);
+                }
+                Place::Head(at) => {
+                    let at = *at;
+                    // Two hyphens behind a delimiter end the form.
+                    body.get(at..).filter(|rest| rest.starts_with(b"\r\n"))?;
+                    let begin = found(body, &mut self.seen, at, BLANK)?;
+                    let head = body.get(at + 2..begin - BLANK.len()).unwrap_or_default();
+                    let head = String::from_utf8_lossy(head);
+                    let is_file = parameter(&head, "filename").is_some();
+                    self.place = Place::Value { begin, name: parameter(&head, "name"), is_file };
+                }
+                Place::Value { begin, name, is_file } => {
+                    let (begin, is_file) = (*begin, *is_file);
+                    let end = found(body, &mut self.seen, begin, self.next.as_bytes())?;
+                    let name = name.take();
+                    self.place = Place::Head(end);
+                    if let Some(name) = name {
+                        return Some(Field { name, is_file, value: begin..end - self.next.len() });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns `true` if the form ends behind the last field that was returned.
+    fn is_over(&self, body: &[u8]) -> bool {
+        let Place::Head(at) = self.place else { return false };
+        body.get(at..).is_some_and(|rest| rest.starts_with(b"--"))
+    }
+}
+
+/// Returns the end of a pattern behind `from`, or notes how far it was looked for.
+fn found(body: &[u8], seen: &mut usize, from: usize, pattern: &[u8]) -> Option<usize> {
+    // A pattern may have begun in what came before.
+    let from = from.max(seen.saturating_sub(pattern.len() - 1));
+    let at = memmem::find(body.get(from..)?, pattern);
+    *seen = body.len();
+    let end = from + at? + pattern.len();
+    *seen = end;
+    Some(end)
 }
 
 /// A parameter of a part's `content-disposition`.
@@ -90,5 +149,25 @@ mod tests {
             assert!(end < FORM.len() - 2 && !is_whole(&FORM.as_bytes()[..end], "x") || end >= FORM.len() - 2);
             assert!(begun.len() <= all.len() && begun.iter().zip(&all).all(|(a, b)| a == b), "{end}");
         }
+        for size in 1..FORM.len() {
+            let mut scan = Scan::new("x");
+            let ends = (1..=FORM.len()).filter(|end| end % size == 0 || *end == FORM.len());
+            let bits: Vec<_> = ends
+                .flat_map(|end| std::iter::from_fn(|| scan.next(&FORM.as_bytes()[..end])).collect::<Vec<_>>())
+                .collect();
+            assert!(bits == all && scan.is_over(FORM.as_bytes()), "{size}: {bits:?}");
+        }
+    }
+
+    /// Looked at from its beginning for each piece, this form would keep the test busy for hours.
+    #[test]
+    fn a_long_form_in_many_pieces_is_looked_at_once() {
+        let form = [b"--x\r\nContent-Disposition: form-data; name=f\r\n\r\n".to_vec(), vec![b'\r'; 8 << 20]]
+            .concat();
+        let mut scan = Scan::new("x");
+        assert!((0..form.len()).step_by(4).all(|end| scan.next(&form[..end]).is_none()));
+        let whole = [&form[..], b"\r\n--x--"].concat();
+        assert_eq!(scan.next(&whole).map(|field| field.value.len()), Some(8 << 20));
+        assert!(scan.is_over(&whole));
     }
 }

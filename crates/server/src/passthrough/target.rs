@@ -17,9 +17,9 @@ pub(super) struct Target {
     pub(super) provider: Arc<dyn Provider>,
     /// Empty where the request names none.
     pub(super) model: String,
-    /// What scripts and traces see of the model.
+    /// The model as scripts and traces see it.
     pub(super) facts: Json,
-    /// Whether the operator lists the route for it.
+    /// Is `true` if the operator lists the route for it.
     pub(super) is_listed: bool,
 }
 

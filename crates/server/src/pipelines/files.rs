@@ -20,7 +20,7 @@ use valvehouse_net::Web;
 use valvehouse_net::web::Ask;
 use valvehouse_script::Kind;
 
-/// How long a script's address may take to answer.
+/// The time that the address of a script may take to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// `POST /pipelines/add {url}`

@@ -83,7 +83,7 @@ async fn run(
     let bytes = read(body, app.config.server.max_body_mb).await?;
     let call = Call::read(hook, &parsed(&bytes)?, &parts)?;
     let Some(plugin) = names::filter(snapshot, name) else {
-        return call.of_model(app, snapshot, name);
+        return call.of_model(app, snapshot, name, &parts);
     };
     if let Some(message) = plugin.refusal().filter(|_| plugin.enabled) {
         return Err(Fault::Unguarded { plugin: plugin.id.to_string(), message });
@@ -109,7 +109,7 @@ impl Call {
         Ok(Self { hook, body, user })
     }
 
-    /// Whether a filter has something to do with it. What was switched off since the client asked for its
+    /// Returns `true` if a filter has something to do with it. What was switched off since the client asked for its
     /// name, or never loaded, is as if it were not there.
     fn concerns(&self, plugin: &Plugin) -> bool {
         let has_hook =
@@ -243,7 +243,7 @@ impl Call {
     /// The hooks of a model, which Open WebUI asks for after the inlets of all filters and before their
     /// outlets: there are none, and what it sends comes back, with the name of the turn in it where the chat
     /// itself will come here as well.
-    fn of_model(self, app: &App, snapshot: &Snapshot, name: &str) -> Result<Response, Fault> {
+    fn of_model(self, app: &App, snapshot: &Snapshot, name: &str, parts: &Parts) -> Result<Response, Fault> {
         let is_asked = self.body.text("model").is_some_and(|model| model == name);
         let is_model = is_asked && names::model(snapshot, name).is_some();
         if !is_model {
@@ -252,6 +252,7 @@ impl Call {
         if self.hook == Hook::Inlet
             && let Some(part) = split_turn::of_model(&self.body, &self.user)
         {
+            let part = split_turn::of_caller(app, parts, part);
             split_turn::mark(snapshot, &self.body, &part);
             let parted = app.parted.find(&part).unwrap_or_default();
             app.parted.keep(part, &parted);

@@ -35,7 +35,7 @@ pub(crate) fn list_of(app: &App, models: Vec<Json>) -> Json {
     Json::from([("data", data.into()), ("object", "list".into()), ("pipelines", true.into())])
 }
 
-/// Whether a model's name can be put into a path as it is: up to two slashes, see the routes.
+/// Returns `true` if a model's name can be put into a path as it is: up to two slashes, see the routes.
 fn fits_a_path(name: &str) -> bool {
     let parts: Vec<&str> = name.split('/').collect();
     let is_plain = |part: &&str| {
@@ -44,8 +44,8 @@ fn fits_a_path(name: &str) -> bool {
     parts.len() <= 3 && parts.iter().all(is_plain)
 }
 
-/// Whether Open WebUI shall ask for the hooks of a filter: it has one that it knows, or is a guard that cannot
-/// run there and must not be forgotten. A toggle cannot be chosen there.
+/// Returns `true` if Open WebUI shall ask for the hooks of a filter: it has one that Open WebUI knows, or is a guard
+/// that cannot run there and must not be forgotten. A toggle cannot be chosen there.
 fn is_asked(plugin: &Plugin) -> bool {
     if !plugin.enabled {
         return false;

@@ -14,10 +14,10 @@ use valvehouse_json::Json;
 
 /// Before the names of turns that Open WebUI has none for: those of its API, and its tasks.
 const OWN: &str = "valvehouse-";
-/// How the names of users begin that callers without an operator's key give.
+/// The beginning of the names of users that callers without an operator's key give.
 const OTHERS: &str = "by others: ";
 
-/// Which turn a hook is a part of; None where nothing tells.
+/// The turn that a hook is a part of; `None` if nothing names it.
 pub(super) fn of_hook(snapshot: &Snapshot, body: &Json, user: &Json, hook: Hook) -> Option<Part> {
     if hook == Hook::Inlet && comes_here(snapshot, body) {
         return of_model(body, user);
@@ -47,7 +47,7 @@ pub(super) fn of_model(body: &Json, user: &Json) -> Option<Part> {
     Some(Part { user, chat, message: named.unwrap_or_else(own) })
 }
 
-/// Whether the chat itself will come to this host: then its model is one of ours, and a pipe to Open WebUI.
+/// Returns `true` if the chat itself will come to this host: then its model is one of ours, and a pipe to Open WebUI.
 pub(super) fn comes_here(snapshot: &Snapshot, body: &Json) -> bool {
     body.at_path("metadata.model.pipeline.type").as_str() == Some("pipe")
         && names::model(snapshot, &body.text("model").unwrap_or_default()).is_some()
@@ -124,7 +124,7 @@ pub(super) fn forget_strangers(parted: &Parted, snapshot: &Snapshot) {
     parted.forget_strangers(|id| snapshot.plugins.get(id).map(|plugin| plugin.incarnation));
 }
 
-/// Whether it is one of the small questions that Open WebUI asks beside a chat: for a title, for tags.
+/// Returns `true` if it is one of the small questions that Open WebUI asks beside a chat: for a title, for tags.
 fn is_task(body: &Json) -> bool {
     !body.at_path("metadata.task").is_empty()
 }

@@ -44,7 +44,7 @@ async fn updated(app: &Arc<App>, id: &str, by: &Operator, request: Request) -> R
     Ok(in_force(known_filter(&app.host.snapshot(), id)?))
 }
 
-/// What the filter declares; nothing where it does not load.
+/// The valves that the filter declares; none where it does not load.
 fn schema(plugin: &Plugin) -> Schema {
     plugin.script.as_ref().map(|script| script.manifest.valves.clone()).unwrap_or_default()
 }

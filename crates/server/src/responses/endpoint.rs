@@ -11,6 +11,7 @@ use crate::first_choice;
 use crate::reply::{self, OpenAiError, json_response, refused};
 use crate::turn::endpoint::{Call, Chunk, Encoder, Endpoint};
 use crate::turn::events::typed_events;
+use crate::turn::left_out::left_out;
 use crate::turn::serve::serve;
 use axum::Router;
 use axum::extract::{Request, State};
@@ -24,9 +25,6 @@ use valvehouse_core::chat::{ChatRequest, split};
 use valvehouse_core::fault::{Fault, RequestFault};
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
-
-/// Names hosted tools and items that no chat service can be sent.
-const LEFT_OUT: HeaderName = HeaderName::from_static("x-valvehouse-left-out");
 
 /// The routes of the Responses API.
 pub(crate) fn routes() -> Router<Arc<App>> {
@@ -63,7 +61,7 @@ impl Endpoint for Responses {
         let keeper = keeps.then(|| Keeper::new(app, headers, request.conversation));
         Ok((
             ChatRequest::new(request.chat)?,
-            Answer { writer, keeper, left_out: left_out(&request.left_out) },
+            Answer { writer, keeper, left_out: left_out(&request.left_out, "a chat service") },
         ))
     }
 }
@@ -122,15 +120,6 @@ impl Encoder for Answer {
     fn encode_error(fault: Fault) -> Response {
         OpenAiError(fault).into_response()
     }
-}
-
-/// The header that names what a chat service could not be sent.
-fn left_out(names: &[String]) -> Option<(HeaderName, HeaderValue)> {
-    if names.is_empty() {
-        return None;
-    }
-    tracing::info!("left out of a request for a chat service: {}", names.join(", "));
-    HeaderValue::from_str(&names.join(", ")).ok().map(|names| (LEFT_OUT, names))
 }
 
 /// `GET /v1/responses` is how clients ask for a WebSocket. Those that read 426 use events at once.

@@ -14,11 +14,11 @@ pub(super) struct Resource {
     /// The fields of the request, each as it was sent or with its default.
     settings: Vec<(&'static str, Json)>,
     model: Json,
-    /// Whether items of reasoning carry what their service signed.
+    /// Is `true` if items of reasoning carry what their service signed.
     pub(super) with_encrypted: bool,
 }
 
-/// How a response ended.
+/// The end of a response.
 pub(super) enum End {
     /// It is not over.
     InProgress,

@@ -1,6 +1,8 @@
 //! Responses that a client can continue, read and delete later.
 
 use axum::http::HeaderMap;
+use compact_str::CompactString;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_core::fault::{Fault, RequestFault};
@@ -119,7 +121,15 @@ pub(super) async fn resolve(
         return Ok(());
     }
     let owner = auth::asker(app, headers);
-    let mut known = before.to_vec();
+    let mut known: HashMap<CompactString, Json> = HashMap::new();
+    let learn = |known: &mut HashMap<_, _>, items: Vec<Json>| {
+        for item in items {
+            if let Some(id) = item.text("id") {
+                known.entry(id).or_insert(item);
+            }
+        }
+    };
+    learn(&mut known, before.to_vec());
     let mut resolved = Vec::with_capacity(input.len());
     for (at, item) in input.into_iter().enumerate() {
         if !is_reference(&item) {
@@ -127,16 +137,11 @@ pub(super) async fn resolve(
             continue;
         }
         let id = item.text("id").filter(|id| id.len() > 3).unwrap_or_default();
-        let with_id = |items: &[Json]| {
-            let found = items.iter().find(|item| item.text("id").is_some_and(|own| own == id));
-            found.filter(|_| !id.is_empty()).cloned()
-        };
-        let mut found = with_id(&known);
-        if found.is_none() && !id.is_empty() {
+        if !id.is_empty() && !known.contains_key(&id) {
             let stored = app.host.store().response_items_with(&owner, &format!("\"{id}\"")).await?;
-            known.extend(stored.map(|items| parsed_items(&items)).unwrap_or_default());
-            found = with_id(&known);
+            learn(&mut known, stored.map(|items| parsed_items(&items)).unwrap_or_default());
         }
+        let found = known.get(&id).filter(|_| !id.is_empty()).cloned();
         resolved.push(found.ok_or_else(|| Fault::Request {
             message: format!("unknown item `{id}` in input[{at}]: none of the latest responses has it; send the item itself"),
             param: Some("input"),

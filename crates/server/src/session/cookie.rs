@@ -53,7 +53,8 @@ fn name(parts: &Parts) -> String {
     }
 }
 
-/// Whether the browser talks TLS, to a proxy before us. Whoever claims so wrongly only loses their own cookie.
+/// Returns `true` if the browser talks TLS, to a proxy before us. Whoever claims so wrongly only loses their own
+/// cookie.
 fn came_encrypted(headers: &HeaderMap) -> bool {
     let says = |name: &str, word: &str| {
         let value = headers.get(name).and_then(|value| value.to_str().ok());

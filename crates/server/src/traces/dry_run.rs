@@ -73,7 +73,7 @@ fn asked(body: Json) -> Result<ChatRequest, Fault> {
     ChatRequest::new(body)
 }
 
-/// Who it is tried as: an id, or whatever is known of somebody. No service is told more than the id.
+/// The user of a dry run: an id, or an object of all that is known. A service gets the id alone.
 fn user(body: &Json) -> Result<Json, Fault> {
     let user = match body.get("user") {
         None | Some(Json::Null) => return Ok(Json::object()),

@@ -16,7 +16,7 @@ use valvehouse_host::app::App;
 use valvehouse_host::{Change, Report};
 use valvehouse_json::{Json, Object};
 
-/// How often figures are told that have changed.
+/// The interval at which changed figures are sent.
 const FIGURES: Duration = Duration::from_secs(2);
 /// After so long without an event a comment says that the host is there.
 const KEEP_ALIVE_MS: u64 = 15_000;
@@ -27,8 +27,13 @@ pub(super) async fn follow(State(app): State<Arc<App>>) -> Response {
     let mut figures = interval(FIGURES);
     figures.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let stopped = app.stopped();
-    let feed =
-        Feed { news: app.traces.news(), reports: app.host.reports(), figures, told: Told::default(), app };
+    let feed = Feed {
+        news: app.traces.news(),
+        reports: app.host.reports(),
+        figures,
+        told: ClientView::default(),
+        app,
+    };
     let hello = stream::once(std::future::ready(Bytes::from_static(b": what happens here\n\n")));
     let events = stream::unfold(feed, |mut feed| async { Some((feed.next().await?, feed)) });
     let bytes = hello.chain(events).take_until(stopped);
@@ -42,14 +47,14 @@ struct Feed {
     news: Receiver<News>,
     reports: Receiver<Arc<Report>>,
     figures: Interval,
-    told: Told,
+    told: ClientView,
 }
 
 /// The figures that were told last.
 #[derive(Default)]
-struct Told {
+struct ClientView {
     running: Option<usize>,
-    /// How often each plugin had been called.
+    /// The number of calls of each plugin.
     calls: HashMap<Arc<str>, u64>,
 }
 
@@ -101,9 +106,9 @@ fn of_report(report: &Report) -> Bytes {
     named_event("snapshot", &told)
 }
 
-impl Told {
-    /// How many requests run, and the plugins that were called since this was last told; None where that is
-    /// as it was.
+impl ClientView {
+    /// The number of requests under way, and the plugins that were called since the last look; `None` if nothing
+    /// changed.
     fn news(&mut self, app: &App) -> Option<Json> {
         let running = app.traces.running();
         let snapshot = app.host.snapshot();

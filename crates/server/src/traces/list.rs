@@ -32,7 +32,7 @@ fn listed(app: &App, words: &Words) -> Result<Json, Fault> {
     Ok(Json::from([("live", told(live, usize::MAX)), ("past", told(past, limit))]))
 }
 
-/// Which requests are asked for.
+/// The requests that are asked for.
 struct Wanted {
     model: Option<String>,
     user: Option<String>,

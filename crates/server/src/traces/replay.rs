@@ -20,9 +20,9 @@ use valvehouse_json::Json;
 use valvehouse_json::diff::{Change, diff};
 use valvehouse_script::Script;
 
-/// How long all of it may take.
+/// The time that a whole replay may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What is different from the request itself.
+/// The differences between a replay and the request itself.
 const NOTE: &str =
     "no other host, model, file or program is reached, nobody is asked, and what is put into kv is forgotten";
 

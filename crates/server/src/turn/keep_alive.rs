@@ -35,8 +35,8 @@ impl<S> KeepAlive<S> {
         Self { bytes, every, word, timer: Box::pin(sleep(every)), heard: Instant::now(), end: End::default() }
     }
 
-    /// Whether it is time for a comment. The timer is only wound up again when it has run down:
-    /// events come thousands of times a second.
+    /// Returns `true` if it is time for a comment. The timer is only wound up again when it has run down: events come
+    /// thousands of times a second.
     fn is_time(&mut self, context: &mut Context<'_>) -> bool {
         while self.timer.as_mut().poll(context).is_ready() {
             let silent = self.heard.elapsed();
@@ -84,7 +84,7 @@ impl End {
         self.bytes.drain(..self.bytes.len().saturating_sub(Self::LENGTH));
     }
 
-    /// Whether nothing went out or the last that did was an empty line.
+    /// Returns `true` if nothing went out yet, or the last line that did was empty.
     pub(crate) fn is_between_events(&self) -> bool {
         let ends = |end: &[u8]| self.bytes.ends_with(end);
         self.bytes.is_empty() || ends(b"\n\n") || ends(b"\r\r") || ends(b"\n\r\n") || ends(b"\r\n\r")

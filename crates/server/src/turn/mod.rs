@@ -1,10 +1,11 @@
 //! One turn for every endpoint: [`serve::serve_turn`] runs it between what an [`endpoint::Endpoint`] reads and what its
 //! [`endpoint::Encoder`] writes.
 
+mod answer_bytes;
 pub(crate) mod endpoint;
 pub(crate) mod events;
 pub(crate) mod keep_alive;
+pub(crate) mod left_out;
 pub(crate) mod run;
 pub(crate) mod serve;
 mod streaming;
-mod written;

@@ -1,17 +1,19 @@
 //! A turn between the two ends of an endpoint.
 
+use super::answer_bytes::AnswerBytes;
 use super::endpoint::{Call, Encoder, Endpoint};
 use super::events::as_stream;
 use super::keep_alive::KeepAlive;
 use super::streaming::{Item, Streaming};
-use super::written::Written;
 use crate::body::{read, unpacked};
 use crate::headers::{EVENTS, events_header, named};
 use crate::openai::relay;
 use crate::reply::{self, json_response};
 use crate::{auth, exchange, facts, recording};
+use axum::body::Body;
 use axum::extract::Request;
 use axum::http::StatusCode;
+use axum::http::request::Parts;
 use axum::response::Response;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -30,13 +32,21 @@ pub(crate) async fn serve<E: Endpoint>(app: Arc<App>, endpoint: E, request: Requ
     let snapshot = app.host.snapshot();
     let answer = async {
         let (parts, body) = request.into_parts();
-        let key_user = auth::user_of_key(&app, &parts.headers)?;
-        unpacked(&parts.headers)?;
-        let bytes = read(body, app.config.server.max_body_mb).await?;
+        let (key_user, bytes) = received(&app, &parts, body).await?;
         serve_turn(&endpoint, &Call::new(&app, &snapshot, &parts), &bytes, &key_user).await
     };
     // In a place of its own: what is around it is handed on from layer to layer.
     named(&snapshot, Box::pin(answer), refused::<E::Encoder>).await
+}
+
+/// The user of the key that a request shows, and its body.
+///
+/// # Errors
+/// Returns a request fault for a key that is not one of the host's, and for a body that is packed or too large.
+pub(crate) async fn received(app: &App, parts: &Parts, body: Body) -> Result<(Json, Bytes), Fault> {
+    let key_user = auth::user_of_key(app, &parts.headers)?;
+    unpacked(&parts.headers)?;
+    Ok((key_user, read(body, app.config.server.max_body_mb).await?))
 }
 
 /// Logs a fault, and returns it in the words of an endpoint.
@@ -66,7 +76,7 @@ pub(crate) async fn serve_turn<E: Endpoint>(
     let stream = chat.is_streamed();
     let recording = recording::begin(app, E::NAME, stream, snapshot.generation, &parts.headers, &mut facts);
     let takes_events = stream && endpoint.takes_events(call, &chat);
-    // Who keeps everything looks at every answer; what is emitted has its place between the pieces of one.
+    // Traces that keep everything need every answer read; events have their place between its pieces.
     let raw = E::Encoder::TAKES_RAW && !app.traces.keeps_everything() && !takes_events;
     let way = Way {
         stream,
@@ -85,14 +95,14 @@ pub(crate) async fn serve_turn<E: Endpoint>(
     Ok(recording::until_end(recording, response))
 }
 
-/// How a client gets its answer.
+/// The way in which a client gets its answer.
 pub(crate) struct Way {
     pub(crate) stream: bool,
-    /// Whether what plugins emit is part of the stream.
+    /// Is `true` if what plugins emit is part of the stream.
     pub(crate) takes_events: bool,
-    /// Whether nothing is sent before the whole answer is there.
+    /// Is `true` if nothing is sent before the whole answer is there.
     pub(crate) is_held: bool,
-    /// Where the end of a stream is written down.
+    /// The trace that records the end of a stream.
     pub(crate) trace: Option<Arc<Trace>>,
 }
 
@@ -161,7 +171,7 @@ where
     }
     encoder.before_first().await;
     let mut response = Response::default();
-    let written = Written::new(first, streaming, encoder);
+    let written = AnswerBytes::new(first, streaming, encoder);
     let keep_alive_ms = if E::KEEP_ALIVE.is_empty() { 0 } else { keep_alive_ms };
     as_stream(&mut response, E::STREAM_TYPE, KeepAlive::with_word(written, keep_alive_ms, E::KEEP_ALIVE));
     Ok(response)

@@ -18,7 +18,7 @@ use valvehouse_json::Json;
 /// Pieces that may wait for a slow client before the model's stream waits too.
 const AHEAD: usize = 32;
 
-/// What a streaming turn gives, in the order it gives it.
+/// The items of a streaming turn, in the order in which they come.
 pub(super) enum Item {
     Piece(Piece),
     Emitted(Json),
@@ -84,7 +84,7 @@ impl Streaming {
 
     pub(super) fn poll_next(&mut self, context: &mut TaskContext<'_>) -> Poll<Option<Item>> {
         loop {
-            // What is there is taken without asking the runtime: its turn-taking would say "later"
+            // Pieces at hand are taken without asking the runtime: its turn-taking would say "later"
             // of pieces that only this task can take.
             if let Some(item) = self.take_ready() {
                 return Poll::Ready(Some(item));

@@ -4,14 +4,12 @@ use crate::sql_store::SqlStore;
 use crate::{Beginning, Begun, Conversations as _, KvChange, KvRow, Store, Trouble};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
-use valvehouse_config::SecretSource;
+use valvehouse_config::{Secret, SecretSource};
 use valvehouse_json::Json;
 use valvehouse_testkit::postgres::Postgres;
 
 fn key() -> SecretSource {
-    let file = std::env::temp_dir().join(format!("valvehouse-store-key-{}", std::process::id()));
-    std::fs::write(&file, "a key that all hosts of these tests have").unwrap();
-    SecretSource::File(file)
+    SecretSource::Literal(Secret::new("a key that all hosts of these tests have"))
 }
 
 async fn open(url: &str) -> SqlStore {

@@ -1,7 +1,7 @@
 //! Statements and the values in them.
 
 use super::row::{Column, Row};
-use super::session::Session;
+use super::session::{Link, Session};
 use sqlx::query::Query as Prepared;
 use sqlx::sqlite::SqliteArguments;
 use sqlx::{AssertSqlSafe, Error, Sqlite};
@@ -58,55 +58,33 @@ impl<'q> Query<'q> {
 
     /// Runs it. Returns the number of rows that it changed.
     pub(crate) async fn execute(self, session: &mut Session) -> Result<u64, Error> {
-        let done = match session {
-            Session::Sqlite(connection) => self.sqlite().execute(&mut **connection).await,
-            Session::SqliteTransaction(transaction) => self.sqlite().execute(&mut **transaction).await,
+        Ok(match session.link() {
+            Link::Sqlite(connection) => self.sqlite().execute(connection).await?.rows_affected(),
             #[cfg(feature = "postgres")]
-            Session::Postgres(connection) => {
-                return self.postgres().execute(&mut **connection).await.map(|done| done.rows_affected());
-            }
-            #[cfg(feature = "postgres")]
-            Session::PostgresTransaction(transaction) => {
-                return self.postgres().execute(&mut **transaction).await.map(|done| done.rows_affected());
-            }
-        };
-        done.map(|done| done.rows_affected())
+            Link::Postgres(connection) => self.postgres().execute(connection).await?.rows_affected(),
+        })
     }
 
     pub(crate) async fn fetch_all(self, session: &mut Session) -> Result<Vec<Row>, Error> {
-        let rows = match session {
-            Session::Sqlite(connection) => self.sqlite().fetch_all(&mut **connection).await?,
-            Session::SqliteTransaction(transaction) => self.sqlite().fetch_all(&mut **transaction).await?,
-            #[cfg(feature = "postgres")]
-            Session::Postgres(connection) => {
-                let rows = self.postgres().fetch_all(&mut **connection).await?;
-                return Ok(rows.into_iter().map(Row::Postgres).collect());
+        Ok(match session.link() {
+            Link::Sqlite(connection) => {
+                self.sqlite().fetch_all(connection).await?.into_iter().map(Row::Sqlite).collect()
             }
             #[cfg(feature = "postgres")]
-            Session::PostgresTransaction(transaction) => {
-                let rows = self.postgres().fetch_all(&mut **transaction).await?;
-                return Ok(rows.into_iter().map(Row::Postgres).collect());
+            Link::Postgres(connection) => {
+                self.postgres().fetch_all(connection).await?.into_iter().map(Row::Postgres).collect()
             }
-        };
-        Ok(rows.into_iter().map(Row::Sqlite).collect())
+        })
     }
 
     pub(crate) async fn fetch_optional(self, session: &mut Session) -> Result<Option<Row>, Error> {
-        let row = match session {
-            Session::Sqlite(connection) => self.sqlite().fetch_optional(&mut **connection).await?,
-            Session::SqliteTransaction(transaction) => {
-                self.sqlite().fetch_optional(&mut **transaction).await?
-            }
+        Ok(match session.link() {
+            Link::Sqlite(connection) => self.sqlite().fetch_optional(connection).await?.map(Row::Sqlite),
             #[cfg(feature = "postgres")]
-            Session::Postgres(connection) => {
-                return Ok(self.postgres().fetch_optional(&mut **connection).await?.map(Row::Postgres));
+            Link::Postgres(connection) => {
+                self.postgres().fetch_optional(connection).await?.map(Row::Postgres)
             }
-            #[cfg(feature = "postgres")]
-            Session::PostgresTransaction(transaction) => {
-                return Ok(self.postgres().fetch_optional(&mut **transaction).await?.map(Row::Postgres));
-            }
-        };
-        Ok(row.map(Row::Sqlite))
+        })
     }
 
     pub(crate) async fn fetch_one(self, session: &mut Session) -> Result<Row, Error> {

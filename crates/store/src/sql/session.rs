@@ -1,9 +1,9 @@
 //! Pools, and sessions on one connection of theirs.
 
 use sqlx::pool::PoolConnection;
-use sqlx::{Error, Sqlite, SqlitePool, Transaction};
+use sqlx::{Error, Sqlite, SqliteConnection, SqlitePool, Transaction};
 #[cfg(feature = "postgres")]
-use sqlx::{PgPool, Postgres};
+use sqlx::{PgConnection, PgPool, Postgres};
 
 /// The connections of a store.
 #[derive(Clone)]
@@ -21,6 +21,13 @@ pub(crate) enum Session {
     Postgres(PoolConnection<Postgres>),
     #[cfg(feature = "postgres")]
     PostgresTransaction(Transaction<'static, Postgres>),
+}
+
+/// The connection of a session, for one statement.
+pub(super) enum Link<'s> {
+    Sqlite(&'s mut SqliteConnection),
+    #[cfg(feature = "postgres")]
+    Postgres(&'s mut PgConnection),
 }
 
 /// What a transaction reads and then writes, so that no other one writes it meanwhile. SQLite has one writer at a
@@ -99,6 +106,18 @@ impl Pool {
 }
 
 impl Session {
+    /// Returns the connection, on which the next statement runs.
+    pub(super) fn link(&mut self) -> Link<'_> {
+        match self {
+            Self::Sqlite(connection) => Link::Sqlite(connection),
+            Self::SqliteTransaction(transaction) => Link::Sqlite(transaction),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(connection) => Link::Postgres(connection),
+            #[cfg(feature = "postgres")]
+            Self::PostgresTransaction(transaction) => Link::Postgres(transaction),
+        }
+    }
+
     /// Ends the transaction: everything in it holds from now on.
     pub(crate) async fn commit(self) -> Result<(), Error> {
         match self {

@@ -4,10 +4,14 @@ use crate::error::{Answer, Place, StoreError, Trouble, Troubles};
 #[cfg(feature = "postgres")]
 use crate::postgres;
 use crate::seal::SealKey;
-use crate::sealing;
+#[cfg(feature = "postgres")]
+use crate::seal::random;
+use crate::sealing::{self, KeyFrom};
 use crate::sql::{Lock, Pool, Session};
 use crate::sqlite;
 use std::path::Path;
+#[cfg(feature = "postgres")]
+use std::time::Duration;
 use std::time::Instant;
 use valvehouse_config::SecretSource;
 
@@ -44,7 +48,7 @@ impl SqlStore {
     /// Returns an error if the file is no store, cannot be written, or the key is not its key.
     pub async fn sqlite_with(file: &Path, key: Option<&SecretSource>) -> Result<Self, StoreError> {
         let (durable, swift) = sqlite::open::open(file).await?;
-        Self::with(Place::File(file.to_owned()), durable, swift, &file.with_extension("key"), key).await
+        Self::with(Place::File(file.to_owned()), durable, swift, KeyFrom::of_file(file, key)).await
     }
 
     /// Opens a database of Postgres; creates its tables where they are missing. Hosts that share it need the same key.
@@ -56,19 +60,13 @@ impl SqlStore {
     pub async fn postgres(url: &str, key: Option<&SecretSource>) -> Result<Self, StoreError> {
         let postgres::Opened { place, pool, listener } = postgres::open(url).await?;
         let key = key.ok_or_else(|| postgres::without_key(&place))?;
-        let store = Self::with(place, pool.clone(), pool, Path::new(""), Some(key)).await?;
+        let store = Self::with(place, pool.clone(), pool, KeyFrom::Settings(key)).await?;
         Ok(Self { listener: Some(listener), ..store })
     }
 
-    async fn with(
-        place: Place,
-        durable: Pool,
-        swift: Pool,
-        key_file: &Path,
-        key: Option<&SecretSource>,
-    ) -> Result<Self, StoreError> {
+    async fn with(place: Place, durable: Pool, swift: Pool, key: KeyFrom<'_>) -> Result<Self, StoreError> {
         crate::conversation::opened();
-        let key = sealing::key(&place, key_file, key, &durable).await?;
+        let key = sealing::key(&place, key, &durable).await?;
         let (queue, troubles) = (tokio::sync::Mutex::default(), Troubles::default());
         Ok(Self {
             place,
@@ -124,6 +122,9 @@ impl SqlStore {
                 if !again || since.elapsed() > sqlite::open::CONTENDED {
                     return done;
                 }
+                // Writers that met pause for times of their own.
+                let [pause] = random::<1>();
+                tokio::time::sleep(Duration::from_millis(5 + u64::from(pause % 32))).await;
             }
         }
         let mut busy_at = self.queue.lock().await;

@@ -286,7 +286,9 @@ impl Store for SqlStore {
         tells: Option<&'a Json>,
     ) -> Answer<'a, ()> {
         self.work("announce this host", async move {
-            hosts::announce(&mut self.swift.session().await?, host_id, pid, applied_generation, tells).await
+            let mut transaction = self.swift.begin(Lock::Nothing).await?;
+            hosts::announce(&mut transaction, host_id, pid, applied_generation, tells).await?;
+            transaction.commit().await
         })
     }
 
@@ -325,7 +327,7 @@ impl Store for SqlStore {
         self.work("lock the store", async {
             let since = Instant::now();
             loop {
-                let (begun, lag) = with_lag(self.swift.begin(Lock::Settings)).await;
+                let (begun, lag) = with_lag(self.swift.begin(Lock::Nothing)).await;
                 match begun {
                     Ok(transaction) => return transaction.rollback().await,
                     Err(error) if !self.is_busy(&error) => return Err(error),

@@ -5,7 +5,7 @@ use crate::clock::now;
 use crate::error::{Place, StoreError, Trouble};
 use crate::record::HOST_SILENCE;
 use crate::rows::generation::raise;
-use crate::sealing;
+use crate::sealing::{self, KeyFrom};
 use crate::sql::{Lock, Pool, query, query_scalar};
 use std::path::Path;
 use valvehouse_config::SecretSource;
@@ -25,7 +25,7 @@ pub(crate) async fn forget_valves(file: &Path, key: Option<&SecretSource>) -> Re
     }
     let (durable, swift) = open::open(file).await?;
     swift.close().await;
-    if sealing::key(place, &file.with_extension("key"), key, &durable).await.is_ok() {
+    if sealing::key(place, KeyFrom::of_file(file, key), &durable).await.is_ok() {
         return refused(
             "its key is there, and opens them",
             "`valvehouse valves reset ID` drops those of a plugin",

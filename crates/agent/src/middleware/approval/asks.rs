@@ -17,7 +17,7 @@ pub(super) enum Asks {
     Custom(NeedsApproval),
 }
 
-/// When the arguments of a tool need approval.
+/// The condition under which the arguments of a tool need approval.
 pub(super) struct Condition {
     tool: Meant,
     path: String,

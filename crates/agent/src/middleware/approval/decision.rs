@@ -4,7 +4,7 @@ use valvehouse_core::limits::clipped;
 use valvehouse_core::words::yes_or_no;
 use valvehouse_json::Json;
 
-/// What a person decided.
+/// The decision of a person.
 #[derive(Debug, PartialEq)]
 pub(super) enum Decision {
     Approved { arguments: Option<Json> },
@@ -12,7 +12,7 @@ pub(super) enum Decision {
 }
 
 impl Decision {
-    /// What an answer means; what is not clearly a yes is a no.
+    /// The decision that an answer means; one that is not clearly a yes is a no.
     pub(super) fn of(answer: &Json) -> Self {
         match answer {
             Json::Bool(true) => Self::Approved { arguments: None },

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 use std::sync::OnceLock;
 
-/// What may be found.
+/// The kinds of data that may be found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Email,
@@ -48,14 +48,14 @@ impl Kind {
             .get_or_init(|| Regex::new(self.pattern()).expect("the pattern is a constant that a test reads"))
     }
 
-    /// Where what looks so ends: a colon after an address belongs to the sentence.
+    /// The end of a match: a colon after an address belongs to the sentence.
     fn end(self, text: &str, range: &Range<usize>) -> usize {
         let found = &text[range.clone()];
         let is_sentence = self == Self::Ip && found.ends_with(':') && !found.ends_with("::");
         if is_sentence { range.end - 1 } else { range.end }
     }
 
-    /// Whether what looks so is so.
+    /// Returns `true` if what looks so is so.
     fn is(self, found: &str) -> bool {
         match self {
             Self::Email => true,
@@ -68,7 +68,7 @@ impl Kind {
     }
 }
 
-/// What there is of these kinds, in order; of what overlaps, what begins first and is longest.
+/// The matches of these kinds, in order; of those that overlap, the one that begins first and is longest.
 pub(super) fn find(text: &str, kinds: &[Kind]) -> Vec<(Range<usize>, Kind)> {
     let mut all: Vec<(Range<usize>, Kind)> = Vec::new();
     for kind in kinds {
@@ -88,8 +88,8 @@ pub(super) fn find(text: &str, kinds: &[Kind]) -> Vec<(Range<usize>, Kind)> {
     all
 }
 
-/// Whether no letter or digit goes on what was found: a part of a longer number is something else. Letters
-/// of scripts without spaces may stand beside it.
+/// Returns `true` if no letter or digit goes on what was found: a part of a longer number is something else. Letters of
+/// scripts without spaces may stand beside it.
 fn stands_alone(text: &str, range: &Range<usize>) -> bool {
     let before = text[..range.start].chars().next_back();
     let after = text[range.end..].chars().next();

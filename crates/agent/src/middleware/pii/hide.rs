@@ -11,7 +11,7 @@ use valvehouse_json::{Json, Object};
 /// Characters of a number that a mask leaves.
 const LEFT: usize = 4;
 
-/// What becomes of what is found.
+/// The treatment of what is found.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Strategy {
     /// It stays; the log tells what kinds there were.

@@ -15,7 +15,7 @@ fn events(name: &str) -> Option<Vec<Json>> {
     Some(text.lines().filter_map(data).collect())
 }
 
-/// What a message says, without empty lists of citations and what only one way of sending it has.
+/// The meaning of a message, without empty lists of citations and fields that only one way of sending it has.
 fn meaning(message: &Json) -> Json {
     let meaning = Json::object();
     for key in ["id", "model", "role", "stop_reason", "stop_sequence"] {

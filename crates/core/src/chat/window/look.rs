@@ -2,20 +2,20 @@
 
 use compact_str::CompactString;
 
-/// What looks at texts through a window, and changes them.
+/// Looks at texts through a window, and changes them.
 pub trait Look {
-    /// Why it failed.
+    /// The error of a look.
     type Error;
 
     /// The text as it shall be. What it makes of a text must not depend on where that was cut.
     fn changed(&mut self, text: &str) -> Result<CompactString, Self::Error>;
 
-    /// How many bytes at the end of a text could become something else with what follows.
+    /// The number of bytes at the end of a text that could become something else with what follows.
     fn unfinished(&mut self, text: &str) -> Result<usize, Self::Error>;
 }
 
-/// Where a text ends that nobody knows more of than that a match has so many characters at most: at the
-/// beginning of a word, when there is one near.
+/// The end of a text of which only the largest number of characters of a match is known: at the beginning of a word,
+/// when there is one near.
 pub fn last_words(text: &str, characters: usize) -> usize {
     let back = |from: usize| {
         let mut starts = text[..from].char_indices().rev();

@@ -10,7 +10,7 @@ use crate::chat::event::{self, Step, TextPlace};
 use compact_str::CompactString;
 use valvehouse_json::Json;
 
-/// Whether texts of any choice wait, and of which: to be let out with [`end`].
+/// The choices whose texts wait, to be let out with [`end`].
 pub fn waiting(kept: &Json) -> Vec<i64> {
     let choices = kept.get(HELD).and_then(|held| held.as_object().map(|held| held.entries()));
     let waits = |choice: &Json| lanes_of(choice).any(|(_, lane)| lane::waits(&lane)) || Calls::wait(choice);

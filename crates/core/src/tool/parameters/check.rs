@@ -12,7 +12,7 @@ use valvehouse_json::{Json, Number, Object};
 /// Problems that one refusal tells; a model mends these first.
 const TOLD: usize = 8;
 
-/// Why a tool was not run: everything that is wrong with its arguments.
+/// The reasons for which a tool was not run: everything that is wrong with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArgumentError {
     /// A sentence each: path, rule and value.
@@ -54,7 +54,7 @@ pub(super) fn own_value(shape: &Shape, value: &Json, path: &str) -> Result<Json,
     check.end(fitting).map_err(|error| error.problems)
 }
 
-/// How closely a value must look like its type.
+/// The closeness with which a value must look like its type.
 #[derive(Clone, Copy, PartialEq)]
 enum Spelling {
     /// As models write: other spellings of the same value will do, and what is not declared is dropped.

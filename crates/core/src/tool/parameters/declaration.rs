@@ -6,7 +6,7 @@ use super::{declare, describe};
 use std::sync::Arc;
 use valvehouse_json::Json;
 
-/// What a tool takes, in the order of declaration. Cheap to clone.
+/// The parameters of a tool, in the order of declaration. Cheap to clone.
 ///
 /// The default says nothing about the arguments: any object goes through whole. That is not the same
 /// as an empty declaration, which takes nothing.
@@ -64,7 +64,7 @@ impl Parameters {
 
     /// The arguments as the tool gets them, or everything that is wrong with them.
     ///
-    /// What is not declared is dropped, what is missing gets its default, null counts as missing, and
+    /// Arguments that are not declared are dropped, missing ones get their default, null counts as missing, and
     /// values come in their declared type: `"3"` is 3 where a number is asked for (and 3.0 where a
     /// whole one is), 3 is `"3"` where text is, `"true"`, 1, `"false"` and 0 are truths, and a list or
     /// an object may be spelt as JSON in a string. The answer shares nothing with `args`.

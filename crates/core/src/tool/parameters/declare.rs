@@ -46,7 +46,7 @@ pub(super) fn parameters(declared: &Json) -> Result<Vec<Parameter>, Vec<String>>
     if reader.problems.is_empty() { Ok(parameters) } else { Err(reader.problems) }
 }
 
-/// Where in the declaration something stands: `items.properties.x`.
+/// The place of something in the declaration: `items.properties.x`.
 struct Place {
     path: String,
     depth: usize,
@@ -279,7 +279,7 @@ impl Reader {
     }
 }
 
-/// Whether models may be given this as the name of a parameter; Anthropic takes no other.
+/// Returns `true` if models may be given this as the name of a parameter; Anthropic takes no other.
 fn is_name(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
     (1..=64).contains(&name.len()) && name.bytes().all(fits)

@@ -5,7 +5,7 @@ use valvehouse_json::Json;
 
 /// The schema of an object of these parameters.
 ///
-/// What is not declared is dropped and not refused, so nothing is said of additional properties.
+/// Arguments that are not declared are dropped and not refused, so nothing is said of additional properties.
 pub(super) fn object(parameters: Option<&[Parameter]>) -> Json {
     let schema = Json::object();
     put(&schema, "type", "object");

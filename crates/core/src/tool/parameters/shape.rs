@@ -6,24 +6,24 @@ use valvehouse_json::Json;
 /// One parameter, or one property of an object.
 #[derive(Debug)]
 pub(super) struct Parameter {
-    /// What the model calls it.
+    /// The name for models.
     pub name: String,
-    /// Whether a call without it is refused; never with a default.
+    /// Is `true` if a call without it is refused; never with a default.
     pub required: bool,
     /// Its values.
     pub shape: Shape,
 }
 
-/// What values look like.
+/// The shape of values.
 #[derive(Debug)]
 pub(super) struct Shape {
     /// Their type.
     pub kind: Kind,
-    /// What they are for.
+    /// The purpose of the values.
     pub description: Option<String>,
-    /// What stands in for a missing one.
+    /// The value that stands in for a missing one.
     pub default: Option<Json>,
-    /// What they must keep to.
+    /// The limits for values.
     pub limits: Limits,
 }
 
@@ -85,7 +85,7 @@ impl Kind {
         }
     }
 
-    /// What a value of this type is called in a sentence for a model, which speaks JSON.
+    /// The name of a value of this type in a sentence for a model, which speaks JSON.
     pub(super) fn in_words(&self) -> &'static str {
         match self {
             Self::String => "a string",

@@ -438,7 +438,7 @@ fn declared_and_given() -> impl Strategy<Value = (Value, String)> {
     })
 }
 
-/// What must hold of any arguments; whether they fit.
+/// Checks what must hold of any arguments; returns `true` if they fit.
 fn holds(declared: &Value, given: &str) -> Result<bool, TestCaseError> {
     let parameters = Parameters::declare(&Json::from(declared.clone())).unwrap();
     let schema = Value::from(&parameters.schema());

@@ -13,7 +13,7 @@ const STAGES = {
 };
 const DECISIONS = {
   runs: "runs", refuses: "refuses", off: "off", not_listed: "not listed", not_asked_for: "not asked for",
-  broken: "does not load", no_hooks: "no hooks", tools: "for single tools", rests: "rests",
+  broken: "does not load", no_hooks: "no hooks", tools: "for single tools", elsewhere: "at other endpoints", rests: "rests",
 };
 // More than that are shown when somebody asks for them, and as many more at a time as nobody waits for.
 const MOST = 40;

@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 /// The bytes of a turn, in the words of its endpoint.
-pub(super) struct Written<E> {
+pub(super) struct AnswerBytes<E> {
     first: Option<Item>,
     streaming: Streaming,
     /// None once the end is being written.
@@ -17,13 +17,13 @@ pub(super) struct Written<E> {
     end: Option<BoxFuture<'static, Bytes>>,
 }
 
-impl<E: Encoder> Written<E> {
+impl<E: Encoder> AnswerBytes<E> {
     pub(super) fn new(first: Option<Item>, streaming: Streaming, encoder: E) -> Self {
         Self { first, streaming, encoder: Some(encoder), end: None }
     }
 }
 
-impl<E: Encoder> Stream for Written<E> {
+impl<E: Encoder> Stream for AnswerBytes<E> {
     type Item = Bytes;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
