@@ -1,4 +1,5 @@
-//! The structure of the workspace: packages in layers, files without cycles, one package for each foreign crate.
+//! The structure of the workspace: packages in layers, files without cycles, one package for each foreign crate; and the
+//! words of its sources.
 //!
 //! An arrow goes from a file to the file that defines a name it uses; re-exports are looked through, and tests do not
 //! count. `cargo test --test structure` prints the lines that break a rule.
@@ -8,6 +9,7 @@
 mod arrows;
 mod cycles;
 mod modules;
+mod words;
 
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
