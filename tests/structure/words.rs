@@ -373,10 +373,8 @@ impl File<'_> {
     fn definition(&mut self, keyword: &str, name: &str, span: Span, is_public: bool) {
         let line = span.start().line;
         match keyword {
-            "const" | "static" => {
-                if LIMITS.contains(&name.split('_').next().unwrap_or_default()) {
-                    self.add(Rule::Limit, line, name);
-                }
+            "const" | "static" if LIMITS.contains(&name.split('_').next().unwrap_or_default()) => {
+                self.add(Rule::Limit, line, name);
             }
             "enum" | "struct" | "trait" | "type" | "union" => {
                 if is_participle(name) {
