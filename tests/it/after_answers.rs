@@ -1,4 +1,4 @@
-//! What scripts do when the client has its answer: `fn done(body)` and `after(|| …)`.
+//! Work of scripts for the time when the client has its answer: `fn done(body)` and `after(|| …)`.
 
 use crate::host::{TestHost, saying, streaming, until};
 use crate::tools::HELPER;

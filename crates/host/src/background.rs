@@ -1,4 +1,4 @@
-//! What scripts do when a client has its answer: a bounded queue beside the requests.
+//! Work of scripts for the time when a client has its answer: a bounded queue beside the requests.
 
 use parking_lot::Mutex;
 use std::fmt;
@@ -13,7 +13,7 @@ use valvehouse_script::{Background, Work};
 
 /// Pieces of work that may wait or run.
 const MAX_PENDING: usize = 256;
-/// What all of them may keep, in bytes.
+/// The bytes that all of them may keep.
 const MAX_BYTES: usize = 64 << 20;
 /// Pieces that run at a time.
 const AT_A_TIME: usize = 8;
@@ -35,7 +35,7 @@ pub struct AfterAnswers {
     done: AtomicU64,
     failed: AtomicU64,
     dropped: AtomicU64,
-    /// When the log was last told of work that was dropped.
+    /// The time of the last line of the log about work that was dropped.
     told: Mutex<Option<Instant>>,
 }
 

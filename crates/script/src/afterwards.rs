@@ -1,4 +1,4 @@
-//! What scripts do when a client has its answer: `after(|| …)` and `fn done(body)`.
+//! Work of scripts for the time when a client has its answer: `after(|| …)` and `fn done(body)`.
 
 use super::argument::UserValves;
 use super::call::Later;
@@ -10,13 +10,13 @@ use super::value::{Shape, live};
 use rhai::{Dynamic, FnPtr};
 use std::sync::{Arc, Weak};
 use valvehouse_core::breaker::Admission;
-use valvehouse_core::context::{Conversation, NotLeft, Turn};
+use valvehouse_core::context::{FinishedChat, NotLeft, Turn};
 use valvehouse_core::figures::Ending;
 use valvehouse_core::lanes::{self, LaneError, Pace, STUCK};
 use valvehouse_core::trace::What;
 use valvehouse_json::Json;
 
-/// What is done.
+/// The work.
 enum Job {
     /// A function that was handed to `after`.
     Function(FnPtr),
@@ -46,7 +46,7 @@ impl Script {
     pub(super) fn leave_done(
         self: &Arc<Self>,
         users: &Arc<UserValves>,
-        conversation: &Arc<Conversation>,
+        conversation: &Arc<FinishedChat>,
         turn: &Turn,
     ) {
         let Some(background) = self.settings.background.clone() else { return };

@@ -125,7 +125,7 @@ pub(crate) fn read(ast: &AST, id: &str, path: &Path, source: &str) -> (Vec<HookF
 /// The function that runs when a client has its answer.
 pub(crate) const DONE: &str = "done";
 
-/// What `fn done` asks for, where a filter has one.
+/// Reads the parameters of `fn done`, where a filter has one.
 ///
 /// # Errors
 /// Returns a problem if it asks for what there is not.
@@ -170,7 +170,7 @@ pub(super) fn read_params(
         .collect()
 }
 
-/// What a function writes in place of a parameter that only others may ask for.
+/// Returns the advice for a function with a parameter that only others may ask for.
 pub(crate) fn help_elsewhere(name: &str) -> Option<&'static str> {
     match name {
         "__messages__" => {

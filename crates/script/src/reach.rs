@@ -82,7 +82,7 @@ pub struct Work {
     pub plugin: Arc<str>,
     /// `after` or `done`.
     pub what: &'static str,
-    /// What it keeps until then, in bytes, about.
+    /// The bytes that it keeps until then, about.
     pub bytes: usize,
     /// The model, the user's id and the conversation of the turn that it comes from.
     pub origin: [String; 3],
@@ -123,9 +123,9 @@ pub(crate) enum Tools {
     TriedOut,
     /// Those of its turn, and of the host's those that are granted.
     Granted {
-        /// Which of the host's.
+        /// The grant for tools of the host.
         grant: Grant,
-        /// Where they are.
+        /// The tools of the host.
         host: Option<Arc<dyn HostTools>>,
     },
 }

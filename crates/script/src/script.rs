@@ -41,7 +41,7 @@ pub struct Script {
     pub breaker: Arc<Breaker>,
     pub(super) hooks: Vec<HookFunction>,
     pub(super) callbacks: Vec<CallbackFunction>,
-    /// What `fn done` asks for, where there is one.
+    /// The parameters of `fn done`, where there is one.
     pub(super) done: Option<Vec<Param>>,
     /// The circuit breaker of its callbacks; its hooks do not rest because somebody listens badly.
     pub(super) listening: Breaker,
@@ -90,7 +90,7 @@ impl Script {
         self.hooks.iter().map(|function| function.hook)
     }
 
-    /// Whether it has a function `done`, which runs when a client has its answer.
+    /// Returns `true` if it has a function `done`, which runs when a client has its answer.
     pub fn has_done(&self) -> bool {
         self.done.is_some()
     }

@@ -77,7 +77,7 @@ pub(super) fn until_end(mut recording: Recording, mut response: Response) -> Res
     if recording.leaves_work() && response.body().size_hint().exact().is_some() {
         // A whole answer is over for its trace; what is left waits until it is sent.
         let afterwards = recording.afterwards();
-        let response = response.map(|body| Body::new(Held { body, _afterwards: afterwards }));
+        let response = response.map(|body| Body::new(BodyWithWork { body, _afterwards: afterwards }));
         recording.done();
         return response;
     }
@@ -85,13 +85,13 @@ pub(super) fn until_end(mut recording: Recording, mut response: Response) -> Res
 }
 
 /// An answer that is there as a whole, for which work waits.
-struct Held {
+struct BodyWithWork {
     body: Body,
     /// Handed on when the connection has the body, or is gone.
     _afterwards: Afterwards,
 }
 
-impl HttpBody for Held {
+impl HttpBody for BodyWithWork {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -6,7 +6,7 @@ use valvehouse_json::{Json, Object};
 
 /// The most pieces of work that one request may leave.
 const MAX_LEFT: usize = 64;
-/// What all of them may keep while the request runs, in bytes.
+/// The bytes that all of them may keep while the request runs.
 const MAX_BYTES: usize = 16 << 20;
 
 /// Hands a piece of work on to whoever does it.
@@ -17,10 +17,10 @@ type HandOn = Box<dyn FnOnce() + Send>;
 ///
 /// Work that is left must not hold a clone: it would wait for itself.
 #[derive(Clone, Default)]
-pub struct Afterwards(Arc<Left>);
+pub struct Afterwards(Arc<Queue>);
 
 #[derive(Default)]
-struct Left {
+struct Queue {
     work: Mutex<Waiting>,
     /// Takes none.
     is_closed: bool,
@@ -32,7 +32,7 @@ struct Waiting {
     bytes: usize,
 }
 
-/// Why a piece of work was not taken.
+/// The reason for which a piece of work was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotLeft {
     /// The turn is itself such work.
@@ -60,7 +60,7 @@ impl std::error::Error for NotLeft {}
 impl Afterwards {
     /// One that takes no work.
     pub fn closed() -> Self {
-        Self(Arc::new(Left { work: Mutex::default(), is_closed: true }))
+        Self(Arc::new(Queue { work: Mutex::default(), is_closed: true }))
     }
 
     /// Leaves a piece of work, which keeps so many bytes until then: `hand_on` is called once, when the client has the
@@ -95,14 +95,14 @@ impl Afterwards {
     }
 }
 
-impl Left {
+impl Queue {
     fn hand_on(&self) {
         let waiting = std::mem::take(&mut *self.work.lock());
         waiting.work.into_iter().for_each(|hand_on| hand_on());
     }
 }
 
-impl Drop for Left {
+impl Drop for Queue {
     fn drop(&mut self) {
         self.hand_on();
     }
@@ -116,10 +116,10 @@ impl std::fmt::Debug for Afterwards {
 
 /// The conversation of a turn as `done` is given it, filled in while the turn runs.
 #[derive(Debug, Default)]
-pub struct Conversation(Mutex<Told>);
+pub struct FinishedChat(Mutex<Parts>);
 
 #[derive(Debug, Default)]
-struct Told {
+struct Parts {
     body: Json,
     messages: Option<Vec<Json>>,
     usage: Json,
@@ -128,7 +128,7 @@ struct Told {
     is_unfinished: bool,
 }
 
-impl Conversation {
+impl FinishedChat {
     /// Sets the body of the request; what filters write into it is seen.
     pub fn asked(&self, body: &Json) {
         self.0.lock().body = body.clone();
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_turn_that_waits_for_a_person_has_not_ended() {
-        let conversation = Conversation::default();
+        let conversation = FinishedChat::default();
         let body = Json::from([("messages", vec![Json::from("x")].into())]);
         conversation.asked(&body);
         assert!(conversation.body("c", "m").is_some());

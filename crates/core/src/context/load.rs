@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// A kind of work that is under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Share {
-    /// Questions to models and calls of tools by scripts.
+    /// Questions of scripts to models.
     Questions,
     /// Parts of calls that wait beside each other.
     Parts,

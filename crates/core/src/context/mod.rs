@@ -13,7 +13,7 @@ mod pause;
 mod turn;
 mod variables;
 
-pub use afterwards::{Afterwards, Conversation, NotLeft};
+pub use afterwards::{Afterwards, FinishedChat, NotLeft};
 pub use durable::Durable;
 pub use event::{Event, Events, NobodyAnswers, Questions};
 pub use exchange::{Credential, Exchange, Header, HeaderNames};

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use valvehouse_json::Json;
 
-/// What runs a turn, for whoever knows its type.
+/// The runner of a turn, for code that knows its type.
 pub(crate) type Runner = Arc<dyn Any + Send + Sync>;
 
 /// The most calls of tools by scripts that may be nested.
@@ -52,7 +52,7 @@ pub struct Nesting {
     pub(super) within: Option<Arc<Within>>,
 }
 
-/// Why a script may not call one more tool.
+/// The reason for which a script may not call one more tool.
 #[derive(Debug)]
 pub struct TooManyCalls(String);
 

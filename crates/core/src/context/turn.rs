@@ -60,7 +60,7 @@ pub struct TurnFacts {
     pub load: Option<Arc<Load>>,
     /// The call of a tool within which a script asks a model, where this turn is its question.
     pub nesting: Option<Nesting>,
-    /// What is left for the time when the client has its answer, where an endpoint knows that time.
+    /// The work that is left for the time when the client has its answer, where an endpoint knows that time.
     pub afterwards: Option<Afterwards>,
 }
 
@@ -187,11 +187,11 @@ struct Inner {
     /// The size of the largest value that its hooks were given, and what they made of it, in bytes, about.
     size: AtomicUsize,
     pending_flush: PendingFlush,
-    /// What runs the turn now.
+    /// The runner of the turn.
     runner: Mutex<Option<Runner>>,
     /// Calls of tools that its scripts made.
     script_calls: OnceLock<Arc<Calls>>,
-    /// What a turn leaves behind whose endpoint does not know its end.
+    /// The work that is left by a turn whose endpoint does not know its end.
     afterwards: OnceLock<Afterwards>,
     over: watch::Sender<bool>,
 }
@@ -263,14 +263,14 @@ impl Turn {
         })))
     }
 
-    /// What this turn leaves for the time when its client has the answer; without an endpoint that knows it, for the end
+    /// Returns the work for the time when the client has its answer; without an endpoint that knows it, for the end
     /// of the turn.
     pub fn afterwards(&self) -> &Afterwards {
         let Inner { facts, afterwards, .. } = &*self.0.shared;
         facts.afterwards.as_ref().unwrap_or_else(|| afterwards.get_or_init(Afterwards::default))
     }
 
-    /// What there is of this turn when it is over.
+    /// Returns the state of this turn when it is over.
     pub fn behind(&self) -> Behind {
         let facts = self.facts().clone();
         let exchange = facts.exchange.as_ref().map(|exchange| Arc::new(exchange.beside()));
@@ -290,7 +290,7 @@ impl Turn {
         self.0.within.as_ref().map(|within| within.plugin())
     }
 
-    /// What is recorded of it under a name, where it may pause: the same in each run of a step, and another one for each
+    /// Returns the name of its records, where it may pause: the same in each run of a step, and another one for each
     /// call of a tool by a script.
     pub fn recorded_by<'a>(&self, by: &'a str) -> Cow<'a, str> {
         match &self.0.within {
@@ -299,7 +299,7 @@ impl Turn {
         }
     }
 
-    /// What a question to a model has to know of the calls that it is a part of.
+    /// Returns the calls that a question to a model is a part of.
     pub fn nesting(&self) -> Nesting {
         Nesting { calls: self.script_calls().clone(), within: self.0.within.clone() }
     }
@@ -324,7 +324,7 @@ impl Turn {
         *self.0.shared.runner.lock() = Some(runner);
     }
 
-    /// What runs this turn.
+    /// Returns the runner of this turn.
     pub(crate) fn runner(&self) -> Option<Runner> {
         self.0.shared.runner.lock().clone()
     }
@@ -553,7 +553,7 @@ impl Turn {
     }
 }
 
-/// What there is of a turn when it is over: its facts, its variables, what its scripts kept, and its tools.
+/// The state of a turn when it is over: its facts, its variables, what its scripts kept, and its tools.
 pub struct Behind {
     facts: TurnFacts,
     context: Context,

@@ -4,7 +4,7 @@ use super::definition::{Filter, OnBreak, Verdict};
 use super::hook::{Hook, Hooks};
 use super::subject::FilterContext;
 use crate::breaker::Admission;
-use crate::context::{Conversation, Turn};
+use crate::context::{FinishedChat, Turn};
 use crate::fault::{Breakage, Fault, Refusal};
 use crate::lanes::{self, LaneError, Pace, STUCK};
 use crate::trace::{End, What};
@@ -87,7 +87,7 @@ impl Chain {
     }
 
     /// Leaves that work.
-    pub(crate) fn leave(&self, conversation: &Arc<Conversation>, turn: &Turn) {
+    pub(crate) fn leave(&self, conversation: &Arc<FinishedChat>, turn: &Turn) {
         self.0
             .filters
             .iter()

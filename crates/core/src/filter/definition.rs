@@ -3,7 +3,7 @@
 use super::hook::{Hook, Hooks};
 use super::subject::FilterContext;
 use crate::breaker::Breaker;
-use crate::context::{Conversation, Turn};
+use crate::context::{FinishedChat, Turn};
 use crate::fault::{Breakage, Refusal};
 use crate::lanes::Pace;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ pub trait Run: Send + Sync {
 
     /// Leaves the work for which the filter says that it [has some](Filter::leaving): it is called once, when a turn
     /// begins.
-    fn leave(&self, conversation: &Arc<Conversation>, turn: &Turn) {
+    fn leave(&self, conversation: &Arc<FinishedChat>, turn: &Turn) {
         let _ = (conversation, turn);
     }
 

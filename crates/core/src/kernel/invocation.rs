@@ -103,7 +103,7 @@ pub(super) async fn invoke_tool(
     }
 }
 
-/// What filters see of a call; `caller` is the plugin whose script makes it.
+/// Builds the value that filters see of a call; `caller` is the plugin whose script makes it.
 fn ctx_of<const N: usize>(turn: &Turn, parts: [(&str, Json); N]) -> Json {
     let ctx = turn.ctx_of(parts);
     if let Some(caller) = turn.caller() {

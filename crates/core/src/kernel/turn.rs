@@ -8,7 +8,7 @@ use super::{answer, invocation, round};
 use crate::anthropic;
 use crate::chat::history::is_role;
 use crate::chat::{Call, ChatRequest, call, delta, message, request, response};
-use crate::context::{Conversation, Turn};
+use crate::context::{FinishedChat, Turn};
 use crate::fault::Fault;
 use crate::filter::{Hook, Outcome};
 use crate::provider::{ForwardRequest, Forwarded, Piece, Traced};
@@ -194,9 +194,9 @@ pub(super) async fn run(
 }
 
 /// Leaves the work of filters that have some for the time when the client has its answer.
-fn left_behind(kernel: &Kernel, progress: &Progress, turn: &Turn) -> Option<Arc<Conversation>> {
+fn left_behind(kernel: &Kernel, progress: &Progress, turn: &Turn) -> Option<Arc<FinishedChat>> {
     kernel.chain().leaves_work().then(|| {
-        let conversation = Arc::new(Conversation::default());
+        let conversation = Arc::new(FinishedChat::default());
         conversation.asked(&progress.body);
         kernel.chain().leave(&conversation, turn);
         conversation
@@ -204,7 +204,7 @@ fn left_behind(kernel: &Kernel, progress: &Progress, turn: &Turn) -> Option<Arc<
 }
 
 /// Says for that work how the turn ended.
-fn tell_end(conversation: &Conversation, ended: &Result<(), Fault>, progress: &Progress) {
+fn tell_end(conversation: &FinishedChat, ended: &Result<(), Fault>, progress: &Progress) {
     match ended {
         Err(Fault::Paused) => conversation.pauses(),
         Err(fault) => {

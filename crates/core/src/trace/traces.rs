@@ -165,7 +165,7 @@ pub struct Recording {
     number: u64,
     traces: Arc<Traces>,
     status: u16,
-    /// What is left behind; handed on with the end.
+    /// The work that is left behind; handed on with the end.
     afterwards: Option<Afterwards>,
 }
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 use valvehouse_core::chat::event;
-use valvehouse_core::context::{Conversation, Turn};
+use valvehouse_core::context::{FinishedChat, Turn};
 use valvehouse_core::fault::Breakage;
 use valvehouse_core::figures::{Spent, Tally};
 use valvehouse_core::filter::{Filter, FilterContext, Hook, Hooks, OnBreak, Run, Verdict, is_broken_stream};
@@ -116,7 +116,7 @@ impl Run for ScriptFilter {
         windows::ending_lanes(&turn.state(self.script.id()), event)
     }
 
-    fn leave(&self, conversation: &Arc<Conversation>, turn: &Turn) {
+    fn leave(&self, conversation: &Arc<FinishedChat>, turn: &Turn) {
         self.script.leave_done(&self.users, conversation, turn);
     }
 

@@ -8,11 +8,11 @@ use rhai::{Dynamic, FnNamespace, FnPtr, FuncRegistration, Module};
 use std::sync::Weak;
 
 const NAME: &str = "after";
-/// What one function may keep, in bytes, about.
+/// The bytes that one function may keep, about.
 const MAX_KEPT: usize = 4 << 20;
-/// How deep arrays, maps and functions in what it keeps may be nested.
+/// The depth to which arrays, maps and functions that it keeps may be nested.
 const MAX_DEPTH: usize = 64;
-/// What an element takes beside its text, about.
+/// The bytes that an element takes beside its text, about.
 const ELEMENT: usize = 32;
 
 pub(crate) fn register_after(module: &mut Module) {

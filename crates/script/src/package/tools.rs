@@ -84,7 +84,7 @@ pub(crate) fn offered_tools(plugin: Arc<str>, reach: Arc<Reach>, turn: &Turn) ->
     reachable.all().iter().filter_map(one).collect::<Map>().into()
 }
 
-/// What the function values of `__tools__` call.
+/// The name of the function that the function values of `__tools__` call.
 const CALLABLE: &str = "__call_tool__";
 
 pub(crate) fn register_callable(module: &mut Module) {
@@ -156,7 +156,7 @@ impl Reachable {
         offered.or_else(|| self.granted(|spec| spec.name == name).into_iter().next())
     }
 
-    /// Why a tool cannot be called.
+    /// The reason for which a tool cannot be called.
     fn unknown(&self, name: &str) -> String {
         let all = self.all();
         let names: Vec<&str> = all.iter().map(Tool::name).collect();
@@ -208,7 +208,7 @@ pub(super) fn call(function: &str, name: &str, args: &Dynamic) -> RhaiResultOf<D
     Ok(live(&value.copy(), Shape::Plain))
 }
 
-/// What a script catches.
+/// The error that a script catches.
 fn thrown(function: &str, tool: &str, fault: Fault, turn: &Turn) -> Box<EvalAltResult> {
     match fault {
         Fault::Paused => budget::ended(budget::Exceeded::Paused),

@@ -37,7 +37,7 @@ pub(super) struct Stage {
     pub(super) hosts: Hosts,
     pub(super) people: People,
     pub(super) skipped: AtomicBool,
-    /// What the script left for the time behind the answer.
+    /// The work that the script left for the time behind the answer.
     pub(super) left: Arc<LeftWork>,
     /// Calls of the tools that the test laid out.
     pub(super) tool_calls: Arc<Mutex<Vec<Json>>>,

@@ -1,4 +1,4 @@
-//! What a response is made of and written by, and those that are stored.
+//! The parts of a response, its writer, and the responses that are stored.
 
 use super::compact::Compactions;
 use super::failure::{code_of, message_of};
