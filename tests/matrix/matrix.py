@@ -9,7 +9,6 @@ import fnmatch
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -219,17 +218,22 @@ def requests_at(port):
         return json.load(answer)
 
 
-def same_spelling(body):
-    """A body in one of the spellings that mean the same."""
-    if body.get("stream") is False:
-        del body["stream"]
-    for message in body.get("messages", []) if "max_tokens" in body else []:
-        if isinstance(message["content"], str):
-            message["content"] = [{"type": "text", "text": message["content"]}]
-    for tool in body.get("tools", []):
-        if tool.get("type") == "custom" and "input_schema" in tool:
-            del tool["type"]
-    return body
+def one_spelling(value):
+    """A value in one of the spellings that mean the same: a list of one text is that text."""
+    if isinstance(value, list):
+        return [one_spelling(inner) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    value = {key: one_spelling(inner) for key, inner in value.items()}
+    for key in ("content", "system"):
+        match value.get(key):
+            case [{"type": "text", "text": text, **more}] if not more:
+                value[key] = text
+    if value.get("stream") is False:
+        del value["stream"]
+    if value.get("type") == "custom" and "input_schema" in value:
+        del value["type"]
+    return value
 
 
 def sent(requests):
@@ -238,7 +242,7 @@ def sent(requests):
     for request in requests:
         path, body = request["path"].split("?")[0], json.dumps(request["body"])
         if path in seen and '"model": "scripted-responses"' not in body and not AGAIN.search(body):
-            seen[path].append(same_spelling(json.loads(NAMES.sub(r"\1_", body))))
+            seen[path].append(one_spelling(json.loads(NAMES.sub(r"\1_", body))))
     for path, bodies in seen.items():
         if bodies:
             yield {"client": f"requests at {path}", "shape": "requests", "saw": bodies}
@@ -292,7 +296,7 @@ def main():
     redact = {"redact": (ROOT / "filters/redact.rhai").read_text()}
     places = {"no filter": {}, "five identity filters": five, "redact": redact}
     direct_base = f"http://127.0.0.1:{port}"
-    with tempfile.TemporaryDirectory(dir=CLIENTS) as folder:
+    with tempfile.TemporaryDirectory(dir=CLIENTS, ignore_cleanup_errors=True) as folder:
         folder = Path(folder)
         direct = look("without the host", direct_base, port, folder)
         through = {}
@@ -302,8 +306,6 @@ def main():
                 through[place] = look(place, host.base, port, folder)
             finally:
                 host.stop()
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
     listed, cells, wrong = reasons(), {}, 0
     for key in sorted({*direct, *(key for found in through.values() for key in found)}):
         client, shape = key
