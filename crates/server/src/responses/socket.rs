@@ -141,7 +141,7 @@ struct Socket {
 }
 
 /// The end of a connection.
-struct Gone;
+struct Disconnect;
 
 impl Socket {
     async fn serve(mut self) {
@@ -188,7 +188,7 @@ impl Socket {
     }
 
     /// Answers one request: its events, or an error.
-    async fn answer(&mut self, text: &str) -> Result<(), Gone> {
+    async fn answer(&mut self, text: &str) -> Result<(), Disconnect> {
         let body = match request_of(text) {
             Ok(body) => body,
             Err(message) => return self.send(&envelope(400, &error("invalid_request", message))).await,
@@ -202,7 +202,7 @@ impl Socket {
     }
 
     /// Returns `true` if the response did not fail.
-    async fn turn(&mut self, body: Json) -> Result<bool, Gone> {
+    async fn turn(&mut self, body: Json) -> Result<bool, Disconnect> {
         let is_warm_up = body.get("generate").is_some_and(|generate| generate.as_bool() == Some(false));
         let request = self.request(&body);
         if is_warm_up {
@@ -258,7 +258,7 @@ impl Socket {
                 self.write(event.map_or_else(ping, Message::text)).await?;
             }
             if rest.len() > MAX_EVENT {
-                return Err(Gone);
+                return Err(Disconnect);
             }
         }
         Ok(is_answered)
@@ -281,7 +281,7 @@ impl Socket {
     async fn hear(
         &mut self,
         message: Option<Result<Message, tokio_tungstenite::tungstenite::Error>>,
-    ) -> Result<(), Gone> {
+    ) -> Result<(), Disconnect> {
         match message {
             Some(Ok(Message::Text(text))) if self.waiting.len() < MAX_WAITING => {
                 self.waiting.push_back(text.as_str().to_owned());
@@ -293,12 +293,12 @@ impl Socket {
                 self.send(&envelope(429, &error)).await
             }
             // The turn ends with its client.
-            _ => Err(Gone),
+            _ => Err(Disconnect),
         }
     }
 
     /// Sends the error of a response.
-    async fn refuse(&mut self, response: Response) -> Result<(), Gone> {
+    async fn refuse(&mut self, response: Response) -> Result<(), Disconnect> {
         let status = response.status().as_u16();
         let bytes = axum::body::to_bytes(response.into_body(), MAX_EVENT).await.unwrap_or_default();
         let error = Json::parse(&bytes).unwrap_or_default().get("error").unwrap_or_else(Json::object);
@@ -309,12 +309,12 @@ impl Socket {
         self.send(&envelope(status, &error)).await
     }
 
-    async fn send(&mut self, event: &Json) -> Result<(), Gone> {
+    async fn send(&mut self, event: &Json) -> Result<(), Disconnect> {
         self.write(Message::text(event.to_string())).await
     }
 
-    async fn write(&mut self, message: Message) -> Result<(), Gone> {
-        self.stream.send(message).await.map_err(|_| Gone)
+    async fn write(&mut self, message: Message) -> Result<(), Disconnect> {
+        self.stream.send(message).await.map_err(|_| Disconnect)
     }
 
     async fn close(mut self, code: CloseCode, reason: &'static str) {
