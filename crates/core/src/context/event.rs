@@ -125,7 +125,7 @@ impl Events {
     }
 
     /// Sends one event. What was emitted stays emitted, also when the hook then fails. Where nobody listens, the
-    /// first [`MAX_KEPT`] are kept.
+    /// first 2,000 are kept.
     pub fn emit(&self, event: Json) -> Result<(), Unsent> {
         let length = event.encode_within(LARGEST_EVENT)?.len();
         if self.0.sent.fetch_add(length, Relaxed) > ALL_EVENTS {
