@@ -180,7 +180,7 @@ async fn tools_that_call_each_other_or_too_many_end_with_an_error_that_names_the
     assert!(ended.contains("nested more than 4 deep (ping -> pong -> ping -> pong -> ping)"), "{ended}");
     let ended = result(&host, "many").await;
     assert!(
-        ended.starts_with("256: ") && ended.contains("the scripts of one turn may call 256 tools"),
+        ended.starts_with("256: ") && ended.contains("the scripts of one request may call 256 tools"),
         "{ended}"
     );
     assert_eq!(result(&host, "fans").await, "64");

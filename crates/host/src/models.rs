@@ -79,7 +79,6 @@ fn question(
     let kernel = ready.kernel.without(&callers);
     let facts = turn.facts().clone();
     let exchange = facts.exchange.as_ref().map(|exchange| Arc::new(exchange.beside()));
-    let nesting = Some(turn.nesting());
     let facts = TurnFacts {
         model: ready.facts,
         models: ready.models,
@@ -87,7 +86,7 @@ fn question(
         states: None,
         exchange,
         load: Some(turn.load().clone()),
-        nesting,
+        nesting: turn.nesting(),
         ..facts
     };
     Ok((kernel, Turn::new(facts, turn.context().fork(), turn.events().clone())))

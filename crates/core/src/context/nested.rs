@@ -1,37 +1,17 @@
-//! Calls of tools that scripts make: how deep they are nested, and how many there are.
+//! Calls of tools that scripts make, nested in each other.
 
+use super::load::{Load, MAX_CALLS, MAX_DEPTH};
 use super::pause::Pauses;
 use crate::words::hex;
 use sha2::{Digest, Sha256};
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::SemaphorePermit;
 use valvehouse_json::Json;
 
 /// The runner of a turn, for code that knows its type.
 pub(crate) type Runner = Arc<dyn Any + Send + Sync>;
-
-/// The most calls of tools by scripts that may be nested.
-const MAX_DEPTH: usize = 4;
-/// The most that run at a time in one turn at each depth: each has a budget of its own.
-const MAX_AT_A_TIME: usize = 8;
-/// The most calls of tools by scripts in one turn, with the questions to models that it asks.
-const MAX_CALLS: u32 = 256;
-
-/// The calls of tools by the scripts of a turn, with those of the questions to models that it asks.
-#[derive(Debug)]
-pub(super) struct Calls {
-    count: AtomicU32,
-    running: [Semaphore; MAX_DEPTH],
-}
-
-impl Default for Calls {
-    fn default() -> Self {
-        Self { count: AtomicU32::new(0), running: [const { Semaphore::const_new(MAX_AT_A_TIME) }; MAX_DEPTH] }
-    }
-}
 
 /// A call of a tool that a script makes.
 #[derive(Debug)]
@@ -41,16 +21,13 @@ pub(super) struct Within {
     /// Names the call in each run of its step; "" where nothing is recorded.
     place: String,
     depth: usize,
-    calls: Arc<Calls>,
+    load: Arc<Load>,
     outer: Option<Arc<Self>>,
 }
 
-/// The calls that a question to a model is a part of.
+/// The call of a tool that a script's question to a model is a part of.
 #[derive(Debug, Clone)]
-pub struct Nesting {
-    pub(super) calls: Arc<Calls>,
-    pub(super) within: Option<Arc<Within>>,
-}
+pub struct Nesting(pub(super) Arc<Within>);
 
 /// The reason for which a script may not call one more tool.
 #[derive(Debug)]
@@ -73,7 +50,7 @@ impl Within {
     /// One more call.
     pub(super) fn enter(
         outer: Option<&Arc<Self>>,
-        calls: &Arc<Calls>,
+        load: &Arc<Load>,
         plugin: &str,
         tool: &str,
         args: &Json,
@@ -87,9 +64,9 @@ impl Within {
                  let one of them return without a call"
             )));
         }
-        if calls.count.fetch_add(1, Relaxed) >= MAX_CALLS {
+        if !load.count_call() {
             return Err(TooManyCalls(format!(
-                "cannot call `{tool}`: the scripts of one turn may call {MAX_CALLS} tools"
+                "cannot call `{tool}`: the scripts of one request may call {MAX_CALLS} tools"
             )));
         }
         let place = pauses.map(|pauses| {
@@ -102,13 +79,12 @@ impl Within {
         });
         let place = place.unwrap_or_default();
         let (plugin, tool) = (plugin.to_owned(), tool.to_owned());
-        Ok(Arc::new(Self { plugin, tool, place, depth, calls: calls.clone(), outer: outer.cloned() }))
+        Ok(Arc::new(Self { plugin, tool, place, depth, load: load.clone(), outer: outer.cloned() }))
     }
 
-    /// Waits until it may run; it runs until what this returns is dropped. Calls wait only for others of their depth, so
-    /// that none waits for a call that waits for it.
+    /// Waits until it may run; it runs until what this returns is dropped.
     pub(super) async fn admitted(&self) -> Option<SemaphorePermit<'_>> {
-        self.calls.running.get(self.depth - 1)?.acquire().await.ok()
+        self.load.admitted(self.depth).await
     }
 
     /// The tools that are being called, the first one first.

@@ -5,7 +5,7 @@ use super::durable::{Durable, PendingFlush};
 use super::event::{Events, NobodyAnswers, Unsent};
 use super::exchange::Exchange;
 use super::load::Load;
-use super::nested::{Calls, Nesting, Runner, TooManyCalls, Within, recorded_by};
+use super::nested::{Nesting, Runner, TooManyCalls, Within, recorded_by};
 use super::observer::{Notice, Observer};
 use super::pause::Pauses;
 use super::variables::Context;
@@ -58,7 +58,7 @@ pub struct TurnFacts {
     pub exchange: Option<Arc<Exchange>>,
     /// The load of the request whose part this turn is, where it is a question of a script.
     pub load: Option<Arc<Load>>,
-    /// The call of a tool within which a script asks a model, where this turn is its question.
+    /// The call of a tool that this turn is a part of, where it is a question of a script.
     pub nesting: Option<Nesting>,
     /// The work that is left for the time when the client has its answer, where an endpoint knows that time.
     pub afterwards: Option<Afterwards>,
@@ -189,8 +189,6 @@ struct Inner {
     pending_flush: PendingFlush,
     /// The runner of the turn.
     runner: Mutex<Option<Runner>>,
-    /// Calls of tools that its scripts made.
-    script_calls: OnceLock<Arc<Calls>>,
     /// The work that is left by a turn whose endpoint does not know its end.
     afterwards: OnceLock<Afterwards>,
     over: watch::Sender<bool>,
@@ -218,7 +216,7 @@ impl Turn {
             client @ Json::Object(_) => context.with_client(client.copy()),
             _ => context,
         };
-        let within = facts.nesting.as_ref().and_then(|nesting| nesting.within.clone());
+        let within = facts.nesting.as_ref().map(|nesting| nesting.0.clone());
         let shared = Inner {
             facts,
             states,
@@ -234,7 +232,6 @@ impl Turn {
             size: AtomicUsize::new(0),
             pending_flush: PendingFlush::default(),
             runner: Mutex::default(),
-            script_calls: OnceLock::new(),
             afterwards: OnceLock::new(),
             over: watch::Sender::new(false),
         };
@@ -251,11 +248,10 @@ impl Turn {
     /// The same turn within a call of a tool that a plugin's script makes.
     ///
     /// # Errors
-    /// Returns an error if calls are nested too deep, or if the scripts of this turn have called too many tools.
+    /// Returns an error if calls are nested too deep, or if the scripts of this request have called too many tools.
     pub fn calling(&self, plugin: &str, tool: &str, args: &Json) -> Result<Self, TooManyCalls> {
         let InContext { shared, context, within } = &*self.0;
-        let (calls, pauses) = (self.script_calls(), self.pauses());
-        let within = Within::enter(within.as_ref(), calls, plugin, tool, args, pauses)?;
+        let within = Within::enter(within.as_ref(), self.load(), plugin, tool, args, self.pauses())?;
         Ok(Self(Arc::new(InContext {
             shared: shared.clone(),
             context: context.clone(),
@@ -277,6 +273,7 @@ impl Turn {
         let facts = TurnFacts {
             exchange,
             trace: None,
+            load: None,
             nesting: None,
             afterwards: Some(Afterwards::closed()),
             states: Some(self.0.shared.states.clone()),
@@ -299,9 +296,9 @@ impl Turn {
         }
     }
 
-    /// Returns the calls that a question to a model is a part of.
-    pub fn nesting(&self) -> Nesting {
-        Nesting { calls: self.script_calls().clone(), within: self.0.within.clone() }
+    /// Returns the call of a tool by a script that this is a part of.
+    pub fn nesting(&self) -> Option<Nesting> {
+        self.0.within.clone().map(Nesting)
     }
 
     /// Runs the work of a call that [`Turn::calling`] returned: at most 8 at a time at each depth.
@@ -311,12 +308,6 @@ impl Turn {
             None => None,
         };
         work.await
-    }
-
-    fn script_calls(&self) -> &Arc<Calls> {
-        let Inner { facts, script_calls, .. } = &*self.0.shared;
-        let outer = || facts.nesting.as_ref().map(|nesting| nesting.calls.clone());
-        script_calls.get_or_init(|| outer().unwrap_or_default())
     }
 
     /// Sets what runs this turn from now on.
@@ -419,7 +410,7 @@ impl Turn {
         }
     }
 
-    /// The work of its request that is under way in scripts.
+    /// Returns the work of its request in scripts.
     pub fn load(&self) -> &Arc<Load> {
         let shared = &self.0.shared;
         shared.facts.load.as_ref().unwrap_or_else(|| shared.load.get_or_init(Arc::default))
