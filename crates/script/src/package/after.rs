@@ -1,10 +1,11 @@
 //! `after`: a function is called when the client has its answer.
 
 use super::argument::{RhaiResultOf, fail};
+use super::effect::effect;
 use super::reading::Reading;
 use crate::call;
 use crate::value::{List, Map as Live, json_of, live};
-use rhai::{Dynamic, FnNamespace, FnPtr, FuncRegistration, Module};
+use rhai::{Dynamic, FnNamespace, FnPtr, Module};
 use std::sync::Weak;
 
 const NAME: &str = "after";
@@ -16,15 +17,14 @@ const MAX_DEPTH: usize = 64;
 const ELEMENT: usize = 32;
 
 pub(crate) fn register_after(module: &mut Module) {
-    FuncRegistration::new(NAME)
-        .with_namespace(FnNamespace::Global)
-        .with_params_info(["function: closure"])
-        .with_comments([
-            "/// Calls a function when the client has the last byte of its answer, or is gone: `after(|| kv::incr(\"answers\"))`. It \
-             keeps what it captures as that is now, at most 4 MiB. Nobody waits for it, and what it throws is logged and counted.",
-        ])
-        .with_volatility(true)
-        .set_into_module(module, |function: FnPtr| after(&function));
+    effect(
+        NAME,
+        &["function: closure"],
+        "Calls a function when the client has the last byte of its answer, or is gone: `after(|| kv::incr(\"answers\"))`. It \
+         keeps what it captures as that is now, at most 4 MiB. Nobody waits for it, and what it throws is logged and counted.",
+    )
+    .with_namespace(FnNamespace::Global)
+    .set_into_module(module, |function: FnPtr| after(&function));
 }
 
 fn after(function: &FnPtr) -> RhaiResultOf<()> {
@@ -63,12 +63,8 @@ fn copy(value: &Dynamic, kept: &mut usize, depth: usize) -> RhaiResultOf<Dynamic
             false => Ok(()),
         }
     };
-    if let Some(shape) = value.read_lock::<Live>().map(|map| map.shape) {
-        let json = json_of(value)?;
-        keep(json.weight())?;
-        return Ok(live(&json.copy(), shape));
-    }
-    if let Some(shape) = value.read_lock::<List>().map(|list| list.shape) {
+    let map = || value.read_lock::<Live>().map(|map| map.shape);
+    if let Some(shape) = map().or_else(|| value.read_lock::<List>().map(|list| list.shape)) {
         let json = json_of(value)?;
         keep(json.weight())?;
         return Ok(live(&json.copy(), shape));

@@ -1,19 +1,20 @@
 //! `env::…`: variables of the host's environment, as far as they are granted.
 
 use super::argument::{RhaiResultOf, fail};
+use super::effect::effect;
 use crate::call;
-use rhai::{Dynamic, FuncRegistration, Module};
+use rhai::{Dynamic, Module};
 
 /// `env::get(name)`.
 pub(super) fn module() -> Module {
     let mut module = Module::new();
-    FuncRegistration::new("get")
-        .with_volatility(true)
-        .with_params_info(["name: &str", "Dynamic"])
-        .with_comments([
-            "/// The value of a variable of the host's environment, `()` when it is not set. Fails when it is not granted: `valvehouse grant ID env=NAME`.",
-        ])
-        .set_into_module(&mut module, get);
+    effect(
+        "get",
+        &["name: &str", "Dynamic"],
+        "The value of a variable of the host's environment, `()` when it is not set. Fails when it is not granted: \
+         `valvehouse grant ID env=NAME`.",
+    )
+    .set_into_module(&mut module, get);
     module
 }
 

@@ -4,10 +4,11 @@
 //! end of its turn end the wait.
 
 use super::argument::{AnyMap, RhaiResultOf, TextOrBytes, count, fail, unfit, with_bytes};
+use super::effect::effect;
 use super::host_calls::{self, Recordable};
 use crate::value::{Bytes, Shape, json_of, live};
 use crate::{budget, call};
-use rhai::{Array, Dynamic, FuncRegistration, Module};
+use rhai::{Array, Dynamic, Module};
 use sha2::{Digest, Sha256};
 use valvehouse_core::words::{did_you_mean, hex};
 use valvehouse_json::Json;
@@ -19,13 +20,13 @@ const PATHS: &str = "Paths begin with the name of a granted folder, `data/notes.
 /// `files::…`.
 pub(super) fn module() -> Module {
     let mut module = Module::new();
-    function(
+    effect(
         "read",
         &["path: &str", "String"],
         &format!("The text of a file of at most 1 MiB. {PATHS} Fails when it is not there or no UTF-8 text."),
     )
     .set_into_module(&mut module, |path: &str| read(path, Lines::ALL));
-    function(
+    effect(
         "read",
         &["path: &str", "first_line: i64", "last_line: i64", "String"],
         "Some lines of a file, counted from 1; at most 1 MiB of it.",
@@ -35,14 +36,14 @@ pub(super) fn module() -> Module {
         let last = count("files::read", "last_line", last_line)?;
         read(path, Lines { first, last: Some(last) })
     });
-    function(
+    effect(
         "write",
         &["path: &str", "text: &str"],
         "Writes a text of at most 1 MiB in place of what a file held. Whoever reads meanwhile reads the old \
          text or the new one. The folder must be there.",
     )
     .set_into_module(&mut module, |path: &str, text: &str| write(path, text, Writing::default()));
-    function(
+    effect(
         "write",
         &["path: &str", "text: &str", "options: map"],
         "Writes a text. Options: `append` adds it at the end of the file, `parents` makes missing folders.",
@@ -50,7 +51,7 @@ pub(super) fn module() -> Module {
     .set_into_module(&mut module, |path: &str, text: &str, options: AnyMap| {
         write(path, text, writing(&options)?)
     });
-    function(
+    effect(
         "read_bytes",
         &["path: &str", "Bytes"],
         "The bytes of a file of at most 8 MiB: an image, for example.",
@@ -61,7 +62,7 @@ pub(super) fn module() -> Module {
             Bytes::new(within("read_bytes", move |folders| folders.read_bytes(&path))?)
         })
     });
-    function(
+    effect(
         "write_bytes",
         &["path: &str", "data: TextOrBytes"],
         "Writes at most 8 MiB of bytes in place of what a file held, as files::write() does a text.",
@@ -69,7 +70,7 @@ pub(super) fn module() -> Module {
     .set_into_module(&mut module, |path: &str, data: TextOrBytes| {
         write_bytes(path, &data, Writing::default())
     });
-    function(
+    effect(
         "write_bytes",
         &["path: &str", "data: TextOrBytes", "options: map"],
         "Writes bytes with the options of files::write(): `append`, `parents`.",
@@ -78,36 +79,32 @@ pub(super) fn module() -> Module {
         write_bytes(path, &data, writing(&options)?)
     });
     looking(&mut module);
-    function(
-        "mkdir",
-        &["path: &str", "bool"],
-        "Makes a folder and those on the way; false when it was there.",
-    )
-    .set_into_module(&mut module, |path: &str| -> RhaiResultOf<bool> {
-        let path = path.to_owned();
-        once("files::mkdir", vec![path.as_str().into()], || {
-            within("mkdir", move |folders| folders.make(&path)).map(|made| made.created)
-        })
-    });
+    effect("mkdir", &["path: &str", "bool"], "Makes a folder and those on the way; false when it was there.")
+        .set_into_module(&mut module, |path: &str| -> RhaiResultOf<bool> {
+            let path = path.to_owned();
+            once("files::mkdir", vec![path.as_str().into()], || {
+                within("mkdir", move |folders| folders.make(&path)).map(|made| made.created)
+            })
+        });
     module
 }
 
 /// The functions that only look.
 fn looking(module: &mut Module) {
-    function(
+    effect(
         "list",
         &["Array"],
         "What is in the granted folder, or the granted folders where there are several.",
     )
     .set_into_module(module, || list("."));
-    function(
+    effect(
         "list",
         &["path: &str", "Array"],
         "What is in a folder by name, each a map `#{ name, path, kind, size }`. `kind` is `file`, `folder`, \
          `link` or `other`; only a file has a `size`.",
     )
     .set_into_module(module, list);
-    function(
+    effect(
         "exists",
         &["path: &str", "bool"],
         "Whether there is something at a path. Fails for a path that leads outside.",
@@ -118,32 +115,25 @@ fn looking(module: &mut Module) {
             within("exists", move |folders| folders.exists(&path))
         })
     });
-    function(
+    effect(
         "glob",
         &["pattern: &str", "Array"],
         "The paths of all files that fit a pattern, `**/*.md` for example, in alphabetical order: `*` and \
          `?` within a name, `**` across folders, `{a,b}`, `[a-z]`.",
     )
     .set_into_module(module, glob);
-    function(
+    effect(
         "grep",
         &["pattern: &str", "Array"],
         "The lines of all files that fit a regular expression, each a map `#{ path, line, text }`.",
     )
     .set_into_module(module, |pattern: &str| grep(pattern, None));
-    function(
+    effect(
         "grep",
         &["pattern: &str", "path: &str", "Array"],
         "The lines of one file, or of the files below a folder, that fit a regular expression.",
     )
     .set_into_module(module, |pattern: &str, path: &str| grep(pattern, Some(path)));
-}
-
-fn function(name: &'static str, params: &[&str], comment: &str) -> FuncRegistration {
-    FuncRegistration::new(name)
-        .with_volatility(true)
-        .with_params_info(params)
-        .with_comments([format!("/// {comment}")])
 }
 
 /// Makes a call once, although its step may run again after a pause.

@@ -4,6 +4,7 @@
 //! whole and the end of the turn end the request too. Which hosts it may reach is checked in `net::web`.
 
 use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail, float, items, unfit};
+use super::effect::effect;
 use super::json::MOST_VALUES;
 use super::reading::{self, Form, Reading};
 use super::waiting::{self, beside_each_other};
@@ -49,22 +50,22 @@ const WITH_OPTIONS: &str = "Options: `headers`, `query` (a map, added to the URL
 pub(super) fn module() -> Module {
     let mut module = Module::new();
     for (method, does) in METHODS {
-        function(method, &["url: &str", "http_answer"], &format!("{does} {ANSWER}"))
+        effect(method, &["url: &str", "http_answer"], &format!("{does} {ANSWER}"))
             .set_into_module(&mut module, move |url: &str| ask(method, method, url, &Dynamic::UNIT));
-        function(
+        effect(
             method,
             &["url: &str", "options: map", "http_answer"],
             &format!("{does} {WITH_OPTIONS} Gives the same answer."),
         )
         .set_into_module(&mut module, move |url: &str, options: AnyMap| ask(method, method, url, &options));
     }
-    function(
+    effect(
         "request",
         &["method: &str", "url: &str", "http_answer"],
         &format!("Asks with a method by its name, `\"OPTIONS\"` for example. {ANSWER}"),
     )
     .set_into_module(&mut module, |method: &str, url: &str| ask("request", method, url, &Dynamic::UNIT));
-    function(
+    effect(
         "request",
         &["method: &str", "url: &str", "options: map", "http_answer"],
         &format!("Asks with a method by its name. {WITH_OPTIONS} Gives the same answer."),
@@ -75,20 +76,20 @@ pub(super) fn module() -> Module {
     let all = "Asks several hosts beside each other; gives the answers in order. A request is a URL, or `#{ url, method }` with \
                the options of http::request(). At most 8 wait at a time. When one fails, the others are ended and the error \
                is thrown.";
-    function("all", &["requests: array", "Array"], all).set_into_module(&mut module, |requests: AnyArray| {
+    effect("all", &["requests: array", "Array"], all).set_into_module(&mut module, |requests: AnyArray| {
         self::all(&requests, &Dynamic::from(rhai::Map::new()))
     });
     let settling = "The same with the options of parallel(): `limit`, and `settle: true` for `#{ value }` or `#{ error }` of each.";
-    function("all", &["requests: array", "options: map", "Array"], settling)
+    effect("all", &["requests: array", "options: map", "Array"], settling)
         .set_into_module(&mut module, |requests: AnyArray, options: AnyMap| self::all(&requests, &options));
     let streams = "Asks for what is at a URL and reads it as it comes: `for line in http::stream(url) { … }`. The answer has \
                    `status` and `headers`.";
-    function("stream", &["url: &str", "stream"], streams)
+    effect("stream", &["url: &str", "stream"], streams)
         .set_into_module(&mut module, |url: &str| stream(url, &Dynamic::UNIT));
     let streams = "The same with options: those of http::request(), `method`, and `read`: `\"lines\"` (texts; the default), \
                    `\"sse\"` (server-sent events, `#{ event, data }`) or `\"chunks\"` (bytes). `timeout` is until the headers \
                    are there; at most 64 MiB come.";
-    function("stream", &["url: &str", "options: map", "stream"], streams)
+    effect("stream", &["url: &str", "options: map", "stream"], streams)
         .set_into_module(&mut module, |url: &str, options: AnyMap| stream(url, &options));
     module
 }
@@ -173,13 +174,6 @@ pub(super) fn register_method(module: &mut Module) {
             "/// The value that the text of an answer of `http::` stands for. Fails when it is no JSON.",
         ])
         .set_into_module(module, |answer: &mut Map| parsed(answer));
-}
-
-fn function(name: &'static str, params: &[&str], comment: &str) -> FuncRegistration {
-    FuncRegistration::new(name)
-        .with_volatility(true)
-        .with_params_info(params)
-        .with_comments([format!("/// {comment}")])
 }
 
 fn ask(function: &str, method: &str, url: &str, options: &Dynamic) -> RhaiResultOf<Dynamic> {

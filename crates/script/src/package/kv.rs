@@ -7,10 +7,11 @@
 //! Writes are on disk before the turn's answer ends, unless they say `#{durable: false}`.
 
 use super::argument::{AnyNumber, RhaiResultOf, fail, float};
+use super::effect::effect;
 use super::host_calls::{self, Recordable};
 use crate::call;
 use crate::value::{Shape, json_of, live};
-use rhai::{Array, Dynamic, EvalAltResult, FnPtr, FuncRegistration, Map, Module, NativeCallContext};
+use rhai::{Array, Dynamic, EvalAltResult, FnPtr, Map, Module, NativeCallContext};
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_json::Json;
@@ -45,52 +46,45 @@ pub(super) fn module() -> Module {
 fn functions(scope: Scope) -> Module {
     let mut module = Module::new();
     let place = scope.name();
-    let function = |name: &'static str, params: &[&str], comment: String| {
-        FuncRegistration::new(name)
-            .with_volatility(true)
-            .with_params_info(params)
-            .with_comments(comment.lines().map(|line| format!("/// {line}")).collect::<Vec<_>>())
-    };
-
-    function(
+    effect(
         "get",
         &["key: &str", "Dynamic"],
-        format!("The value of a key in {place}, `()` when there is none."),
+        &format!("The value of a key in {place}, `()` when there is none."),
     )
     .set_into_module(&mut module, move |key: &str| -> RhaiResultOf<Dynamic> {
         Ok(live(&scope.get(key)?.unwrap_or_default(), Shape::Plain))
     });
-    function(
+    effect(
         "get",
         &["key: &str", "fallback", "Dynamic"],
-        format!("The value of a key in {place}, or the fallback."),
+        &format!("The value of a key in {place}, or the fallback."),
     )
     .set_into_module(&mut module, move |key: &str, fallback: Dynamic| -> RhaiResultOf<Dynamic> {
         Ok(scope.get(key)?.map_or(fallback, |value| live(&value, Shape::Plain)))
     });
 
-    function(
+    effect(
         "set",
         &["key: &str", "value"],
-        format!("Sets a key in {place}; it stays until it is deleted. `()` deletes it."),
+        &format!("Sets a key in {place}; it stays until it is deleted. `()` deletes it."),
     )
     .set_into_module(&mut module, move |key: &str, value: Dynamic| scope.set(key, &value, None, None));
-    function("set", &["key: &str", "value", "options: map"], format!("Sets a key in {place}. {FAST}"))
+    effect("set", &["key: &str", "value", "options: map"], &format!("Sets a key in {place}. {FAST}"))
         .set_into_module(&mut module, move |key: &str, value: Dynamic, options: Map| {
             scope.set(key, &value, None, Some(options))
         });
-    function(
+    effect(
         "set",
         &["key: &str", "value", "ttl_seconds: number"],
-        format!("Sets a key in {place} for so many seconds. `()` deletes it."),
+        &format!("Sets a key in {place} for so many seconds. `()` deletes it."),
     )
     .set_into_module(&mut module, move |key: &str, value: Dynamic, ttl_seconds: AnyNumber| {
         scope.set(key, &value, Some(ttl_seconds), None)
     });
-    function(
+    effect(
         "set",
         &["key: &str", "value", "ttl_seconds: number", "options: map"],
-        format!("Sets a key in {place} for so many seconds. {FAST}"),
+        &format!("Sets a key in {place} for so many seconds. {FAST}"),
     )
     .set_into_module(
         &mut module,
@@ -99,60 +93,56 @@ fn functions(scope: Scope) -> Module {
         },
     );
 
-    function(
-        "delete",
-        &["key: &str", "bool"],
-        format!("Takes a key out of {place}; true when it was there."),
-    )
-    .set_into_module(&mut module, move |key: &str| scope.delete(key, None));
-    function(
+    effect("delete", &["key: &str", "bool"], &format!("Takes a key out of {place}; true when it was there."))
+        .set_into_module(&mut module, move |key: &str| scope.delete(key, None));
+    effect(
         "delete",
         &["key: &str", "options: map", "bool"],
-        format!("Takes a key out of {place}; true when it was there. {FAST}"),
+        &format!("Takes a key out of {place}; true when it was there. {FAST}"),
     )
     .set_into_module(&mut module, move |key: &str, options: Map| scope.delete(key, Some(options)));
 
     const COUNTS: &str = "A new counter starts at 0. Turns at the same time lose no count.";
-    function(
+    effect(
         "incr",
         &["key: &str", "number"],
-        format!("Counts a key of {place} up by 1 and gives the new number. {COUNTS}"),
+        &format!("Counts a key of {place} up by 1 and gives the new number. {COUNTS}"),
     )
     .set_into_module(&mut module, move |key: &str| scope.incr(key, &1_i64.into(), None, None));
-    function(
+    effect(
         "incr",
         &["key: &str", "options: map", "number"],
-        format!("Counts a key of {place} up by 1 and gives the new number. {FAST}"),
+        &format!("Counts a key of {place} up by 1 and gives the new number. {FAST}"),
     )
     .set_into_module(&mut module, move |key: &str, options: Map| {
         scope.incr(key, &1_i64.into(), None, Some(options))
     });
-    function(
+    effect(
         "incr",
         &["key: &str", "by: number", "number"],
-        format!("Adds to a number in {place} and gives the new one. {COUNTS}"),
+        &format!("Adds to a number in {place} and gives the new one. {COUNTS}"),
     )
     .set_into_module(&mut module, move |key: &str, by: AnyNumber| scope.incr(key, &by, None, None));
-    function(
+    effect(
         "incr",
         &["key: &str", "by: number", "options: map", "number"],
-        format!("Adds to a number in {place} and gives the new one. {FAST}"),
+        &format!("Adds to a number in {place} and gives the new one. {FAST}"),
     )
     .set_into_module(&mut module, move |key: &str, by: AnyNumber, options: Map| {
         scope.incr(key, &by, None, Some(options))
     });
-    function(
+    effect(
         "incr",
         &["key: &str", "by: number", "ttl_seconds: number", "number"],
-        format!("Adds to a number in {place} and gives the new one. {COUNTS}\nThe counter ends so many seconds after it started: `kv::incr(\"today\", 1, 86_400)`."),
+        &format!("Adds to a number in {place} and gives the new one. {COUNTS}\nThe counter ends so many seconds after it started: `kv::incr(\"today\", 1, 86_400)`."),
     )
     .set_into_module(&mut module, move |key: &str, by: AnyNumber, ttl_seconds: AnyNumber| {
         scope.incr(key, &by, Some(ttl_seconds), None)
     });
-    function(
+    effect(
         "incr",
         &["key: &str", "by: number", "ttl_seconds: number", "options: map", "number"],
-        format!("Adds to a number in {place} that ends so many seconds after it started. {FAST}"),
+        &format!("Adds to a number in {place} that ends so many seconds after it started. {FAST}"),
     )
     .set_into_module(
         &mut module,
@@ -161,30 +151,30 @@ fn functions(scope: Scope) -> Module {
         },
     );
 
-    function("keys", &["Array"], format!("All keys of {place}, in alphabetical order."))
+    effect("keys", &["Array"], &format!("All keys of {place}, in alphabetical order."))
         .set_into_module(&mut module, move || scope.keys(""));
-    function(
+    effect(
         "keys",
         &["prefix: &str", "Array"],
-        format!("The keys of {place} that begin with `prefix`, in alphabetical order."),
+        &format!("The keys of {place} that begin with `prefix`, in alphabetical order."),
     )
     .set_into_module(&mut module, move |prefix: &str| scope.keys(prefix));
 
     const UPDATES: &str = "`()` stands for no value, and returned it deletes. The function runs again when another turn was faster, so it should only compute.";
-    function(
+    effect(
         "update",
         &["key: &str", "change: FnPtr", "Dynamic"],
-        format!(
+        &format!(
             "Replaces a value in {place} by what the function makes of it, and gives the new one.\n{UPDATES}"
         ),
     )
     .set_into_module(&mut module, move |context: NativeCallContext<'_>, key: &str, change: FnPtr| {
         scope.update(&context, key, &change, None, None)
     });
-    function(
+    effect(
         "update",
         &["key: &str", "change: FnPtr", "options: map", "Dynamic"],
-        format!("The same in {place}. {FAST}"),
+        &format!("The same in {place}. {FAST}"),
     )
     .set_into_module(
         &mut module,
@@ -192,10 +182,10 @@ fn functions(scope: Scope) -> Module {
             scope.update(&context, key, &change, None, Some(options))
         },
     );
-    function(
+    effect(
         "update",
         &["key: &str", "change: FnPtr", "ttl_seconds: number", "Dynamic"],
-        format!("The same, and the new value stays in {place} for so many seconds.\n{UPDATES}"),
+        &format!("The same, and the new value stays in {place} for so many seconds.\n{UPDATES}"),
     )
     .set_into_module(
         &mut module,
@@ -203,10 +193,10 @@ fn functions(scope: Scope) -> Module {
             scope.update(&context, key, &change, Some(ttl_seconds), None)
         },
     );
-    function(
+    effect(
         "update",
         &["key: &str", "change: FnPtr", "ttl_seconds: number", "options: map", "Dynamic"],
-        format!("The same, and the new value stays in {place} for so many seconds. {FAST}"),
+        &format!("The same, and the new value stays in {place} for so many seconds. {FAST}"),
     )
     .set_into_module(
         &mut module,
@@ -219,18 +209,18 @@ fn functions(scope: Scope) -> Module {
         },
     );
 
-    function(
+    effect(
         "window",
         &["key: &str", "seconds: number", "limit: i64", "window"],
-        format!("Counts one more in {place}, unless there were `limit` within the last `seconds`:\n`#{{allowed, count, retry_after}}`, where `retry_after` is the seconds until there is room."),
+        &format!("Counts one more in {place}, unless there were `limit` within the last `seconds`:\n`#{{allowed, count, retry_after}}`, where `retry_after` is the seconds until there is room."),
     )
     .set_into_module(&mut module, move |key: &str, seconds: AnyNumber, limit: i64| {
         scope.window(key, &seconds, limit, None)
     });
-    function(
+    effect(
         "window",
         &["key: &str", "seconds: number", "limit: i64", "options: map", "window"],
-        format!("The same in {place}. {FAST}"),
+        &format!("The same in {place}. {FAST}"),
     )
     .set_into_module(&mut module, move |key: &str, seconds: AnyNumber, limit: i64, options: Map| {
         scope.window(key, &seconds, limit, Some(options))

@@ -1,6 +1,7 @@
 //! `llm::chat`: a script asks a model of this host.
 
 use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail, items, unfit};
+use super::effect::effect;
 use super::host_calls;
 use super::reading::{Item, Reading};
 use super::waiting::{Options, beside_each_other};
@@ -9,7 +10,7 @@ use crate::reach::Models;
 use crate::value::{Shape, json_of, live};
 use crate::{budget, call};
 use futures::StreamExt;
-use rhai::{Array, Dynamic, FuncRegistration, Map, Module};
+use rhai::{Array, Dynamic, Map, Module};
 use std::sync::Arc;
 use valvehouse_core::context::{Claim, Share};
 use valvehouse_core::lanes::Piece;
@@ -17,33 +18,28 @@ use valvehouse_json::{Json, Object};
 
 pub(super) fn module() -> Module {
     let mut module = Module::new();
-    FuncRegistration::new("chat")
-        .with_params_info(["request: map", "result"])
-        .with_comments([
-            "/// Asks a model of this host: `llm::chat(#{ model: \"assistant\", messages: [#{ role: \"user\", content: \"…\" }] })`.\n             /// Gives `#{ content, tool_calls, finish_reason, usage, model, id }`. Without a `model` the turn's own is asked.\n             /// Every other filter of that model runs; those of the script itself do not.",
-        ])
-        .with_volatility(true)
-        .set_into_module(&mut module, |request: AnyMap| chat("llm::chat", &request));
-    let function = |name: &str, params: &[&str], comment: &str| {
-        FuncRegistration::new(name)
-            .with_params_info(params)
-            .with_comments([format!("/// {comment}")])
-            .with_volatility(true)
-    };
-    function(
+    effect(
+        "chat",
+        &["request: map", "result"],
+        "Asks a model of this host: `llm::chat(#{ model: \"assistant\", messages: [#{ role: \"user\", content: \"…\" }] })`.\n\
+         Gives `#{ content, tool_calls, finish_reason, usage, model, id }`. Without a `model` the turn's own is asked.\n\
+         Every other filter of that model runs; those of the script itself do not.",
+    )
+    .set_into_module(&mut module, |request: AnyMap| chat("llm::chat", &request));
+    effect(
         "all",
         &["requests: array", "Array"],
         "Asks several questions beside each other, each as llm::chat() does; gives the answers in order. At most 8 wait at \
          a time. When one fails, the others are ended and the error is thrown.",
     )
     .set_into_module(&mut module, |requests: AnyArray| all(&requests, &Map::new().into()));
-    function(
+    effect(
         "all",
         &["requests: array", "options: map", "Array"],
         "The same with the options of parallel(): `limit`, and `settle: true` for `#{ value }` or `#{ error }` of each.",
     )
     .set_into_module(&mut module, |requests: AnyArray, options: AnyMap| all(&requests, &options));
-    function(
+    effect(
         "stream",
         &["request: map", "stream"],
         "Asks a model of this host and reads its answer as it comes: `for event in llm::stream(#{ messages: body.messages }) { \
@@ -53,8 +49,8 @@ pub(super) fn module() -> Module {
     module
 }
 
-/// The most questions and calls of tools that the scripts of one request have under way at a time.
-pub(super) const MAX_QUESTIONS: usize = 256;
+/// The most questions to models that the scripts of one request have under way at a time.
+const MAX_QUESTIONS: usize = 256;
 
 /// A question that may be asked.
 struct Question {

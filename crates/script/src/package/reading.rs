@@ -1,6 +1,7 @@
 //! An answer that is read as it comes: `llm::stream` and `http::stream` give one, and a loop reads it.
 
 use super::argument::{RhaiResultOf, fail};
+use super::effect::effect;
 use super::host_calls::{self, Recordable};
 use crate::value::{Bytes, Map, Shape, error, live};
 use crate::{budget, call};
@@ -132,12 +133,7 @@ pub(crate) fn register(module: &mut Module) {
         Box::new(std::iter::from_fn(move || reading.next().transpose()))
     });
     let method = |name: &str, params: &[&str], about: &str| {
-        FuncRegistration::new(name)
-            .with_namespace(FnNamespace::Global)
-            .with_purity(true)
-            .with_volatility(true)
-            .with_params_info(params)
-            .with_comments([format!("/// {about}")])
+        effect(name, params, about).with_namespace(FnNamespace::Global).with_purity(true)
     };
     method(
         "next",

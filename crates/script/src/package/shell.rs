@@ -1,10 +1,11 @@
 //! `shell::run`: programs that are granted to the plugin.
 
 use super::argument::{AnyMap, RhaiResultOf, fail, float, items, unfit};
+use super::effect::effect;
 use super::host_calls;
 use crate::value::{Shape, json_of, live};
 use crate::{budget, call};
-use rhai::{Dynamic, FuncRegistration, Module};
+use rhai::{Dynamic, Module};
 use std::time::Duration;
 use valvehouse_core::words::did_you_mean;
 use valvehouse_json::Json;
@@ -20,20 +21,16 @@ type Argv = Dynamic;
 /// `shell::run(argv, options?)`.
 pub(super) fn module() -> Module {
     let mut module = Module::new();
-    let function = |params: &[&str], comment: &str| {
-        FuncRegistration::new("run")
-            .with_volatility(true)
-            .with_params_info(params)
-            .with_comments([format!("/// {comment}")])
-    };
-    function(
+    effect(
+        "run",
         &["argv", "program_output"],
         "Runs a granted program: `[\"git\", \"log\"]`, or a text for `sh -c` where `sh` is granted. Gives \
          `exit_code`, `stdout` and `stderr`; `signal` when one ended it, `timed_out` and `cut` where they are \
          true. An exit code other than 0 is an answer too. Nothing it starts outlives it.",
     )
     .set_into_module(&mut module, |argv: Argv| run(&argv, Options::default()));
-    function(
+    effect(
+        "run",
         &["argv", "options: map", "program_output"],
         "Runs a granted program. Options: `stdin` (a text), `folder` (a granted folder or one in it), \
          `timeout` in ms, 30 000 where it is not given.",

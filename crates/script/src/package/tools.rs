@@ -1,13 +1,14 @@
 //! `tools::list`, `tools::call`, `tools::all`: a script calls tools of this host.
 
 use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail, items, unfit};
+use super::effect::effect;
 use super::waiting::{Options, run_beside};
 use crate::budget;
 use crate::call;
 use crate::reach::{Reach, Tools};
 use crate::thrown::Thrown;
 use crate::value::{Shape, json_of, live};
-use rhai::{Array, Dynamic, EvalAltResult, FnNamespace, FnPtr, FuncRegistration, Map, Module};
+use rhai::{Array, Dynamic, EvalAltResult, FnNamespace, FnPtr, Map, Module};
 use std::sync::Arc;
 use valvehouse_config::Grant;
 use valvehouse_core::context::Turn;
@@ -27,36 +28,30 @@ const SHOWN: usize = 30;
 
 pub(super) fn module() -> Module {
     let mut module = Module::new();
-    let function = |name: &str, params: &[&str], comment: &str| {
-        FuncRegistration::new(name)
-            .with_params_info(params)
-            .with_comments([format!("/// {comment}")])
-            .with_volatility(true)
-    };
-    function(
+    effect(
         "list",
         &["Array"],
         "The tools that may be called: those that the turn offers, and those that are granted. A list of \
          `#{ name, description, parameters, tags, metadata }`, `parameters` as JSON schema.",
     )
     .set_into_module(&mut module, list);
-    function(
+    effect(
         "call",
         &["name: &str", "arguments: map", "any"],
         "Calls a tool as a model would: arguments are checked, filters see the call, and a person is asked where an \
          approval is needed. Gives the result; throws the tool's error.",
     )
     .set_into_module(&mut module, |name: &str, arguments: AnyMap| call(CALL, name, &arguments));
-    function("call", &["name: &str", "any"], "The same without arguments.")
+    effect("call", &["name: &str", "any"], "The same without arguments.")
         .set_into_module(&mut module, |name: &str| call(CALL, name, &Map::new().into()));
-    function(
+    effect(
         "all",
         &["calls: array", "Array"],
         "Calls several tools beside each other: `tools::all([#{ name: \"weather\", args: #{ city: \"Rome\" } }])`. Gives the \
          results in order. At most 8 run at a time, whatever `limit` says. When one fails, the others are ended and the error is thrown.",
     )
     .set_into_module(&mut module, |calls: AnyArray| all(&calls, &Map::new().into()));
-    function(
+    effect(
         "all",
         &["calls: array", "options: map", "Array"],
         "The same with the options of parallel(): `limit`, and `settle: true` for `#{ value }` or `#{ error }` of each.",
@@ -89,11 +84,7 @@ const CALLABLE: &str = "__call_tool__";
 
 pub(crate) fn register_callable(module: &mut Module) {
     let function = |params: &[&str]| {
-        FuncRegistration::new(CALLABLE)
-            .with_namespace(FnNamespace::Global)
-            .with_params_info(params)
-            .with_comments(["/// Calls a tool of `__tools__`."])
-            .with_volatility(true)
+        effect(CALLABLE, params, "Calls a tool of `__tools__`.").with_namespace(FnNamespace::Global)
     };
     function(&["name: &str", "arguments: map", "any"])
         .set_into_module(module, |name: &str, arguments: AnyMap| call(CALL, name, &arguments));

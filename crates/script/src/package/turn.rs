@@ -1,5 +1,6 @@
 //! Functions that belong to the running turn: events, questions, the log.
 
+use super::effect::effect;
 use super::host_calls;
 use crate::standard::shortened_text;
 use crate::value::{Shape, error, json_of, live};
@@ -143,18 +144,12 @@ pub(super) fn models() -> Module {
         call::current().map(|call| call.turn.facts().models.clone()).unwrap_or_default()
     }
     let mut module = Module::new();
-    FuncRegistration::new("list")
-        .with_params_info(["array"])
-        .with_comments(["/// The models of this host, a list of `#{ id, name, provider }`."])
-        .with_volatility(true)
+    effect("list", &["array"], "The models of this host, a list of `#{ id, name, provider }`.")
         .set_into_module(&mut module, || match all() {
             Json::Null => live(&Json::array(), Shape::Plain),
             models => live(&models, Shape::Plain),
         });
-    FuncRegistration::new("get")
-        .with_params_info(["id: &str", "__model__"])
-        .with_comments(["/// What is known of a model, `()` for an unknown one."])
-        .with_volatility(true)
+    effect("get", &["id: &str", "__model__"], "What is known of a model, `()` for an unknown one.")
         .set_into_module(&mut module, |id: &str| {
             let found = all().items().into_iter().find(|model| model.text("id").is_some_and(|own| own == id));
             live(&found.unwrap_or_default(), Shape::Plain)
