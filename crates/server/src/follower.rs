@@ -2,7 +2,7 @@
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::response::Response;
-use hyper::body::Frame;
+use hyper::body::{Frame, SizeHint};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -23,6 +23,11 @@ pub(super) fn followed(response: Response, mut follower: impl Follower) -> Respo
         return response;
     }
     follower.streams();
+    followed_to_the_wire(response, follower)
+}
+
+/// The same answer, whose follower is kept until the connection has all of it, also where it is there as a whole.
+pub(super) fn followed_to_the_wire(response: Response, follower: impl Follower) -> Response {
     response.map(|body| Body::new(Followed { body, follower: Some(follower) }))
 }
 
@@ -46,5 +51,13 @@ impl<F: Follower> HttpBody for Followed<F> {
             _ => {}
         }
         polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }

@@ -1,14 +1,11 @@
 //! Requests that are written down: from the moment their model is known to the last byte of the answer.
 
-use crate::follower::{Follower, followed};
+use crate::follower::{Follower, followed, followed_to_the_wire};
 use crate::headers::{TRACE, TRACEPARENT};
-use axum::body::{Body, Bytes, HttpBody};
+use axum::body::HttpBody;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
-use hyper::body::{Frame, SizeHint};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use valvehouse_core::context::{Afterwards, TurnFacts};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::trace::{Asked, Recording};
@@ -77,42 +74,19 @@ pub(super) fn until_end(mut recording: Recording, mut response: Response) -> Res
     if recording.leaves_work() && response.body().size_hint().exact().is_some() {
         // A whole answer is over for its trace; what is left waits until it is sent.
         let afterwards = recording.afterwards();
-        let response = response.map(|body| Body::new(BodyWithWork { body, _afterwards: afterwards }));
         recording.done();
-        return response;
+        return followed_to_the_wire(response, afterwards);
     }
     followed(response, recording)
-}
-
-/// An answer that is there as a whole, for which work waits.
-struct BodyWithWork {
-    body: Body,
-    /// Handed on when the connection has the body, or is gone.
-    _afterwards: Afterwards,
-}
-
-impl HttpBody for BodyWithWork {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
 }
 
 impl Follower for Recording {
     fn done(self) {
         Self::done(self);
     }
+}
+
+/// Work that waits for the answer is handed on when the last clone is dropped.
+impl Follower for Afterwards {
+    fn done(self) {}
 }
