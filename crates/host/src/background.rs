@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 use valvehouse_core::trace::{Asked, Traces};
 use valvehouse_script::{Background, Work};
@@ -17,8 +17,6 @@ const MAX_PENDING: usize = 256;
 const MAX_BYTES: usize = 64 << 20;
 /// Pieces that run at a time.
 const AT_A_TIME: usize = 8;
-/// The interval at which a stopping host looks whether all is done.
-const POLL: Duration = Duration::from_millis(20);
 /// The shortest time between two lines of the log about work that was dropped.
 const BETWEEN_LINES: Duration = Duration::from_secs(1);
 
@@ -31,6 +29,8 @@ pub struct AfterAnswers {
     traces: OnceLock<Arc<Traces>>,
     is_closed: AtomicBool,
     pending: AtomicUsize,
+    /// Tells that a piece of work has ended.
+    ended: Notify,
     bytes: AtomicUsize,
     done: AtomicU64,
     failed: AtomicU64,
@@ -63,6 +63,7 @@ impl AfterAnswers {
             traces: OnceLock::new(),
             is_closed: AtomicBool::new(false),
             pending: AtomicUsize::new(0),
+            ended: Notify::new(),
             bytes: AtomicUsize::new(0),
             done: AtomicU64::new(0),
             failed: AtomicU64::new(0),
@@ -89,8 +90,12 @@ impl AfterAnswers {
 
     /// Waits until nothing waits or runs.
     pub(crate) async fn idle(&self) {
-        while self.pending.load(SeqCst) > 0 {
-            tokio::time::sleep(POLL).await;
+        loop {
+            let ended = self.ended.notified();
+            if self.pending.load(SeqCst) == 0 {
+                return;
+            }
+            ended.await;
         }
     }
 
@@ -185,6 +190,7 @@ impl Drop for Pending {
         count.fetch_add(1, SeqCst);
         self.queue.bytes.fetch_sub(self.bytes, SeqCst);
         self.queue.pending.fetch_sub(1, SeqCst);
+        self.queue.ended.notify_waiters();
     }
 }
 
