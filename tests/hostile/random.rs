@@ -333,8 +333,10 @@ fn random_programs_do_not_hurt_their_host() {
     // At least one round.
     while report.wrong.len() < ENOUGH && (made == 0 || report.processor < Duration::from_secs(seconds)) {
         let cases = programs(seed, made, &functions);
+        let known = report.wrong.len();
         report.add(run(&cases, &limits));
         made += cases.len();
+        report.wrong[known..].iter().for_each(|wrong| println!("{wrong}"));
         if seconds > 0 {
             let Report { processor, answers, wrong, .. } = &report;
             println!(

@@ -213,7 +213,7 @@ impl<'a> Batch<'a> {
         }
         // A loop over an answer's events calls `stream` for each.
         let calls = if case.position == Position::Stream { 8 } else { 1 };
-        if took > self.limits.time(Duration::from_millis(TIME) * calls) {
+        if took > self.limits.time(time(case.position) * calls) {
             self.report.wrong.push(format!("{took:?} of the processor: {}", shown(case)));
         }
         if peak > BUDGET + BEYOND {
@@ -227,6 +227,12 @@ impl<'a> Batch<'a> {
         }
         true
     }
+}
+
+/// The time that a call has.
+fn time(position: Position) -> Duration {
+    // A tool's time is by the clock on the wall, which a busy machine may use up for it.
+    Duration::from_millis(if position == Position::Handler { 10 * TIME } else { TIME })
 }
 
 fn id(at: usize) -> String {
@@ -251,8 +257,7 @@ fn config(cases: &[Case]) -> String {
             "[{folder}.{id}]\nbudget = {{ ms = {}, operations = 1_000_000 }}\n[grants.{id}]\nfiles = [\"data\"]\n\
              http = [\"127.0.0.1\"]\nenv = [\"HOME\"]\nshell = true\n[[models]]\nname = \"{id}\"\n\
              provider = \"demo\"\nmodel = \"demo\"\n{folder} = [\"{id}\"]\n",
-            // A tool's time is by the clock on the wall, which a busy machine may use up for it.
-            if case.position == Position::Handler { 10 * TIME } else { TIME },
+            time(case.position).as_millis(),
         );
     }
     config
