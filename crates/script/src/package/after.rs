@@ -1,6 +1,6 @@
 //! `after`: a function is called when the client has its answer.
 
-use super::argument::{RhaiResultOf, fail};
+use super::argument::{RhaiResultOf, fail, running};
 use super::effect::effect;
 use super::reading::Reading;
 use crate::call;
@@ -28,8 +28,7 @@ pub(crate) fn register_after(module: &mut Module) {
 }
 
 fn after(function: &FnPtr) -> RhaiResultOf<()> {
-    let call =
-        call::current().ok_or_else(|| fail(NAME, "there is no answer to wait for outside of a turn"))?;
+    let call = running(NAME)?;
     let mut kept = 0;
     let function = own(function, &mut kept, 0)?;
     // A step that runs again after a pause has left it already.

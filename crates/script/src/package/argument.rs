@@ -1,6 +1,7 @@
 //! Reading what a script passed: natives take whatever a script would call a number, a list or a
 //! map, live or plain, and say what they got when it is something else.
 
+use crate::call::{self, Call};
 use crate::value::{Bytes, Shape, json_of, live};
 use rhai::{Dynamic, EvalAltResult};
 use valvehouse_json::Json;
@@ -21,6 +22,12 @@ pub(crate) type RhaiResultOf<T> = Result<T, Box<EvalAltResult>>;
 /// The error of a native: which one and why.
 pub(super) fn fail(function: &str, why: impl std::fmt::Display) -> Box<EvalAltResult> {
     crate::value::error(format!("{function}: {why}"))
+}
+
+/// The running call, for a function that needs the turn it belongs to.
+pub(super) fn running(function: &str) -> RhaiResultOf<Call> {
+    let outside = "there is no request while a file is loaded; call it in a hook, a tool or a pipe";
+    call::current().ok_or_else(|| fail(function, outside))
 }
 
 /// A number as a float.

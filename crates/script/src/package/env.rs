@@ -1,8 +1,7 @@
 //! `env::…`: variables of the host's environment, as far as they are granted.
 
-use super::argument::{RhaiResultOf, fail};
+use super::argument::{RhaiResultOf, fail, running};
 use super::effect::effect;
-use crate::call;
 use rhai::{Dynamic, Module};
 
 /// `env::get(name)`.
@@ -19,8 +18,7 @@ pub(super) fn module() -> Module {
 }
 
 fn get(name: &str) -> RhaiResultOf<Dynamic> {
-    let call =
-        call::current().ok_or_else(|| fail("env::get", "there is nothing granted outside of a turn"))?;
+    let call = running("env::get")?;
     let value = call.reach.variables.get(name);
     let value = value.map_err(|failure| fail("env::get", failure.told_to(&call.caller.plugin)))?;
     Ok(value.map_or(Dynamic::UNIT, Dynamic::from))

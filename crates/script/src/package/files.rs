@@ -3,11 +3,11 @@
 //! The work is done on a thread of its own while the script waits, so that its time as a whole and the
 //! end of its turn end the wait.
 
-use super::argument::{AnyMap, RhaiResultOf, TextOrBytes, count, fail, unfit, with_bytes};
+use super::argument::{AnyMap, RhaiResultOf, TextOrBytes, count, fail, running, unfit, with_bytes};
 use super::effect::effect;
 use super::host_calls::{self, Recordable};
+use crate::budget;
 use crate::value::{Bytes, Shape, json_of, live};
-use crate::{budget, call};
 use rhai::{Array, Dynamic, Module};
 use sha2::{Digest, Sha256};
 use valvehouse_core::words::{did_you_mean, hex};
@@ -151,7 +151,7 @@ fn within<T: Send + 'static>(
     act: impl FnOnce(&Folders) -> Result<T, Failure> + Send + 'static,
 ) -> RhaiResultOf<T> {
     let function = format!("files::{function}");
-    let call = call::current().ok_or_else(|| fail(&function, "there are no folders outside of a turn"))?;
+    let call = running(&function)?;
     let folders = call.reach.folders.clone();
     let done = budget::wait(&call.turn, tokio::task::spawn_blocking(move || act(&folders)))?;
     let done = done.map_err(|error| fail(&function, format!("broke off: {error}")))?;

@@ -3,14 +3,14 @@
 //! The script waits on its own thread while its clock of own running time stands still; its time as a
 //! whole and the end of the turn end the request too. Which hosts it may reach is checked in `net::web`.
 
-use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail, float, items, unfit};
+use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail, float, items, running, unfit};
 use super::effect::effect;
 use super::json::MOST_VALUES;
 use super::reading::{self, Form, Reading};
 use super::waiting::{self, beside_each_other};
 use super::{host_calls, multipart, output, url};
+use crate::budget;
 use crate::value::{self, BODY, Map, Shape, json_of, live};
-use crate::{budget, call};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -129,7 +129,7 @@ fn stream(url: &str, options: &Dynamic) -> RhaiResultOf<Reading> {
         }
     };
     let method = own[0].as_deref().unwrap_or("GET");
-    let call = call::current().ok_or_else(|| fail(NAME, "there is nobody to ask for outside of a turn"))?;
+    let call = running(NAME)?;
     let refused = |error: WebError| fail(NAME, mended(&error, &call.caller.plugin));
     let request = Ask::new(method, url).map_err(refused)?;
     let request = Options::read(NAME, &options)?.apply(NAME, request)?;
@@ -178,8 +178,7 @@ pub(super) fn register_method(module: &mut Module) {
 
 fn ask(function: &str, method: &str, url: &str, options: &Dynamic) -> RhaiResultOf<Dynamic> {
     let function = format!("http::{function}");
-    let call =
-        call::current().ok_or_else(|| fail(&function, "there is nobody to ask for outside of a turn"))?;
+    let call = running(&function)?;
     let refused = |error: WebError| fail(&function, mended(&error, &call.caller.plugin));
     let request = Ask::new(method, url).map_err(refused)?;
     let request = Options::read(&function, options)?.apply(&function, request)?;

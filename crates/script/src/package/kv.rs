@@ -6,7 +6,7 @@
 //!
 //! Writes are on disk before the turn's answer ends, unless they say `#{durable: false}`.
 
-use super::argument::{AnyNumber, RhaiResultOf, fail, float};
+use super::argument::{AnyNumber, RhaiResultOf, fail, float, running};
 use super::effect::effect;
 use super::host_calls::{self, Recordable};
 use crate::call;
@@ -280,8 +280,7 @@ impl Scope {
 
     /// The running call's map.
     fn map(self, function: &str) -> RhaiResultOf<KvMap> {
-        let outside = || fail(&self.called(function), "there is nothing to keep outside of a turn");
-        let call = call::current().ok_or_else(outside)?;
+        let call = running(&self.called(function))?;
         let undeclared =
             || fail(&self.called(function), "declare it in the opening comment: requirements: kv");
         let kv = call.reach.kv.as_ref().ok_or_else(undeclared)?;

@@ -1,14 +1,14 @@
 //! `llm::chat`: a script asks a model of this host.
 
-use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail, items, unfit};
+use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail, items, running, unfit};
 use super::effect::effect;
 use super::host_calls;
 use super::reading::{Item, Reading};
 use super::waiting::{Options, beside_each_other};
+use crate::budget;
 use crate::call::Call;
 use crate::reach::Models;
 use crate::value::{Shape, json_of, live};
-use crate::{budget, call};
 use futures::StreamExt;
 use rhai::{Array, Dynamic, Map, Module};
 use std::sync::Arc;
@@ -62,7 +62,7 @@ struct Question {
 
 impl Question {
     fn read(name: &str, request: &Dynamic) -> RhaiResultOf<Self> {
-        let call = call::current().ok_or_else(|| fail(name, "there is no model to ask outside of a turn"))?;
+        let call = running(name)?;
         let models = call.reach.models.clone();
         let models =
             models.ok_or_else(|| fail(name, "declare it in the opening comment: requirements: llm"))?;

@@ -1,10 +1,10 @@
 //! An answer that is read as it comes: `llm::stream` and `http::stream` give one, and a loop reads it.
 
-use super::argument::{RhaiResultOf, fail};
+use super::argument::{RhaiResultOf, fail, running};
 use super::effect::effect;
 use super::host_calls::{self, Recordable};
+use crate::budget;
 use crate::value::{Bytes, Map, Shape, error, live};
-use crate::{budget, call};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures::StreamExt;
@@ -87,8 +87,7 @@ impl Reading {
 
     /// Waits for what comes next; `None` at the end.
     pub(crate) fn next(&self) -> RhaiResultOf<Option<Dynamic>> {
-        let call =
-            call::current().ok_or_else(|| fail(self.name, "there is nothing to read outside of a turn"))?;
+        let call = running(self.name)?;
         let item = host_calls::once(
             self.name,
             || Json::Null,

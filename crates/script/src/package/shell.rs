@@ -1,10 +1,10 @@
 //! `shell::run`: programs that are granted to the plugin.
 
-use super::argument::{AnyMap, RhaiResultOf, fail, float, items, unfit};
+use super::argument::{AnyMap, RhaiResultOf, fail, float, items, running, unfit};
 use super::effect::effect;
 use super::host_calls;
+use crate::budget;
 use crate::value::{Shape, json_of, live};
-use crate::{budget, call};
 use rhai::{Dynamic, Module};
 use std::time::Duration;
 use valvehouse_core::words::did_you_mean;
@@ -44,7 +44,7 @@ const MAX_ARGV: usize = 1 << 20;
 
 fn run(argv: &Dynamic, options: Options) -> RhaiResultOf<Dynamic> {
     let what = command(argv)?;
-    let call = call::current().ok_or_else(|| fail(FUNCTION, "there is nothing granted outside of a turn"))?;
+    let call = running(FUNCTION)?;
     let arguments = || json_of(argv).unwrap_or_default();
     let output = host_calls::once(FUNCTION, arguments, || {
         let output = budget::wait(&call.turn, call.reach.programs.run(what, options))?;

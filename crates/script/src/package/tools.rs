@@ -1,10 +1,9 @@
 //! `tools::list`, `tools::call`, `tools::all`: a script calls tools of this host.
 
-use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail, items, unfit};
+use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail, items, running, unfit};
 use super::effect::effect;
 use super::waiting::{Options, run_beside};
 use crate::budget;
-use crate::call;
 use crate::reach::{Reach, Tools};
 use crate::thrown::Thrown;
 use crate::value::{Shape, json_of, live};
@@ -102,7 +101,7 @@ struct Reachable {
 
 impl Reachable {
     fn read(name: &str) -> RhaiResultOf<Self> {
-        let call = call::current().ok_or_else(|| fail(name, "there are no tools outside of a turn"))?;
+        let call = running(name)?;
         Self::of(name, call.caller.plugin.clone(), call.reach, call.turn)
     }
 
@@ -233,6 +232,6 @@ fn all(calls: &Dynamic, options: &Dynamic) -> RhaiResultOf<Array> {
         wanted.push((name.to_string(), live(&args, Shape::Plain)));
     }
     let works = wanted.iter().map(|(name, args)| Box::new(|| call(ALL, name, args)) as Piece<'_, _>);
-    let call = call::current().ok_or_else(|| fail(ALL, "there are no tools outside of a turn"))?;
+    let call = running(ALL)?;
     run_beside(&call.turn, works.collect(), limit, settles)
 }

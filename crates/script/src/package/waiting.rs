@@ -1,6 +1,6 @@
 //! `retry`, `poll`, `parallel`, and the pause that `time::sleep` makes.
 
-use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail, float, items, unfit};
+use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail, float, items, running, unfit};
 use super::host_calls;
 use crate::value::{Shape, error, json_of, live};
 use crate::{budget, call, problem};
@@ -95,8 +95,7 @@ pub(super) fn pause(function: &str, ms: f64) -> RhaiResultOf<()> {
     if !(0.0..=MAX_PAUSE).contains(&ms) {
         return Err(fail(function, format!("a pause has 0 to 600 000 ms, not {ms}")));
     }
-    let call =
-        call::current().ok_or_else(|| fail(function, "there is nothing to wait for outside of a turn"))?;
+    let call = running(function)?;
     host_calls::once(
         "time::sleep",
         || ms.into(),
@@ -141,7 +140,7 @@ pub(super) fn beside_each_other(
     limit: usize,
     settles: bool,
 ) -> RhaiResultOf<Array> {
-    let call = call::current().ok_or_else(|| fail(name, "there is nothing to wait for outside of a turn"))?;
+    let call = running(name)?;
     let count = works.len();
     host_calls::once(name, || count.into(), || run_beside(&call.turn, works, limit, settles))
 }
