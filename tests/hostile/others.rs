@@ -203,6 +203,16 @@ const FILTERS: &[(&str, &str, Comes)] = &[
         Breaks(&["keep 16 MiB", OPERATIONS, TIME, MEMORY]),
     ),
     (
+        "kv flood of one key",
+        "/*\nrequirements: kv\n*/\nfn inlet(body) { loop { kv::user::incr(\"k\"); } }",
+        Breaks(&[OPERATIONS, TIME]),
+    ),
+    (
+        "kv flood of updates that fail",
+        "/*\nrequirements: kv\n*/\nfn inlet(body) { loop { try { kv::update(\"k\", |a, b| 1); } catch {} } }",
+        Breaks(&[OPERATIONS, TIME]),
+    ),
+    (
         "kv update in update",
         "/*\nrequirements: kv\n*/\nfn again(n) { kv::update(\"k\", |old| again(n + 1)) } fn inlet(body) { again(0); body }",
         Breaks(&[DEPTH]),

@@ -20,6 +20,8 @@ use valvehouse_store::{Kv, Store, StoreError};
 
 /// The interval at which the store is asked for its generation.
 const STORE_POLL: Duration = Duration::from_millis(100);
+/// The shortest time between two writes of what scripts store, so that a loop of `kv::set` makes few of them.
+const KV_PAUSE: Duration = Duration::from_millis(5);
 /// The maximum delay of a `kv` write with `durable: false`. A crash can lose the writes of this period.
 const KV_DELAY: Duration = Duration::from_millis(100);
 /// The interval at which a host announces that it lives.
@@ -283,16 +285,16 @@ impl Host {
         }
     }
 
-    /// Writes what scripts store: at once where a turn waits for it, else a moment later.
+    /// Writes what scripts store: soon where a turn will wait for it, else a moment later. A turn that ends earlier writes
+    /// it itself.
     async fn keep_kv(&self) {
         loop {
             tokio::select! {
                 () = self.kv.wanted() => {}
                 () = tokio::time::sleep(KV_DELAY) => {}
             }
-            if !self.write_kv().await {
-                tokio::time::sleep(KV_DELAY).await;
-            }
+            let is_written = self.write_kv().await;
+            tokio::time::sleep(if is_written { KV_PAUSE } else { KV_DELAY }).await;
         }
     }
 
