@@ -384,8 +384,12 @@ pub(crate) fn foresee(bytes: usize, nanoseconds: u64) -> Result<(), Exceeded> {
     if bytes < FORESEEN {
         return Ok(());
     }
+    foresee_time(Duration::from_nanos(nanoseconds.saturating_mul(bytes as u64)))
+}
+
+/// Checks that a native which takes this long is done within the own time of a call, before it begins.
+pub(crate) fn foresee_time(work: Duration) -> Result<(), Exceeded> {
     let time = METER.with(|meter| meter.is_running().then(|| meter.budget.get().time));
-    let work = Duration::from_nanos(nanoseconds.saturating_mul(bytes as u64));
     time.filter(|time| work > *time).map_or(Ok(()), |time| Err(Exceeded::Time(time)))
 }
 
@@ -513,6 +517,20 @@ pub(super) fn with_clock_stopped<T>(other: impl FnOnce() -> T) -> T {
         meter.set_deadline();
     });
     result
+}
+
+/// Adds what another thread computed for the call to the call's own time.
+pub(crate) fn spend(time: Duration) -> Result<(), Exceeded> {
+    METER.with(|meter| {
+        let (began, is_exact) = meter.processor.get();
+        meter.processor.set((began.map(|began| began.saturating_sub(time)), is_exact));
+        meter.end.set(meter.end.get().map(|end| end.saturating_sub(time)));
+        let passed = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        meter.look.set(meter.look.get().saturating_sub(passed));
+        meter.used_up.set(meter.used_up.get().saturating_sub(passed));
+        meter.set_deadline();
+    });
+    charge(0)
 }
 
 /// The tick at which a time from now is over.

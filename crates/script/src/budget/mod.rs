@@ -19,6 +19,8 @@ pub(crate) use branches::together;
 pub(crate) use enforcement::{abandoned, obey};
 pub use limits::Budget;
 pub(crate) use limits::{Exceeded, ended};
-pub(crate) use meter::{Guard, WALK, called, charge, check_end, doom, foresee, forgive, reserve, time_limit};
+pub(crate) use meter::{
+    Guard, WALK, called, charge, check_end, doom, foresee, foresee_time, forgive, reserve, spend, time_limit,
+};
 pub(crate) use processor::processor_time;
 pub(crate) use wait::{wait, wait_for_person};

@@ -6,7 +6,7 @@
 use super::argument::{AnyMap, RhaiResultOf, TextOrBytes, count, fail, running, unfit, with_bytes};
 use super::effect::effect;
 use super::host_calls::{self, Recordable};
-use crate::budget;
+use crate::budget::{self, processor_time};
 use crate::value::{Bytes, Shape, json_of, live};
 use rhai::{Array, Dynamic, Module};
 use sha2::{Digest, Sha256};
@@ -145,7 +145,7 @@ fn once<T: Recordable>(
     host_calls::once(function, || arguments.into(), work)
 }
 
-/// Does something in the plugin's folders while the script waits.
+/// Does something in the plugin's folders while the script waits. The processor time that it takes is the script's own.
 fn within<T: Send + 'static>(
     function: &str,
     act: impl FnOnce(&Folders) -> Result<T, Failure> + Send + 'static,
@@ -153,8 +153,15 @@ fn within<T: Send + 'static>(
     let function = format!("files::{function}");
     let call = running(&function)?;
     let folders = call.reach.folders.clone();
-    let done = budget::wait(&call.turn, tokio::task::spawn_blocking(move || act(&folders)))?;
-    let done = done.map_err(|error| fail(&function, format!("broke off: {error}")))?;
+    let work = move || {
+        let began = processor_time();
+        let done = act(&folders);
+        let spent = began.and_then(|began| Some(processor_time()?.saturating_sub(began)));
+        (done, spent.unwrap_or_default())
+    };
+    let done = budget::wait(&call.turn, tokio::task::spawn_blocking(work))?;
+    let (done, spent) = done.map_err(|error| fail(&function, format!("broke off: {error}")))?;
+    budget::spend(spent).map_err(budget::ended)?;
     done.map_err(|failure| fail(&function, failure.told_to(&call.caller.plugin)))
 }
 

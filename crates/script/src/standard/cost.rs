@@ -17,6 +17,8 @@ pub(super) enum Cost {
     Measured,
     /// Writes its arguments as text: each reference counts each time it is written.
     Text,
+    /// The same, with texts as literals.
+    Escaped,
     /// Writes a map as JSON. Rhai's goes on into what closures capture: what holds a function is refused.
     Json,
     /// Replaces texts: the result is measured before it is built.
@@ -65,7 +67,8 @@ pub(super) fn cost(name: &str, parameters: &[TypeId]) -> Option<Cost> {
         return of_blob(name);
     }
     Some(match name {
-        "to_string" | "to_debug" | "print" | "debug" => Text,
+        "to_string" | "print" => Text,
+        "to_debug" | "debug" => Escaped,
         "+" | "+=" | "append" if parameters.contains(&any) => Text,
         "to_json" => Json,
         "parse_json" => Parsing,
@@ -115,7 +118,8 @@ pub(super) fn cost(name: &str, parameters: &[TypeId]) -> Option<Cost> {
 fn of_blob(name: &str) -> Option<Cost> {
     use Cost::*;
     Some(match name {
-        "to_string" | "to_debug" | "print" | "debug" => Text,
+        "to_string" | "print" => Text,
+        "to_debug" | "debug" => Escaped,
         "!=" | "+" | "+=" | "==" | "append" | "as_string" | "chop" | "clear" | "contains" | "drain"
         | "extract" | "get" | "get$is_empty" | "get$len" | "insert" | "is_empty" | "len" | "pad"
         | "parse_be_float" | "parse_be_int" | "parse_le_float" | "parse_le_int" | "pop" | "push"

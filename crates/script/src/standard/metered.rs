@@ -11,6 +11,7 @@ use rhai::{
     ImmutableString, Module, NativeCallContext, RhaiFunc, Shared,
 };
 use std::sync::OnceLock;
+use std::time::Duration;
 
 type Answer<T> = Result<T, Box<EvalAltResult>>;
 
@@ -18,6 +19,10 @@ type Answer<T> = Result<T, Box<EvalAltResult>>;
 const BYTES: usize = 512;
 /// Elements that it copies or compares for one.
 const ELEMENTS: usize = 16;
+/// Nanoseconds in which the interpreter writes an element into a text.
+const ELEMENT_TIME: usize = 800;
+/// Nanoseconds in which it writes a byte as part of a literal.
+const ESCAPE_TIME: usize = 40;
 /// The memory of an element of a new array that holds a short text of its own, in bytes.
 const TEXT: usize = 80;
 
@@ -55,7 +60,7 @@ pub(super) fn functions(engine: &Engine) -> Vec<FuncMetadata> {
 }
 
 fn register(module: &mut Module, function: &FuncMetadata, cost: Cost, original: RhaiFunc) {
-    let is_form = cost == Cost::Text && function.num_params == 1;
+    let is_form = matches!(cost, Cost::Text | Cost::Escaped) && function.num_params == 1;
     let (is_method, is_pure, is_volatile) =
         (original.is_method(), original.is_pure(), original.is_volatile());
     let call = move |context: Option<NativeCallContext<'_>>, args: &mut [&mut Dynamic]| {
@@ -164,12 +169,13 @@ fn before(cost: Cost, engine: &Engine, args: &mut [&mut Dynamic]) -> Answer<()> 
             let rounds = size.elements.max(1).ilog2() as usize + 1;
             charge(rounds * (size.elements / ELEMENTS + size.bytes / BYTES))
         }
-        Cost::Text => before_text(engine, args),
+        Cost::Text => before_text(engine, args, false),
+        Cost::Escaped => before_text(engine, args, true),
         Cost::Json => {
             if args.iter().any(|arg| measure::holds_function(arg)) {
                 return Err(crate::value::error("a function is no JSON value"));
             }
-            before_text(engine, args)
+            before_text(engine, args, true)
         }
         Cost::Walk => foresee(args),
         Cost::Replacement => before_replacement(engine, args),
@@ -193,7 +199,8 @@ fn before(cost: Cost, engine: &Engine, args: &mut [&mut Dynamic]) -> Answer<()> 
 
 /// Measures the text form of the arguments; small values without references are skipped. A function that writes
 /// several values into one text ignores the error of a text form, so the call is also ended at its next operation.
-fn before_text(engine: &Engine, args: &[&mut Dynamic]) -> Answer<()> {
+/// Texts within arrays and maps are written as literals; `escapes` says that those outside of them are, too.
+fn before_text(engine: &Engine, args: &[&mut Dynamic], escapes: bool) -> Answer<()> {
     let is_small = |value: &Dynamic| match value.as_immutable_string_ref() {
         Ok(text) => text.len() < BYTES,
         Err(_) => !(value.is_array() || value.is_map() || value.is_blob() || value.is_variant()),
@@ -205,9 +212,15 @@ fn before_text(engine: &Engine, args: &[&mut Dynamic]) -> Answer<()> {
         budget::doom(Exceeded::Text(engine.max_string_size()));
         too_large.into_error()
     })?;
+    let copied = args.iter().filter_map(|arg| arg.as_immutable_string_ref().ok().map(|text| text.len()));
+    let escaped = if escapes { size.bytes } else { size.bytes.saturating_sub(copied.sum()) };
+    let nanoseconds = size.elements.saturating_mul(ELEMENT_TIME) + escaped.saturating_mul(ESCAPE_TIME);
+    let time = Duration::from_nanos(nanoseconds as u64);
     // Each byte may be written as an escape of six.
-    let checked =
-        charge(size.elements + size.bytes / BYTES).and_then(|()| reserve(size.bytes.saturating_mul(6)));
+    let checked = budget::foresee_time(time)
+        .map_err(budget::ended)
+        .and_then(|()| charge(size.elements + size.bytes / BYTES))
+        .and_then(|()| reserve(size.bytes.saturating_mul(6)));
     checked.inspect_err(|error| {
         if let EvalAltResult::ErrorTerminated(why, _) = &**error
             && let Some(exceeded) = why.read_lock::<Exceeded>()

@@ -36,6 +36,20 @@ async fn run(code: &str, folder: &Path) -> String {
 }
 
 #[tokio::test]
+async fn the_work_in_a_folder_is_the_time_of_the_script() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    std::fs::write(data.join("a.txt"), "abc \n".repeat(1_000_000)).unwrap();
+    // Each search takes a long time and next to none of the script's own thread.
+    let code = "for i in 0..1_000 { files::grep(\"nothing\"); files::write(\"count\", `${i}`); }";
+    let answer = run(code, &data).await;
+    assert!(answer.contains("used up its time"), "{answer}");
+    let count = std::fs::read_to_string(data.join("count")).unwrap_or_default();
+    assert!(count.is_empty() || count.parse::<u32>().unwrap() < 50, "{count}");
+}
+
+#[tokio::test]
 async fn a_script_works_in_its_folder() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
