@@ -213,6 +213,16 @@ const FILTERS: &[(&str, &str, Comes)] = &[
         Breaks(&[OPERATIONS, TIME]),
     ),
     (
+        "texts of escapes",
+        "fn inlet(body) { let s = \"\"; s.pad(4_000_000, \"\\\"\\u0001\"); loop { try { debug(s); } catch {} } }",
+        Breaks(&[SIZE, TIME, MEMORY]),
+    ),
+    (
+        "texts of many elements",
+        "fn inlet(body) { let a = []; a.pad(90_000, 1); loop { try { print(a); } catch {} } }",
+        Breaks(&[OPERATIONS, TIME]),
+    ),
+    (
         "kv update in update",
         "/*\nrequirements: kv\n*/\nfn again(n) { kv::update(\"k\", |old| again(n + 1)) } fn inlet(body) { again(0); body }",
         Breaks(&[DEPTH]),
