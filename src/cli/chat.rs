@@ -1,10 +1,7 @@
 //! `valvehouse chat`: a turn, or a conversation, through the filters of the project.
 
-use super::exit::{Exit, Failure};
-use super::output::Output;
 use super::runs::said_in_words;
-use super::stdin::Lines;
-use super::{args, list, questions, reply, report, trace_view};
+use super::{args, reply};
 use std::io::{self, IsTerminal, Read};
 use std::sync::{Arc, OnceLock};
 use tokio::sync::mpsc;
@@ -18,6 +15,7 @@ use valvehouse_host::Ready;
 use valvehouse_host::app::App;
 use valvehouse_json::{Json, Object};
 use valvehouse_store as store;
+use valvehouse_terminal::{Exit, Failure, Lines, Output, plugin_problems, questions, report, trace_view};
 
 /// As many messages are shown of a conversation that goes on.
 const SHOWN: u64 = 6;
@@ -27,7 +25,7 @@ pub(super) async fn run(asked: args::Chat, config: Config, out: &Output) -> Resu
     let app = App::open(config).await?;
     #[cfg(feature = "mcp")]
     let _mounts = super::mcp_servers::mounted(&app).await;
-    for problem in list::problems(&app.host.snapshot()) {
+    for problem in plugin_problems(&app.host.snapshot()) {
         out.say(&report::shown(&problem, out.talk()));
     }
     let lines = match &said {

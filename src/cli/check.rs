@@ -1,11 +1,8 @@
 //! `valvehouse check`: looks for mistakes in scripts and in the settings; nothing of the scripts runs but
 //! what lists a module's tools, and nothing is stored.
 
-use super::exit::{Exit, Failure};
 use super::load_process::{self, Loads};
-use super::output::Output;
-use super::script_files::{Case, Placed, case};
-use super::{args, report, sarif, settings};
+use super::{args, sarif, settings};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,6 +15,7 @@ use valvehouse_script::testing::Suite;
 use valvehouse_script::{
     Code, Found, Kind, Loader, Problem, Read, Script, Severity, is_module, read_file, script_of_tests,
 };
+use valvehouse_terminal::{Case, Exit, Failure, Output, Placed, case, report};
 
 pub(super) async fn run(asked: &args::Check, config: &Config, out: &Output) -> Result<Exit, Failure> {
     app::check(config)?;

@@ -1,9 +1,8 @@
 //! `valvehouse completions`, `valvehouse manual`: what a package puts beside the binary.
 
 use super::args::{self, Line};
-use super::exit::{Exit, Failure};
-use super::output::Output;
 use clap::CommandFactory as _;
+use valvehouse_terminal::{Exit, Failure, Output};
 
 const NAME: &str = "valvehouse";
 

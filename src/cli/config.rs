@@ -1,10 +1,9 @@
 //! `valvehouse config`: the settings in force, and the page about all there are.
 
 use super::args;
-use super::exit::{Exit, Failure};
-use super::output::{Output, table};
 use valvehouse_config::{self as config, Config, Effective, Origin};
 use valvehouse_json::Json;
+use valvehouse_terminal::{Exit, Failure, Output, table};
 
 pub(super) fn run(asked: &args::Config, config: &Config, out: &Output) -> Result<Exit, Failure> {
     let wanted = |one: &Effective| {

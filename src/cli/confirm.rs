@@ -1,14 +1,12 @@
 //! `valvehouse confirm`, `confirm-removal` and `adopt`: what waits for the word of an operator.
 
 use super::args;
-use super::exit::{Exit, Failure};
-use super::output::Output;
 use super::project::{self, Project};
-use super::report;
 use valvehouse_config::Config;
 use valvehouse_host::{State, adoptable};
 use valvehouse_json::Json;
 use valvehouse_store::Confirmed;
+use valvehouse_terminal::{Exit, Failure, Output, report};
 
 /// Confirms whatever a guard waits for: that it may be gone, or may become what its file says now.
 pub(super) async fn run(asked: &args::Confirm, config: &Config, out: &Output) -> Result<Exit, Failure> {

@@ -1,12 +1,11 @@
 //! `valvehouse definitions`: what scripts may use, as files for editors and as a page.
 
 use super::args;
-use super::exit::{Exit, Failure};
-use super::output::Output;
 use std::path::Path;
 use valvehouse_core::words::count;
 use valvehouse_json::Json;
 use valvehouse_script::reference;
+use valvehouse_terminal::{Exit, Failure, Output};
 
 /// Needs no project, only the folder of one.
 pub(super) fn run(asked: &args::Definitions, project: &Path, out: &Output) -> Result<Exit, Failure> {

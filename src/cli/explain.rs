@@ -2,14 +2,13 @@
 //! and which tools it is offered.
 
 use super::args;
-use super::exit::{Exit, Failure};
-use super::output::{Output, Paint, clean, table};
 use super::project::Project;
 use super::providers;
 use valvehouse_config::Config;
 use valvehouse_core::tool::Tool;
 use valvehouse_host::{Decision, HostPart, Part, Plugin};
 use valvehouse_json::Json;
+use valvehouse_terminal::{Exit, Failure, Output, Paint, clean, table};
 
 pub(super) async fn run(asked: &args::Explain, config: &Config, out: &Output) -> Result<Exit, Failure> {
     let project = Project::look(config).await?;

@@ -1,11 +1,10 @@
 //! `valvehouse explain-code`: what the code of a problem means.
 
 use super::args;
-use super::exit::{Exit, Failure};
-use super::output::{Output, table};
 use valvehouse_core::words::did_you_mean;
 use valvehouse_json::Json;
 use valvehouse_script::Code;
+use valvehouse_terminal::{Exit, Failure, Output, table};
 
 pub(super) fn run(asked: &args::ExplainCode, out: &Output) -> Result<Exit, Failure> {
     match &asked.code {

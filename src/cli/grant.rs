@@ -1,16 +1,14 @@
 //! `valvehouse grant`: what plugins and native tools may reach of the world.
 
 use super::args;
-use super::exit::{Exit, Failure};
-use super::output::{Output, clean, table};
 use super::project::{self, Project, Reach};
-use super::report;
 use std::sync::Arc;
 use valvehouse_config::{Capability, Config, GrantWord, Grants};
 use valvehouse_core::words::{did_you_mean, nearest};
 use valvehouse_host::builtin::GUARDED;
 use valvehouse_json::Json;
 use valvehouse_store::{self as store, Store};
+use valvehouse_terminal::{Exit, Failure, Output, clean, report, table};
 
 /// The number of attempts at a change while somebody else is faster.
 const TRIES: usize = 20;

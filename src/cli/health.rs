@@ -1,10 +1,9 @@
 //! `valvehouse health`: whether a host answers, for containers that hold no other program.
 
 use super::args;
-use super::exit::{Exit, Failure};
-use super::output::Output;
 use super::remote::Remote;
 use valvehouse_config::Config;
+use valvehouse_terminal::{Exit, Failure, Output};
 
 pub(super) async fn run(asked: &args::Health, config: &Config, out: &Output) -> Result<Exit, Failure> {
     let way = if asked.ready { "readyz" } else { "livez" };

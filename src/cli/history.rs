@@ -1,12 +1,11 @@
 //! `valvehouse history`: what a plugin was, who made it so, and how its versions differ.
 
 use super::args;
-use super::exit::{Exit, Failure};
-use super::output::{Output, Paint, clean, table};
 use super::project::Project;
 use valvehouse_config::Config;
 use valvehouse_host::admin::{self, Against, Detail, Entry, Refused};
 use valvehouse_json::Json;
+use valvehouse_terminal::{Exit, Failure, Output, Paint, clean, table};
 
 /// As much of a hash tells texts apart.
 const SHORT: usize = 8;

@@ -1,9 +1,6 @@
 //! `valvehouse invoke`: calls a tool through the filters of the project, and asks no model.
 
-use super::exit::{Exit, Failure};
-use super::output::Output;
-use super::stdin::Lines;
-use super::{args, list, questions, report};
+use super::args;
 use std::io::Read;
 use valvehouse_config::Config;
 use valvehouse_core::context::{Context, Turn, TurnFacts};
@@ -11,6 +8,7 @@ use valvehouse_core::fault::Fault;
 use valvehouse_core::kernel::Invoked;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
+use valvehouse_terminal::{Exit, Failure, Lines, Output, plugin_problems, questions, report};
 
 pub(super) async fn run(asked: args::Invoke, config: Config, out: &Output) -> Result<Exit, Failure> {
     let arguments = arguments(&asked)?;
@@ -39,7 +37,7 @@ async fn invoke(
         let about = |problem: &valvehouse_script::Problem| {
             problem.id == asked.tool || problem.message.contains(&format!("`{}`", asked.tool))
         };
-        for problem in list::problems(&snapshot).iter().filter(|problem| about(problem)) {
+        for problem in plugin_problems(&snapshot).iter().filter(|problem| about(problem)) {
             out.say(&report::shown(problem, out.talk()));
         }
     }

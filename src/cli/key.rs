@@ -1,12 +1,11 @@
 //! `valvehouse key`: makes keys, and the hashes by which they are configured.
 
 use super::args;
-use super::exit::{Exit, Failure};
-use super::output::Output;
 use std::io::Read as _;
 use valvehouse_host::access::Digest;
 use valvehouse_json::Json;
 use valvehouse_store::seal::random_word;
+use valvehouse_terminal::{Exit, Failure, Output};
 
 /// No key is longer.
 const MAX_BYTES: u64 = 64 * 1024;

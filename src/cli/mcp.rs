@@ -1,7 +1,5 @@
 //! `valvehouse mcp`: a host of the project for one client, which speaks over stdin and stdout.
 
-use super::exit::{Exit, Failure};
-use super::output::Output;
 use super::server::{Signal, Signals};
 use super::settings::{Reading, SettingsFile, Trigger};
 use super::{args, mcp_servers, server};
@@ -10,6 +8,7 @@ use valvehouse_core::context::TurnFacts;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 use valvehouse_mcp::{Caller, Endpoint, Mounts};
+use valvehouse_terminal::{Exit, Failure, Output};
 
 pub(super) async fn run(
     args: &args::Mcp,

@@ -1,7 +1,5 @@
 //! `valvehouse mcp list` and `approve`: the tools of other servers, and which of them are offered.
 
-use super::exit::{Exit, Failure};
-use super::output::{Output, clean};
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_config::{Config, FILE, McpServer, McpTransport};
@@ -9,6 +7,7 @@ use valvehouse_core::words::{count, did_you_mean};
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 use valvehouse_mcp::{Difference, LOCK, Look, Mounts, Pins, Standing, Tool, look};
+use valvehouse_terminal::{Exit, Failure, Output, clean};
 
 /// The longest value of a difference that is shown.
 const MAX_SHOWN: usize = 2_000;

@@ -1,10 +1,9 @@
 //! `valvehouse nodes`: the hosts that live on the store, and the generation that each serves.
 
-use super::exit::{Exit, Failure};
-use super::output::{Output, clean, table};
 use valvehouse_config::Config;
 use valvehouse_json::Json;
 use valvehouse_store::{self as store, HostSeen, now};
+use valvehouse_terminal::{Exit, Failure, Output, clean, table};
 
 pub(super) async fn run(config: &Config, out: &Output) -> Result<Exit, Failure> {
     let (stored, hosts) = if config.store.address.is_new() {

@@ -1,7 +1,5 @@
 //! The parts that commands share: a look at the project, a plugin by its id, reports from the hosts that run.
 
-use super::exit::{Exit, Failure};
-use super::report;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -11,6 +9,7 @@ use valvehouse_host::{Owner, Plugin, Snapshot, Standing, State, app, owner};
 use valvehouse_json::Json;
 use valvehouse_script::{Code, Script};
 use valvehouse_store::{Seen, Store, StoreError, now};
+use valvehouse_terminal::{Exit, Failure, PLAIN, report};
 
 /// The time that running hosts may take to follow.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -53,7 +52,7 @@ impl Project {
         let plugin = self.plugin(id)?;
         plugin.script.as_ref().ok_or_else(|| {
             let problems = plugin.state.problems().iter();
-            let told = problems.map(|problem| format!("\n{}", report::shown(problem, super::output::PLAIN)));
+            let told = problems.map(|problem| format!("\n{}", report::shown(problem, PLAIN)));
             let told: String = told.collect();
             let why = if plugin.state == State::Missing { "its file is gone" } else { "it has never loaded" };
             Failure::data(format!("`{id}` has no valves to look at: {why}{told}"))

@@ -1,12 +1,11 @@
 //! `valvehouse release`: lets versions of a plugin run again that ended the process of a host.
 
 use super::args;
-use super::exit::{Exit, Failure};
-use super::output::Output;
 use valvehouse_config::Config;
 use valvehouse_core::words::count;
 use valvehouse_json::Json;
 use valvehouse_script::crash::Quarantine;
+use valvehouse_terminal::{Exit, Failure, Output};
 
 pub(super) fn run(asked: &args::Release, config: &Config, out: &Output) -> Result<Exit, Failure> {
     let id = asked.id.as_str();

@@ -1,6 +1,5 @@
 //! A host that runs, asked over HTTP as operators ask it.
 
-use super::exit::{Exit, Failure};
 use super::running;
 use bytes::Bytes;
 use std::net::IpAddr;
@@ -8,6 +7,7 @@ use url::Url;
 use valvehouse_config::{Config, Listen, Secret};
 use valvehouse_json::Json;
 use valvehouse_net::{Call, Client, Response};
+use valvehouse_terminal::{Exit, Failure};
 
 /// A host and the key to it.
 pub(super) struct Remote {

@@ -1,10 +1,6 @@
 //! An answer as it comes: written piece by piece, its questions put to the person, and how to go on where
 //! it waits for somebody.
 
-use super::exit::Failure;
-use super::output::{Output, clean};
-use super::questions::{self, Asked};
-use super::stdin::Lines;
 use std::io;
 use tokio::sync::mpsc;
 use valvehouse_agent::in_words;
@@ -13,6 +9,8 @@ use valvehouse_core::fault::Fault;
 use valvehouse_core::provider::Piece;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
+use valvehouse_terminal::questions::{self, OpenQuestions};
+use valvehouse_terminal::{Failure, Lines, Output, clean};
 
 /// Pieces that may wait for a slow terminal.
 pub(super) const AHEAD: usize = 32;
@@ -22,7 +20,7 @@ pub(super) const AHEAD: usize = 32;
 pub(super) async fn hear(
     work: impl Future<Output = Result<Json, Fault>>,
     pieces: mpsc::Receiver<Piece>,
-    asked: Asked,
+    asked: OpenQuestions,
     app: &App,
     lines: &mut Lines,
     out: &Output,

@@ -1,22 +1,20 @@
 //! `valvehouse resume`: goes on with a run, in this process.
 
-use super::exit::{Exit, Failure};
-use super::output::Output;
-use super::stdin::Lines;
-use super::{args, list, questions, reply, report};
+use super::{args, reply};
 use std::io::{self, IsTerminal};
 use tokio::sync::mpsc;
 use valvehouse_agent::{Decision, Runs};
 use valvehouse_config::Config;
 use valvehouse_host::app::{self, App};
 use valvehouse_json::Json;
+use valvehouse_terminal::{Exit, Failure, Lines, Output, plugin_problems, questions, report};
 
 pub(super) async fn run(asked: args::Resume, config: Config, out: &Output) -> Result<Exit, Failure> {
     let decision = decision(&asked)?;
     let app = App::open(config).await?;
     #[cfg(feature = "mcp")]
     let _mounts = super::mcp_servers::mounted(&app).await;
-    for problem in list::problems(&app.host.snapshot()) {
+    for problem in plugin_problems(&app.host.snapshot()) {
         out.say(&report::shown(&problem, out.talk()));
     }
     let done = resume(&app, &asked, &decision, out).await;

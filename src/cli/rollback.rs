@@ -1,12 +1,11 @@
 //! `valvehouse rollback`: puts a version of a plugin back.
 
-use super::exit::{Exit, Failure};
 use super::history::refused;
-use super::output::Output;
 use super::{args, project};
 use valvehouse_config::Config;
 use valvehouse_host::{admin, app};
 use valvehouse_json::Json;
+use valvehouse_terminal::{Exit, Failure, Output};
 
 pub(super) async fn run(asked: &args::Rollback, config: &Config, out: &Output) -> Result<Exit, Failure> {
     let (snapshot, writer) = app::writer(config).await?;

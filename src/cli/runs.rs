@@ -1,8 +1,6 @@
 //! `valvehouse runs`: the runs of models with a memory, and the conversations they are part of.
 
 use super::args::{Runs as Asked, RunsDo};
-use super::exit::{Exit, Failure};
-use super::output::{Output, Paint, clean, table};
 use super::reply::{waits_in_words, ways_on};
 use std::io::Read;
 use std::path::Path;
@@ -16,6 +14,7 @@ use valvehouse_host::app;
 use valvehouse_json::Json;
 use valvehouse_store as store;
 use valvehouse_store::{Prune, Run};
+use valvehouse_terminal::{Exit, Failure, Output, Paint, clean, table};
 
 /// As much of a text fits into a line of a table.
 const IN_A_LINE: usize = 60;

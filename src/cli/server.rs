@@ -1,9 +1,6 @@
 //! A host that serves from the command line: opens its port, serves until a signal says otherwise, lets
 //! answers under way finish.
 
-use super::exit::{Exit, Failure};
-use super::output::Output;
-use super::report::near;
 use super::running::Announcement;
 use super::settings::{Reading, SettingsFile, Trigger};
 use super::systemd::{self, Word};
@@ -19,6 +16,7 @@ use valvehouse_host::app::App;
 use valvehouse_memory as memory;
 use valvehouse_script::crash::Record;
 use valvehouse_server as server;
+use valvehouse_terminal::{Exit, Failure, Output, report::near};
 
 /// The time that answers under way may take to finish.
 const DRAIN: Duration = Duration::from_secs(30);
@@ -51,6 +49,7 @@ impl Serving {
     }
 
     /// Returns a handle that asks for the end, as Ctrl-C does.
+    #[cfg(feature = "workbench")]
     pub(super) fn stop(&self) -> Arc<Notify> {
         self.signals.by_hand.clone()
     }

@@ -1,12 +1,12 @@
 //! Follows `valvehouse.toml` while a host runs: what can be applied is, what cannot is reported, and settings that are
 //! in force never give way to a mistake.
 
-use super::output::Output;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use valvehouse_config::{Config, ConfigError, ConfigProblem, FILE, Origin};
 use valvehouse_host::app::App;
 use valvehouse_script::{Code, Problem, Watch};
+use valvehouse_terminal::Output;
 
 /// The time in which a save by rename may leave a missing or truncated file.
 const GAP: Duration = Duration::from_millis(150);

@@ -1,10 +1,10 @@
 //! `valvehouse list --stats`: what the calls of each hook and tool have cost.
 
-use super::output::{Output, Paint, table};
 use std::io;
 use std::time::Duration;
 use valvehouse_core::figures::Sum;
 use valvehouse_host::{Snapshot, Standing};
+use valvehouse_terminal::{Output, Paint, table};
 
 pub(super) fn show(snapshot: &Snapshot, standing: &Standing, out: &Output) -> io::Result<()> {
     if standing.hosts == 0 {

@@ -1,12 +1,11 @@
 //! `valvehouse store`: looks after the store itself.
 
 use super::args;
-use super::exit::{Exit, Failure};
-use super::output::Output;
 use valvehouse_config::Config;
 use valvehouse_core::words::count;
 use valvehouse_json::Json;
 use valvehouse_store as store;
+use valvehouse_terminal::{Exit, Failure, Output};
 
 pub(super) async fn run(asked: &args::Store, config: &Config, out: &Output) -> Result<Exit, Failure> {
     match asked {

@@ -1,15 +1,14 @@
 //! `valvehouse trace`: what a running host knows of its requests.
 
 use super::args::Trace as Asked;
-use super::exit::{Exit, Failure};
-use super::output::{Output, clean, table};
 use super::remote::Remote;
-use super::trace_view::{difference, number, shown, standing, word};
 use futures::StreamExt;
 use std::path::Path;
 use valvehouse_config::Config;
 use valvehouse_json::Json;
 use valvehouse_net::sse::Parser;
+use valvehouse_terminal::trace_view::{difference, number, shown, standing, word};
+use valvehouse_terminal::{Exit, Failure, Output, clean, table};
 
 /// The route at which a host lists its requests.
 const TRACES: [&str; 3] = ["api", "v1", "traces"];

@@ -1,14 +1,12 @@
 //! `valvehouse valves`: the settings that scripts declare, read and changed.
 
 use super::args;
-use super::exit::{Exit, Failure};
-use super::output::{Output, table};
 use super::project::{self, Project, Reach};
 use valvehouse_config::Config;
 use valvehouse_core::valve::{Schema, ValveError};
-use valvehouse_core::words::did_you_mean;
 use valvehouse_json::Json;
 use valvehouse_script::Kind;
+use valvehouse_terminal::{Exit, Failure, Output, check_valve, table};
 
 pub(super) async fn run(asked: args::Valves, config: &Config, out: &Output) -> Result<Exit, Failure> {
     let project = Project::look(config).await?;
@@ -185,7 +183,7 @@ impl<'a> Valves<'a> {
     }
 
     fn check_key(&self, key: &str) -> Result<(), Failure> {
-        check_key(self.id, self.schema, key)
+        check_valve(self.id, self.schema, key)
     }
 }
 
@@ -205,20 +203,6 @@ impl InForce {
             Some(_) => "stored",
         }
     }
-}
-
-/// Checks that there is such a valve; an error names the one that was probably meant.
-pub(super) fn check_key(id: &str, schema: &Schema, key: &str) -> Result<(), Failure> {
-    if schema.field(key).is_some() {
-        return Ok(());
-    }
-    let names = || schema.fields().iter().map(|field| field.name.as_str());
-    let hint = match did_you_mean(key, names()) {
-        none if none.is_empty() && names().count() == 0 => "; it has none".to_owned(),
-        none if none.is_empty() => format!("; there are: {}", names().collect::<Vec<_>>().join(", ")),
-        hint => hint,
-    };
-    Err(Failure::usage(format!("`{id}` has no valve `{key}`{hint}")))
 }
 
 fn misfit(id: &str, error: &ValveError) -> Failure {

@@ -31,8 +31,10 @@ const LAYERS: &[&str] = &[
     "valvehouse-script",
     "valvehouse-agent",
     "valvehouse-host",
+    "valvehouse-terminal",
     "valvehouse-mcp",
     "valvehouse-server",
+    "valvehouse-workbench",
     "valvehouse",
 ];
 
@@ -63,11 +65,11 @@ const DOORS: &[(&str, &[&str])] = &[
     ("prometheus", &["valvehouse-server"]),
     ("clap", &["valvehouse"]),
     ("sd-notify", &["valvehouse"]),
-    ("annotate-snippets", &["valvehouse"]),
-    ("quick-junit", &["valvehouse"]),
-    ("rustyline", &["valvehouse"]),
-    ("lsp-server", &["valvehouse"]),
-    ("lsp-types", &["valvehouse"]),
+    ("annotate-snippets", &["valvehouse-terminal"]),
+    ("quick-junit", &["valvehouse-workbench"]),
+    ("rustyline", &["valvehouse-workbench"]),
+    ("lsp-server", &["valvehouse-workbench"]),
+    ("lsp-types", &["valvehouse-workbench"]),
 ];
 
 #[test]
