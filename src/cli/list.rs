@@ -9,9 +9,9 @@ use valvehouse_core::tool::Tool;
 use valvehouse_host::{Plugin, Snapshot, Standing, State, chats_only_in_words};
 use valvehouse_json::{Json, Object};
 use valvehouse_script::Kind;
-use valvehouse_terminal::{Exit, Failure, Output, Paint, clean, plugin_problems, report, table};
+use valvehouse_terminal::{CommandError, Console, Exit, Paint, clean, plugin_problems, report, table};
 
-pub(super) async fn run(asked: &args::List, config: &Config, out: &Output) -> Result<Exit, Failure> {
+pub(super) async fn run(asked: &args::List, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let project = Project::look(config).await?;
     let snapshot = &project.snapshot;
     if asked.tools {
@@ -58,7 +58,7 @@ pub(super) async fn run(asked: &args::List, config: &Config, out: &Output) -> Re
 }
 
 /// The tools, a line each, or with their schemas for programs.
-fn show_tools(snapshot: &Snapshot, out: &Output) -> Result<(), Failure> {
+fn show_tools(snapshot: &Snapshot, out: &Console) -> Result<(), CommandError> {
     let tools = snapshot.tool_list(None);
     if out.is_json() {
         return Ok(out.json(&Json::from([("tools", tools.into())]))?);

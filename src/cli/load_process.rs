@@ -12,7 +12,7 @@ use valvehouse_config::{Config, Grants};
 use valvehouse_host::app;
 use valvehouse_script::crash::Quarantined;
 use valvehouse_script::{Code, Problem, Script, SourceFile, read_file};
-use valvehouse_terminal::{Exit, Failure, Placed};
+use valvehouse_terminal::{CommandError, Exit, Placed};
 
 /// The process beside this one, once it is needed.
 #[derive(Default)]
@@ -88,7 +88,7 @@ impl Loader {
 }
 
 /// `check --load`: loads the files whose paths it reads, and answers each with an empty line.
-pub(super) fn run(config: &Config, granted: &HashMap<String, Grants>) -> Result<Exit, Failure> {
+pub(super) fn run(config: &Config, granted: &HashMap<String, Grants>) -> Result<Exit, CommandError> {
     let (stdin, mut stdout) = (std::io::stdin().lock(), std::io::stdout().lock());
     for path in stdin.lines() {
         let Ok(path) = path else { break };

@@ -10,7 +10,7 @@ use valvehouse_core::provider::Piece;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 use valvehouse_terminal::questions::{self, OpenQuestions};
-use valvehouse_terminal::{Failure, Lines, Output, clean};
+use valvehouse_terminal::{CommandError, Console, StdinLines, clean};
 
 /// Pieces that may wait for a slow terminal.
 pub(super) const AHEAD: usize = 32;
@@ -22,9 +22,9 @@ pub(super) async fn hear(
     pieces: mpsc::Receiver<Piece>,
     asked: OpenQuestions,
     app: &App,
-    lines: &mut Lines,
-    out: &Output,
-) -> Result<Json, Failure> {
+    lines: &mut StdinLines,
+    out: &Console,
+) -> Result<Json, CommandError> {
     let turn = async { tokio::join!(work, write(pieces, out)) };
     let (answer, written) = tokio::select! {
         done = turn => done,
@@ -52,7 +52,7 @@ pub(super) async fn hear(
 }
 
 /// Writes pieces as they come; whether there were any.
-async fn write(mut pieces: mpsc::Receiver<Piece>, out: &Output) -> io::Result<bool> {
+async fn write(mut pieces: mpsc::Receiver<Piece>, out: &Console) -> io::Result<bool> {
     let mut any = false;
     while let Some(piece) = pieces.recv().await {
         let text = event::text(&piece.event);
@@ -65,7 +65,7 @@ async fn write(mut pieces: mpsc::Receiver<Piece>, out: &Output) -> io::Result<bo
 }
 
 /// Says how to go on with a run whose answer is one that waits.
-pub(super) fn say_how_to_go_on(answer: &Json, out: &Output) {
+pub(super) fn say_how_to_go_on(answer: &Json, out: &Console) {
     let pending = answer.get("pending_action").unwrap_or_default();
     if !pending.is_null() {
         out.say(&ways_on(&answer.text("run_id").unwrap_or_default(), &pending));

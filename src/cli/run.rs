@@ -13,7 +13,7 @@ use super::{
 use clap::Parser;
 use std::ffi::OsString;
 use std::pin::Pin;
-use valvehouse_terminal::{Exit, Failure, Output};
+use valvehouse_terminal::{CommandError, Console, Exit};
 #[cfg(feature = "workbench")]
 use valvehouse_workbench::{lsp, new, repl, test, trial};
 
@@ -37,7 +37,7 @@ async fn dispatch(words: Vec<OsString>) -> Exit {
             return if told.use_stderr() { Exit::Usage } else { Exit::Done };
         }
     };
-    let out = Output::new(line.global.format.into(), line.global.quiet);
+    let out = Console::new(line.global.format.into(), line.global.quiet);
     log::start(&line, &out);
     match obey(line, &out).await {
         Ok(exit) => exit,
@@ -48,9 +48,11 @@ async fn dispatch(words: Vec<OsString>) -> Exit {
     }
 }
 
-async fn obey(line: Line, out: &Output) -> Result<Exit, Failure> {
+async fn obey(line: Line, out: &Console) -> Result<Exit, CommandError> {
     if out.is_sarif() && !matches!(line.command, Command::Check(_)) {
-        return Err(Failure::usage("--format sarif is for valvehouse check; others know human and json"));
+        return Err(CommandError::usage(
+            "--format sarif is for valvehouse check; others know human and json",
+        ));
     }
     if let Command::Key(asked) = &line.command {
         // It needs no project, nor one that is right.

@@ -15,9 +15,9 @@ use valvehouse_host::app::App;
 use valvehouse_host::{Change, Report, Standing};
 use valvehouse_json::Json;
 use valvehouse_script::Problem;
-use valvehouse_terminal::{Exit, Failure, Output, contents, first_request, plugin_problems, report};
+use valvehouse_terminal::{CommandError, Console, Exit, contents, first_request, plugin_problems, report};
 
-pub(super) async fn run(config: Config, reading: &Reading, out: &Output) -> Result<Exit, Failure> {
+pub(super) async fn run(config: Config, reading: &Reading, out: &Console) -> Result<Exit, CommandError> {
     let serving = Serving::open(&config).await?;
     // The record is deleted when this function ends: whatever loads or runs is attributed from here on.
     let _record = server::crash_record(&config);
@@ -36,8 +36,8 @@ pub(super) async fn dev(
     asked: args::Dev,
     config: Config,
     reading: &Reading,
-    out: &Output,
-) -> Result<Exit, Failure> {
+    out: &Console,
+) -> Result<Exit, CommandError> {
     let serving = Serving::open(&config).await?;
     // As above.
     let _record = server::crash_record(&config);
@@ -48,7 +48,7 @@ pub(super) async fn dev(
 }
 
 /// Says which runs of agents somebody has to look at: they wait, or were broken off with an earlier host.
-async fn tell_waiting(app: &App, out: &Output) {
+async fn tell_waiting(app: &App, out: &Console) {
     for word in [INTERRUPTED, "paused"] {
         let wanted = Wanted { status: Some(word.to_owned()), limit: 1_000, ..Wanted::default() };
         match app.runs.list(&wanted).await {
@@ -60,7 +60,7 @@ async fn tell_waiting(app: &App, out: &Output) {
 }
 
 /// Shows the address, the contents of the project, and a way to try it.
-fn greet(app: &App, address: SocketAddr, out: &Output) {
+fn greet(app: &App, address: SocketAddr, out: &Console) {
     let snapshot = app.host.snapshot();
     let url = format!("http://{address}");
     let models = snapshot.model_names();
@@ -101,7 +101,7 @@ fn greet(app: &App, address: SocketAddr, out: &Output) {
 }
 
 /// Tells what every reload brought, as it happens.
-async fn tell_news(app: Arc<App>, mut reports: broadcast::Receiver<Arc<Report>>, out: Output) {
+async fn tell_news(app: Arc<App>, mut reports: broadcast::Receiver<Arc<Report>>, out: Console) {
     loop {
         match reports.recv().await {
             Ok(report) => tell_report(&app, &report, &out),
@@ -113,7 +113,7 @@ async fn tell_news(app: Arc<App>, mut reports: broadcast::Receiver<Arc<Report>>,
     }
 }
 
-fn tell_report(app: &App, report: &Report, out: &Output) {
+fn tell_report(app: &App, report: &Report, out: &Console) {
     let ms = report.took.as_millis();
     for change in &report.changes {
         let news = News::of(change, app);

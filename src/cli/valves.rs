@@ -6,9 +6,9 @@ use valvehouse_config::Config;
 use valvehouse_core::valve::{Schema, ValveError};
 use valvehouse_json::Json;
 use valvehouse_script::Kind;
-use valvehouse_terminal::{Exit, Failure, Output, check_valve, table};
+use valvehouse_terminal::{CommandError, Console, Exit, check_valve, table};
 
-pub(super) async fn run(asked: args::Valves, config: &Config, out: &Output) -> Result<Exit, Failure> {
+pub(super) async fn run(asked: args::Valves, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let project = Project::look(config).await?;
     let exit = match &asked {
         args::Valves::Get { id, key, user } => {
@@ -46,9 +46,9 @@ impl<'a> Valves<'a> {
         config: &Config,
         id: &'a str,
         user: Option<&'a str>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, CommandError> {
         let manifest = &project.script(id)?.manifest;
-        let none = || Failure::usage(format!("`{id}` has no user valves; leave --user out"));
+        let none = || CommandError::usage(format!("`{id}` has no user valves; leave --user out"));
         let schema = match user {
             Some(_) => manifest.user_valves.as_ref().ok_or_else(none)?,
             None => &manifest.valves,
@@ -63,7 +63,7 @@ impl<'a> Valves<'a> {
         Ok(Self { project, id, user, schema, configured, configured_by })
     }
 
-    async fn get(&self, key: Option<&str>, out: &Output) -> Result<Exit, Failure> {
+    async fn get(&self, key: Option<&str>, out: &Console) -> Result<Exit, CommandError> {
         let now = self.in_force().await?;
         for problem in &now.problems {
             out.say(&format!("{} {problem}", out.talk().yellow("warning:")));
@@ -95,7 +95,7 @@ impl<'a> Valves<'a> {
         Ok(Exit::Done)
     }
 
-    async fn set(&self, values: &[(String, String)], out: &Output) -> Result<Exit, Failure> {
+    async fn set(&self, values: &[(String, String)], out: &Console) -> Result<Exit, CommandError> {
         let changes = Json::object();
         for (key, text) in values {
             self.check_key(key)?;
@@ -115,7 +115,7 @@ impl<'a> Valves<'a> {
         self.tell(values.iter().map(|(key, _)| key.as_str()), generation, out).await
     }
 
-    async fn reset(&self, keys: &[String], out: &Output) -> Result<Exit, Failure> {
+    async fn reset(&self, keys: &[String], out: &Console) -> Result<Exit, CommandError> {
         let stored = self.project.store.valves(self.id, self.user).await?;
         for key in keys {
             // Values that an older version of the script left behind may go too.
@@ -136,7 +136,7 @@ impl<'a> Valves<'a> {
         self.tell(keys.iter().map(String::as_str), generation, out).await
     }
 
-    fn spec(&self, out: &Output) -> Result<Exit, Failure> {
+    fn spec(&self, out: &Console) -> Result<Exit, CommandError> {
         out.json(&self.schema.json_schema())?;
         Ok(Exit::Done)
     }
@@ -146,8 +146,8 @@ impl<'a> Valves<'a> {
         &self,
         keys: impl Iterator<Item = &'k str> + Clone,
         generation: u64,
-        out: &Output,
-    ) -> Result<Exit, Failure> {
+        out: &Console,
+    ) -> Result<Exit, CommandError> {
         let reach: Reach = self.project.reach(generation).await?;
         let now = self.in_force().await?;
         if out.is_json() {
@@ -176,13 +176,13 @@ impl<'a> Valves<'a> {
         Json::from([("id", self.id.into()), ("user", self.user.into()), ("valves", valves.into())])
     }
 
-    async fn in_force(&self) -> Result<InForce, Failure> {
+    async fn in_force(&self) -> Result<InForce, CommandError> {
         let stored = self.project.store.valves(self.id, self.user).await?;
         let (values, problems) = self.schema.effective(&[&self.configured, &stored]);
         Ok(InForce { values: self.schema.mask(&values), stored, problems })
     }
 
-    fn check_key(&self, key: &str) -> Result<(), Failure> {
+    fn check_key(&self, key: &str) -> Result<(), CommandError> {
         check_valve(self.id, self.schema, key)
     }
 }
@@ -205,6 +205,6 @@ impl InForce {
     }
 }
 
-fn misfit(id: &str, error: &ValveError) -> Failure {
-    Failure::data(format!("`{id}`: {error}; nothing was changed"))
+fn misfit(id: &str, error: &ValveError) -> CommandError {
+    CommandError::data(format!("`{id}`: {error}; nothing was changed"))
 }

@@ -42,14 +42,14 @@ impl Termination for Exit {
 
 /// The reason for which a command did not do what it was asked.
 #[derive(Debug)]
-pub struct Failure {
+pub struct CommandError {
     /// The code that the process ends with.
     pub exit: Exit,
     /// The message; empty where everything was shown already.
     pub message: String,
 }
 
-impl Failure {
+impl CommandError {
     /// Returns an end with this code and message.
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self { exit, message: message.into() }
@@ -66,14 +66,14 @@ impl Failure {
     }
 }
 
-impl From<ConfigError> for Failure {
+impl From<ConfigError> for CommandError {
     fn from(error: ConfigError) -> Self {
         let problems: Vec<String> = error.problems.iter().map(ToString::to_string).collect();
         Self::new(Exit::Configuration, problems.join("\n"))
     }
 }
 
-impl From<OpenError> for Failure {
+impl From<OpenError> for CommandError {
     fn from(error: OpenError) -> Self {
         match error {
             OpenError::Config(message) => Self::new(Exit::Configuration, message),
@@ -82,13 +82,13 @@ impl From<OpenError> for Failure {
     }
 }
 
-impl From<StoreError> for Failure {
+impl From<StoreError> for CommandError {
     fn from(error: StoreError) -> Self {
         Self::new(Exit::Unavailable, format!("failed to {error}"))
     }
 }
 
-impl From<Fault> for Failure {
+impl From<Fault> for CommandError {
     fn from(fault: Fault) -> Self {
         let exit = match (&fault, fault.blame()) {
             (Fault::Refused(_) | Fault::Unguarded { .. }, _) => Exit::Findings,
@@ -120,7 +120,7 @@ fn said(body: &valvehouse_json::Json) -> String {
 }
 
 /// A reader that has seen enough, such as `head`, is no failure.
-impl From<io::Error> for Failure {
+impl From<io::Error> for CommandError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::new(Exit::Done, ""),

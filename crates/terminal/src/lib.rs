@@ -1,6 +1,6 @@
 //! The parts that the commands of Valvehouse share: their end, what they write, and what they ask a person.
 //!
-//! Results go to stdout, talk goes to stderr; every command ends with an [`Exit`] or a [`Failure`].
+//! Results go to stdout, talk goes to stderr; every command ends with an [`Exit`] or a [`CommandError`].
 
 mod exit;
 #[cfg(feature = "drawn")]
@@ -14,8 +14,8 @@ pub mod questions;
 pub mod report;
 pub mod trace_view;
 
-pub use exit::{Exit, Failure};
-pub use output::{Format, Log, Output, PLAIN, Paint, Quiet, clean, table};
+pub use exit::{CommandError, Exit};
+pub use output::{Console, Format, Log, PLAIN, Paint, Quiet, clean, table};
 pub use overview::{check_valve, contents, first_request, plugin_problems};
 pub use script_files::{Case, Placed, case};
-pub use stdin::Lines;
+pub use stdin::StdinLines;

@@ -1,6 +1,6 @@
 //! The streams of results and talk, and their look there.
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{CommandError, Exit};
 use parking_lot::Mutex;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use valvehouse_json::Json;
 
 /// Results to stdout, talk to stderr.
 #[derive(Debug, Clone)]
-pub struct Output {
+pub struct Console {
     format: Format,
     quiet: bool,
     /// Is `true` if results go to a terminal, which text could steer.
@@ -97,7 +97,7 @@ impl Write for Log {
     }
 }
 
-impl Output {
+impl Console {
     /// Returns the streams of this process, with results in this form; `quiet` leaves talk out.
     pub fn new(format: Format, quiet: bool) -> Self {
         Self {
@@ -183,7 +183,7 @@ impl Output {
     }
 
     /// Says why a command did not do what it was asked.
-    pub fn fail(&self, failure: &Failure) {
+    pub fn fail(&self, failure: &CommandError) {
         if failure.message.is_empty() {
             return;
         }

@@ -1,6 +1,6 @@
 //! A project as commands describe it: what is in it, what is wrong with its plugins, how to try it.
 
-use crate::exit::Failure;
+use crate::exit::CommandError;
 use crate::report;
 use valvehouse_core::valve::Schema;
 use valvehouse_core::words::{count, did_you_mean};
@@ -59,7 +59,7 @@ pub fn plugin_problems(snapshot: &Snapshot) -> Vec<Problem> {
 }
 
 /// Checks that there is such a valve; an error names the one that was probably meant.
-pub fn check_valve(id: &str, schema: &Schema, key: &str) -> Result<(), Failure> {
+pub fn check_valve(id: &str, schema: &Schema, key: &str) -> Result<(), CommandError> {
     if schema.field(key).is_some() {
         return Ok(());
     }
@@ -69,5 +69,5 @@ pub fn check_valve(id: &str, schema: &Schema, key: &str) -> Result<(), Failure> 
         none if none.is_empty() => format!("; there are: {}", names().collect::<Vec<_>>().join(", ")),
         hint => hint,
     };
-    Err(Failure::usage(format!("`{id}` has no valve `{key}`{hint}")))
+    Err(CommandError::usage(format!("`{id}` has no valve `{key}`{hint}")))
 }

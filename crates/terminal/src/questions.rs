@@ -1,8 +1,8 @@
 //! Questions of plugins and tools, answered by the person at the keyboard.
 
-use crate::exit::Failure;
-use crate::output::{Output, Paint, clean};
-use crate::stdin::Lines;
+use crate::exit::CommandError;
+use crate::output::{Console, Paint, clean};
+use crate::stdin::StdinLines;
 use tokio::sync::mpsc;
 use valvehouse_core::context::{Event, Events, Questions};
 use valvehouse_core::words::yes_or_no;
@@ -14,7 +14,7 @@ pub type OpenQuestions = mpsc::UnboundedReceiver<Json>;
 /// Events for a person at the keyboard: what plugins emit is talk, what they ask is to be answered.
 ///
 /// Without `questions` nobody can answer, and a run that may wait does.
-pub fn listening(questions: Option<&Questions>, out: &Output) -> (Events, OpenQuestions) {
+pub fn listening(questions: Option<&Questions>, out: &Console) -> (Events, OpenQuestions) {
     let (ask, asked) = mpsc::unbounded_channel();
     let out = out.clone();
     let listen = move |event: &Event| match event.0.text("id") {
@@ -24,7 +24,7 @@ pub fn listening(questions: Option<&Questions>, out: &Output) -> (Events, OpenQu
     (Events::listening(listen, questions.cloned()), asked)
 }
 
-fn tell(event: &Event, out: &Output) {
+fn tell(event: &Event, out: &Console) {
     let kind = event.0.text("type").unwrap_or_default();
     let human = || {
         let description = event.0.at_path("data.description");
@@ -40,9 +40,9 @@ fn tell(event: &Event, out: &Output) {
 pub async fn answer(
     mut asked: OpenQuestions,
     questions: &Questions,
-    lines: &mut Lines,
-    out: &Output,
-) -> Failure {
+    lines: &mut StdinLines,
+    out: &Console,
+) -> CommandError {
     while let Some(event) = asked.recv().await {
         let id = event.text("id").unwrap_or_default();
         if !questions.is_open(&id) {
@@ -73,7 +73,7 @@ struct Question(Json);
 
 impl Question {
     /// Shows it and reads the answer; None when there are no more lines.
-    async fn put(&self, lines: &mut Lines, out: &Output) -> Result<Option<Json>, Failure> {
+    async fn put(&self, lines: &mut StdinLines, out: &Console) -> Result<Option<Json>, CommandError> {
         if out.is_json() {
             out.ask(&format!("{}\n", Json::from([("event", self.0.clone())])));
         } else {
@@ -159,7 +159,7 @@ fn call(data: &Json) -> String {
 }
 
 /// A word to the person; programs need none.
-fn prompt(out: &Output, text: &str) {
+fn prompt(out: &Console, text: &str) {
     if !out.is_json() {
         out.ask(text);
     }

@@ -1,16 +1,16 @@
 //! Lines of stdin, one reader for the whole process.
 
-use crate::exit::Failure;
+use crate::exit::CommandError;
 use std::io::{self, BufRead};
 use tokio::sync::mpsc;
 
 /// Lines, in their order, each given once: whoever stops waiting for one leaves it to the next.
-pub struct Lines {
+pub struct StdinLines {
     /// None before the first line is wanted; closed after the last.
     coming: Option<mpsc::Receiver<io::Result<String>>>,
 }
 
-impl Lines {
+impl StdinLines {
     /// The lines of stdin. Nothing is read before somebody wants a line.
     pub fn of_stdin() -> Self {
         Self { coming: None }
@@ -22,9 +22,9 @@ impl Lines {
     }
 
     /// The next line without its end; None when there are no more.
-    pub async fn next(&mut self) -> Result<Option<String>, Failure> {
+    pub async fn next(&mut self) -> Result<Option<String>, CommandError> {
         let line = self.coming.get_or_insert_with(read).recv().await.transpose();
-        line.map_err(|error| Failure::data(format!("failed to read a line: {error}")))
+        line.map_err(|error| CommandError::data(format!("failed to read a line: {error}")))
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
-use valvehouse_terminal::{Exit, Failure, Output, contents, first_request, plugin_problems, report};
+use valvehouse_terminal::{CommandError, Console, Exit, contents, first_request, plugin_problems, report};
 
 /// Shows what happens on a host while it serves: `serving` runs it to its end, and `stop` asks for that end.
 ///
@@ -22,9 +22,9 @@ pub async fn run(
     app: &Arc<App>,
     address: SocketAddr,
     stop: Arc<Notify>,
-    serving: impl Future<Output = Result<Exit, Failure>>,
-    out: &Output,
-) -> Result<Exit, Failure> {
+    serving: impl Future<Output = Result<Exit, CommandError>>,
+    out: &Console,
+) -> Result<Exit, CommandError> {
     app.traces.keep_everything();
     let view = View::new(out.clone(), stop.clone());
     let keys = if view.is_json() { None } else { Keys::of_terminal() };

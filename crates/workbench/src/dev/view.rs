@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 use valvehouse_core::words::shortened;
 use valvehouse_json::Json;
-use valvehouse_terminal::{Output, Paint, clean};
+use valvehouse_terminal::{Console, Paint, clean};
 
 /// The most characters of a value in a line.
 const SHORT: usize = 90;
@@ -15,13 +15,13 @@ const AROUND: usize = 16;
 /// The view of a session; a clone is the same one.
 #[derive(Clone)]
 pub(super) struct View {
-    out: Output,
+    out: Console,
     stop: Arc<Notify>,
 }
 
 impl View {
     /// On stdout; when nobody reads that any more, `stop` is told.
-    pub(super) fn new(out: Output, stop: Arc<Notify>) -> Self {
+    pub(super) fn new(out: Console, stop: Arc<Notify>) -> Self {
         Self { out, stop }
     }
 

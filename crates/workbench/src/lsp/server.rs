@@ -8,18 +8,18 @@ use lsp_types::{
     TextDocumentSyncSaveOptions,
 };
 use tokio::runtime::Handle;
-use valvehouse_terminal::{Exit, Failure};
+use valvehouse_terminal::{CommandError, Exit};
 
 /// Serves one editor until it says good-bye or closes the pipe.
 ///
 /// # Errors
 ///
 /// Returns the reason for which it could not be done.
-pub async fn run(overrides: Vec<(String, String)>) -> Result<Exit, Failure> {
+pub async fn run(overrides: Vec<(String, String)>) -> Result<Exit, CommandError> {
     let runtime = Handle::current();
     let served = tokio::task::spawn_blocking(move || serve(overrides, runtime)).await;
     let served = served.unwrap_or_else(|error| Err(error.to_string()));
-    served.map_err(|why| Failure::new(Exit::Internal, format!("the language server ended: {why}")))?;
+    served.map_err(|why| CommandError::new(Exit::Internal, format!("the language server ended: {why}")))?;
     Ok(Exit::Done)
 }
 

@@ -11,14 +11,14 @@ use valvehouse_core::filter::Hook;
 use valvehouse_host::app;
 use valvehouse_json::Json;
 use valvehouse_script::{Kind, Loader, Problem, Read, Script, is_id, read_file};
-use valvehouse_terminal::{Exit, Failure, Output, report};
+use valvehouse_terminal::{CommandError, Console, Exit, report};
 
 /// Runs what needs no project, nor one that is right: a new one, and a look at what comes along.
 pub fn without_project(
     asked: &NewOptions,
     files: ShippedFiles,
-    out: &Output,
-) -> Option<Result<Exit, Failure>> {
+    out: &Console,
+) -> Option<Result<Exit, CommandError>> {
     if asked.markdown {
         return Some(index::print(files, out));
     }
@@ -28,9 +28,11 @@ pub fn without_project(
     (asked.what == Some(NewKind::Project)).then(|| project(asked, out))
 }
 
-fn project(asked: &NewOptions, out: &Output) -> Result<Exit, Failure> {
+fn project(asked: &NewOptions, out: &Console) -> Result<Exit, CommandError> {
     if asked.hook.is_some() || asked.from.is_some() || asked.place.is_some() {
-        return Err(Failure::usage("a project begins with a filter and a tool; --force alone goes with it"));
+        return Err(CommandError::usage(
+            "a project begins with a filter and a tool; --force alone goes with it",
+        ));
     }
     let folder = PathBuf::from(asked.name.as_deref().unwrap_or("."));
     let place = |file: &NewFile| match file.folder {
@@ -55,8 +57,8 @@ pub async fn run(
     asked: &NewOptions,
     files: ShippedFiles,
     config: &Config,
-    out: &Output,
-) -> Result<Exit, Failure> {
+    out: &Console,
+) -> Result<Exit, CommandError> {
     let what = asked.what.unwrap_or(NewKind::Filter);
     check_options(asked, what)?;
     let example = match &asked.from {
@@ -64,7 +66,7 @@ pub async fn run(
         None => None,
     };
     let name = asked.name.as_deref().or(example.as_ref().map(|example| example.id)).ok_or_else(|| {
-        Failure::usage(format!("a {0} needs a name: valvehouse new {0} house_style", word(what)))
+        CommandError::usage(format!("a {0} needs a name: valvehouse new {0} house_style", word(what)))
     })?;
     let id = id_of(name, what)?;
     let new = match (&example, what) {
@@ -94,15 +96,15 @@ pub async fn run(
     tell(&made, &next_steps::of_script(config, &id, compiled), &problems, out)
 }
 
-fn check_options(asked: &NewOptions, what: NewKind) -> Result<(), Failure> {
+fn check_options(asked: &NewOptions, what: NewKind) -> Result<(), CommandError> {
     if asked.hook.is_some() && what != NewKind::Filter {
-        return Err(Failure::usage(format!("a {} has no hooks; --hook goes with a filter", word(what))));
+        return Err(CommandError::usage(format!("a {} has no hooks; --hook goes with a filter", word(what))));
     }
     if asked.place.is_some() && what != NewKind::Module {
-        return Err(Failure::usage("--in goes with a module: valvehouse new module words --in tools"));
+        return Err(CommandError::usage("--in goes with a module: valvehouse new module words --in tools"));
     }
     if asked.from.is_some() && what == NewKind::Module {
-        return Err(Failure::usage(
+        return Err(CommandError::usage(
             "modules come along with the filters and tools that import them; --from goes with those",
         ));
     }
@@ -118,13 +120,13 @@ fn folder(asked: &NewOptions) -> Folder {
 }
 
 /// The name where it can be an id, or the one that comes nearest.
-fn id_of(name: &str, what: NewKind) -> Result<String, Failure> {
+fn id_of(name: &str, what: NewKind) -> Result<String, CommandError> {
     // One that begins with `_` is never loaded as a plugin.
     if is_id(name) && (what == NewKind::Module || !name.starts_with('_')) {
         return Ok(name.to_owned());
     }
     let mended = mended(name, what);
-    Err(Failure::usage(format!(
+    Err(CommandError::usage(format!(
         "`{name}` cannot be the name of a {0}: a-z, 0-9, `_` and `-`, at most 64 of them, and no `_` in front; \
          try: valvehouse new {0} {mended}",
         word(what)
@@ -142,13 +144,13 @@ fn mended(name: &str, what: NewKind) -> String {
 }
 
 /// Checks that no other file has that id.
-fn is_free(id: &str, path: &Path, config: &Config) -> Result<(), Failure> {
+fn is_free(id: &str, path: &Path, config: &Config) -> Result<(), CommandError> {
     let found = Loader::default().look(Kind::Filter, &config.folders.filters);
     let found = found.and(Loader::default().look(Kind::Tool, &config.folders.tools));
     let read = found.files.get(id).map(|read| &read.file.path);
     let unread = found.problems.iter().filter(|problem| problem.id == id).map(|problem| &problem.path);
     match read.into_iter().chain(unread).find(|other| *other != path) {
-        Some(other) => Err(Failure::usage(format!(
+        Some(other) => Err(CommandError::usage(format!(
             "{} has that name already, and no two plugins may share one; take another",
             report::near(other).display()
         ))),
@@ -157,7 +159,7 @@ fn is_free(id: &str, path: &Path, config: &Config) -> Result<(), Failure> {
 }
 
 /// Makes files that are not there, or all of them; those that say the same already stay.
-fn write(files: &[(PathBuf, String)], force: bool) -> Result<Vec<PathBuf>, Failure> {
+fn write(files: &[(PathBuf, String)], force: bool) -> Result<Vec<PathBuf>, CommandError> {
     let new: Vec<&(PathBuf, String)> =
         files.iter().filter(|(path, text)| fs::read(path).ok().as_deref() != Some(text.as_bytes())).collect();
     if !force && let Some((path, _)) = new.iter().find(|(path, _)| path.symlink_metadata().is_ok()) {
@@ -169,7 +171,7 @@ fn write(files: &[(PathBuf, String)], force: bool) -> Result<Vec<PathBuf>, Failu
     Ok(files.iter().map(|(path, _)| path.clone()).collect())
 }
 
-fn put(path: &Path, text: &str, force: bool) -> Result<(), Failure> {
+fn put(path: &Path, text: &str, force: bool) -> Result<(), CommandError> {
     let made = || {
         fs::create_dir_all(path.parent().unwrap_or(Path::new("")))?;
         let mut options = OpenOptions::new();
@@ -180,13 +182,16 @@ fn put(path: &Path, text: &str, force: bool) -> Result<(), Failure> {
     };
     made().map_err(|error: io::Error| match error.kind() {
         io::ErrorKind::AlreadyExists => there_already(path),
-        _ => Failure::data(format!("failed to write {}: {error}", report::near(path).display())),
+        _ => CommandError::data(format!("failed to write {}: {error}", report::near(path).display())),
     })
 }
 
-fn there_already(path: &Path) -> Failure {
+fn there_already(path: &Path) -> CommandError {
     let path = report::near(path);
-    Failure::usage(format!("{} is there already; take another name, or replace it: --force", path.display()))
+    CommandError::usage(format!(
+        "{} is there already; take another name, or replace it: --force",
+        path.display()
+    ))
 }
 
 /// The new script as a host would load it, and what it still lacks, such as a grant.
@@ -210,8 +215,8 @@ fn tell(
     made: &[PathBuf],
     next: &[next_steps::Step],
     problems: &[Problem],
-    out: &Output,
-) -> Result<Exit, Failure> {
+    out: &Console,
+) -> Result<Exit, CommandError> {
     let paths = made.iter().map(|path| report::near(path).display().to_string());
     if out.is_json() {
         let next: Vec<Json> = next.iter().map(|step| step.command.as_str().into()).collect();

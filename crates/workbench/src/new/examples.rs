@@ -6,13 +6,13 @@ use super::shipped::{self, Shipped};
 use valvehouse_core::words::{count, did_you_mean};
 use valvehouse_json::Json;
 use valvehouse_script::Kind;
-use valvehouse_terminal::{Exit, Failure, Output, table};
+use valvehouse_terminal::{CommandError, Console, Exit, table};
 
 /// A description is listed as far as its first sentence.
 const MAX_LENGTH: usize = 100;
 
 /// Lists them, filters and tools apart; of one kind only where that is asked for.
-pub(super) fn list(files: ShippedFiles, what: Option<NewKind>, out: &Output) -> Result<Exit, Failure> {
+pub(super) fn list(files: ShippedFiles, what: Option<NewKind>, out: &Console) -> Result<Exit, CommandError> {
     let all = shipped::all(files);
     let wanted = |kind: Kind| match what {
         Some(NewKind::Filter) => kind == Kind::Filter,
@@ -61,16 +61,18 @@ fn first_sentence(text: &str) -> String {
 }
 
 /// The one of that name, for something of its kind.
-pub(super) fn find(files: ShippedFiles, name: &str, what: NewKind) -> Result<Shipped, Failure> {
+pub(super) fn find(files: ShippedFiles, name: &str, what: NewKind) -> Result<Shipped, CommandError> {
     let all = shipped::all(files);
     let found = all.iter().find(|shipped| shipped.id == name).ok_or_else(|| {
         let hint = did_you_mean(name, all.iter().map(|shipped| shipped.id));
-        Failure::usage(format!("no script `{name}` comes along{hint}; valvehouse new --list shows them all"))
+        CommandError::usage(format!(
+            "no script `{name}` comes along{hint}; valvehouse new --list shows them all"
+        ))
     })?;
     let (is_tool, wants_tool) = (found.kind == Kind::Tool, what == NewKind::Tool);
     if is_tool != wants_tool {
         let kind = found.kind.word();
-        return Err(Failure::usage(format!(
+        return Err(CommandError::usage(format!(
             "`{name}` is a {kind} and no {}: valvehouse new {kind} NAME --from {name}",
             word(what)
         )));

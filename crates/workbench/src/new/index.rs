@@ -4,7 +4,7 @@ use super::options::ShippedFiles;
 use super::shipped::{self, Shipped};
 use valvehouse_core::words::count;
 use valvehouse_script::Kind;
-use valvehouse_terminal::{Exit, Failure, Output};
+use valvehouse_terminal::{CommandError, Console, Exit};
 
 const HEAD: &str = "# The collection
 
@@ -17,7 +17,7 @@ request that names it in `filter_ids`. All others run on every chat; what they d
 ";
 
 /// Prints the page.
-pub(super) fn print(files: ShippedFiles, out: &Output) -> Result<Exit, Failure> {
+pub(super) fn print(files: ShippedFiles, out: &Console) -> Result<Exit, CommandError> {
     out.line(page(files).trim_end())?;
     Ok(Exit::Done)
 }

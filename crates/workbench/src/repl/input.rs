@@ -11,7 +11,7 @@ use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use valvehouse_script::is_whole;
 use valvehouse_script::reference::{Function, functions};
-use valvehouse_terminal::{Failure, Lines};
+use valvehouse_terminal::{CommandError, StdinLines};
 
 /// Lines that are remembered from one session to the next.
 const REMEMBERED: usize = 1_000;
@@ -27,13 +27,13 @@ pub(super) enum Typed {
 /// The source of lines.
 pub(super) enum Input {
     Terminal(Box<Terminal>),
-    Piped(Lines),
+    Piped(StdinLines),
 }
 
 impl Input {
-    pub(super) fn open(history: PathBuf) -> Result<Self, Failure> {
+    pub(super) fn open(history: PathBuf) -> Result<Self, CommandError> {
         if !io::stdin().is_terminal() {
-            return Ok(Self::Piped(Lines::of_stdin()));
+            return Ok(Self::Piped(StdinLines::of_stdin()));
         }
         Terminal::open(history).map(|terminal| Self::Terminal(Box::new(terminal)))
     }
@@ -43,7 +43,7 @@ impl Input {
     }
 
     /// The next line; None at the end.
-    pub(super) async fn next(&mut self) -> Result<Option<Typed>, Failure> {
+    pub(super) async fn next(&mut self) -> Result<Option<Typed>, CommandError> {
         match self {
             Self::Terminal(terminal) => terminal.next().await,
             Self::Piped(lines) => whole(lines).await,
@@ -52,7 +52,7 @@ impl Input {
 }
 
 /// A line with those behind it that close what it opens.
-async fn whole(lines: &mut Lines) -> Result<Option<Typed>, Failure> {
+async fn whole(lines: &mut StdinLines) -> Result<Option<Typed>, CommandError> {
     let Some(mut text) = lines.next().await? else { return Ok(None) };
     while !is_finished(&text) {
         // An open text is reported by its reader.
@@ -76,7 +76,7 @@ pub(super) struct Terminal {
 }
 
 impl Terminal {
-    fn open(history: PathBuf) -> Result<Self, Failure> {
+    fn open(history: PathBuf) -> Result<Self, CommandError> {
         let config = Config::builder().history_ignore_space(true).max_history_size(REMEMBERED);
         let config = config.map(|config| config.auto_add_history(true).build()).map_err(unusable)?;
         let mut editor = Editor::with_config(config).map_err(unusable)?;
@@ -86,7 +86,7 @@ impl Terminal {
         Ok(Self { editor: Some(editor), history })
     }
 
-    async fn next(&mut self) -> Result<Option<Typed>, Failure> {
+    async fn next(&mut self) -> Result<Option<Typed>, CommandError> {
         let Some(mut editor) = self.editor.take() else { return Ok(None) };
         let history = self.history.clone();
         let reading = tokio::task::spawn_blocking(move || {
@@ -95,7 +95,7 @@ impl Terminal {
             (editor, line)
         });
         let (editor, line) =
-            reading.await.map_err(|error| Failure::data(format!("failed to read a line: {error}")))?;
+            reading.await.map_err(|error| CommandError::data(format!("failed to read a line: {error}")))?;
         self.editor = Some(editor);
         match line {
             Ok(line) => Ok(Some(Typed::Line(line))),
@@ -113,8 +113,8 @@ fn remember(editor: &mut Editor<Help, FileHistory>, history: &Path) {
     }
 }
 
-fn unusable(error: ReadlineError) -> Failure {
-    Failure::data(format!("failed to read a line: {error}"))
+fn unusable(error: ReadlineError) -> CommandError {
+    CommandError::data(format!("failed to read a line: {error}"))
 }
 
 /// The help while a line is typed.

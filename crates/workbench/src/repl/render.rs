@@ -5,7 +5,7 @@ use valvehouse_core::words::did_you_mean;
 use valvehouse_json::Json;
 use valvehouse_script::reference::{Function, functions as all};
 use valvehouse_script::{Came, Problem};
-use valvehouse_terminal::{Output, clean, report, table};
+use valvehouse_terminal::{Console, clean, report, table};
 
 /// A value of so many characters stands in one line.
 const SHORT: usize = 100;
@@ -13,7 +13,7 @@ const SHORT: usize = 100;
 const LISTED: usize = 60;
 
 /// Shows the outcome of a line.
-pub(super) fn came(came: &Came, out: &Output) -> io::Result<()> {
+pub(super) fn came(came: &Came, out: &Console) -> io::Result<()> {
     if out.is_json() {
         let (value, kind) = match came {
             Came::Nothing => (Json::Null, "nothing"),
@@ -36,7 +36,7 @@ pub(super) fn short_or_pretty(value: &Json) -> String {
 }
 
 /// Shows the problem of a line.
-pub(super) fn problem(problem: &Problem, out: &Output) -> io::Result<()> {
+pub(super) fn problem(problem: &Problem, out: &Console) -> io::Result<()> {
     if out.is_json() {
         return out.json(&Json::from([("error", report::as_json(problem))]));
     }
@@ -45,7 +45,7 @@ pub(super) fn problem(problem: &Problem, out: &Output) -> io::Result<()> {
 }
 
 /// The functions with this text in their names, a line each.
-pub(super) fn functions(text: &str, out: &Output) -> io::Result<()> {
+pub(super) fn functions(text: &str, out: &Console) -> io::Result<()> {
     let found: Vec<&Function> = all().iter().filter(|function| function.path().contains(text)).collect();
     if found.is_empty() {
         out.say(&format!("no function has `{text}` in its name{}", near(text)));
@@ -62,7 +62,7 @@ pub(super) fn functions(text: &str, out: &Output) -> io::Result<()> {
 }
 
 /// Shows the documentation of a function.
-pub(super) fn doc(name: &str, out: &Output) -> io::Result<()> {
+pub(super) fn doc(name: &str, out: &Console) -> io::Result<()> {
     let name = name.split('(').next().unwrap_or(name).trim();
     let found: Vec<&Function> =
         all().iter().filter(|function| function.path() == name || function.name == name).collect();

@@ -17,7 +17,7 @@ use valvehouse_host::app::App;
 use valvehouse_host::{Change, Report, Snapshot};
 use valvehouse_json::Json;
 use valvehouse_script::{Code, Kind, Problem, Rehearsal, Repl, Script, SourceFile, UserValves};
-use valvehouse_terminal::{Exit, Failure, Output, questions, report, table};
+use valvehouse_terminal::{CommandError, Console, Exit, questions, report, table};
 
 /// The id of the script that lines stand for where none is loaded.
 const ID: &str = "repl";
@@ -27,7 +27,7 @@ const ID: &str = "repl";
 /// # Errors
 ///
 /// Returns the reason for which it could not be done.
-pub async fn run(asked: ReplOptions, config: Config, out: &Output) -> Result<Exit, Failure> {
+pub async fn run(asked: ReplOptions, config: Config, out: &Console) -> Result<Exit, CommandError> {
     let history = config.project.join(".valvehouse").join("repl_history");
     let app = App::open(config).await?;
     let done = talk(&app, asked, history, out).await;
@@ -39,8 +39,8 @@ async fn talk(
     app: &Arc<App>,
     asked: ReplOptions,
     history: std::path::PathBuf,
-    out: &Output,
-) -> Result<Exit, Failure> {
+    out: &Console,
+) -> Result<Exit, CommandError> {
     let mut input = Input::open(history)?;
     let mut session = Session::open(app.clone(), asked, input.is_terminal(), out).await?;
     if input.is_terminal() {
@@ -63,7 +63,7 @@ async fn talk(
             }
             Some(Err(wrong)) => {
                 failed = true;
-                out.fail(&Failure::usage(wrong));
+                out.fail(&CommandError::usage(wrong));
             }
             None => failed |= !session.evaluate(line).await?,
         }
@@ -84,7 +84,7 @@ async fn hear_of_interrupts() {
 
 struct Session<'a> {
     app: Arc<App>,
-    out: &'a Output,
+    out: &'a Console,
     live: bool,
     user: Option<String>,
     /// Is `true` if a person can end a line that runs.
@@ -105,8 +105,8 @@ impl<'a> Session<'a> {
         app: Arc<App>,
         asked: ReplOptions,
         is_terminal: bool,
-        out: &'a Output,
-    ) -> Result<Self, Failure> {
+        out: &'a Console,
+    ) -> Result<Self, CommandError> {
         let (script, users) = match &asked.plugin {
             Some(named) => trial::find(named, &app.host.snapshot(), &app.config)?,
             None => (scratch(&app, asked.live).await?, Arc::default()),
@@ -131,8 +131,8 @@ impl<'a> Session<'a> {
     }
 
     /// Lines stand for this script from now on; what they left stays.
-    fn begin(&mut self, script: Arc<Script>, body: &Json) -> Result<(), Failure> {
-        let new = Repl::new(script.clone()).map_err(|problem| Failure::data(problem.to_string()))?;
+    fn begin(&mut self, script: Arc<Script>, body: &Json) -> Result<(), CommandError> {
+        let new = Repl::new(script.clone()).map_err(|problem| CommandError::data(problem.to_string()))?;
         let mut repl = match self.repl.take() {
             Some(older) => new.in_place_of(older),
             None => new,
@@ -223,7 +223,7 @@ impl<'a> Session<'a> {
     }
 
     /// Runs a line; whether that went well.
-    async fn evaluate(&mut self, line: &str) -> Result<bool, Failure> {
+    async fn evaluate(&mut self, line: &str) -> Result<bool, CommandError> {
         let Some(mut repl) = self.repl.take() else { return Ok(false) };
         let (turn, line) = (self.turn(), line.to_owned());
         let over = turn.until_dropped();
@@ -262,7 +262,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    async fn obey(&mut self, command: Command) -> Result<(), Failure> {
+    async fn obey(&mut self, command: Command) -> Result<(), CommandError> {
         let out = self.out;
         match command {
             Command::Help => out.line(HELP)?,
@@ -300,7 +300,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    fn load(&mut self, named: String) -> Result<(), Failure> {
+    fn load(&mut self, named: String) -> Result<(), CommandError> {
         let (script, users) = trial::find(&named, &self.snapshot(), &self.app.config)?;
         let script = if self.live { script } else { script.rehearsed(Rehearsal::Alone) };
         let body = self.body();
@@ -312,16 +312,16 @@ impl<'a> Session<'a> {
     }
 
     /// A hook of the script on `body`, which is as the hook left it then.
-    async fn hook(&mut self, name: &str) -> Result<(), Failure> {
+    async fn hook(&mut self, name: &str) -> Result<(), CommandError> {
         let hook = Hook::ALL.into_iter().find(|hook| hook.name() == name);
         let own: Vec<&str> = self.script.hooks().map(Hook::name).collect();
         let Some(hook) = hook.filter(|_| own.contains(&name)) else {
             let has = if own.is_empty() { "no hooks".to_owned() } else { own.join(", ") };
             let hint = if self.named.is_none() { "; :load one that has" } else { "" };
-            return Err(Failure::usage(format!("the script has no `{name}`; it has {has}{hint}")));
+            return Err(CommandError::usage(format!("the script has no `{name}`; it has {has}{hint}")));
         };
         if matches!(hook, Hook::Stream | Hook::StreamEnd) {
-            return Err(Failure::usage(
+            return Err(CommandError::usage(
                 "a stream has events and no body: valvehouse run stream ID --text TEXT",
             ));
         }
@@ -340,7 +340,7 @@ impl<'a> Session<'a> {
 }
 
 /// A script with nothing in it: what lines stand for where none is loaded.
-async fn scratch(app: &App, live: bool) -> Result<Script, Failure> {
+async fn scratch(app: &App, live: bool) -> Result<Script, CommandError> {
     let path = app.config.folders.filters.join(format!("{ID}.rhai"));
     let text =
         |wanted: &[&str]| format!("/*\nrequirements: {}\n*/\nfn inlet(body) {{ body }}\n", wanted.join(", "));
@@ -355,7 +355,7 @@ async fn scratch(app: &App, live: bool) -> Result<Script, Failure> {
     }
     app.host.compile(&file(&wanted)).await.map_err(|problems| {
         let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        Failure::new(Exit::Internal, told.join("\n"))
+        CommandError::new(Exit::Internal, told.join("\n"))
     })
 }
 

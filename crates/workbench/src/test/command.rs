@@ -9,14 +9,14 @@ use futures::StreamExt;
 use std::time::Instant;
 use valvehouse_config::Config;
 use valvehouse_core::words::count;
-use valvehouse_terminal::{Exit, Failure, Output};
+use valvehouse_terminal::{CommandError, Console, Exit};
 
 /// Runs tests and shows what came of them.
 ///
 /// # Errors
 ///
 /// Returns the reason for which it could not be done.
-pub async fn run(asked: TestOptions, config: &Config, out: &Output) -> Result<Exit, Failure> {
+pub async fn run(asked: TestOptions, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let found = Found::of(&asked.paths, config)?;
     let how = How::asked(&asked);
     let (begun, mut files) = (Instant::now(), Vec::new());
@@ -56,7 +56,7 @@ pub async fn run(asked: TestOptions, config: &Config, out: &Output) -> Result<Ex
 }
 
 /// No test was run: there is none, or none that was meant.
-fn none(asked: &TestOptions, files: &[FileRan], out: &Output) -> Result<Exit, Failure> {
+fn none(asked: &TestOptions, files: &[FileRan], out: &Console) -> Result<Exit, CommandError> {
     let Some(text) = &asked.filter else {
         out.say("there are no tests: write some beside a script, as in filters/turn_limit.test.rhai");
         return Ok(Exit::Done);
@@ -66,7 +66,7 @@ fn none(asked: &TestOptions, files: &[FileRan], out: &Output) -> Result<Exit, Fa
     let more = known.len().saturating_sub(MAX_LISTED);
     let more = if more > 0 { format!("\n  … and {more} more") } else { String::new() };
     let known = count(known.len(), "test");
-    Err(Failure::usage(format!("no test has `{text}` in its name; there are {known}:{listed}{more}")))
+    Err(CommandError::usage(format!("no test has `{text}` in its name; there are {known}:{listed}{more}")))
 }
 
 /// Names of tests that are told where none was meant.

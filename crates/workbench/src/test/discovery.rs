@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use valvehouse_config::Config;
 use valvehouse_core::words::did_you_mean;
 use valvehouse_script::{Kind, Loader, Problem, script_of_tests, tests_of_script};
-use valvehouse_terminal::{Case, Failure, Placed, case, report};
+use valvehouse_terminal::{Case, CommandError, Placed, case, report};
 
 /// The tests that are meant.
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ pub(crate) struct Found {
 
 impl Found {
     /// The files that paths and ids lead to; all tests of the project where there are none.
-    pub(crate) fn of(words: &[PathBuf], config: &Config) -> Result<Self, Failure> {
+    pub(crate) fn of(words: &[PathBuf], config: &Config) -> Result<Self, CommandError> {
         let mut found = Self::default();
         if words.is_empty() {
             for (kind, folder) in folders(config) {
@@ -36,7 +36,7 @@ impl Found {
         Ok(found)
     }
 
-    fn named(&mut self, word: &Path, config: &Config) -> Result<(), Failure> {
+    fn named(&mut self, word: &Path, config: &Config) -> Result<(), CommandError> {
         let in_project = config.project.join(word);
         match [word, &in_project].into_iter().find(|path| path.exists()) {
             Some(folder) if folder.is_dir() => self.folder(&Placed::of(config, folder)),
@@ -46,7 +46,9 @@ impl Found {
             Some(file) => {
                 let file = report::near(file);
                 let file = file.display();
-                return Err(Failure::usage(format!("{file} is no script: a script's name ends in .rhai")));
+                return Err(CommandError::usage(format!(
+                    "{file} is no script: a script's name ends in .rhai"
+                )));
             }
             None => self.id(&word.to_string_lossy(), config)?,
         }
@@ -66,7 +68,7 @@ impl Found {
     }
 
     /// A test file, or the script that tests are of.
-    fn file(&mut self, file: &Path, config: &Config) -> Result<(), Failure> {
+    fn file(&mut self, file: &Path, config: &Config) -> Result<(), CommandError> {
         let Placed { kind, root, path } = Placed::of(config, file);
         if script_of_tests(&path).is_some() {
             self.tests(kind, &root, &path);
@@ -76,13 +78,13 @@ impl Found {
         if !tests.is_file() {
             let (script, tests) = (report::near(file), report::near(&tests));
             let (script, tests) = (script.display(), tests.display());
-            return Err(Failure::usage(format!("{script} has no tests: write some into {tests}")));
+            return Err(CommandError::usage(format!("{script} has no tests: write some into {tests}")));
         }
         self.tests(kind, &root, &tests);
         Ok(())
     }
 
-    fn id(&mut self, id: &str, config: &Config) -> Result<(), Failure> {
+    fn id(&mut self, id: &str, config: &Config) -> Result<(), CommandError> {
         let mut known = Vec::new();
         for (kind, folder) in folders(config) {
             let looked = Loader::default().look(kind, folder);
@@ -92,7 +94,7 @@ impl Found {
             known.extend(looked.files.into_keys());
         }
         let hint = did_you_mean(id, known.iter().map(|id| &**id));
-        Err(Failure::usage(format!("there is no file, folder or plugin `{id}`{hint}")))
+        Err(CommandError::usage(format!("there is no file, folder or plugin `{id}`{hint}")))
     }
 
     fn tests(&mut self, kind: Kind, root: &Path, path: &Path) {

@@ -6,7 +6,7 @@ use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use std::path::Path;
 use std::time::Duration;
 use valvehouse_script::Problem;
-use valvehouse_terminal::{Exit, Failure, PLAIN, report};
+use valvehouse_terminal::{CommandError, Exit, PLAIN, report};
 
 /// Writes the file, and its folder where there is none.
 pub(super) fn write(
@@ -14,9 +14,9 @@ pub(super) fn write(
     problems: &[Problem],
     took: Duration,
     path: &Path,
-) -> Result<(), Failure> {
+) -> Result<(), CommandError> {
     let failed =
-        |why: String| Failure::new(Exit::Internal, format!("failed to write {}: {why}", path.display()));
+        |why: String| CommandError::new(Exit::Internal, format!("failed to write {}: {why}", path.display()));
     let text = report(files, problems, took).to_string().map_err(|why| failed(why.to_string()))?;
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder).map_err(|why| failed(why.to_string()))?;

@@ -8,7 +8,7 @@ use valvehouse_core::filter::Hook;
 use valvehouse_host::Snapshot;
 use valvehouse_json::Json;
 use valvehouse_net::sse::Parser;
-use valvehouse_terminal::Failure;
+use valvehouse_terminal::CommandError;
 
 /// The body that was given, as far as it is understood without its hook.
 pub(crate) enum Body {
@@ -21,7 +21,7 @@ pub(crate) enum Body {
 }
 
 /// The body that the command line gives.
-pub(super) fn body(asked: &TrialOptions) -> Result<Body, Failure> {
+pub(super) fn body(asked: &TrialOptions) -> Result<Body, CommandError> {
     if let Some(text) = &asked.text {
         return Ok(Body::Text(text.clone()));
     }
@@ -29,7 +29,7 @@ pub(super) fn body(asked: &TrialOptions) -> Result<Body, Failure> {
 }
 
 /// The contents of a file, stdin for `-`, or the word itself where it is JSON.
-pub(crate) fn read(word: &str) -> Result<Body, Failure> {
+pub(crate) fn read(word: &str) -> Result<Body, CommandError> {
     let (from, text) = match word {
         "-" => ("stdin".to_owned(), stdin()?),
         json if json.trim_start().starts_with(['{', '[']) => ("--body".to_owned(), json.to_owned()),
@@ -39,22 +39,22 @@ pub(crate) fn read(word: &str) -> Result<Body, Failure> {
         return events(&from, &text).map(Body::Events);
     }
     Json::parse(text.as_bytes()).map(Body::Value).map_err(|error| {
-        Failure::data(format!(
+        CommandError::data(format!(
             "{from} is no JSON: {error}; a body is JSON, a stream a list of pieces or the `data: …` lines of \
              an answer, and a plain text goes with --text"
         ))
     })
 }
 
-fn stdin() -> Result<String, Failure> {
+fn stdin() -> Result<String, CommandError> {
     let mut text = String::new();
     let read = std::io::stdin().read_to_string(&mut text);
-    read.map_err(|error| Failure::data(format!("failed to read stdin as text: {error}")))?;
+    read.map_err(|error| CommandError::data(format!("failed to read stdin as text: {error}")))?;
     Ok(text)
 }
 
-fn unread(file: &str, error: &std::io::Error) -> Failure {
-    Failure::data(format!(
+fn unread(file: &str, error: &std::io::Error) -> CommandError {
+    CommandError::data(format!(
         "failed to read {file}: {error}; --body takes a file, - for stdin, or JSON that begins with {{ or ["
     ))
 }
@@ -66,8 +66,8 @@ fn is_recorded(text: &str) -> bool {
 }
 
 /// The events of a recorded answer that a hook sees.
-fn events(from: &str, text: &str) -> Result<Vec<Json>, Failure> {
-    let wrong = |error: &dyn std::fmt::Display| Failure::data(format!("{from} cannot be read: {error}"));
+fn events(from: &str, text: &str) -> Result<Vec<Json>, CommandError> {
+    let wrong = |error: &dyn std::fmt::Display| CommandError::data(format!("{from} cannot be read: {error}"));
     let mut parser = Parser::default();
     parser.push(text.as_bytes());
     parser.push(b"\n\n");
@@ -82,30 +82,30 @@ fn events(from: &str, text: &str) -> Result<Vec<Json>, Failure> {
 }
 
 /// A body of it.
-pub(crate) fn conversation_of(body: Body) -> Result<Json, Failure> {
+pub(crate) fn conversation_of(body: Body) -> Result<Json, CommandError> {
     match body {
         Body::Text(text) => Ok(of_text(Hook::Inlet, &text)),
         Body::Value(messages @ Json::Array(_)) => Ok(Json::from([("messages", messages)])),
         Body::Value(body @ Json::Object(_)) => Ok(body),
-        _ => Err(Failure::data(
+        _ => Err(CommandError::data(
             "a body is a request: {\"messages\": [{\"role\": \"user\", \"content\": \"hello\"}]}",
         )),
     }
 }
 
 /// The value of a hook other than those of streams.
-pub(super) fn value(hook: Hook, body: Body, snapshot: &Snapshot, turn: &Turn) -> Result<Json, Failure> {
+pub(super) fn value(hook: Hook, body: Body, snapshot: &Snapshot, turn: &Turn) -> Result<Json, CommandError> {
     let value = match body {
         Body::Text(text) => of_text(hook, &text),
         Body::Events(_) => {
-            return Err(Failure::data(format!(
+            return Err(CommandError::data(format!(
                 "these are events of a stream; {hook} looks at a whole value"
             )));
         }
         Body::Value(messages @ Json::Array(_)) => Json::from([("messages", messages)]),
         Body::Value(value @ Json::Object(_)) => value,
         Body::Value(other) => {
-            return Err(Failure::data(format!("{hook} looks at an object, not at {}", other.kind())));
+            return Err(CommandError::data(format!("{hook} looks at an object, not at {}", other.kind())));
         }
     };
     let value = match hook {
@@ -155,9 +155,9 @@ fn of_text(hook: Hook, text: &str) -> Json {
     }
 }
 
-fn conversation(hook: Hook, value: Json, turn: &Turn) -> Result<Json, Failure> {
+fn conversation(hook: Hook, value: Json, turn: &Turn) -> Result<Json, CommandError> {
     if !matches!(value.get("messages"), Some(Json::Array(_))) {
-        return Err(Failure::data(format!(
+        return Err(CommandError::data(format!(
             "{hook} looks at a conversation: {{\"messages\": [{{\"role\": \"user\", \"content\": \"hello\"}}]}}"
         )));
     }
@@ -174,7 +174,7 @@ fn conversation(hook: Hook, value: Json, turn: &Turn) -> Result<Json, Failure> {
 }
 
 /// The parts of a value that the host gives to this hook.
-fn ctx(hook: Hook, value: &Json, known: &[&str], needed: &[&str]) -> Result<Json, Failure> {
+fn ctx(hook: Hook, value: &Json, known: &[&str], needed: &[&str]) -> Result<Json, CommandError> {
     if let Some(missing) = needed.iter().find(|key| value.get(key).is_none()) {
         let example = match hook {
             Hook::PreChat => r#"{"messages": [{"role": "user", "content": "hello"}]}"#,
@@ -182,7 +182,7 @@ fn ctx(hook: Hook, value: &Json, known: &[&str], needed: &[&str]) -> Result<Json
             Hook::PreInvocation => r#"{"tool": "weather", "args": {"city": "Oslo"}}"#,
             _ => r#"{"tool": "weather", "args": {"city": "Oslo"}, "result": "sunny"}"#,
         };
-        return Err(Failure::data(format!("`{missing}` is missing: {hook} looks at {example}")));
+        return Err(CommandError::data(format!("`{missing}` is missing: {hook} looks at {example}")));
     }
     let parts = known.iter().filter_map(|key| Some(((*key).into(), value.get(key)?)));
     Ok(Json::Object(parts.collect()))

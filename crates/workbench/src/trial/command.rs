@@ -5,22 +5,22 @@ use super::stage::Stage;
 use super::{body, hooks, streams, turns};
 use valvehouse_config::Config;
 use valvehouse_core::filter::Hook;
-use valvehouse_terminal::{Exit, Failure, Output};
+use valvehouse_terminal::{CommandError, Console, Exit};
 
 /// Runs one hook of a script on a body, or a whole turn, and shows what that changes.
 ///
 /// # Errors
 ///
 /// Returns the reason for which it could not be done.
-pub async fn run(asked: TrialOptions, config: Config, out: &Output) -> Result<Exit, Failure> {
+pub async fn run(asked: TrialOptions, config: Config, out: &Console) -> Result<Exit, CommandError> {
     let Some(hook) = Hook::ALL.into_iter().find(|hook| hook.name() == asked.hook) else {
         return match asked.hook.as_str() {
             "turn" => turns::run(&asked, config, out).await,
-            _ => Err(Failure::usage("a tool is called with: valvehouse invoke TOOL KEY=VALUE")),
+            _ => Err(CommandError::usage("a tool is called with: valvehouse invoke TOOL KEY=VALUE")),
         };
     };
     let named = asked.script.as_deref().ok_or_else(|| {
-        Failure::usage(format!("say whose {hook}: valvehouse run {hook} turn_limit --text hello"))
+        CommandError::usage(format!("say whose {hook}: valvehouse run {hook} turn_limit --text hello"))
     })?;
     let body = body::body(&asked)?;
     let stage = Stage::open(named, &asked, config).await?;
@@ -28,7 +28,7 @@ pub async fn run(asked: TrialOptions, config: Config, out: &Output) -> Result<Ex
         let own: Vec<&str> = stage.script.hooks().map(Hook::name).collect();
         let has = if own.is_empty() { "no hooks".to_owned() } else { own.join(", ") };
         stage.close().await;
-        return Err(Failure::usage(format!("`{named}` has no {hook}; it has {has}")));
+        return Err(CommandError::usage(format!("`{named}` has no {hook}; it has {has}")));
     }
     let done = match hook {
         Hook::Stream | Hook::StreamEnd => streams::run(&stage, hook, body, &asked, out).await,

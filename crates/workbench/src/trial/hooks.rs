@@ -7,15 +7,15 @@ use super::stage::{self, Stage, Tried};
 use valvehouse_core::chat::{ChatRequest, message};
 use valvehouse_core::filter::{Chain, Hook, Outcome};
 use valvehouse_json::Json;
-use valvehouse_terminal::{Exit, Failure, Output};
+use valvehouse_terminal::{CommandError, Console, Exit};
 
 pub(super) async fn run(
     stage: &Stage,
     hook: Hook,
     body: Body,
     asked: &TrialOptions,
-    out: &Output,
-) -> Result<Exit, Failure> {
+    out: &Console,
+) -> Result<Exit, CommandError> {
     let Observation { before, came, trace } =
         see(stage, hook, body, stage::turn(asked, &stage.snapshot)?).await?;
     match (asked.print, &came.value) {
@@ -35,7 +35,7 @@ struct Observation {
     trace: Json,
 }
 
-async fn see(stage: &Stage, hook: Hook, body: Body, tried: Tried) -> Result<Observation, Failure> {
+async fn see(stage: &Stage, hook: Hook, body: Body, tried: Tried) -> Result<Observation, CommandError> {
     let before = body::value(hook, body, &stage.snapshot, &tried.turn)?;
     if hook == Hook::Inlet {
         ChatRequest::new(before.clone())?;
@@ -58,8 +58,8 @@ pub(crate) async fn once(
     hook: Hook,
     body: Body,
     tried: Tried,
-    out: &Output,
-) -> Result<Option<Json>, Failure> {
+    out: &Console,
+) -> Result<Option<Json>, CommandError> {
     let Observation { before, came, trace } = see(stage, hook, body, tried).await?;
     outcome::show(stage, &before, &came, &trace, out)?;
     let value = came.value.clone();

@@ -8,7 +8,7 @@ use valvehouse_json::Json;
 use valvehouse_json::diff::{Change, diff};
 use valvehouse_script::{Code, Problem};
 use valvehouse_terminal::report::{self, Broke};
-use valvehouse_terminal::{Exit, Failure, Output, clean, trace_view};
+use valvehouse_terminal::{CommandError, Console, Exit, clean, trace_view};
 
 /// The end of a call.
 pub(super) struct Came {
@@ -25,17 +25,17 @@ impl Came {
     }
 
     /// A refusal is a finding; what broke is shown where it did.
-    pub(super) fn exit(self, stage: &Stage, out: &Output) -> Result<Exit, Failure> {
+    pub(super) fn exit(self, stage: &Stage, out: &Console) -> Result<Exit, CommandError> {
         match self.fault {
             None => Ok(Exit::Done),
             Some(fault @ Fault::Refused(_)) => Err(fault.into()),
             Some(Fault::Broken(breakage)) => {
                 let problem = problem(stage, &breakage.cause);
                 if out.is_json() {
-                    return Err(Failure::new(Exit::Data, breakage.cause));
+                    return Err(CommandError::new(Exit::Data, breakage.cause));
                 }
                 out.say(&report::shown(&problem, out.talk()));
-                Err(Failure::new(Exit::Data, ""))
+                Err(CommandError::new(Exit::Data, ""))
             }
             Some(fault) => Err(fault.into()),
         }
@@ -55,7 +55,7 @@ fn problem(stage: &Stage, cause: &str) -> Problem {
 }
 
 /// Says what to think of what was seen.
-pub(super) fn say_note(asked: &TrialOptions, out: &Output) {
+pub(super) fn say_note(asked: &TrialOptions, out: &Console) {
     let note = match asked.live {
         true => "live: hosts, models, files and programs were reached, and what was kept stays",
         false => "rehearsed: no host, file or program was reached, and what was put into kv is forgotten",
@@ -80,8 +80,8 @@ pub(super) fn show(
     before: &Json,
     came: &Came,
     trace: &Json,
-    out: &Output,
-) -> Result<(), Failure> {
+    out: &Console,
+) -> Result<(), CommandError> {
     let paint = out.results();
     let path = report::near(&stage.script.file.path);
     // The value it skipped with is not a change.

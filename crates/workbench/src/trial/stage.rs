@@ -11,7 +11,7 @@ use valvehouse_host::app::{self, App, Keys};
 use valvehouse_host::{Plugin, Snapshot, State};
 use valvehouse_json::Json;
 use valvehouse_script::{Other, Problem, Read, Rehearsal, Script, UserValves, read_file};
-use valvehouse_terminal::{Failure, PLAIN, check_valve, report};
+use valvehouse_terminal::{CommandError, PLAIN, check_valve, report};
 
 /// A script in its project.
 pub(crate) struct Stage {
@@ -29,7 +29,11 @@ impl Stage {
     }
 
     /// Finds and compiles the script of a file or an id.
-    pub(super) async fn open(named: &str, asked: &TrialOptions, config: Config) -> Result<Self, Failure> {
+    pub(super) async fn open(
+        named: &str,
+        asked: &TrialOptions,
+        config: Config,
+    ) -> Result<Self, CommandError> {
         let settings = config.clone();
         let (snapshot, app) = opened(config, asked.live, Keys::Left).await?;
         let found = find(named, &snapshot, &settings).and_then(|(script, users)| {
@@ -55,7 +59,7 @@ pub(super) async fn opened(
     config: Config,
     live: bool,
     keys: Keys,
-) -> Result<(Arc<Snapshot>, Option<Arc<App>>), Failure> {
+) -> Result<(Arc<Snapshot>, Option<Arc<App>>), CommandError> {
     if !live {
         return Ok((Arc::new(app::rehearse(&config, keys).await?), None));
     }
@@ -74,7 +78,7 @@ pub(crate) fn find(
     named: &str,
     snapshot: &Snapshot,
     config: &Config,
-) -> Result<(Script, Arc<UserValves>), Failure> {
+) -> Result<(Script, Arc<UserValves>), CommandError> {
     let file = [PathBuf::from(named), config.project.join(named)].into_iter().find(|path| path.is_file());
     let same = |path: &Path| path.canonicalize().ok();
     let plugin = match &file {
@@ -90,7 +94,7 @@ pub(crate) fn find(
             return Err(does_not_load(std::slice::from_ref(problem)));
         }
         let hint = did_you_mean(named, snapshot.plugins.keys().map(|id| &**id));
-        return Err(Failure::usage(format!(
+        return Err(CommandError::usage(format!(
             "there is no file or plugin `{named}`{hint}; valvehouse list shows all"
         )));
     };
@@ -108,25 +112,25 @@ pub(crate) fn find(
 }
 
 /// A plugin's script as its file is now: the last good version is not what somebody wants to try.
-fn loaded(plugin: &Plugin) -> Result<Script, Failure> {
+fn loaded(plugin: &Plugin) -> Result<Script, CommandError> {
     match (&plugin.script, &plugin.state) {
         (Some(script), State::Live) => {
             script.with(Other::default()).map_err(|problems| does_not_load(&problems))
         }
         (_, State::Missing) => {
-            Err(Failure::data(format!("the file of `{}` is gone: {}", plugin.id, plugin.path.display())))
+            Err(CommandError::data(format!("the file of `{}` is gone: {}", plugin.id, plugin.path.display())))
         }
         (_, state) => Err(does_not_load(state.problems())),
     }
 }
 
-fn does_not_load(problems: &[Problem]) -> Failure {
+fn does_not_load(problems: &[Problem]) -> CommandError {
     let told = problems.iter().map(|problem| format!("\n{}", report::shown(problem, PLAIN)));
-    Failure::data(format!("the script does not load:{}", told.collect::<String>()))
+    CommandError::data(format!("the script does not load:{}", told.collect::<String>()))
 }
 
 /// The same with valves of the command line over what is stored.
-fn with_valves(script: Script, given: &[(String, String)]) -> Result<Script, Failure> {
+fn with_valves(script: Script, given: &[(String, String)]) -> Result<Script, CommandError> {
     if given.is_empty() {
         return Ok(script);
     }
@@ -138,7 +142,7 @@ fn with_valves(script: Script, given: &[(String, String)]) -> Result<Script, Fai
     for (key, text) in given {
         check_valve(id, schema, key)?;
         let value = schema.check(key, &text.as_str().into());
-        let value = value.map_err(|error| Failure::data(format!("`{id}`: {error}")))?;
+        let value = value.map_err(|error| CommandError::data(format!("`{id}`: {error}")))?;
         // A fresh object takes any key.
         let _ = stored.set(key, value);
     }
@@ -153,7 +157,7 @@ pub(crate) struct Tried {
 }
 
 /// A turn of the given facts, all of which is written down.
-pub(super) fn turn(asked: &TrialOptions, snapshot: &Snapshot) -> Result<Tried, Failure> {
+pub(super) fn turn(asked: &TrialOptions, snapshot: &Snapshot) -> Result<Tried, CommandError> {
     let model = asked.model.clone().or_else(|| snapshot.model_names().into_iter().next());
     let model = model.unwrap_or_default();
     let facts = match snapshot.ready(&model, &[]) {
@@ -165,7 +169,7 @@ pub(super) fn turn(asked: &TrialOptions, snapshot: &Snapshot) -> Result<Tried, F
         None => Json::object(),
         Some((_, Ok(object @ Json::Object(_)))) => object,
         Some((text, _)) => {
-            return Err(Failure::usage(format!("--metadata must be a JSON object, not {text}")));
+            return Err(CommandError::usage(format!("--metadata must be a JSON object, not {text}")));
         }
     };
     let recording = Traces::new(1).begin(

@@ -10,7 +10,7 @@ use valvehouse_core::fault::Fault;
 use valvehouse_core::filter::Hook;
 use valvehouse_core::kernel::Kernel;
 use valvehouse_json::Json;
-use valvehouse_terminal::{Exit, Failure, Output, Paint, clean, report, trace_view};
+use valvehouse_terminal::{CommandError, Console, Exit, Paint, clean, report, trace_view};
 
 /// An event that went in, or nothing for the end of the stream, and what came out for it.
 struct EventPair {
@@ -23,8 +23,8 @@ pub(super) async fn run(
     hook: Hook,
     body: Body,
     asked: &TrialOptions,
-    out: &Output,
-) -> Result<Exit, Failure> {
+    out: &Console,
+) -> Result<Exit, CommandError> {
     let events = pieces(hook, body)?;
     let tried = stage::turn(asked, &stage.snapshot)?;
     let kernel = Kernel::builder().filter(stage.script.clone().into_filter(stage.users.clone())).build();
@@ -77,7 +77,7 @@ async fn through(
 }
 
 /// The events of what was given, ended as an answer is.
-fn pieces(hook: Hook, body: Body) -> Result<Vec<Json>, Failure> {
+fn pieces(hook: Hook, body: Body) -> Result<Vec<Json>, CommandError> {
     let mut events = match body {
         Body::Text(text) => text.split_inclusive(' ').map(|word| whole(word, None)).collect(),
         Body::Events(events) => events,
@@ -93,7 +93,10 @@ fn pieces(hook: Hook, body: Body) -> Result<Vec<Json>, Failure> {
         }
         Body::Value(one @ Json::Object(_)) => vec![piece(&one)?],
         Body::Value(other) => {
-            return Err(Failure::data(format!("{hook} looks at a list of pieces, not at {}", other.kind())));
+            return Err(CommandError::data(format!(
+                "{hook} looks at a list of pieces, not at {}",
+                other.kind()
+            )));
         }
     };
     if !events.is_empty() && !events.iter().any(delta::finishes) {
@@ -103,12 +106,12 @@ fn pieces(hook: Hook, body: Body) -> Result<Vec<Json>, Failure> {
 }
 
 /// A text, a delta, or a whole event.
-fn piece(given: &Json) -> Result<Json, Failure> {
+fn piece(given: &Json) -> Result<Json, CommandError> {
     match given {
         Json::Text(text) => Ok(whole(text, None)),
         Json::Object(fields) if fields.contains("choices") || fields.contains("error") => Ok(given.clone()),
         Json::Object(_) => Ok(event::complete(given, &whole("", None))),
-        other => Err(Failure::data(format!(
+        other => Err(CommandError::data(format!(
             "a piece of a stream is a text, a delta such as {{\"content\": \"…\"}}, or a whole event, not {}",
             other.kind()
         ))),
@@ -159,7 +162,7 @@ fn said(one: &Json) -> String {
     clean(&format!("{says}{ends}"))
 }
 
-fn show(stage: &Stage, passed: &[EventPair], trace: &Json, out: &Output) -> Result<(), Failure> {
+fn show(stage: &Stage, passed: &[EventPair], trace: &Json, out: &Console) -> Result<(), CommandError> {
     let paint = out.results();
     let path = report::near(&stage.script.file.path);
     out.line(&format!("{}{}", paint.dim(&path.display().to_string()), trace_view::costs(trace, paint)))?;

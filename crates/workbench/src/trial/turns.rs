@@ -12,15 +12,15 @@ use valvehouse_core::kernel::{Reply, Wish};
 use valvehouse_host::app::{App, Keys};
 use valvehouse_host::{Ready, Snapshot};
 use valvehouse_json::Json;
-use valvehouse_terminal::{Exit, Failure, Output, plugin_problems, report, trace_view};
+use valvehouse_terminal::{CommandError, Console, Exit, plugin_problems, report, trace_view};
 
-pub(super) async fn run(asked: &TrialOptions, config: Config, out: &Output) -> Result<Exit, Failure> {
+pub(super) async fn run(asked: &TrialOptions, config: Config, out: &Console) -> Result<Exit, CommandError> {
     if let Some(script) = &asked.script {
         let why = "a turn goes through all filters of the project";
-        return Err(Failure::usage(format!("{why}; leave `{script}` out, and give --body")));
+        return Err(CommandError::usage(format!("{why}; leave `{script}` out, and give --body")));
     }
     if !asked.valves.is_empty() {
-        return Err(Failure::usage(
+        return Err(CommandError::usage(
             "a turn takes the valves as they are; change them: valvehouse valves set",
         ));
     }
@@ -39,8 +39,8 @@ async fn turn(
     body: Json,
     snapshot: &Arc<Snapshot>,
     app: Option<&App>,
-    out: &Output,
-) -> Result<Exit, Failure> {
+    out: &Console,
+) -> Result<Exit, CommandError> {
     let named = asked.model.clone().or_else(|| body.text("model").map(String::from));
     let model = named.or_else(|| snapshot.model_names().into_iter().next()).unwrap_or_default();
     // Values of ours in an object of ours: they fit.
