@@ -15,27 +15,27 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::AbortHandle;
 
 /// The model it lists, and that tests ask for.
-pub(crate) const MODEL: &str = "mock-1";
+pub const MODEL: &str = "mock-1";
 
 /// The request, as it came.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
-    pub(crate) path: String,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Bytes,
+pub struct Asked {
+    pub path: String,
+    pub headers: HeaderMap,
+    pub body: Bytes,
 }
 
 impl Asked {
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    pub(crate) fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
     /// The text of the last message.
-    pub(crate) fn said(&self) -> String {
+    pub fn said(&self) -> String {
         let body = self.json();
         let last = body["messages"].as_array().and_then(|messages| messages.last());
         last.and_then(|message| message["content"].as_str()).unwrap_or_default().to_owned()
@@ -44,7 +44,7 @@ impl Asked {
 
 /// One answer.
 #[derive(Clone)]
-pub(crate) struct Reply {
+pub struct Reply {
     status: u16,
     headers: Vec<(&'static str, String)>,
     before: Vec<Part>,
@@ -62,32 +62,32 @@ enum Part {
 
 /// Holds an answer back until the test opens it.
 #[derive(Clone)]
-pub(crate) struct Gate(Arc<Semaphore>);
+pub struct Gate(Arc<Semaphore>);
 
 impl Gate {
-    pub(crate) fn closed() -> Self {
+    pub fn closed() -> Self {
         Self(Arc::new(Semaphore::new(0)))
     }
 
-    pub(crate) fn open(&self) {
+    pub fn open(&self) {
         self.0.add_permits(Semaphore::MAX_PERMITS / 2);
     }
 }
 
 impl Reply {
     /// A body just so.
-    pub(crate) fn raw(content_type: &str, body: impl Into<String>) -> Self {
+    pub fn raw(content_type: &str, body: impl Into<String>) -> Self {
         Self::bytes(content_type, body.into())
     }
 
     /// The same of any bytes.
-    pub(crate) fn bytes(content_type: &str, body: impl Into<Bytes>) -> Self {
+    pub fn bytes(content_type: &str, body: impl Into<Bytes>) -> Self {
         let headers = vec![("content-type", content_type.to_owned())];
         Self { status: 200, headers, before: Vec::new(), body: vec![Part::Bytes(body.into())] }
     }
 
     /// The same body in pieces of so many bytes.
-    pub(crate) fn in_pieces_of(mut self, size: usize) -> Self {
+    pub fn in_pieces_of(mut self, size: usize) -> Self {
         let cut = |part: Part| match part {
             Part::Bytes(bytes) => {
                 bytes.chunks(size).map(|piece| Part::Bytes(Bytes::copy_from_slice(piece))).collect()
@@ -99,17 +99,17 @@ impl Reply {
     }
 
     /// And this for as long as somebody reads.
-    pub(crate) fn then_for_ever(mut self, more: &'static str) -> Self {
+    pub fn then_for_ever(mut self, more: &'static str) -> Self {
         self.body.push(Part::ForEver(more));
         self
     }
 
-    pub(crate) fn json(body: &Value) -> Self {
+    pub fn json(body: &Value) -> Self {
         Self::raw("application/json", body.to_string())
     }
 
     /// A whole completion with this text.
-    pub(crate) fn text(text: &str) -> Self {
+    pub fn text(text: &str) -> Self {
         Self::json(&json!({
             "id": "chatcmpl-mock", "object": "chat.completion", "created": 1, "model": MODEL,
             "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
@@ -118,7 +118,7 @@ impl Reply {
     }
 
     /// A stream that says these words and ends well.
-    pub(crate) fn words<'a>(words: impl IntoIterator<Item = &'a str>) -> Self {
+    pub fn words<'a>(words: impl IntoIterator<Item = &'a str>) -> Self {
         let mut reply = Self::begun(words);
         reply.body.push(Part::Bytes(chunk(&json!({}), Some("stop")).into()));
         reply.body.push(Part::Bytes("data: [DONE]\n\n".into()));
@@ -126,7 +126,7 @@ impl Reply {
     }
 
     /// A stream that says these words and nothing more.
-    pub(crate) fn begun<'a>(words: impl IntoIterator<Item = &'a str>) -> Self {
+    pub fn begun<'a>(words: impl IntoIterator<Item = &'a str>) -> Self {
         let mut reply =
             Self::raw("text/event-stream", chunk(&json!({"role": "assistant", "content": ""}), None));
         let words = words.into_iter().map(|word| Part::Bytes(chunk(&json!({"content": word}), None).into()));
@@ -135,7 +135,7 @@ impl Reply {
     }
 
     /// Whole or streamed, as it was asked for.
-    pub(crate) fn fitting(asked: &Asked, text: &str) -> Self {
+    pub fn fitting(asked: &Asked, text: &str) -> Self {
         if asked.json()["stream"] == json!(true) {
             Self::words(text.split_inclusive(' '))
         } else {
@@ -143,61 +143,61 @@ impl Reply {
         }
     }
 
-    pub(crate) fn status(mut self, status: u16) -> Self {
+    pub fn status(mut self, status: u16) -> Self {
         self.status = status;
         self
     }
 
-    pub(crate) fn header(mut self, name: &'static str, value: &str) -> Self {
+    pub fn header(mut self, name: &'static str, value: &str) -> Self {
         self.headers.push((name, value.to_owned()));
         self
     }
 
     /// Says nothing at all, not even a status, for so long.
-    pub(crate) fn after(mut self, delay: Duration) -> Self {
+    pub fn after(mut self, delay: Duration) -> Self {
         self.before.push(Part::Pause(delay));
         self
     }
 
     /// Says nothing at all before the gate opens.
-    pub(crate) fn behind(mut self, gate: &Gate) -> Self {
+    pub fn behind(mut self, gate: &Gate) -> Self {
         self.before.push(Part::Gate(gate.clone()));
         self
     }
 
     /// And then this.
-    pub(crate) fn then(mut self, more: impl Into<String>) -> Self {
+    pub fn then(mut self, more: impl Into<String>) -> Self {
         self.body.push(Part::Bytes(more.into().into()));
         self
     }
 
     /// The same of any bytes.
-    pub(crate) fn then_bytes(mut self, more: Bytes) -> Self {
+    pub fn then_bytes(mut self, more: Bytes) -> Self {
         self.body.push(Part::Bytes(more));
         self
     }
 
     /// And then nothing for so long.
-    pub(crate) fn then_pause(mut self, pause: Duration) -> Self {
+    pub fn then_pause(mut self, pause: Duration) -> Self {
         self.body.push(Part::Pause(pause));
         self
     }
 
     /// And then nothing before the gate opens.
-    pub(crate) fn then_gate(mut self, gate: &Gate) -> Self {
+    pub fn then_gate(mut self, gate: &Gate) -> Self {
         self.body.push(Part::Gate(gate.clone()));
         self
     }
 
     /// And then the connection breaks.
-    pub(crate) fn then_cut(mut self) -> Self {
+    pub fn then_cut(mut self) -> Self {
         self.body.push(Part::Cut);
         self
     }
 }
 
 /// One event of a stream.
-pub(crate) fn chunk(delta: &Value, finish: Option<&str>) -> String {
+pub fn chunk(delta: &Value, finish: Option<&str>) -> String {
     let event = json!({
         "id": "chatcmpl-mock", "object": "chat.completion.chunk", "created": 1, "model": MODEL,
         "choices": [{"index": 0, "delta": delta, "finish_reason": finish}],
@@ -209,7 +209,7 @@ type Script = Arc<dyn Fn(&Asked) -> Reply + Send + Sync>;
 
 /// The service.
 #[derive(Clone)]
-pub(crate) struct Upstream(Arc<Inner>);
+pub struct Upstream(Arc<Inner>);
 
 struct Inner {
     port: u16,
@@ -222,7 +222,7 @@ struct Inner {
 
 impl Upstream {
     /// Starts on a free port; says `hello from upstream` until told otherwise.
-    pub(crate) async fn start() -> Self {
+    pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port on loopback");
         let port = listener.local_addr().expect("a bound socket has an address").port();
         let script: Script = Arc::new(|asked| Reply::fitting(asked, "hello from upstream"));
@@ -240,46 +240,46 @@ impl Upstream {
         upstream
     }
 
-    pub(crate) fn url(&self) -> String {
+    pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}/v1", self.0.port)
     }
 
     /// Answers this from now on.
-    pub(crate) fn reply(&self, reply: Reply) {
+    pub fn reply(&self, reply: Reply) {
         self.script(move |_| reply.clone());
     }
 
     /// Answers what this makes of the question.
-    pub(crate) fn script(&self, script: impl Fn(&Asked) -> Reply + Send + Sync + 'static) {
+    pub fn script(&self, script: impl Fn(&Asked) -> Reply + Send + Sync + 'static) {
         *self.0.script.lock().unwrap() = Arc::new(script);
     }
 
     /// The chats it was asked for.
-    pub(crate) fn asked(&self) -> Vec<Asked> {
+    pub fn asked(&self) -> Vec<Asked> {
         self.0.asked.lock().unwrap().clone()
     }
 
-    pub(crate) fn last(&self) -> Asked {
+    pub fn last(&self) -> Asked {
         self.asked().pop().expect("the upstream was asked")
     }
 
     /// Waits until it was asked so many times.
-    pub(crate) async fn was_asked(&self, times: usize) {
-        super::host::until("the upstream is asked", || async { self.asked().len() >= times }).await;
+    pub async fn was_asked(&self, times: usize) {
+        crate::host::until("the upstream is asked", || async { self.asked().len() >= times }).await;
     }
 
     /// Waits until so many callers have gone away early.
-    pub(crate) async fn was_deserted(&self, times: usize) {
+    pub async fn was_deserted(&self, times: usize) {
         let mut deserted = self.0.deserted.subscribe();
         let wait = deserted.wait_for(|count| *count >= times);
-        tokio::time::timeout(super::host::PATIENCE, wait)
+        tokio::time::timeout(crate::host::PATIENCE, wait)
             .await
             .expect("the upstream's caller should be gone")
             .expect("the upstream runs");
     }
 
     /// Closes its port.
-    pub(crate) fn stop(&self) {
+    pub fn stop(&self) {
         if let Some(server) = self.0.server.lock().unwrap().take() {
             server.abort();
         }

@@ -17,18 +17,18 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use valvehouse::app::App;
-use valvehouse::config::Config;
-use valvehouse::host::Snapshot;
-use valvehouse::json::Json;
-use valvehouse::script::Problem;
-use valvehouse::store::Store;
+use valvehouse_config::Config;
+use valvehouse_host::Snapshot;
+use valvehouse_host::app::App;
+use valvehouse_json::Json;
+use valvehouse_script::Problem;
+use valvehouse_store::Store;
 
 /// Nothing a test waits for may take longer. Generous: machines are slow at times.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A host that is not started yet.
-pub(crate) struct Setup {
+pub struct Setup {
     folder: TempDir,
     /// Folder, name and text.
     scripts: Vec<(&'static str, String, Vec<u8>)>,
@@ -37,12 +37,12 @@ pub(crate) struct Setup {
 }
 
 /// A host that runs.
-pub(crate) struct TestHost {
+pub struct TestHost {
     folder: TempDir,
     running: Option<Running>,
     config: Config,
     /// The service behind the model `mock-1`.
-    pub(crate) upstream: Upstream,
+    pub upstream: Upstream,
     client: reqwest::Client,
 }
 
@@ -56,7 +56,7 @@ struct Running {
 impl TestHost {
     /// Two providers: `demo` with its model, and `mock`, which passes any name to the upstream.
     #[allow(clippy::new_ret_no_self)]
-    pub(crate) fn new() -> Setup {
+    pub fn new() -> Setup {
         let folder = tempfile::tempdir().expect("a temporary folder");
         Setup { folder, scripts: Vec::new(), config: String::new(), provider: String::new() }
     }
@@ -64,32 +64,32 @@ impl TestHost {
 
 impl Setup {
     /// Puts a file into `filters/` before the start.
-    pub(crate) fn filter(mut self, id: &str, source: impl AsRef<[u8]>) -> Self {
+    pub fn filter(mut self, id: &str, source: impl AsRef<[u8]>) -> Self {
         self.scripts.push(("filters", format!("{id}.rhai"), source.as_ref().to_vec()));
         self
     }
 
     /// Puts a file into `tools/` before the start.
-    pub(crate) fn tool(mut self, id: &str, source: impl AsRef<[u8]>) -> Self {
+    pub fn tool(mut self, id: &str, source: impl AsRef<[u8]>) -> Self {
         self.scripts.push(("tools", format!("{id}.rhai"), source.as_ref().to_vec()));
         self
     }
 
     /// Adds to `valvehouse.toml`.
-    pub(crate) fn config(mut self, toml: &str) -> Self {
+    pub fn config(mut self, toml: &str) -> Self {
         self.config.push_str(toml);
         self.config.push('\n');
         self
     }
 
     /// Adds to what is configured of the provider `mock`.
-    pub(crate) fn provider(mut self, toml: &str) -> Self {
+    pub fn provider(mut self, toml: &str) -> Self {
         self.provider.push_str(toml);
         self.provider.push('\n');
         self
     }
 
-    pub(crate) async fn start(self) -> TestHost {
+    pub async fn start(self) -> TestHost {
         let upstream = Upstream::start().await;
         // Failures come at once and each by itself, unless a test is about that.
         let mut provider = self.provider;
@@ -128,7 +128,7 @@ impl Running {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port on loopback");
         let address = format!("http://{}", listener.local_addr().expect("a bound socket has an address"));
         let (shutdown, stopped) = oneshot::channel();
-        let serve = valvehouse::server::serve(listener, app.clone(), async { drop(stopped.await) });
+        let serve = valvehouse_server::serve(listener, app.clone(), async { drop(stopped.await) });
         Self { app, address, shutdown: Some(shutdown), server: tokio::spawn(serve) }
     }
 
@@ -156,54 +156,54 @@ impl TestHost {
         self.running.as_ref().expect("the host runs")
     }
 
-    pub(crate) fn app(&self) -> &Arc<App> {
+    pub fn app(&self) -> &Arc<App> {
         &self.running().app
     }
 
-    pub(crate) fn store(&self) -> &Arc<dyn Store> {
+    pub fn store(&self) -> &Arc<dyn Store> {
         self.app().host.store()
     }
 
-    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+    pub fn snapshot(&self) -> Arc<Snapshot> {
         self.app().host.snapshot()
     }
 
-    pub(crate) fn folder(&self) -> &Path {
+    pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    pub(crate) fn path_of(&self, id: &str) -> PathBuf {
+    pub fn path_of(&self, id: &str) -> PathBuf {
         self.folder().join("filters").join(format!("{id}.rhai"))
     }
 
     /// Saves as `echo >` does: in place.
-    pub(crate) fn save(&self, id: &str, source: impl AsRef<[u8]>) {
+    pub fn save(&self, id: &str, source: impl AsRef<[u8]>) {
         let path = self.path_of(id);
         std::fs::create_dir_all(path.parent().expect("it is in a folder")).expect("the filters' folder");
         std::fs::write(path, source).expect("a filter's file");
     }
 
     /// Saves a tool's file in place.
-    pub(crate) fn save_tool(&self, id: &str, source: &str) {
+    pub fn save_tool(&self, id: &str, source: &str) {
         let folder = self.folder().join("tools");
         std::fs::create_dir_all(&folder).expect("the tools' folder");
         std::fs::write(folder.join(format!("{id}.rhai")), source).expect("a tool's file");
     }
 
     /// Saves as editors do: another file, then a rename over the first.
-    pub(crate) fn save_by_rename(&self, id: &str, source: &str) {
+    pub fn save_by_rename(&self, id: &str, source: &str) {
         let path = self.path_of(id);
         let beside = path.with_extension("rhai~");
         std::fs::write(&beside, source).expect("a file beside the filter's");
         std::fs::rename(&beside, &path).expect("a rename");
     }
 
-    pub(crate) fn delete(&self, id: &str) {
+    pub fn delete(&self, id: &str) {
         std::fs::remove_file(self.path_of(id)).expect("a file to delete");
     }
 
     /// Takes up other settings while it runs; a restart has them, too.
-    pub(crate) async fn reconfigure(&mut self, toml: &str) {
+    pub async fn reconfigure(&mut self, toml: &str) {
         std::fs::write(self.folder().join("valvehouse.toml"), toml).expect("the settings' file");
         let config = Config::load_with(self.folder(), [], &[]).unwrap_or_else(|error| panic!("{error}"));
         self.app().reconfigure(config.clone()).await.unwrap_or_else(|error| panic!("{error}"));
@@ -211,7 +211,7 @@ impl TestHost {
     }
 
     /// The same with settings that may not be ones.
-    pub(crate) async fn try_reconfigure(&mut self, toml: &str) -> Result<(), String> {
+    pub async fn try_reconfigure(&mut self, toml: &str) -> Result<(), String> {
         let before = self.settings();
         std::fs::write(self.folder().join("valvehouse.toml"), toml).expect("the settings' file");
         let config = match Config::load_with(self.folder(), [], &[]) {
@@ -227,18 +227,18 @@ impl TestHost {
     }
 
     /// The settings' file as it is now.
-    pub(crate) fn settings(&self) -> String {
+    pub fn settings(&self) -> String {
         std::fs::read_to_string(self.folder().join("valvehouse.toml")).expect("the settings' file")
     }
 
     /// Ends the host and starts another one on the same folder.
-    pub(crate) async fn restart(&mut self) {
+    pub async fn restart(&mut self) {
         self.stop().await;
         self.running = Some(Running::start(&self.config).await);
     }
 
     /// The same where it may not start.
-    pub(crate) async fn try_restart(&mut self) -> Result<(), String> {
+    pub async fn try_restart(&mut self) -> Result<(), String> {
         self.stop().await;
         let app = App::open(self.config.clone()).await.map_err(|error| error.to_string())?;
         app.close().await;
@@ -247,18 +247,18 @@ impl TestHost {
     }
 
     /// Another host on the same folder and store, without a socket.
-    pub(crate) async fn another(&self) -> Arc<App> {
+    pub async fn another(&self) -> Arc<App> {
         let app = App::open(self.config.clone()).await.unwrap_or_else(|error| panic!("{error}"));
         app.follow();
         app
     }
 
     /// Tells it to stop, and lets it finish what is under way.
-    pub(crate) fn shut_down(&mut self) {
+    pub fn shut_down(&mut self) {
         self.running.as_mut().expect("the host runs").shut_down();
     }
 
-    pub(crate) async fn stop(&mut self) {
+    pub async fn stop(&mut self) {
         if let Some(running) = self.running.take() {
             self.client = client();
             running.stop().await;
@@ -266,18 +266,18 @@ impl TestHost {
     }
 
     /// Returns the body of `/readyz`.
-    pub(crate) async fn ready(&self) -> Value {
+    pub async fn ready(&self) -> Value {
         let answer = self.get("/readyz").await;
         assert_eq!(answer.status, 200, "{}", answer.body());
         answer.json()
     }
 
-    pub(crate) async fn generation(&self) -> u64 {
+    pub async fn generation(&self) -> u64 {
         self.ready().await["generation"].as_u64().expect("a generation is a number")
     }
 
     /// Waits until a plugin stands like this: `live`, `stale`, `broken`, `missing`, `gone`.
-    pub(crate) async fn stands(&self, id: &str, word: &str) {
+    pub async fn stands(&self, id: &str, word: &str) {
         let what = format!("{id} is {word}");
         until(&what, || async {
             self.ready().await["plugins"].get(id).map_or(word == "gone", |state| state == word)
@@ -286,7 +286,7 @@ impl TestHost {
     }
 
     /// Waits for a generation after this one in which a plugin is live.
-    pub(crate) async fn live_after(&self, generation: u64, id: &str) {
+    pub async fn live_after(&self, generation: u64, id: &str) {
         until(&format!("{id} is live after generation {generation}"), || async {
             let ready = self.ready().await;
             ready["generation"].as_u64() > Some(generation) && ready["plugins"][id] == "live"
@@ -295,14 +295,14 @@ impl TestHost {
     }
 
     /// Saves a filter that loads, and waits until it is live.
-    pub(crate) async fn update(&self, id: &str, source: &str) {
+    pub async fn update(&self, id: &str, source: &str) {
         let generation = self.generation().await;
         self.save(id, source);
         self.live_after(generation, id).await;
     }
 
     /// Waits until what was stored up to this generation of the store is obeyed.
-    pub(crate) async fn obeys(&self, stored: u64) {
+    pub async fn obeys(&self, stored: u64) {
         until("the store is obeyed", || async {
             let hosts = self.store().hosts().await.expect("the store answers");
             hosts.iter().any(|host| host.applied_generation >= stored)
@@ -311,7 +311,7 @@ impl TestHost {
     }
 
     /// Stores valves, of everybody or of one user, and waits until they are obeyed.
-    pub(crate) async fn set_valves(&self, id: &str, user: Option<&str>, values: Value) {
+    pub async fn set_valves(&self, id: &str, user: Option<&str>, values: Value) {
         let values = Json::parse(values.to_string().as_bytes()).expect("JSON");
         let stored =
             self.store().replace_valves(id, user, &values, "test").await.expect("the store takes valves");
@@ -319,7 +319,7 @@ impl TestHost {
     }
 
     /// All that is wrong with a plugin: why it does not load, or what it warns of.
-    pub(crate) fn problems(&self, id: &str) -> Vec<Problem> {
+    pub fn problems(&self, id: &str) -> Vec<Problem> {
         let snapshot = self.snapshot();
         let of_files = snapshot.problems.iter().filter(|problem| problem.id == id);
         let mut problems: Vec<Problem> = of_files.cloned().collect();
@@ -333,102 +333,154 @@ impl TestHost {
 
 /// The requests of tests.
 impl TestHost {
-    pub(crate) fn url(&self, path: &str) -> String {
+    pub fn url(&self, path: &str) -> String {
         format!("{}{path}", self.running().address)
     }
 
-    pub(crate) fn request(&self, method: &str, path: &str) -> reqwest::RequestBuilder {
+    pub fn request(&self, method: &str, path: &str) -> reqwest::RequestBuilder {
         let method = reqwest::Method::from_bytes(method.as_bytes()).expect("a method");
         self.client.request(method, self.url(path)).timeout(PATIENCE)
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Answer {
+    pub async fn get(&self, path: &str) -> Answer {
         Answer::of(self.request("GET", path)).await
     }
 
     /// A chat with the model behind the upstream.
-    pub(crate) async fn ask(&self, text: &str) -> Answer {
+    pub async fn ask(&self, text: &str) -> Answer {
         self.chat(&saying(MODEL, text)).await
     }
 
-    pub(crate) async fn chat(&self, body: &Value) -> Answer {
+    pub async fn chat(&self, body: &Value) -> Answer {
         self.post(body.to_string()).await
     }
 
     /// The same as bytes.
-    pub(crate) async fn post(&self, body: impl Into<reqwest::Body>) -> Answer {
+    pub async fn post(&self, body: impl Into<reqwest::Body>) -> Answer {
         Answer::of(self.posting(body)).await
     }
 
-    pub(crate) fn posting(&self, body: impl Into<reqwest::Body>) -> reqwest::RequestBuilder {
+    pub fn posting(&self, body: impl Into<reqwest::Body>) -> reqwest::RequestBuilder {
         let request = self.request("POST", "/v1/chat/completions");
         request.header("content-type", "application/json").body(body)
     }
 
     /// A streamed chat with the model behind the upstream, read to its end.
-    pub(crate) async fn stream(&self, text: &str) -> Answer {
+    pub async fn stream(&self, text: &str) -> Answer {
         self.chat(&streaming(MODEL, text)).await
     }
 
     /// A streamed chat that has begun.
-    pub(crate) async fn begin(&self, text: &str) -> reqwest::Response {
+    pub async fn begin(&self, text: &str) -> reqwest::Response {
         let request = self.posting(streaming(MODEL, text).to_string());
         request.send().await.unwrap_or_else(|error| panic!("{error:?}"))
     }
 }
 
+/// The requests of protocols and APIs.
+impl TestHost {
+    /// Asks `/v1/responses`.
+    pub async fn respond(&self, body: &Value) -> Answer {
+        let request = self.request("POST", "/v1/responses").header("content-type", "application/json");
+        Answer::of(request.body(body.to_string())).await
+    }
+
+    /// Asks `/v1/messages`.
+    pub async fn message(&self, body: &Value) -> Answer {
+        let request = self.request("POST", "/v1/messages").header("anthropic-version", "2023-06-01");
+        Answer::of(request.header("content-type", "application/json").body(body.to_string())).await
+    }
+
+    /// Asks a route of the Functions API.
+    pub async fn api(&self, method: &str, path: &str, body: &Value) -> Answer {
+        let request = self.request(method, &format!("/api/v1/functions{path}"));
+        Answer::of(if body.is_null() { request } else { request.body(body.to_string()) }).await
+    }
+
+    /// Looks at one that answers.
+    pub async fn api_get(&self, path: &str) -> Value {
+        self.api("GET", path, &Value::Null).await.ok()
+    }
+
+    /// Changes something, which is done.
+    pub async fn api_post(&self, path: &str, body: &Value) -> Value {
+        self.api("POST", path, body).await.ok()
+    }
+
+    /// The history of a plugin: number, who, what; the newest first.
+    pub async fn api_history(&self, id: &str) -> Vec<(u64, String, String)> {
+        let all = self.api_get(&format!("/id/{id}/history")).await;
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let one =
+            |entry: &Value| (entry["version"].as_u64().unwrap(), text(&entry["by"]), text(&entry["action"]));
+        all.as_array().unwrap().iter().map(one).collect()
+    }
+
+    /// Asks a route of the Functions API with a key.
+    pub async fn api_with(&self, key: &str, method: &str, path: &str, body: &Value) -> Answer {
+        let request = self.request(method, &format!("/api/v1/functions{path}"));
+        let request = if key.is_empty() { request } else { request.bearer_auth(key) };
+        Answer::of(if body.is_null() { request } else { request.body(body.to_string()) }).await
+    }
+
+    /// Rolls a plugin back to a version.
+    pub async fn back_to(&self, id: &str, version: u64) -> Value {
+        self.api_post(&format!("/id/{id}/rollback"), &json!({"version": version})).await
+    }
+}
+
 /// The body of a chat of one message.
-pub(crate) fn saying(model: &str, text: &str) -> Value {
+pub fn saying(model: &str, text: &str) -> Value {
     json!({"model": model, "messages": [{"role": "user", "content": text}]})
 }
 
 /// The same, streamed.
-pub(crate) fn streaming(model: &str, text: &str) -> Value {
+pub fn streaming(model: &str, text: &str) -> Value {
     json!({"model": model, "messages": [{"role": "user", "content": text}], "stream": true})
 }
 
 /// The whole of an answer.
 #[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
+pub struct Answer {
+    pub status: u16,
     headers: HeaderMap,
     bytes: Bytes,
 }
 
 impl Answer {
-    pub(crate) async fn of(request: reqwest::RequestBuilder) -> Self {
+    pub async fn of(request: reqwest::RequestBuilder) -> Self {
         Self::tried(request).await.unwrap_or_else(|error| panic!("no answer: {error:?}"))
     }
 
-    pub(crate) async fn tried(request: reqwest::RequestBuilder) -> reqwest::Result<Self> {
+    pub async fn tried(request: reqwest::RequestBuilder) -> reqwest::Result<Self> {
         let response = request.send().await?;
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         Ok(Self { status, headers, bytes: response.bytes().await? })
     }
 
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+    pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(|value| value.to_str().expect("a header is text"))
     }
 
-    pub(crate) fn generation(&self) -> u64 {
+    pub fn generation(&self) -> u64 {
         let value = self.header("x-valvehouse-generation").expect("every answer names its generation");
         value.parse().expect("a generation is a number")
     }
 
-    pub(crate) fn body(&self) -> &str {
+    pub fn body(&self) -> &str {
         std::str::from_utf8(&self.bytes).expect("a body is text")
     }
 
-    pub(crate) fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         serde_json::from_slice(&self.bytes).unwrap_or_else(|error| panic!("{error}: {}", self.body()))
     }
 
-    pub(crate) fn is_stream(&self) -> bool {
+    pub fn is_stream(&self) -> bool {
         self.header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream"))
     }
 
     /// Returns the model's text, streamed or not.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         assert_eq!(self.status, 200, "{}", self.body());
         if self.is_stream() {
             let events = self.events();
@@ -439,20 +491,20 @@ impl Answer {
     }
 
     /// Returns the finish reasons of a streamed answer, each as often as it comes.
-    pub(crate) fn finishes(&self) -> Vec<String> {
+    pub fn finishes(&self) -> Vec<String> {
         let events = self.events();
         let reasons = events.iter().filter_map(|event| event["choices"][0]["finish_reason"].as_str());
         reasons.map(str::to_owned).collect()
     }
 
     /// The events of a stream, which has to be well formed.
-    pub(crate) fn events(&self) -> Vec<Value> {
+    pub fn events(&self) -> Vec<Value> {
         assert!(self.is_stream(), "no stream: {} {}", self.status, self.body());
         well_formed::events_of(self.body())
     }
 
     /// The error of an answer that is one, or that ends in one.
-    pub(crate) fn error(&self) -> Value {
+    pub fn error(&self) -> Value {
         let body = if self.is_stream() { self.events().pop().unwrap_or_default() } else { self.json() };
         let error = body["error"].clone();
         let keys: Vec<&str> = error.as_object().into_iter().flatten().map(|(key, _)| key.as_str()).collect();
@@ -460,12 +512,12 @@ impl Answer {
         error
     }
 
-    pub(crate) fn message(&self) -> String {
+    pub fn message(&self) -> String {
         self.error()["message"].as_str().expect("an error says what is wrong").to_owned()
     }
 
     /// Checks that an answer is a refusal of ours in OpenAI's shape.
-    pub(crate) fn refused(&self, status: u16, message: &str) {
+    pub fn refused(&self, status: u16, message: &str) {
         assert_eq!(self.status, status, "{}", self.body());
         let error = self.error();
         let keys: Vec<&str> = error.as_object().into_iter().flatten().map(|(key, _)| key.as_str()).collect();
@@ -475,8 +527,28 @@ impl Answer {
     }
 }
 
+impl Answer {
+    #[track_caller]
+    pub fn ok(&self) -> Value {
+        assert_eq!(self.status, 200, "{}", self.body());
+        self.json()
+    }
+
+    /// Checks that an answer is a refusal in Open WebUI's shape.
+    #[track_caller]
+    pub fn denied(&self, status: u16, detail: &str) -> Value {
+        assert_eq!(self.status, status, "{}", self.body());
+        let told = self.json();
+        assert!(
+            told["detail"].as_str().is_some_and(|text| text.contains(detail)),
+            "{detail:?} is not in {told}"
+        );
+        told
+    }
+}
+
 /// Looks again and again until something is so.
-pub(crate) async fn until<F: Future<Output = bool>>(what: &str, mut is_so: impl FnMut() -> F) {
+pub async fn until<F: Future<Output = bool>>(what: &str, mut is_so: impl FnMut() -> F) {
     let end = Instant::now() + PATIENCE;
     while !is_so().await {
         assert!(Instant::now() < end, "waited {} s in vain: {what}", PATIENCE.as_secs());
@@ -485,7 +557,7 @@ pub(crate) async fn until<F: Future<Output = bool>>(what: &str, mut is_so: impl 
 }
 
 /// A client of its own; works on a machine without CA certificates too.
-pub(crate) fn client() -> reqwest::Client {
+pub fn client() -> reqwest::Client {
     static TRUST_NOBODY: LazyLock<rustls::ClientConfig> = LazyLock::new(|| {
         let _ = rustls::crypto::ring::default_provider().install_default();
         rustls::ClientConfig::builder()

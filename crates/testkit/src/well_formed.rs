@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 static CHUNK: LazyLock<Value> = LazyLock::new(|| Value::from("chat.completion.chunk"));
 
 /// A stream as a client has to find it: its events, `[DONE]` left out.
-pub(crate) fn events_of(body: &str) -> Vec<Value> {
+pub fn events_of(body: &str) -> Vec<Value> {
     let events = lines_of(body);
     if let Err(wrong) = check(&events) {
         panic!("{wrong}\n{body}");
@@ -19,7 +19,7 @@ pub(crate) fn events_of(body: &str) -> Vec<Value> {
 
 /// The same without asking more than that every event is JSON and that `[DONE]` ends it: what a
 /// service sent is passed on with its habits where nobody looks.
-pub(crate) fn lines_of(body: &str) -> Vec<Value> {
+pub fn lines_of(body: &str) -> Vec<Value> {
     let mut data = data_of(body);
     assert_eq!(data.pop().as_deref(), Some("[DONE]"), "the end is [DONE]\n{body}");
     let parse = |data: String| {
@@ -29,7 +29,7 @@ pub(crate) fn lines_of(body: &str) -> Vec<Value> {
 }
 
 /// The data of each event, after the rules of server-sent events.
-pub(crate) fn data_of(body: &str) -> Vec<String> {
+pub fn data_of(body: &str) -> Vec<String> {
     let body = body.strip_prefix('\u{feff}').unwrap_or(body).replace("\r\n", "\n").replace('\r', "\n");
     assert!(body.ends_with("\n\n"), "the last event is complete\n{body}");
     let (mut all, mut open) = (Vec::new(), Vec::new());
@@ -45,7 +45,7 @@ pub(crate) fn data_of(body: &str) -> Vec<String> {
 }
 
 /// Returns the error in the events of a stream, if there is one.
-pub(crate) fn check(events: &[Value]) -> Result<(), String> {
+pub fn check(events: &[Value]) -> Result<(), String> {
     let mut seen = StreamState::default();
     for (place, event) in events.iter().enumerate() {
         seen.take(event).map_err(|wrong| format!("event {place}: {wrong}: {event}"))?;
