@@ -12,7 +12,7 @@ use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -24,8 +24,7 @@ use valvehouse_json::Json;
 use valvehouse_script::Problem;
 use valvehouse_store::Store;
 
-/// Nothing a test waits for may take longer. Generous: machines are slow at times.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub use crate::wait::{PATIENCE, until};
 
 /// A host that is not started yet.
 pub struct Setup {
@@ -544,15 +543,6 @@ impl Answer {
             "{detail:?} is not in {told}"
         );
         told
-    }
-}
-
-/// Looks again and again until something is so.
-pub async fn until<F: Future<Output = bool>>(what: &str, mut is_so: impl FnMut() -> F) {
-    let end = Instant::now() + PATIENCE;
-    while !is_so().await {
-        assert!(Instant::now() < end, "waited {} s in vain: {what}", PATIENCE.as_secs());
-        tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
 

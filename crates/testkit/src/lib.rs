@@ -16,3 +16,5 @@ pub mod recordings;
 pub mod upstream;
 #[cfg(feature = "host")]
 pub mod well_formed;
+#[cfg(feature = "host")]
+mod wait;

@@ -265,14 +265,14 @@ impl Upstream {
 
     /// Waits until it was asked so many times.
     pub async fn was_asked(&self, times: usize) {
-        crate::host::until("the upstream is asked", || async { self.asked().len() >= times }).await;
+        crate::wait::until("the upstream is asked", || async { self.asked().len() >= times }).await;
     }
 
     /// Waits until so many callers have gone away early.
     pub async fn was_deserted(&self, times: usize) {
         let mut deserted = self.0.deserted.subscribe();
         let wait = deserted.wait_for(|count| *count >= times);
-        tokio::time::timeout(crate::host::PATIENCE, wait)
+        tokio::time::timeout(crate::wait::PATIENCE, wait)
             .await
             .expect("the upstream's caller should be gone")
             .expect("the upstream runs");
