@@ -1,8 +1,8 @@
 //! Streams as services really send them, and as clients need them.
 
 use super::{assembled, chunks, folded, json, written};
-use crate::anthropic::{Reader, message};
-use crate::chat::{Call, Head, event, response, split};
+use valvehouse_core::anthropic::{Reader, message};
+use valvehouse_core::chat::{Call, Head, event, response, split};
 use valvehouse_json::Json;
 
 const START: &str = r#"{"type":"message_start","message":{"id":"m1","type":"message","role":"assistant","model":"claude","content":[],"usage":{"input_tokens":3,"cache_read_input_tokens":4,"output_tokens":1}}}"#;
@@ -162,7 +162,7 @@ fn a_call_that_is_whole_goes_on_before_the_next_one_begins() {
     let call = |index: usize, text: &str| {
         head.chunk(json(&format!(r#"{{"tool_calls":[{{"index":{index},"id":"c{index}","function":{{"name":"t","arguments":"{text}"}}}}]}}"#)), None)
     };
-    let mut writer = crate::anthropic::Writer::default();
+    let mut writer = valvehouse_core::anthropic::Writer::default();
     writer.write(&call(0, "{}"));
     let names: Vec<_> = writer.write(&call(1, "{")).iter().map(|event| event.text("type").unwrap()).collect();
     assert_eq!(names, ["content_block_stop", "content_block_start", "content_block_delta"]);

@@ -1,7 +1,5 @@
 //! Pauses, tries and calls beside each other, in hooks as the host runs them.
 
-use crate::budget::Budget;
-use crate::{Kind, Script, Settings, SourceFile};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -10,6 +8,8 @@ use valvehouse_config::{Grant, Grants};
 use valvehouse_core::context::{Pauses, Turn};
 use valvehouse_core::filter::{Chain, Hook, Outcome};
 use valvehouse_json::Json;
+use valvehouse_script::Budget;
+use valvehouse_script::{Kind, Script, Settings, SourceFile};
 use valvehouse_testkit::loopback::{Server, ok};
 
 fn chain(code: &str, settings: Settings) -> Chain {

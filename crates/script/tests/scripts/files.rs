@@ -1,6 +1,5 @@
 //! Files, programs and variables, as the authors of scripts use them.
 
-use crate::{Kind, Script, Settings, SourceFile};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,6 +7,7 @@ use valvehouse_config::{Grant, Grants};
 use valvehouse_core::context::Turn;
 use valvehouse_core::filter::{Chain, Hook, Outcome};
 use valvehouse_json::Json;
+use valvehouse_script::{Kind, Script, Settings, SourceFile};
 
 fn chain(code: &str, grants: Grants) -> Chain {
     let text = format!("/*\nrequirements: files, shell, env\n*/\nfn inlet(body) {{ {code} }}");

@@ -1,5 +1,5 @@
-use super::{Asked, Ran, Suite};
-use crate::{Kind, Settings, SourceFile};
+use valvehouse_script::testing::{Asked, Ran, Suite};
+use valvehouse_script::{Kind, Settings, SourceFile};
 
 fn suite(kind: Kind, script: &str, tests: &str) -> Suite {
     let script = SourceFile::new(kind, "x", "filters/x.rhai", script);

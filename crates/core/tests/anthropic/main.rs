@@ -1,13 +1,15 @@
 //! Both ways: fixtures of each oddity, recorded answers where they are at hand, and whatever can be
 //! said at all.
 
+#![allow(clippy::unwrap_used)]
+
 mod asking;
 mod recorded;
 mod streaming;
 mod whatever;
 
-use super::{Reader, Writer};
-use crate::chat::Fold;
+use valvehouse_core::anthropic::{Reader, Writer};
+use valvehouse_core::chat::Fold;
 use valvehouse_json::Json;
 
 fn json(text: &str) -> Json {

@@ -1,10 +1,13 @@
 //! Real programs, and what is left of them.
 
-use super::{Command, Options, Output, Programs};
-use crate::Failure;
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used)]
+
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use valvehouse_config::Grant;
+use valvehouse_os::Failure;
+use valvehouse_os::{Command, Options, Output, Programs};
 
 /// Far above what is promised: machines are busy.
 const SOON: Duration = Duration::from_secs(5);

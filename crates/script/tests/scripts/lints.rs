@@ -1,7 +1,7 @@
 //! Lints: what each tells, and what none of them may.
 
-use crate::{Code, Kind, Script, Settings, SourceFile, read_file};
 use std::path::{Path, PathBuf};
+use valvehouse_script::{Code, Kind, Script, Settings, SourceFile, read_file};
 
 fn lints(text: &str) -> String {
     let file = SourceFile::new(Kind::guess(text), "x", "x.rhai", text);

@@ -1,7 +1,7 @@
 //! What is wrong with a tool's file is said with its place and what mends it.
 
-use crate::{Kind, Script, Settings, SourceFile};
 use std::sync::Arc;
+use valvehouse_script::{Kind, Script, Settings, SourceFile};
 
 fn compile(text: &str) -> Result<Arc<Script>, String> {
     let file = SourceFile::new(Kind::Tool, "x", "tools/x.rhai", text);

@@ -1,8 +1,8 @@
 //! Recorded answers, which are not part of the project: in and out again without a loss.
 
 use super::{assembled, chunks, folded, json, written};
-use crate::anthropic::{CONTENT_BLOCKS, completion, message};
-use crate::chat::{self, Call, response, split};
+use valvehouse_core::anthropic::{CONTENT_BLOCKS, completion, message};
+use valvehouse_core::chat::{self, Call, response, split};
 use valvehouse_json::Json;
 use valvehouse_testkit::recordings::recorded;
 

@@ -1,9 +1,9 @@
 //! Any content comes through whole: any blocks in any order, in and out, whole and streamed.
 
 use super::{assembled, chunks, folded, json, written};
-use crate::anthropic::{ask, completion, message, read};
-use crate::chat::{response, split};
 use proptest::prelude::*;
+use valvehouse_core::anthropic::{ask, completion, message, read};
+use valvehouse_core::chat::{response, split};
 use valvehouse_json::Json;
 
 fn text() -> impl Strategy<Value = String> {
@@ -263,7 +263,7 @@ proptest! {
 
     #[test]
     fn whatever_comes_the_events_are_well_formed_and_say_all_of_it(deltas in prop::collection::vec(delta(), 0..8)) {
-        let head = crate::chat::Head::with_id("c", "m");
+        let head = valvehouse_core::chat::Head::with_id("c", "m");
         let chunks: Vec<Json> = deltas.iter().map(|delta| head.chunk(delta.copy(), None)).collect();
         let events = written(&chunks);
         // These arguments are no JSON: the client's to see.
@@ -291,7 +291,7 @@ proptest! {
         let texts = |request: &Json, system: bool| -> String {
             let messages = request.at_path("messages").items().into_iter();
             let is_system = |message: &Json| matches!(&*message.text("role").unwrap(), "system" | "developer");
-            messages.filter(|message| is_system(message) == system).map(|message| String::from(crate::chat::message::text_of(&message))).collect()
+            messages.filter(|message| is_system(message) == system).map(|message| String::from(valvehouse_core::chat::message::text_of(&message))).collect()
         };
         prop_assert_eq!(texts(&back, false), texts(&request, false));
         prop_assert_eq!(texts(&back, true).replace("\n\n", ""), texts(&request, true).replace("\n\n", ""));

@@ -1,12 +1,12 @@
 //! The values that scripts keep, as their authors use them.
 
-use crate::{Kind, Problem, Script, Settings, SourceFile};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::filter::{Chain, Hook, Outcome};
 use valvehouse_json::Json;
+use valvehouse_script::{Kind, Problem, Script, Settings, SourceFile};
 use valvehouse_store::{Kv, StoreError, Trouble};
 
 fn compile(text: &str, kv: &Arc<Kv>) -> Result<Script, Vec<Problem>> {

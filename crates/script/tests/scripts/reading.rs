@@ -1,7 +1,5 @@
 //! Answers that are read as they come, in pipes as the host runs them.
 
-use crate::reach::Models;
-use crate::{Kind, Pipes, Script, Settings, SourceFile};
 use futures::StreamExt;
 use futures::future::{self, BoxFuture, FutureExt};
 use futures::stream::{self, BoxStream};
@@ -17,6 +15,8 @@ use valvehouse_core::context::Turn;
 use valvehouse_core::fault::Fault;
 use valvehouse_core::provider::{Answer, Provider, Request};
 use valvehouse_json::Json;
+use valvehouse_script::Models;
+use valvehouse_script::{Kind, Pipes, Script, Settings, SourceFile};
 
 /// A model that says two words, the second when it is let.
 #[derive(Debug, Default)]

@@ -1,8 +1,8 @@
 //! Requests, both ways.
 
 use super::json;
-use crate::anthropic::{Asked, ask, plain, read};
-use crate::fault::Fault;
+use valvehouse_core::anthropic::{Asked, ask, plain, read};
+use valvehouse_core::fault::Fault;
 use valvehouse_json::Json;
 
 /// A chat request of these fields beside the model.
@@ -234,7 +234,7 @@ fn thoughts_go_back_as_they_were_or_not_at_all() {
         let answer = json(
             r#"{"content":[{"type":"thinking","thinking":"I think","signature":"s"},{"type":"text","text":"A","citations":[{"url":"u"}]}]}"#,
         );
-        let message = crate::anthropic::completion(&answer).at_path("choices.0.message");
+        let message = valvehouse_core::anthropic::completion(&answer).at_path("choices.0.message");
         edit(&message);
         let request = Json::from([("model", "m".into()), ("messages", vec![message].into())]);
         ask(&request, false).unwrap().body.at_path("messages.0.content").to_string()
