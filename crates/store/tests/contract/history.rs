@@ -43,7 +43,7 @@ async fn a_file_is_written_down_once_however_often_it_is_seen(store: &dyn Store)
     let versions = store.history("a").await.unwrap();
     assert_eq!(told(store).await, [(1, "file".to_owned(), "file")]);
     let hash = versions[0].hash.clone().unwrap();
-    assert_eq!(hash, super::super::hash(text));
+    assert_eq!(hash, valvehouse_store::hash(text));
     assert_eq!((versions[0].kind.as_str(), versions[0].place.as_str()), ("filter", "deep/a.rhai"));
     assert_eq!(store.source(&hash).await.unwrap().as_deref(), Some(text), "byte for byte");
     assert_eq!(store.history("never").await.unwrap(), []);
@@ -89,7 +89,7 @@ async fn of_many_files_each_is_written_down_like_a_single_one(store: &dyn Store)
     assert!(spans.iter().all(|span| span.last == 1), "what is as it was is no version");
     assert_eq!(newest("p7").await.valves, valves);
     assert_eq!((newest("p8").await.valves, newest("p9").await.enabled), (Json::object(), Some(false)));
-    assert_eq!(store.source(&super::super::hash("text 99")).await.unwrap().as_deref(), Some("text 99"));
+    assert_eq!(store.source(&hash("text 99")).await.unwrap().as_deref(), Some("text 99"));
     let mut some = all(150);
     some[151].source = None;
     some.push(seen("p150", Some("once more")));
@@ -198,7 +198,7 @@ async fn a_long_history_loses_its_oldest_versions_and_their_texts(store: &dyn St
     let versions = store.history("a").await.unwrap();
     assert_eq!(versions.len() as u64, MAX_VERSIONS);
     assert_eq!((versions[0].number, versions.last().unwrap().number), (MAX_VERSIONS + 3, 4));
-    let kept = async |text: &str| store.source(&super::super::hash(text)).await.unwrap().is_some();
+    let kept = async |text: &str| store.source(&hash(text)).await.unwrap().is_some();
     assert!(!kept("text 1").await && !kept("text 3").await, "nobody names them any more");
     assert!(kept("text 5").await && kept("even").await);
 }

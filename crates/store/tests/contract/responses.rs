@@ -1,7 +1,7 @@
 //! Responses that clients continue.
 
 use super::*;
-use crate::StoredResponse;
+use valvehouse_store::StoredResponse;
 
 pub(super) async fn check<F: Future<Output = Box<dyn Store>>>(fresh: &impl Fn() -> F) {
     a_response_is_found_until_it_is_deleted_or_expires(&*fresh().await).await;

@@ -1,5 +1,7 @@
 //! The promises of every store. Each is a function of `&dyn Store`, run on a fresh one.
 
+#![allow(clippy::unwrap_used)]
+
 mod conversations;
 mod export;
 mod history;
@@ -7,15 +9,41 @@ mod pruned;
 mod responses;
 mod runs;
 
-use crate::*;
+#[cfg(all(unix, feature = "postgres"))]
+use valvehouse_config::{Secret, SecretSource};
 use valvehouse_json::Json;
+use valvehouse_store::*;
 
 fn json(text: &str) -> Json {
     Json::parse(text.as_bytes()).unwrap()
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn sqlite_keeps_the_contract() {
+    let folder = tempfile::tempdir().unwrap();
+    let count = std::sync::atomic::AtomicUsize::new(0);
+    check(|| async {
+        let number = count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let file = folder.path().join(format!("{number}.db"));
+        Box::new(SqlStore::sqlite(&file).await.unwrap()) as Box<dyn Store>
+    })
+    .await;
+}
+
+#[cfg(all(unix, feature = "postgres"))]
+#[tokio::test(flavor = "multi_thread")]
+async fn postgres_keeps_the_contract() {
+    let Some(server) = valvehouse_testkit::postgres::Postgres::start() else { return };
+    let key = SecretSource::Literal(Secret::new("a key that all hosts of these tests have"));
+    check(|| async {
+        let store = SqlStore::postgres(&server.database(), Some(&key)).await;
+        Box::new(store.unwrap_or_else(|error| panic!("{error}"))) as Box<dyn Store>
+    })
+    .await;
+}
+
 /// All promises; `fresh` gives a new, empty store.
-pub(super) async fn check<F: Future<Output = Box<dyn Store>>>(fresh: impl Fn() -> F) {
+async fn check<F: Future<Output = Box<dyn Store>>>(fresh: impl Fn() -> F) {
     nothing_is_there_at_first(&*fresh().await).await;
     replacing_valves_forgets_the_others(&*fresh().await).await;
     merging_valves_keeps_the_others(&*fresh().await).await;
