@@ -10,8 +10,9 @@
 //! [`agent`] run that same turn, which keeps it in the [`store`] after each step.
 
 pub use valvehouse_agent::Agent;
-pub use valvehouse_core::chat::ChatRequest;
-pub use valvehouse_core::{Context, Fault, Filter, FilterContext, Kernel, Provider, Tool, Verdict};
+pub use valvehouse_core::{
+    ChatRequest, Context, Fault, Filter, FilterContext, Kernel, Provider, Tool, Verdict,
+};
 pub use valvehouse_host::Host;
 pub use valvehouse_json::Json;
 

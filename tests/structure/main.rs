@@ -9,6 +9,7 @@
 mod arrows;
 mod cycles;
 mod modules;
+mod public_names;
 mod words;
 
 use serde_json::Value;
