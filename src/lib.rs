@@ -9,12 +9,10 @@
 //! a [`tool`]; scripts become filters and tools in [`script`]. Where the model has a memory, [`app`] has an
 //! [`agent`] run that same turn, which keeps it in the [`store`] after each step.
 
-// Functions that only the workbench uses stay where they belong, and are left out where nobody calls them.
-#![cfg_attr(not(feature = "workbench"), allow(dead_code, unused_imports))]
-
 pub use valvehouse_agent::Agent;
-pub use valvehouse_core::chat::ChatRequest;
-pub use valvehouse_core::{Context, Fault, Filter, FilterContext, Kernel, Provider, Tool, Verdict};
+pub use valvehouse_core::{
+    ChatRequest, Context, Fault, Filter, FilterContext, Kernel, Provider, Tool, Verdict,
+};
 pub use valvehouse_host::Host;
 pub use valvehouse_json::Json;
 

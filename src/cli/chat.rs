@@ -1,10 +1,7 @@
 //! `valvehouse chat`: a turn, or a conversation, through the filters of the project.
 
-use super::exit::{Exit, Failure};
-use super::output::Output;
 use super::runs::said_in_words;
-use super::stdin::Lines;
-use super::{args, list, questions, reply, report, trace_view};
+use super::{args, reply};
 use std::io::{self, IsTerminal, Read};
 use std::sync::{Arc, OnceLock};
 use tokio::sync::mpsc;
@@ -18,21 +15,24 @@ use valvehouse_host::Ready;
 use valvehouse_host::app::App;
 use valvehouse_json::{Json, Object};
 use valvehouse_store as store;
+use valvehouse_terminal::{
+    CommandError, Console, Exit, StdinLines, plugin_problems, questions, report, trace_view,
+};
 
 /// As many messages are shown of a conversation that goes on.
 const SHOWN: u64 = 6;
 
-pub(super) async fn run(asked: args::Chat, config: Config, out: &Output) -> Result<Exit, Failure> {
+pub(super) async fn run(asked: args::Chat, config: Config, out: &Console) -> Result<Exit, CommandError> {
     let said = said(&asked.text)?;
     let app = App::open(config).await?;
     #[cfg(feature = "mcp")]
     let _mounts = super::mcp_servers::mounted(&app).await;
-    for problem in list::problems(&app.host.snapshot()) {
+    for problem in plugin_problems(&app.host.snapshot()) {
         out.say(&report::shown(&problem, out.talk()));
     }
     let lines = match &said {
-        Input::Piped(_) => Lines::none(),
-        Input::Once(_) | Input::AtTerminal => Lines::of_stdin(),
+        Input::Piped(_) => StdinLines::none(),
+        Input::Once(_) | Input::AtTerminal => StdinLines::of_stdin(),
     };
     let done = talk(&app, asked, said, lines, out).await;
     app.close().await;
@@ -43,9 +43,9 @@ async fn talk(
     app: &Arc<App>,
     asked: args::Chat,
     said: Input,
-    lines: Lines,
-    out: &Output,
-) -> Result<(), Failure> {
+    lines: StdinLines,
+    out: &Console,
+) -> Result<(), CommandError> {
     let before = match &asked.goes_on {
         Some(id) => Some(before(app, id, asked.model.as_deref()).await?),
         None => None,
@@ -63,14 +63,14 @@ async fn talk(
 }
 
 /// The conversation that goes on: that one or, where none is named, the newest (of the model).
-async fn before(app: &App, id: &str, model: Option<&str>) -> Result<store::Conversation, Failure> {
+async fn before(app: &App, id: &str, model: Option<&str>) -> Result<store::Conversation, CommandError> {
     if !id.is_empty() {
         return Ok(app.runs.conversation(id).await?);
     }
     let newest = app.runs.store().conversations(model, 1).await?;
     newest.into_iter().next().ok_or_else(|| {
         let whose = model.map(|model| format!(" with {model}")).unwrap_or_default();
-        Failure::usage(format!(
+        CommandError::usage(format!(
             "there is no conversation{whose} to go on with: those of models with `memory = true` are kept"
         ))
     })
@@ -86,7 +86,7 @@ enum Input {
     AtTerminal,
 }
 
-fn said(words: &[String]) -> Result<Input, Failure> {
+fn said(words: &[String]) -> Result<Input, CommandError> {
     let mut text = words.join(" ");
     if words.is_empty() {
         if io::stdin().is_terminal() {
@@ -94,10 +94,10 @@ fn said(words: &[String]) -> Result<Input, Failure> {
         }
         io::stdin()
             .read_to_string(&mut text)
-            .map_err(|error| Failure::data(format!("failed to read stdin as text: {error}")))?;
+            .map_err(|error| CommandError::data(format!("failed to read stdin as text: {error}")))?;
     }
     match text.trim() {
-        "" => Err(Failure::usage("there is nothing to say: valvehouse chat \"hello\"")),
+        "" => Err(CommandError::usage("there is nothing to say: valvehouse chat \"hello\"")),
         text if words.is_empty() => Ok(Input::Piped(text.to_owned())),
         text => Ok(Input::Once(text.to_owned())),
     }
@@ -105,7 +105,7 @@ fn said(words: &[String]) -> Result<Input, Failure> {
 
 struct Conversation<'a> {
     app: Arc<App>,
-    out: &'a Output,
+    out: &'a Console,
     model: String,
     user: Option<String>,
     stream: bool,
@@ -118,7 +118,7 @@ struct Conversation<'a> {
     /// The conversation that is kept, once one is.
     kept: OnceLock<String>,
     /// The lines that the person types.
-    lines: Lines,
+    lines: StdinLines,
 }
 
 impl<'a> Conversation<'a> {
@@ -126,16 +126,16 @@ impl<'a> Conversation<'a> {
         app: Arc<App>,
         asked: args::Chat,
         before: Option<&store::Conversation>,
-        lines: Lines,
-        out: &'a Output,
-    ) -> Result<Self, Failure> {
+        lines: StdinLines,
+        out: &'a Console,
+    ) -> Result<Self, CommandError> {
         let first = || app.host.snapshot().model_names().into_iter().next();
         let model = asked.model.or_else(|| before.map(|before| before.agent.clone())).or_else(first);
         let model = model.ok_or_else(|| {
-            Failure::usage("no model has a name of its own here; name one: --model PROVIDER/MODEL")
+            CommandError::usage("no model has a name of its own here; name one: --model PROVIDER/MODEL")
         })?;
         if before.is_some() && !app.host.snapshot().ready(&model, &[])?.memory {
-            return Err(Failure::usage(format!(
+            return Err(CommandError::usage(format!(
                 "the model {model} keeps no conversations: set `memory = true` in its [[models]] entry"
             )));
         }
@@ -155,7 +155,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// Line by line, until the input ends. Saved scripts are live from the next line on.
-    async fn at_terminal(&mut self) -> Result<(), Failure> {
+    async fn at_terminal(&mut self) -> Result<(), CommandError> {
         self.app.follow();
         self.out.say(&format!("talking to {}; Ctrl-D ends", self.model));
         loop {
@@ -173,7 +173,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// One turn; what was said stays in the conversation.
-    async fn say(&mut self, text: &str) -> Result<(), Failure> {
+    async fn say(&mut self, text: &str) -> Result<(), CommandError> {
         self.messages.push(message::user(text));
         let ready = self.app.host.snapshot().ready(&self.model, &[])?;
         let (events, asked) = questions::listening(Some(&self.app.questions), self.out);
@@ -215,7 +215,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// Shows the end of a conversation that goes on, and what its last run waits for.
-    async fn show_last(&self, before: &store::Conversation) -> Result<(), Failure> {
+    async fn show_last(&self, before: &store::Conversation) -> Result<(), CommandError> {
         let store = self.app.runs.store();
         let from = before.length.saturating_sub(SHOWN);
         self.out.say(&format!("on with {}, {} messages so far", before.id, before.length));
@@ -301,7 +301,7 @@ fn context(facts: &TurnFacts) -> Context {
 }
 
 /// Shows the steps of a turn, to people and programs alike on stderr: the answer is the result.
-fn show_steps(mut recording: Recording, failure: Option<&Failure>, out: &Output) {
+fn show_steps(mut recording: Recording, failure: Option<&CommandError>, out: &Console) {
     let trace = recording.trace().clone();
     match failure {
         Some(failure) => trace.fail(&failure.message),

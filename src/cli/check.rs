@@ -1,11 +1,8 @@
 //! `valvehouse check`: looks for mistakes in scripts and in the settings; nothing of the scripts runs but
 //! what lists a module's tools, and nothing is stored.
 
-use super::exit::{Exit, Failure};
 use super::load_process::{self, Loads};
-use super::output::Output;
-use super::script_files::{Case, Placed, case};
-use super::{args, report, sarif, settings};
+use super::{args, sarif, settings};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,8 +15,9 @@ use valvehouse_script::testing::Suite;
 use valvehouse_script::{
     Code, Found, Kind, Loader, Problem, Read, Script, Severity, is_module, read_file, script_of_tests,
 };
+use valvehouse_terminal::{Case, CommandError, Console, Exit, Placed, case, report};
 
-pub(super) async fn run(asked: &args::Check, config: &Config, out: &Output) -> Result<Exit, Failure> {
+pub(super) async fn run(asked: &args::Check, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     app::check(config)?;
     let granted = app::stored_grants(config).await;
     if asked.load {
@@ -61,7 +59,7 @@ struct Findings {
 
 impl Findings {
     /// Checks what a word of the command line means: a file, a folder, or the id of a filter.
-    fn asked(&mut self, word: &Path, config: &Config) -> Result<(), Failure> {
+    fn asked(&mut self, word: &Path, config: &Config) -> Result<(), CommandError> {
         let in_project = config.project.join(word);
         match [word, &in_project].into_iter().find(|path| path.exists()) {
             Some(folder) if folder.is_dir() => {
@@ -73,7 +71,9 @@ impl Findings {
             }
             Some(file) => {
                 let file = file.display();
-                return Err(Failure::data(format!("{file} is no script: a script's name ends in .rhai")));
+                return Err(CommandError::data(format!(
+                    "{file} is no script: a script's name ends in .rhai"
+                )));
             }
             None => self.id(&word.to_string_lossy(), config)?,
         }
@@ -123,12 +123,12 @@ impl Findings {
         }
     }
 
-    fn id(&mut self, id: &str, config: &Config) -> Result<(), Failure> {
+    fn id(&mut self, id: &str, config: &Config) -> Result<(), CommandError> {
         let found = Loader::default().look(Kind::Filter, &config.folders.filters);
         let mut found = found.and(Loader::default().look(Kind::Tool, &config.folders.tools));
         if !found.knows(id) {
             let hint = did_you_mean(id, found.files.keys().map(|id| &**id));
-            return Err(Failure::data(format!("there is no file, folder or plugin `{id}`{hint}")));
+            return Err(CommandError::data(format!("there is no file, folder or plugin `{id}`{hint}")));
         }
         found.files.retain(|other, _| **other == *id);
         found.problems.retain(|problem| problem.id == id);
@@ -242,7 +242,7 @@ impl Findings {
 
     /// Adds the problems that `list` and `serve` also report: missing tools and filters, settings for unknown
     /// plugins, and guards that are missing or wait for an operator.
-    async fn host(&mut self, config: &Config, paths: &[PathBuf]) -> Result<(), Failure> {
+    async fn host(&mut self, config: &Config, paths: &[PathBuf]) -> Result<(), CommandError> {
         let snapshot = app::glance(config, std::mem::take(&mut self.loads.ended)).await?;
         let is_asked = |problem: &Problem| {
             let is_it = |path: &PathBuf| {
@@ -259,7 +259,7 @@ impl Findings {
         Ok(())
     }
 
-    fn tell(&mut self, out: &Output) -> Result<(), Failure> {
+    fn tell(&mut self, out: &Console) -> Result<(), CommandError> {
         self.problems.sort_by(|a, b| (&a.path, a.line, a.column).cmp(&(&b.path, b.line, b.column)));
         if out.is_sarif() {
             out.json(&sarif::report(&self.problems))?;

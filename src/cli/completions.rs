@@ -1,14 +1,13 @@
 //! `valvehouse completions`, `valvehouse manual`: what a package puts beside the binary.
 
 use super::args::{self, Line};
-use super::exit::{Exit, Failure};
-use super::output::Output;
 use clap::CommandFactory as _;
+use valvehouse_terminal::{CommandError, Console, Exit};
 
 const NAME: &str = "valvehouse";
 
 /// The script of a shell that completes commands and options.
-pub(super) fn run(asked: &args::Completions, out: &Output) -> Result<Exit, Failure> {
+pub(super) fn run(asked: &args::Completions, out: &Console) -> Result<Exit, CommandError> {
     let mut script = Vec::new();
     clap_complete::generate(asked.shell, &mut Line::command(), NAME, &mut script);
     out.line(String::from_utf8_lossy(&script).trim_end())?;
@@ -16,10 +15,11 @@ pub(super) fn run(asked: &args::Completions, out: &Output) -> Result<Exit, Failu
 }
 
 /// The manual's page, as `man` reads it.
-pub(super) fn manual(out: &Output) -> Result<Exit, Failure> {
+pub(super) fn manual(out: &Console) -> Result<Exit, CommandError> {
     let mut page = Vec::new();
     let written = clap_mangen::Man::new(Line::command()).render(&mut page);
-    written.map_err(|error| Failure::new(Exit::Internal, format!("cannot write the manual: {error}")))?;
+    written
+        .map_err(|error| CommandError::new(Exit::Internal, format!("cannot write the manual: {error}")))?;
     out.line(String::from_utf8_lossy(&page).trim_end())?;
     Ok(Exit::Done)
 }

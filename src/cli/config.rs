@@ -1,19 +1,18 @@
 //! `valvehouse config`: the settings in force, and the page about all there are.
 
 use super::args;
-use super::exit::{Exit, Failure};
-use super::output::{Output, table};
 use valvehouse_config::{self as config, Config, Effective, Origin};
 use valvehouse_json::Json;
+use valvehouse_terminal::{CommandError, Console, Exit, table};
 
-pub(super) fn run(asked: &args::Config, config: &Config, out: &Output) -> Result<Exit, Failure> {
+pub(super) fn run(asked: &args::Config, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let wanted = |one: &Effective| {
         let key = asked.key.as_deref();
         key.is_none_or(|key| one.key == key || one.key.starts_with(&format!("{key}.")))
     };
     let all: Vec<Effective> = config::effective(config).into_iter().filter(wanted).collect();
     if let Some(key) = asked.key.as_deref().filter(|_| all.is_empty()) {
-        return Err(Failure::usage(format!(
+        return Err(CommandError::usage(format!(
             "there is no setting `{key}` here; valvehouse config shows those there are, and valvehouse config \
              --reference all there could be"
         )));
@@ -44,13 +43,13 @@ pub(super) fn run(asked: &args::Config, config: &Config, out: &Output) -> Result
 
 #[cfg(feature = "workbench")]
 /// The JSON Schema of the settings' file; needs no project.
-pub(super) fn schema(out: &Output) -> Result<Exit, Failure> {
+pub(super) fn schema(out: &Console) -> Result<Exit, CommandError> {
     out.line(&format!("{:#}", config::schema()))?;
     Ok(Exit::Done)
 }
 
 /// The page about every setting there is; needs no project.
-pub(super) fn reference(out: &Output) -> Result<Exit, Failure> {
+pub(super) fn reference(out: &Console) -> Result<Exit, CommandError> {
     out.line(config::document().trim_end())?;
     Ok(Exit::Done)
 }

@@ -1,24 +1,22 @@
 //! `valvehouse confirm`, `confirm-removal` and `adopt`: what waits for the word of an operator.
 
 use super::args;
-use super::exit::{Exit, Failure};
-use super::output::Output;
 use super::project::{self, Project};
-use super::report;
 use valvehouse_config::Config;
 use valvehouse_host::{State, adoptable};
 use valvehouse_json::Json;
 use valvehouse_store::Confirmed;
+use valvehouse_terminal::{CommandError, Console, Exit, report};
 
 /// Confirms whatever a guard waits for: that it may be gone, or may become what its file says now.
-pub(super) async fn run(asked: &args::Confirm, config: &Config, out: &Output) -> Result<Exit, Failure> {
+pub(super) async fn run(asked: &args::Confirm, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let project = Project::look(config).await?;
     let plugin = project.plugin(&asked.id)?;
     if plugin.state == State::Missing {
         return removed(project, &asked.id, out).await;
     }
     let Some(pending) = plugin.pending.clone() else {
-        return Err(Failure::data(format!("nothing of `{}` waits to be confirmed", asked.id)));
+        return Err(CommandError::data(format!("nothing of `{}` waits to be confirmed", asked.id)));
     };
     for problem in plugin.state.problems() {
         out.say(&problem.message);
@@ -29,12 +27,16 @@ pub(super) async fn run(asked: &args::Confirm, config: &Config, out: &Output) ->
 }
 
 /// Confirms that a guard's file may be gone.
-pub(super) async fn removal(asked: &args::Confirm, config: &Config, out: &Output) -> Result<Exit, Failure> {
+pub(super) async fn removal(
+    asked: &args::Confirm,
+    config: &Config,
+    out: &Console,
+) -> Result<Exit, CommandError> {
     let project = Project::look(config).await?;
     let plugin = project.plugin(&asked.id)?;
     if plugin.state != State::Missing {
         let file = report::near(&plugin.path);
-        return Err(Failure::data(format!(
+        return Err(CommandError::data(format!(
             "`{}` is not missing: {} is there; delete that file first",
             asked.id,
             file.display()
@@ -43,19 +45,19 @@ pub(super) async fn removal(asked: &args::Confirm, config: &Config, out: &Output
     removed(project, &asked.id, out).await
 }
 
-async fn removed(project: Project, id: &str, out: &Output) -> Result<Exit, Failure> {
+async fn removed(project: Project, id: &str, out: &Console) -> Result<Exit, CommandError> {
     let generation = project.store.confirm_removal(id, &project::author()).await?;
     ended(project, id, "is given up as confirmed", generation, out).await
 }
 
 /// Gives a plugin what was stored for a removed one of its id, or drops it.
-pub(super) async fn adopt(args: &args::Adopt, config: &Config, out: &Output) -> Result<Exit, Failure> {
+pub(super) async fn adopt(args: &args::Adopt, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let project = Project::look(config).await?;
     let (id, by) = (args.id.as_str(), project::author());
     let text = project.plugin(id)?.script.as_ref().map(|script| script.file.text.to_string());
     let store = &project.store;
     let Some(number) = adoptable(&**store, id, &text.unwrap_or_default()).await? else {
-        return Err(Failure::data(format!("nothing is set aside for `{id}`")));
+        return Err(CommandError::data(format!("nothing is set aside for `{id}`")));
     };
     let (generation, what) = match args.drop {
         false => (store.adopt(id, number, &by).await?, "has what was set aside"),
@@ -69,8 +71,8 @@ async fn ended(
     id: &str,
     what: &str,
     generation: u64,
-    out: &Output,
-) -> Result<Exit, Failure> {
+    out: &Console,
+) -> Result<Exit, CommandError> {
     let reach = project.reach(generation).await?;
     if out.is_json() {
         out.json(&Json::from([("id", id.into()), ("reach", reach.as_json())]))?;

@@ -1,15 +1,14 @@
 //! `valvehouse definitions`: what scripts may use, as files for editors and as a page.
 
 use super::args;
-use super::exit::{Exit, Failure};
-use super::output::Output;
 use std::path::Path;
 use valvehouse_core::words::count;
 use valvehouse_json::Json;
 use valvehouse_script::reference;
+use valvehouse_terminal::{CommandError, Console, Exit};
 
 /// Needs no project, only the folder of one.
-pub(super) fn run(asked: &args::Definitions, project: &Path, out: &Output) -> Result<Exit, Failure> {
+pub(super) fn run(asked: &args::Definitions, project: &Path, out: &Console) -> Result<Exit, CommandError> {
     if asked.reference {
         out.line(reference::document().trim_end())?;
         return Ok(Exit::Done);
@@ -17,7 +16,7 @@ pub(super) fn run(asked: &args::Definitions, project: &Path, out: &Output) -> Re
     let usual = project.join(".valvehouse").join("definitions");
     let folder = asked.folder.as_deref().unwrap_or(&usual);
     let failed = |path: &Path, error| {
-        Failure::new(Exit::Unavailable, format!("failed to write {}: {error}", path.display()))
+        CommandError::new(Exit::Unavailable, format!("failed to write {}: {error}", path.display()))
     };
     std::fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
     let mut names = Vec::new();

@@ -2,20 +2,21 @@
 //! and which tools it is offered.
 
 use super::args;
-use super::exit::{Exit, Failure};
-use super::output::{Output, Paint, clean, table};
 use super::project::Project;
 use super::providers;
 use valvehouse_config::Config;
 use valvehouse_core::tool::Tool;
 use valvehouse_host::{Decision, HostPart, Part, Plugin};
 use valvehouse_json::Json;
+use valvehouse_terminal::{CommandError, Console, Exit, Paint, clean, table};
 
-pub(super) async fn run(asked: &args::Explain, config: &Config, out: &Output) -> Result<Exit, Failure> {
+pub(super) async fn run(asked: &args::Explain, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let project = Project::look(config).await?;
     let names = project.snapshot.model_names();
     let model = asked.model.as_ref().or(names.first()).ok_or_else(|| {
-        Failure::usage("cannot choose a model: the settings name none; say which with --model".to_owned())
+        CommandError::usage(
+            "cannot choose a model: the settings name none; say which with --model".to_owned(),
+        )
     })?;
     // A model nobody knows would get a fine explanation, of nothing.
     project.snapshot.ready(model, &[])?;

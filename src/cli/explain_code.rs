@@ -1,13 +1,12 @@
 //! `valvehouse explain-code`: what the code of a problem means.
 
 use super::args;
-use super::exit::{Exit, Failure};
-use super::output::{Output, table};
 use valvehouse_core::words::did_you_mean;
 use valvehouse_json::Json;
 use valvehouse_script::Code;
+use valvehouse_terminal::{CommandError, Console, Exit, table};
 
-pub(super) fn run(asked: &args::ExplainCode, out: &Output) -> Result<Exit, Failure> {
+pub(super) fn run(asked: &args::ExplainCode, out: &Console) -> Result<Exit, CommandError> {
     match &asked.code {
         Some(id) => one(id, out)?,
         None => all(out)?,
@@ -15,10 +14,10 @@ pub(super) fn run(asked: &args::ExplainCode, out: &Output) -> Result<Exit, Failu
     Ok(Exit::Done)
 }
 
-fn one(id: &str, out: &Output) -> Result<(), Failure> {
+fn one(id: &str, out: &Console) -> Result<(), CommandError> {
     let Some(code) = Code::named(id) else {
         let hint = did_you_mean(id, Code::ALL.iter().map(|code| code.id()));
-        return Err(Failure::usage(format!(
+        return Err(CommandError::usage(format!(
             "there is no code `{id}`{hint}; valvehouse explain-code lists them all"
         )));
     };
@@ -34,7 +33,7 @@ fn one(id: &str, out: &Output) -> Result<(), Failure> {
     Ok(out.line(&format!("\n{}", code.page()))?)
 }
 
-fn all(out: &Output) -> Result<(), Failure> {
+fn all(out: &Console) -> Result<(), CommandError> {
     if out.is_json() {
         let entry = |code: &Code| Json::from([("code", code.id().into()), ("title", code.title().into())]);
         return Ok(out.json(&Code::ALL.iter().map(entry).collect::<Vec<_>>().into())?);

@@ -1,21 +1,19 @@
 //! `valvehouse grant`: what plugins and native tools may reach of the world.
 
 use super::args;
-use super::exit::{Exit, Failure};
-use super::output::{Output, clean, table};
 use super::project::{self, Project, Reach};
-use super::report;
 use std::sync::Arc;
 use valvehouse_config::{Capability, Config, GrantWord, Grants};
 use valvehouse_core::words::{did_you_mean, nearest};
 use valvehouse_host::builtin::GUARDED;
 use valvehouse_json::Json;
 use valvehouse_store::{self as store, Store};
+use valvehouse_terminal::{CommandError, Console, Exit, clean, report, table};
 
 /// The number of attempts at a change while somebody else is faster.
 const TRIES: usize = 20;
 
-pub(super) async fn run(asked: &args::Grant, config: &Config, out: &Output) -> Result<Exit, Failure> {
+pub(super) async fn run(asked: &args::Grant, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let words = words(&asked.capabilities)?;
     if asked.revoke && words.is_empty() {
         // Without a look at the project: also the way out of a row that nobody can read.
@@ -39,7 +37,7 @@ pub(super) async fn run(asked: &args::Grant, config: &Config, out: &Output) -> R
 }
 
 /// All words, or all that is wrong with them.
-fn words(texts: &[String]) -> Result<Vec<GrantWord>, Failure> {
+fn words(texts: &[String]) -> Result<Vec<GrantWord>, CommandError> {
     let (mut words, mut wrong) = (Vec::new(), Vec::new());
     for text in texts {
         match GrantWord::parse(text) {
@@ -47,10 +45,10 @@ fn words(texts: &[String]) -> Result<Vec<GrantWord>, Failure> {
             Err(why) => wrong.push(why),
         }
     }
-    if wrong.is_empty() { Ok(words) } else { Err(Failure::usage(wrong.join("\n"))) }
+    if wrong.is_empty() { Ok(words) } else { Err(CommandError::usage(wrong.join("\n"))) }
 }
 
-async fn take_all_back(id: &str, config: &Config, out: &Output) -> Result<Exit, Failure> {
+async fn take_all_back(id: &str, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let store = store::open(&config.store).await?;
     let subject = Subject { id, config, store };
     // A plugin that cannot be read is there.
@@ -63,7 +61,7 @@ async fn take_all_back(id: &str, config: &Config, out: &Output) -> Result<Exit, 
         } else {
             ""
         };
-        return Err(Failure::usage(format!("nothing is stored for `{id}`{in_file}{hint}")));
+        return Err(CommandError::usage(format!("nothing is stored for `{id}`{in_file}{hint}")));
     }
     // Nothing is expected, so nothing can be in the way.
     let generation = subject.store.set_grants(id, None, None, &project::author()).await?.unwrap_or_default();
@@ -81,14 +79,14 @@ struct Subject<'a> {
 
 impl Subject<'_> {
     /// Only what there is can be given something: another id is a slip of the keyboard.
-    fn must_be_known(&self, project: &Project) -> Result<(), Failure> {
+    fn must_be_known(&self, project: &Project) -> Result<(), CommandError> {
         let native = || GUARDED.iter().map(|(name, _)| *name);
         let plugins = &project.snapshot.plugins;
         if native().any(|name| name == self.id) || plugins.contains_key(self.id) {
             return Ok(());
         }
         match nearest(self.id, plugins.keys().map(|id| &**id).chain(native())) {
-            Some(near) => Err(Failure::usage(format!(
+            Some(near) => Err(CommandError::usage(format!(
                 "there is no plugin or native tool `{}`; did you mean `{near}`?",
                 self.id
             ))),
@@ -97,25 +95,25 @@ impl Subject<'_> {
     }
 
     /// Checks that the plugin is there. One that is gone may still have grants, which can be read and taken back.
-    async fn must_be_there(&self, project: &Project) -> Result<(), Failure> {
+    async fn must_be_there(&self, project: &Project) -> Result<(), CommandError> {
         if self.config.grants.contains_key(self.id) || self.stored().await?.is_some() {
             return Ok(());
         }
         self.must_be_known(project)
     }
 
-    async fn grant(&self, words: &[GrantWord], out: &Output) -> Result<Exit, Failure> {
+    async fn grant(&self, words: &[GrantWord], out: &Console) -> Result<Exit, CommandError> {
         let mut added = Grants::default();
         for word in words {
             self.must_be_usable(word.capability)?;
-            added = added.merge(&word.grants(&self.config.project).map_err(Failure::usage)?);
+            added = added.merge(&word.grants(&self.config.project).map_err(CommandError::usage)?);
         }
         let generation = self.change(|stored| Ok(stored.merge(&added))).await?;
         self.warn(words, &added, out);
         self.tell(&touched(words), generation, out).await
     }
 
-    async fn take_back(&self, words: &[GrantWord], out: &Output) -> Result<Exit, Failure> {
+    async fn take_back(&self, words: &[GrantWord], out: &Console) -> Result<Exit, CommandError> {
         let less = |stored: Grants| {
             words.iter().try_fold(stored, |left, word| {
                 if left.to_json(&self.config.project).get(word.capability.name()).is_none() {
@@ -138,18 +136,18 @@ impl Subject<'_> {
     }
 
     /// A native tool uses one or two things; more would be granted in vain.
-    fn must_be_usable(&self, capability: Capability) -> Result<(), Failure> {
+    fn must_be_usable(&self, capability: Capability) -> Result<(), CommandError> {
         let used = GUARDED.iter().find(|(name, _)| *name == self.id).map(|(_, used)| *used);
         if used.is_none_or(|used| used.contains(&capability)) {
             return Ok(());
         }
         let used: Vec<&str> = used.unwrap_or_default().iter().map(|used| used.name()).collect();
         let (name, used) = (capability.name(), used.join(" and "));
-        Err(Failure::usage(format!("`{}` has no use for `{name}`, only for {used}", self.id)))
+        Err(CommandError::usage(format!("`{}` has no use for `{name}`, only for {used}", self.id)))
     }
 
     /// Says what a grant without limits means, and what may have been mistyped.
-    fn warn(&self, words: &[GrantWord], added: &Grants, out: &Output) {
+    fn warn(&self, words: &[GrantWord], added: &Grants, out: &Console) {
         let warn = |text: String| out.say(&format!("{} {text}", out.talk().yellow("warning:")));
         for word in words.iter().filter(|word| word.names.is_empty()) {
             if let Some(meaning) = word.capability.whole() {
@@ -163,11 +161,11 @@ impl Subject<'_> {
     }
 
     /// Changes what is stored; tries again when somebody else has changed it meanwhile.
-    async fn change(&self, change: impl Fn(Grants) -> Result<Grants, String>) -> Result<u64, Failure> {
+    async fn change(&self, change: impl Fn(Grants) -> Result<Grants, String>) -> Result<u64, CommandError> {
         for _ in 0..TRIES {
             let stored = self.stored().await?;
             let before = self.read(stored.as_ref())?;
-            let after = change(before).map_err(Failure::usage)?;
+            let after = change(before).map_err(CommandError::usage)?;
             let json = after.to_json(&self.config.project);
             let json = Some(&json).filter(|_| !after.is_nothing());
             if let Some(generation) =
@@ -177,20 +175,20 @@ impl Subject<'_> {
             }
         }
         let message = format!("the grants of `{}` change all the time; try again", self.id);
-        Err(Failure::new(Exit::Unavailable, message))
+        Err(CommandError::new(Exit::Unavailable, message))
     }
 
-    async fn stored(&self) -> Result<Option<Json>, Failure> {
+    async fn stored(&self) -> Result<Option<Json>, CommandError> {
         let all = self.store.grants().await?;
         Ok(all.into_iter().find(|(id, _)| id == self.id).map(|(_, grants)| grants))
     }
 
-    fn read(&self, stored: Option<&Json>) -> Result<Grants, Failure> {
+    fn read(&self, stored: Option<&Json>) -> Result<Grants, CommandError> {
         let Some(stored) = stored else { return Ok(Grants::default()) };
         Grants::from_json(stored, &self.config.project).map_err(|wrong| {
             let (id, wrong) = (self.id, wrong.join("; "));
             let mend = format!("`valvehouse grant {id} --revoke` drops it");
-            Failure::data(format!("what is stored for `{id}` is not understood: {wrong}; {mend}"))
+            CommandError::data(format!("what is stored for `{id}` is not understood: {wrong}; {mend}"))
         })
     }
 
@@ -203,7 +201,12 @@ impl Subject<'_> {
     }
 
     /// Says how things stand after a change, and how far that came.
-    async fn tell(&self, touched: &[Capability], generation: u64, out: &Output) -> Result<Exit, Failure> {
+    async fn tell(
+        &self,
+        touched: &[Capability],
+        generation: u64,
+        out: &Console,
+    ) -> Result<Exit, CommandError> {
         let reach = project::reach(&*self.store, generation).await?;
         if out.is_json() {
             self.show(Some(reach), out).await?;
@@ -227,7 +230,7 @@ impl Subject<'_> {
     }
 
     /// Shows what is granted and where from.
-    async fn show(&self, reach: Option<Reach>, out: &Output) -> Result<(), Failure> {
+    async fn show(&self, reach: Option<Reach>, out: &Console) -> Result<(), CommandError> {
         let now = self.now().await?;
         if out.is_json() {
             let shown = Json::from([
@@ -259,7 +262,7 @@ impl Subject<'_> {
         Ok(out.line(&table(&rows))?)
     }
 
-    async fn now(&self) -> Result<Now, Failure> {
+    async fn now(&self) -> Result<Now, CommandError> {
         let (configured, stored) = (self.configured(), self.read(self.stored().await?.as_ref())?);
         let json = |grants: &Grants| grants.to_json(&self.config.project);
         let granted = json(&configured.merge(&stored));

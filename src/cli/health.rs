@@ -1,12 +1,11 @@
 //! `valvehouse health`: whether a host answers, for containers that hold no other program.
 
 use super::args;
-use super::exit::{Exit, Failure};
-use super::output::Output;
 use super::remote::Remote;
 use valvehouse_config::Config;
+use valvehouse_terminal::{CommandError, Console, Exit};
 
-pub(super) async fn run(asked: &args::Health, config: &Config, out: &Output) -> Result<Exit, Failure> {
+pub(super) async fn run(asked: &args::Health, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let way = if asked.ready { "readyz" } else { "livez" };
     Remote::of(config, asked.at.as_deref())?.open(&[way], &[]).await?;
     out.line("ok")?;

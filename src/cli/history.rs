@@ -1,17 +1,16 @@
 //! `valvehouse history`: what a plugin was, who made it so, and how its versions differ.
 
 use super::args;
-use super::exit::{Exit, Failure};
-use super::output::{Output, Paint, clean, table};
 use super::project::Project;
 use valvehouse_config::Config;
 use valvehouse_host::admin::{self, Against, Detail, Entry, Refused};
 use valvehouse_json::Json;
+use valvehouse_terminal::{CommandError, Console, Exit, Paint, clean, table};
 
 /// As much of a hash tells texts apart.
 const SHORT: usize = 8;
 
-pub(super) async fn run(asked: &args::History, config: &Config, out: &Output) -> Result<Exit, Failure> {
+pub(super) async fn run(asked: &args::History, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let project = Project::look(config).await?;
     match asked.version {
         None => list(&project, &asked.id, out).await?,
@@ -21,7 +20,7 @@ pub(super) async fn run(asked: &args::History, config: &Config, out: &Output) ->
     Ok(Exit::Done)
 }
 
-async fn list(project: &Project, id: &str, out: &Output) -> Result<(), Failure> {
+async fn list(project: &Project, id: &str, out: &Console) -> Result<(), CommandError> {
     let entries = admin::entries(&*project.store, &project.snapshot, id).await.map_err(refused)?;
     if out.is_json() {
         let all: Vec<Json> = entries.iter().map(Entry::to_json).collect();
@@ -52,7 +51,12 @@ fn row(entry: &Entry, paint: Paint) -> Vec<String> {
     ]
 }
 
-async fn show(project: &Project, asked: &args::History, version: u64, out: &Output) -> Result<(), Failure> {
+async fn show(
+    project: &Project,
+    asked: &args::History,
+    version: u64,
+    out: &Console,
+) -> Result<(), CommandError> {
     let against = if asked.current { Against::Current } else { Against::Before };
     let detail = admin::detail(&*project.store, &project.snapshot, &asked.id, version, against).await;
     let detail = detail.map_err(refused)?;
@@ -91,6 +95,6 @@ fn when(at: i64) -> String {
 }
 
 /// A refused change says all that is wrong in its message.
-pub(super) fn refused(refused: Refused) -> Failure {
+pub(super) fn refused(refused: Refused) -> CommandError {
     refused.fault.into()
 }

@@ -1,9 +1,6 @@
 //! `valvehouse invoke`: calls a tool through the filters of the project, and asks no model.
 
-use super::exit::{Exit, Failure};
-use super::output::Output;
-use super::stdin::Lines;
-use super::{args, list, questions, report};
+use super::args;
 use std::io::Read;
 use valvehouse_config::Config;
 use valvehouse_core::context::{Context, Turn, TurnFacts};
@@ -11,8 +8,9 @@ use valvehouse_core::fault::Fault;
 use valvehouse_core::kernel::Invoked;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
+use valvehouse_terminal::{CommandError, Console, Exit, StdinLines, plugin_problems, questions, report};
 
-pub(super) async fn run(asked: args::Invoke, config: Config, out: &Output) -> Result<Exit, Failure> {
+pub(super) async fn run(asked: args::Invoke, config: Config, out: &Console) -> Result<Exit, CommandError> {
     let arguments = arguments(&asked)?;
     let context =
         asked.context.as_deref().map_or_else(|| Ok(Json::object()), |text| object("--context", text))?;
@@ -29,8 +27,8 @@ async fn invoke(
     asked: &args::Invoke,
     arguments: Json,
     context: Context,
-    out: &Output,
-) -> Result<(), Failure> {
+    out: &Console,
+) -> Result<(), CommandError> {
     let snapshot = app.host.snapshot();
     let ready = asked.model.as_deref().map(|model| snapshot.ready(model, &[])).transpose()?;
     let kernel = ready.as_ref().map_or_else(|| snapshot.invoking(), |ready| ready.kernel.clone());
@@ -39,7 +37,7 @@ async fn invoke(
         let about = |problem: &valvehouse_script::Problem| {
             problem.id == asked.tool || problem.message.contains(&format!("`{}`", asked.tool))
         };
-        for problem in list::problems(&snapshot).iter().filter(|problem| about(problem)) {
+        for problem in plugin_problems(&snapshot).iter().filter(|problem| about(problem)) {
             out.say(&report::shown(problem, out.talk()));
         }
     }
@@ -47,7 +45,8 @@ async fn invoke(
     let model = ready.map(|ready| ready.facts).unwrap_or_default();
     let turn = Turn::new(TurnFacts { model, ..facts(asked, &snapshot) }, context, events);
     // Arguments from stdin leave nobody there to answer.
-    let mut lines = if asked.args.as_deref() == Some("-") { Lines::none() } else { Lines::of_stdin() };
+    let mut lines =
+        if asked.args.as_deref() == Some("-") { StdinLines::none() } else { StdinLines::of_stdin() };
     let Invoked { value, context } = tokio::select! {
         done = kernel.invoke_in(&asked.tool, arguments, &turn) => done.map_err(|fault| failed(&asked.tool, fault))?,
         failure = questions::answer(questions, &app.questions, &mut lines, out) => return Err(failure),
@@ -64,10 +63,10 @@ async fn invoke(
 }
 
 /// A tool that says why it has no answer is no refusal of the request.
-fn failed(tool: &str, fault: Fault) -> Failure {
+fn failed(tool: &str, fault: Fault) -> CommandError {
     match fault {
         Fault::Refused(refusal) if refusal.plugin == tool => {
-            Failure::new(Exit::Findings, format!("{tool}: {}", refusal.message))
+            CommandError::new(Exit::Findings, format!("{tool}: {}", refusal.message))
         }
         fault => fault.into(),
     }
@@ -92,12 +91,12 @@ fn facts(asked: &args::Invoke, snapshot: &valvehouse_host::Snapshot) -> TurnFact
 }
 
 /// `--args` and the words after the tool; a word counts more.
-fn arguments(asked: &args::Invoke) -> Result<Json, Failure> {
+fn arguments(asked: &args::Invoke) -> Result<Json, CommandError> {
     let arguments = match asked.args.as_deref() {
         Some("-") => {
             let mut text = String::new();
             std::io::stdin().read_to_string(&mut text).map_err(|error| {
-                Failure::data(format!("failed to read the arguments from stdin: {error}"))
+                CommandError::data(format!("failed to read the arguments from stdin: {error}"))
             })?;
             object("stdin", &text)?
         }
@@ -111,15 +110,15 @@ fn arguments(asked: &args::Invoke) -> Result<Json, Failure> {
     Ok(arguments)
 }
 
-fn object(from: &str, text: &str) -> Result<Json, Failure> {
+fn object(from: &str, text: &str) -> Result<Json, CommandError> {
     match Json::parse(text.as_bytes()) {
         Ok(object @ Json::Object(_)) => Ok(object),
         Ok(other) => {
             let kind = other.kind();
-            Err(Failure::usage(format!(
+            Err(CommandError::usage(format!(
                 "{from} must be a JSON object, such as {{\"city\": \"Tokyo\"}}, not {kind}"
             )))
         }
-        Err(error) => Err(Failure::usage(format!("{from} is no JSON: {error}"))),
+        Err(error) => Err(CommandError::usage(format!("{from} is no JSON: {error}"))),
     }
 }

@@ -1,17 +1,16 @@
 //! `valvehouse key`: makes keys, and the hashes by which they are configured.
 
 use super::args;
-use super::exit::{Exit, Failure};
-use super::output::Output;
 use std::io::Read as _;
 use valvehouse_host::access::Digest;
 use valvehouse_json::Json;
 use valvehouse_store::seal::random_word;
+use valvehouse_terminal::{CommandError, Console, Exit};
 
 /// No key is longer.
 const MAX_BYTES: u64 = 64 * 1024;
 
-pub(super) fn run(asked: &args::Key, out: &Output) -> Result<Exit, Failure> {
+pub(super) fn run(asked: &args::Key, out: &Console) -> Result<Exit, CommandError> {
     let made = (!asked.hash).then(|| format!("vh-{}", random_word()));
     let key = match &made {
         Some(key) => key.clone(),
@@ -35,12 +34,12 @@ pub(super) fn run(asked: &args::Key, out: &Output) -> Result<Exit, Failure> {
 }
 
 /// The key on stdin, without the line's end.
-fn given() -> Result<String, Failure> {
+fn given() -> Result<String, CommandError> {
     let mut key = String::new();
     let read = std::io::stdin().take(MAX_BYTES).read_to_string(&mut key);
-    read.map_err(|error| Failure::data(format!("failed to read the key from stdin: {error}")))?;
+    read.map_err(|error| CommandError::data(format!("failed to read the key from stdin: {error}")))?;
     match key.trim() {
-        "" => Err(Failure::usage("there is no key on stdin: valvehouse key --hash < key.txt")),
+        "" => Err(CommandError::usage("there is no key on stdin: valvehouse key --hash < key.txt")),
         key => Ok(key.to_owned()),
     }
 }

@@ -1,18 +1,17 @@
 //! `valvehouse list`: all plugins and how they stand.
 
 use super::args;
-use super::exit::{Exit, Failure};
-use super::output::{Output, Paint, clean, table};
 use super::project::Project;
-use super::{providers, report, stats};
+use super::{providers, stats};
 use valvehouse_config::Config;
 use valvehouse_core::breaker::Open;
 use valvehouse_core::tool::Tool;
 use valvehouse_host::{Plugin, Snapshot, Standing, State, chats_only_in_words};
 use valvehouse_json::{Json, Object};
-use valvehouse_script::{Code, Kind, Problem};
+use valvehouse_script::Kind;
+use valvehouse_terminal::{CommandError, Console, Exit, Paint, clean, plugin_problems, report, table};
 
-pub(super) async fn run(asked: &args::List, config: &Config, out: &Output) -> Result<Exit, Failure> {
+pub(super) async fn run(asked: &args::List, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let project = Project::look(config).await?;
     let snapshot = &project.snapshot;
     if asked.tools {
@@ -40,7 +39,7 @@ pub(super) async fn run(asked: &args::List, config: &Config, out: &Output) -> Re
         providers::show(config, &standing, out)?;
     } else {
         out.line(&as_table(snapshot, &standing, out.results()))?;
-        for problem in problems(snapshot) {
+        for problem in plugin_problems(snapshot) {
             out.line(&format!("\n{}", report::shown(&problem, out.results())))?;
         }
         for plugin in snapshot.plugins.values().filter(|_| config.server.pipelines) {
@@ -59,7 +58,7 @@ pub(super) async fn run(asked: &args::List, config: &Config, out: &Output) -> Re
 }
 
 /// The tools, a line each, or with their schemas for programs.
-fn show_tools(snapshot: &Snapshot, out: &Output) -> Result<(), Failure> {
+fn show_tools(snapshot: &Snapshot, out: &Console) -> Result<(), CommandError> {
     let tools = snapshot.tool_list(None);
     if out.is_json() {
         return Ok(out.json(&Json::from([("tools", tools.into())]))?);
@@ -184,20 +183,4 @@ fn state(plugin: &Plugin, standing: &Standing, paint: Paint) -> String {
         State::Stale(_) => paint.yellow(word),
         State::Broken(_) | State::Missing => paint.red(word),
     }
-}
-
-/// Everything that is wrong, a plugin's own problems first.
-pub(super) fn problems(snapshot: &Snapshot) -> Vec<Problem> {
-    let own = snapshot.plugins.values().flat_map(|plugin| plugin.problems());
-    let missing = snapshot.plugins.values().filter(|plugin| plugin.state == State::Missing);
-    let missing = missing.filter_map(|plugin| {
-        let message = plugin.refusal()?;
-        Some(Problem::new(
-            Code::GuardGone,
-            &plugin.id,
-            &plugin.path,
-            format!("requests are refused: {message}"),
-        ))
-    });
-    own.cloned().chain(missing).chain(snapshot.problems.iter().cloned()).collect()
 }

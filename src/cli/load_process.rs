@@ -4,8 +4,6 @@
 //! The process is the same program, started with `check --load`: it reads one path a line, loads the file, and answers
 //! each with an empty line.
 
-use super::exit::{Exit, Failure};
-use super::script_files::Placed;
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -14,6 +12,7 @@ use valvehouse_config::{Config, Grants};
 use valvehouse_host::app;
 use valvehouse_script::crash::Quarantined;
 use valvehouse_script::{Code, Problem, Script, SourceFile, read_file};
+use valvehouse_terminal::{CommandError, Exit, Placed};
 
 /// The process beside this one, once it is needed.
 #[derive(Default)]
@@ -89,7 +88,7 @@ impl Loader {
 }
 
 /// `check --load`: loads the files whose paths it reads, and answers each with an empty line.
-pub(super) fn run(config: &Config, granted: &HashMap<String, Grants>) -> Result<Exit, Failure> {
+pub(super) fn run(config: &Config, granted: &HashMap<String, Grants>) -> Result<Exit, CommandError> {
     let (stdin, mut stdout) = (std::io::stdin().lock(), std::io::stdout().lock());
     for path in stdin.lines() {
         let Ok(path) = path else { break };

@@ -1,7 +1,6 @@
 //! The log of the host, as it is read on stderr.
 
 use super::args::Line;
-use super::output::{Output, Paint, clean};
 use std::fmt::{self, Write as _};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
@@ -9,12 +8,13 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
+use valvehouse_terminal::{Console, Paint, clean};
 
 /// Says exactly what is logged, in the words of `RUST_LOG`.
 const VARIABLE: &str = "VALVEHOUSE_LOG";
 
 /// Begins to write the log.
-pub(super) fn start(line: &Line, out: &Output) {
+pub(super) fn start(line: &Line, out: &Console) {
     // The log keeps to the host's warnings if something else shows the scripts' lines and errors.
     let is_shown = line.command.is_shown();
     // Scripts break in tests because somebody wants to see them break.

@@ -1,7 +1,5 @@
 //! `valvehouse mcp`: a host of the project for one client, which speaks over stdin and stdout.
 
-use super::exit::{Exit, Failure};
-use super::output::Output;
 use super::server::{Signal, Signals};
 use super::settings::{Reading, SettingsFile, Trigger};
 use super::{args, mcp_servers, server};
@@ -10,13 +8,14 @@ use valvehouse_core::context::TurnFacts;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 use valvehouse_mcp::{Caller, Endpoint, Mounts};
+use valvehouse_terminal::{CommandError, Console, Exit};
 
 pub(super) async fn run(
     args: &args::Mcp,
     config: Config,
     reading: &Reading,
-    out: &Output,
-) -> Result<Exit, Failure> {
+    out: &Console,
+) -> Result<Exit, CommandError> {
     match &args.command {
         Some(args::McpCommand::List { name }) => {
             return mcp_servers::list(name.as_deref(), &config, out).await;
@@ -50,7 +49,7 @@ pub(super) async fn run(
     };
     drop(mounts);
     app.close().await;
-    served.map(|()| Exit::Done).map_err(|error| Failure::new(Exit::Unavailable, error))
+    served.map(|()| Exit::Done).map_err(|error| CommandError::new(Exit::Unavailable, error))
 }
 
 /// Returns the user who started this process.

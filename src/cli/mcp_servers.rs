@@ -1,7 +1,5 @@
 //! `valvehouse mcp list` and `approve`: the tools of other servers, and which of them are offered.
 
-use super::exit::{Exit, Failure};
-use super::output::{Output, clean};
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_config::{Config, FILE, McpServer, McpTransport};
@@ -9,6 +7,7 @@ use valvehouse_core::words::{count, did_you_mean};
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 use valvehouse_mcp::{Difference, LOCK, Look, Mounts, Pins, Standing, Tool, look};
+use valvehouse_terminal::{CommandError, Console, Exit, clean};
 
 /// The longest value of a difference that is shown.
 const MAX_SHOWN: usize = 2_000;
@@ -28,7 +27,7 @@ pub(super) async fn mounted(app: &Arc<App>) -> Option<Mounts> {
 }
 
 /// Lists the servers with their tools.
-pub(super) async fn list(name: Option<&str>, config: &Config, out: &Output) -> Result<Exit, Failure> {
+pub(super) async fn list(name: Option<&str>, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let pins = pins(config)?;
     let servers: Vec<&McpServer> = match name {
         Some(name) => vec![named(config, name)?],
@@ -56,8 +55,8 @@ pub(super) async fn approve(
     tools: &[String],
     forget: bool,
     config: &Config,
-    out: &Output,
-) -> Result<Exit, Failure> {
+    out: &Console,
+) -> Result<Exit, CommandError> {
     let server = named(config, name)?;
     let mut pins = pins(config)?;
     let mut changed = Vec::new();
@@ -70,19 +69,22 @@ pub(super) async fn approve(
         }
         if let Some(unknown) = tools.iter().find(|tool| !approved.contains(tool)) {
             let near = did_you_mean(unknown, approved.iter().map(String::as_str));
-            return Err(Failure::data(format!(
+            return Err(CommandError::data(format!(
                 "cannot take an approval back: `{unknown}` of `{name}` has none{near}"
             )));
         }
     } else {
         let look = look(server, &pins).await;
         if let Some(why) = look.trouble {
-            return Err(Failure::new(Exit::Unavailable, format!("cannot approve tools of `{name}`: {why}")));
+            return Err(CommandError::new(
+                Exit::Unavailable,
+                format!("cannot approve tools of `{name}`: {why}"),
+            ));
         }
         let there: Vec<&Tool> = look.tools.iter().filter(|tool| tool.standing != Standing::Gone).collect();
         if let Some(unknown) = tools.iter().find(|tool| !there.iter().any(|one| one.seen.name == **tool)) {
             let near = did_you_mean(unknown, there.iter().map(|one| one.seen.name.as_str()));
-            return Err(Failure::data(format!(
+            return Err(CommandError::data(format!(
                 "cannot approve `{unknown}`: `{name}` has no such tool{near}"
             )));
         }
@@ -99,7 +101,7 @@ pub(super) async fn approve(
     }
     if !changed.is_empty() {
         pins.write(&config.project)
-            .map_err(|error| Failure::new(Exit::Internal, format!("cannot write {LOCK}: {error}")))?;
+            .map_err(|error| CommandError::new(Exit::Internal, format!("cannot write {LOCK}: {error}")))?;
     }
     if out.is_json() {
         let changed: Vec<Json> = changed.iter().map(|tool| Json::from(tool.as_str())).collect();
@@ -115,15 +117,15 @@ pub(super) async fn approve(
     Ok(Exit::Done)
 }
 
-fn pins(config: &Config) -> Result<Pins, Failure> {
+fn pins(config: &Config) -> Result<Pins, CommandError> {
     Pins::read(&config.project)
-        .map_err(|error| Failure::data(format!("{error}; correct it, or delete it and approve again")))
+        .map_err(|error| CommandError::data(format!("{error}; correct it, or delete it and approve again")))
 }
 
-fn named<'c>(config: &'c Config, name: &str) -> Result<&'c McpServer, Failure> {
+fn named<'c>(config: &'c Config, name: &str) -> Result<&'c McpServer, CommandError> {
     config.mcp.iter().find(|server| server.name == name).ok_or_else(|| {
         let near = did_you_mean(name, config.mcp.iter().map(|server| server.name.as_str()));
-        Failure::usage(format!(
+        CommandError::usage(format!(
             "unknown MCP server `{name}`{near}; the servers are those of [[mcp]] in {FILE}"
         ))
     })
@@ -141,7 +143,7 @@ fn word(tool: &Tool) -> &'static str {
     if tool.is_hidden { "same name" } else { tool.standing.as_str() }
 }
 
-fn as_text(server: &McpServer, look: &Look, out: &Output) -> String {
+fn as_text(server: &McpServer, look: &Look, out: &Console) -> String {
     let paint = out.results();
     let mut text =
         format!("{}  {}  trust = {}", paint.bold(&server.name), address(server), server.trust.as_str());

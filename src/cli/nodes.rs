@@ -1,12 +1,11 @@
 //! `valvehouse nodes`: the hosts that live on the store, and the generation that each serves.
 
-use super::exit::{Exit, Failure};
-use super::output::{Output, clean, table};
 use valvehouse_config::Config;
 use valvehouse_json::Json;
 use valvehouse_store::{self as store, HostSeen, now};
+use valvehouse_terminal::{CommandError, Console, Exit, clean, table};
 
-pub(super) async fn run(config: &Config, out: &Output) -> Result<Exit, Failure> {
+pub(super) async fn run(config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let (stored, hosts) = if config.store.address.is_new() {
         // A command that only looks makes no store.
         (0, Vec::new())

@@ -1,7 +1,5 @@
 //! The parts that commands share: a look at the project, a plugin by its id, reports from the hosts that run.
 
-use super::exit::{Exit, Failure};
-use super::report;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -11,6 +9,7 @@ use valvehouse_host::{Owner, Plugin, Snapshot, Standing, State, app, owner};
 use valvehouse_json::Json;
 use valvehouse_script::{Code, Script};
 use valvehouse_store::{Seen, Store, StoreError, now};
+use valvehouse_terminal::{CommandError, Exit, PLAIN, report};
 
 /// The time that running hosts may take to follow.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -25,14 +24,14 @@ pub(super) struct Project {
 }
 
 impl Project {
-    pub(super) async fn look(config: &Config) -> Result<Self, Failure> {
+    pub(super) async fn look(config: &Config) -> Result<Self, CommandError> {
         let at = now();
         let (snapshot, store) = app::look(config).await?;
         Ok(Self { snapshot, store, at })
     }
 
     /// The plugin of an id, or the id that was probably meant.
-    pub(super) fn plugin(&self, id: &str) -> Result<&Arc<Plugin>, Failure> {
+    pub(super) fn plugin(&self, id: &str) -> Result<&Arc<Plugin>, CommandError> {
         let plugins = &self.snapshot.plugins;
         plugins.get(id).ok_or_else(|| {
             let ids = || plugins.keys().map(|id| &**id);
@@ -44,19 +43,19 @@ impl Project {
                 }
                 None => format!("there are: {}", ids().collect::<Vec<_>>().join(", ")),
             };
-            Failure::usage(format!("there is no plugin `{id}`; {hint}"))
+            CommandError::usage(format!("there is no plugin `{id}`; {hint}"))
         })
     }
 
     /// The script that runs for an id: the file's, or its last good version.
-    pub(super) fn script(&self, id: &str) -> Result<&Arc<Script>, Failure> {
+    pub(super) fn script(&self, id: &str) -> Result<&Arc<Script>, CommandError> {
         let plugin = self.plugin(id)?;
         plugin.script.as_ref().ok_or_else(|| {
             let problems = plugin.state.problems().iter();
-            let told = problems.map(|problem| format!("\n{}", report::shown(problem, super::output::PLAIN)));
+            let told = problems.map(|problem| format!("\n{}", report::shown(problem, PLAIN)));
             let told: String = told.collect();
             let why = if plugin.state == State::Missing { "its file is gone" } else { "it has never loaded" };
-            Failure::data(format!("`{id}` has no valves to look at: {why}{told}"))
+            CommandError::data(format!("`{id}` has no valves to look at: {why}{told}"))
         })
     }
 

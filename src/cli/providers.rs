@@ -1,15 +1,15 @@
 //! The providers as `list` and `explain` show them: where they are, and which of them are left alone.
 
-use super::output::{Output, Paint, clean, table};
 use std::io;
 use valvehouse_config::{Config, Offered, ProviderSettings, Wire};
 use valvehouse_core::breaker::Open;
 use valvehouse_core::words::count;
 use valvehouse_host::Standing;
 use valvehouse_json::Json;
+use valvehouse_terminal::{Console, Paint, clean, table};
 
 /// The table of providers, where there are any beside the demo, and why some rest.
-pub(super) fn show(config: &Config, standing: &Standing, out: &Output) -> io::Result<()> {
+pub(super) fn show(config: &Config, standing: &Standing, out: &Console) -> io::Result<()> {
     let paint = out.results();
     if config.providers.iter().all(|provider| provider.kind.wire == Wire::Demo) {
         return Ok(());

@@ -1,19 +1,20 @@
 //! `valvehouse release`: lets versions of a plugin run again that ended the process of a host.
 
 use super::args;
-use super::exit::{Exit, Failure};
-use super::output::Output;
 use valvehouse_config::Config;
 use valvehouse_core::words::count;
 use valvehouse_json::Json;
 use valvehouse_script::crash::Quarantine;
+use valvehouse_terminal::{CommandError, Console, Exit};
 
-pub(super) fn run(asked: &args::Release, config: &Config, out: &Output) -> Result<Exit, Failure> {
+pub(super) fn run(asked: &args::Release, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let id = asked.id.as_str();
     let released = Quarantine::release(&config.project, id)
-        .map_err(|error| Failure::new(Exit::Internal, format!("cannot release `{id}`: {error}")))?;
+        .map_err(|error| CommandError::new(Exit::Internal, format!("cannot release `{id}`: {error}")))?;
     if released == 0 {
-        return Err(Failure::data(format!("cannot release `{id}`: none of its versions is quarantined")));
+        return Err(CommandError::data(format!(
+            "cannot release `{id}`: none of its versions is quarantined"
+        )));
     }
     if out.is_json() {
         out.json(&Json::from([("id", id.into()), ("released", released.into())]))?;

@@ -1,6 +1,5 @@
 //! A host that runs, asked over HTTP as operators ask it.
 
-use super::exit::{Exit, Failure};
 use super::running;
 use bytes::Bytes;
 use std::net::IpAddr;
@@ -8,6 +7,7 @@ use url::Url;
 use valvehouse_config::{Config, Listen, Secret};
 use valvehouse_json::Json;
 use valvehouse_net::{Call, Client, Response};
+use valvehouse_terminal::{CommandError, Exit};
 
 /// A host and the key to it.
 pub(super) struct Remote {
@@ -18,29 +18,29 @@ pub(super) struct Remote {
 
 impl Remote {
     /// The host that runs on this project, or one elsewhere.
-    pub(super) fn of(config: &Config, at: Option<&str>) -> Result<Self, Failure> {
+    pub(super) fn of(config: &Config, at: Option<&str>) -> Result<Self, CommandError> {
         let base = match at {
             Some(at) => Url::parse(at).ok().filter(|url| matches!(url.scheme(), "http" | "https")),
             None => Url::parse(&local(config)?).ok(),
         };
         let base = base.ok_or_else(|| {
-            Failure::usage("a host's address looks like http://127.0.0.1:9099; say it with --at")
+            CommandError::usage("a host's address looks like http://127.0.0.1:9099; say it with --at")
         })?;
         let key = config.admin.key.as_ref().map(|key| key.read()).transpose().map_err(|error| {
-            Failure::new(Exit::Configuration, format!("failed to read the key of [admin]: {error}"))
+            CommandError::new(Exit::Configuration, format!("failed to read the key of [admin]: {error}"))
         })?;
         Ok(Self { client: Client::new()?, base, key })
     }
 
     /// Gets a resource.
-    pub(super) async fn get(&self, way: &[&str], words: &[(&str, &str)]) -> Result<Json, Failure> {
+    pub(super) async fn get(&self, way: &[&str], words: &[(&str, &str)]) -> Result<Json, CommandError> {
         let response = self.open(way, words).await?;
         self.read(response).await
     }
 
     /// Posts a body, and returns the answer.
-    pub(super) async fn post(&self, way: &[&str], body: &Json) -> Result<Json, Failure> {
-        let bytes = body.encode().map_err(|error| Failure::data(error.to_string()))?;
+    pub(super) async fn post(&self, way: &[&str], body: &Json) -> Result<Json, CommandError> {
+        let bytes = body.encode().map_err(|error| CommandError::data(error.to_string()))?;
         let call =
             Call::post(self.url(way, &[])?, Bytes::from(bytes)).header("content-type", "application/json");
         let response = self.send(call).await?;
@@ -48,11 +48,11 @@ impl Remote {
     }
 
     /// The same as it comes.
-    pub(super) async fn open(&self, way: &[&str], words: &[(&str, &str)]) -> Result<Response, Failure> {
+    pub(super) async fn open(&self, way: &[&str], words: &[(&str, &str)]) -> Result<Response, CommandError> {
         self.send(Call::get(self.url(way, words)?)).await
     }
 
-    async fn send(&self, call: Call) -> Result<Response, Failure> {
+    async fn send(&self, call: Call) -> Result<Response, CommandError> {
         let call = match &self.key {
             Some(key) => call.bearer(key),
             None => call,
@@ -60,7 +60,7 @@ impl Remote {
         let response = self.client.send(call).await.map_err(|fault| {
             let what = format!("no host answers at {}: {fault}", self.base);
             let mend = "start one with valvehouse serve, or say where it is with --at URL";
-            Failure::new(Exit::Unavailable, format!("{what}; {mend}"))
+            CommandError::new(Exit::Unavailable, format!("{what}; {mend}"))
         })?;
         match response.status {
             200..=299 => Ok(response),
@@ -68,7 +68,7 @@ impl Remote {
         }
     }
 
-    async fn refused(&self, status: u16, response: Response) -> Failure {
+    async fn refused(&self, status: u16, response: Response) -> CommandError {
         let body = response.whole().await.ok().and_then(|bytes| Json::parse(&bytes).ok()).unwrap_or_default();
         let said = body.at_path("error.message");
         let said = said.as_str().map_or_else(|| format!("status {status}, and no reason"), str::to_owned);
@@ -77,22 +77,22 @@ impl Remote {
             400..=499 => Exit::Usage,
             _ => Exit::Unavailable,
         };
-        Failure::new(exit, format!("the host at {} refuses: {said}", self.base))
+        CommandError::new(exit, format!("the host at {} refuses: {said}", self.base))
     }
 
-    async fn read(&self, response: Response) -> Result<Json, Failure> {
+    async fn read(&self, response: Response) -> Result<Json, CommandError> {
         let bytes = response.whole().await?;
         Json::parse(&bytes).map_err(|error| {
             let what = format!("what answers at {} is no valvehouse: {error}", self.base);
-            Failure::new(Exit::Unavailable, what)
+            CommandError::new(Exit::Unavailable, what)
         })
     }
 
-    fn url(&self, way: &[&str], words: &[(&str, &str)]) -> Result<Url, Failure> {
+    fn url(&self, way: &[&str], words: &[(&str, &str)]) -> Result<Url, CommandError> {
         let mut url = self.base.clone();
         match url.path_segments_mut() {
             Ok(mut path) => drop(path.pop_if_empty().extend(way)),
-            Err(()) => return Err(Failure::usage(format!("{} is no address of a host", self.base))),
+            Err(()) => return Err(CommandError::usage(format!("{} is no address of a host", self.base))),
         }
         if !words.is_empty() {
             url.query_pairs_mut().extend_pairs(words);
@@ -102,7 +102,7 @@ impl Remote {
 }
 
 /// The address of the host that runs on this project: the one that listens where the settings say, else the only one.
-fn local(config: &Config) -> Result<String, Failure> {
+fn local(config: &Config) -> Result<String, CommandError> {
     let running: Vec<_> =
         running::addresses(&config.project).iter().map(|at| format!("http://{at}")).collect();
     let configured = address(&config.server.listen);
@@ -111,15 +111,15 @@ fn local(config: &Config) -> Result<String, Failure> {
         [one] => Ok(one.clone()),
         several => configured.ok().filter(|address| several.contains(address)).ok_or_else(|| {
             let several = several.join(", ");
-            Failure::usage(format!("several hosts run on this project: {several}; say which with --at"))
+            CommandError::usage(format!("several hosts run on this project: {several}; say which with --at"))
         }),
     }
 }
 
 /// The address at which a host of these settings is found from this machine.
-fn address(listen: &Listen) -> Result<String, Failure> {
+fn address(listen: &Listen) -> Result<String, CommandError> {
     if listen.port == 0 {
-        return Err(Failure::usage(
+        return Err(CommandError::usage(
             "no host runs on this project, and server.listen names no port; say where it is with --at http://HOST:PORT",
         ));
     }

@@ -1,10 +1,6 @@
 //! An answer as it comes: written piece by piece, its questions put to the person, and how to go on where
 //! it waits for somebody.
 
-use super::exit::Failure;
-use super::output::{Output, clean};
-use super::questions::{self, Asked};
-use super::stdin::Lines;
 use std::io;
 use tokio::sync::mpsc;
 use valvehouse_agent::in_words;
@@ -13,6 +9,8 @@ use valvehouse_core::fault::Fault;
 use valvehouse_core::provider::Piece;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
+use valvehouse_terminal::questions::{self, OpenQuestions};
+use valvehouse_terminal::{CommandError, Console, StdinLines, clean};
 
 /// Pieces that may wait for a slow terminal.
 pub(super) const AHEAD: usize = 32;
@@ -22,11 +20,11 @@ pub(super) const AHEAD: usize = 32;
 pub(super) async fn hear(
     work: impl Future<Output = Result<Json, Fault>>,
     pieces: mpsc::Receiver<Piece>,
-    asked: Asked,
+    asked: OpenQuestions,
     app: &App,
-    lines: &mut Lines,
-    out: &Output,
-) -> Result<Json, Failure> {
+    lines: &mut StdinLines,
+    out: &Console,
+) -> Result<Json, CommandError> {
     let turn = async { tokio::join!(work, write(pieces, out)) };
     let (answer, written) = tokio::select! {
         done = turn => done,
@@ -54,7 +52,7 @@ pub(super) async fn hear(
 }
 
 /// Writes pieces as they come; whether there were any.
-async fn write(mut pieces: mpsc::Receiver<Piece>, out: &Output) -> io::Result<bool> {
+async fn write(mut pieces: mpsc::Receiver<Piece>, out: &Console) -> io::Result<bool> {
     let mut any = false;
     while let Some(piece) = pieces.recv().await {
         let text = event::text(&piece.event);
@@ -67,7 +65,7 @@ async fn write(mut pieces: mpsc::Receiver<Piece>, out: &Output) -> io::Result<bo
 }
 
 /// Says how to go on with a run whose answer is one that waits.
-pub(super) fn say_how_to_go_on(answer: &Json, out: &Output) {
+pub(super) fn say_how_to_go_on(answer: &Json, out: &Console) {
     let pending = answer.get("pending_action").unwrap_or_default();
     if !pending.is_null() {
         out.say(&ways_on(&answer.text("run_id").unwrap_or_default(), &pending));

@@ -1,22 +1,20 @@
 //! `valvehouse resume`: goes on with a run, in this process.
 
-use super::exit::{Exit, Failure};
-use super::output::Output;
-use super::stdin::Lines;
-use super::{args, list, questions, reply, report};
+use super::{args, reply};
 use std::io::{self, IsTerminal};
 use tokio::sync::mpsc;
 use valvehouse_agent::{Decision, Runs};
 use valvehouse_config::Config;
 use valvehouse_host::app::{self, App};
 use valvehouse_json::Json;
+use valvehouse_terminal::{CommandError, Console, Exit, StdinLines, plugin_problems, questions, report};
 
-pub(super) async fn run(asked: args::Resume, config: Config, out: &Output) -> Result<Exit, Failure> {
+pub(super) async fn run(asked: args::Resume, config: Config, out: &Console) -> Result<Exit, CommandError> {
     let decision = decision(&asked)?;
     let app = App::open(config).await?;
     #[cfg(feature = "mcp")]
     let _mounts = super::mcp_servers::mounted(&app).await;
-    for problem in list::problems(&app.host.snapshot()) {
+    for problem in plugin_problems(&app.host.snapshot()) {
         out.say(&report::shown(&problem, out.talk()));
     }
     let done = resume(&app, &asked, &decision, out).await;
@@ -24,7 +22,12 @@ pub(super) async fn run(asked: args::Resume, config: Config, out: &Output) -> Re
     done.map(|()| Exit::Done)
 }
 
-async fn resume(app: &App, asked: &args::Resume, decision: &Decision, out: &Output) -> Result<(), Failure> {
+async fn resume(
+    app: &App,
+    asked: &args::Resume,
+    decision: &Decision,
+    out: &Console,
+) -> Result<(), CommandError> {
     let id = &asked.run;
     if *decision == Decision::GoOn {
         say_what_has_to_be_decided(app, id, out).await?;
@@ -32,7 +35,7 @@ async fn resume(app: &App, asked: &args::Resume, decision: &Decision, out: &Outp
     // Elsewhere than at a terminal a further question waits for the next time.
     let is_terminal = io::stdin().is_terminal();
     let (events, questions) = questions::listening(is_terminal.then_some(&app.questions), out);
-    let mut lines = if is_terminal { Lines::of_stdin() } else { Lines::none() };
+    let mut lines = if is_terminal { StdinLines::of_stdin() } else { StdinLines::none() };
     let (sender, pieces) = mpsc::channel(reply::AHEAD);
     let stream = (!asked.no_stream).then_some(sender);
     let work = async { Ok(app.resume(id, decision, None, events, stream).await?.answer) };
@@ -42,7 +45,7 @@ async fn resume(app: &App, asked: &args::Resume, decision: &Decision, out: &Outp
 }
 
 /// A tool that may have run is nothing a step can ask about again.
-async fn say_what_has_to_be_decided(app: &App, id: &str, out: &Output) -> Result<(), Failure> {
+async fn say_what_has_to_be_decided(app: &App, id: &str, out: &Console) -> Result<(), CommandError> {
     let run = app.runs.run(id).await?;
     let saved = app.runs.last_saved(&run).await?;
     let setup = saved.as_ref().and_then(|saved| app::setup_of(&app.host.snapshot(), saved).ok());
@@ -53,7 +56,7 @@ async fn say_what_has_to_be_decided(app: &App, id: &str, out: &Output) -> Result
     Ok(())
 }
 
-fn decision(asked: &args::Resume) -> Result<Decision, Failure> {
+fn decision(asked: &args::Resume) -> Result<Decision, CommandError> {
     if let Some(reason) = &asked.reject {
         let reason = Some(reason.trim()).filter(|reason| !reason.is_empty());
         return Ok(Decision::Reject { reason: reason.map(str::to_owned) });
@@ -69,8 +72,10 @@ fn decision(asked: &args::Resume) -> Result<Decision, Failure> {
     }
     let arguments = asked.arguments.as_deref().map(|text| match Json::parse(text.as_bytes()) {
         Ok(object @ Json::Object(_)) => Ok(object),
-        Ok(other) => Err(Failure::usage(format!("--arguments must be a JSON object, not {}", other.kind()))),
-        Err(error) => Err(Failure::usage(format!("--arguments is no JSON: {error}"))),
+        Ok(other) => {
+            Err(CommandError::usage(format!("--arguments must be a JSON object, not {}", other.kind())))
+        }
+        Err(error) => Err(CommandError::usage(format!("--arguments is no JSON: {error}"))),
     });
     Ok(Decision::Approve { arguments: arguments.transpose()? })
 }

@@ -1,14 +1,17 @@
 //! `valvehouse rollback`: puts a version of a plugin back.
 
-use super::exit::{Exit, Failure};
 use super::history::refused;
-use super::output::Output;
 use super::{args, project};
 use valvehouse_config::Config;
 use valvehouse_host::{admin, app};
 use valvehouse_json::Json;
+use valvehouse_terminal::{CommandError, Console, Exit};
 
-pub(super) async fn run(asked: &args::Rollback, config: &Config, out: &Output) -> Result<Exit, Failure> {
+pub(super) async fn run(
+    asked: &args::Rollback,
+    config: &Config,
+    out: &Console,
+) -> Result<Exit, CommandError> {
     let (snapshot, writer) = app::writer(config).await?;
     let (id, version) = (&asked.id, asked.version);
     let generation = admin::rollback(&writer, &snapshot, id, version, &project::author()).await;

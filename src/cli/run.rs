@@ -1,20 +1,25 @@
 //! From the words of a command line to its exit code.
 
 use super::args::{self, Command, Line};
-use super::exit::{Exit, Failure};
+#[cfg(feature = "workbench")]
+use super::completions;
 #[cfg(feature = "mcp")]
 use super::mcp;
-use super::output::Output;
 use super::settings::Reading;
 use super::{
     chat, check, config, confirm, definitions, explain, explain_code, grant, health, history, invoke, key,
-    list, log, new, nodes, release, resume, rollback, runs, serve, store, trace, trial, valves,
+    list, log, nodes, release, resume, rollback, runs, serve, store, trace, valves,
 };
-#[cfg(feature = "workbench")]
-use super::{completions, dev, lsp, repl, test};
 use clap::Parser;
 use std::ffi::OsString;
 use std::pin::Pin;
+use valvehouse_terminal::{CommandError, Console, Exit};
+#[cfg(feature = "workbench")]
+use valvehouse_workbench::{lsp, new, repl, test, trial};
+
+/// The scripts of `filters/` and `tools/`, for `valvehouse new --from`.
+#[cfg(feature = "workbench")]
+const SHIPPED: new::ShippedFiles = include!(concat!(env!("OUT_DIR"), "/shipped.rs"));
 
 /// Does what a command line says, its program's name first.
 ///
@@ -32,7 +37,7 @@ async fn dispatch(words: Vec<OsString>) -> Exit {
             return if told.use_stderr() { Exit::Usage } else { Exit::Done };
         }
     };
-    let out = Output::new(&line.global);
+    let out = Console::new(line.global.format.into(), line.global.quiet);
     log::start(&line, &out);
     match obey(line, &out).await {
         Ok(exit) => exit,
@@ -43,9 +48,11 @@ async fn dispatch(words: Vec<OsString>) -> Exit {
     }
 }
 
-async fn obey(line: Line, out: &Output) -> Result<Exit, Failure> {
+async fn obey(line: Line, out: &Console) -> Result<Exit, CommandError> {
     if out.is_sarif() && !matches!(line.command, Command::Check(_)) {
-        return Err(Failure::usage("--format sarif is for valvehouse check; others know human and json"));
+        return Err(CommandError::usage(
+            "--format sarif is for valvehouse check; others know human and json",
+        ));
     }
     if let Command::Key(asked) = &line.command {
         // It needs no project, nor one that is right.
@@ -69,8 +76,9 @@ async fn obey(line: Line, out: &Output) -> Result<Exit, Failure> {
     if let Command::Manual = &line.command {
         return completions::manual(out);
     }
+    #[cfg(feature = "workbench")]
     if let Command::New(asked) = &line.command
-        && let Some(done) = new::without_project(asked, out)
+        && let Some(done) = new::without_project(&asked.clone().into(), SHIPPED, out)
     {
         return done;
     }
@@ -95,21 +103,23 @@ async fn obey(line: Line, out: &Output) -> Result<Exit, Failure> {
     match line.command {
         Command::Serve(_) => serve::run(config, &reading, out).await,
         #[cfg(feature = "workbench")]
-        Command::Dev(asked) => dev::run(&asked, config, &reading, out).await,
+        Command::Dev(asked) => serve::dev(asked, config, &reading, out).await,
         Command::Config(asked) => config::run(&asked, &config, out),
         Command::Chat(asked) => chat::run(asked, config, out).await,
         Command::Runs(asked) => runs::run(asked, &config, out).await,
         Command::Resume(asked) => resume::run(asked, config, out).await,
         Command::Trace(asked) => trace::run(asked, &config, out).await,
         Command::Invoke(asked) => invoke::run(asked, config, out).await,
-        Command::New(asked) => new::run(&asked, &config, out).await,
-        Command::Run(asked) => trial::run(asked, config, out).await,
         #[cfg(feature = "workbench")]
-        Command::Repl(asked) => repl::run(asked, config, out).await,
+        Command::New(asked) => new::run(&asked.into(), SHIPPED, &config, out).await,
+        #[cfg(feature = "workbench")]
+        Command::Run(asked) => trial::run(asked.into(), config, out).await,
+        #[cfg(feature = "workbench")]
+        Command::Repl(asked) => repl::run(asked.into(), config, out).await,
         Command::List(asked) => list::run(&asked, &config, out).await,
         Command::Check(asked) => check::run(&asked, &config, out).await,
         #[cfg(feature = "workbench")]
-        Command::Test(asked) => test::run(asked, &config, out).await,
+        Command::Test(asked) => test::run(asked.into(), &config, out).await,
         Command::Valves(asked) => valves::run(asked, &config, out).await,
         Command::Grant(asked) => grant::run(&asked, &config, out).await,
         Command::Explain(asked) => explain::run(&asked, &config, out).await,

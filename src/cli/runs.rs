@@ -1,8 +1,6 @@
 //! `valvehouse runs`: the runs of models with a memory, and the conversations they are part of.
 
 use super::args::{Runs as Asked, RunsDo};
-use super::exit::{Exit, Failure};
-use super::output::{Output, Paint, clean, table};
 use super::reply::{waits_in_words, ways_on};
 use std::io::Read;
 use std::path::Path;
@@ -16,13 +14,14 @@ use valvehouse_host::app;
 use valvehouse_json::Json;
 use valvehouse_store as store;
 use valvehouse_store::{Prune, Run};
+use valvehouse_terminal::{CommandError, Console, Exit, Paint, clean, table};
 
 /// As much of a text fits into a line of a table.
 const IN_A_LINE: usize = 60;
 /// As many checkpoints are listed.
 const LISTED: u64 = 1000;
 
-pub(super) async fn run(asked: Asked, config: &Config, out: &Output) -> Result<Exit, Failure> {
+pub(super) async fn run(asked: Asked, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let store = store::open(&config.store).await?;
     let runs = Runs::new(store, uuid::Uuid::new_v4().to_string());
     let done = obey(&runs, asked, config, out).await;
@@ -30,7 +29,7 @@ pub(super) async fn run(asked: Asked, config: &Config, out: &Output) -> Result<E
     done.map(|()| Exit::Done)
 }
 
-async fn obey(runs: &Runs, asked: Asked, config: &Config, out: &Output) -> Result<(), Failure> {
+async fn obey(runs: &Runs, asked: Asked, config: &Config, out: &Console) -> Result<(), CommandError> {
     match asked.what {
         None => {
             let (conversation, status) = (asked.chat, asked.status);
@@ -73,7 +72,7 @@ fn on(chat: &str) -> String {
 }
 
 /// Shows the outcome: a result for programs, a sentence to people.
-fn tell(out: &Output, told: &Json, words: &str) -> Result<(), Failure> {
+fn tell(out: &Console, told: &Json, words: &str) -> Result<(), CommandError> {
     if out.is_json() {
         out.json(told)?;
     } else {
@@ -82,17 +81,17 @@ fn tell(out: &Output, told: &Json, words: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-fn exported(file: &Path) -> Result<Json, Failure> {
+fn exported(file: &Path) -> Result<Json, CommandError> {
     let mut bytes = Vec::new();
     let (name, read) = match file.to_str() {
         Some("-") => ("stdin".to_owned(), std::io::stdin().read_to_end(&mut bytes).map(drop)),
         _ => (file.display().to_string(), std::fs::read(file).map(|read| bytes = read)),
     };
-    read.map_err(|error| Failure::data(format!("failed to read {name}: {error}")))?;
-    Json::parse(&bytes).map_err(|error| Failure::data(format!("{name} is no JSON: {error}")))
+    read.map_err(|error| CommandError::data(format!("failed to read {name}: {error}")))?;
+    Json::parse(&bytes).map_err(|error| CommandError::data(format!("{name} is no JSON: {error}")))
 }
 
-async fn list(runs: &Runs, wanted: &Wanted, out: &Output) -> Result<(), Failure> {
+async fn list(runs: &Runs, wanted: &Wanted, out: &Console) -> Result<(), CommandError> {
     let found = match wanted.status {
         Some(_) => runs.list(wanted).await?,
         None => runs.list_by_need(wanted).await?,
@@ -136,7 +135,7 @@ fn status(run: &Run, paint: Paint) -> String {
     }
 }
 
-async fn show(runs: &Runs, id: &str, config: &Config, out: &Output) -> Result<(), Failure> {
+async fn show(runs: &Runs, id: &str, config: &Config, out: &Console) -> Result<(), CommandError> {
     let run = runs.run(id).await?;
     let setup = setup(runs, &run, config).await?;
     let state = runs.state(&run, setup.as_ref()).await?;
@@ -167,7 +166,7 @@ async fn show(runs: &Runs, id: &str, config: &Config, out: &Output) -> Result<()
 }
 
 /// The setup with which the run would go on; `None` where the project does not have its model any more.
-async fn setup(runs: &Runs, run: &Run, config: &Config) -> Result<Option<Setup>, Failure> {
+async fn setup(runs: &Runs, run: &Run, config: &Config) -> Result<Option<Setup>, CommandError> {
     let Some(saved) = runs.last_saved(run).await? else { return Ok(None) };
     let (snapshot, store) = app::look(config).await?;
     let setup = app::setup_of(&snapshot, &saved).ok();
@@ -184,7 +183,7 @@ pub(super) fn said_in_words(said: &Json, paint: Paint) -> String {
     format!("{} {}", paint.dim(&format!("{}:", message::role_of(said))), parts.join("\n  "))
 }
 
-async fn checkpoints(runs: &Runs, chat: &str, out: &Output) -> Result<(), Failure> {
+async fn checkpoints(runs: &Runs, chat: &str, out: &Console) -> Result<(), CommandError> {
     runs.conversation(chat).await?;
     let all = runs.store().checkpoints(chat, LISTED).await?;
     if out.is_json() {

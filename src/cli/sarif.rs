@@ -1,10 +1,10 @@
 //! The findings of `check` in the form that services for code scanning read: SARIF 2.1.0.
 
-use super::report::near;
 use std::collections::BTreeSet;
 use std::path::Path;
 use valvehouse_json::Json;
 use valvehouse_script::{Code, Problem, Severity};
+use valvehouse_terminal::report::near;
 
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 

@@ -1,10 +1,10 @@
 //! `valvehouse serve`: opens the project, listens, follows its folder, tells what happens.
 
-use super::exit::{Exit, Failure};
-use super::output::Output;
+#[cfg(feature = "workbench")]
+use super::args;
+use super::list;
 use super::server::{self, Serving};
 use super::settings::Reading;
-use super::{list, report};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::sync::broadcast;
@@ -12,11 +12,12 @@ use valvehouse_agent::{INTERRUPTED, Wanted};
 use valvehouse_config::{Config, FILE};
 use valvehouse_core::words::count;
 use valvehouse_host::app::App;
-use valvehouse_host::{Change, Report, Snapshot, Standing};
+use valvehouse_host::{Change, Report, Standing};
 use valvehouse_json::Json;
-use valvehouse_script::{Kind, Problem};
+use valvehouse_script::Problem;
+use valvehouse_terminal::{CommandError, Console, Exit, contents, first_request, plugin_problems, report};
 
-pub(super) async fn run(config: Config, reading: &Reading, out: &Output) -> Result<Exit, Failure> {
+pub(super) async fn run(config: Config, reading: &Reading, out: &Console) -> Result<Exit, CommandError> {
     let serving = Serving::open(&config).await?;
     // The record is deleted when this function ends: whatever loads or runs is attributed from here on.
     let _record = server::crash_record(&config);
@@ -29,8 +30,25 @@ pub(super) async fn run(config: Config, reading: &Reading, out: &Output) -> Resu
     ended
 }
 
+/// The same for those who write scripts: shows what comes of each save and of each request.
+#[cfg(feature = "workbench")]
+pub(super) async fn dev(
+    asked: args::Dev,
+    config: Config,
+    reading: &Reading,
+    out: &Console,
+) -> Result<Exit, CommandError> {
+    let serving = Serving::open(&config).await?;
+    // As above.
+    let _record = server::crash_record(&config);
+    let app = server::open_app(config, out).await?;
+    let (address, stop) = (serving.address, serving.stop());
+    let ended = serving.run(&app, reading, out);
+    valvehouse_workbench::dev::run(&asked.into(), &app, address, stop, ended, out).await
+}
+
 /// Says which runs of agents somebody has to look at: they wait, or were broken off with an earlier host.
-async fn tell_waiting(app: &App, out: &Output) {
+async fn tell_waiting(app: &App, out: &Console) {
     for word in [INTERRUPTED, "paused"] {
         let wanted = Wanted { status: Some(word.to_owned()), limit: 1_000, ..Wanted::default() };
         match app.runs.list(&wanted).await {
@@ -41,31 +59,17 @@ async fn tell_waiting(app: &App, out: &Output) {
     }
 }
 
-/// Its models and folders, a line each.
-pub(super) fn what_is_there(app: &App, snapshot: &Snapshot) -> String {
-    let mut text = format!("  models   {}\n", in_a_row(&snapshot.model_names()));
-    let folders = &app.config.folders;
-    for (kind, word, folder) in
-        [(Kind::Filter, "filters", &folders.filters), (Kind::Tool, "tools  ", &folders.tools)]
-    {
-        let plugins = snapshot.plugins.values().filter(|plugin| plugin.kind == kind).count();
-        let (files, folder) = (count(plugins, "file"), report::near(folder));
-        text.push_str(&format!("  {word}  {files} in {}, followed live\n", folder.display()));
-    }
-    text
-}
-
 /// Shows the address, the contents of the project, and a way to try it.
-fn greet(app: &App, address: SocketAddr, out: &Output) {
+fn greet(app: &App, address: SocketAddr, out: &Console) {
     let snapshot = app.host.snapshot();
     let url = format!("http://{address}");
     let models = snapshot.model_names();
-    let problems = list::problems(&snapshot);
+    let problems = plugin_problems(&snapshot);
     let human = || {
         let paint = out.talk();
         let version = concat!("valvehouse ", env!("CARGO_PKG_VERSION"));
         let mut text = format!("{} on {}\n", paint.bold(version), paint.bold(&url));
-        text.push_str(&what_is_there(app, &snapshot));
+        text.push_str(&contents(app, &snapshot));
         if !snapshot.plugins.is_empty() {
             text.push_str(&format!("\n{}\n", list::as_table(&snapshot, &Standing::default(), paint)));
         }
@@ -76,7 +80,7 @@ fn greet(app: &App, address: SocketAddr, out: &Output) {
             let begin = "nothing is here yet:  valvehouse new project  makes settings, a filter and a tool";
             text.push_str(&format!("\n{}\n", paint.dim(begin)));
         }
-        text.push_str(&format!("\n{}", paint.dim(&how_to_try(app, &url, models.first()))));
+        text.push_str(&format!("\n{}", paint.dim(&first_request(app, &url, models.first()))));
         text
     };
     let json = || {
@@ -96,27 +100,8 @@ fn greet(app: &App, address: SocketAddr, out: &Output) {
     out.tell(human, json);
 }
 
-fn in_a_row(models: &[String]) -> String {
-    const SHOWN: usize = 8;
-    match models.len() {
-        0 => "whatever its providers have".to_owned(),
-        more if more > SHOWN => format!("{} … ({more} in all)", models[..SHOWN].join(", ")),
-        _ => models.join(", "),
-    }
-}
-
-pub(super) fn how_to_try(app: &App, url: &str, model: Option<&String>) -> String {
-    let model = model.map_or("MODEL", String::as_str);
-    let key = match app.config.server.keys.is_empty() {
-        true => "",
-        false => " -H \"authorization: Bearer $KEY\"",
-    };
-    let body = format!(r#"{{"model":"{model}","messages":[{{"role":"user","content":"hello"}}]}}"#);
-    format!("try it:  curl {url}/v1/chat/completions -H 'content-type: application/json'{key} -d '{body}'")
-}
-
 /// Tells what every reload brought, as it happens.
-async fn tell_news(app: Arc<App>, mut reports: broadcast::Receiver<Arc<Report>>, out: Output) {
+async fn tell_news(app: Arc<App>, mut reports: broadcast::Receiver<Arc<Report>>, out: Console) {
     loop {
         match reports.recv().await {
             Ok(report) => tell_report(&app, &report, &out),
@@ -128,7 +113,7 @@ async fn tell_news(app: Arc<App>, mut reports: broadcast::Receiver<Arc<Report>>,
     }
 }
 
-fn tell_report(app: &App, report: &Report, out: &Output) {
+fn tell_report(app: &App, report: &Report, out: &Console) {
     let ms = report.took.as_millis();
     for change in &report.changes {
         let news = News::of(change, app);

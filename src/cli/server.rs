@@ -1,9 +1,6 @@
 //! A host that serves from the command line: opens its port, serves until a signal says otherwise, lets
 //! answers under way finish.
 
-use super::exit::{Exit, Failure};
-use super::output::Output;
-use super::report::near;
 use super::running::Announcement;
 use super::settings::{Reading, SettingsFile, Trigger};
 use super::systemd::{self, Word};
@@ -19,6 +16,7 @@ use valvehouse_host::app::App;
 use valvehouse_memory as memory;
 use valvehouse_script::crash::Record;
 use valvehouse_server as server;
+use valvehouse_terminal::{CommandError, Console, Exit, report::near};
 
 /// The time that answers under way may take to finish.
 const DRAIN: Duration = Duration::from_secs(30);
@@ -39,7 +37,7 @@ pub(super) struct Serving {
 
 impl Serving {
     /// Takes the port, so that what cannot be served is told before anything is opened.
-    pub(super) async fn open(config: &Config) -> Result<Self, Failure> {
+    pub(super) async fn open(config: &Config) -> Result<Self, CommandError> {
         let listen = &config.server.listen;
         let signals = Signals::new()?;
         take_enough();
@@ -51,6 +49,7 @@ impl Serving {
     }
 
     /// Returns a handle that asks for the end, as Ctrl-C does.
+    #[cfg(feature = "workbench")]
     pub(super) fn stop(&self) -> Arc<Notify> {
         self.signals.by_hand.clone()
     }
@@ -60,8 +59,8 @@ impl Serving {
         mut self,
         app: &Arc<App>,
         reading: &Reading,
-        out: &Output,
-    ) -> Result<Exit, Failure> {
+        out: &Console,
+    ) -> Result<Exit, CommandError> {
         app.follow();
         let pulse = tokio::spawn(systemd::live());
         memory::give_back_code();
@@ -74,13 +73,13 @@ impl Serving {
     }
 }
 
-fn unavailable(listen: &Listen, error: &io::Error) -> Failure {
+fn unavailable(listen: &Listen, error: &io::Error) -> CommandError {
     let mend = match error.kind() {
         ErrorKind::AddrInUse => "something listens there already; another valvehouse? use --port",
         ErrorKind::PermissionDenied => "ports below 1024 are for administrators; use --port",
         _ => "change server.listen, or use --listen",
     };
-    Failure::new(Exit::Unavailable, format!("failed to listen on {listen}: {error}; {mend}"))
+    CommandError::new(Exit::Unavailable, format!("failed to listen on {listen}: {error}; {mend}"))
 }
 
 /// Serves until a signal says otherwise; then lets answers under way finish.
@@ -89,8 +88,8 @@ async fn serve(
     app: &Arc<App>,
     signals: &mut Signals,
     reading: &Reading,
-    out: &Output,
-) -> Result<Exit, Failure> {
+    out: &Console,
+) -> Result<Exit, CommandError> {
     let (stop, stopped) = oneshot::channel::<()>();
     let until = async {
         // The end comes either way, sent or dropped.
@@ -124,13 +123,13 @@ async fn serve(
     Ok(Exit::Done)
 }
 
-fn ended_by_itself(ended: Result<io::Result<()>, tokio::task::JoinError>) -> Result<Exit, Failure> {
+fn ended_by_itself(ended: Result<io::Result<()>, tokio::task::JoinError>) -> Result<Exit, CommandError> {
     let why = match ended {
         Ok(Ok(())) => return Ok(Exit::Done),
         Ok(Err(error)) => error.to_string(),
         Err(error) => error.to_string(),
     };
-    Err(Failure::new(Exit::Internal, format!("failed to go on serving: {why}")))
+    Err(CommandError::new(Exit::Internal, format!("failed to go on serving: {why}")))
 }
 
 /// A wish of the operator or the system.
@@ -151,11 +150,11 @@ pub(super) struct Signals {
 
 #[cfg(unix)]
 impl Signals {
-    pub(super) fn new() -> Result<Self, Failure> {
+    pub(super) fn new() -> Result<Self, CommandError> {
         use tokio::signal::unix::{SignalKind, signal};
         let take = |kind| {
             let failed =
-                |error| Failure::new(Exit::Internal, format!("failed to listen for signals: {error}"));
+                |error| CommandError::new(Exit::Internal, format!("failed to listen for signals: {error}"));
             signal(kind).map_err(failed)
         };
         Ok(Self {
@@ -185,7 +184,7 @@ pub(super) struct Signals {
 
 #[cfg(not(unix))]
 impl Signals {
-    pub(super) fn new() -> Result<Self, Failure> {
+    pub(super) fn new() -> Result<Self, CommandError> {
         Ok(Self { by_hand: Arc::default() })
     }
 
@@ -204,7 +203,7 @@ impl Signals {
 }
 
 /// Opens a host, and reports that it compiles scripts when that takes longer than a moment.
-pub(super) async fn open_app(config: Config, out: &Output) -> Result<Arc<App>, Failure> {
+pub(super) async fn open_app(config: Config, out: &Console) -> Result<Arc<App>, CommandError> {
     let folders =
         [&config.folders.filters, &config.folders.tools].map(|folder| near(folder).display().to_string());
     let say = out.clone();

@@ -1,12 +1,12 @@
 //! Follows `valvehouse.toml` while a host runs: what can be applied is, what cannot is reported, and settings that are
 //! in force never give way to a mistake.
 
-use super::output::Output;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use valvehouse_config::{Config, ConfigError, ConfigProblem, FILE, Origin};
 use valvehouse_host::app::App;
 use valvehouse_script::{Code, Problem, Watch};
+use valvehouse_terminal::Console;
 
 /// The time in which a save by rename may leave a missing or truncated file.
 const GAP: Duration = Duration::from_millis(150);
@@ -78,7 +78,7 @@ impl SettingsFile {
     }
 
     /// Applies the file as it is now, or reports why the settings in force stay.
-    pub(super) async fn apply(&mut self, trigger: Trigger, app: &App, reading: &Reading, out: &Output) {
+    pub(super) async fn apply(&mut self, trigger: Trigger, app: &App, reading: &Reading, out: &Console) {
         let mut text = read(&self.path);
         if trigger == Trigger::Save {
             if is_blank(&text) {

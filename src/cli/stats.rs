@@ -1,12 +1,12 @@
 //! `valvehouse list --stats`: what the calls of each hook and tool have cost.
 
-use super::output::{Output, Paint, table};
 use std::io;
 use std::time::Duration;
 use valvehouse_core::figures::Sum;
 use valvehouse_host::{Snapshot, Standing};
+use valvehouse_terminal::{Console, Paint, table};
 
-pub(super) fn show(snapshot: &Snapshot, standing: &Standing, out: &Output) -> io::Result<()> {
+pub(super) fn show(snapshot: &Snapshot, standing: &Standing, out: &Console) -> io::Result<()> {
     if standing.hosts == 0 {
         out.say("no host is running on this project: figures are kept while one runs");
         return Ok(());

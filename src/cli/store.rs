@@ -1,20 +1,19 @@
 //! `valvehouse store`: looks after the store itself.
 
 use super::args;
-use super::exit::{Exit, Failure};
-use super::output::Output;
 use valvehouse_config::Config;
 use valvehouse_core::words::count;
 use valvehouse_json::Json;
 use valvehouse_store as store;
+use valvehouse_terminal::{CommandError, Console, Exit};
 
-pub(super) async fn run(asked: &args::Store, config: &Config, out: &Output) -> Result<Exit, Failure> {
+pub(super) async fn run(asked: &args::Store, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     match asked {
         args::Store::ForgetValves => forget_valves(config, out).await,
     }
 }
 
-async fn forget_valves(config: &Config, out: &Output) -> Result<Exit, Failure> {
+async fn forget_valves(config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let plugins = store::forget_valves(&config.store).await?;
     if out.is_json() {
         out.json(&Json::from([("plugins", plugins.into())]))?;

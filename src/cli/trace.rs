@@ -1,20 +1,19 @@
 //! `valvehouse trace`: what a running host knows of its requests.
 
 use super::args::Trace as Asked;
-use super::exit::{Exit, Failure};
-use super::output::{Output, clean, table};
 use super::remote::Remote;
-use super::trace_view::{difference, number, shown, standing, word};
 use futures::StreamExt;
 use std::path::Path;
 use valvehouse_config::Config;
 use valvehouse_json::Json;
 use valvehouse_net::sse::Parser;
+use valvehouse_terminal::trace_view::{difference, number, shown, standing, word};
+use valvehouse_terminal::{CommandError, Console, Exit, clean, table};
 
 /// The route at which a host lists its requests.
 const TRACES: [&str; 3] = ["api", "v1", "traces"];
 
-pub(super) async fn run(asked: Asked, config: &Config, out: &Output) -> Result<Exit, Failure> {
+pub(super) async fn run(asked: Asked, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let host = Remote::of(config, asked.at.as_deref())?;
     match (&asked.id, &asked.replay) {
         (Some(id), Some(plugin)) => return replay(&host, id, plugin, asked.file.as_deref(), out).await,
@@ -25,7 +24,7 @@ pub(super) async fn run(asked: Asked, config: &Config, out: &Output) -> Result<E
     Ok(Exit::Done)
 }
 
-async fn list(host: &Remote, asked: &Asked, out: &Output) -> Result<(), Failure> {
+async fn list(host: &Remote, asked: &Asked, out: &Console) -> Result<(), CommandError> {
     let limit = asked.limit.to_string();
     let given = [("plugin", &asked.plugin), ("model", &asked.model), ("user", &asked.user)];
     let given = given.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?)));
@@ -60,7 +59,7 @@ async fn list(host: &Remote, asked: &Asked, out: &Output) -> Result<(), Failure>
     Ok(out.line(&table(&rows))?)
 }
 
-async fn show(host: &Remote, id: &str, out: &Output) -> Result<(), Failure> {
+async fn show(host: &Remote, id: &str, out: &Console) -> Result<(), CommandError> {
     let trace = host.get(&[&TRACES[..], &[id]].concat(), &[]).await?;
     if out.is_json() {
         return Ok(out.json(&trace)?);
@@ -76,14 +75,14 @@ fn begun(summary: &Json) -> String {
 }
 
 /// Until the host stops, or whoever reads has seen enough.
-async fn follow(host: &Remote, asked: &Asked, out: &Output) -> Result<(), Failure> {
+async fn follow(host: &Remote, asked: &Asked, out: &Console) -> Result<(), CommandError> {
     let response = host.open(&["api", "v1", "events"], &[]).await?;
     out.say("following requests; Ctrl-C ends");
     let (mut bytes, mut parser) = (response.into_stream(), Parser::default());
     while let Some(piece) = bytes.next().await {
         parser.push(&piece?);
         for event in parser.by_ref() {
-            let event = event.map_err(|error| Failure::new(Exit::Unavailable, error.to_string()))?;
+            let event = event.map_err(|error| CommandError::new(Exit::Unavailable, error.to_string()))?;
             let name = event.name.as_deref().unwrap_or_default();
             if let Ok(told) = Json::parse(&event.data) {
                 tell(name, &told, asked, out)?;
@@ -94,7 +93,7 @@ async fn follow(host: &Remote, asked: &Asked, out: &Output) -> Result<(), Failur
     Ok(())
 }
 
-fn tell(name: &str, told: &Json, asked: &Asked, out: &Output) -> Result<(), Failure> {
+fn tell(name: &str, told: &Json, asked: &Asked, out: &Console) -> Result<(), CommandError> {
     let is = |wanted: &Option<String>, key: &str| {
         wanted.as_deref().is_none_or(|wanted| told.text(key).as_deref() == Some(wanted))
     };
@@ -136,12 +135,12 @@ async fn replay(
     id: &str,
     plugin: &str,
     file: Option<&Path>,
-    out: &Output,
-) -> Result<Exit, Failure> {
+    out: &Console,
+) -> Result<Exit, CommandError> {
     let body = Json::from([("plugin", plugin.into())]);
     if let Some(file) = file {
         let source = std::fs::read_to_string(file)
-            .map_err(|error| Failure::data(format!("failed to read {}: {error}", file.display())))?;
+            .map_err(|error| CommandError::data(format!("failed to read {}: {error}", file.display())))?;
         // A text in a new object: it fits.
         let _ = body.set("source", source);
     }

@@ -1,16 +1,14 @@
 //! `valvehouse valves`: the settings that scripts declare, read and changed.
 
 use super::args;
-use super::exit::{Exit, Failure};
-use super::output::{Output, table};
 use super::project::{self, Project, Reach};
 use valvehouse_config::Config;
 use valvehouse_core::valve::{Schema, ValveError};
-use valvehouse_core::words::did_you_mean;
 use valvehouse_json::Json;
 use valvehouse_script::Kind;
+use valvehouse_terminal::{CommandError, Console, Exit, check_valve, table};
 
-pub(super) async fn run(asked: args::Valves, config: &Config, out: &Output) -> Result<Exit, Failure> {
+pub(super) async fn run(asked: args::Valves, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let project = Project::look(config).await?;
     let exit = match &asked {
         args::Valves::Get { id, key, user } => {
@@ -48,9 +46,9 @@ impl<'a> Valves<'a> {
         config: &Config,
         id: &'a str,
         user: Option<&'a str>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, CommandError> {
         let manifest = &project.script(id)?.manifest;
-        let none = || Failure::usage(format!("`{id}` has no user valves; leave --user out"));
+        let none = || CommandError::usage(format!("`{id}` has no user valves; leave --user out"));
         let schema = match user {
             Some(_) => manifest.user_valves.as_ref().ok_or_else(none)?,
             None => &manifest.valves,
@@ -65,7 +63,7 @@ impl<'a> Valves<'a> {
         Ok(Self { project, id, user, schema, configured, configured_by })
     }
 
-    async fn get(&self, key: Option<&str>, out: &Output) -> Result<Exit, Failure> {
+    async fn get(&self, key: Option<&str>, out: &Console) -> Result<Exit, CommandError> {
         let now = self.in_force().await?;
         for problem in &now.problems {
             out.say(&format!("{} {problem}", out.talk().yellow("warning:")));
@@ -97,7 +95,7 @@ impl<'a> Valves<'a> {
         Ok(Exit::Done)
     }
 
-    async fn set(&self, values: &[(String, String)], out: &Output) -> Result<Exit, Failure> {
+    async fn set(&self, values: &[(String, String)], out: &Console) -> Result<Exit, CommandError> {
         let changes = Json::object();
         for (key, text) in values {
             self.check_key(key)?;
@@ -117,7 +115,7 @@ impl<'a> Valves<'a> {
         self.tell(values.iter().map(|(key, _)| key.as_str()), generation, out).await
     }
 
-    async fn reset(&self, keys: &[String], out: &Output) -> Result<Exit, Failure> {
+    async fn reset(&self, keys: &[String], out: &Console) -> Result<Exit, CommandError> {
         let stored = self.project.store.valves(self.id, self.user).await?;
         for key in keys {
             // Values that an older version of the script left behind may go too.
@@ -138,7 +136,7 @@ impl<'a> Valves<'a> {
         self.tell(keys.iter().map(String::as_str), generation, out).await
     }
 
-    fn spec(&self, out: &Output) -> Result<Exit, Failure> {
+    fn spec(&self, out: &Console) -> Result<Exit, CommandError> {
         out.json(&self.schema.json_schema())?;
         Ok(Exit::Done)
     }
@@ -148,8 +146,8 @@ impl<'a> Valves<'a> {
         &self,
         keys: impl Iterator<Item = &'k str> + Clone,
         generation: u64,
-        out: &Output,
-    ) -> Result<Exit, Failure> {
+        out: &Console,
+    ) -> Result<Exit, CommandError> {
         let reach: Reach = self.project.reach(generation).await?;
         let now = self.in_force().await?;
         if out.is_json() {
@@ -178,14 +176,14 @@ impl<'a> Valves<'a> {
         Json::from([("id", self.id.into()), ("user", self.user.into()), ("valves", valves.into())])
     }
 
-    async fn in_force(&self) -> Result<InForce, Failure> {
+    async fn in_force(&self) -> Result<InForce, CommandError> {
         let stored = self.project.store.valves(self.id, self.user).await?;
         let (values, problems) = self.schema.effective(&[&self.configured, &stored]);
         Ok(InForce { values: self.schema.mask(&values), stored, problems })
     }
 
-    fn check_key(&self, key: &str) -> Result<(), Failure> {
-        check_key(self.id, self.schema, key)
+    fn check_key(&self, key: &str) -> Result<(), CommandError> {
+        check_valve(self.id, self.schema, key)
     }
 }
 
@@ -207,20 +205,6 @@ impl InForce {
     }
 }
 
-/// Checks that there is such a valve; an error names the one that was probably meant.
-pub(super) fn check_key(id: &str, schema: &Schema, key: &str) -> Result<(), Failure> {
-    if schema.field(key).is_some() {
-        return Ok(());
-    }
-    let names = || schema.fields().iter().map(|field| field.name.as_str());
-    let hint = match did_you_mean(key, names()) {
-        none if none.is_empty() && names().count() == 0 => "; it has none".to_owned(),
-        none if none.is_empty() => format!("; there are: {}", names().collect::<Vec<_>>().join(", ")),
-        hint => hint,
-    };
-    Err(Failure::usage(format!("`{id}` has no valve `{key}`{hint}")))
-}
-
-fn misfit(id: &str, error: &ValveError) -> Failure {
-    Failure::data(format!("`{id}`: {error}; nothing was changed"))
+fn misfit(id: &str, error: &ValveError) -> CommandError {
+    CommandError::data(format!("`{id}`: {error}; nothing was changed"))
 }

@@ -1,6 +1,6 @@
 //! Hosts that end abnormally: the next start names whose fault it was, runs everything else, and wrongs nobody.
 
-use super::host::{Host, ask, project, save};
+use super::host::{Host, ask, project};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -9,6 +9,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use valvehouse_testkit::command::{program, save};
 
 /// A guard that computes for long where it is asked to; longer than anything here lasts.
 const SPINS: &str = r#"/*
@@ -36,7 +37,7 @@ fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
 }
 
 fn valvehouse(folder: &TempDir, words: &[&str]) -> (Option<i32>, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_valvehouse"));
+    let mut command = Command::new(program());
     let Output { status, stdout, stderr } =
         command.arg("--project").arg(folder.path()).args(words).env("NO_COLOR", "1").output().unwrap();
     let text = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
@@ -171,7 +172,7 @@ fn a_file_that_ends_the_process_which_loads_it_is_a_problem_of_that_file_for_che
     let hangs = "fn pipes() { loop { } }\nfn pipe(body) { \"x\" }";
     let folder = project(PATIENT, "filters/hostile.rhai", hangs);
     save(folder.path(), "filters/later.rhai", "fn inlet(body) { let x = ; }");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_valvehouse"));
+    let mut command = Command::new(program());
     command.arg("--project").arg(folder.path()).arg("check").env("NO_COLOR", "1");
     let check = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let loader = until("the process that loads the file", || computing_child_of(check.id()));

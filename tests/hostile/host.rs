@@ -1,14 +1,14 @@
 //! A host in a process of its own, with two models: one that a hostile plugin stands before, one without.
 
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use valvehouse_testkit::command::{exchange, program, save, status_in};
 
 /// Virtual memory of a process, in KiB. Stacks are 256 MiB each, of which only what is used is backed.
 const ADDRESS_SPACE: u64 = 6 << 20;
@@ -90,13 +90,6 @@ pub(super) fn project(settings: &str, file: &str, text: &str) -> Arc<TempDir> {
     save(folder.path(), "filters/calm.rhai", CALM);
     save(folder.path(), file, text);
     Arc::new(folder)
-}
-
-/// Saves a file of a project.
-pub(super) fn save(folder: &Path, file: &str, text: &str) {
-    let path = folder.join(file);
-    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    std::fs::write(path, text).unwrap();
 }
 
 /// The status and the text of an answer; 0 when there was none.
@@ -249,8 +242,8 @@ fn spawn(project: &Path, address_space: u64) -> Child {
     let limited =
         format!("ulimit -v {address_space}; ulimit -c 0; exec \"$0\" --project \"$1\" serve --port 0");
     Command::new("sh")
-        .args(["-c", &limited, env!("CARGO_BIN_EXE_valvehouse")])
-        .arg(project)
+        .args(["-c", &limited])
+        .args([program().as_path(), project])
         .env("NO_COLOR", "1")
         // A panic that tells its way reads all of the program's debugging information for that.
         .env("RUST_BACKTRACE", "0")
@@ -281,27 +274,19 @@ fn listen(child: &mut Child, talk: Arc<Mutex<Vec<u8>>>, address: mpsc::Sender<St
 /// One chat with a model of the host at an address.
 pub(super) fn ask(address: &str, model: &str, text: &str, stream: bool) -> Answer {
     let body = json!({"model": model, "stream": stream, "messages": [{"role": "user", "content": text}]});
-    let answer = post(address, &body.to_string()).unwrap_or_default();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
-    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+    let body = body.to_string();
+    let head = "POST /v1/chat/completions HTTP/1.0\r\nhost: localhost\r\ncontent-type: application/json";
+    let request = format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    let (head, body) = exchange(address, &request, PATIENCE).unwrap_or_default();
+    let status = status_in(&head).unwrap_or(0);
     // In a stream a failure is an event.
     let failed = body.contains("data: {\"error\"");
-    let text = match serde_json::from_str::<Value>(body) {
+    let text = match serde_json::from_str::<Value>(&body) {
         Ok(body) => match body["choices"][0]["message"]["content"].as_str() {
             Some(text) => text.to_owned(),
             None => body.to_string(),
         },
-        Err(_) => body.to_owned(),
+        Err(_) => body,
     };
     Answer { status: if failed { 500 } else { status }, text }
-}
-
-fn post(address: &str, body: &str) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    let head = "POST /v1/chat/completions HTTP/1.0\r\nhost: localhost\r\ncontent-type: application/json";
-    write!(stream, "{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len())?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer)?;
-    Ok(String::from_utf8_lossy(&answer).into_owned())
 }

@@ -55,7 +55,16 @@ fn calls(asked: &Asked, name: &str, arguments: &str) -> Reply {
          "message": {"role": "assistant", "content": null, "tool_calls": [call]}}]}))
 }
 
-impl TestHost {
+/// The requests of these tests.
+trait AgentRequests {
+    async fn put(&self, method: &str, path: &str, body: &Value) -> Answer;
+    async fn run(&self, chat_id: &str, input: &str) -> Value;
+    async fn paying(&self, chat_id: &str) -> String;
+    async fn resume(&self, run: &str, decision: &Value) -> Answer;
+    async fn look(&self, path: &str) -> Value;
+}
+
+impl AgentRequests for TestHost {
     async fn put(&self, method: &str, path: &str, body: &Value) -> Answer {
         Answer::of(self.request(method, path).body(body.to_string())).await
     }

@@ -81,7 +81,7 @@ fn at_a_terminal_the_person_is_asked_right_there() {
     let command = format!("{} resume {run}", env!("CARGO_BIN_EXE_valvehouse"));
     let mut script = Command::new("script");
     script.args(["-qec", &command, "/dev/null"]).current_dir(project.path(""));
-    let Some(ran) = Project::answering(script, "y\n") else {
+    let Some(ran) = answering(script, "y\n") else {
         println!("skipped: there is no `script` here, which makes a terminal");
         return;
     };
@@ -178,24 +178,22 @@ fn a_host_sees_what_a_process_beside_it_decided() {
     assert!(server.get(&format!("/api/v1/agents/runs/{run}")).contains("\"status\":\"done\""));
 }
 
-impl Project {
-    /// Returns the end of a command whose question is answered; none where there is no such command.
-    #[cfg(target_os = "linux")]
-    fn answering(mut command: Command, answer: &str) -> Option<Ran> {
-        use std::io::Write;
-        use std::process::Stdio;
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().ok()?;
-        // Open until it ends: at the end of input the terminal is gone.
-        let mut stdin = child.stdin.take().unwrap();
-        stdin.write_all(answer.as_bytes()).unwrap();
-        let output = child.wait_with_output().unwrap();
-        drop(stdin);
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        Some(Ran {
-            code: output.status.code().unwrap_or(-1),
-            out: text(output.stdout),
-            talk: text(output.stderr),
-        })
-    }
+/// Returns the end of a command whose question is answered; none where there is no such command.
+#[cfg(target_os = "linux")]
+fn answering(mut command: Command, answer: &str) -> Option<Ran> {
+    use std::io::Write;
+    use std::process::Stdio;
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().ok()?;
+    // Open until it ends: at the end of input the terminal is gone.
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(answer.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    drop(stdin);
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Some(Ran {
+        code: output.status.code().unwrap_or(-1),
+        out: text(output.stdout),
+        talk: text(output.stderr),
+    })
 }

@@ -1,15 +1,12 @@
 //! The command line as a user meets it: the real binary in folders of its own.
 
-use std::cell::RefCell;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{self, Receiver};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Instant;
 use valvehouse::json::Json;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) use valvehouse_testkit::command::{PATIENCE, Project, Ran, Server, signal};
 
 const TURN_LIMIT: &str = r#"/*
 title: Turn limit
@@ -36,283 +33,6 @@ const REFUSES: &str = "fn inlet(body) { deny(`not today`, 403) }";
 const BROKEN: &str = "fn inlet(body) {\n    body.x = ;\n    body\n}\n";
 const GUARD: &str = "/*\nsecurity: true\n*/\nfn inlet(body) { body }";
 
-/// A project folder that goes away with the test, and the environment of what runs in it.
-pub(crate) struct Project(tempfile::TempDir, Vec<(String, String)>);
-
-impl Project {
-    pub(crate) fn new() -> Self {
-        Self(tempfile::tempdir().unwrap(), Vec::new())
-    }
-
-    pub(crate) fn with(self, file: &str, text: &str) -> Self {
-        self.write(file, text);
-        self
-    }
-
-    pub(crate) fn variable(mut self, name: &str, value: &str) -> Self {
-        self.1.push((name.to_owned(), value.to_owned()));
-        self
-    }
-
-    pub(crate) fn filter(self, id: &str, text: &str) -> Self {
-        self.with(&format!("filters/{id}.rhai"), text)
-    }
-
-    pub(crate) fn path(&self, file: &str) -> PathBuf {
-        self.0.path().join(file)
-    }
-
-    pub(crate) fn write(&self, file: &str, text: &str) {
-        let path = self.path(file);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
-    }
-
-    pub(crate) fn run(&self, words: &str) -> Ran {
-        self.run_with(&words.split_whitespace().collect::<Vec<_>>(), "")
-    }
-
-    pub(crate) fn run_with(&self, words: &[&str], stdin: &str) -> Ran {
-        self.runs(valvehouse(self.0.path(), words), stdin)
-    }
-
-    /// A line as one would type it: `valvehouse` is ours, and stdout shows stderr as well.
-    #[cfg(unix)]
-    pub(crate) fn types(&self, line: &str) -> Ran {
-        let ours = Path::new(env!("CARGO_BIN_EXE_valvehouse")).parent().unwrap().to_owned();
-        let known = std::env::var_os("PATH").unwrap_or_default();
-        let path = std::env::join_paths(std::iter::once(ours).chain(std::env::split_paths(&known))).unwrap();
-        let mut command = Command::new("sh");
-        without_settings(&mut command);
-        command.args(["-c", &format!("exec 2>&1\n{line}")]).env("PATH", path).current_dir(self.0.path());
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        self.runs(command, "")
-    }
-
-    fn runs(&self, mut command: Command, stdin: &str) -> Ran {
-        let mut child = command.envs(self.1.iter().cloned()).stdin(Stdio::piped()).spawn().unwrap();
-        // A command that does not read has closed it.
-        let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
-        let id = child.id();
-        let (sender, ended) = mpsc::channel();
-        std::thread::spawn(move || sender.send(child.wait_with_output()));
-        let Ok(output) = ended.recv_timeout(PATIENCE) else {
-            signal(id, "-KILL");
-            panic!("{command:?} did not end");
-        };
-        let output = output.unwrap();
-        Ran {
-            code: output.status.code().unwrap_or(-1),
-            out: String::from_utf8(output.stdout).unwrap(),
-            talk: String::from_utf8(output.stderr).unwrap(),
-        }
-    }
-
-    /// A command to be started here.
-    pub(crate) fn command(&self, words: &[&str]) -> Command {
-        let mut command = valvehouse(self.0.path(), words);
-        command.envs(self.1.iter().cloned());
-        command
-    }
-
-    pub(crate) fn serve(&self, words: &str) -> Server {
-        let words: Vec<&str> = ["serve", "--port", "0"].into_iter().chain(words.split_whitespace()).collect();
-        let mut command = valvehouse(self.0.path(), &words);
-        command.envs(self.1.iter().cloned());
-        Self::listens(command)
-    }
-
-    /// A host for those who write scripts; what it shows is heard.
-    pub(crate) fn dev(&self, words: &str) -> Server {
-        let words: Vec<&str> = ["dev", "--port", "0"].into_iter().chain(words.split_whitespace()).collect();
-        let mut command = valvehouse(self.0.path(), &words);
-        command.envs(self.1.iter().cloned()).stdin(Stdio::null()).stderr(Stdio::null());
-        let mut child = command.spawn().unwrap();
-        let shown = child.stdout.take().unwrap();
-        Self::heard(child, shown)
-    }
-
-    fn listens(mut serve: Command) -> Server {
-        let mut child = serve.stdin(Stdio::null()).spawn().unwrap();
-        let stderr = child.stderr.take().unwrap();
-        Self::heard(child, stderr)
-    }
-
-    fn heard(child: Child, says: impl Read + Send + 'static) -> Server {
-        let (sender, talk) = mpsc::channel();
-        std::thread::spawn(move || {
-            BufReader::new(says).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
-        });
-        let mut server = Server { child, talk, heard: RefCell::default(), address: String::new() };
-        let line = server.hears("http://");
-        let address = line.split("http://").nth(1).unwrap();
-        server.address =
-            address.chars().take_while(|letter| !matches!(letter, '"' | ' ' | '\u{1b}')).collect();
-        server
-    }
-}
-
-fn valvehouse(folder: &Path, words: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_valvehouse"));
-    without_settings(&mut command);
-    command.args(words).current_dir(folder).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-/// Nothing in the environment of the tests decides what comes of them.
-fn without_settings(command: &mut Command) {
-    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("VALVEHOUSE")) {
-        command.env_remove(name);
-    }
-}
-
-fn signal(id: u32, name: &str) {
-    Command::new("kill").args([name, &id.to_string()]).status().unwrap();
-}
-
-/// The end of a command.
-#[derive(Debug)]
-pub(crate) struct Ran {
-    pub(crate) code: i32,
-    pub(crate) out: String,
-    pub(crate) talk: String,
-}
-
-impl Ran {
-    #[track_caller]
-    pub(crate) fn ends(self, code: i32) -> Self {
-        assert_eq!(self.code, code, "stdout:\n{}\nstderr:\n{}", self.out, self.talk);
-        self
-    }
-
-    #[track_caller]
-    pub(crate) fn prints(self, text: &str) -> Self {
-        assert!(self.out.contains(text), "{text:?} is missing in:\n{}", self.out);
-        self
-    }
-
-    #[track_caller]
-    pub(crate) fn says(self, text: &str) -> Self {
-        assert!(self.talk.contains(text), "{text:?} is missing in:\n{}", self.talk);
-        self
-    }
-
-    #[track_caller]
-    pub(crate) fn json(&self) -> Json {
-        Json::parse(self.out.as_bytes()).unwrap_or_else(|error| panic!("{error} in {:?}", self.out))
-    }
-}
-
-/// A host that runs, and ends with the test.
-pub(crate) struct Server {
-    child: Child,
-    talk: Receiver<String>,
-    heard: RefCell<Vec<String>>,
-    address: String,
-}
-
-impl Server {
-    /// The next line with this text.
-    #[track_caller]
-    pub(crate) fn hears(&self, text: &str) -> String {
-        let end = Instant::now() + PATIENCE;
-        while let Ok(line) = self.talk.recv_timeout(end.saturating_duration_since(Instant::now())) {
-            self.heard.borrow_mut().push(line.clone());
-            if line.contains(text) {
-                return line;
-            }
-        }
-        panic!("{text:?} was never said, only:\n{}", self.heard.borrow().join("\n"));
-    }
-
-    /// A line that it said or is going to say, counted from nought.
-    #[cfg(unix)]
-    pub(crate) fn line(&self, number: usize) -> String {
-        while self.heard.borrow().len() <= number {
-            self.hears("");
-        }
-        self.heard.borrow()[number].clone()
-    }
-
-    /// Ends it, and gives all that it said on stderr.
-    #[cfg(unix)]
-    pub(crate) fn last_words(mut self) -> String {
-        signal(self.child.id(), "-TERM");
-        signal(self.child.id(), "-TERM");
-        self.ends();
-        let mut heard = self.heard.take();
-        heard.extend(self.talk.iter());
-        heard.join("\n")
-    }
-
-    /// Returns the URL it listens at.
-    pub(crate) fn url(&self) -> String {
-        format!("http://{}", self.address)
-    }
-
-    /// Returns the address it listens at.
-    pub(crate) fn address(&self) -> &str {
-        &self.address
-    }
-
-    /// Status and body of a chat that says this.
-    pub(crate) fn says(&self, text: &str) -> (u16, String) {
-        let body = format!(r#"{{"model":"demo","messages":[{{"role":"user","content":"{text}"}}]}}"#);
-        self.post("/v1/chat/completions", &body)
-    }
-
-    fn post(&self, path: &str, body: &str) -> (u16, String) {
-        self.ask(&format!(
-            "POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
-            body.len()
-        ))
-    }
-
-    /// Status and body of a chat.
-    pub(crate) fn chat(&self, turns: usize) -> (u16, String) {
-        let messages = vec![r#"{"role":"user","content":"hello"}"#; turns].join(",");
-        let body = format!(r#"{{"model":"demo","messages":[{messages}]}}"#);
-        self.post("/v1/chat/completions", &body)
-    }
-
-    /// The body of a page that is there.
-    pub(crate) fn get(&self, path: &str) -> String {
-        let (status, body) =
-            self.ask(&format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"));
-        assert_eq!(status, 200, "{body}");
-        body
-    }
-
-    fn ask(&self, request: &str) -> (u16, String) {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
-    }
-
-    /// The exit code, once it ends.
-    pub(crate) fn ends(&mut self) -> Option<i32> {
-        let end = Instant::now() + PATIENCE;
-        while Instant::now() < end {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status.code();
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        panic!("the server did not end");
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 #[cfg(target_os = "linux")]
 #[test]
 fn a_host_takes_the_connections_that_the_system_allows() {
@@ -321,7 +41,7 @@ fn a_host_takes_the_connections_that_the_system_allows() {
     serve.args(["-c", "ulimit -Sn 256; exec \"$0\" serve --port 0", env!("CARGO_BIN_EXE_valvehouse")]);
     serve.current_dir(project.path("")).stdout(Stdio::piped()).stderr(Stdio::piped());
     let server = Project::listens(serve);
-    let limits = std::fs::read_to_string(format!("/proc/{}/limits", server.child.id())).unwrap();
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", server.id())).unwrap();
     let files = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
     let words: Vec<u64> = files.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     assert_eq!(words[0], words[1].min(65_536), "{files}");
@@ -473,7 +193,7 @@ fn looking_leaves_no_trace() {
 #[test]
 fn a_reader_that_has_seen_enough_is_no_failure() {
     let project = Project::new().filter("turn_limit", TURN_LIMIT);
-    let mut child = valvehouse(project.0.path(), &["list"]).stdin(Stdio::null()).spawn().unwrap();
+    let mut child = project.command(&["list"]).stdin(Stdio::null()).spawn().unwrap();
     drop(child.stdout.take());
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
@@ -903,7 +623,7 @@ fn where_input_ends_nobody_answers_and_nobody_waits() {
 fn a_question_whose_time_is_up_is_taken_back() {
     let script = "fn inlet(body) {\n    try { ask(#{ type: \"input\", timeout: 100 }); } catch (e) { body.messages[-1].content = e.message; }\n    body\n}";
     let project = Project::new().filter("asks", script);
-    let mut child = valvehouse(project.0.path(), &["chat", "hello"]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut child = project.command(&["chat", "hello"]).stdin(Stdio::piped()).spawn().unwrap();
     // Open and silent to the end.
     let stdin = child.stdin.take();
     let (mut out, mut talk) = (String::new(), String::new());
@@ -1003,7 +723,7 @@ fn a_confirmed_removal_reaches_a_running_host() {
 fn a_port_in_use_is_told_with_its_mend() {
     let project = Project::new();
     let server = project.serve("");
-    let ran = project.run(&format!("serve --listen {}", server.address)).ends(69);
+    let ran = project.run(&format!("serve --listen {}", server.address())).ends(69);
     ran.says("failed to listen on").says("another valvehouse? use --port");
 }
 
@@ -1013,9 +733,9 @@ fn a_host_that_is_asked_to_end_does_so_and_says_good_bye() {
     let project = Project::new().filter("turn_limit", TURN_LIMIT);
     for name in ["-TERM", "-INT"] {
         let mut server = project.serve("");
-        signal(server.child.id(), "-HUP");
+        signal(server.id(), "-HUP");
         server.hears("the settings are read again");
-        signal(server.child.id(), name);
+        signal(server.id(), name);
         assert_eq!(server.ends(), Some(0));
     }
     project.run("valves set turn_limit max_turns=2").ends(0).prints("no host is running");
@@ -1025,7 +745,7 @@ fn a_host_that_is_asked_to_end_does_so_and_says_good_bye() {
 #[cfg(unix)]
 fn a_second_signal_does_not_wait_for_answers_under_way() {
     let mut server = Project::new().serve("");
-    let mut stream = TcpStream::connect(&server.address).unwrap();
+    let mut stream = TcpStream::connect(server.address()).unwrap();
     // A request whose body never comes.
     write!(
         stream,
@@ -1034,10 +754,10 @@ fn a_second_signal_does_not_wait_for_answers_under_way() {
     .unwrap();
     // The host asks for the body: it is under way.
     stream.read_exact(&mut [0; 12]).unwrap();
-    signal(server.child.id(), "-TERM");
+    signal(server.id(), "-TERM");
     server.hears("stopping");
-    assert_eq!(server.child.try_wait().unwrap(), None);
-    signal(server.child.id(), "-TERM");
+    assert_eq!(server.exit_status(), None);
+    signal(server.id(), "-TERM");
     server.hears("stopped at once");
     assert_eq!(server.ends(), Some(0));
 }

@@ -37,7 +37,6 @@ mod filter_chain;
 mod functions;
 mod guide;
 mod history;
-mod host;
 mod javascript;
 mod kernel;
 mod lanes;
@@ -74,7 +73,7 @@ mod tool_calls;
 mod tool_definitions;
 mod tools;
 mod traces;
-mod upstream;
 mod waiting;
-mod well_formed;
 mod windows;
+
+use valvehouse_testkit::{host, upstream, well_formed};

@@ -13,13 +13,6 @@ fn stream(event) { event.text = regex::replace(event.text, "hello", "HELLO"); ev
 fn outlet(body) { body.messages[-1].text = regex::replace(body.messages[-1].text, "hello", "HELLO"); body }
 "#;
 
-impl TestHost {
-    async fn respond(&self, body: &Value) -> Answer {
-        let request = self.request("POST", "/v1/responses").header("content-type", "application/json");
-        Answer::of(request.body(body.to_string())).await
-    }
-}
-
 fn events(answer: &Answer) -> Vec<Value> {
     let events = answer.body().split_terminator("\n\n").map(|event| {
         let (name, data) = event.split_once('\n').unwrap_or_else(|| panic!("{}", answer.body()));

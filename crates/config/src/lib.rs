@@ -50,6 +50,3 @@ pub use settings::{
 };
 pub use unread::UnreadSecret;
 pub use valvehouse_core::provider::PIPES;
-
-#[cfg(test)]
-mod tests;

@@ -56,3 +56,66 @@ fn of_provider(provider: &ProviderSettings, env: impl Fn(&str) -> Option<String>
         _ => Ok(()),
     }
 }
+
+#[cfg(all(test, feature = "otlp"))]
+mod tests {
+    use super::*;
+    use crate::Origin;
+
+    #[test]
+    fn secrets_that_cannot_be_read_are_listed_with_the_key_of_their_setting() {
+        let text = r#"
+            [server]
+            keys = ["sk-1", "env:ANN_KEY"]
+            [admin]
+            key = "file:missing.key"
+            [otlp]
+            endpoint = "http://127.0.0.1:4318"
+            headers = { authorization = "env:COLLECTOR" }
+            [[providers]]
+            name = "own"
+            kind = "openai"
+            api_key = "env:OWN_KEY"
+            [[providers]]
+            name = "usual"
+            kind = "groq"
+            [[providers]]
+            name = "near"
+            kind = "ollama"
+            [[mcp]]
+            name = "far"
+            url = "https://example.com/mcp"
+            auth = "env:FAR_TOKEN"
+            [[mcp]]
+            name = "local"
+            command = "npx"
+            env = { PLAIN = "yes", TOKEN = "env:LOCAL_TOKEN" }
+            "#;
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("valvehouse.toml"), text).unwrap();
+        let config = Config::load_with(folder.path(), [], &[]).unwrap();
+        let keys = |env: &[&str]| -> Vec<String> {
+            let unread = config.unread_secrets_with(|name| env.contains(&name).then(|| "k".to_owned()));
+            unread.into_iter().map(|unread| unread.key).collect()
+        };
+        assert_eq!(
+            keys(&["OWN_KEY"]),
+            [
+                "server.keys",
+                "admin.key",
+                "otlp.headers.authorization",
+                "mcp.far.auth",
+                "mcp.local.env.TOKEN",
+                "providers.usual.api_key"
+            ]
+        );
+        let others = ["ANN_KEY", "COLLECTOR", "OWN_KEY", "GROQ_API_KEY", "FAR_TOKEN", "LOCAL_TOKEN"];
+        assert_eq!(keys(&others), ["admin.key"]);
+        let unread = config.unread_secrets_with(|_| None);
+        let usual = unread.iter().find(|unread| unread.key == "providers.usual.api_key").unwrap();
+        assert!(usual.why.contains("GROQ_API_KEY is not set; set the environment variable"), "{}", usual.why);
+        let places: Vec<_> = unread.iter().map(|unread| config.origin(&unread.key)).collect();
+        assert!(matches!(places[0], Origin::File { line: 3, .. }), "{places:?}");
+        assert!(matches!(places[3], Origin::File { line: 22, .. }), "{places:?}");
+    }
+}

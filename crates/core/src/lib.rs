@@ -21,6 +21,7 @@ pub mod provider;
 pub mod tool;
 pub mod kernel;
 
+pub use chat::ChatRequest;
 pub use context::Context;
 pub use fault::Fault;
 pub use filter::{Filter, FilterContext, Verdict};

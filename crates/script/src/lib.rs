@@ -65,9 +65,6 @@ mod value;
 mod watch;
 mod windows;
 
-#[cfg(test)]
-mod tests;
-
 pub use argument::UserValves;
 pub use budget::Budget;
 pub use callbacks::ScriptCallbacks;

@@ -40,6 +40,3 @@ pub use record::{
 pub use responses::{RECENT_RESPONSES, StoredResponse};
 pub use sql_store::SqlStore;
 pub use store::Store;
-
-#[cfg(test)]
-mod contract;

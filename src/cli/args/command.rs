@@ -2,6 +2,7 @@
 
 #[cfg(feature = "workbench")]
 use super::dev::Dev;
+#[cfg(feature = "workbench")]
 use super::new::New;
 use super::pair::pair;
 use super::runs::{Resume, Runs};
@@ -9,6 +10,7 @@ use super::runs::{Resume, Runs};
 use super::tooling::{Completions, Lsp, Repl, Test};
 use super::tooling::{Definitions, ExplainCode};
 use super::trace::Trace;
+#[cfg(feature = "workbench")]
 use super::trial::Run;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -84,6 +86,16 @@ pub(in crate::cli) enum Format {
     Sarif,
 }
 
+impl From<Format> for valvehouse_terminal::Format {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::Human => Self::Human,
+            Format::Json => Self::Json,
+            Format::Sarif => Self::Sarif,
+        }
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum Command {
     /// Serve the project to OpenAI clients and follow its folder
@@ -102,8 +114,10 @@ pub(in crate::cli) enum Command {
     /// Call a tool through the filters, without a model
     Invoke(Invoke),
     /// Make a filter, a tool, a module or a project to begin with
+    #[cfg(feature = "workbench")]
     New(New),
     /// Run one hook of a script, or a whole turn, on a body, and show what changed
+    #[cfg(feature = "workbench")]
     Run(Run),
     /// Try functions and scripts line by line
     #[cfg(feature = "workbench")]
@@ -177,8 +191,7 @@ impl Command {
     pub(in crate::cli) fn is_shown(&self) -> bool {
         match self {
             #[cfg(feature = "workbench")]
-            Self::Dev(_) => true,
-            Self::Run(_) => true,
+            Self::Dev(_) | Self::Run(_) => true,
             _ => false,
         }
     }

@@ -1,6 +1,7 @@
 //! The arguments of a host for those who write scripts.
 
 use clap::{Args, ValueEnum};
+use valvehouse_workbench::dev::{DevOptions, ReplayModels, StepDetail};
 
 /// `valvehouse dev`
 #[derive(Debug, Args)]
@@ -58,4 +59,19 @@ pub(in crate::cli) enum Models {
     Recorded,
     /// They themselves.
     Live,
+}
+
+impl From<Dev> for DevOptions {
+    fn from(dev: Dev) -> Self {
+        let open = match dev.open {
+            Open::Always => StepDetail::Always,
+            Open::Changed => StepDetail::Changed,
+            Open::Never => StepDetail::Never,
+        };
+        let replay = dev.replay.map(|models| match models {
+            Models::Recorded => ReplayModels::Recorded,
+            Models::Live => ReplayModels::Live,
+        });
+        Self { model: dev.model, open, replay, no_tests: dev.no_tests }
+    }
 }

@@ -3,25 +3,25 @@
 mod command;
 #[cfg(feature = "workbench")]
 mod dev;
+#[cfg(feature = "workbench")]
 mod new;
 mod pair;
 mod runs;
 mod tooling;
 mod trace;
+#[cfg(feature = "workbench")]
 mod trial;
 
 pub(super) use command::{
-    Adopt, Chat, Check, Command, Config, Confirm, Explain, Format, Global, Grant, Health, History, Invoke,
-    Key, Line, List, Release, Rollback, Store, Valves,
+    Adopt, Chat, Check, Command, Config, Confirm, Explain, Grant, Health, History, Invoke, Key, Line, List,
+    Release, Rollback, Store, Valves,
 };
 #[cfg(feature = "mcp")]
 pub(super) use command::{Mcp, McpCommand};
 #[cfg(feature = "workbench")]
-pub(super) use dev::{Dev, Models, Open};
-pub(super) use new::{New, Place, What};
+pub(super) use dev::Dev;
 pub(super) use runs::{Resume, Runs, RunsDo};
 #[cfg(feature = "workbench")]
-pub(super) use tooling::{Completions, Repl, Test};
+pub(super) use tooling::Completions;
 pub(super) use tooling::{Definitions, ExplainCode};
 pub(super) use trace::Trace;
-pub(super) use trial::{Print, Run};

@@ -3,9 +3,11 @@
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use valvehouse_core::filter::Hook;
+use valvehouse_script::Kind;
+use valvehouse_workbench::new::{NewKind, NewOptions};
 
 /// `valvehouse new`
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:
   valvehouse new filter house_style           filters/house_style.rhai, and a test beside it
   valvehouse new filter mask --hook stream    one that looks at answers while they are streamed
@@ -64,9 +66,20 @@ pub(in crate::cli) enum Place {
     Tools,
 }
 
-impl New {
-    /// Returns `true` if only the list of what comes along is to be shown.
-    pub(in crate::cli) fn only_lists(&self) -> bool {
-        self.list || self.from.as_deref() == Some("")
+impl From<New> for NewOptions {
+    fn from(new: New) -> Self {
+        let what = new.what.map(|what| match what {
+            What::Filter => NewKind::Filter,
+            What::Tool => NewKind::Tool,
+            What::Module => NewKind::Module,
+            What::Project => NewKind::Project,
+        });
+        let place = new.place.map(|place| match place {
+            Place::Filters => Kind::Filter,
+            Place::Tools => Kind::Tool,
+        });
+        let hook = new.hook.and_then(|name| Hook::ALL.into_iter().find(|hook| hook.name() == name));
+        let New { name, from, list, markdown, force, .. } = new;
+        Self { what, name, hook, from, list, markdown, place, force }
     }
 }

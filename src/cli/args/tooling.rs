@@ -4,6 +4,8 @@ use clap::Args;
 #[cfg(feature = "workbench")]
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+#[cfg(feature = "workbench")]
+use valvehouse_workbench::{repl::ReplOptions, test::TestOptions};
 
 /// `valvehouse completions`
 #[cfg(feature = "workbench")]
@@ -142,4 +144,19 @@ pub(in crate::cli) struct Test {
     /// Show what tests print that pass, too
     #[arg(long)]
     pub(in crate::cli) show_output: bool,
+}
+
+#[cfg(feature = "workbench")]
+impl From<Repl> for ReplOptions {
+    fn from(Repl { plugin, user, live }: Repl) -> Self {
+        Self { plugin, user, live }
+    }
+}
+
+#[cfg(feature = "workbench")]
+impl From<Test> for TestOptions {
+    fn from(test: Test) -> Self {
+        let Test { paths, filter, update, coverage, jobs, junit, show_output } = test;
+        Self { paths, filter, update, coverage, jobs, junit, show_output }
+    }
 }

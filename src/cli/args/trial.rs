@@ -4,9 +4,10 @@ use super::pair::pair;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
 use valvehouse_core::filter::Hook;
+use valvehouse_workbench::trial::{self, TrialOptions};
 
 /// `valvehouse run`
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Args)]
 #[command(after_help = "Examples:
   valvehouse run inlet turn_limit --body request.json
   valvehouse run inlet turn_limit --text \"hello\" --valves max_turns=0
@@ -75,4 +76,16 @@ fn hooks() -> Vec<PossibleValue> {
     let hooks = Hook::ALL.into_iter().map(|hook| PossibleValue::new(hook.name()));
     // The hidden value tells those who look for it where it is.
     hooks.chain([PossibleValue::new("turn"), PossibleValue::new("tool").hide(true)]).collect()
+}
+
+impl From<Run> for TrialOptions {
+    fn from(run: Run) -> Self {
+        let print = match run.print {
+            Print::Difference => trial::Print::Difference,
+            Print::Value => trial::Print::Value,
+            Print::Text => trial::Print::Text,
+        };
+        let Run { hook, script, body, text, valves, model, user, chat, metadata, live, .. } = run;
+        Self { hook, script, body, text, valves, model, user, chat, metadata, live, print }
+    }
 }

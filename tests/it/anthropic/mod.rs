@@ -27,13 +27,6 @@ fn outlet(body) { body.messages[-1].text += " (seen)"; body }
 const AWAY: &str =
     "[[providers]]\nname = \"away\"\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:1/v1\"\nmodels = \"*\"";
 
-impl TestHost {
-    async fn message(&self, body: &Value) -> Answer {
-        let request = self.request("POST", "/v1/messages").header("anthropic-version", "2023-06-01");
-        Answer::of(request.header("content-type", "application/json").body(body.to_string())).await
-    }
-}
-
 /// A question in Anthropic's words.
 fn question(model: &str, text: &str) -> Value {
     json!({"model": model, "max_tokens": 100, "messages": [{"role": "user", "content": text}]})

@@ -6,7 +6,6 @@ mod scripts;
 mod users;
 mod valves;
 
-use crate::host::{Answer, TestHost};
 use serde_json::{Value, json};
 
 /// A filter with all sorts of settings.
@@ -36,53 +35,6 @@ pub(crate) fn says(word: &str) -> String {
 
 /// A filter that does not load, at its second line.
 pub(crate) const BROKEN: &str = "fn outlet(body) {\n    body.x = ;\n}\n";
-
-impl TestHost {
-    /// Asks a route of the Functions API.
-    pub(crate) async fn api(&self, method: &str, path: &str, body: &Value) -> Answer {
-        let request = self.request(method, &format!("/api/v1/functions{path}"));
-        Answer::of(if body.is_null() { request } else { request.body(body.to_string()) }).await
-    }
-
-    /// Looks at one that answers.
-    pub(crate) async fn api_get(&self, path: &str) -> Value {
-        self.api("GET", path, &Value::Null).await.ok()
-    }
-
-    /// Changes something, which is done.
-    pub(crate) async fn api_post(&self, path: &str, body: &Value) -> Value {
-        self.api("POST", path, body).await.ok()
-    }
-
-    /// The history of a plugin: number, who, what; the newest first.
-    pub(crate) async fn api_history(&self, id: &str) -> Vec<(u64, String, String)> {
-        let all = self.api_get(&format!("/id/{id}/history")).await;
-        let text = |value: &Value| value.as_str().unwrap().to_owned();
-        let one =
-            |entry: &Value| (entry["version"].as_u64().unwrap(), text(&entry["by"]), text(&entry["action"]));
-        all.as_array().unwrap().iter().map(one).collect()
-    }
-}
-
-impl Answer {
-    #[track_caller]
-    pub(crate) fn ok(&self) -> Value {
-        assert_eq!(self.status, 200, "{}", self.body());
-        self.json()
-    }
-
-    /// Checks that an answer is a refusal in Open WebUI's shape.
-    #[track_caller]
-    pub(crate) fn denied(&self, status: u16, detail: &str) -> Value {
-        assert_eq!(self.status, status, "{}", self.body());
-        let told = self.json();
-        assert!(
-            told["detail"].as_str().is_some_and(|text| text.contains(detail)),
-            "{detail:?} is not in {told}"
-        );
-        told
-    }
-}
 
 /// Returns the body of a new function.
 pub(crate) fn new(id: &str, content: &str) -> Value {

@@ -15,17 +15,9 @@ fn keyed() -> Setup {
     )
 }
 
-impl TestHost {
-    async fn api_with(&self, key: &str, method: &str, path: &str, body: &Value) -> Answer {
-        let request = self.request(method, &format!("/api/v1/functions{path}"));
-        let request = if key.is_empty() { request } else { request.bearer_auth(key) };
-        Answer::of(if body.is_null() { request } else { request.body(body.to_string()) }).await
-    }
-
-    async fn heard_by(&self, key: &str) -> String {
-        let request = self.posting(saying(MODEL, "x").to_string()).bearer_auth(key);
-        Answer::of(request).await.text()
-    }
+async fn heard_by(host: &TestHost, key: &str) -> String {
+    let request = host.posting(saying(MODEL, "x").to_string()).bearer_auth(key);
+    Answer::of(request).await.text()
 }
 
 #[tokio::test]
@@ -74,8 +66,8 @@ async fn users_see_and_set_their_own_valves_and_nobody_elses() {
     assert_eq!(saved, json!({"loud": true, "pin": "********"}));
     assert_eq!(host.api_with("sk-ann", "GET", USER, &Value::Null).await.ok(), saved);
     assert_eq!(host.api_with("sk-bob", "GET", USER, &Value::Null).await.ok(), json!({}));
-    assert_eq!(host.heard_by("sk-ann").await, "hello from upstream HI");
-    assert_eq!(host.heard_by("sk-bob").await, "hello from upstream hi");
+    assert_eq!(heard_by(&host, "sk-ann").await, "hello from upstream HI");
+    assert_eq!(heard_by(&host, "sk-bob").await, "hello from upstream hi");
     for (method, path, body) in [
         ("GET", "/id/shouts/valves/user?user=ann", Value::Null),
         ("POST", "/id/shouts/valves/user/update?user=ann", json!({})),
@@ -96,7 +88,7 @@ async fn operators_set_the_valves_of_a_user_they_name() {
     let ann = format!("{UPDATE}?user=ann");
     host.api_with("sk-operator", "POST", &ann, &json!({"loud": true})).await.ok();
     assert_eq!(host.api_with("sk-ann", "GET", USER, &Value::Null).await.ok(), json!({"loud": true}));
-    assert_eq!(host.heard_by("sk-ann").await, "hello from upstream HI");
+    assert_eq!(heard_by(&host, "sk-ann").await, "hello from upstream HI");
     let history = host.api_with("sk-operator", "GET", "/id/shouts/history", &Value::Null).await.ok();
     assert_eq!(history.as_array().unwrap().len(), 1, "what users set is theirs");
 }

@@ -4,12 +4,6 @@ use crate::functions::{BROKEN, SHOUTS, new, says};
 use crate::host::TestHost;
 use serde_json::{Value, json};
 
-impl TestHost {
-    async fn back_to(&self, id: &str, version: u64) -> Value {
-        self.api_post(&format!("/id/{id}/rollback"), &json!({"version": version})).await
-    }
-}
-
 #[tokio::test]
 async fn a_version_comes_back_to_the_byte_with_what_was_set_then() {
     let odd = format!("\u{feff}{}  \t\r\n\r\n", SHOUTS.replace('\n', "\r\n"));

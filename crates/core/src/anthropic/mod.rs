@@ -24,8 +24,6 @@ mod talk;
 mod tools;
 mod status;
 mod writer;
-#[cfg(test)]
-mod tests;
 
 pub use answer::{completion, message};
 pub use ask::{Asked, ask};

@@ -13,7 +13,3 @@ mod workplace;
 
 pub use program::Command;
 pub use run::{Options, Output, Programs};
-
-#[cfg(test)]
-#[cfg(target_os = "linux")]
-mod tests;

@@ -16,6 +16,3 @@ mod tree;
 mod valves;
 mod view;
 mod words;
-
-#[cfg(test)]
-mod tests;

@@ -13,9 +13,6 @@ mod suite;
 mod turns;
 mod words;
 
-#[cfg(test)]
-mod tests;
-
 pub use failure::Failed;
 pub use suite::{Asked, Ran, Suite, Test};
 pub(crate) use words::modules;

@@ -4,8 +4,6 @@ mod declaration;
 mod function;
 mod handler;
 mod served;
-#[cfg(test)]
-mod tests;
 
 pub(super) use declaration::{misplaced_hooks, read};
 pub use function::Role;

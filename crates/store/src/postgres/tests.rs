@@ -21,12 +21,6 @@ fn json(text: &str) -> Json {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn postgres_keeps_the_contract() {
-    let Some(server) = Postgres::start() else { return };
-    crate::contract::check(|| async { Box::new(open(&server.database()).await) as Box<dyn Store> }).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn hosts_that_write_at_once_lose_nothing() {
     let Some(server) = Postgres::start() else { return };
     let url = server.database();

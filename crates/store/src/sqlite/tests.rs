@@ -27,18 +27,6 @@ fn folder() -> TempDir {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sqlite_keeps_the_contract() {
-    let folder = folder();
-    let count = std::sync::atomic::AtomicUsize::new(0);
-    crate::contract::check(|| async {
-        let number = count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let file = folder.path().join(format!("{number}.db"));
-        Box::new(SqlStore::sqlite(&file).await.unwrap()) as Box<dyn Store>
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn two_processes_that_merge_at_once_lose_nothing() {
     let folder = folder();
     let file = folder.path().join("state.db");

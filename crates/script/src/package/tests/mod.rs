@@ -1,11 +1,6 @@
 //! Snippets run as scripts run them, and the promise that every function is there and documented.
 
-#[cfg(target_os = "linux")]
-mod files;
 mod http;
-mod kv;
-mod reading;
-mod waiting;
 
 use super::{globals, modules};
 use crate::problem::of_run;

@@ -1,0 +1,516 @@
+//! The results of configuring the host, well or badly.
+
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use tempfile::TempDir;
+use valvehouse_config::*;
+
+struct Project(TempDir);
+
+impl Project {
+    fn new(file: &str) -> Self {
+        let project = Self::empty();
+        std::fs::write(project.path().join("valvehouse.toml"), file).unwrap();
+        project
+    }
+
+    fn empty() -> Self {
+        Self(TempDir::new().unwrap())
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn load(&self, env: &[(&str, &str)], flags: &[(&str, &str)]) -> Result<Config, ConfigError> {
+        let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+        let flags: Vec<_> = flags.iter().map(owned).collect();
+        Config::load_with(self.path(), env.iter().map(owned), &flags)
+    }
+}
+
+fn good(file: &str) -> Config {
+    Project::new(file).load(&[], &[]).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn bad(file: &str) -> String {
+    Project::new(file).load(&[], &[]).unwrap_err().to_string()
+}
+
+fn from_env(env: &[(&str, &str)]) -> Config {
+    Project::empty().load(env, &[]).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn without_a_file_there_is_a_demo() {
+    let project = Project::empty();
+    let config = project.load(&[], &[]).unwrap();
+    assert_eq!(config.server.listen.to_string(), "127.0.0.1:9099");
+    assert_eq!((config.server.max_body_mb, config.server.keep_alive_ms), (32, 15_000));
+    assert!(config.server.pipelines && !config.server.trust_user_headers && config.server.keys.is_empty());
+    assert_eq!(config.folders.filters, project.path().join("filters"));
+    assert_eq!(config.store.address, StoreAddress::Sqlite(project.path().join(".valvehouse/state.db")));
+    assert_eq!((config.providers[0].name.as_str(), config.providers[0].kind.wire), ("demo", Wire::Demo));
+    assert_eq!((config.models[0].name.as_str(), config.models[0].provider.as_str()), ("demo", "demo"));
+    assert_eq!(config.origin("server.listen"), Origin::Default);
+}
+
+#[test]
+fn the_whole_file_is_understood() {
+    let config = good(
+        r#"
+        [server]
+        listen = "0.0.0.0:80"
+        keys = ["sk-1", { key = "env:ANN_KEY", user = { id = "ann", role = "admin", timezone = "UTC" } }]
+        trust_user_headers = true
+        pipelines = false
+        max_body_mb = 8
+        [admin]
+        key = "file:admin.key"
+        [folders]
+        filters = "f"
+        tools = "/srv/tools"
+        [store]
+        url = "sqlite:///var/lib/valvehouse/state.db"
+        [[providers]]
+        name = "work"
+        kind = "openai"
+        base_url = "https://llm.example.com/v1/"
+        api_key = "env:WORK_KEY"
+        models = "*"
+        timeouts = { connect_ms = 500 }
+        [[providers]]
+        name = "deepseek"
+        models = ["deepseek-chat"]
+        [[models]]
+        name = "assistant"
+        provider = "work"
+        model = "gpt-x"
+        system_prompt = "Be brief."
+        filters = ["turn_limit"]
+        tools = ["tag:weather", "todo_add"]
+        max_tool_iterations = 3
+        memory = true
+        [filters.turn_limit]
+        valves = { max_turns = 8, words = ["a"], nested = { rate = 0.5 } }
+        enabled = false
+        budget = { ms = 200, operations = 5_000_000, memory_mb = 32 }
+        [tools.weather]
+        [grants.weather]
+        http = ["api.example.com"]
+        files = ["data", "/srv/shared"]
+        shell = true
+        env = []
+        kv = true
+        "#,
+    );
+    assert_eq!(config.server.listen, Listen { host: "0.0.0.0".into(), port: 80 });
+    assert_eq!(config.server.keys[0].key, SecretSource::Literal(Secret::new("sk-1")));
+    assert_eq!(config.server.keys[1].key, SecretSource::Env("ANN_KEY".into()));
+    let ann = config.server.keys[1].user.as_ref().unwrap();
+    assert_eq!(ann.to_string(), r#"{"id":"ann","role":"admin","timezone":"UTC"}"#);
+    assert_eq!(config.admin.key, Some(SecretSource::File(config.project.join("admin.key"))));
+    assert_eq!(config.folders.tools, Path::new("/srv/tools"));
+    assert_eq!(config.store.address, StoreAddress::Sqlite("/var/lib/valvehouse/state.db".into()));
+    let [work, deepseek] = &config.providers[..] else { panic!() };
+    assert_eq!((work.base_url.as_str(), &work.models), ("https://llm.example.com/v1", &Offered::All));
+    assert_eq!(work.timeouts.connect.as_millis(), 500);
+    assert_eq!(work.timeouts.idle, Timeouts::default().idle);
+    assert_eq!(
+        (deepseek.kind.wire, deepseek.base_url.as_str()),
+        (Wire::OpenAi, "https://api.deepseek.com/v1")
+    );
+    assert_eq!(deepseek.models, Offered::Listed(vec!["deepseek-chat".into()]));
+    let [model] = &config.models[..] else { panic!() };
+    assert_eq!((model.model.as_str(), model.max_tool_iterations, model.memory), ("gpt-x", 3, true));
+    assert_eq!(model.tools, ["tag:weather", "todo_add"]);
+    let turn_limit = &config.filters["turn_limit"];
+    assert_eq!(turn_limit.valves.to_string(), r#"{"max_turns":8,"words":["a"],"nested":{"rate":0.5}}"#);
+    assert_eq!(turn_limit.budget, Budget { ms: Some(200), operations: Some(5_000_000), memory_mb: Some(32) });
+    assert!(!turn_limit.enabled && config.tools["weather"].enabled);
+    let grants = &config.grants["weather"];
+    assert_eq!(grants.http, Grant::Only(vec!["api.example.com".into()]));
+    assert_eq!(grants.files, [config.project.join("data"), "/srv/shared".into()]);
+    assert_eq!(
+        (&grants.shell, &grants.env, grants.kv, grants.llm),
+        (&Grant::Everything, &Grant::Nothing, true, false)
+    );
+    assert_eq!(config.origin("server.listen").to_string(), "in valvehouse.toml:3:9");
+    assert_eq!(config.origin("filters.turn_limit.budget.ms").to_string(), "in valvehouse.toml:37:20");
+}
+
+#[test]
+fn flags_win_over_environment_over_file_over_default() {
+    let project = Project::new("[server]\nlisten = '127.0.0.1:1'\nmax_body_mb = 1\npipelines = false\n");
+    let env = [("VALVEHOUSE__SERVER__LISTEN", "127.0.0.1:2"), ("VALVEHOUSE__SERVER__MAX_BODY_MB", "2")];
+    let config = project.load(&env, &[("server.listen", "127.0.0.1:3")]).unwrap();
+    assert_eq!((config.server.listen.port, config.server.max_body_mb), (3, 2));
+    assert!(!config.server.pipelines && !config.server.trust_user_headers);
+    assert_eq!(config.origin("server.listen").to_string(), "from the command line (server.listen)");
+    assert_eq!(config.origin("server.max_body_mb").to_string(), "from VALVEHOUSE__SERVER__MAX_BODY_MB");
+}
+
+#[test]
+fn everything_can_be_said_by_the_environment() {
+    let config = from_env(&[
+        ("VALVEHOUSE__SERVER__KEYS", "a, b"),
+        ("VALVEHOUSE__SERVER__PIPELINES", "off"),
+        ("VALVEHOUSE__PROVIDERS", r#"[{"name": "work", "kind": "vllm", "models": ["m"]}]"#),
+        ("VALVEHOUSE__PROVIDERS__WORK__API_KEY", "env:WORK_KEY"),
+        ("VALVEHOUSE__PROVIDERS__OPENAI__MODELS", "*"),
+        ("VALVEHOUSE__MODELS__FAST__PROVIDER", "work"),
+        ("VALVEHOUSE__MODELS__FAST__TOOLS", "one,tag:two"),
+        ("VALVEHOUSE__FILTERS__TURN_LIMIT__VALVES__MAX_TURNS", "8"),
+        ("VALVEHOUSE__FILTERS__OTHER__VALVES", r#"{"a": 1}"#),
+        ("VALVEHOUSE__FILTERS__OTHER__VALVES__B", "2"),
+        ("VALVEHOUSE__GRANTS__WEATHER__HTTP", "a.example.com,b.example.com"),
+        ("VALVEHOUSE__GRANTS__WEATHER__SHELL", "true"),
+        ("VALVEHOUSE_UNRELATED", "x"),
+    ]);
+    assert_eq!(config.server.keys.len(), 2);
+    assert!(!config.server.pipelines);
+    assert_eq!(config.providers[0].api_key, Some(SecretSource::Env("WORK_KEY".into())));
+    assert_eq!((config.providers[1].kind.name, &config.providers[1].models), ("openai", &Offered::All));
+    assert_eq!((config.models[0].name.as_str(), config.models[0].model.as_str()), ("fast", "fast"));
+    assert_eq!(config.models[0].tools, ["one", "tag:two"]);
+    assert_eq!(config.filters["turn_limit"].valves.to_string(), r#"{"max_turns":"8"}"#);
+    assert_eq!(config.filters["other"].valves.to_string(), r#"{"a":1,"b":"2"}"#);
+    assert_eq!(
+        config.grants["weather"].http,
+        Grant::Only(vec!["a.example.com".into(), "b.example.com".into()])
+    );
+    assert_eq!(config.grants["weather"].shell, Grant::Everything);
+}
+
+#[test]
+fn the_environment_finds_names_whatever_their_case_and_hyphens() {
+    let project = Project::new("[[providers]]\nname = 'My-LLM'\nkind = 'vllm'\n[filters.turn-limit]\n");
+    let env = [
+        ("VALVEHOUSE__PROVIDERS__MY_LLM__BASE_URL", "http://h:1"),
+        ("VALVEHOUSE__FILTERS__TURN_LIMIT__ENABLED", "no"),
+    ];
+    let config = project.load(&env, &[]).unwrap();
+    assert_eq!((config.providers.len(), config.providers[0].base_url.as_str()), (1, "http://h:1"));
+    assert!(!config.filters["turn-limit"].enabled);
+}
+
+#[test]
+fn every_bad_input_is_told_with_its_place_and_its_cure() {
+    let one = "[[providers]]\nname='a'\nkind='vllm'\n";
+    for (file, told) in [
+        (
+            "[server]\nlisen = '127.0.0.1:1'",
+            "in valvehouse.toml:2:1: server.lisen is no setting; did you mean `listen`?",
+        ),
+        ("[sever]\n", "in valvehouse.toml:1:2: sever is no setting; did you mean `server`?"),
+        ("colour = 1", "colour is no setting; known here: server, admin, folders"),
+        ("[server]\nlisten = 9099", ":2:1: server.listen must be text in quotes, not a whole number"),
+        (
+            "[server]\nlisten = 'localhost'",
+            "server.listen must be an address and a port, such as \"127.0.0.1:9099\", not \"localhost\"",
+        ),
+        ("[server]\nlisten = '::1:80'", "must be an address and a port"),
+        ("[server]\nlisten = '127.0.0.1:99999'", "must be an address and a port"),
+        (
+            "[server]\nlisten = '0.0.0.0:80'",
+            ":2:1: server.listen 0.0.0.0:80 lets other machines in, but server.keys is empty",
+        ),
+        ("[server]\nkeys = 'sk'", "server.keys must be a list in brackets, not text"),
+        ("[server]\nkeys = ['a',\n ' ']", ":3:2: server.keys[1] is empty"),
+        ("[server]\nkeys = [1]", "server.keys[0] must be text in quotes or a table, not a whole number"),
+        ("[server]\nkeys = ['a', 'a']", "holds the same key twice"),
+        ("[server]\nkeys = [{ user = { id = 'a' } }]", "server.keys[0].key is missing"),
+        (
+            "[server]\nkeys = [{ key = 'k', user = { name = 'a' } }]",
+            "server.keys[0].user must be a table with an id",
+        ),
+        ("[server]\nkeys = [{ kez = 'k' }]", "server.keys[0].kez is no setting; did you mean `key`?"),
+        ("[server]\npipelines = 'yes'", "server.pipelines must be true or false, not text"),
+        ("[breaker]\nbreaks = -1", "breaker.breaks must be a whole number from 0 to 1000"),
+        ("[breaker]\nrest_m = 5", "did you mean `rest_ms`?"),
+        ("[server]\nkeep_alive_ms = -1", "must be a whole number from 0 to 3600000"),
+        ("[server]\nmax_body_mb = 0", "server.max_body_mb must be a whole number from 1 to 4096"),
+        ("server = 1", "server must be a table, not a whole number"),
+        ("[admin]\nkey = ''", ":2:1: admin.key is empty"),
+        ("[admin]\nkey = 'env:'", "admin.key is empty"),
+        ("[folders]\nfilters = ''", "folders.filters is empty"),
+        ("[store]\nurl = 'mysql://u:hunter2@h'", "store.url must begin with sqlite:// or postgres://"),
+        ("[store]\nurl = 'sqlite::memory:'", "store.url must name a file"),
+        ("[[providers]]\nkind = 'openai'", "in valvehouse.toml:1:1: providers[0].name is missing"),
+        ("[[providers]]\nname = ''\nkind = 'openai'", "is empty"),
+        ("[[providers]]\nname = 'a'", "providers.a.kind is missing; known kinds: openai, anthropic"),
+        (
+            "[[providers]]\nname = 'a'\nkind = 'antropic'",
+            ":3:1: providers.a.kind is the unknown \"antropic\"; did you mean `anthropic`?",
+        ),
+        ("[[providers]]\nname = 'a'\nkind = 'vllm'\nbase_url = 'h:1'", "must begin with http:// or https://"),
+        ("[[providers]]\nname = 'a'\nkind = 'vllm'\nbase_url = '/v1'", "providers.a.base_url must be a URL"),
+        (
+            "[[providers]]\nname = 'a'\nkind = 'vllm'\nbase_url = 'http://u:hunter2@h'",
+            "holds a password: put that into api_key",
+        ),
+        ("[[providers]]\nname = 'a'\nkind = 'vllm'\nbase_url = 'http://h/?k=v'", "must end before the `?`"),
+        ("[[providers]]\nname = 'a'\nkind = 'vllm'\napikey = 'x'", "did you mean `api_key`?"),
+        (
+            "[[providers]]\nname = 'a'\nkind = 'vllm'\nmodels = 1",
+            "providers.a.models must be a list in brackets",
+        ),
+        (
+            "[[providers]]\nname = 'a'\nkind = 'vllm'\ntimeouts = { idle_ms = -1 }",
+            "providers.a.timeouts.idle_ms must be a whole number",
+        ),
+        (&format!("{one}{one}"), "in valvehouse.toml:5:1: providers holds \"a\" twice"),
+        ("providers = 1", "providers must be a list in brackets"),
+        ("providers = ['a']", "providers[0] must be a table, not text"),
+        (&format!("{one}[[models]]\nname = 'm'\n[[models]]\nname = 'm'"), "models holds \"m\" twice"),
+        (
+            &format!("{one}[[models]]\nname = 'm'\nprovider = 'b'"),
+            ":6:1: models.m.provider is the unknown \"b\"",
+        ),
+        (
+            &format!("{one}[[providers]]\nname='b'\nkind='vllm'\n[[models]]\nname = 'm'"),
+            "models.m.provider is missing: name the one that has it, \"a\" or \"b\"",
+        ),
+        (
+            &format!("{one}[[models]]\nname = 'm'\nmax_tool_iterations = 0"),
+            "models.m.max_tool_iterations must be",
+        ),
+        (&format!("{one}[[models]]\nname = 'm'\ntools = 'all'"), "models.m.tools must be a list"),
+        (
+            &format!("{one}[[models]]\nname = 'm'\nmax_iterations = 3"),
+            "models.m.max_iterations is no setting",
+        ),
+        ("[filters.Turn]\n", ":1:10: filters.Turn is no plugin's id: an id is 1 to 64 of a-z"),
+        ("[filters.a]\nvalves = 1", "filters.a.valves must be a table, such as { max_turns = 8 }"),
+        ("[filters.a]\nenable = false", "did you mean `enabled`?"),
+        ("[filters.a]\nbudget = { mss = 1 }", "filters.a.budget.mss is no setting; did you mean `ms`?"),
+        ("[tools.a]\nbudget = { memory_mb = 0 }", "tools.a.budget.memory_mb must be a whole number"),
+        ("[grants.a]\nhtpp = ['h']", "grants.a.htpp is no setting; did you mean `http`?"),
+        ("[grants.a]\nhttp = 'h'", "grants.a.http must be a list in brackets"),
+        ("[grants.a]\nfiles = true", "grants.a.files must be a list in brackets"),
+        ("[server\n", "in valvehouse.toml:1:8: this is no TOML"),
+        ("[server]\nlisten = \n", "in valvehouse.toml:2:"),
+        ("[server]\n[server]\n", "this is no TOML: duplicate key"),
+        ("[server]\nmax_body_mb = 99999999999999999999", "this number is too large"),
+    ] {
+        let found = bad(file);
+        assert!(found.contains(told), "{file}\n  found: {found}\n  want:  {told}");
+        assert!(!found.contains("hunter2"), "{found}");
+    }
+}
+
+#[test]
+fn all_problems_are_told_at_once() {
+    let found = Project::new("[server]\nlisten = 1\n[admin]\nkey = ''\n[[providers]]\nname = 'x'\n")
+        .load(
+            &[("VALVEHOUSE__SERVER__PIPELINES", "maybe"), ("VALVEHOUSE__NOTHING", "1")],
+            &[("store.ur", "x")],
+        )
+        .unwrap_err();
+    assert_eq!(found.problems.len(), 6, "{found}");
+    let text = found.to_string();
+    assert!(
+        text.contains("from VALVEHOUSE__SERVER__PIPELINES: server.pipelines must be true or false"),
+        "{text}"
+    );
+    assert!(text.contains("from VALVEHOUSE__NOTHING: nothing is no setting"), "{text}");
+    assert!(
+        text.contains("from the command line (store.ur): store.ur is no setting; did you mean `url`?"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_provider_that_is_wrong_is_not_also_blamed_on_its_models() {
+    let found = bad("[[providers]]\nname = 'a'\nkind = 'nonsense'\n[[models]]\nname = 'm'\nprovider = 'a'\n");
+    assert_eq!(found.lines().count(), 1, "{found}");
+}
+
+#[test]
+fn an_environment_that_goes_inside_a_plain_value_is_told() {
+    let project = Project::new("[server]\nlisten = '127.0.0.1:1'\n");
+    let found = project.load(&[("VALVEHOUSE__SERVER__LISTEN__PORT", "1")], &[]).unwrap_err().to_string();
+    assert_eq!(found, "from VALVEHOUSE__SERVER__LISTEN__PORT: this goes inside listen, which is text");
+}
+
+#[test]
+fn a_project_folder_that_is_not_there_is_told() {
+    let found = Config::load_with(Path::new("/nowhere/at/all"), [], &[]).unwrap_err().to_string();
+    assert!(found.contains("there is no folder /nowhere/at/all; make it"), "{found}");
+}
+
+#[test]
+fn loopback_needs_no_keys_and_the_world_does() {
+    for listen in ["127.0.0.1:1", "127.9.9.9:1", "localhost:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
+        assert!(Project::empty().load(&[], &[("server.listen", listen)]).is_ok(), "{listen}");
+    }
+    for listen in ["0.0.0.0:1", "[::]:1", "192.168.0.1:1", "example.com:1", "localhost.example.com:1"] {
+        let flags = [("server.listen", listen)];
+        assert!(Project::empty().load(&[], &flags).is_err(), "{listen}");
+        assert!(Project::empty().load(&[("VALVEHOUSE__SERVER__KEYS", "k")], &flags).is_ok(), "{listen}");
+    }
+}
+
+#[test]
+fn secrets_are_never_printed() {
+    let config = good(
+        "[server]\nkeys = ['hunter2']\n[admin]\nkey = 'hunter2'\n[store]\nurl = 'postgres://u:hunter2@h/d'\n\
+         [[providers]]\nname = 'a'\nkind = 'vllm'\napi_key = 'hunter2'\n[filters.f]\nvalves = { key = 'hunter2' }\n",
+    );
+    let printed = format!("{config:?}");
+    assert!(!printed.contains("hunter2") && printed.contains("***"), "{printed}");
+}
+
+#[test]
+fn a_secret_is_read_from_where_it_is_kept() {
+    let project = Project::new("[admin]\nkey = 'file:admin.key'\n");
+    let source = project.load(&[], &[]).unwrap().admin.key.unwrap();
+    let missing = source.read().unwrap_err().to_string();
+    assert!(missing.contains("cannot read the secret from") && missing.contains("admin.key"), "{missing}");
+    std::fs::write(project.path().join("admin.key"), "  s3cret\n").unwrap();
+    assert_eq!(source.read().unwrap().expose(), "s3cret");
+
+    let source = SecretSource::Env("A_KEY".into());
+    assert_eq!(source.read_with(|_| Some("k".into())).unwrap().expose(), "k");
+    let unset = source.read_with(|_| None).unwrap_err().to_string();
+    assert_eq!(
+        unset,
+        "the environment variable A_KEY is not set; set it where the host is started, or change `env:A_KEY`"
+    );
+    assert!(source.read_with(|_| Some(" ".into())).is_err(), "an empty key opens every door");
+}
+
+#[test]
+fn fallbacks_are_models_of_this_file_or_of_a_provider_and_bring_their_own_along() {
+    let file = r#"
+        [[providers]]
+        name = "openai"
+        [[providers]]
+        name = "groq"
+        [[models]]
+        name = "big"
+        provider = "openai"
+        fallbacks = ["small", "groq/meta/llama", "big-copy"]
+        [[models]]
+        name = "small"
+        provider = "groq"
+        model = "small-1"
+        fallbacks = ["openai/nano"]
+        [[models]]
+        name = "big-copy"
+        provider = "openai"
+        model = "big"
+    "#;
+    let config = good(file);
+    let all = [("groq", "small-1"), ("openai", "nano"), ("groq", "meta/llama")];
+    assert_eq!(config.fallbacks(&config.models[0]), all);
+    assert_eq!(config.fallbacks(&config.models[1]), [("openai", "nano")]);
+    assert_eq!(config.fallbacks(&config.models[2]), []);
+    let env = [("VALVEHOUSE__MODELS__BIG_COPY__FALLBACKS", "small, groq/x")];
+    let config = Project::new(file).load(&env, &[]).unwrap();
+    assert_eq!(config.models[2].fallbacks, ["small", "groq/x"]);
+}
+
+#[test]
+fn fallbacks_that_mean_nothing_or_lead_in_a_circle_are_refused() {
+    let models = |a: &str, b: &str| {
+        bad(&format!(
+            "[[providers]]\nname = 'openai'\n[[models]]\nname = 'assistant'\nfallbacks = [{a}]\n\
+             [[models]]\nname = 'backup'\nfallbacks = [{b}]"
+        ))
+    };
+    for (a, b, expected) in [
+        (
+            "'backp'",
+            "",
+            "5:1: models.assistant.fallbacks names the unknown \"backp\"; did you mean `backup`?",
+        ),
+        ("'opnai/x'", "", "names the unknown \"opnai/x\"; did you mean `openai/x`?"),
+        ("'nobody'", "", "or one of a provider as provider/model; there are: assistant, backup, openai"),
+        (
+            "'assistant'",
+            "",
+            "5:1: models.assistant.fallbacks leads back to itself, from `assistant` to `assistant`",
+        ),
+        ("'openai/assistant'", "", "leads back to itself, from `assistant` to `openai/assistant`"),
+        (
+            "'backup'",
+            "'openai/x', 'assistant'",
+            "leads back to itself, from `assistant` to `backup` to `assistant`",
+        ),
+    ] {
+        let told = models(a, b);
+        assert!(told.contains(expected) && told.lines().count() == 1, "{told}");
+    }
+}
+
+#[test]
+fn patience_with_a_provider_is_set_by_file_and_environment() {
+    let project = Project::new(
+        r#"
+        [[providers]]
+        name = "openai"
+        timeouts = { connect_ms = 1, answer_ms = 2, idle_ms = 3, total_ms = 4 }
+        retry = { times = 5, first_ms = 6, longest_ms = 7, lost = true }
+        breaker = { breaks = 8, window_ms = 9, rest_ms = 10 }
+        "#,
+    );
+    let ms = std::time::Duration::from_millis;
+    let provider = &project.load(&[], &[]).unwrap().providers[0];
+    let Timeouts { connect, answer, idle, total } = provider.timeouts;
+    assert_eq!((connect, answer, idle, total), (ms(1), ms(2), ms(3), Some(ms(4))));
+    assert_eq!(provider.retry, Retry { times: 5, first: ms(6), longest: ms(7), lost: true });
+    assert_eq!((provider.breaker.breaks, provider.breaker.window, provider.breaker.rest), (8, ms(9), ms(10)));
+
+    let env = [
+        ("VALVEHOUSE__PROVIDERS__OPENAI__RETRY__TIMES", "0"),
+        ("VALVEHOUSE__PROVIDERS__OPENAI__RETRY__LOST", "no"),
+        ("VALVEHOUSE__PROVIDERS__OPENAI__TIMEOUTS__TOTAL_MS", "44"),
+        ("VALVEHOUSE__PROVIDERS__OPENAI__BREAKER__BREAKS", "0"),
+    ];
+    let provider = &project.load(&env, &[]).unwrap().providers[0];
+    assert_eq!((provider.retry.times, provider.retry.lost, provider.retry.first), (0, false, ms(6)));
+    assert_eq!((provider.timeouts.total, provider.breaker.breaks), (Some(ms(44)), 0));
+
+    let usual = &good("[[providers]]\nname = 'openai'").providers[0];
+    assert_eq!((usual.retry, usual.timeouts), (Retry::default(), Timeouts::default()));
+    for (text, expected) in [
+        ("retry = { time = 1 }", "providers.openai.retry.time is no setting; did you mean `times`?"),
+        ("retry = { times = 21 }", "retry.times must be a whole number from 0 to 20"),
+        ("timeouts = { total = 1 }", "known here: connect_ms, answer_ms, idle_ms, total_ms"),
+        ("breaker = { breaks = -1 }", "breaker.breaks must be a whole number"),
+    ] {
+        let told = bad(&format!("[[providers]]\nname = 'openai'\n{text}"));
+        assert!(told.contains(expected), "{told}");
+    }
+}
+
+#[test]
+fn a_key_is_looked_for_where_its_kind_has_it_and_told_to_nobody_else() {
+    let usual = |lines: &str| good(&format!("[[providers]]\n{lines}")).providers[0].usual_key();
+    assert_eq!(usual("name = 'groq'"), Some("GROQ_API_KEY"));
+    assert_eq!(usual("name = 'x'\nkind = 'openai'"), Some("OPENAI_API_KEY"));
+    assert_eq!(usual("name = 'openai'\nbase_url = 'https://api.openai.com/v1/'"), Some("OPENAI_API_KEY"));
+    assert_eq!(usual("name = 'openai'\nbase_url = 'http://127.0.0.1:8000/v1'"), None);
+    assert_eq!(usual("name = 'openai'\nbase_url = 'https://api.openai.com.example.com/v1'"), None);
+    assert_eq!(usual("name = 'vllm'"), None);
+    let azure = "name = 'azure'\nbase_url = 'https://team.openai.azure.com/openai/v1'";
+    assert_eq!(usual(azure), Some("AZURE_OPENAI_API_KEY"));
+    assert_eq!(usual("name = 'azure'\nbase_url = 'https://example.com/openai/v1'"), None);
+    assert!(bad("[[providers]]\nname = 'azure'").contains("base_url is missing"));
+    let remedy = |lines: &str| good(&format!("[[providers]]\n{lines}")).providers[0].key_remedy();
+    assert!(remedy("name = 'groq'").starts_with("set the environment variable GROQ_API_KEY"));
+    assert_eq!(remedy("name = 'vllm'"), "write api_key = \"env:NAME\" for provider vllm");
+}
+
+#[test]
+fn every_kind_has_a_name_of_its_own_and_an_address_that_is_one() {
+    for (place, kind) in KINDS.iter().enumerate() {
+        assert!(KINDS[..place].iter().all(|other| other.name != kind.name), "{}", kind.name);
+        if !kind.base_url.is_empty() {
+            let provider = &good(&format!("[[providers]]\nname = '{}'", kind.name)).providers[0];
+            assert_eq!((provider.kind, provider.base_url.as_str()), (*kind, kind.base_url));
+        }
+    }
+}

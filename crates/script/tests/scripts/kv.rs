@@ -1,0 +1,236 @@
+//! The values that scripts keep, as their authors use them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
+use valvehouse_core::fault::Fault;
+use valvehouse_core::filter::{Chain, Hook, Outcome};
+use valvehouse_json::Json;
+use valvehouse_script::{Kind, Problem, Script, Settings, SourceFile};
+use valvehouse_store::{Kv, StoreError, Trouble};
+
+fn compile(text: &str, kv: &Arc<Kv>) -> Result<Script, Vec<Problem>> {
+    let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", text);
+    Script::compile(&file, &Settings { kv: kv.clone(), ..Settings::default() })
+}
+
+fn keeping(code: &str, kv: &Arc<Kv>) -> Chain {
+    let text = format!("/*\nrequirements: kv\n*/\nfn inlet(body) {{ {code} }}");
+    let script = compile(&text, kv).unwrap_or_else(|problems| panic!("{problems:?}"));
+    Chain::new(vec![Arc::new(script).into_filter(Arc::default())])
+}
+
+fn turn(user: &str, chat: &str) -> Turn {
+    let user = Json::parse(user.as_bytes()).unwrap();
+    let facts = TurnFacts { user, chat_id: chat.into(), ..TurnFacts::default() };
+    Turn::new(facts, Context::default(), Events::default())
+}
+
+async fn run(chain: &Chain, turn: &Turn) -> Result<String, Fault> {
+    let body = Json::parse(br#"{"messages":[]}"#).unwrap();
+    match chain.run(Hook::Inlet, body, turn).await? {
+        Outcome::Done(body) | Outcome::Skipped(body) => Ok(body.get("out").unwrap_or_default().to_string()),
+    }
+}
+
+async fn gives(kv: &Arc<Kv>, code: &str) -> String {
+    let result = run(&keeping(code, kv), &Turn::default()).await;
+    result.unwrap_or_else(|fault| panic!("{code}: {fault}"))
+}
+
+#[tokio::test]
+async fn a_script_keeps_what_it_sets() {
+    let kv = Arc::new(Kv::default());
+    let cases = [
+        (r#"body.out = [kv::get("none"), kv::get("none", 7)];"#, "[null,7]"),
+        (
+            r#"kv::set("a", #{ list: [1, 2.5, "x", ()] }); body.out = kv::get("a").list;"#,
+            r#"[1,2.5,"x",null]"#,
+        ),
+        (r#"let a = kv::get("a"); a.list.push(3); body.out = kv::get("a").list.len();"#, "4"),
+        (r#"body.out = [kv::delete("a"), kv::delete("a")];"#, "[true,false]"),
+        (r#"kv::set("a", 1); kv::set("a", ()); body.out = kv::get("a", "gone");"#, r#""gone""#),
+        (
+            r#"kv::set("b/1", 1, 60); kv::set("b/2", 2, 0.5); body.out = [kv::keys(), kv::keys("b/2")];"#,
+            r#"[["b/1","b/2"],["b/2"]]"#,
+        ),
+        (r#"body.out = [kv::incr("n"), kv::incr("n", 5), kv::incr("n", -0.5, 60)];"#, "[1,6,5.5]"),
+        (r#"body.out = kv::update("u", |old| (old ?? []) + ["a"]);"#, r#"["a"]"#),
+        (r#"let more = "b"; body.out = kv::update("u", |old| { old.push(more); old }, 60);"#, r#"["a","b"]"#),
+        (r#"kv::update("u", |old| ()); body.out = kv::get("u");"#, "null"),
+        (
+            r#"kv::set("w", body.messages); body.messages.push(1); body.out = kv::get("w"); body.messages.clear();"#,
+            "[]",
+        ),
+        (
+            r#"body.out = [kv::window("win", 60, 1).allowed, kv::window("win", 60, 1)];"#,
+            r#"[true,{"allowed":false,"count":1,"retry_after":60}]"#,
+        ),
+        (
+            r#"kv::set("s", 1); kv::user::set("s", 2); kv::chat::set("s", 3); body.out = [kv::get("s"), kv::user::get("s"), kv::chat::get("s")];"#,
+            "[1,2,3]",
+        ),
+    ];
+    for (code, expected) in cases {
+        assert_eq!(gives(&kv, code).await, expected, "{code}");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_kept_says_why() {
+    let kv = Arc::new(Kv::default());
+    let cases = [
+        (r#"kv::set("f", || 1);"#, "a function is no JSON value"),
+        (r#"kv::set("", 1);"#, "kv::set: a key is a text of 1 to 512 bytes, this one has 0"),
+        (r#"kv::user::set("t", 1, 0);"#, "kv::user::set: `ttl_seconds` must be above 0"),
+        (r#"kv::set("t", 1, "soon");"#, "`ttl_seconds` must be a number, not string"),
+        (r#"kv::set("t", "x"); kv::incr("t");"#, "kv::incr: the value is string"),
+        (r#"kv::window("t", 1, -1);"#, "`limit` must not be negative, not -1"),
+        (r#"kv::update("t", |old| throw "no");"#, "no"),
+        (r#"let s = "x"; s.pad(70_000, "x"); kv::set("t", s);"#, "a value may take 64 KiB"),
+    ];
+    for (code, words) in cases {
+        let told = run(&keeping(code, &kv), &Turn::default()).await.unwrap_err().to_string();
+        assert!(told.contains(words), "{code}: {told}");
+    }
+}
+
+#[tokio::test]
+async fn each_user_and_each_chat_has_a_map() {
+    let kv = Arc::new(Kv::default());
+    let user = keeping(r#"body.out = kv::user::incr("n");"#, &kv);
+    let chat = keeping(r#"kv::chat::incr("n"); body.out = kv::chat::incr("n");"#, &kv);
+    let (ann, bob) = (r#"{"id":"ann"}"#, r#"{"id":"bob"}"#);
+    assert_eq!(run(&user, &turn(ann, "1")).await.unwrap(), "1");
+    assert_eq!(run(&user, &turn(ann, "2")).await.unwrap(), "2");
+    assert_eq!(run(&user, &turn(bob, "1")).await.unwrap(), "1");
+    // Who has no id is the same nobody each time.
+    assert_eq!(run(&user, &turn("null", "")).await.unwrap(), "1");
+    assert_eq!(run(&user, &turn("{}", "")).await.unwrap(), "2");
+    assert_eq!(run(&chat, &turn(ann, "1")).await.unwrap(), "2");
+    assert_eq!(run(&chat, &turn(bob, "1")).await.unwrap(), "4");
+    // Without a chat it is the turn.
+    let one = turn(ann, "");
+    assert_eq!(run(&chat, &one).await.unwrap(), "2");
+    assert_eq!(run(&chat, &one).await.unwrap(), "4");
+    assert_eq!(run(&chat, &turn(ann, "")).await.unwrap(), "2");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn turns_at_the_same_time_lose_nothing_and_versions_share_the_map() {
+    let kv = Arc::new(Kv::default());
+    let code = r#"for i in 0..5 { kv::incr("n"); kv::update("u", |old| (old ?? 0) + 1); }"#;
+    let turns = (0..100).map(|_| {
+        // Each with a newly compiled version, as after a save.
+        let chain = keeping(code, &kv);
+        tokio::spawn(async move { run(&chain, &Turn::default()).await.unwrap() })
+    });
+    futures::future::join_all(turns).await;
+    assert_eq!(gives(&kv, r#"body.out = [kv::get("n"), kv::get("u")];"#).await, "[500,500]");
+}
+
+/// Maps whose writes are counted; they fail while they are told to.
+fn written() -> (Arc<Kv>, Arc<AtomicUsize>, Arc<AtomicBool>) {
+    let (writes, fails): (Arc<AtomicUsize>, Arc<AtomicBool>) = Default::default();
+    let (counted, failing) = (writes.clone(), fails.clone());
+    let kv = Kv::default().written_by(move |changes| {
+        let (counted, failing) = (counted.clone(), failing.clone());
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            if failing.load(SeqCst) {
+                return Err(StoreError {
+                    doing: "write".into(),
+                    place: "here".into(),
+                    trouble: Trouble::Full,
+                    cause: "full".into(),
+                    mend: None,
+                });
+            }
+            counted.fetch_add(changes.len(), SeqCst);
+            Ok(())
+        })
+    });
+    (Arc::new(kv), writes, fails)
+}
+
+#[tokio::test]
+async fn a_turn_ends_when_its_durable_writes_are_on_disk() {
+    for (code, changes) in [
+        ("kv::set(\"a\", 1);", 1),
+        ("kv::set(\"a\", 1, 60);", 1),
+        ("kv::incr(\"a\"); kv::incr(\"b\", 2); kv::incr(\"c\", 1, 60);", 3),
+        ("kv::update(\"a\", |old| 1); kv::update(\"b\", |old| 1, 60);", 2),
+        ("kv::window(\"a\", 60, 5);", 1),
+        ("kv::set(\"a\", 1); kv::delete(\"a\");", 1),
+        ("kv::user::set(\"a\", 1); kv::chat::set(\"a\", 1);", 2),
+        ("kv::set(\"a\", 1, #{ durable: true });", 1),
+        ("kv::set(\"a\", 1, #{ durable: false });", 0),
+        ("kv::set(\"a\", 1, 60, #{ durable: false });", 0),
+        ("kv::incr(\"a\", #{ durable: false }); kv::incr(\"b\", 2, #{ durable: false });", 0),
+        ("kv::incr(\"c\", 1, 60, #{ durable: false });", 0),
+        (
+            "kv::update(\"a\", |old| 1, #{ durable: false }); kv::update(\"b\", |old| 1, 60, #{ durable: false });",
+            0,
+        ),
+        ("kv::window(\"a\", 60, 5, #{ durable: false }); kv::delete(\"a\", #{ durable: false });", 0),
+        ("kv::get(\"a\"); kv::keys();", 0),
+    ] {
+        let (kv, writes, _) = written();
+        let turn = turn(r#"{"id": "ann"}"#, "c1");
+        run(&keeping(code, &kv), &turn).await.unwrap_or_else(|fault| panic!("{code}: {fault}"));
+        assert_eq!(writes.load(SeqCst), 0, "nothing waits within a turn: {code}");
+        turn.flush().await.unwrap();
+        assert_eq!(writes.load(SeqCst), changes, "{code}");
+    }
+    // What belongs to the turn alone is written nowhere.
+    let (kv, writes, _) = written();
+    let alone = turn("{}", "");
+    run(&keeping("kv::chat::set(\"a\", 1);", &kv), &alone).await.unwrap();
+    alone.flush().await.unwrap();
+    assert_eq!(writes.load(SeqCst), 0);
+    for (code, why) in [
+        ("kv::set(\"a\", 1, #{ durabel: false });", "kv::set: unknown option `durabel`"),
+        ("kv::incr(\"a\", #{ durable: 1 });", "kv::incr: invalid option `durable`: expected true or false"),
+    ] {
+        let fault = run(&keeping(code, &kv), &Turn::default()).await.unwrap_err().to_string();
+        assert!(fault.contains(why), "{fault}");
+    }
+}
+
+#[tokio::test]
+async fn a_turn_whose_writes_do_not_reach_the_disk_fails_and_they_are_written_later() {
+    let (kv, writes, fails) = written();
+    fails.store(true, SeqCst);
+    let turn = turn("{}", "c1");
+    run(&keeping("kv::set(\"a\", 1);", &kv), &turn).await.unwrap();
+    let fault = turn.flush().await.unwrap_err();
+    assert!(matches!(fault, Fault::Unstored { code: "store_full", .. }), "{fault}");
+    assert!(kv.failure().is_some());
+    fails.store(false, SeqCst);
+    kv.flush_all().await.unwrap();
+    assert_eq!((writes.load(SeqCst), kv.failure()), (1, None));
+}
+
+#[tokio::test]
+async fn turns_at_the_same_time_share_a_commit() {
+    let commits = Arc::new(AtomicUsize::new(0));
+    let counted = commits.clone();
+    let kv = Arc::new(Kv::default().written_by(move |_| {
+        let counted = counted.clone();
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            counted.fetch_add(1, SeqCst);
+            Ok(())
+        })
+    }));
+    let turns = (0..100).map(|number| {
+        let kv = kv.clone();
+        async move {
+            kv.map("x", "own").set(&number.to_string(), &1_i64.into(), None).unwrap();
+            kv.flush_up_to(kv.want_flush().unwrap()).await.unwrap();
+        }
+    });
+    futures::future::join_all(turns).await;
+    assert!(commits.load(SeqCst) <= 3, "{} commits", commits.load(SeqCst));
+    assert_eq!(kv.waiting(), 0);
+}

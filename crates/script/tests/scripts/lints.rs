@@ -1,0 +1,226 @@
+//! Lints: what each tells, and what none of them may.
+
+use std::path::{Path, PathBuf};
+use valvehouse_script::{Code, Kind, Script, Settings, SourceFile, read_file};
+
+fn lints(text: &str) -> String {
+    let file = SourceFile::new(Kind::guess(text), "x", "x.rhai", text);
+    let script =
+        Script::compile(&file, &Settings::default()).unwrap_or_else(|wrong| panic!("{text}\n{wrong:?}"));
+    script.lints().iter().map(|problem| format!("{problem}\n")).collect()
+}
+
+#[test]
+fn each_says_what_it_is_about_and_what_was_meant() {
+    let cases: [(&str, Code, &str); 40] = [
+        (
+            "fn inlet(body) { body.x = regex::fnd(\"a\", \"b\"); }",
+            Code::UnknownFunction,
+            "did you mean `regex::find`?",
+        ),
+        (
+            "fn inlet(body) { body.x = helpr(1) + helper(1); } fn helper(a) { a }",
+            Code::UnknownFunction,
+            "did you mean `helper`?",
+        ),
+        (
+            "fn inlet(body) { body.messages.append(1, 2, 3); }",
+            Code::WrongArguments,
+            "`append` takes 1 argument, and is given 3",
+        ),
+        (
+            "fn inlet(body) { body.x = helper(1); } fn helper(a, b) { a + b }",
+            Code::WrongArguments,
+            "takes 2 arguments",
+        ),
+        (
+            "fn inlet(body) { body.x = body.model.startswith(\"a\"); }",
+            Code::UnknownFunction,
+            "`starts_with(text)`",
+        ),
+        ("fn inlet(body) { body.x = sha256(\"a\"); }", Code::UnknownFunction, "`hash::sha256(…)`"),
+        (
+            "fn inlet(body) { body.x = Fn(\"nobody\"); }",
+            Code::UnknownFunction,
+            "there is no function `nobody`",
+        ),
+        (
+            "const Valves = #{ max_turns: 1 };\nfn inlet(body) { body.x = Valves.max_trns + Valves.max_turns; }",
+            Code::UnknownValve,
+            "did you mean `max_turns`?",
+        ),
+        (
+            "const Valves = #{ a_valve: 1 };\nfn inlet(body, valves) { let v = valves; body.x = v.b_valve + v.a_valve; }",
+            Code::UnknownValve,
+            "`Valves` declares no `b_valve`",
+        ),
+        (
+            "fn inlet(body, valves) { body.x = valves.limit; }",
+            Code::UnknownValve,
+            "declare it at the top: const Valves = #{ limit: … };",
+        ),
+        (
+            "const UserValves = #{ bonus: 1 };\nfn inlet(body, __user__) { body.x = __user__.valves.bonsu + __user__.valves.bonus; }",
+            Code::UnknownValve,
+            "`UserValves` declares no `bonsu`",
+        ),
+        (
+            "fn inlet(body, __user__) { body.x = __user__.emial; }",
+            Code::UnknownProperty,
+            "did you mean `email`?",
+        ),
+        ("fn inlet(body) { body.x = body.mesages; }", Code::UnknownProperty, "did you mean `messages`?"),
+        (
+            "fn inlet(body) { body.x = body.messages[0].contnet; }",
+            Code::UnknownProperty,
+            "did you mean `content`?",
+        ),
+        (
+            "fn inlet(body) { for m in body.messages { print(m.contnet); } }",
+            Code::UnknownProperty,
+            "did you mean `content`?",
+        ),
+        (
+            "fn outlet(body) { let answer = body.messages.last(); answer.contnet = \"x\"; }",
+            Code::UnknownProperty,
+            "nothing reads `contnet`",
+        ),
+        ("fn inlet(body) { body.mesages = []; }", Code::UnknownProperty, "did you mean `messages`?"),
+        ("fn inlet(body) { body.x = range(3); }", Code::WrongArguments, "for i in 0..n"),
+        ("fn inlet(body) { body.x = sorted([1]); }", Code::UnknownFunction, "gives a sorted copy"),
+        ("fn inlet(body) { body.x = max([1]); }", Code::WrongArguments, "it takes two values"),
+        ("fn post_chat(ctx) { print(ctx.resullt); }", Code::UnknownProperty, "did you mean `result`?"),
+        (
+            "const Valves = #{ limit: 1, other: 2 };\nfn inlet(body, valves) { body.x = valves.limit; }",
+            Code::UnusedValve,
+            "nothing reads the valve `other`",
+        ),
+        (
+            "const UserValves = #{ bonus: 0 };\nfn inlet(body) { body }",
+            Code::UnusedValve,
+            "`__user__.valves.bonus`",
+        ),
+        (
+            "/*\nrequirements: kv\n*/\nfn inlet(body) { body }",
+            Code::UnusedCapability,
+            "`kv` is declared and never used",
+        ),
+        (
+            "/*\nallow_hosts: example.com\n*/\nfn inlet(body) { body }",
+            Code::UnusedCapability,
+            "`http` is not among the requirements",
+        ),
+        ("fn inlet(body) { body }\nfn shout(a) { shout(a) }", Code::UnusedFunction, "nobody calls `shout`"),
+        ("fn inlet(body) { let x = 1; body.y = 2; }", Code::UnusedVariable, "nothing reads `x`"),
+        ("fn inlet(body) { return body; body.x = 1; }", Code::Unreachable, "`return` always ends"),
+        (
+            "fn inlet(body) { if body.x { throw `no`; body.y = 1; } }",
+            Code::Unreachable,
+            "`throw` always ends",
+        ),
+        ("fn inlet(body) { body.x == 1; body }", Code::IdleComparison, "a single `=`"),
+        ("fn inlet(body) { body.messages }", Code::WrongReturn, "`inlet` ends with a list of messages"),
+        ("fn outlet(body) { true }", Code::WrongReturn, "`outlet` ends with true or false"),
+        (
+            "/*\nrequirements: kv\n*/\nfn inlet(body) { kv::incr(\"n\") }",
+            Code::WrongReturn,
+            "`inlet` ends with a number",
+        ),
+        ("fn inlet(body) { body = #{ messages: [] }; }", Code::LostAssignment, "end with `body`"),
+        (
+            "const Valves = #{ most: \"40\" };\nfn inlet(body, valves) { if body.messages.len() > valves.most { throw \"no\"; } }",
+            Code::ForeignKinds,
+            "compares a number with a string: they have no order",
+        ),
+        ("fn inlet(body) { let n = 0; body.x = n == \"0\"; n += 1; }", Code::ForeignKinds, "never true"),
+        ("fn handler(args) { if args.a { return 1; } args.b = 2; }", Code::NoResult, "nothing on this one"),
+        (
+            "fn inlet(body) { let s = (); for m in body.messages { if m.role == \"system\" { s = m; break; } } body.s = s; }",
+            Code::NeedlessLoop,
+            "`.system` is its text",
+        ),
+        (
+            "fn inlet(body) { let t = \"\"; for p in body.messages[0].content { if p.type == \"text\" { t += p.text; } } body.t = t; }",
+            Code::NeedlessLoop,
+            "`message.text`",
+        ),
+        (
+            "fn inlet(body) { while body.messages.len() > 4 { body.messages.remove(0); } }",
+            Code::NeedlessLoop,
+            "`.keep_last(n)`",
+        ),
+    ];
+    for (text, code, words) in cases {
+        let told = lints(text);
+        assert!(told.contains(&format!("warning[{code}]")) && told.contains(words), "{text}\n{told}");
+        assert_eq!(told.matches("warning[").count(), 1, "{text}\n{told}");
+        assert!(told.contains("help: "), "{text}\n{told}");
+    }
+}
+
+#[test]
+fn what_may_well_be_meant_is_left_alone() {
+    for text in [
+        // Closures, what is handed on, and what a map holds.
+        "fn inlet(body) { let f = |x| x + 1; body.x = f.call(1); }",
+        "fn inlet(body) { body.x = [1, 2].map(double); } fn double(a) { a * 2 }",
+        "fn inlet(body) { body.x = [1, 2].map(Fn(\"double\")); } fn double(a) { a * 2 }",
+        "fn inlet(body) { let m = #{ act: |x| x }; body.x = m.act(1); }",
+        "fn inlet(body) { let n = 2; body.x = [1].map(|x| x + n); }",
+        "fn inlet(body) { body.shout(); } fn shout() { this.x = 1; }",
+        // Valves that are read in another way.
+        "const Valves = #{ a: 1, b: 2 };\nfn inlet(body, valves) { for k in valves.keys() { body[k] = valves[k]; } }",
+        "const Valves = #{ a: 1 };\nfn inlet(body, valves) { body.all = valves; }",
+        "const Valves = #{ a: 1 };\nfn inlet(body, valves) { put(body, valves); body } fn put(body, v) { body.x = v.a; }",
+        "const Valves = #{ priority: 5 };\nfn inlet(body) { body }",
+        "const Valves = #{ server: \"example.com\" };\nfn inlet(body, valves) { body.x = valves[\"server\"]; }",
+        "/*\nrequirements: http\nallow_hosts: valve:server\n*/\nconst Valves = #{ server: \"example.com\" };\nfn inlet(body) { body.x = http::get(\"https://example.com\").text; }",
+        "const UserValves = #{ a: 1 };\nfn inlet(body, __user__) { body.x = bonus(__user__.valves); } fn bonus(valves) { valves.a }",
+        // Open maps.
+        "fn inlet(body) { body.modle = 1; body.x = body.modle; }",
+        "fn inlet(body) { body.x = body.custom_key; body.y = body.tool; }",
+        "fn inlet(body) { let m = #{ contnet: 1 }; body.x = m.contnet; }",
+        "fn stream(event, state) { state.txt = (state.txt ?? \"\") + event.text; }",
+        // Ends of hooks.
+        "fn inlet(body) { if body.x { return; } body.messages.push(#{ role: \"user\", content: \"a\" }); }",
+        "fn inlet(body) { body = #{ messages: [] }; return body; }",
+        "fn inlet(body) { body = #{ messages: [] }; if body.x { body } else { skip(body) } }",
+        "fn stream(event) { [] }",
+        "fn stream_end(state) { \"the end\" }",
+        "fn handler(args) { if args.a { return 1; } error(\"no a\") }",
+        "fn handler(args) { print(args.a); }",
+        "fn inlet(body) { let _unused = 1; body }",
+        "fn inlet(body) { body }\nfn _later(a) { a }",
+        "fn inlet(body) { let m = body.messages[0]; m.text = \"x\"; }",
+        "fn inlet(body) { for m in body.messages { if m.role == \"user\" { m.text = \"x\"; } } }",
+        "fn inlet(body) { switch body.model { \"a\" => body.x = 1, _ => body.x = 2 } }",
+        "fn inlet(body) { try { body.x = 1 / body.y; } catch (e) { body.x = e.message; } }",
+    ] {
+        assert_eq!(lints(text), "", "{text}");
+    }
+}
+
+#[test]
+fn no_script_of_ours_is_doubted() {
+    let top = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    let mut seen = 0;
+    for (folder, kind) in [("filters", Kind::Filter), ("tools", Kind::Tool)] {
+        for path in scripts_in(&top.join(folder)) {
+            let read = read_file(kind, &top.join(folder), &path).unwrap();
+            // A script that an operator has to grant first is compiled where it is tested.
+            let Ok(script) = Script::compile(&read.file, &Settings::default()) else { continue };
+            let told: String = script.lints().iter().map(|problem| format!("{problem}\n")).collect();
+            assert_eq!(told, "", "{}", path.display());
+            seen += 1;
+        }
+    }
+    assert!(seen >= 10, "only {seen} scripts were found");
+}
+
+fn scripts_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rhai"))
+        .filter(|path| !path.to_string_lossy().contains(".test."))
+        .collect()
+}

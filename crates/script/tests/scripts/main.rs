@@ -1,0 +1,17 @@
+//! Scripts as their authors meet them, through what this package makes public.
+
+#![allow(clippy::unwrap_used)]
+
+/// As the binary has it: without it no script's memory would be bounded.
+#[global_allocator]
+static ALLOCATOR: valvehouse_memory::Counting = valvehouse_memory::Counting::new();
+
+#[cfg(target_os = "linux")]
+mod files;
+mod kv;
+mod lints;
+mod loading;
+mod reading;
+mod test_files;
+mod tools;
+mod waiting;

@@ -1,0 +1,260 @@
+//! The promises of every store. Each is a function of `&dyn Store`, run on a fresh one.
+
+#![allow(clippy::unwrap_used)]
+
+mod conversations;
+mod export;
+mod history;
+mod pruned;
+mod responses;
+mod runs;
+
+#[cfg(all(unix, feature = "postgres"))]
+use valvehouse_config::{Secret, SecretSource};
+use valvehouse_json::Json;
+use valvehouse_store::*;
+
+fn json(text: &str) -> Json {
+    Json::parse(text.as_bytes()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sqlite_keeps_the_contract() {
+    let folder = tempfile::tempdir().unwrap();
+    let count = std::sync::atomic::AtomicUsize::new(0);
+    check(|| async {
+        let number = count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let file = folder.path().join(format!("{number}.db"));
+        Box::new(SqlStore::sqlite(&file).await.unwrap()) as Box<dyn Store>
+    })
+    .await;
+}
+
+#[cfg(all(unix, feature = "postgres"))]
+#[tokio::test(flavor = "multi_thread")]
+async fn postgres_keeps_the_contract() {
+    let Some(server) = valvehouse_testkit::postgres::Postgres::start() else { return };
+    let key = SecretSource::Literal(Secret::new("a key that all hosts of these tests have"));
+    check(|| async {
+        let store = SqlStore::postgres(&server.database(), Some(&key)).await;
+        Box::new(store.unwrap_or_else(|error| panic!("{error}"))) as Box<dyn Store>
+    })
+    .await;
+}
+
+/// All promises; `fresh` gives a new, empty store.
+async fn check<F: Future<Output = Box<dyn Store>>>(fresh: impl Fn() -> F) {
+    nothing_is_there_at_first(&*fresh().await).await;
+    replacing_valves_forgets_the_others(&*fresh().await).await;
+    merging_valves_keeps_the_others(&*fresh().await).await;
+    resetting_takes_out_some_or_all(&*fresh().await).await;
+    users_and_operators_do_not_meet(&*fresh().await).await;
+    values_come_back_as_they_were(&*fresh().await).await;
+    a_refused_change_changes_nothing(&*fresh().await).await;
+    every_change_raises_the_generation(&*fresh().await).await;
+    half_a_switch_leaves_the_other_half(&*fresh().await).await;
+    grants_are_changed_only_by_who_knows_them(&*fresh().await).await;
+    the_last_good_version_is_the_last_one(&*fresh().await).await;
+    scripts_find_what_they_kept(&*fresh().await).await;
+    what_has_expired_is_gone(&*fresh().await).await;
+    hosts_come_and_go(&*fresh().await).await;
+    history::check(&fresh).await;
+    conversations::check(&fresh).await;
+    runs::check(&fresh).await;
+    export::check(&fresh).await;
+    pruned::check(&fresh).await;
+    responses::check(&fresh).await;
+}
+
+async fn nothing_is_there_at_first(store: &dyn Store) {
+    assert_eq!(store.generation().await.unwrap(), 0);
+    assert_eq!(store.all_valves().await.unwrap(), []);
+    assert_eq!(store.valves("a", None).await.unwrap(), Json::object());
+    assert_eq!(store.switches().await.unwrap(), []);
+    assert_eq!(store.grants().await.unwrap(), []);
+    assert_eq!(store.last_good().await.unwrap(), []);
+    assert_eq!(store.kv_all().await.unwrap(), []);
+    assert_eq!(store.hosts().await.unwrap(), []);
+}
+
+async fn replacing_valves_forgets_the_others(store: &dyn Store) {
+    store.replace_valves("a", None, &json(r#"{"x": 1, "y": 2}"#), "test").await.unwrap();
+    store.replace_valves("a", None, &json(r#"{"y": 3, "z": null}"#), "test").await.unwrap();
+    assert_eq!(store.valves("a", None).await.unwrap(), json(r#"{"y": 3}"#));
+    store.replace_valves("a", None, &Json::object(), "test").await.unwrap();
+    assert_eq!(store.all_valves().await.unwrap(), [], "nothing set is no row");
+}
+
+async fn merging_valves_keeps_the_others(store: &dyn Store) {
+    store.merge_valves("a", None, &json(r#"{"x": 1, "y": 2}"#), "test").await.unwrap();
+    store.merge_valves("a", None, &json(r#"{"y": null, "z": 3}"#), "test").await.unwrap();
+    assert_eq!(store.valves("a", None).await.unwrap(), json(r#"{"x": 1, "z": 3}"#));
+}
+
+async fn resetting_takes_out_some_or_all(store: &dyn Store) {
+    store.replace_valves("a", None, &json(r#"{"x": 1, "y": 2}"#), "test").await.unwrap();
+    store.reset_valves("a", None, &["x".to_owned(), "never".to_owned()], "test").await.unwrap();
+    assert_eq!(store.valves("a", None).await.unwrap(), json(r#"{"y": 2}"#));
+    store.reset_valves("a", None, &[], "test").await.unwrap();
+    assert_eq!(store.all_valves().await.unwrap(), []);
+}
+
+async fn users_and_operators_do_not_meet(store: &dyn Store) {
+    for (user, x) in [(None, 1i64), (Some(""), 2), (Some("ann"), 3), (Some("bob"), 4)] {
+        let values = Json::object();
+        values.set("x", x).unwrap();
+        store.merge_valves("a", user, &values, "test").await.unwrap();
+    }
+    store.reset_valves("a", Some("bob"), &[], "test").await.unwrap();
+    let found: Vec<_> = store
+        .all_valves()
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|row| (row.user, row.values.get("x").unwrap().as_i64().unwrap()))
+        .collect();
+    assert_eq!(found, [(None, 1), (Some(String::new()), 2), (Some("ann".to_owned()), 3)]);
+}
+
+async fn values_come_back_as_they_were(store: &dyn Store) {
+    let values = json(r#"{"z": 1e2, "a": [1, 2.0, "ü\u0000\"", {"b": false}], "n": -0}"#);
+    store.replace_valves("ü' --", Some("a\"b"), &values, "test").await.unwrap();
+    let found = store.all_valves().await.unwrap();
+    assert_eq!((found[0].plugin.as_str(), found[0].user.as_deref()), ("ü' --", Some("a\"b")));
+    assert_eq!(found[0].values.to_string(), values.to_string());
+}
+
+async fn a_refused_change_changes_nothing(store: &dyn Store) {
+    store.replace_valves("a", None, &json(r#"{"x": 1}"#), "test").await.unwrap();
+    let error = store.merge_valves("a", None, &json("[1]"), "test").await.unwrap_err();
+    assert!(error.to_string().contains("must be an object"), "{error}");
+    assert_eq!(store.generation().await.unwrap(), 1);
+    assert_eq!(store.valves("a", None).await.unwrap(), json(r#"{"x": 1}"#));
+}
+
+async fn every_change_raises_the_generation(store: &dyn Store) {
+    let switch = Switch { plugin: "a".into(), enabled: Some(true), global: None };
+    let answers = [
+        store.replace_valves("a", None, &json(r#"{"x": 1}"#), "test").await.unwrap(),
+        store.merge_valves("a", Some("ann"), &json(r#"{"x": 1}"#), "test").await.unwrap(),
+        store.reset_valves("a", None, &[], "test").await.unwrap(),
+        store.set_switch(&switch, "test").await.unwrap(),
+        store.confirm_removal("a", "test").await.unwrap(),
+        store.set_grants("a", Some(&json(r#"{"kv": true}"#)), None, "test").await.unwrap().unwrap(),
+        store.set_grants("a", None, None, "test").await.unwrap().unwrap(),
+    ];
+    assert_eq!(answers, [1, 2, 3, 4, 5, 6, 7]);
+    store.announce("h", 1, 5, None).await.unwrap();
+    store.save_last_good(&[]).await.unwrap();
+    assert_eq!(store.generation().await.unwrap(), 7, "what hosts write about themselves is no change");
+}
+
+async fn half_a_switch_leaves_the_other_half(store: &dyn Store) {
+    let switch = |enabled, global| Switch { plugin: "a".into(), enabled, global };
+    store.set_switch(&switch(None, Some(false)), "test").await.unwrap();
+    assert_eq!(store.switches().await.unwrap(), [switch(None, Some(false))]);
+    store.set_switch(&switch(Some(false), None), "test").await.unwrap();
+    store.set_switch(&switch(None, Some(true)), "test").await.unwrap();
+    assert_eq!(store.switches().await.unwrap(), [switch(Some(false), Some(true))]);
+}
+
+async fn grants_are_changed_only_by_who_knows_them(store: &dyn Store) {
+    let (one, two) = (json(r#"{"http": ["a"]}"#), json(r#"{"http": ["a", "b"], "kv": true}"#));
+    assert_eq!(store.set_grants("x", Some(&one), None, "test").await.unwrap(), Some(1));
+    assert_eq!(store.set_grants("x", Some(&two), None, "test").await.unwrap(), None, "something is there");
+    assert_eq!(
+        store.set_grants("x", Some(&two), Some(&two), "test").await.unwrap(),
+        None,
+        "another is there"
+    );
+    assert_eq!(
+        store.set_grants("y", Some(&two), Some(&one), "test").await.unwrap(),
+        None,
+        "nothing is there"
+    );
+    assert_eq!(store.generation().await.unwrap(), 1);
+    assert_eq!(store.grants().await.unwrap(), [("x".to_owned(), one.copy())]);
+    assert_eq!(store.set_grants("x", Some(&two), Some(&one), "test").await.unwrap(), Some(2));
+    store.set_grants("a-tool", Some(&one), None, "test").await.unwrap();
+    let found = store.grants().await.unwrap();
+    assert_eq!(found, [("a-tool".to_owned(), one.copy()), ("x".to_owned(), two.copy())]);
+    let error = store.set_grants("x", Some(&json("[1]")), Some(&two), "test").await.unwrap_err();
+    assert!(error.to_string().contains("must be an object"), "{error}");
+    store.set_grants("x", None, None, "test").await.unwrap();
+    assert_eq!(store.grants().await.unwrap(), [("a-tool".to_owned(), one)]);
+}
+
+fn version(id: &str, hash: &str, security: bool) -> LastGood {
+    LastGood {
+        id: id.to_owned(),
+        path: format!("filters/{id}.rhai"),
+        hash: hash.to_owned(),
+        source: format!("// {hash}\nfn inlet(body) {{}}"),
+        imports: json(r#"[{"from":"","name":"lib/a","key":"lib/a","text":"fn a() { 1 }"}]"#),
+        security,
+        saved_at: 1_700_000_000_000,
+    }
+}
+
+async fn the_last_good_version_is_the_last_one(store: &dyn Store) {
+    let (first, second, guard) =
+        (version("a", "1", false), version("a", "2", false), version("g", "1", true));
+    store.save_last_good(&[first, guard.clone()]).await.unwrap();
+    store.save_last_good(std::slice::from_ref(&second)).await.unwrap();
+    assert_eq!(store.last_good().await.unwrap(), [second, guard]);
+    store.forget_last_good("a").await.unwrap();
+    store.confirm_removal("g", "test").await.unwrap();
+    assert_eq!(store.last_good().await.unwrap(), []);
+}
+
+fn row(key: &str, value: Json, expires_at: Option<i64>) -> KvRow {
+    KvRow { plugin: "a".into(), scope: "user/ann".into(), key: key.into(), value, expires_at }
+}
+
+async fn scripts_find_what_they_kept(store: &dyn Store) {
+    let delete =
+        |key: &str| KvChange::Delete { plugin: "a".into(), scope: "user/ann".into(), key: key.into() };
+    let other_scope = KvRow { scope: "user/bob".into(), ..row("x", "bob's".into(), None) };
+    let changes = [
+        KvChange::Set(row("x", 1i64.into(), None)),
+        KvChange::Set(row("x", json(r#"{"b": 1, "a": null}"#), Some(i64::MAX))),
+        KvChange::Set(row("y", Json::Null, None)),
+        KvChange::Set(row("z", 1i64.into(), None)),
+        KvChange::Set(other_scope.clone()),
+        delete("z"),
+        delete("never"),
+    ];
+    store.kv_write(&changes).await.unwrap();
+    let mut found = store.kv_all().await.unwrap();
+    found.sort_by_key(|row| (row.scope.clone(), row.key.clone()));
+    let kept =
+        [row("x", json(r#"{"b": 1, "a": null}"#), Some(i64::MAX)), row("y", Json::Null, None), other_scope];
+    assert_eq!(found, kept);
+}
+
+async fn what_has_expired_is_gone(store: &dyn Store) {
+    let (old, fresh) = (row("old", 1i64.into(), Some(1)), row("fresh", 1i64.into(), Some(i64::MAX)));
+    store.kv_write(&[KvChange::Set(old), KvChange::Set(fresh.clone())]).await.unwrap();
+    assert_eq!(store.kv_all().await.unwrap(), [fresh]);
+}
+
+async fn hosts_come_and_go(store: &dyn Store) {
+    store.announce("one", 11, 1, None).await.unwrap();
+    store.announce("two", 22, 1, None).await.unwrap();
+    store.announce("one", 11, 2, None).await.unwrap();
+    let seen: Vec<_> = store
+        .hosts()
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|host| (host.host_id, host.pid, host.applied_generation))
+        .collect();
+    assert_eq!(seen, [("one".to_owned(), 11, 2), ("two".to_owned(), 22, 1)]);
+    let told = Json::from([("x", 1i64.into())]);
+    store.announce("two", 22, 1, Some(&told)).await.unwrap();
+    store.announce("two", 22, 2, None).await.unwrap();
+    let tells: Vec<_> = store.hosts().await.unwrap().into_iter().map(|host| host.tells).collect();
+    assert_eq!(tells, [Json::object(), told], "what is no news stays");
+    store.leave("one").await.unwrap();
+    assert_eq!(store.hosts().await.unwrap().len(), 1);
+}

@@ -1,0 +1,21 @@
+//! The parts that the commands of Valvehouse share: their end, what they write, and what they ask a person.
+//!
+//! Results go to stdout, talk goes to stderr; every command ends with an [`Exit`] or a [`CommandError`].
+
+mod exit;
+#[cfg(feature = "drawn")]
+mod graphical_report;
+mod output;
+mod overview;
+mod script_files;
+mod stdin;
+
+pub mod questions;
+pub mod report;
+pub mod trace_view;
+
+pub use exit::{CommandError, Exit};
+pub use output::{Console, Format, Log, PLAIN, Paint, Quiet, clean, table};
+pub use overview::{check_valve, contents, first_request, plugin_problems};
+pub use script_files::{Case, Placed, case};
+pub use stdin::StdinLines;

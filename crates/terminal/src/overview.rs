@@ -1,0 +1,73 @@
+//! A project as commands describe it: what is in it, what is wrong with its plugins, how to try it.
+
+use crate::exit::CommandError;
+use crate::report;
+use valvehouse_core::valve::Schema;
+use valvehouse_core::words::{count, did_you_mean};
+use valvehouse_host::app::App;
+use valvehouse_host::{Snapshot, State};
+use valvehouse_script::{Code, Kind, Problem};
+
+/// The models and folders, a line each.
+pub fn contents(app: &App, snapshot: &Snapshot) -> String {
+    let mut text = format!("  models   {}\n", in_a_row(&snapshot.model_names()));
+    let folders = &app.config.folders;
+    for (kind, word, folder) in
+        [(Kind::Filter, "filters", &folders.filters), (Kind::Tool, "tools  ", &folders.tools)]
+    {
+        let plugins = snapshot.plugins.values().filter(|plugin| plugin.kind == kind).count();
+        let (files, folder) = (count(plugins, "file"), report::near(folder));
+        text.push_str(&format!("  {word}  {files} in {}, followed live\n", folder.display()));
+    }
+    text
+}
+
+fn in_a_row(models: &[String]) -> String {
+    const SHOWN: usize = 8;
+    match models.len() {
+        0 => "whatever its providers have".to_owned(),
+        more if more > SHOWN => format!("{} … ({more} in all)", models[..SHOWN].join(", ")),
+        _ => models.join(", "),
+    }
+}
+
+/// The command of a first request to a host, and a model of it.
+pub fn first_request(app: &App, url: &str, model: Option<&String>) -> String {
+    let model = model.map_or("MODEL", String::as_str);
+    let key = match app.config.server.keys.is_empty() {
+        true => "",
+        false => " -H \"authorization: Bearer $KEY\"",
+    };
+    let body = format!(r#"{{"model":"{model}","messages":[{{"role":"user","content":"hello"}}]}}"#);
+    format!("try it:  curl {url}/v1/chat/completions -H 'content-type: application/json'{key} -d '{body}'")
+}
+
+/// Everything that is wrong, a plugin's own problems first.
+pub fn plugin_problems(snapshot: &Snapshot) -> Vec<Problem> {
+    let own = snapshot.plugins.values().flat_map(|plugin| plugin.problems());
+    let missing = snapshot.plugins.values().filter(|plugin| plugin.state == State::Missing);
+    let missing = missing.filter_map(|plugin| {
+        let message = plugin.refusal()?;
+        Some(Problem::new(
+            Code::GuardGone,
+            &plugin.id,
+            &plugin.path,
+            format!("requests are refused: {message}"),
+        ))
+    });
+    own.cloned().chain(missing).chain(snapshot.problems.iter().cloned()).collect()
+}
+
+/// Checks that there is such a valve; an error names the one that was probably meant.
+pub fn check_valve(id: &str, schema: &Schema, key: &str) -> Result<(), CommandError> {
+    if schema.field(key).is_some() {
+        return Ok(());
+    }
+    let names = || schema.fields().iter().map(|field| field.name.as_str());
+    let hint = match did_you_mean(key, names()) {
+        none if none.is_empty() && names().count() == 0 => "; it has none".to_owned(),
+        none if none.is_empty() => format!("; there are: {}", names().collect::<Vec<_>>().join(", ")),
+        hint => hint,
+    };
+    Err(CommandError::usage(format!("`{id}` has no valve `{key}`{hint}")))
+}

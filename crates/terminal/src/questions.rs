@@ -1,0 +1,211 @@
+//! Questions of plugins and tools, answered by the person at the keyboard.
+
+use crate::exit::CommandError;
+use crate::output::{Console, Paint, clean};
+use crate::stdin::StdinLines;
+use tokio::sync::mpsc;
+use valvehouse_core::context::{Event, Events, Questions};
+use valvehouse_core::words::yes_or_no;
+use valvehouse_json::Json;
+
+/// Questions as they are asked: events with an `id`.
+pub type OpenQuestions = mpsc::UnboundedReceiver<Json>;
+
+/// Events for a person at the keyboard: what plugins emit is talk, what they ask is to be answered.
+///
+/// Without `questions` nobody can answer, and a run that may wait does.
+pub fn listening(questions: Option<&Questions>, out: &Console) -> (Events, OpenQuestions) {
+    let (ask, asked) = mpsc::unbounded_channel();
+    let out = out.clone();
+    let listen = move |event: &Event| match event.0.text("id") {
+        Some(_) => drop(ask.send(event.0.clone())),
+        None => tell(event, &out),
+    };
+    (Events::listening(listen, questions.cloned()), asked)
+}
+
+fn tell(event: &Event, out: &Console) {
+    let kind = event.0.text("type").unwrap_or_default();
+    let human = || {
+        let description = event.0.at_path("data.description");
+        let data = event.0.get("data").unwrap_or_default();
+        let text = description.as_str().map_or_else(|| data.to_string(), str::to_owned);
+        out.talk().dim(&format!("[{kind}] {}", clean(&text)))
+    };
+    out.tell(human, || Json::from([("event", event.0.clone())]));
+}
+
+/// Answers one question after the other, for as long as it is let; ends by itself only when lines
+/// cannot be read. While a question is open nothing else is written.
+pub async fn answer(
+    mut asked: OpenQuestions,
+    questions: &Questions,
+    lines: &mut StdinLines,
+    out: &Console,
+) -> CommandError {
+    while let Some(event) = asked.recv().await {
+        let id = event.text("id").unwrap_or_default();
+        if !questions.is_open(&id) {
+            continue;
+        }
+        let quiet = out.hold();
+        let question = Question(event);
+        let answered = tokio::select! {
+            answered = question.put(lines, out) => answered,
+            () = questions.until_closed(&id) => {
+                prompt(out, "\n  nobody waits for this answer any more\n");
+                continue;
+            }
+        };
+        match answered {
+            Ok(Some(answer)) => questions.answer(&id, answer),
+            Ok(None) => questions.dismiss(&id),
+            Err(failure) => return failure,
+        };
+        drop(quiet);
+    }
+    // Everybody who could ask is gone; the turn is about to end.
+    std::future::pending().await
+}
+
+/// An event that waits for an answer.
+struct Question(Json);
+
+impl Question {
+    /// Shows it and reads the answer; None when there are no more lines.
+    async fn put(&self, lines: &mut StdinLines, out: &Console) -> Result<Option<Json>, CommandError> {
+        if out.is_json() {
+            out.ask(&format!("{}\n", Json::from([("event", self.0.clone())])));
+        } else {
+            out.ask(&self.shown(out.talk()));
+        }
+        while let Some(line) = lines.next().await? {
+            if let Some(answer) = self.meant(line.trim()) {
+                return Ok(Some(answer));
+            }
+            prompt(out, "  y or n: ");
+        }
+        prompt(out, "\n");
+        Ok(None)
+    }
+
+    /// Type, title, message and choices, a line each, and a prompt at the end.
+    fn shown(&self, paint: Paint) -> String {
+        let data = self.0.get("data").unwrap_or_default();
+        let part = |key: &str| data.text(key).map(|text| clean(&text).replace('\n', "\n  "));
+        let mut shown = format!("\n{}", paint.dim(&format!("[{}]", clean(&self.kind()))));
+        if let Some(title) = part("title") {
+            shown.push_str(&format!(" {}", paint.bold(&title)));
+        }
+        match part("message") {
+            Some(message) => shown.push_str(&format!("\n  {message}")),
+            None if self.kind() == "approval" && data.text("tool").is_some() => shown.push_str(&call(&data)),
+            None if data.text("title").is_some() || data.is_null() => {}
+            // A type of the plugin's own: whatever it says.
+            None => shown.push_str(&format!("\n  {}", clean(&data.to_string()))),
+        }
+        let choices = self.choices();
+        for (place, choice) in choices.iter().enumerate() {
+            let choice = choice.as_str().map_or_else(|| choice.to_string(), str::to_owned);
+            shown.push_str(&format!("\n  {}) {}", place + 1, clean(&choice)));
+        }
+        shown.push_str(&match (self.kind().as_str(), part("placeholder")) {
+            ("confirmation" | "approval", _) => "\n  [y/N] ".to_owned(),
+            (_, Some(hint)) if choices.is_empty() => format!("\n  ({hint}) > "),
+            _ => "\n  > ".to_owned(),
+        });
+        shown
+    }
+
+    fn choices(&self) -> Vec<Json> {
+        self.0.at_path("data.choices").items()
+    }
+
+    fn kind(&self) -> String {
+        self.0.text("type").unwrap_or_default().into()
+    }
+
+    /// The answer a line means; None when a yes or no is needed and it is neither.
+    fn meant(&self, line: &str) -> Option<Json> {
+        match self.kind().as_str() {
+            "approval" => {
+                let approved = if line.is_empty() { Some(false) } else { yes_or_no(line) };
+                approved.map(|approved| Json::from([("approved", approved.into())]))
+            }
+            "confirmation" if line.is_empty() => Some(false.into()),
+            "confirmation" => yes_or_no(line).map(Json::from),
+            "input" => Some(self.choice(line).unwrap_or_else(|| line.into())),
+            // The answer to another question is between the plugin and the person: JSON where it is some.
+            _ => Some(Json::parse(line.as_bytes()).unwrap_or_else(|_| line.into())),
+        }
+    }
+
+    /// The choice whose number this is.
+    fn choice(&self, line: &str) -> Option<Json> {
+        let choices = self.choices();
+        if choices.iter().any(|choice| choice.as_str() == Some(line)) {
+            return None;
+        }
+        choices.get(line.parse::<usize>().ok()?.checked_sub(1)?).map(Json::copy)
+    }
+}
+
+/// The call that somebody has to approve, with its exact arguments.
+fn call(data: &Json) -> String {
+    let why = data.text("description").map(|why| format!("\n  {}", clean(&why).replace('\n', "\n  ")));
+    let arguments = data.get("arguments").unwrap_or_default().pretty(2).replace('\n', "\n  ");
+    let tool = data.text("tool").unwrap_or_default();
+    format!("{}\n  may `{}` run with {}?", why.unwrap_or_default(), clean(&tool), clean(&arguments))
+}
+
+/// A word to the person; programs need none.
+fn prompt(out: &Console, text: &str) {
+    if !out.is_json() {
+        out.ask(text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::PLAIN;
+
+    fn question(text: &str) -> Question {
+        Question(Json::parse(text.as_bytes()).unwrap())
+    }
+
+    #[test]
+    fn a_question_is_shown_with_all_that_helps_to_answer_it() {
+        let shown = |text: &str| question(text).shown(PLAIN);
+        let input = r#"{"type": "input", "data": {"title": "City", "message": "Which\u001b one?", "choices": ["Oslo", 7]}}"#;
+        assert_eq!(shown(input), "\n[input] City\n  Which\u{fffd} one?\n  1) Oslo\n  2) 7\n  > ");
+        let hint = r#"{"type": "input", "data": {"message": "Which?", "placeholder": "a city"}}"#;
+        assert_eq!(shown(hint), "\n[input]\n  Which?\n  (a city) > ");
+        let confirm = r#"{"type": "confirmation", "data": {"title": "Sure"}}"#;
+        assert_eq!(shown(confirm), "\n[confirmation] Sure\n  [y/N] ");
+        let approval = r#"{"type": "approval", "data": {"tool": "pay", "arguments": {"amount": 10}, "description": "Pays"}}"#;
+        assert_eq!(
+            shown(approval),
+            "\n[approval]\n  Pays\n  may `pay` run with {\n    \"amount\": 10\n  }?\n  [y/N] "
+        );
+        assert_eq!(shown(r#"{"type": "own", "data": [1]}"#), "\n[own]\n  [1]\n  > ");
+    }
+
+    #[test]
+    fn a_line_is_read_as_the_question_wants_it() {
+        let confirm = question(r#"{"type": "confirmation"}"#);
+        assert_eq!(confirm.meant("Yes"), Some(true.into()));
+        assert_eq!(confirm.meant("n"), Some(false.into()));
+        assert_eq!(confirm.meant(""), Some(false.into()));
+        assert_eq!(confirm.meant("perhaps"), None);
+        let approval = question(r#"{"type": "approval"}"#);
+        assert_eq!(approval.meant("y").unwrap().to_string(), r#"{"approved":true}"#);
+        assert_eq!(approval.meant("").unwrap().to_string(), r#"{"approved":false}"#);
+        assert_eq!(approval.meant("why?"), None);
+        let input = question(r#"{"type": "input", "data": {"choices": ["a", "3", "b"]}}"#);
+        assert_eq!(input.meant("1"), Some("a".into()));
+        assert_eq!(input.meant("3"), Some("3".into()));
+        assert_eq!(input.meant("4"), Some("4".into()));
+        assert_eq!(question(r#"{"type": "own"}"#).meant("[1]").unwrap().to_string(), "[1]");
+    }
+}

@@ -1,0 +1,15 @@
+//! Waiting for what a test expects.
+
+use std::time::{Duration, Instant};
+
+/// Nothing a test waits for may take longer. Generous: machines are slow at times.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Looks again and again until something is so.
+pub async fn until<F: Future<Output = bool>>(what: &str, mut is_so: impl FnMut() -> F) {
+    let end = Instant::now() + PATIENCE;
+    while !is_so().await {
+        assert!(Instant::now() < end, "waited {} s in vain: {what}", PATIENCE.as_secs());
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}

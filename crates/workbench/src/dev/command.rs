@@ -1,0 +1,79 @@
+//! Begins to show and to watch.
+
+use super::keys::{Keys, LEGEND};
+use super::options::DevOptions;
+use super::session::Session;
+use super::view::View;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use tokio::sync::Notify;
+use valvehouse_host::app::App;
+use valvehouse_json::Json;
+use valvehouse_terminal::{CommandError, Console, Exit, contents, first_request, plugin_problems, report};
+
+/// Shows what happens on a host while it serves: `serving` runs it to its end, and `stop` asks for that end.
+///
+/// # Errors
+///
+/// Returns the error with which serving ended.
+pub async fn run(
+    asked: &DevOptions,
+    app: &Arc<App>,
+    address: SocketAddr,
+    stop: Arc<Notify>,
+    serving: impl Future<Output = Result<Exit, CommandError>>,
+    out: &Console,
+) -> Result<Exit, CommandError> {
+    app.traces.keep_everything();
+    let view = View::new(out.clone(), stop.clone());
+    let keys = if view.is_json() { None } else { Keys::of_terminal() };
+    greet(app, address, asked, keys.is_some(), &view);
+    let session = Session::begin(app.clone(), asked, view, stop);
+    let watching = tokio::spawn(session.watch(app.host.reports(), app.traces.news(), keys));
+    let ended = serving.await;
+    watching.abort();
+    // The terminal is given back by then.
+    let _ = watching.await;
+    ended
+}
+
+/// Shows the address, the contents of the project, and the first steps.
+fn greet(app: &App, address: SocketAddr, asked: &DevOptions, has_keys: bool, view: &View) {
+    let snapshot = app.host.snapshot();
+    let url = format!("http://{address}");
+    let models = snapshot.model_names();
+    let problems = plugin_problems(&snapshot);
+    if view.is_json() {
+        let told = Json::from([
+            ("event", "listening".into()),
+            ("address", url.as_str().into()),
+            ("generation", snapshot.generation.into()),
+            ("models", models.iter().map(|name| Json::from(name.as_str())).collect::<Vec<_>>().into()),
+            ("problems", report::all_as_json(&problems)),
+        ]);
+        return view.tell(|_| String::new(), || told);
+    }
+    let paint = view.paint();
+    let version = concat!("valvehouse ", env!("CARGO_PKG_VERSION"), " dev");
+    let mut text = format!("{} on {}\n", paint.bold(version), paint.bold(&url));
+    text.push_str(&contents(app, &snapshot));
+    text.push_str("  kept     everything that is said, in memory, to be shown here: for development only\n");
+    text.push_str(LEGEND);
+    for problem in &problems {
+        text.push_str(&format!("\n{}\n", report::shown(problem, paint)));
+    }
+    let model = asked.model.as_ref().or(models.first());
+    text.push_str(&format!("\n{}\n", first_request(app, &url, model)));
+    text.push_str(&format!("write:   valvehouse new filter polite{}\n", project(&app.config.project)));
+    if has_keys {
+        text.push_str(&format!("\n{}\n", paint.dim("? shows the keys")));
+    }
+    view.say(&text);
+}
+
+/// The folder in the words of a command line; "" where it is this one.
+fn project(folder: &Path) -> String {
+    let near = report::near(folder);
+    if near == Path::new("") { String::new() } else { format!(" --project {}", near.display()) }
+}

@@ -1,0 +1,16 @@
+//! `valvehouse dev`: serves as `serve` does and shows whoever writes scripts what comes of each save and of
+//! each request.
+
+mod options;
+mod command;
+mod keys;
+mod play;
+mod reloads;
+mod replay;
+mod requests;
+mod session;
+mod test_runs;
+mod view;
+
+pub use command::run;
+pub use options::{DevOptions, ReplayModels, StepDetail};

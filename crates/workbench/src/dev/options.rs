@@ -1,0 +1,34 @@
+//! The options of a session.
+
+/// The choices of whoever develops.
+#[derive(Debug, Clone)]
+pub struct DevOptions {
+    /// The model that the command to try names; the first one where none is named.
+    pub model: Option<String>,
+    /// The detail of the steps of a request.
+    pub open: StepDetail,
+    /// The models that answer when a save runs the last request again; `None` where it does not.
+    pub replay: Option<ReplayModels>,
+    /// Is `true` if no tests run on save.
+    pub no_tests: bool,
+}
+
+/// The detail of the steps of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StepDetail {
+    /// Every step, with its cost and all that it changed.
+    Always,
+    /// A line for each step that changed something or went wrong.
+    Changed,
+    /// No steps.
+    Never,
+}
+
+/// The models that answer when a request is run again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReplayModels {
+    /// Their answers as they were.
+    Recorded,
+    /// The models themselves.
+    Live,
+}

@@ -1,0 +1,202 @@
+//! A request once more, through the chain as it is now. Nothing it does stays, and no client hears of it.
+
+use super::options::ReplayModels;
+use futures::future::{BoxFuture, FutureExt};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use valvehouse_core::chat::ChatRequest;
+use valvehouse_core::context::{Events, Turn, TurnFacts, begun_again};
+use valvehouse_core::fault::Fault;
+use valvehouse_core::kernel::{Kernel, Reply as Answered, Route, Routes, Wish};
+use valvehouse_core::provider::{Canned, Provider, Reply};
+use valvehouse_core::tool::{Handler, Tool, ToolError, ToolResult};
+use valvehouse_core::trace::{Asked, Record, Trace, Traces};
+use valvehouse_host::Snapshot;
+use valvehouse_host::app::App;
+use valvehouse_json::Json;
+use valvehouse_script::Rehearsal;
+use valvehouse_server::status_of;
+
+/// The time that a replay may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The text that a model reads in the place of a tool's result.
+const NEVER_CALLED: &str =
+    "this tool reaches outside and was not called with these arguments before; a replay does not run it";
+/// Pieces of a streamed answer that may wait until they are thrown away.
+const AHEAD: usize = 32;
+
+/// Runs the turn of a request again; what came of it. `Err` says why that cannot be.
+pub(super) async fn again(app: &App, trace: &Trace, models: ReplayModels) -> Result<Arc<Trace>, String> {
+    let body = trace.body().ok_or("nothing is kept of what it asked")?;
+    let request = ChatRequest::new(body.copy()).map_err(|fault| fault.to_string())?;
+    let records = trace.records();
+    if models == ReplayModels::Recorded && !trace.is_whole() {
+        return Err("it is too large for all of it to be kept; --replay=live asks the model again".into());
+    }
+    let snapshot = app.host.snapshot();
+    let model = body.text("model").unwrap_or_default();
+    let (facts, context) = begun_again(trace);
+    let ready = snapshot.ready(&model, &facts.filter_ids).map_err(|fault| fault.to_string())?;
+    let kernel = Stage::new(&snapshot, models, &records).kernel(&ready.kernel, &model, &facts.filter_ids)?;
+
+    // A record of its own, which nobody else reads.
+    let asked = Asked { door: "replay", generation: snapshot.generation, ..trace.asked.clone() };
+    let mut recording = Traces::new(0).begin(asked, true);
+    let played = recording.trace().clone();
+    let own = Some(played.clone());
+    let facts = TurnFacts { trace: own, model: ready.facts, models: ready.models, ..facts };
+    let turn = Turn::new(facts, context, Events::default());
+    let (sender, mut pieces) = mpsc::channel(AHEAD);
+    let wish = Wish { stream: trace.asked.stream.then_some(sender), raw: false };
+    let unheard = async { while pieces.recv().await.is_some() {} };
+    let replied = async { tokio::join!(kernel.turn(request, &turn, wish), unheard).0 };
+    let replied = tokio::time::timeout(PATIENCE, replied).await;
+    let replied = replied.map_err(|_| format!("it did not end within {} s", PATIENCE.as_secs()))?;
+    recording.answered(match replied {
+        Ok(Answered::Answer(_) | Answered::Raw(_)) => 200,
+        Err(fault) => status_of(&recording.failed(fault)),
+    });
+    recording.done();
+    Ok(played)
+}
+
+/// The parts of a turn that is replayed.
+struct Stage<'a> {
+    /// Every script rehearses.
+    snapshot: Arc<Snapshot>,
+    models: ReplayModels,
+    reaches: Rehearsal,
+    records: &'a [Record],
+    calls: Arc<Vec<ToolCall>>,
+}
+
+impl<'a> Stage<'a> {
+    fn new(snapshot: &Snapshot, models: ReplayModels, records: &'a [Record]) -> Self {
+        let reaches = match models {
+            ReplayModels::Recorded => Rehearsal::Alone,
+            ReplayModels::Live => Rehearsal::Connected,
+        };
+        let calls = records.iter().filter(|record| record.hook == "tool").filter_map(ToolCall::of);
+        let snapshot = Arc::new(snapshot.rehearsed(reaches, None));
+        Self { snapshot, models, reaches, records, calls: Arc::new(calls.collect()) }
+    }
+
+    /// The kernel with rehearsing scripts and, unless they are live, models that say what they said. It has
+    /// the tools of the real one, since models are told of them.
+    fn kernel(&self, real: &Kernel, model: &str, filters: &[String]) -> Result<Kernel, String> {
+        let ready = self.snapshot.ready(model, filters).map_err(|fault| fault.to_string())?;
+        let kernel = ready.kernel;
+        let tools = real.toolbox().iter().map(|tool| self.tool(tool, kernel.find_tool(tool.name())));
+        let own = kernel.provider().ok_or("its model is served by nobody")?;
+        let provider: Arc<dyn Provider> = match self.models {
+            ReplayModels::Live => own.clone(),
+            ReplayModels::Recorded => Arc::new(recorded(own.name(), self.records)),
+        };
+        let leads =
+            Leads { snapshot: self.snapshot.clone(), models: self.models, provider: provider.clone() };
+        Ok(kernel.played_by(tools.collect(), provider, Arc::new(leads)))
+    }
+
+    /// A tool that runs again where it changes nothing outside, and says what it said where it might.
+    fn tool(&self, real: &Tool, rehearsing: Option<&Tool>) -> Tool {
+        let module = real.spec.module.as_deref();
+        let script = module.and_then(|module| self.snapshot.plugins.get(module)?.script.as_ref());
+        let may_run = script.is_some_and(|script| self.reaches.has_all(&script.manifest.requirements));
+        match rehearsing.filter(|_| may_run) {
+            Some(rehearsing) => rehearsing.clone(),
+            None => {
+                let handler = Again { name: real.name().to_owned(), calls: self.calls.clone() };
+                let filters = rehearsing.unwrap_or(real).filters.clone();
+                let mut tool = Tool::new((*real.spec).clone(), handler);
+                tool.filters = filters;
+                tool
+            }
+        }
+    }
+}
+
+/// The models of a request, saying what they said, call by call.
+fn recorded(provider: &str, records: &[Record]) -> Canned {
+    let fault = |message: &str| Fault::Provider { message: message.into(), timeout: false };
+    let asked = records.iter().filter(|record| record.hook == "model" && !is_within(record, records));
+    let asked = asked.map(|record| {
+        let heard = record.details().heard.iter().map(Json::copy);
+        match (record.word, record.details().heard.as_slice()) {
+            ("ended", [whole]) if !whole.at_path("choices.0.message").is_null() => Reply::whole(whole.copy()),
+            ("ended", _) => Reply::pieces(heard),
+            ("failed", _) => {
+                let cause = record.details().cause.as_deref().unwrap_or("the model failed");
+                Reply::pieces_then_fault(heard, fault(cause))
+            }
+            _ => Reply::pieces_then_fault(
+                heard,
+                fault("no more is known of what the model said; --replay=live asks it again"),
+            ),
+        }
+    });
+    let more =
+        "the model is asked once more than it was, and nothing is recorded of that; --replay=live asks it";
+    Canned::named(provider, asked.chain([Reply::fault(fault(more))]))
+}
+
+/// Returns `true` if a script asked it, in a step of its own: a script that rehearses asks no recorded model.
+fn is_within(asked: &Record, records: &[Record]) -> bool {
+    let end = |record: &Record| record.at + record.cost.took;
+    let holds = |record: &Record| {
+        !matches!(record.hook, "model" | "stream") && record.at <= asked.at && end(asked) <= end(record)
+    };
+    records.iter().any(holds)
+}
+
+/// The routes of models while a turn is replayed.
+struct Leads {
+    snapshot: Arc<Snapshot>,
+    models: ReplayModels,
+    provider: Arc<dyn Provider>,
+}
+
+impl Routes for Leads {
+    fn route(&self, name: &str) -> Option<Route> {
+        let kernel = self.snapshot.ready(name, &[]).ok()?.kernel;
+        let provider = match self.models {
+            ReplayModels::Recorded => self.provider.clone(),
+            ReplayModels::Live => kernel.provider()?.clone(),
+        };
+        Some(Route { provider, settings: kernel.settings().clone() })
+    }
+}
+
+/// A call of a tool as it was.
+struct ToolCall {
+    /// Behind that of its module where it has one.
+    name: String,
+    args: Json,
+    result: Result<Json, String>,
+}
+
+impl ToolCall {
+    fn of(record: &Record) -> Option<Self> {
+        let (args, result) = record.details().values.first()?;
+        let failed = || record.details().cause.clone().unwrap_or_else(|| "the tool failed".to_owned());
+        let result = result.clone().filter(|_| record.word == "ended").ok_or_else(failed);
+        Some(Self { name: record.name.to_string(), args: args.clone(), result })
+    }
+}
+
+/// Says what a tool said, in its place.
+struct Again {
+    name: String,
+    calls: Arc<Vec<ToolCall>>,
+}
+
+impl Handler for Again {
+    fn call(&self, args: Json, _: Turn) -> BoxFuture<'_, Result<ToolResult, ToolError>> {
+        let is_it = |call: &&ToolCall| call.name.rsplit('/').next() == Some(&self.name) && call.args == args;
+        let result = match self.calls.iter().find(is_it) {
+            Some(call) => call.result.as_ref().map(|result| result.copy().into()).map_err(String::as_str),
+            None => Err(NEVER_CALLED),
+        };
+        std::future::ready(result.map_err(Into::into)).boxed()
+    }
+}

@@ -1,0 +1,158 @@
+//! The results of saved, new, renamed and deleted files and of changed valves.
+
+use super::view::{View, in_short};
+use std::sync::Arc;
+use valvehouse_host::{Change, Plugin, Report, Snapshot, State};
+use valvehouse_json::Json;
+use valvehouse_script::Problem;
+use valvehouse_terminal::{Paint, report};
+
+/// The reports of reloads, compared with what ran before.
+pub(super) struct Reloads {
+    before: Arc<Snapshot>,
+}
+
+impl Reloads {
+    pub(super) fn new(snapshot: Arc<Snapshot>) -> Self {
+        Self { before: snapshot }
+    }
+
+    /// Tells of a reload. Whether something else runs now.
+    pub(super) fn tell(&mut self, report: &Report, now: Arc<Snapshot>, view: &View) -> bool {
+        let mut is_new = false;
+        for change in &report.changes {
+            let Some(news) = News::of(change, report, &self.before, &now) else { continue };
+            is_new |= news.is_new;
+            let ms = report.took.as_secs_f64() * 1_000.0;
+            view.tell(|paint| news.in_lines(ms, paint), || news.as_json(ms, report.generation));
+        }
+        self.before = now;
+        is_new
+    }
+}
+
+/// One change in words.
+struct News {
+    /// `reloaded mended loaded renamed removed valves settings broken missing problem`
+    word: &'static str,
+    id: Option<Arc<str>>,
+    /// The rest of the report.
+    rest: String,
+    is_bad: bool,
+    /// Is `true` if something else runs than before.
+    is_new: bool,
+    problems: Vec<Problem>,
+}
+
+impl News {
+    fn new(word: &'static str, id: &Arc<str>, rest: impl Into<String>) -> Self {
+        let id = Some(id.clone());
+        Self { word, id, rest: rest.into(), is_bad: false, is_new: true, problems: Vec::new() }
+    }
+
+    /// None where another change of the report tells of it.
+    fn of(change: &Change, report: &Report, before: &Snapshot, now: &Snapshot) -> Option<Self> {
+        let bad = |word, id: &Arc<str>, rest: &str, problems: &[Problem]| Self {
+            is_bad: true,
+            is_new: false,
+            problems: problems.to_vec(),
+            ..Self::new(word, id, rest)
+        };
+        let warned = |news: Self, id: &Arc<str>| Self { problems: warnings(now, id), ..news };
+        Some(match change {
+            Change::Loaded(id) => match renamed_from(id, report, before, now) {
+                // The same under another name.
+                Some(old) => Self { is_new: false, ..Self::new("renamed", id, format!("was {old}")) },
+                None => warned(Self::new("loaded", id, ""), id),
+            },
+            Change::Removed(id) if renamed_to(id, report, before, now) => return None,
+            Change::Removed(id) => Self::new("removed", id, ""),
+            Change::Updated(id) => match before.plugins.get(id).map(|plugin| &plugin.state) {
+                Some(State::Stale(_) | State::Broken(_)) => {
+                    warned(Self::new("mended", id, "runs as it is saved"), id)
+                }
+                _ => warned(Self::new("reloaded", id, ""), id),
+            },
+            Change::Settings(id) => match valves(before.plugins.get(id), now.plugins.get(id)) {
+                changes if changes.is_empty() => warned(Self::new("settings", id, "changed"), id),
+                changes => warned(Self::new("valves", id, changes), id),
+            },
+            Change::Stale(id, problems) => {
+                bad("broken", id, "still running: its last good version", problems)
+            }
+            Change::Broken(id, problems) => bad("broken", id, "it does not load, and never has", problems),
+            Change::Missing(id) => {
+                let mend =
+                    format!("requests are refused until it is back, or valvehouse confirm-removal {id}");
+                Self { is_new: true, ..bad("missing", id, &mend, &[]) }
+            }
+            Change::Problem(problem) => {
+                Self { id: None, ..bad("problem", &"".into(), "", std::slice::from_ref(problem)) }
+            }
+        })
+    }
+
+    fn in_lines(&self, ms: f64, paint: Paint) -> String {
+        let word = if self.is_bad { paint.red(self.word) } else { paint.green(self.word) };
+        let id = self.id.as_ref().map(|id| format!(" {}", paint.bold(id))).unwrap_or_default();
+        let rest = if self.rest.is_empty() { String::new() } else { format!(": {}", self.rest) };
+        let mut text = format!("{word}{id}{rest} {}", paint.dim(&format!("({ms:.1} ms)")));
+        for problem in &self.problems {
+            text.push_str(&format!("\n{}", report::shown(problem, paint)));
+        }
+        text
+    }
+
+    fn as_json(&self, ms: f64, generation: u64) -> Json {
+        Json::from([
+            ("event", "reload".into()),
+            ("change", self.word.into()),
+            ("id", self.id.as_deref().into()),
+            ("note", self.rest.as_str().into()),
+            ("ms", ms.into()),
+            ("generation", generation.into()),
+            ("problems", report::all_as_json(&self.problems)),
+        ])
+    }
+}
+
+/// The warnings of a script that loads.
+fn warnings(now: &Snapshot, id: &str) -> Vec<Problem> {
+    let script = now.plugins.get(id).and_then(|plugin| plugin.script.as_ref());
+    script.map(|script| script.findings()).unwrap_or_default()
+}
+
+/// The id that a new file had before: one that is gone had the same text.
+fn renamed_from<'a>(id: &str, report: &'a Report, before: &Snapshot, now: &Snapshot) -> Option<&'a Arc<str>> {
+    let own = text(now, id)?;
+    report.changes.iter().find_map(|change| match change {
+        Change::Removed(gone) if text(before, gone).as_ref() == Some(&own) => Some(gone),
+        _ => None,
+    })
+}
+
+fn renamed_to(id: &str, report: &Report, before: &Snapshot, now: &Snapshot) -> bool {
+    report.changes.iter().any(|change| match change {
+        Change::Loaded(new) => renamed_from(new, report, before, now).is_some_and(|renamed| **renamed == *id),
+        _ => false,
+    })
+}
+
+fn text(snapshot: &Snapshot, id: &str) -> Option<Arc<str>> {
+    Some(snapshot.plugins.get(id)?.script.as_ref()?.file.text.clone())
+}
+
+/// The valves that have another value, secret ones masked: `max_turns 4 → 8`.
+fn valves(before: Option<&Arc<Plugin>>, now: Option<&Arc<Plugin>>) -> String {
+    let values = |plugin: Option<&Arc<Plugin>>| {
+        let script = plugin.and_then(|plugin| plugin.script.as_ref());
+        script.map(|script| script.manifest.valves.mask(&script.valves)).unwrap_or_default()
+    };
+    let (old, new) = (values(before), values(now));
+    let names = new.as_object().map(|valves| valves.keys()).unwrap_or_default();
+    let changed = names.iter().filter_map(|name| {
+        let (was, is) = (old.get(name).unwrap_or_default(), new.get(name).unwrap_or_default());
+        (was != is).then(|| format!("{name} {} → {}", in_short(&was), in_short(&is)))
+    });
+    changed.collect::<Vec<_>>().join(", ")
+}

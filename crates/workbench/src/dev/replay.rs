@@ -1,0 +1,209 @@
+//! The result of a request now, compared with the one before.
+
+use super::view::{View, change_in_short};
+use std::sync::Arc;
+use valvehouse_core::trace::{Record, Trace};
+use valvehouse_json::Json;
+use valvehouse_json::diff::{Change, diff};
+use valvehouse_terminal::{Paint, clean};
+
+/// The number of changed values that are shown.
+const SHOWN: usize = 10;
+
+/// The outcome of a request, as far as it is compared.
+pub(super) struct Outcome {
+    status: u16,
+    error: Option<String>,
+    /// The requests to models, call by call.
+    asked: Vec<Json>,
+    /// The choices of the answer.
+    answer: Json,
+    /// The ends of the hooks, in their order.
+    hooks: Vec<Ending>,
+}
+
+#[derive(PartialEq)]
+struct Ending {
+    name: Arc<str>,
+    hook: &'static str,
+    word: &'static str,
+    cause: Option<String>,
+}
+
+impl Outcome {
+    pub(super) fn of(trace: &Trace) -> Self {
+        let records = trace.records();
+        let is_model = |record: &&Record| record.hook == "model";
+        let asked = records.iter().filter(is_model).filter_map(|record| record.details().values.first());
+        let hooks = records.iter().filter(|record| !is_model(record)).map(|record| Ending {
+            name: record.name.clone(),
+            hook: record.hook,
+            word: record.word,
+            cause: record.details().cause.clone(),
+        });
+        Self {
+            status: trace.ended().map_or(0, |ended| ended.status),
+            error: trace.error(),
+            asked: asked.map(|(asked, _)| asked.clone()).collect(),
+            answer: trace.answer().and_then(|answer| answer.get("choices")).unwrap_or_default(),
+            hooks: hooks.collect(),
+        }
+    }
+}
+
+/// The difference between two outcomes of one request.
+pub(super) struct Difference {
+    was: u16,
+    is: u16,
+    /// The reason for which it fails now, where that is new.
+    error: Option<String>,
+    asked: Vec<Json>,
+    calls: Calls,
+    answer: Vec<Json>,
+    /// Hooks that end otherwise: a line each, and the same for programs.
+    hooks: Vec<(String, Json)>,
+}
+
+/// The treatment of calls of models.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Calls {
+    AsBefore,
+    NoMore,
+}
+
+impl Calls {
+    fn in_words(self) -> &'static str {
+        match self {
+            Self::AsBefore => "the model is asked",
+            Self::NoMore => "no model is asked any more",
+        }
+    }
+}
+
+impl Difference {
+    pub(super) fn between(was: &Outcome, is: &Outcome) -> Self {
+        let changes =
+            |was: &Json, is: &Json| -> Vec<Json> { diff(was, is).iter().map(Change::to_json).collect() };
+        let asked = |outcome: &Outcome| match outcome.asked.as_slice() {
+            [one] => one.clone(),
+            more => more.to_vec().into(),
+        };
+        let calls =
+            if is.asked.is_empty() && !was.asked.is_empty() { Calls::NoMore } else { Calls::AsBefore };
+        // A missing value has other words.
+        let asked = if calls == Calls::NoMore { Vec::new() } else { changes(&asked(was), &asked(is)) };
+        let answer = if is.answer.is_null() { Vec::new() } else { changes(&was.answer, &is.answer) };
+        Self {
+            was: was.status,
+            is: is.status,
+            error: is.error.clone().filter(|_| is.error != was.error),
+            asked,
+            calls,
+            answer,
+            hooks: endings(&was.hooks, &is.hooks),
+        }
+    }
+
+    fn is_none(&self) -> bool {
+        self.was == self.is
+            && self.error.is_none()
+            && [&self.asked, &self.answer].iter().all(|changes| changes.is_empty())
+            && self.hooks.is_empty()
+            && self.calls == Calls::AsBefore
+    }
+
+    /// Tells it of a request that was run again.
+    pub(super) fn tell(&self, number: usize, took_ms: f64, view: &View) {
+        view.tell(|paint| self.in_lines(number, took_ms, paint), || self.as_json(number, took_ms));
+    }
+
+    fn in_lines(&self, number: usize, took_ms: f64, paint: Paint) -> String {
+        let ms = paint.dim(&format!("({took_ms:.1} ms)"));
+        let name = paint.bold(&format!("#{number}"));
+        if self.is_none() {
+            return format!("replay of {name}: as before {ms}");
+        }
+        let status = match (self.was, self.is) {
+            (was, is) if was == is => is.to_string(),
+            (was, is) => format!(
+                "{was} → {}",
+                if is < 400 { paint.green(&is.to_string()) } else { paint.red(&is.to_string()) }
+            ),
+        };
+        let mut text = format!("replay of {name}: {status} {ms}");
+        let is_told = |error: &&String| {
+            self.hooks.iter().any(|(_, hook)| hook.text("cause").is_some_and(|cause| error.contains(&*cause)))
+        };
+        if let Some(error) = self.error.as_ref().filter(|error| !is_told(error)) {
+            text.push_str(&format!("\n         {}", paint.red(&clean(error).replace('\n', " "))));
+        }
+        for (line, _) in &self.hooks {
+            text.push_str(&format!("\n         {line}"));
+        }
+        for (what, changes) in [(self.calls.in_words(), &self.asked), ("the answer", &self.answer)] {
+            if !changes.is_empty() {
+                text.push_str(&format!("\n         {what}"));
+            }
+            for change in changes.iter().take(SHOWN) {
+                text.push_str(&format!("\n           {}", change_in_short(change, paint)));
+            }
+            if changes.len() > SHOWN {
+                text.push_str(&format!("\n           … and {} more", changes.len() - SHOWN));
+            }
+        }
+        if self.calls == Calls::NoMore {
+            text.push_str(&format!("\n         {}", self.calls.in_words()));
+        }
+        text
+    }
+
+    fn as_json(&self, number: usize, took_ms: f64) -> Json {
+        let hooks: Vec<Json> = self.hooks.iter().map(|(_, hook)| hook.clone()).collect();
+        Json::from([
+            ("event", "replay".into()),
+            ("number", number.into()),
+            ("same", self.is_none().into()),
+            ("was", u64::from(self.was).into()),
+            ("status", u64::from(self.is).into()),
+            ("error", self.error.as_deref().into()),
+            ("hooks", hooks.into()),
+            ("asked", self.asked.clone().into()),
+            ("answer", self.answer.clone().into()),
+            ("took_ms", took_ms.into()),
+        ])
+    }
+}
+
+/// The hooks that end otherwise, or run on one side only.
+fn endings(was: &[Ending], is: &[Ending]) -> Vec<(String, Json)> {
+    let told = |ending: &Ending, before: &str, after: &str, cause: Option<&str>| {
+        let (name, hook) = (clean(&ending.name), ending.hook);
+        let why =
+            cause.map(|cause| format!(": {}", super::requests::near(cause).replace('\n', "\n           ")));
+        let line = format!("{name} {hook}: {before} → {after}{}", why.unwrap_or_default());
+        let json = Json::from([
+            ("name", name.as_str().into()),
+            ("hook", hook.into()),
+            ("was", before.into()),
+            ("is", after.into()),
+            ("cause", cause.into()),
+        ]);
+        (line, json)
+    };
+    let same_place = |a: &Ending, b: &Ending| a.name == b.name && a.hook == b.hook;
+    let mut left: Vec<&Ending> = is.iter().collect();
+    let mut all = Vec::new();
+    for old in was {
+        match left.iter().position(|new| same_place(old, new)) {
+            Some(place) => {
+                let new = left.remove(place);
+                if old != new {
+                    all.push(told(old, old.word, new.word, new.cause.as_deref()));
+                }
+            }
+            None => all.push(told(old, old.word, "did not run", None)),
+        }
+    }
+    all.extend(left.iter().map(|new| told(new, "did not run", new.word, new.cause.as_deref())));
+    all
+}

@@ -1,0 +1,252 @@
+//! Requests as they end: a line each, which opens into its steps.
+
+use super::options::StepDetail;
+use super::view::{View, change_in_short, in_short};
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::Arc;
+use valvehouse_core::trace::{Record, Trace};
+use valvehouse_json::Json;
+use valvehouse_terminal::trace_view::{opened, standing, word};
+use valvehouse_terminal::{Paint, clean, report::Broke};
+
+/// Requests that can still be opened.
+const KEPT: usize = 100;
+/// The most characters of a broken line that are shown.
+const MAX_LINE: usize = 160;
+
+/// The requests of a session, by the numbers in which they ended.
+#[derive(Default)]
+pub(super) struct Requests {
+    ended: usize,
+    kept: VecDeque<(usize, Arc<Trace>)>,
+    /// The request that was shown last, or one that was run again.
+    latest: Option<(String, Arc<Trace>)>,
+}
+
+impl Requests {
+    /// A request has ended; its number.
+    pub(super) fn add(&mut self, trace: Arc<Trace>) -> usize {
+        self.ended += 1;
+        self.latest = Some((format!("#{}", self.ended), trace.clone()));
+        self.kept.push_back((self.ended, trace));
+        if self.kept.len() > KEPT {
+            self.kept.pop_front();
+        }
+        self.ended
+    }
+
+    /// One was run again.
+    pub(super) fn again(&mut self, number: usize, trace: Arc<Trace>) {
+        self.latest = Some((format!("replay of #{number}"), trace));
+    }
+
+    /// The last one that can be run again.
+    pub(super) fn last(&self) -> Option<(usize, Arc<Trace>)> {
+        self.kept.iter().rev().find(|(_, trace)| trace.body().is_some()).cloned()
+    }
+
+    /// Opens one of them; without a number what was shown last.
+    pub(super) fn open(&self, number: Option<usize>, view: &View) {
+        let found = match number {
+            None => self.latest.clone(),
+            Some(number) => {
+                let found = self.kept.iter().find(|(own, _)| *own == number);
+                found.map(|(number, trace)| (format!("#{number}"), trace.clone()))
+            }
+        };
+        match (found, number) {
+            (Some((name, trace)), _) => {
+                let (detail, paint) = (trace.detail(), view.paint());
+                view.say(&format!("{}{}", paint.bold(&name), opened(&detail, paint)));
+            }
+            (None, None) => view.say("no request yet"),
+            (None, Some(number)) => view.say(&format!("there is no request #{number} to open")),
+        }
+    }
+}
+
+/// Tells of a request that has ended.
+pub(super) fn tell(number: usize, trace: &Trace, open: StepDetail, view: &View) {
+    let detail = trace.detail();
+    view.tell(
+        |paint| in_lines(number, trace, &detail, open, paint),
+        || as_json(number, trace, &detail, open),
+    );
+}
+
+fn in_lines(number: usize, trace: &Trace, detail: &Json, open: StepDetail, paint: Paint) -> String {
+    let records = trace.records();
+    let parts = [
+        paint.bold(&format!("#{number}")),
+        word(detail, "door"),
+        word(detail, "model"),
+        standing(detail, paint),
+        took(detail),
+        tokens(&records)
+            .map(|(prompt, completion)| format!("{prompt}+{completion} tokens"))
+            .unwrap_or_default(),
+        bar(&records, paint),
+    ];
+    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    let mut text = parts.join("  ");
+    if let Some(error) = trace.error().filter(|error| open == StepDetail::Never || !is_told(error, &records))
+    {
+        text.push_str(&format!("\n         {}", paint.red(&near(&error).replace('\n', " "))));
+    }
+    match open {
+        StepDetail::Never => {}
+        StepDetail::Always => text.push_str(&opened(detail, paint)),
+        StepDetail::Changed => {
+            let steps = detail.get("steps").unwrap_or_default().items();
+            for (record, step) in records.iter().zip(&steps).filter(|(record, _)| is_notable(record)) {
+                text.push_str(&format!("\n         {}", in_a_line(record, step, paint)));
+            }
+            text.push_str(&said(trace, paint));
+        }
+    }
+    text
+}
+
+/// The lines and events of scripts.
+fn said(trace: &Trace, paint: Paint) -> String {
+    let mut text = String::new();
+    for line in trace.lines() {
+        let said = clean(&line.text.unwrap_or_default()).replace('\n', "\n           ");
+        text.push_str(&format!("\n         {}: {said}", paint.bold(&clean(&line.plugin))));
+    }
+    for emitted in trace.events() {
+        let event = emitted.event.map_or_else(|| clean(&emitted.kind), |event| in_short(&event));
+        text.push_str(&format!("\n         {} emits {event}", paint.bold(&clean(&emitted.plugin))));
+    }
+    text
+}
+
+fn took(detail: &Json) -> String {
+    let ms = detail.get("took_ms").and_then(|ms| ms.as_f64()).unwrap_or_default();
+    if ms < 10.0 { format!("{ms:.1} ms") } else { format!("{ms:.0} ms") }
+}
+
+/// All tokens of all answers of models, where a service says them.
+fn tokens(records: &[Record]) -> Option<(u64, u64)> {
+    let all = records.iter().filter_map(|record| record.details().tokens);
+    all.map(|tokens| (tokens.prompt, tokens.completion)).reduce(|a, b| (a.0 + b.0, a.1 + b.1))
+}
+
+/// Its steps in their order, a letter each.
+fn bar(records: &[Record], paint: Paint) -> String {
+    let sign = |record: &Record| match sign(record) {
+        '.' => paint.dim("."),
+        '!' => paint.red("!"),
+        sign @ ('~' | '>' | '?') => paint.yellow(&sign.to_string()),
+        sign => sign.to_string(),
+    };
+    records.iter().map(sign).collect()
+}
+
+fn sign(record: &Record) -> char {
+    match (record.hook, record.word) {
+        ("model", "ended") => 'M',
+        ("tool", "ended") => 'T',
+        (_, "continue") if record.details().changed > 0 => '~',
+        (_, "continue") => '.',
+        (_, "skip") => '>',
+        (_, "forgiven" | "rests" | "paused") => '?',
+        _ => '!',
+    }
+}
+
+/// Returns `true` if a step is worth a line of its own.
+fn is_notable(record: &Record) -> bool {
+    !matches!(sign(record), '.' | 'M' | 'T')
+}
+
+/// The change of a step, or the reason for which it did not go on.
+fn in_a_line(record: &Record, step: &Json, paint: Paint) -> String {
+    let mut parts = vec![format!("{} {}", paint.bold(&clean(&record.name)), record.hook)];
+    match record.word {
+        "continue" | "ended" => {}
+        word @ ("skip" | "forgiven" | "rests" | "paused") => parts.push(paint.yellow(word)),
+        word => parts.push(paint.red(word)),
+    }
+    if record.calls > 1 {
+        parts.push(format!("changed {} of {}", record.details().changed, record.calls));
+    }
+    let values = step.get("values").unwrap_or_default().items();
+    let changes = values.iter().map(|value| value.get("diff").unwrap_or_default().items());
+    // Of many events the first that changed shows how.
+    if let Some(changes) = changes.into_iter().find(|changes| !changes.is_empty()) {
+        parts.push(change_in_short(&changes[0], paint));
+        if changes.len() > 1 {
+            parts.push(paint.dim(&format!("(+{} more)", changes.len() - 1)));
+        }
+    }
+    if let Some(cause) = &record.details().cause {
+        parts.push(paint.red(&near(cause)).replace('\n', "\n           "));
+        parts.extend(excerpt(cause).map(|lines| format!("\n{lines}")));
+    }
+    parts.join("  ")
+}
+
+/// Returns `true` if a step says why the request fails.
+fn is_told(error: &str, records: &[Record]) -> bool {
+    let mut causes = records
+        .iter()
+        .filter(|record| is_notable(record))
+        .filter_map(|record| record.details().cause.as_ref());
+    causes.any(|cause| error.contains(cause.as_str()))
+}
+
+/// The line that a breakage names, as far as it still stands there; None where it names none.
+fn excerpt(cause: &str) -> Option<String> {
+    let broke = Broke::of(cause)?;
+    let text = std::fs::read_to_string(broke.path).ok()?;
+    let excerpt = clean(broke.excerpt(&text)?).replace('\t', " ");
+    let (line, column) = (broke.line, broke.column);
+    if !(1..=MAX_LINE).contains(&column) || column > excerpt.chars().count() + 1 {
+        return None;
+    }
+    let (number, gap) = (line.to_string(), " ".repeat(column - 1));
+    let margin = " ".repeat(number.len());
+    let shown: String = excerpt.chars().take(MAX_LINE).collect();
+    Some(format!("         {margin} |\n         {number} | {shown}\n         {margin} | {gap}^"))
+}
+
+/// A cause with the paths of files as somebody in this folder would type them.
+pub(super) fn near(cause: &str) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    let here = if here == Path::new("/") { String::new() } else { format!("{}/", here.display()) };
+    let cause = clean(cause);
+    if here.is_empty() { cause } else { cause.replace(&here, "") }
+}
+
+fn as_json(number: usize, trace: &Trace, detail: &Json, open: StepDetail) -> Json {
+    let records = trace.records();
+    let steps = detail.get("steps").unwrap_or_default().items();
+    let shown: Vec<Json> = records
+        .iter()
+        .zip(steps)
+        .filter(|(record, _)| {
+            open == StepDetail::Always || (open == StepDetail::Changed && is_notable(record))
+        })
+        .map(|(_, step)| step)
+        .collect();
+    let told = trace.summary();
+    let others = [
+        ("event", "request".into()),
+        ("number", number.into()),
+        (
+            "tokens",
+            tokens(&records).map(|(prompt, completion)| vec![prompt.into(), completion.into()]).into(),
+        ),
+        ("bar", bar(&records, valvehouse_terminal::PLAIN).into()),
+        ("shown", shown.into()),
+        ("lines", detail.get("lines").unwrap_or_default()),
+    ];
+    let all = Json::from(others);
+    for (name, value) in told.as_object().map(|told| told.entries()).unwrap_or_default() {
+        // A new object takes any value.
+        let _ = all.set(&name, value);
+    }
+    all
+}

@@ -1,0 +1,246 @@
+//! A session: what was seen so far, and what is to be done about it.
+
+use super::keys::{HELP, Key, Keys};
+use super::options::{DevOptions, ReplayModels, StepDetail};
+use super::play;
+use super::reloads::Reloads;
+use super::replay::{Difference, Outcome};
+use super::requests::{self, Requests};
+use super::test_runs::{self, Tests};
+use super::view::View;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{Notify, mpsc};
+use valvehouse_core::trace::{News, Trace};
+use valvehouse_host::app::App;
+use valvehouse_host::{Change, Report};
+use valvehouse_json::Json;
+use valvehouse_script::{Watch, tests_of_script};
+
+/// The time that more of one save may take to come: a script and its tests are often saved together.
+const MORE: Duration = Duration::from_millis(60);
+
+/// The watcher, the changes that were seen so far, and the work that follows from them.
+pub(super) struct Session {
+    app: Arc<App>,
+    view: View,
+    open: StepDetail,
+    /// The models that answer when a save runs the last request again; `None` where it does not.
+    on_save: Option<ReplayModels>,
+    requests: Requests,
+    reloads: Reloads,
+    /// The outcome of the request that was run again last, by its trace's id.
+    outcome: Option<(String, Outcome)>,
+    tests: Tests,
+    /// Is `true` if tests run on save.
+    runs_tests: bool,
+    work: mpsc::UnboundedSender<Work>,
+    replayed: mpsc::UnboundedReceiver<ReplayedRequest>,
+    stop: Arc<Notify>,
+}
+
+/// Work that takes its time, and is done beside the watching.
+#[derive(Default)]
+struct Work {
+    /// Files whose tests are run.
+    tests: BTreeSet<PathBuf>,
+    /// Is `true` if only those that fail are shown, and a sum.
+    in_sum: bool,
+    /// A request that is run again, with its number and who answers for its models.
+    replay: Option<(usize, Arc<Trace>, ReplayModels)>,
+}
+
+impl Work {
+    fn and(mut self, later: Self) -> Self {
+        self.tests.extend(later.tests);
+        Self { in_sum: self.in_sum || later.in_sum, replay: later.replay.or(self.replay), ..self }
+    }
+}
+
+/// A request that was run again.
+struct ReplayedRequest {
+    number: usize,
+    of: Arc<Trace>,
+    again: Result<Arc<Trace>, String>,
+}
+
+impl Session {
+    pub(super) fn begin(app: Arc<App>, asked: &DevOptions, view: View, stop: Arc<Notify>) -> Self {
+        let (work, waiting) = mpsc::unbounded_channel();
+        let (tell, replayed) = mpsc::unbounded_channel();
+        // Ends when the session does, which holds the other end.
+        tokio::spawn(work_off(app.clone(), view.clone(), waiting, tell));
+        Self {
+            reloads: Reloads::new(app.host.snapshot()),
+            tests: Tests::of(&app.config),
+            runs_tests: !asked.no_tests,
+            app,
+            view,
+            open: asked.open,
+            on_save: asked.replay,
+            requests: Requests::default(),
+            outcome: None,
+            work,
+            replayed,
+            stop,
+        }
+    }
+
+    /// Until it is dropped, or the host is gone.
+    pub(super) async fn watch(
+        mut self,
+        mut reports: Receiver<Arc<Report>>,
+        mut news: Receiver<News>,
+        mut keys: Option<Keys>,
+    ) {
+        let pressed = async |keys: &mut Option<Keys>| match keys {
+            Some(keys) => keys.next().await,
+            None => std::future::pending().await,
+        };
+        let mut saved = Watch::new(self.tests.folders());
+        loop {
+            let missed = tokio::select! {
+                report = reports.recv() => missed(report.map(|report| self.reloaded(&report))),
+                news = news.recv() => missed(news.map(|news| self.happened(news))),
+                Some(replayed) = self.replayed.recv() => { self.compare(replayed); Some(0) }
+                () = saved.tick() => { self.tests_saved(); Some(0) }
+                key = pressed(&mut keys) => { self.pressed(key); Some(0) }
+            };
+            match missed {
+                None => return,
+                Some(0) => {}
+                Some(missed) => self.view.tell(
+                    |_| format!("{missed} happenings went by too fast to be shown"),
+                    || Json::from([("event", "lost".into()), ("missed", missed.into())]),
+                ),
+            }
+        }
+    }
+
+    fn reloaded(&mut self, report: &Report) {
+        let now = self.app.host.snapshot();
+        let is_new = self.reloads.tell(report, now.clone(), &self.view);
+        let saved = report.changes.iter().filter_map(|change| match change {
+            Change::Loaded(id) | Change::Updated(id) => Some(&now.plugins.get(id)?.path),
+            _ => None,
+        });
+        let tests = saved
+            .filter(|_| self.runs_tests)
+            .map(|path| tests_of_script(path))
+            .filter(|tests| tests.is_file())
+            .collect();
+        let replay = self.on_save.filter(|_| is_new).and_then(|models| self.last(models));
+        self.ask(Work { tests, replay, ..Work::default() });
+    }
+
+    /// Something in the folders is not as it was: perhaps tests.
+    fn tests_saved(&mut self) {
+        let tests = self.tests.saved();
+        if self.runs_tests {
+            self.ask(Work { tests, ..Work::default() });
+        }
+    }
+
+    /// The last request that can be run again.
+    fn last(&self, models: ReplayModels) -> Option<(usize, Arc<Trace>, ReplayModels)> {
+        self.requests.last().map(|(number, trace)| (number, trace, models))
+    }
+
+    fn happened(&mut self, news: News) {
+        if let News::Ended(trace) = news {
+            let number = self.requests.add(trace.clone());
+            requests::tell(number, &trace, self.open, &self.view);
+        }
+    }
+
+    fn pressed(&mut self, key: Key) {
+        match key {
+            Key::Open(number) => self.requests.open(number, &self.view),
+            Key::Replay => match self.last(self.on_save.unwrap_or(ReplayModels::Recorded)) {
+                None => self.view.say("no request yet that could be run again"),
+                replay => self.ask(Work { replay, ..Work::default() }),
+            },
+            Key::Test => match self.tests.all() {
+                none if none.is_empty() => {
+                    self.view.say("no tests yet: turn_limit.test.rhai stands beside turn_limit.rhai")
+                }
+                tests => self.ask(Work { tests, in_sum: true, replay: None }),
+            },
+            Key::Clear => self.view.say("\u{1b}[2J\u{1b}[H"),
+            Key::Help => self.view.say(HELP),
+            Key::Quit => self.stop.notify_one(),
+        }
+    }
+
+    fn ask(&self, work: Work) {
+        if work.tests.is_empty() && work.replay.is_none() {
+            return;
+        }
+        // The worker is there as long as the session is.
+        let _ = self.work.send(work);
+    }
+
+    /// Compares a request with the last time it ran.
+    fn compare(&mut self, replayed: ReplayedRequest) {
+        let ReplayedRequest { number, of, again } = replayed;
+        let again = match again {
+            Ok(again) => again,
+            Err(why) => {
+                let human = || format!("#{number} cannot be run again: {why}");
+                let json = || {
+                    Json::from([
+                        ("event", "replay".into()),
+                        ("number", number.into()),
+                        ("error", why.as_str().into()),
+                    ])
+                };
+                return self.view.tell(|_| human(), json);
+            }
+        };
+        let before = self.outcome.take().filter(|(id, _)| *id == of.id);
+        let before = before.map_or_else(|| Outcome::of(&of), |(_, outcome)| outcome);
+        let outcome = Outcome::of(&again);
+        let took_ms = again.ended().map_or(0.0, |ended| ended.took.as_secs_f64() * 1_000.0);
+        Difference::between(&before, &outcome).tell(number, took_ms, &self.view);
+        self.outcome = Some((of.id.clone(), outcome));
+        self.requests.again(number, again);
+    }
+}
+
+/// The number of events that went by unseen; `None` when there will be no more.
+fn missed(heard: Result<(), RecvError>) -> Option<u64> {
+    match heard {
+        Ok(()) => Some(0),
+        Err(RecvError::Lagged(missed)) => Some(missed),
+        Err(RecvError::Closed) => None,
+    }
+}
+
+/// Does what is asked for, one after the other.
+async fn work_off(
+    app: Arc<App>,
+    view: View,
+    mut waiting: mpsc::UnboundedReceiver<Work>,
+    tell: mpsc::UnboundedSender<ReplayedRequest>,
+) {
+    while let Some(mut work) = waiting.recv().await {
+        // Of several replays meanwhile the last one counts.
+        tokio::time::sleep(MORE).await;
+        while let Ok(later) = waiting.try_recv() {
+            work = work.and(later);
+        }
+        if !work.tests.is_empty() {
+            test_runs::run(work.tests, &app.config).await.tell(work.in_sum, &view);
+        }
+        if let Some((number, trace, models)) = work.replay {
+            let again = play::again(&app, &trace, models).await;
+            if tell.send(ReplayedRequest { number, of: trace, again }).is_err() {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The tests of scripts, run when they or their scripts are saved; shown as `valvehouse test` does.
+
+use super::view::View;
+use crate::test::{FileRan, Found, How, Shown, Sum, running, told};
+use futures::StreamExt;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::{Duration, Instant, SystemTime};
+use valvehouse_config::Config;
+use valvehouse_core::words::count;
+use valvehouse_json::Json;
+use valvehouse_script::{Kind, Loader, Problem};
+use valvehouse_terminal::{Paint, clean};
+
+/// The test files of a project.
+pub(super) struct Tests {
+    folders: [(Kind, PathBuf); 2],
+    loader: Loader,
+    /// The time at which each was saved.
+    seen: BTreeMap<PathBuf, Option<SystemTime>>,
+}
+
+impl Tests {
+    /// Those that are there now.
+    pub(super) fn of(config: &Config) -> Self {
+        let folders = [(Kind::Filter, &config.folders.filters), (Kind::Tool, &config.folders.tools)];
+        let folders = folders.map(|(kind, folder)| (kind, folder.clone()));
+        let mut tests = Self { folders, loader: Loader::default(), seen: BTreeMap::new() };
+        tests.saved();
+        tests
+    }
+
+    /// The folders they are in.
+    pub(super) fn folders(&self) -> impl Iterator<Item = PathBuf> {
+        self.folders.iter().map(|(_, folder)| folder.clone())
+    }
+
+    /// Those that are new or were saved since the last look.
+    pub(super) fn saved(&mut self) -> BTreeSet<PathBuf> {
+        let mut now = BTreeMap::new();
+        for (kind, folder) in &self.folders {
+            for file in self.loader.look(*kind, folder).tests {
+                let saved = std::fs::metadata(&file).and_then(|metadata| metadata.modified());
+                now.insert(file, saved.ok());
+            }
+        }
+        let is_new = |(file, saved): &(&PathBuf, &Option<SystemTime>)| self.seen.get(*file) != Some(*saved);
+        let saved = now.iter().filter(is_new).map(|(file, _)| file.clone()).collect();
+        self.seen = now;
+        saved
+    }
+
+    /// All of them.
+    pub(super) fn all(&mut self) -> BTreeSet<PathBuf> {
+        self.saved();
+        self.seen.keys().cloned().collect()
+    }
+}
+
+/// The outcome of the tests of some files.
+pub(super) struct Ran {
+    files: Vec<FileRan>,
+    /// Of files that cannot be read.
+    problems: Vec<Problem>,
+    took: Duration,
+}
+
+/// Runs the tests of these files.
+pub(super) async fn run(files: BTreeSet<PathBuf>, config: &Config) -> Ran {
+    let begun = Instant::now();
+    // One that was deleted meanwhile has no tests any more.
+    let files: Vec<PathBuf> = files.into_iter().filter(|file| file.is_file()).collect();
+    let found = match files.is_empty() {
+        true => Found::default(),
+        // Files that are there are no wrong words.
+        false => Found::of(&files, config).unwrap_or_default(),
+    };
+    let files = running(found.cases, config, &How::default()).collect().await;
+    Ran { files, problems: found.problems, took: begun.elapsed() }
+}
+
+impl Ran {
+    /// Tells how they went, file by file; in sum, of those that are well only how many there were.
+    pub(super) fn tell(&self, in_sum: bool, view: &View) {
+        let sum = Sum::of(&self.files, &self.problems, self.took);
+        if view.is_json() {
+            let told = told(&self.files, &self.problems, &[], &sum);
+            // A text in a new object.
+            let _ = told.set("event", "tests");
+            return view.tell(|_| String::new(), || told);
+        }
+        let shown = Shown { paint: view.paint(), output: false };
+        for file in self.files.iter().filter(|file| !(in_sum && is_well(file))) {
+            view.tell(|paint| in_lines(file, &shown, paint), || Json::Null);
+        }
+        for problem in &self.problems {
+            view.tell(
+                |paint| format!("tests {}\n{}", paint.red("cannot be read"), shown.problem(problem)),
+                || Json::Null,
+            );
+        }
+        if in_sum {
+            view.tell(|_| shown.sum(&sum), || Json::Null);
+        }
+    }
+}
+
+fn is_well(file: &FileRan) -> bool {
+    file.result.is_ok() && file.tests().iter().all(|test| test.ran.failed.is_none())
+}
+
+fn in_lines(file: &FileRan, shown: &Shown, paint: Paint) -> String {
+    let id = paint.bold(&file.id);
+    let tests = match &file.result {
+        Ok(tests) => tests,
+        Err(problems) => {
+            let told: String =
+                problems.iter().map(|problem| format!("\n{}", shown.problem(problem))).collect();
+            return format!("tests of {id} {}{told}", paint.red("do not compile"));
+        }
+    };
+    let failed = tests.iter().filter_map(|test| Some((test, test.ran.failed.as_ref()?)));
+    let failed: Vec<_> = failed.collect();
+    if failed.is_empty() {
+        return format!("tests of {id}: {}", paint.green(&format!("{} passed", count(tests.len(), "test"))));
+    }
+    let mut text =
+        format!("tests of {id}: {}", paint.red(&format!("{} of {} failed", failed.len(), tests.len())));
+    for (test, why) in failed {
+        text.push_str(&format!(
+            "\n{} {}{}",
+            paint.red("failed"),
+            paint.bold(&test.test.name),
+            shown.failed(why)
+        ));
+        for (level, line) in &test.ran.printed {
+            text.push_str(&format!("\n        {} {}", paint.dim(level), clean(line)));
+        }
+    }
+    text
+}

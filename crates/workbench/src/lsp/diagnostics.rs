@@ -1,0 +1,134 @@
+//! The problems of a text: those that `check` would report of the file, were it saved.
+
+use super::document::{Document, range_of, range_of_problem};
+use lsp_types::{Diagnostic, DiagnosticSeverity, NumberOrString, Position, Range};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use tokio::runtime::Handle;
+use valvehouse_config::{Config, Grants};
+use valvehouse_host::app;
+use valvehouse_script::testing::Suite;
+use valvehouse_script::{
+    Kind, Problem, Read, Script, Severity, SourceFile, is_module, read_file, read_text, script_of_tests,
+};
+use valvehouse_terminal::{Case, Placed, case, report};
+
+/// A project as far as its scripts depend on it.
+pub(super) struct Project {
+    /// The settings, or what is wrong with them.
+    config: Result<Config, String>,
+    granted: HashMap<String, Grants>,
+}
+
+/// The folder of a file's project: the nearest above it with settings or with plugins; else one that the
+/// editor has open.
+pub(super) fn folder_of(path: &Path, open: &[PathBuf]) -> PathBuf {
+    let is_project = |folder: &&Path| {
+        folder.join("valvehouse.toml").is_file()
+            || ["filters", "tools"].iter().any(|name| folder.join(name).is_dir())
+    };
+    let above = || path.ancestors().skip(1);
+    let found = above().find(is_project).map(Path::to_owned);
+    let found = found.or_else(|| open.iter().find(|folder| path.starts_with(folder)).cloned());
+    found.unwrap_or_else(|| above().next().unwrap_or(Path::new("")).to_owned())
+}
+
+impl Project {
+    pub(super) fn open(folder: &Path, overrides: &[(String, String)], runtime: &Handle) -> Self {
+        let config = Config::load(folder, overrides).map_err(|error| {
+            let problems: Vec<String> = error.problems.iter().map(ToString::to_string).collect();
+            problems.join("\n")
+        });
+        let granted = config.as_ref().map(|config| runtime.block_on(app::stored_grants(config)));
+        Self { granted: granted.unwrap_or_default(), config }
+    }
+
+    /// The problems of a text.
+    pub(super) fn diagnose(&self, document: &Document) -> Vec<Diagnostic> {
+        let config = match &self.config {
+            Ok(config) => config,
+            Err(why) => return vec![of_settings(why)],
+        };
+        let problems = self.problems(config, &document.path, &document.text);
+        problems.iter().map(|problem| diagnostic(document, problem)).collect()
+    }
+
+    fn problems(&self, config: &Config, path: &Path, text: &str) -> Vec<Problem> {
+        let Placed { kind, root, path } = Placed::of_text(config, path, text);
+        if script_of_tests(&path).is_some() {
+            return self.of_tests(config, (kind, &root), &path, text);
+        }
+        let is_saved = std::fs::read_to_string(&path).is_ok_and(|saved| saved == text);
+        let read = if is_saved { read_file(kind, &root, &path) } else { read_text(kind, &root, &path, text) };
+        let Read { file, .. } = match read {
+            Ok(read) => read,
+            Err(problem) => return vec![problem],
+        };
+        if is_module(&root, &path) {
+            return Script::check_module(&file, &root);
+        }
+        let settings = app::settings_of(config, &self.granted, kind, &file.id);
+        Script::check(&file, &settings)
+    }
+
+    /// The problems of a file of tests. Before it is saved once, nobody knows its script.
+    fn of_tests(&self, config: &Config, of: (Kind, &Path), path: &Path, text: &str) -> Vec<Problem> {
+        if !path.is_file() {
+            return Vec::new();
+        }
+        match case(of.0, of.1, path) {
+            Err(problem) => vec![problem],
+            Ok(Case { script, tests }) => {
+                let settings = app::settings_of(config, &self.granted, script.kind, &script.id);
+                Suite::check(&script, &SourceFile { text: text.into(), ..tests }, &settings)
+            }
+        }
+    }
+}
+
+fn of_settings(why: &str) -> Diagnostic {
+    let message = format!("scripts cannot be checked before the project's settings are right:\n{why}");
+    let at = Range::new(Position::new(0, 0), Position::new(0, 1));
+    Diagnostic { source: source(), ..Diagnostic::new_simple(at, message) }
+}
+
+fn diagnostic(document: &Document, problem: &Problem) -> Diagnostic {
+    let is_here = problem.path.file_name() == document.path.file_name();
+    let (range, mut message) = if is_here {
+        (range_of_problem(&document.text, problem), problem.message.clone())
+    } else {
+        (range_of_import(document, &problem.path), format!("{}: {}", problem.place(), problem.message))
+    };
+    if let Some(help) = &problem.help {
+        message.push_str(&format!("\nhelp: {help}"));
+    }
+    // As programs are told it.
+    let code = report::as_json(problem).text("code").map(|code| NumberOrString::String(code.to_string()));
+    let severity = match problem.severity {
+        Severity::Error => DiagnosticSeverity::ERROR,
+        Severity::Warning => DiagnosticSeverity::WARNING,
+    };
+    Diagnostic { range, severity: Some(severity), code, source: source(), message, ..Diagnostic::default() }
+}
+
+fn source() -> Option<String> {
+    Some("valvehouse".to_owned())
+}
+
+/// The place at which a wrong module is imported; the top where it is imported by another one.
+fn range_of_import(document: &Document, module: &Path) -> Range {
+    let is_it = |path: &str| module.with_extension("").ends_with(path);
+    let import = document.sketch.imports().iter().find(|import| is_it(&import.path));
+    range_of(&document.text, import.map_or(&(0..1), |import| &import.path_at))
+}
+
+/// The file that an import of a file means: beside it, or from the top of its plugin folder.
+pub(super) fn imported(path: &Path, import: &str) -> Option<PathBuf> {
+    let is_plain =
+        !import.is_empty() && import.split('/').all(|part| !part.is_empty() && !part.starts_with('.'));
+    let folders = path.ancestors().skip(1).take_while(|folder| {
+        folder.parent().is_some_and(|above| !above.join("valvehouse.toml").is_file() || *folder != above)
+    });
+    let tops = folders.take(4).map(|folder| folder.join(format!("{import}.rhai")));
+    is_plain.then(|| tops.into_iter().find(|path| path.is_file())).flatten()
+}

@@ -1,0 +1,12 @@
+//! `valvehouse lsp`: a language server for scripts, spoken to over stdin and stdout.
+//!
+//! What is wrong with a script is what `check` says; everything else is read from its text by
+//! [`valvehouse_script::editor`], so that it also works while the text does not parse.
+
+mod diagnostics;
+mod document;
+mod responses;
+mod server;
+mod session;
+
+pub use server::run;

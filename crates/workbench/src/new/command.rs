@@ -1,0 +1,260 @@
+//! The files that are made, and the report about them.
+
+use super::options::{NewKind, NewOptions, ShippedFiles};
+use super::scaffold::{self, Folder, NewFile, word};
+use super::{examples, index, next_steps};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use valvehouse_config::Config;
+use valvehouse_core::filter::Hook;
+use valvehouse_host::app;
+use valvehouse_json::Json;
+use valvehouse_script::{Kind, Loader, Problem, Read, Script, is_id, read_file};
+use valvehouse_terminal::{CommandError, Console, Exit, report};
+
+/// Runs what needs no project, nor one that is right: a new one, and a look at what comes along.
+pub fn without_project(
+    asked: &NewOptions,
+    files: ShippedFiles,
+    out: &Console,
+) -> Option<Result<Exit, CommandError>> {
+    if asked.markdown {
+        return Some(index::print(files, out));
+    }
+    if asked.only_lists() {
+        return Some(examples::list(files, asked.what, out));
+    }
+    (asked.what == Some(NewKind::Project)).then(|| project(asked, out))
+}
+
+fn project(asked: &NewOptions, out: &Console) -> Result<Exit, CommandError> {
+    if asked.hook.is_some() || asked.from.is_some() || asked.place.is_some() {
+        return Err(CommandError::usage(
+            "a project begins with a filter and a tool; --force alone goes with it",
+        ));
+    }
+    let folder = PathBuf::from(asked.name.as_deref().unwrap_or("."));
+    let place = |file: &NewFile| match file.folder {
+        Folder::Project => folder.join(&file.path),
+        Folder::Filters => folder.join("filters").join(&file.path),
+        Folder::Tools => folder.join("tools").join(&file.path),
+    };
+    let mut files: Vec<(PathBuf, String)> =
+        scaffold::project().into_iter().map(|file| (place(&file), file.text)).collect();
+    // A file that is ignored already is left unchanged.
+    files.retain(|(path, _)| !(path.ends_with(".gitignore") && path.exists()));
+    let made = write(&files, asked.force)?;
+    tell(&made, &next_steps::of_project(&folder), &[], out)
+}
+
+/// A script or a module of this project.
+///
+/// # Errors
+///
+/// Returns the reason for which it could not be done.
+pub async fn run(
+    asked: &NewOptions,
+    files: ShippedFiles,
+    config: &Config,
+    out: &Console,
+) -> Result<Exit, CommandError> {
+    let what = asked.what.unwrap_or(NewKind::Filter);
+    check_options(asked, what)?;
+    let example = match &asked.from {
+        Some(name) => Some(examples::find(files, name, what)?),
+        None => None,
+    };
+    let name = asked.name.as_deref().or(example.as_ref().map(|example| example.id)).ok_or_else(|| {
+        CommandError::usage(format!("a {0} needs a name: valvehouse new {0} house_style", word(what)))
+    })?;
+    let id = id_of(name, what)?;
+    let new = match (&example, what) {
+        (Some(example), _) => examples::copy(example, &id),
+        (None, NewKind::Tool) => scaffold::tool(&id),
+        (None, NewKind::Module) => scaffold::module(&id, folder(asked)),
+        (None, NewKind::Filter | NewKind::Project) => {
+            scaffold::filter(&id, asked.hook.unwrap_or(Hook::Inlet))
+        }
+    };
+    let place = |file: &NewFile| match file.folder {
+        Folder::Project => config.project.join(&file.path),
+        Folder::Filters => config.folders.filters.join(&file.path),
+        Folder::Tools => config.folders.tools.join(&file.path),
+    };
+    let files: Vec<(PathBuf, String)> = new.into_iter().map(|file| (place(&file), file.text)).collect();
+    let Some((script, _)) = files.first() else { return Ok(Exit::Done) };
+    if what == NewKind::Module {
+        let made = write(&files, asked.force)?;
+        return tell(&made, &next_steps::of_module(config, script), &[], out);
+    }
+    is_free(&id, script, config)?;
+    let made = write(&files, asked.force)?;
+    let kind = if what == NewKind::Tool { Kind::Tool } else { Kind::Filter };
+    let root = if what == NewKind::Tool { &config.folders.tools } else { &config.folders.filters };
+    let (compiled, problems) = compiled(kind, root, script, config).await;
+    tell(&made, &next_steps::of_script(config, &id, compiled), &problems, out)
+}
+
+fn check_options(asked: &NewOptions, what: NewKind) -> Result<(), CommandError> {
+    if asked.hook.is_some() && what != NewKind::Filter {
+        return Err(CommandError::usage(format!("a {} has no hooks; --hook goes with a filter", word(what))));
+    }
+    if asked.place.is_some() && what != NewKind::Module {
+        return Err(CommandError::usage("--in goes with a module: valvehouse new module words --in tools"));
+    }
+    if asked.from.is_some() && what == NewKind::Module {
+        return Err(CommandError::usage(
+            "modules come along with the filters and tools that import them; --from goes with those",
+        ));
+    }
+    Ok(())
+}
+
+/// The folder of a module.
+fn folder(asked: &NewOptions) -> Folder {
+    match asked.place {
+        Some(Kind::Tool) => Folder::Tools,
+        Some(Kind::Filter) | None => Folder::Filters,
+    }
+}
+
+/// The name where it can be an id, or the one that comes nearest.
+fn id_of(name: &str, what: NewKind) -> Result<String, CommandError> {
+    // One that begins with `_` is never loaded as a plugin.
+    if is_id(name) && (what == NewKind::Module || !name.starts_with('_')) {
+        return Ok(name.to_owned());
+    }
+    let mended = mended(name, what);
+    Err(CommandError::usage(format!(
+        "`{name}` cannot be the name of a {0}: a-z, 0-9, `_` and `-`, at most 64 of them, and no `_` in front; \
+         try: valvehouse new {0} {mended}",
+        word(what)
+    )))
+}
+
+fn mended(name: &str, what: NewKind) -> String {
+    let stem = name.rsplit(['/', '\\']).next().unwrap_or(name);
+    let stem = stem.strip_suffix(".rhai").unwrap_or(stem).to_lowercase();
+    let letter = |letter: char| if is_id(&letter.to_string()) { letter } else { '_' };
+    let mended: String = stem.chars().map(letter).collect();
+    let parts: Vec<&str> = mended.split('_').filter(|part| !part.is_empty()).collect();
+    let mended: String = parts.join("_").chars().take(64).collect();
+    if mended.is_empty() { format!("my_{}", word(what)) } else { mended }
+}
+
+/// Checks that no other file has that id.
+fn is_free(id: &str, path: &Path, config: &Config) -> Result<(), CommandError> {
+    let found = Loader::default().look(Kind::Filter, &config.folders.filters);
+    let found = found.and(Loader::default().look(Kind::Tool, &config.folders.tools));
+    let read = found.files.get(id).map(|read| &read.file.path);
+    let unread = found.problems.iter().filter(|problem| problem.id == id).map(|problem| &problem.path);
+    match read.into_iter().chain(unread).find(|other| *other != path) {
+        Some(other) => Err(CommandError::usage(format!(
+            "{} has that name already, and no two plugins may share one; take another",
+            report::near(other).display()
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Makes files that are not there, or all of them; those that say the same already stay.
+fn write(files: &[(PathBuf, String)], force: bool) -> Result<Vec<PathBuf>, CommandError> {
+    let new: Vec<&(PathBuf, String)> =
+        files.iter().filter(|(path, text)| fs::read(path).ok().as_deref() != Some(text.as_bytes())).collect();
+    if !force && let Some((path, _)) = new.iter().find(|(path, _)| path.symlink_metadata().is_ok()) {
+        return Err(there_already(path));
+    }
+    for (path, text) in &new {
+        put(path, text, force)?;
+    }
+    Ok(files.iter().map(|(path, _)| path.clone()).collect())
+}
+
+fn put(path: &Path, text: &str, force: bool) -> Result<(), CommandError> {
+    let made = || {
+        fs::create_dir_all(path.parent().unwrap_or(Path::new("")))?;
+        let mut options = OpenOptions::new();
+        options.write(true).create(true);
+        // Somebody may have been faster.
+        let options = if force { options.truncate(true) } else { options.create_new(true) };
+        options.open(path)?.write_all(text.as_bytes())
+    };
+    made().map_err(|error: io::Error| match error.kind() {
+        io::ErrorKind::AlreadyExists => there_already(path),
+        _ => CommandError::data(format!("failed to write {}: {error}", report::near(path).display())),
+    })
+}
+
+fn there_already(path: &Path) -> CommandError {
+    let path = report::near(path);
+    CommandError::usage(format!(
+        "{} is there already; take another name, or replace it: --force",
+        path.display()
+    ))
+}
+
+/// The new script as a host would load it, and what it still lacks, such as a grant.
+async fn compiled(kind: Kind, root: &Path, path: &Path, config: &Config) -> (Option<Script>, Vec<Problem>) {
+    let granted = app::stored_grants(config).await;
+    let script =
+        read_file(kind, root, path).map_err(|problem| vec![problem]).and_then(|Read { file, .. }| {
+            Script::compile(&file, &app::settings_of(config, &granted, kind, &file.id))
+        });
+    match script {
+        Ok(script) => {
+            let warnings = script.warnings.clone();
+            (Some(script), warnings)
+        }
+        Err(problems) => (None, problems),
+    }
+}
+
+/// The files as the result; what is still to be done as talk.
+fn tell(
+    made: &[PathBuf],
+    next: &[next_steps::Step],
+    problems: &[Problem],
+    out: &Console,
+) -> Result<Exit, CommandError> {
+    let paths = made.iter().map(|path| report::near(path).display().to_string());
+    if out.is_json() {
+        let next: Vec<Json> = next.iter().map(|step| step.command.as_str().into()).collect();
+        out.json(&Json::from([
+            ("files", paths.map(Json::from).collect::<Vec<_>>().into()),
+            ("next", next.into()),
+            ("problems", report::all_as_json(problems)),
+        ]))?;
+        return Ok(Exit::Done);
+    }
+    for path in paths {
+        out.line(&path)?;
+    }
+    for problem in problems {
+        out.say(&format!("\n{}", report::shown(problem, out.talk())));
+    }
+    out.say(&format!("\nnext:\n{}", next_steps::shown(next, out.talk())));
+    Ok(Exit::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_cannot_be_an_id_is_mended() {
+        for (name, id) in [
+            ("Turn Limit", "turn_limit"),
+            ("filters/mask.rhai", "mask"),
+            ("_words", "words"),
+            ("a--b__c", "a--b_c"),
+            ("größe", "gr_e"),
+            ("…", "my_filter"),
+        ] {
+            assert_eq!(mended(name, NewKind::Filter), id);
+            assert!(id_of(&mended(name, NewKind::Filter), NewKind::Filter).is_ok());
+        }
+        let long = mended(&"x".repeat(100), NewKind::Tool);
+        assert!(id_of(&long, NewKind::Tool).is_ok());
+    }
+}

@@ -1,0 +1,92 @@
+//! The contents of new files, with a name put in.
+
+use super::options::NewKind;
+use std::path::PathBuf;
+use valvehouse_config as config;
+use valvehouse_core::filter::Hook;
+use valvehouse_core::words::title_case;
+
+/// A file to be made, below the project's folder or one of its folders.
+pub(super) struct NewFile {
+    pub(super) folder: Folder,
+    pub(super) path: PathBuf,
+    pub(super) text: String,
+}
+
+/// The folder of a new file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Folder {
+    Project,
+    Filters,
+    Tools,
+}
+
+/// A script and its test.
+type Pair = (&'static str, &'static str);
+
+const INLET: Pair = (include_str!("templates/inlet.rhai"), include_str!("templates/inlet.test.rhai"));
+const STREAM: Pair = (include_str!("templates/stream.rhai"), include_str!("templates/stream.test.rhai"));
+const CHAT: Pair = (include_str!("templates/pre_chat.rhai"), include_str!("templates/pre_chat.test.rhai"));
+const INVOCATION: Pair =
+    (include_str!("templates/pre_invocation.rhai"), include_str!("templates/pre_invocation.test.rhai"));
+const TOOL: Pair = (include_str!("templates/tool.rhai"), include_str!("templates/tool.test.rhai"));
+const MODULE: Pair = (include_str!("templates/module.rhai"), include_str!("templates/module.test.rhai"));
+const SETTINGS: &str = include_str!("templates/valvehouse.toml");
+
+/// The files of a new filter that acts at this moment.
+pub(super) fn filter(id: &str, hook: Hook) -> Vec<NewFile> {
+    let pair = match hook {
+        Hook::Inlet | Hook::Outlet => INLET,
+        Hook::Stream | Hook::StreamEnd => STREAM,
+        Hook::PreChat | Hook::PostChat => CHAT,
+        Hook::PreInvocation | Hook::PostInvocation => INVOCATION,
+    };
+    both(Folder::Filters, id, pair)
+}
+
+/// The files of a new tool.
+pub(super) fn tool(id: &str) -> Vec<NewFile> {
+    both(Folder::Tools, id, TOOL)
+}
+
+/// The files of a new module for the scripts of a folder.
+pub(super) fn module(id: &str, folder: Folder) -> Vec<NewFile> {
+    both(folder, &format!("lib/{id}"), MODULE)
+}
+
+/// The files of a new project.
+pub(super) fn project() -> Vec<NewFile> {
+    const FILTER: &str = "house_style";
+    const FIRST_TOOL: &str = "temperature";
+    let settings = SETTINGS.replace("FIRST_FILTER", FILTER).replace("FIRST_TOOL", FIRST_TOOL);
+    let own = |path: &str, text: String| NewFile { folder: Folder::Project, path: path.into(), text };
+    let own = vec![
+        own("valvehouse.toml", settings),
+        own("valvehouse.schema.json", format!("{:#}\n", config::schema())),
+        own(".gitignore", ".valvehouse/\n".to_owned()),
+    ];
+    own.into_iter().chain(filter(FILTER, Hook::Inlet)).chain(tool(FIRST_TOOL)).collect()
+}
+
+/// The name of a kind of script in a sentence.
+pub(super) fn word(what: NewKind) -> &'static str {
+    match what {
+        NewKind::Filter => "filter",
+        NewKind::Tool => "tool",
+        NewKind::Module => "module",
+        NewKind::Project => "project",
+    }
+}
+
+/// A script and its test at a path within a folder, under the name that it ends in.
+fn both(folder: Folder, path: &str, (script, test): Pair) -> Vec<NewFile> {
+    let id = path.rsplit('/').next().unwrap_or(path);
+    let file =
+        |end: &str, text| NewFile { folder, path: format!("{path}{end}").into(), text: named(text, id) };
+    vec![file(".rhai", script), file(".test.rhai", test)]
+}
+
+fn named(text: &str, id: &str) -> String {
+    let alias = id.replace('-', "_");
+    text.replace("TITLE", &title_case(id)).replace("ALIAS", &alias).replace("NAME", id)
+}

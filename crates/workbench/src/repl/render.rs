@@ -1,0 +1,82 @@
+//! The view of a line's result, and of functions.
+
+use std::io;
+use valvehouse_core::words::did_you_mean;
+use valvehouse_json::Json;
+use valvehouse_script::reference::{Function, functions as all};
+use valvehouse_script::{Came, Problem};
+use valvehouse_terminal::{Console, clean, report, table};
+
+/// A value of so many characters stands in one line.
+const SHORT: usize = 100;
+/// Functions that are listed at a time.
+const LISTED: usize = 60;
+
+/// Shows the outcome of a line.
+pub(super) fn came(came: &Came, out: &Console) -> io::Result<()> {
+    if out.is_json() {
+        let (value, kind) = match came {
+            Came::Nothing => (Json::Null, "nothing"),
+            Came::Value(value, kind) => (value.clone(), kind.as_str()),
+            Came::Other(text) => (text.as_str().into(), "other"),
+        };
+        return out.json(&Json::from([("value", value), ("type", kind.into())]));
+    }
+    match came {
+        Came::Nothing => Ok(()),
+        Came::Value(value, _) => out.line(&short_or_pretty(value)),
+        Came::Other(text) => out.line(&clean(text)),
+    }
+}
+
+pub(super) fn short_or_pretty(value: &Json) -> String {
+    let short = value.to_string();
+    let text = if short.chars().count() <= SHORT { short } else { value.pretty(2) };
+    clean(&text)
+}
+
+/// Shows the problem of a line.
+pub(super) fn problem(problem: &Problem, out: &Console) -> io::Result<()> {
+    if out.is_json() {
+        return out.json(&Json::from([("error", report::as_json(problem))]));
+    }
+    out.say(&report::shown(problem, out.talk()));
+    Ok(())
+}
+
+/// The functions with this text in their names, a line each.
+pub(super) fn functions(text: &str, out: &Console) -> io::Result<()> {
+    let found: Vec<&Function> = all().iter().filter(|function| function.path().contains(text)).collect();
+    if found.is_empty() {
+        out.say(&format!("no function has `{text}` in its name{}", near(text)));
+        return Ok(());
+    }
+    let first = |function: &Function| function.doc.split(['\n', '.']).next().unwrap_or_default().to_owned();
+    let row = |function: &&Function| vec![function.signature(), out.results().dim(&first(function))];
+    let rows: Vec<Vec<String>> = found.iter().take(LISTED).map(row).collect();
+    out.line(&table(&rows))?;
+    if found.len() > LISTED {
+        out.say(&format!("… and {} more; say more of the name", found.len() - LISTED));
+    }
+    Ok(())
+}
+
+/// Shows the documentation of a function.
+pub(super) fn doc(name: &str, out: &Console) -> io::Result<()> {
+    let name = name.split('(').next().unwrap_or(name).trim();
+    let found: Vec<&Function> =
+        all().iter().filter(|function| function.path() == name || function.name == name).collect();
+    if found.is_empty() {
+        out.say(&format!("there is no function `{name}`{}", near(name)));
+    }
+    for function in found {
+        out.line(&out.results().bold(&function.signature()))?;
+        out.line(&format!("  {}", function.doc.replace('\n', "\n  ")))?;
+    }
+    Ok(())
+}
+
+fn near(name: &str) -> String {
+    let paths: Vec<String> = all().iter().map(Function::path).collect();
+    did_you_mean(name, paths.iter().map(String::as_str))
+}

@@ -1,0 +1,370 @@
+//! A session: the plugins of the project as they are now, a script of them or none, and what lines left.
+
+use super::commands::{Command, HELP};
+use super::input::{Input, Typed};
+use super::options::ReplOptions;
+use super::render;
+use crate::trial::{self, Stage, Tried, body};
+use std::sync::Arc;
+use tokio::sync::broadcast::Receiver;
+use valvehouse_config::{Capability, Config};
+use valvehouse_core::chat::message;
+use valvehouse_core::context::{Context, EndOfTurn, States, Turn, TurnFacts};
+use valvehouse_core::filter::Hook;
+use valvehouse_core::lanes::{self, Pace};
+use valvehouse_core::trace::{Asked, Traces};
+use valvehouse_host::app::App;
+use valvehouse_host::{Change, Report, Snapshot};
+use valvehouse_json::Json;
+use valvehouse_script::{Code, Kind, Problem, Rehearsal, Repl, Script, SourceFile, UserValves};
+use valvehouse_terminal::{CommandError, Console, Exit, questions, report, table};
+
+/// The id of the script that lines stand for where none is loaded.
+const ID: &str = "repl";
+
+/// Runs lines in the place of a script until there are no more.
+///
+/// # Errors
+///
+/// Returns the reason for which it could not be done.
+pub async fn run(asked: ReplOptions, config: Config, out: &Console) -> Result<Exit, CommandError> {
+    let history = config.project.join(".valvehouse").join("repl_history");
+    let app = App::open(config).await?;
+    let done = talk(&app, asked, history, out).await;
+    app.close().await;
+    done
+}
+
+async fn talk(
+    app: &Arc<App>,
+    asked: ReplOptions,
+    history: std::path::PathBuf,
+    out: &Console,
+) -> Result<Exit, CommandError> {
+    let mut input = Input::open(history)?;
+    let mut session = Session::open(app.clone(), asked, input.is_terminal(), out).await?;
+    if input.is_terminal() {
+        hear_of_interrupts().await;
+        out.say(&format!("{}; :help shows what else there is, Ctrl-D ends", session.heading()));
+    }
+    let mut failed = false;
+    while let Some(typed) = input.next().await? {
+        let Typed::Line(line) = typed else { continue };
+        session.look().await;
+        let line = line.trim();
+        match line.strip_prefix(':').map(Command::read) {
+            _ if line.is_empty() => {}
+            Some(Ok(Command::Quit)) => break,
+            Some(Ok(command)) => {
+                if let Err(failure) = session.obey(command).await {
+                    failed = true;
+                    out.fail(&failure);
+                }
+            }
+            Some(Err(wrong)) => {
+                failed = true;
+                out.fail(&CommandError::usage(wrong));
+            }
+            None => failed |= !session.evaluate(line).await?,
+        }
+    }
+    let counts = failed && !input.is_terminal();
+    Ok(if counts { Exit::Findings } else { Exit::Done })
+}
+
+/// From now on Ctrl-C ends what a line does and no longer the session, whenever it comes.
+async fn hear_of_interrupts() {
+    tokio::select! {
+        biased;
+        // It is listened to from the first time somebody waits for it.
+        _ = tokio::signal::ctrl_c() => {}
+        () = std::future::ready(()) => {}
+    }
+}
+
+struct Session<'a> {
+    app: Arc<App>,
+    out: &'a Console,
+    live: bool,
+    user: Option<String>,
+    /// Is `true` if a person can end a line that runs.
+    is_terminal: bool,
+    /// The name by which the script was loaded; `None` where there is none.
+    named: Option<String>,
+    repl: Option<Repl>,
+    script: Arc<Script>,
+    users: Arc<UserValves>,
+    /// The states that hooks share in a turn: here, in a session.
+    states: States,
+    context: Context,
+    reports: Receiver<Arc<Report>>,
+}
+
+impl<'a> Session<'a> {
+    async fn open(
+        app: Arc<App>,
+        asked: ReplOptions,
+        is_terminal: bool,
+        out: &'a Console,
+    ) -> Result<Self, CommandError> {
+        let (script, users) = match &asked.plugin {
+            Some(named) => trial::find(named, &app.host.snapshot(), &app.config)?,
+            None => (scratch(&app, asked.live).await?, Arc::default()),
+        };
+        let script = Arc::new(if asked.live { script } else { script.rehearsed(Rehearsal::Alone) });
+        let mut session = Self {
+            reports: app.host.reports(),
+            repl: None,
+            script: script.clone(),
+            users,
+            live: asked.live,
+            user: asked.user,
+            is_terminal,
+            named: asked.plugin,
+            states: States::default(),
+            context: Context::default(),
+            app,
+            out,
+        };
+        session.begin(script, &conversation(&session.model()))?;
+        Ok(session)
+    }
+
+    /// Lines stand for this script from now on; what they left stays.
+    fn begin(&mut self, script: Arc<Script>, body: &Json) -> Result<(), CommandError> {
+        let new = Repl::new(script.clone()).map_err(|problem| CommandError::data(problem.to_string()))?;
+        let mut repl = match self.repl.take() {
+            Some(older) => new.in_place_of(older),
+            None => new,
+        };
+        self.script = script;
+        repl.set_the_scene(&self.turn(), &self.users, body);
+        self.repl = Some(repl);
+        Ok(())
+    }
+
+    fn heading(&self) -> String {
+        let what = match &self.named {
+            Some(named) => format!("in the place of {named}"),
+            None => "with the functions of scripts".to_owned(),
+        };
+        let how = if self.live { "live" } else { "rehearsed: nothing outside is reached, and kv is a copy" };
+        format!("{what}; {how}")
+    }
+
+    fn snapshot(&self) -> Arc<Snapshot> {
+        self.app.host.snapshot()
+    }
+
+    fn model(&self) -> String {
+        self.snapshot().model_names().into_iter().next().unwrap_or_default()
+    }
+
+    fn body(&self) -> Json {
+        self.repl.as_ref().and_then(|repl| repl.variable("body")).unwrap_or_default()
+    }
+
+    fn turn(&self) -> Turn {
+        Turn::new(self.facts(), self.context.clone(), questions::listening(None, self.out).0)
+    }
+
+    fn facts(&self) -> TurnFacts {
+        let snapshot = self.snapshot();
+        let model = snapshot.ready(&self.model(), &[]).map(|ready| ready.facts).unwrap_or_default();
+        let user = self.user.as_deref().map(|id| Json::from([("id", id.into())]));
+        TurnFacts {
+            user: user.unwrap_or_else(Json::object),
+            model,
+            models: snapshot.listed().clone(),
+            request: Json::from([
+                ("method", "REPL".into()),
+                ("path", "valvehouse repl".into()),
+                ("headers", Json::object()),
+                ("client", Json::Null),
+            ])
+            .freeze(),
+            chat_id: "repl".to_owned(),
+            message_id: "repl".to_owned(),
+            states: Some(self.states.clone()),
+            ..TurnFacts::default()
+        }
+    }
+
+    /// Takes up what changed in the project since the last line, and says so.
+    async fn look(&mut self) {
+        self.app.host.reload().await;
+        let mut changed = false;
+        while let Ok(report) = self.reports.try_recv() {
+            for change in &report.changes {
+                changed |= change.id().is_some() && change.id() == Some(self.script.id());
+                let what = change.id().unwrap_or("a file");
+                self.out.say(&self.out.talk().dim(&format!("{what}: {}", change.word())));
+                if let Change::Stale(_, problems) | Change::Broken(_, problems) = change {
+                    problems
+                        .iter()
+                        .for_each(|problem| self.out.say(&report::shown(problem, self.out.talk())));
+                }
+            }
+        }
+        // A file that lies elsewhere is nobody's news.
+        let file = &self.script.file;
+        changed |= self.named.is_some()
+            && std::fs::read_to_string(&file.path).is_ok_and(|text| *text != *file.text)
+            && !self.snapshot().plugins.contains_key(&file.id);
+        if let Some(named) = self.named.clone().filter(|_| changed)
+            && let Ok((script, users)) = trial::find(&named, &self.snapshot(), &self.app.config)
+        {
+            let body = self.body();
+            let script = if self.live { script } else { script.rehearsed(Rehearsal::Alone) };
+            self.users = users;
+            // It has just loaded.
+            let _ = self.begin(Arc::new(script), &body);
+        }
+    }
+
+    /// Runs a line; whether that went well.
+    async fn evaluate(&mut self, line: &str) -> Result<bool, CommandError> {
+        let Some(mut repl) = self.repl.take() else { return Ok(false) };
+        let (turn, line) = (self.turn(), line.to_owned());
+        let over = turn.until_dropped();
+        let work = lanes::run(Pace::Waits, move || {
+            let came = repl.evaluate(&line, &turn);
+            (repl, came)
+        });
+        let came = match self.unless_ended(work, over).await {
+            Ok((repl, came)) => {
+                self.repl = Some(repl);
+                came
+            }
+            Err(error) => {
+                let body = conversation(&self.model());
+                self.begin(self.script.clone(), &body)?;
+                let why = format!("{error}; what lines had declared is lost");
+                Err(Problem::new(Code::Broke, ID, std::path::Path::new("line"), why))
+            }
+        };
+        match &came {
+            Ok(came) => render::came(came, self.out)?,
+            Err(problem) => render::problem(problem, self.out)?,
+        }
+        Ok(came.is_ok())
+    }
+
+    /// Does the work; at a terminal Ctrl-C ends it.
+    async fn unless_ended<T>(&self, work: impl Future<Output = T>, over: EndOfTurn) -> T {
+        let mut over = Some(over);
+        tokio::pin!(work);
+        loop {
+            tokio::select! {
+                done = &mut work => return done,
+                _ = tokio::signal::ctrl_c(), if self.is_terminal && over.is_some() => drop(over.take()),
+            }
+        }
+    }
+
+    async fn obey(&mut self, command: Command) -> Result<(), CommandError> {
+        let out = self.out;
+        match command {
+            Command::Help => out.line(HELP)?,
+            Command::Load(named) => self.load(named)?,
+            Command::Body(None) => out.line(&self.body().pretty(2))?,
+            Command::Body(Some(word)) => {
+                let is_text = !word.starts_with(['{', '[']) && !std::path::Path::new(&word).is_file();
+                let given = if is_text { body::Body::Text(word) } else { body::read(&word)? };
+                let body = body::conversation_of(given)?;
+                if let Some(repl) = &mut self.repl {
+                    repl.set_body(&body);
+                }
+            }
+            Command::Hook(name) => self.hook(&name).await?,
+            Command::Valves => {
+                let valves = self.script.manifest.valves.mask(&self.script.valves);
+                out.line(&valves.pretty(2))?;
+            }
+            Command::Variables => {
+                let all = self.repl.as_ref().map(Repl::variables).unwrap_or_default();
+                let rows: Vec<Vec<String>> = all.into_iter().map(|(name, kind)| vec![name, kind]).collect();
+                out.line(&table(&rows))?;
+            }
+            Command::Plugins => {
+                let snapshot = self.snapshot();
+                let rows = snapshot.plugins.values().map(|plugin| {
+                    vec![plugin.id.to_string(), plugin.kind.word().to_owned(), plugin.word().to_owned()]
+                });
+                out.line(&table(&rows.collect::<Vec<_>>()))?;
+            }
+            Command::Functions(text) => render::functions(&text, out)?,
+            Command::Doc(name) => render::doc(&name, out)?,
+            Command::Quit => {}
+        }
+        Ok(())
+    }
+
+    fn load(&mut self, named: String) -> Result<(), CommandError> {
+        let (script, users) = trial::find(&named, &self.snapshot(), &self.app.config)?;
+        let script = if self.live { script } else { script.rehearsed(Rehearsal::Alone) };
+        let body = self.body();
+        self.users = users;
+        self.begin(Arc::new(script), &body)?;
+        self.named = Some(named);
+        self.out.say(&self.heading());
+        Ok(())
+    }
+
+    /// A hook of the script on `body`, which is as the hook left it then.
+    async fn hook(&mut self, name: &str) -> Result<(), CommandError> {
+        let hook = Hook::ALL.into_iter().find(|hook| hook.name() == name);
+        let own: Vec<&str> = self.script.hooks().map(Hook::name).collect();
+        let Some(hook) = hook.filter(|_| own.contains(&name)) else {
+            let has = if own.is_empty() { "no hooks".to_owned() } else { own.join(", ") };
+            let hint = if self.named.is_none() { "; :load one that has" } else { "" };
+            return Err(CommandError::usage(format!("the script has no `{name}`; it has {has}{hint}")));
+        };
+        if matches!(hook, Hook::Stream | Hook::StreamEnd) {
+            return Err(CommandError::usage(
+                "a stream has events and no body: valvehouse run stream ID --text TEXT",
+            ));
+        }
+        let asked = Asked { door: "cli", model: self.model(), ..Asked::default() };
+        let recording = Traces::new(1).begin(asked, true);
+        let facts = TurnFacts { trace: Some(recording.trace().clone()), ..self.facts() };
+        let turn = Turn::new(facts, self.context.clone(), questions::listening(None, self.out).0);
+        let stage = Stage::of(self.script.clone(), self.users.clone(), self.snapshot());
+        let tried = Tried { turn, recording };
+        let value = trial::once(&stage, hook, body::Body::Value(self.body().copy()), tried, self.out).await?;
+        if let (Some(repl), Some(value)) = (&mut self.repl, value.filter(|_| !hook.has_ctx())) {
+            repl.set_body(&value);
+        }
+        Ok(())
+    }
+}
+
+/// A script with nothing in it: what lines stand for where none is loaded.
+async fn scratch(app: &App, live: bool) -> Result<Script, CommandError> {
+    let path = app.config.folders.filters.join(format!("{ID}.rhai"));
+    let text =
+        |wanted: &[&str]| format!("/*\nrequirements: {}\n*/\nfn inlet(body) {{ body }}\n", wanted.join(", "));
+    let file = |wanted: &[&str]| SourceFile::new(Kind::Filter, ID, &path, text(wanted));
+    let mut wanted = Vec::new();
+    for capability in Capability::ALL.map(Capability::name) {
+        // The grants of the id `repl`; of those that are only rehearsed, the ones that stay here.
+        let is_inside = ["kv", "llm", "tools"].contains(&capability);
+        if is_inside || (live && app.host.compile(&file(&[capability])).await.is_ok()) {
+            wanted.push(capability);
+        }
+    }
+    app.host.compile(&file(&wanted)).await.map_err(|problems| {
+        let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        CommandError::new(Exit::Internal, told.join("\n"))
+    })
+}
+
+/// A small conversation.
+fn conversation(model: &str) -> Json {
+    let said = [
+        message::user("hello"),
+        message::assistant("Hi! How can I help?"),
+        message::user("What is a valve?"),
+    ];
+    Json::from([("model", model.into()), ("messages", said.to_vec().into())])
+}

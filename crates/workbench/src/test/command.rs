@@ -1,0 +1,73 @@
+//! The command: which tests, how, and what is shown of them.
+
+use super::discovery::Found;
+use super::options::TestOptions;
+use super::runner::{FileRan, How, Sum, running};
+use super::summary::Shown;
+use super::{coverage, json_report, junit};
+use futures::StreamExt;
+use std::time::Instant;
+use valvehouse_config::Config;
+use valvehouse_core::words::count;
+use valvehouse_terminal::{CommandError, Console, Exit};
+
+/// Runs tests and shows what came of them.
+///
+/// # Errors
+///
+/// Returns the reason for which it could not be done.
+pub async fn run(asked: TestOptions, config: &Config, out: &Console) -> Result<Exit, CommandError> {
+    let found = Found::of(&asked.paths, config)?;
+    let how = How::asked(&asked);
+    let (begun, mut files) = (Instant::now(), Vec::new());
+    let shown = Shown { paint: out.results(), output: asked.show_output };
+    if !out.is_json() {
+        for problem in &found.problems {
+            out.line(&format!("{}\n", shown.problem(problem)))?;
+        }
+    }
+    let mut runs = Box::pin(running(found.cases, config, &how));
+    while let Some(file) = runs.next().await {
+        if !out.is_json() && !file.is_silent() {
+            out.line(&shown.file(&file))?;
+        }
+        files.push(file);
+    }
+    drop(runs);
+    let sum = Sum::of(&files, &found.problems, begun.elapsed());
+    if let Some(path) = &asked.junit {
+        junit::write(&files, &found.problems, sum.took, path)?;
+    }
+    if sum.tests == 0 && sum.unreadable == 0 {
+        return none(&asked, &files, out);
+    }
+    if out.is_json() {
+        out.json(&json_report::told(&files, &found.problems, &found.untested, &sum))?;
+    } else {
+        if asked.coverage {
+            out.line(&format!("{}\n", coverage::table(&files, out.results())))?;
+        }
+        out.line(&shown.sum(&sum))?;
+        if !found.untested.is_empty() {
+            out.say(&shown.untested(&found.untested));
+        }
+    }
+    Ok(sum.exit())
+}
+
+/// No test was run: there is none, or none that was meant.
+fn none(asked: &TestOptions, files: &[FileRan], out: &Console) -> Result<Exit, CommandError> {
+    let Some(text) = &asked.filter else {
+        out.say("there are no tests: write some beside a script, as in filters/turn_limit.test.rhai");
+        return Ok(Exit::Done);
+    };
+    let known: Vec<&str> = files.iter().flat_map(FileRan::known).collect();
+    let listed: String = known.iter().take(MAX_LISTED).map(|name| format!("\n  {name}")).collect();
+    let more = known.len().saturating_sub(MAX_LISTED);
+    let more = if more > 0 { format!("\n  … and {more} more") } else { String::new() };
+    let known = count(known.len(), "test");
+    Err(CommandError::usage(format!("no test has `{text}` in its name; there are {known}:{listed}{more}")))
+}
+
+/// Names of tests that are told where none was meant.
+const MAX_LISTED: usize = 40;

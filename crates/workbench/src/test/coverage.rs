@@ -1,0 +1,76 @@
+//! The coverage of scripts by tests, as a table.
+
+use super::runner::{Covered, FileRan};
+use std::ops::RangeInclusive;
+use valvehouse_terminal::{Paint, report};
+
+/// Ranges of lines that are listed of a file.
+const MAX_LISTED: usize = 12;
+
+/// A row for each script, and one for all.
+pub(super) fn table(files: &[FileRan], paint: Paint) -> String {
+    let head = ["script", "called", "lines", "not reached"].map(|word| paint.dim(word)).to_vec();
+    let mut rows = vec![head];
+    let (mut called, mut lines) = (Part::default(), Part::default());
+    for file in files {
+        let Some(covered) = &file.covered else { continue };
+        let (own_called, own_lines) = (covered.calls(), covered.lines());
+        (called, lines) = (called.and(own_called), lines.and(own_lines));
+        let name = report::near(&file.script).display().to_string();
+        let missing = covered.missing().join(", ");
+        rows.push(vec![name, own_called.told(paint), own_lines.told(paint), paint.yellow(&missing)]);
+    }
+    rows.push(vec!["all of them".to_owned(), called.told(paint), lines.told(paint)]);
+    valvehouse_terminal::table(&rows)
+}
+
+/// So many of so many.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Part {
+    pub(super) reached: usize,
+    pub(super) all: usize,
+}
+
+impl Part {
+    fn and(self, other: Self) -> Self {
+        Self { reached: self.reached + other.reached, all: self.all + other.all }
+    }
+
+    /// In hundredths, rounded down: only all of them are 100 %.
+    pub(super) fn percent(self) -> usize {
+        (self.reached * 100).checked_div(self.all).unwrap_or(100)
+    }
+
+    fn told(self, paint: Paint) -> String {
+        let told = format!("{}/{} {} %", self.reached, self.all, self.percent());
+        if self.reached == self.all { paint.green(&told) } else { paint.yellow(&told) }
+    }
+}
+
+impl Covered {
+    pub(super) fn calls(&self) -> Part {
+        let reached = self.called.iter().filter(|(_, called)| *called).count();
+        Part { reached, all: self.called.len() }
+    }
+
+    pub(super) fn lines(&self) -> Part {
+        Part { reached: self.lines.ran().len(), all: self.lines.runnable().len() }
+    }
+
+    /// Names of what was not called, and lines that did not run.
+    fn missing(&self) -> Vec<String> {
+        let names = self.called.iter().filter(|(_, called)| !called).map(|(name, _)| name.clone());
+        let ranges = self.lines.missing();
+        let more = ranges.len().saturating_sub(MAX_LISTED);
+        let more = (more > 0).then(|| format!("… and {more} more"));
+        names.chain(ranges.iter().take(MAX_LISTED).map(told)).chain(more).collect()
+    }
+}
+
+/// `12-15`, or a line by itself.
+pub(super) fn told(lines: &RangeInclusive<usize>) -> String {
+    match lines.start() == lines.end() {
+        true => lines.start().to_string(),
+        false => format!("{}-{}", lines.start(), lines.end()),
+    }
+}

@@ -1,0 +1,144 @@
+//! The results of tests, as people read them.
+
+use super::runner::{FileRan, Sum, TestRan};
+use std::path::PathBuf;
+use std::time::Duration;
+use valvehouse_core::words::count;
+use valvehouse_json::Json;
+use valvehouse_script::Problem;
+use valvehouse_script::testing::Failed;
+use valvehouse_terminal::report::{self, Broke};
+use valvehouse_terminal::{Paint, clean, table, trace_view::difference};
+
+/// The look of the summary.
+pub(crate) struct Shown {
+    pub(crate) paint: Paint,
+    /// Is `true` if what passing tests print is shown.
+    pub(crate) output: bool,
+}
+
+impl Shown {
+    /// A file: a line for each of its tests, and below those that failed why.
+    pub(crate) fn file(&self, file: &FileRan) -> String {
+        let name = self.paint.bold(&report::near(&file.tests).display().to_string());
+        match &file.result {
+            Ok(tests) => format!("{name}\n{}\n", self.tests(tests)),
+            Err(problems) => {
+                let told: Vec<String> = problems.iter().map(|problem| self.problem(problem)).collect();
+                format!("{name}  {}\n\n{}\n", self.paint.red("cannot be run"), told.join("\n\n"))
+            }
+        }
+    }
+
+    /// The problem of a file.
+    pub(crate) fn problem(&self, problem: &Problem) -> String {
+        report::shown(problem, self.paint)
+    }
+
+    fn tests(&self, tests: &[TestRan]) -> String {
+        let rows: Vec<Vec<String>> = tests.iter().map(|test| self.row(test)).collect();
+        let aligned = table(&rows);
+        let lines = aligned.lines().zip(tests).map(|(line, test)| format!("{line}{}", self.below(test)));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    fn row(&self, TestRan { test, ran }: &TestRan) -> Vec<String> {
+        let outcome = match ran.failed {
+            None => self.paint.green("ok"),
+            Some(_) => self.paint.red("FAIL"),
+        };
+        let written: Vec<String> =
+            ran.written.iter().map(|path| report::near(path).display().to_string()).collect();
+        let wrote = if written.is_empty() { String::new() } else { format!("wrote {}", written.join(", ")) };
+        let name = test.name.trim_start_matches("test_").to_owned();
+        vec![format!("  {outcome}"), name, ms(ran.took), self.paint.yellow(&wrote)]
+    }
+
+    /// The reason for which it failed, and what was printed.
+    fn below(&self, TestRan { ran, .. }: &TestRan) -> String {
+        let mut text = ran.failed.as_ref().map(|failed| self.failed(failed)).unwrap_or_default();
+        if (self.output || ran.failed.is_some()) && !ran.printed.is_empty() {
+            text.push_str(&format!("\n      {}", self.paint.dim("printed:")));
+            for (level, line) in &ran.printed {
+                text.push_str(&format!("\n        {} {}", self.paint.dim(level), clean(line)));
+            }
+        }
+        if ran.failed.is_some() { format!("{text}\n") } else { text }
+    }
+
+    /// The place, the reason, and the difference.
+    pub(crate) fn failed(&self, failed: &Failed) -> String {
+        let problem = Problem { message: shortened(&failed.problem.message), ..failed.problem.clone() };
+        let mut text = match broken(&problem) {
+            // An author looks at the script first.
+            Some(of_script) => {
+                let called = format!("called at {}: ", presentable(&problem));
+                let called = self.paint.dim(&format!("{called}{}", clean(problem.excerpt.trim())));
+                format!("\n{}\n      {called}", self.problem(&of_script))
+            }
+            None => format!("\n{}", self.problem(&problem)),
+        };
+        let changes: Vec<Json> = failed.differences().iter().map(|change| change.to_json()).collect();
+        for change in changes.iter().filter(|change| change.text("path").as_deref() == Some("")) {
+            // A text in an object of its own.
+            let _ = change.set("path", "the whole value");
+        }
+        if !changes.is_empty() {
+            let legend = [self.paint.red("- expected"), self.paint.green("+ came")].join("  ");
+            text.push_str(&format!("\n      {legend}{}", difference(&changes, self.paint)));
+        }
+        text
+    }
+
+    /// All files together.
+    pub(crate) fn sum(&self, sum: &Sum) -> String {
+        let passed = self.paint.green(&format!("{} passed", sum.tests - sum.failed));
+        let mut parts = vec![passed];
+        if sum.failed > 0 {
+            parts.push(self.paint.red(&format!("{} failed", sum.failed)));
+        }
+        if sum.unreadable > 0 {
+            parts.push(self.paint.red(&format!("{} not to be run", count(sum.unreadable, "file"))));
+        }
+        if sum.written > 0 {
+            parts.push(self.paint.yellow(&format!("{} written", count(sum.written, "golden file"))));
+        }
+        let (tests, files) = (count(sum.tests, "test"), count(sum.files, "file"));
+        format!("{tests} in {files}: {}, in {}", parts.join(", "), ms(sum.took))
+    }
+
+    /// The scripts that nobody tests.
+    pub(crate) fn untested(&self, scripts: &[PathBuf]) -> String {
+        let names = scripts.iter().map(|script| report::near(script).display().to_string());
+        let verb = if scripts.len() == 1 { "has" } else { "have" };
+        let names = names.collect::<Vec<_>>().join(", ");
+        format!("{} {verb} no tests: {names}", count(scripts.len(), "script"))
+    }
+}
+
+/// The problem of a script that broke, told where it did.
+fn broken(of_test: &Problem) -> Option<Problem> {
+    let broke = Broke::of(&of_test.message)?;
+    let text = std::fs::read_to_string(broke.path).ok()?;
+    let excerpt = broke.excerpt(&text)?.trim_end().to_owned();
+    let (line, column) = (Some(broke.line), Some(broke.column));
+    let (path, message) = (broke.path.to_owned(), broke.why.to_owned());
+    Some(Problem { path, line, column, excerpt, message, ..of_test.clone() })
+}
+
+/// A message with its paths as somebody in this folder would type them.
+fn shortened(message: &str) -> String {
+    match std::env::current_dir() {
+        Ok(here) => message.replace(&format!("{}/", here.display()), ""),
+        Err(_) => message.to_owned(),
+    }
+}
+
+fn presentable(problem: &Problem) -> String {
+    Problem { path: report::near(&problem.path), ..problem.clone() }.place()
+}
+
+pub(super) fn ms(time: Duration) -> String {
+    let ms = time.as_secs_f64() * 1_000.0;
+    if ms >= 1_000.0 { format!("{:.2} s", ms / 1_000.0) } else { format!("{ms:.2} ms") }
+}

@@ -1,0 +1,39 @@
+//! The choice between the ways of a run.
+
+use super::options::TrialOptions;
+use super::stage::Stage;
+use super::{body, hooks, streams, turns};
+use valvehouse_config::Config;
+use valvehouse_core::filter::Hook;
+use valvehouse_terminal::{CommandError, Console, Exit};
+
+/// Runs one hook of a script on a body, or a whole turn, and shows what that changes.
+///
+/// # Errors
+///
+/// Returns the reason for which it could not be done.
+pub async fn run(asked: TrialOptions, config: Config, out: &Console) -> Result<Exit, CommandError> {
+    let Some(hook) = Hook::ALL.into_iter().find(|hook| hook.name() == asked.hook) else {
+        return match asked.hook.as_str() {
+            "turn" => turns::run(&asked, config, out).await,
+            _ => Err(CommandError::usage("a tool is called with: valvehouse invoke TOOL KEY=VALUE")),
+        };
+    };
+    let named = asked.script.as_deref().ok_or_else(|| {
+        CommandError::usage(format!("say whose {hook}: valvehouse run {hook} turn_limit --text hello"))
+    })?;
+    let body = body::body(&asked)?;
+    let stage = Stage::open(named, &asked, config).await?;
+    if !stage.script.hooks().any(|own| own == hook) {
+        let own: Vec<&str> = stage.script.hooks().map(Hook::name).collect();
+        let has = if own.is_empty() { "no hooks".to_owned() } else { own.join(", ") };
+        stage.close().await;
+        return Err(CommandError::usage(format!("`{named}` has no {hook}; it has {has}")));
+    }
+    let done = match hook {
+        Hook::Stream | Hook::StreamEnd => streams::run(&stage, hook, body, &asked, out).await,
+        _ => hooks::run(&stage, hook, body, &asked, out).await,
+    };
+    stage.close().await;
+    done
+}

@@ -1,0 +1,85 @@
+//! One hook on one value.
+
+use super::body::{self, Body};
+use super::options::{Print, TrialOptions};
+use super::outcome::{self, Came};
+use super::stage::{self, Stage, Tried};
+use valvehouse_core::chat::{ChatRequest, message};
+use valvehouse_core::filter::{Chain, Hook, Outcome};
+use valvehouse_json::Json;
+use valvehouse_terminal::{CommandError, Console, Exit};
+
+pub(super) async fn run(
+    stage: &Stage,
+    hook: Hook,
+    body: Body,
+    asked: &TrialOptions,
+    out: &Console,
+) -> Result<Exit, CommandError> {
+    let Observation { before, came, trace } =
+        see(stage, hook, body, stage::turn(asked, &stage.snapshot)?).await?;
+    match (asked.print, &came.value) {
+        _ if out.is_json() => out.json(&outcome::as_json(stage, asked, &before, &came, &trace))?,
+        (Print::Value, Some(value)) => out.json(value)?,
+        (Print::Text, Some(value)) => out.line(&text(hook, value))?,
+        _ => outcome::show(stage, &before, &came, &trace, out)?,
+    }
+    outcome::say_note(asked, out);
+    came.exit(stage, out)
+}
+
+/// The value that a hook saw, and what it made of it.
+struct Observation {
+    before: Json,
+    came: Came,
+    trace: Json,
+}
+
+async fn see(stage: &Stage, hook: Hook, body: Body, tried: Tried) -> Result<Observation, CommandError> {
+    let before = body::value(hook, body, &stage.snapshot, &tried.turn)?;
+    if hook == Hook::Inlet {
+        ChatRequest::new(before.clone())?;
+    }
+    let chain = Chain::new(vec![stage.script.clone().into_filter(stage.users.clone())]);
+    let work = chain.run(hook, before.copy(), &tried.turn);
+    let outcome = tried.turn.lasting(work).await;
+    let came = match outcome {
+        Ok(Outcome::Done(value)) => Came { word: "continue", value: Some(value), fault: None },
+        Ok(Outcome::Skipped(value)) => Came { word: "skip", value: Some(value), fault: None },
+        Err(fault) => Came::failed(fault),
+    };
+    let trace = outcome::ended(tried.recording, &came);
+    Ok(Observation { before, came, trace })
+}
+
+/// One hook, shown as people read it; the value that it left.
+pub(crate) async fn once(
+    stage: &Stage,
+    hook: Hook,
+    body: Body,
+    tried: Tried,
+    out: &Console,
+) -> Result<Option<Json>, CommandError> {
+    let Observation { before, came, trace } = see(stage, hook, body, tried).await?;
+    outcome::show(stage, &before, &came, &trace, out)?;
+    let value = came.value.clone();
+    came.exit(stage, out).map(|_| value)
+}
+
+/// The text in what a hook left.
+fn text(hook: Hook, value: &Json) -> String {
+    let result = value.get("result").unwrap_or_default();
+    match (hook, value) {
+        (_, Json::Text(text)) => text.to_string(),
+        (Hook::PostChat | Hook::PostInvocation, _) => match &result {
+            Json::Text(text) => text.to_string(),
+            Json::Object(_) if hook == Hook::PostChat => message::text_of(&result).to_string(),
+            other => other.to_string(),
+        },
+        (Hook::PreInvocation, _) => value.get("args").unwrap_or_default().to_string(),
+        _ => {
+            let last = value.get("messages").and_then(|messages| messages.at(-1)).unwrap_or_default();
+            message::text_of(&last).to_string()
+        }
+    }
+}

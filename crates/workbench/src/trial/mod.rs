@@ -1,0 +1,15 @@
+//! `valvehouse run`: one hook of a script on a body, or a whole turn, and what that changes.
+
+mod options;
+mod command;
+pub(crate) mod body;
+mod hooks;
+mod stage;
+mod streams;
+mod outcome;
+mod turns;
+
+pub use command::run;
+pub(crate) use hooks::once;
+pub use options::{Print, TrialOptions};
+pub(crate) use stage::{Stage, Tried, find};

@@ -1,0 +1,152 @@
+//! The result of a run, for people and for programs.
+
+use super::options::TrialOptions;
+use super::stage::Stage;
+use valvehouse_core::fault::Fault;
+use valvehouse_core::trace::Recording;
+use valvehouse_json::Json;
+use valvehouse_json::diff::{Change, diff};
+use valvehouse_script::{Code, Problem};
+use valvehouse_terminal::report::{self, Broke};
+use valvehouse_terminal::{CommandError, Console, Exit, clean, trace_view};
+
+/// The end of a call.
+pub(super) struct Came {
+    /// `continue skip refused broke`
+    pub(super) word: &'static str,
+    pub(super) value: Option<Json>,
+    pub(super) fault: Option<Fault>,
+}
+
+impl Came {
+    pub(super) fn failed(fault: Fault) -> Self {
+        let word = if matches!(fault, Fault::Refused(_)) { "refused" } else { "broke" };
+        Self { word, value: None, fault: Some(fault) }
+    }
+
+    /// A refusal is a finding; what broke is shown where it did.
+    pub(super) fn exit(self, stage: &Stage, out: &Console) -> Result<Exit, CommandError> {
+        match self.fault {
+            None => Ok(Exit::Done),
+            Some(fault @ Fault::Refused(_)) => Err(fault.into()),
+            Some(Fault::Broken(breakage)) => {
+                let problem = problem(stage, &breakage.cause);
+                if out.is_json() {
+                    return Err(CommandError::new(Exit::Data, breakage.cause));
+                }
+                out.say(&report::shown(&problem, out.talk()));
+                Err(CommandError::new(Exit::Data, ""))
+            }
+            Some(fault) => Err(fault.into()),
+        }
+    }
+}
+
+/// The place at which a script broke, as far as its cause names it: `filters/x.rhai:3:5: why`.
+fn problem(stage: &Stage, cause: &str) -> Problem {
+    let file = &stage.script.file;
+    let Some(broke) = Broke::of(cause).filter(|broke| broke.path == file.path) else {
+        return Problem::new(Code::Broke, &file.id, &file.path, cause);
+    };
+    let mut problem = Problem::new(Code::Broke, &file.id, &file.path, broke.why);
+    (problem.line, problem.column) = (Some(broke.line), Some(broke.column));
+    problem.excerpt = broke.excerpt(&file.text).unwrap_or_default().trim_end().to_owned();
+    problem
+}
+
+/// Says what to think of what was seen.
+pub(super) fn say_note(asked: &TrialOptions, out: &Console) {
+    let note = match asked.live {
+        true => "live: hosts, models, files and programs were reached, and what was kept stays",
+        false => "rehearsed: no host, file or program was reached, and what was put into kv is forgotten",
+    };
+    out.say(&out.talk().dim(note));
+}
+
+/// The end of what is written down.
+pub(super) fn ended(mut recording: Recording, came: &Came) -> Json {
+    let trace = recording.trace().clone();
+    match &came.fault {
+        Some(fault) => trace.fail(&fault.to_string()),
+        None => recording.answered(200),
+    }
+    recording.done();
+    trace.detail()
+}
+
+/// The steps with what they cost, what changed, what was said and emitted.
+pub(super) fn show(
+    stage: &Stage,
+    before: &Json,
+    came: &Came,
+    trace: &Json,
+    out: &Console,
+) -> Result<(), CommandError> {
+    let paint = out.results();
+    let path = report::near(&stage.script.file.path);
+    // The value it skipped with is not a change.
+    let steps =
+        if came.word == "skip" { trace_view::costs(trace, paint) } else { trace_view::opened(trace, paint) };
+    out.line(&format!("{}{steps}", paint.dim(&path.display().to_string())))?;
+    match &came.value {
+        Some(value) if came.word == "skip" => {
+            let value = value.as_str().map_or_else(|| value.pretty(2), str::to_owned);
+            out.line(&format!("  {} {}", paint.yellow("skipped with"), clean(&value)))?;
+        }
+        Some(value) if diff(before, value).is_empty() => out.line(&paint.dim("  nothing changed"))?,
+        _ => {}
+    }
+    Ok(())
+}
+
+/// All of it for programs.
+pub(super) fn as_json(stage: &Stage, asked: &TrialOptions, before: &Json, came: &Came, trace: &Json) -> Json {
+    let value = came.value.clone().unwrap_or_default();
+    let changes = came.value.as_ref().map(|value| diff(before, value)).unwrap_or_default();
+    let changes: Vec<Json> = changes.iter().map(Change::to_json).collect();
+    let told = head(stage, asked, came, trace);
+    // New values in a new object: they fit.
+    let _ = told.set("value", value.copy());
+    let _ = told.set("diff", changes);
+    told
+}
+
+/// The part that is the same for every hook.
+pub(super) fn head(stage: &Stage, asked: &TrialOptions, came: &Came, trace: &Json) -> Json {
+    let refusal = match &came.fault {
+        Some(Fault::Refused(refusal)) => Some(refusal),
+        _ => None,
+    };
+    let cause = match &came.fault {
+        Some(Fault::Refused(refusal)) => Some(refusal.message.clone()),
+        Some(Fault::Broken(breakage)) => Some(breakage.cause.clone()),
+        Some(fault) => Some(fault.to_string()),
+        None => None,
+    };
+    let sum = |key: &str| -> i64 {
+        let steps = trace.get("steps").unwrap_or_default().items();
+        steps.iter().filter_map(|step| step.get(key)?.as_i64()).sum()
+    };
+    let most = |key: &str| -> i64 {
+        let steps = trace.get("steps").unwrap_or_default().items();
+        steps.iter().filter_map(|step| step.get(key)?.as_i64()).max().unwrap_or(0)
+    };
+    let cost = Json::from([
+        ("took_us", sum("took_us").into()),
+        ("waited_us", sum("waited_us").into()),
+        ("operations", sum("operations").into()),
+        ("memory", most("memory").into()),
+    ]);
+    Json::from([
+        ("hook", asked.hook.as_str().into()),
+        ("plugin", stage.script.id().into()),
+        ("file", report::near(&stage.script.file.path).display().to_string().into()),
+        ("live", asked.live.into()),
+        ("outcome", came.word.into()),
+        ("status", refusal.map(|refusal| u64::from(refusal.status)).into()),
+        ("cause", cause.into()),
+        ("cost", cost),
+        ("lines", trace.get("lines").unwrap_or_default()),
+        ("events", trace.get("events").unwrap_or_default()),
+    ])
+}

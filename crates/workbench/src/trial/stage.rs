@@ -1,0 +1,205 @@
+//! The script that is tried, and the turn it is tried in.
+
+use super::options::TrialOptions;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use valvehouse_config::Config;
+use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
+use valvehouse_core::trace::{Asked, Recording, Traces};
+use valvehouse_core::words::did_you_mean;
+use valvehouse_host::app::{self, App, Keys};
+use valvehouse_host::{Plugin, Snapshot, State};
+use valvehouse_json::Json;
+use valvehouse_script::{Other, Problem, Read, Rehearsal, Script, UserValves, read_file};
+use valvehouse_terminal::{CommandError, PLAIN, check_valve, report};
+
+/// A script in its project.
+pub(crate) struct Stage {
+    pub(super) script: Arc<Script>,
+    pub(super) users: Arc<UserValves>,
+    pub(super) snapshot: Arc<Snapshot>,
+    /// The host that it acts in, where what it does is real.
+    app: Option<Arc<App>>,
+}
+
+impl Stage {
+    /// A script that is at hand.
+    pub(crate) fn of(script: Arc<Script>, users: Arc<UserValves>, snapshot: Arc<Snapshot>) -> Self {
+        Self { script, users, snapshot, app: None }
+    }
+
+    /// Finds and compiles the script of a file or an id.
+    pub(super) async fn open(
+        named: &str,
+        asked: &TrialOptions,
+        config: Config,
+    ) -> Result<Self, CommandError> {
+        let settings = config.clone();
+        let (snapshot, app) = opened(config, asked.live, Keys::Left).await?;
+        let found = find(named, &snapshot, &settings).and_then(|(script, users)| {
+            let script = with_valves(script, &asked.valves)?;
+            Ok((if asked.live { script } else { script.rehearsed(Rehearsal::Alone) }, users))
+        });
+        match found {
+            Ok((script, users)) => Ok(Self { script: Arc::new(script), users, snapshot, app }),
+            Err(failure) => {
+                close(app).await;
+                Err(failure)
+            }
+        }
+    }
+
+    pub(super) async fn close(self) {
+        close(self.app).await;
+    }
+}
+
+/// The generation to try things in, and its host where it is a real one.
+pub(super) async fn opened(
+    config: Config,
+    live: bool,
+    keys: Keys,
+) -> Result<(Arc<Snapshot>, Option<Arc<App>>), CommandError> {
+    if !live {
+        return Ok((Arc::new(app::rehearse(&config, keys).await?), None));
+    }
+    let app = App::open(config).await?;
+    Ok((app.host.snapshot(), Some(app)))
+}
+
+pub(super) async fn close(app: Option<Arc<App>>) {
+    if let Some(app) = app {
+        app.close().await;
+    }
+}
+
+/// The script of a file or an id, on its own figures.
+pub(crate) fn find(
+    named: &str,
+    snapshot: &Snapshot,
+    config: &Config,
+) -> Result<(Script, Arc<UserValves>), CommandError> {
+    let file = [PathBuf::from(named), config.project.join(named)].into_iter().find(|path| path.is_file());
+    let same = |path: &Path| path.canonicalize().ok();
+    let plugin = match &file {
+        Some(file) => snapshot.plugins.values().find(|plugin| same(&plugin.path) == same(file)),
+        None => snapshot.plugins.get(named),
+    };
+    if let Some(plugin) = plugin {
+        return loaded(plugin).map(|script| (script, plugin.users.clone()));
+    }
+    let Some(file) = file else {
+        let unread = snapshot.problems.iter().find(|problem| problem.id == named);
+        if let Some(problem) = unread {
+            return Err(does_not_load(std::slice::from_ref(problem)));
+        }
+        let hint = did_you_mean(named, snapshot.plugins.keys().map(|id| &**id));
+        return Err(CommandError::usage(format!(
+            "there is no file or plugin `{named}`{hint}; valvehouse list shows all"
+        )));
+    };
+    let kind = app::kind_of(config, &file);
+    let root = file.parent().unwrap_or(Path::new(""));
+    let granted = Default::default();
+    let script =
+        read_file(kind, root, &file).map_err(|problem| vec![problem]).and_then(|Read { file, .. }| {
+            Script::compile(&file, &app::settings_of(config, &granted, kind, &file.id))
+        });
+    let script = script.map_err(|problems| does_not_load(&problems))?;
+    let default = script.manifest.user_valves.as_ref().map(|schema| schema.effective(&[]).0);
+    let users = UserValves { default: default.unwrap_or_default(), ..UserValves::default() };
+    Ok((script, Arc::new(users)))
+}
+
+/// A plugin's script as its file is now: the last good version is not what somebody wants to try.
+fn loaded(plugin: &Plugin) -> Result<Script, CommandError> {
+    match (&plugin.script, &plugin.state) {
+        (Some(script), State::Live) => {
+            script.with(Other::default()).map_err(|problems| does_not_load(&problems))
+        }
+        (_, State::Missing) => {
+            Err(CommandError::data(format!("the file of `{}` is gone: {}", plugin.id, plugin.path.display())))
+        }
+        (_, state) => Err(does_not_load(state.problems())),
+    }
+}
+
+fn does_not_load(problems: &[Problem]) -> CommandError {
+    let told = problems.iter().map(|problem| format!("\n{}", report::shown(problem, PLAIN)));
+    CommandError::data(format!("the script does not load:{}", told.collect::<String>()))
+}
+
+/// The same with valves of the command line over what is stored.
+fn with_valves(script: Script, given: &[(String, String)]) -> Result<Script, CommandError> {
+    if given.is_empty() {
+        return Ok(script);
+    }
+    let stored = match script.valve_layers()[1] {
+        layer @ Json::Object(_) => layer.copy(),
+        _ => Json::object(),
+    };
+    let (id, schema) = (script.id(), &script.manifest.valves);
+    for (key, text) in given {
+        check_valve(id, schema, key)?;
+        let value = schema.check(key, &text.as_str().into());
+        let value = value.map_err(|error| CommandError::data(format!("`{id}`: {error}")))?;
+        // A fresh object takes any key.
+        let _ = stored.set(key, value);
+    }
+    let other = Other { valves: Some(stored), ..Other::default() };
+    script.with(other).map_err(|problems| does_not_load(&problems))
+}
+
+/// A turn, and what is written down of it.
+pub(crate) struct Tried {
+    pub(crate) turn: Turn,
+    pub(crate) recording: Recording,
+}
+
+/// A turn of the given facts, all of which is written down.
+pub(super) fn turn(asked: &TrialOptions, snapshot: &Snapshot) -> Result<Tried, CommandError> {
+    let model = asked.model.clone().or_else(|| snapshot.model_names().into_iter().next());
+    let model = model.unwrap_or_default();
+    let facts = match snapshot.ready(&model, &[]) {
+        Ok(ready) => ready.facts,
+        Err(fault) if asked.model.is_some() => return Err(fault.into()),
+        Err(_) => Json::Null,
+    };
+    let metadata = match asked.metadata.as_deref().map(|text| (text, Json::parse(text.as_bytes()))) {
+        None => Json::object(),
+        Some((_, Ok(object @ Json::Object(_)))) => object,
+        Some((text, _)) => {
+            return Err(CommandError::usage(format!("--metadata must be a JSON object, not {text}")));
+        }
+    };
+    let recording = Traces::new(1).begin(
+        Asked {
+            door: "cli",
+            model,
+            user: asked.user.clone().unwrap_or_default(),
+            chat_id: asked.chat.clone().unwrap_or_default(),
+            generation: snapshot.generation,
+            stream: asked.hook == "stream",
+        },
+        true,
+    );
+    let request = Json::from([
+        ("method", "RUN".into()),
+        ("path", "valvehouse run".into()),
+        ("headers", Json::object()),
+        ("client", Json::Null),
+    ]);
+    let user = asked.user.as_deref().map(|id| Json::from([("id", id.into())]));
+    let facts = TurnFacts {
+        user: user.unwrap_or_else(Json::object),
+        model: facts,
+        models: snapshot.listed().clone(),
+        request: request.freeze(),
+        chat_id: asked.chat.clone().unwrap_or_default(),
+        message_id: uuid::Uuid::new_v4().to_string(),
+        trace: Some(recording.trace().clone()),
+        ..TurnFacts::default()
+    };
+    let context = Context::with_metadata(Json::object(), metadata);
+    Ok(Tried { turn: Turn::new(facts, context, Events::default()), recording })
+}

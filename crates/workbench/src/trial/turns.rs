@@ -1,0 +1,101 @@
+//! A whole turn through all filters, from a body.
+
+use super::body;
+use super::options::{Print, TrialOptions};
+use super::outcome::{self, Came};
+use super::stage::{self, Tried};
+use std::sync::Arc;
+use valvehouse_config::Config;
+use valvehouse_core::chat::{ChatRequest, message, response};
+use valvehouse_core::fault::Fault;
+use valvehouse_core::kernel::{Reply, Wish};
+use valvehouse_host::app::{App, Keys};
+use valvehouse_host::{Ready, Snapshot};
+use valvehouse_json::Json;
+use valvehouse_terminal::{CommandError, Console, Exit, plugin_problems, report, trace_view};
+
+pub(super) async fn run(asked: &TrialOptions, config: Config, out: &Console) -> Result<Exit, CommandError> {
+    if let Some(script) = &asked.script {
+        let why = "a turn goes through all filters of the project";
+        return Err(CommandError::usage(format!("{why}; leave `{script}` out, and give --body")));
+    }
+    if !asked.valves.is_empty() {
+        return Err(CommandError::usage(
+            "a turn takes the valves as they are; change them: valvehouse valves set",
+        ));
+    }
+    let body = body::conversation_of(body::body(asked)?)?;
+    let (snapshot, app) = stage::opened(config, asked.live, Keys::Read).await?;
+    for problem in plugin_problems(&snapshot) {
+        out.say(&report::shown(&problem, out.talk()));
+    }
+    let done = turn(asked, body, &snapshot, app.as_deref(), out).await;
+    stage::close(app).await;
+    done
+}
+
+async fn turn(
+    asked: &TrialOptions,
+    body: Json,
+    snapshot: &Arc<Snapshot>,
+    app: Option<&App>,
+    out: &Console,
+) -> Result<Exit, CommandError> {
+    let named = asked.model.clone().or_else(|| body.text("model").map(String::from));
+    let model = named.or_else(|| snapshot.model_names().into_iter().next()).unwrap_or_default();
+    // Values of ours in an object of ours: they fit.
+    let _ = body.set("model", model.as_str());
+    let request = ChatRequest::new(body)?;
+    let ready = snapshot.ready(&model, &[])?;
+    let asked = &TrialOptions { model: Some(model), ..asked.clone() };
+    let Tried { turn, recording } = stage::turn(asked, snapshot)?;
+    let answered = turn.lasting(answer(&ready, request, &turn, app)).await;
+    let (answer, came) = match answered {
+        Ok(answer) => (Some(answer), Came { word: "continue", value: None, fault: None }),
+        Err(fault) => (None, Came::failed(fault)),
+    };
+    let trace = outcome::ended(recording, &came);
+    match (asked.print, &answer) {
+        _ if out.is_json() => {
+            let told = Json::from([
+                ("live", asked.live.into()),
+                ("answer", answer.clone().unwrap_or_default()),
+                ("trace", trace),
+            ]);
+            out.json(&told)?;
+        }
+        (Print::Value, Some(answer)) => out.json(answer)?,
+        (Print::Text, Some(answer)) => out.line(&said(answer))?,
+        (_, answer) => {
+            out.line(&trace_view::shown(&trace, out.results()))?;
+            if let Some(answer) = answer {
+                out.text(&said(answer))?;
+                out.line("")?;
+            }
+        }
+    }
+    outcome::say_note(asked, out);
+    came.fault.map_or(Ok(Exit::Done), |fault| Err(fault.into()))
+}
+
+fn said(answer: &Json) -> String {
+    message::text_of(&response::message_of(answer)).to_string()
+}
+
+/// As a host would; what is rehearsed is not remembered.
+async fn answer(
+    ready: &Ready,
+    request: ChatRequest,
+    turn: &valvehouse_core::context::Turn,
+    app: Option<&App>,
+) -> Result<Json, Fault> {
+    let wish = Wish { stream: None, raw: false };
+    let reply = match app {
+        Some(app) => app.turn(ready, request, turn, wish, |_| {}).await?,
+        None => ready.kernel.turn(request, turn, wish).await?,
+    };
+    match reply {
+        Reply::Answer(answer) => Ok(answer),
+        Reply::Raw(_) => Err(Fault::Host("the answer came unread, which was not asked for".into())),
+    }
+}
