@@ -17,10 +17,13 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use valvehouse::Fault;
+use valvehouse::agent::Decision;
 use valvehouse::app::App;
 use valvehouse::config::Config;
 use valvehouse::host::Snapshot;
 use valvehouse::json::Json;
+use valvehouse::kernel::{RunOptions, TurnAnswer};
 use valvehouse::script::Problem;
 use valvehouse::store::Store;
 
@@ -251,6 +254,11 @@ impl TestHost {
         let app = App::open(self.config.clone()).await.unwrap_or_else(|error| panic!("{error}"));
         app.follow();
         app
+    }
+
+    /// Goes on with a run, and waits for its end.
+    pub(crate) async fn resume_run(&self, run: &str, decision: Decision) -> Result<TurnAnswer, Fault> {
+        self.app().resume(run.to_owned(), decision, None, RunOptions::default()).answer().await
     }
 
     /// Tells it to stop, and lets it finish what is under way.

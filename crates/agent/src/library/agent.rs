@@ -178,6 +178,7 @@ impl Agent {
             models: Json::array(),
             callbacks: self.state.callbacks.clone(),
             listeners: Vec::new(),
+            exchange: None,
         }
     }
 

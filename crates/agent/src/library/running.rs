@@ -173,7 +173,7 @@ impl Agent {
         let Stopped { answer, pending, saved: stands } = stopped?;
         self.note(&stands);
         self.state.pending_action = Some(pending.clone()).filter(|pending| !pending.is_null());
-        Ok(Said { response: answer, pending_action: pending })
+        Ok(Said { response: answer.response, pending_action: pending })
     }
 
     /// Takes over the state that a stored run leaves.
@@ -182,7 +182,7 @@ impl Agent {
             self.conversation.clone_from(&ended.conversation);
         }
         self.catch_up().await?;
-        ended.map(|ended| Said { response: ended.answer, pending_action: ended.pending_action })
+        ended.map(|ended| Said { response: ended.answer.response, pending_action: ended.pending_action })
     }
 
     /// Reads what the storage has beyond what the agent knows.

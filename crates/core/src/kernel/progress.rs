@@ -47,6 +47,12 @@ impl Next {
     }
 }
 
+impl From<ChatRequest> for Progress {
+    fn from(request: ChatRequest) -> Self {
+        Self::new(request)
+    }
+}
+
 /// A turn between two steps. Its values are live: the next step changes them.
 #[derive(Debug, Clone)]
 pub struct Progress {
