@@ -38,7 +38,7 @@ async fn answer(app: Arc<App>, endpoint: Arc<Endpoint>, request: Request) -> Res
 
 /// The sender of a request, by its key.
 fn caller(app: &App, parts: &Parts) -> Result<Caller, Fault> {
-    let key_user = auth::user_of_key(app, &parts.headers)?;
+    let key_user = auth::user_of_key(app, parts)?;
     let body = Json::object();
     let listed = app.host.snapshot().listed().clone();
     let facts = facts::of_body(app, parts, &body, &key_user, Json::Null, listed);

@@ -12,7 +12,8 @@ use crate::turn::serve::{received, refused, serve_turn};
 use crate::{auth, facts, first_choice};
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bytes::Bytes;
@@ -44,8 +45,8 @@ async fn version() -> Response {
     json_response(StatusCode::OK, &Json::from([("version", env!("CARGO_PKG_VERSION").into())]))
 }
 
-async fn tags(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
-    if let Err(fault) = auth::user_of_key(&app, &headers) {
+async fn tags(State(app): State<Arc<App>>, parts: Parts) -> Response {
+    if let Err(fault) = auth::user_of_key(&app, &parts) {
         return refused::<Writer>(fault);
     }
     let models = catalog::list(&app.host.snapshot()).await;

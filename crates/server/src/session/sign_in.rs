@@ -51,7 +51,7 @@ async fn signed_in(app: &App, request: Request) -> Result<Response, Fault> {
     let asked = parsed(&read(body, app.config.server.max_body_mb).await?)?;
     let text = |name: &str| asked.text(name).map(String::from).unwrap_or_default();
     let role = if app.access.keys.has_admin() {
-        auth::with_key(app, text("key").trim())?;
+        auth::with_key(app, &parts, text("key").trim())?;
         "admin"
     } else {
         at_this_machine(&parts)?;

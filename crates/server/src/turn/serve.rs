@@ -41,7 +41,7 @@ pub(crate) async fn serve<E: Endpoint>(app: Arc<App>, endpoint: E, request: Requ
 /// # Errors
 /// Returns a request fault for a key that is not one of the host's, and for a body that is too large, or packed other than with zstd.
 pub(crate) async fn received(app: &App, parts: &Parts, body: Body) -> Result<(Json, Bytes), Fault> {
-    let key_user = auth::user_of_key(app, &parts.headers)?;
+    let key_user = auth::user_of_key(app, parts)?;
     Ok((key_user, read_plain(&parts.headers, body, app.config.server.max_body_mb).await?))
 }
 
