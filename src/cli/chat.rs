@@ -268,7 +268,7 @@ impl<'a> Conversation<'a> {
         let own = self.variables.iter().map(|(name, value)| (name.as_str().into(), value.as_str().into()));
         TurnFacts {
             user: user.unwrap_or_else(Json::object),
-            variables: ready.facts.get("variables").unwrap_or_default(),
+            variables: ready.facts.field("variables"),
             client: own.collect::<Object>().into(),
             model: ready.facts.clone(),
             models: ready.models.clone(),
@@ -284,7 +284,7 @@ impl<'a> Conversation<'a> {
 fn context(facts: &TurnFacts) -> Context {
     let context = Context::default();
     for variables in [&facts.client, &facts.variables] {
-        for (name, value) in variables.as_object().map(Object::entries).unwrap_or_default() {
+        for (name, value) in variables.entries() {
             context.set(&name, value.copy());
         }
     }

@@ -89,7 +89,7 @@ impl Runs {
 
     /// Puts an exported conversation in, under its own id or another.
     pub async fn import(&self, exported: &Json, id: Option<&str>) -> Result<Conversation, Fault> {
-        let own = exported.text("id").unwrap_or_default();
+        let own = exported.text_or_empty("id");
         let id = id.unwrap_or(&own);
         if !self.store().import(exported, Some(id)).await.map_err(refused)? {
             return Err(taken(id));

@@ -100,7 +100,7 @@ impl Limits {
 
 /// One sentence for each key of a map that is not among the known ones.
 pub fn unknown_keys(map: &Json, known: &[&str]) -> Vec<String> {
-    let keys = map.as_object().map(|object| object.keys()).unwrap_or_default();
+    let keys = map.keys();
     let unknown = keys.iter().filter(|key| !known.contains(&key.as_str()));
     let told = unknown.map(|key| {
         let hint = match of_pydantic(key).filter(|meant| known.contains(meant)) {

@@ -125,9 +125,9 @@ async fn ask(snapshot: &Snapshot, plugin: String, request: &Json, turn: &Turn) -
     Ok(Json::from([
         ("content", message::text_of(&said).as_str().into()),
         ("tool_calls", said.get("tool_calls").unwrap_or_else(Json::array)),
-        ("finish_reason", choice.get("finish_reason").unwrap_or_default()),
-        ("usage", answer.get("usage").unwrap_or_default()),
-        ("model", answer.get("model").unwrap_or_default()),
-        ("id", answer.get("id").unwrap_or_default()),
+        ("finish_reason", choice.field("finish_reason")),
+        ("usage", answer.field("usage")),
+        ("model", answer.field("model")),
+        ("id", answer.field("id")),
     ]))
 }

@@ -212,6 +212,11 @@ impl Object {
         self.0.lock().items.get(key).cloned()
     }
 
+    /// Returns the value of a key; null where there is none.
+    pub fn field(&self, key: &str) -> Json {
+        self.get(key).unwrap_or_default()
+    }
+
     /// Returns `true` if a key's value is a text that says something.
     pub fn has_text(&self, key: &str) -> bool {
         self.0.lock().items.has_text(key)

@@ -123,6 +123,19 @@ impl Json {
         }
     }
 
+    /// Returns the value of a key; null where there is none, or where this is no object.
+    pub fn field(&self, key: &str) -> Self {
+        self.get(key).unwrap_or_default()
+    }
+
+    /// Returns the elements of the array at a key; none where there is no array.
+    pub fn list(&self, key: &str) -> Vec<Self> {
+        match self {
+            Self::Object(object) => object.with(key, |value| value.map(Self::items)).unwrap_or_default(),
+            _ => Vec::new(),
+        }
+    }
+
     /// The value of a key that is there and not null.
     pub fn given(&self, key: &str) -> Option<Self> {
         self.get(key).filter(|value| !value.is_null())
@@ -171,6 +184,16 @@ impl Json {
         }
     }
 
+    /// Returns the string at a key; an empty one where there is no string.
+    pub fn text_or_empty(&self, key: &str) -> CompactString {
+        self.text(key).unwrap_or_default()
+    }
+
+    /// Returns the string at a key as one of the standard library; an empty one where there is no string.
+    pub fn string(&self, key: &str) -> String {
+        self.text(key).map(String::from).unwrap_or_default()
+    }
+
     /// The boolean, when this is one.
     pub fn as_bool(&self) -> Option<bool> {
         match self {
@@ -215,6 +238,22 @@ impl Json {
     pub fn items(&self) -> Vec<Self> {
         match self {
             Self::Array(array) => array.items(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns the keys and values of an object, in order; none for anything else.
+    pub fn entries(&self) -> Vec<(CompactString, Self)> {
+        match self {
+            Self::Object(object) => object.entries(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns the keys of an object, in order; none for anything else.
+    pub fn keys(&self) -> Vec<CompactString> {
+        match self {
+            Self::Object(object) => object.keys(),
             _ => Vec::new(),
         }
     }

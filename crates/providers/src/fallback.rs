@@ -160,7 +160,7 @@ fn event(piece: &Piece) -> Bytes {
 
 /// The same request for another model. The first one's own stays as it is.
 fn with_model(body: &Json, model: &str) -> Json {
-    let entries = body.as_object().map(Object::entries).unwrap_or_default();
+    let entries = body.entries();
     let renamed = entries.into_iter().map(|(key, value)| match key.as_str() {
         "model" => (key, model.into()),
         _ => (key, value),

@@ -162,8 +162,7 @@ fn conversation(hook: Hook, value: Json, turn: &Turn) -> Result<Json, Failure> {
         )));
     }
     let facts = turn.facts();
-    let own =
-        [("model", facts.model.get("id").unwrap_or_default()), ("chat_id", facts.chat_id.as_str().into())];
+    let own = [("model", facts.model.field("id")), ("chat_id", facts.chat_id.as_str().into())];
     for (key, own) in own {
         if value.get(key).is_none() {
             // New values in an object of ours: they fit.

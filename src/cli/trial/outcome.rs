@@ -125,11 +125,11 @@ pub(super) fn head(stage: &Stage, asked: &args::Run, came: &Came, trace: &Json) 
         None => None,
     };
     let sum = |key: &str| -> i64 {
-        let steps = trace.get("steps").unwrap_or_default().items();
+        let steps = trace.list("steps");
         steps.iter().filter_map(|step| step.get(key)?.as_i64()).sum()
     };
     let most = |key: &str| -> i64 {
-        let steps = trace.get("steps").unwrap_or_default().items();
+        let steps = trace.list("steps");
         steps.iter().filter_map(|step| step.get(key)?.as_i64()).max().unwrap_or(0)
     };
     let cost = Json::from([
@@ -147,7 +147,7 @@ pub(super) fn head(stage: &Stage, asked: &args::Run, came: &Came, trace: &Json) 
         ("status", refusal.map(|refusal| u64::from(refusal.status)).into()),
         ("cause", cause.into()),
         ("cost", cost),
-        ("lines", trace.get("lines").unwrap_or_default()),
-        ("events", trace.get("events").unwrap_or_default()),
+        ("lines", trace.field("lines")),
+        ("events", trace.field("events")),
     ])
 }

@@ -87,11 +87,8 @@ fn pieces(hook: Hook, body: Body) -> Result<Vec<Json>, Failure> {
             pieces.items().iter().map(piece).collect::<Result<Vec<_>, _>>()?
         }
         Body::Value(answer @ Json::Object(_)) if !answer.at_path("choices.0.message").is_null() => {
-            let choices = answer.get("choices").unwrap_or_default().items();
-            choices
-                .iter()
-                .map(|choice| event::of_choice(&answer, choice, &choice.get("message").unwrap_or_default()))
-                .collect()
+            let choices = answer.list("choices");
+            choices.iter().map(|choice| event::of_choice(&answer, choice, &choice.field("message"))).collect()
         }
         Body::Value(one @ Json::Object(_)) => vec![piece(&one)?],
         Body::Value(other) => {

@@ -17,7 +17,7 @@ use valvehouse_core::filter::Filter;
 use valvehouse_core::kernel::{Kernel, ModelSettings, Next, Progress};
 use valvehouse_core::provider::Provider;
 use valvehouse_core::tool::{SchemaDialect, Tool};
-use valvehouse_json::{Json, Object};
+use valvehouse_json::Json;
 use valvehouse_providers::{Choice, Formatted};
 use valvehouse_store::Store;
 
@@ -189,7 +189,7 @@ impl Agent {
     }
 
     pub(super) fn body(&self, messages: Vec<Json>) -> Json {
-        let config = self.state.llm_config.as_object().map(Object::entries).unwrap_or_default();
+        let config = self.state.llm_config.entries();
         let body = Json::from([("model", self.state.id.as_str().into())]);
         let messages: Vec<Json> = messages.iter().map(Json::copy).collect();
         // New values in an object that nobody else holds: they fit.

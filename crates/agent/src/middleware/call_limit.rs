@@ -102,7 +102,7 @@ fn verdict(ctx: FilterContext, kept: Result<(), Refusal>) -> Verdict {
 /// Returns `true` if the tool call that is being made was counted before the turn paused in it.
 fn was_counted(turn: &Turn, state: &Json) -> bool {
     let Some(pauses) = turn.pauses() else { return false };
-    let call = pauses.call().text("id").unwrap_or_default();
+    let call = pauses.call().text_or_empty("id");
     // A call that a script makes within it is another one.
     let call = turn.recorded_by(&call);
     if call.is_empty() {

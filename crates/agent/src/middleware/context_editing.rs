@@ -31,7 +31,7 @@ pub(super) fn middleware(options: &Json, _: &Parts) -> Result<Middleware, String
     };
     options.done()?;
     let filter = Filter::pre_chat(NAME, move |ctx| {
-        let model = ctx.value.text("model").unwrap_or_default();
+        let model = ctx.value.text_or_empty("model");
         settings.edit(&ctx.messages().items(), &model);
         Ok(Verdict::Continue(ctx))
     });

@@ -24,7 +24,7 @@ impl Kept {
     /// Of this turn. A summary of more than there is belongs to another conversation.
     pub(super) fn of(turn: &Turn, end: u64) -> Self {
         let state = turn.state(NAME);
-        let (summary, covers) = (state.text("summary").unwrap_or_default(), number(&state, "covers"));
+        let (summary, covers) = (state.text_or_empty("summary"), number(&state, "covers"));
         let failed = state.text("failed").map(|why| (why.into(), number(&state, "failed_at")));
         let failed = failed.filter(|(_, at)| *at <= end);
         if summary.is_empty() || covers == 0 || covers > end {

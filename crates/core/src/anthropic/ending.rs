@@ -54,10 +54,7 @@ pub(super) fn stop(choice: &Json, has_calls: bool, refuses: bool) -> Json {
         (Some(_), _) if has_calls => "tool_use".into(),
         (Some(_), _) => "end_turn".into(),
     };
-    let stop = Json::from([
-        ("stop_reason", reason),
-        ("stop_sequence", choice.get("stop_sequence").unwrap_or_default()),
-    ]);
+    let stop = Json::from([("stop_reason", reason), ("stop_sequence", choice.field("stop_sequence"))]);
     if let Some(details) = choice.given("stop_details") {
         let _ = stop.set("stop_details", details);
     }
@@ -84,7 +81,7 @@ pub(super) fn usage(counts: &Json) -> Json {
         let _ = usage.set("prompt_tokens_details", Json::from(details));
     }
     if let Some(details) = counts.given("output_tokens_details") {
-        let thinking = details.get("thinking_tokens").unwrap_or_default();
+        let thinking = details.field("thinking_tokens");
         let details = with_others([("reasoning_tokens", thinking)], others(&details, &["thinking_tokens"]));
         let _ = usage.set("completion_tokens_details", details);
     }

@@ -26,10 +26,10 @@ impl Events {
         });
         let message = with_others(
             [
-                ("id", chunk.get("id").unwrap_or_default()),
+                ("id", chunk.field("id")),
                 ("type", "message".into()),
                 ("role", "assistant".into()),
-                ("model", chunk.get("model").unwrap_or_default()),
+                ("model", chunk.field("model")),
                 ("content", Json::array()),
                 ("stop_reason", Json::Null),
                 ("stop_sequence", Json::Null),

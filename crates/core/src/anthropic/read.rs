@@ -51,11 +51,11 @@ pub fn read(request: &Json, beta: Option<&str>) -> Result<Json, Fault> {
     }
     set("messages", messages(request)?.into());
     // The same tokens count towards it: thinking too.
-    set("max_completion_tokens", request.get("max_tokens").unwrap_or_default());
+    set("max_completion_tokens", request.field("max_tokens"));
     if let Some(stop) = request.given("stop_sequences").filter(|stop| !stop.is_empty()) {
         set("stop", stop.copy());
     }
-    let list = request.get("tools").unwrap_or_default().items();
+    let list = request.list("tools");
     if !list.is_empty() {
         set("tools", list.iter().map(tools::function).collect::<Vec<_>>().into());
     }
@@ -99,14 +99,11 @@ fn check(request: &Json) -> Result<(), Fault> {
 fn wishes(request: &Json, body: &Json, beta: Option<&str>) -> Json {
     let rest: Json =
         others(request, &[&SAME[..], &TRANSLATED].concat()).into_iter().collect::<Object>().into();
-    let config = request.get("output_config").unwrap_or_default();
+    let config = request.field("output_config");
     let format = config.given("format").or_else(|| request.given("output_format"));
     if let Some(format) = format {
-        let schema = [
-            ("name", "answer".into()),
-            ("schema", format.get("schema").unwrap_or_default().copy()),
-            ("strict", true.into()),
-        ];
+        let schema =
+            [("name", "answer".into()), ("schema", format.field("schema").copy()), ("strict", true.into())];
         let wanted = [("type", "json_schema".into()), ("json_schema", Json::from(schema))];
         // New values in an object just made, here and below.
         let _ = body.set("response_format", Json::from(wanted));
@@ -140,8 +137,8 @@ fn messages(request: &Json) -> Result<Vec<Json>, Fault> {
     if let Some(system) = request.given("system").filter(|system| !system.is_empty()) {
         out.push(message("system", content(&system)));
     }
-    for (at, said) in request.get("messages").unwrap_or_default().items().iter().enumerate() {
-        let given = said.get("content").unwrap_or_default();
+    for (at, said) in request.list("messages").iter().enumerate() {
+        let given = said.field("content");
         if !matches!(given, Json::Text(_) | Json::Array(_)) {
             let what = format!("messages[{at}].content: a text or a list of blocks is required");
             return Err(Fault::invalid(what, Some("messages")));
@@ -179,7 +176,7 @@ fn result(block: &Json) -> Json {
     let said =
         message("tool", block.given("content").map_or_else(|| "".into(), |content| self::content(&content)));
     // New fields of an object just made.
-    let _ = said.set("tool_call_id", block.get("tool_use_id").unwrap_or_default());
+    let _ = said.set("tool_call_id", block.field("tool_use_id"));
     for (key, value) in others(block, &["type", "tool_use_id", "content"]) {
         let _ = said.set(&key, value);
     }
@@ -195,7 +192,7 @@ fn content(content: &Json) -> Json {
             if only.text("type").is_some_and(|kind| kind == "text")
                 && others(only, &["type", "text"]).is_empty() =>
         {
-            only.get("text").unwrap_or_default()
+            only.field("text")
         }
         _ => parts.into(),
     }

@@ -121,7 +121,7 @@ pub fn is_last(choice: &Json) -> bool {
 /// unless it begins a call of its own: some servers give all parallel calls the same index. Without an index a new id,
 /// or a name where there already is one, begins the next call.
 pub fn continues_call(piece: &Json, id: &str, name: &str) -> bool {
-    let own_id = piece.text("id").unwrap_or_default();
+    let own_id = piece.text_or_empty("id");
     let own_name = call_name(piece);
     let other_id = !own_id.is_empty() && !id.is_empty() && own_id != id;
     let same_id = !own_id.is_empty() && !other_id;
@@ -247,7 +247,7 @@ impl Call {
 
 /// A call of a custom tool, with the keys every reader relies on.
 fn custom(given: &Json) -> Json {
-    let custom = given.get("custom").unwrap_or_default();
+    let custom = given.field("custom");
     if custom.get("input").is_none_or(|input| input.is_null()) {
         // A text in an object of our own.
         let _ = custom.set("input", "");
@@ -257,7 +257,7 @@ fn custom(given: &Json) -> Json {
         ("type", "custom".into()),
         ("custom", custom),
     ]);
-    for (key, value) in given.as_object().map(|given| given.entries()).unwrap_or_default() {
+    for (key, value) in given.entries() {
         if !matches!(&*key, "id" | "type" | "custom") {
             let _ = call.set(&key, value);
         }

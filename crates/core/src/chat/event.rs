@@ -53,14 +53,14 @@ pub fn choice_index(event: &Json) -> i64 {
 
 /// The head that all events of an answer share: an event without choices, to make others from.
 pub fn head_of(event: &Json) -> Json {
-    let entries = event.as_object().map(Object::entries).unwrap_or_default();
+    let entries = event.entries();
     let kept = ["id", "object", "created", "model", "system_fingerprint"];
     entries.into_iter().filter(|(key, _)| kept.contains(&key.as_str())).collect::<Object>().into()
 }
 
 /// The same event about one of its choices only.
 pub fn with_choice(event: &Json, choice: Json) -> Json {
-    let entries = event.as_object().map(Object::entries).unwrap_or_default();
+    let entries = event.entries();
     let mut choice = Some(choice);
     let entries = entries.into_iter().map(|(key, value)| match choice.take_if(|_| key == "choices") {
         Some(choice) => (key, vec![choice].into()),
@@ -126,9 +126,7 @@ pub fn complete(given: &Json, template: &Json) -> Json {
 /// A whole answer's choice as one event.
 pub fn of_choice(answer: &Json, choice: &Json, said: &Json) -> Json {
     let choice: Json = choice
-        .as_object()
-        .map(Object::entries)
-        .unwrap_or_default()
+        .entries()
         .into_iter()
         .map(|(key, value)| if key == "message" { ("delta".into(), said.clone()) } else { (key, value) })
         .collect::<Object>()
@@ -146,7 +144,7 @@ pub fn of_choice(answer: &Json, choice: &Json, said: &Json) -> Json {
 fn beside(answer: &Json) -> Vec<(CompactString, Json)> {
     const OTHER: [&str; 8] =
         ["id", "object", "created", "model", "system_fingerprint", "service_tier", "choices", "usage"];
-    let entries = answer.as_object().map(Object::entries).unwrap_or_default();
+    let entries = answer.entries();
     entries.into_iter().filter(|(key, _)| !OTHER.contains(&key.as_str())).collect()
 }
 
@@ -185,11 +183,11 @@ pub fn ending(index: i64, why: &str, head: Option<&Json>) -> Json {
 /// An event in two: what it says, and how it ends.
 pub fn without_finish(event: &Json) -> (Json, Json) {
     let (ahead, end) = (event.copy(), event.copy());
-    for choice in ahead.get("choices").unwrap_or_default().items() {
+    for choice in ahead.list("choices") {
         let _ = choice.set("finish_reason", Json::Null);
     }
     ahead.remove("usage");
-    for choice in end.get("choices").unwrap_or_default().items() {
+    for choice in end.list("choices") {
         let _ = choice.set("delta", Json::object());
         choice.remove("logprobs");
     }

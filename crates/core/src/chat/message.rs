@@ -29,7 +29,7 @@ fn with_role(role: &str, content: Json) -> Json {
 
 /// The role of its author; "" where the message names none.
 pub fn role_of(message: &Json) -> CompactString {
-    message.text("role").unwrap_or_default()
+    message.text_or_empty("role")
 }
 
 /// The text of a message: its `content`, or the text parts of it.

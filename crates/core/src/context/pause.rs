@@ -34,7 +34,7 @@ impl Pending {
             ("by", self.by.as_str().into()),
             ("place", i64::from(self.place).into()),
             ("question", self.question.clone()),
-            ("call", self.call.get("id").unwrap_or_default()),
+            ("call", self.call.field("id")),
         ]);
         if !self.within.is_empty() {
             // A new text in a new object: it fits.

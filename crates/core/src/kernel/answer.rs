@@ -28,9 +28,7 @@ pub fn answer_of(value: &Json, model: &str) -> Json {
 fn message_from(value: &Json) -> Json {
     match value {
         Json::Object(_) if value.get("choices").is_some() => message_from(&response::message_of(value)),
-        Json::Object(_) if value.get("message").is_some() => {
-            message_from(&value.get("message").unwrap_or_default())
-        }
+        Json::Object(_) if value.get("message").is_some() => message_from(&value.field("message")),
         Json::Object(fields) => {
             let said =
                 fields.entries().into_iter().filter(|(key, _)| !BESIDE_THE_MESSAGE.contains(&key.as_str()));
@@ -62,7 +60,7 @@ pub(super) fn shown_to_outlet(choice: &Json, said: &Json, response: &Json) -> Js
 }
 
 fn shown(said: &Json, choice: &Json, response: &Json, beside: &[&str]) -> Json {
-    let fields = said.as_object().map(Object::entries).unwrap_or_default();
+    let fields = said.entries();
     let beside = beside.iter().filter_map(|key| {
         let value = if *key == "finish_reason" { choice.get(key) } else { response.get(key) };
         value.map(|value| ((*key).into(), value))
@@ -81,7 +79,7 @@ pub(super) fn take_edits(choice: &Json, said: &Json, edited: &Json) {
             _ => drop(said.set(&key, value)),
         }
     }
-    for key in said.as_object().map(Object::keys).unwrap_or_default() {
+    for key in said.keys() {
         if !fields.contains(&key) && key != "role" {
             said.remove(&key);
         }

@@ -98,7 +98,7 @@ pub(super) async fn invoke_tool(
     };
     let ctx = ctx_of(turn, [("tool", about), ("args", args), ("result", value)]);
     match chain.run(Hook::PostInvocation, ctx, turn).await? {
-        Outcome::Done(ctx) => Ok(ctx.get("result").unwrap_or_default()),
+        Outcome::Done(ctx) => Ok(ctx.field("result")),
         Outcome::Skipped(value) => Ok(value),
     }
 }

@@ -239,7 +239,7 @@ impl Outgoing {
         self.form.forget_calls();
         for (index, said) in messages(answer) {
             if self.sent(index).calls_held && !Call::all(&said).is_empty() {
-                let calls = said.get("tool_calls").unwrap_or_default().copy();
+                let calls = said.field("tool_calls").copy();
                 for (place, call) in calls.items().iter().enumerate() {
                     let _ = call.set("index", place);
                 }

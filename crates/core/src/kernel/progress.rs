@@ -90,7 +90,7 @@ impl Progress {
     fn of(body: Json, next: Next) -> Self {
         Self {
             next,
-            model: body.get("model").unwrap_or_default(),
+            model: body.field("model"),
             body,
             said: Json::array(),
             iterations: 0,
@@ -173,7 +173,7 @@ impl Progress {
 
     /// The latest answer is not the last one: its usage is a part of the turn's.
     pub(super) fn add_usage(&mut self) {
-        self.usage = response::add_usage(&self.usage, &self.response.get("usage").unwrap_or_default());
+        self.usage = response::add_usage(&self.usage, &self.response.field("usage"));
     }
 
     /// Makes the usage of the last answer that of the turn, with its own beside it.
@@ -181,7 +181,7 @@ impl Progress {
         if self.usage.is_null() {
             return;
         }
-        let last = self.response.get("usage").unwrap_or_default();
+        let last = self.response.field("usage");
         if last.get(response::LAST_CALL).is_some() {
             return;
         }

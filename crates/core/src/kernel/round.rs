@@ -51,7 +51,7 @@ pub(super) async fn model(
     if takes_bytes && let Some(forwarded) = forward(kernel, &asked, turn, wants_stream).await? {
         return Ok(Some(forwarded));
     }
-    progress.asked = asked.get("messages").unwrap_or_default();
+    progress.asked = asked.field("messages");
     turn.tell(|| Notice::LlmStart { messages: progress.asked.clone() });
     let answered = ask(kernel, &asked, turn, outgoing).await;
     progress.response = telling(answered, turn)?;
@@ -69,7 +69,7 @@ async fn forward(
     // The receiver of bytes speaks OpenAI's wire.
     let bytes =
         anthropic::plain(asked).encode_as_spelt().map_err(|error| Fault::invalid(error.to_string(), None))?;
-    let (model, exchange) = (asked.text("model").unwrap_or_default(), turn.exchange());
+    let (model, exchange) = (asked.text_or_empty("model"), turn.exchange());
     let request = ForwardRequest { body: bytes.into(), stream, model: &model, exchange };
     let Some(forwarded) = provider.forward(request) else { return Ok(None) };
     exchange.begin_call();
@@ -101,7 +101,7 @@ async fn prepare(kernel: &Kernel, body: &Json, turn: &Turn) -> Result<Prepared, 
         messages = [vec![message::system(prompt.as_str())], messages.items()].concat().into();
     }
     if has_pre_chat {
-        let ctx = turn.ctx_of([("messages", messages), ("model", body.get("model").unwrap_or_default())]);
+        let ctx = turn.ctx_of([("messages", messages), ("model", body.field("model"))]);
         match kernel.chain().run(Hook::PreChat, ctx, turn).await? {
             Outcome::Done(ctx) => messages = ctx.get("messages").unwrap_or_else(Json::array),
             Outcome::Skipped(value) => return Ok(Prepared::Answered(value)),
@@ -122,7 +122,7 @@ fn offer_tools(kernel: &Kernel, asked: &Json) {
         let name = tool.get("function").and_then(|function| function.text("name"));
         name.is_some_and(|name| kernel.toolbox().find(&name).is_some())
     };
-    let mut tools: Vec<Json> = asked.get("tools").unwrap_or_default().items();
+    let mut tools: Vec<Json> = asked.list("tools");
     tools.retain(|tool| !is_ours(tool));
     tools.extend(ours);
     let _ = asked.set("tools", tools);
@@ -143,7 +143,7 @@ async fn ask(kernel: &Kernel, asked: &Json, turn: &Turn, outgoing: &mut Outgoing
     }
     let request = Request { body: asked.clone(), stream: wants_stream, turn: Some(turn.clone()) };
     let provider = provider(kernel)?;
-    let model = asked.text("model").unwrap_or_default();
+    let model = asked.text_or_empty("model");
     turn.exchange().begin_call();
     let (known, mut record) = recorded::begin(kernel, asked, turn);
     let mut call = Traced::begin(turn.trace(), provider.name(), &model, || asked.clone());
@@ -278,7 +278,7 @@ pub(super) async fn post_chat(kernel: &Kernel, progress: &Progress, turn: &Turn)
 
 /// The post_chat chain on each choice; its edits are written into the answer.
 async fn judge(kernel: &Kernel, asked: &Json, whole: &Json, turn: &Turn) -> Result<(), Fault> {
-    for choice in whole.get("choices").unwrap_or_default().items() {
+    for choice in whole.list("choices") {
         let said = match choice.get("message") {
             Some(said @ Json::Object(_)) => said,
             _ => {
@@ -293,7 +293,7 @@ async fn judge(kernel: &Kernel, asked: &Json, whole: &Json, turn: &Turn) -> Resu
             ("result", answer::shown_to_post_chat(&choice, &said, whole)),
         ]);
         match kernel.chain().run(Hook::PostChat, ctx, turn).await? {
-            Outcome::Done(ctx) => answer::take_edits(&choice, &said, &ctx.get("result").unwrap_or_default()),
+            Outcome::Done(ctx) => answer::take_edits(&choice, &said, &ctx.field("result")),
             Outcome::Skipped(value) => answer::take_value(&choice, &said, &value),
         }
     }

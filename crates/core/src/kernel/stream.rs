@@ -55,7 +55,7 @@ fn by_choice(event: &Json) -> Vec<Json> {
     if !event.as_object().is_some_and(|event| event.with("choices", are_several)) {
         return vec![event.clone()];
     }
-    let choices = event.get("choices").unwrap_or_default().items();
+    let choices = event.list("choices");
     let choices = choices.into_iter().enumerate().map(|(place, choice)| {
         if choice.get("index").is_none_or(|index| index.is_null()) {
             // Its place is its number, and is lost from here on. A number in an object that has none fits.
@@ -234,7 +234,7 @@ pub(super) async fn whole(kernel: &Kernel, answer: Json, turn: &Turn) -> Result<
         return Ok(answer);
     }
     let mut parts = Vec::new();
-    for choice in answer.get("choices").unwrap_or_default().items() {
+    for choice in answer.list("choices") {
         let said = choice.get("message").unwrap_or_else(|| message::assistant(""));
         let one = event::of_choice(&answer, &choice, &said);
         // Parts beside the choices, such as sources, come with the first: as in a stream.

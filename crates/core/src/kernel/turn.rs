@@ -115,10 +115,10 @@ fn tell_end(conversation: &FinishedChat, ended: &Result<Option<Forwarded>, Fault
             conversation.asked(&progress.body);
             let response = &progress.response;
             let choice = response.at_path("choices.0");
-            let said = choice.get("message").unwrap_or_default();
+            let said = choice.field("message");
             let shown = answer::shown_to_outlet(&choice, &said, response);
             let messages = [progress.messages().items(), vec![shown]].concat();
-            conversation.answered(messages, response.get("usage").unwrap_or_default());
+            conversation.answered(messages, response.field("usage"));
         }
     }
 }
@@ -282,7 +282,7 @@ fn runs_here(kernel: &Kernel, body: &Json, call: &Call) -> bool {
     if kernel.toolbox().is_empty() {
         return false;
     }
-    let client_tools = body.get("tools").unwrap_or_default();
+    let client_tools = body.field("tools");
     let is_the_clients = client_tools.items().iter().any(|tool| delta::call_name(tool) == call.name);
     kernel.toolbox().find(&call.name).is_some() || !is_the_clients
 }
@@ -300,7 +300,7 @@ async fn inlet(kernel: &Kernel, body: Json, turn: &Turn) -> Result<Outcome, Faul
     if let Some(trace) = turn.trace() {
         trace.begins_with(&body);
     }
-    let messages = body.get("messages").unwrap_or_default();
+    let messages = body.field("messages");
     let outcome = kernel.chain().run(Hook::Inlet, body, turn).await?;
     if let Outcome::Done(body) = &outcome {
         request::check_again(body, &messages)?;
@@ -318,16 +318,16 @@ async fn outlet(kernel: &Kernel, progress: &Progress, turn: &Turn) -> Result<(),
     let Progress { body, response, .. } = progress;
     let messages = progress.messages();
     // Each choice is an end of the conversation of its own.
-    for choice in response.get("choices").unwrap_or_default().items() {
-        let said = choice.get("message").unwrap_or_default();
+    for choice in response.list("choices") {
+        let said = choice.field("message");
         let shown = answer::shown_to_outlet(&choice, &said, response);
         let mut history = messages.items();
         history.push(shown.clone());
         let conversation = Json::from([
-            ("model", body.get("model").unwrap_or_default()),
+            ("model", body.field("model")),
             ("messages", history.into()),
             ("chat_id", turn.facts().chat_id.as_str().into()),
-            ("session_id", body.get("session_id").unwrap_or_default()),
+            ("session_id", body.field("session_id")),
             ("id", turn.facts().message_id.as_str().into()),
         ]);
         match kernel.chain().run(Hook::Outlet, conversation, turn).await? {

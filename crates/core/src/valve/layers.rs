@@ -3,7 +3,7 @@
 use super::field::Field;
 use super::schema::{MASK, Schema};
 use crate::limits::clipped;
-use valvehouse_json::{Json, Object};
+use valvehouse_json::Json;
 
 /// The prefix of the key that marks a stored value as a secret.
 const SECRET_MARK: &str = "$secret:";
@@ -32,7 +32,7 @@ impl Schema {
 
     fn with_marks(&self, values: &Json, takes_out: bool) -> Json {
         let marked = values.copy();
-        for (name, value) in values.as_object().map(Object::entries).unwrap_or_default() {
+        for (name, value) in values.entries() {
             let Some(field) = self.field(&name) else { continue };
             let mark = match field.secret && !value.is_null() {
                 true => Json::from(true),

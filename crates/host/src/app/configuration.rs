@@ -11,7 +11,7 @@ use valvehouse_config::{self as config, Config};
 use valvehouse_core::kernel::ModelSettings;
 use valvehouse_core::provider::Provider;
 use valvehouse_core::words::did_you_mean;
-use valvehouse_json::{Json, Object};
+use valvehouse_json::Json;
 use valvehouse_providers::{Choice, Fallback};
 use valvehouse_script::{Kind, Settings};
 
@@ -110,7 +110,7 @@ fn middleware(
         })?;
         wanted.extend(preset.into_iter().map(|(name, options)| (name.to_owned(), options)));
     }
-    for (name, options) in settings.middleware.as_object().map(Object::entries).unwrap_or_default() {
+    for (name, options) in settings.middleware.entries() {
         let all = wanted.entry(name.to_string()).or_insert_with(Json::object);
         match options.as_object() {
             Some(options) => options.entries().into_iter().for_each(|(key, value)| {

@@ -117,11 +117,11 @@ pub fn setup_of(snapshot: &Snapshot, saved: &Saved) -> Result<Setup, Fault> {
 /// A model as its runs need it.
 fn setup(ready: &Ready) -> Setup {
     Setup {
-        id: ready.facts.text("id").unwrap_or_default().into(),
+        id: ready.facts.text_or_empty("id").into(),
         kernel: ready.kernel.clone(),
         model: ready.facts.clone(),
         models: ready.models.clone(),
-        name: ready.facts.text("name").unwrap_or_default().into(),
+        name: ready.facts.text_or_empty("name").into(),
         callbacks: Callbacks::new(),
         listeners: ready.callbacks.clone(),
         exchange: None,

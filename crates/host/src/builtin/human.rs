@@ -69,7 +69,7 @@ impl Ask {
     async fn ask(self, args: &Json, turn: &Turn) -> Result<ToolResult, ToolError> {
         let question = args.text("question").filter(|question| !question.trim().is_empty());
         let question = question.ok_or("`question` is missing: say what to ask the person")?;
-        let choices = args.get("choices").unwrap_or_default().items();
+        let choices = args.list("choices");
         let event = self.event(question.trim(), &choices);
         let answer = turn.ask(self.name(), event, PATIENCE - MARGIN).await;
         let answer = answer.map_err(|nobody| ToolError::from(nobody.to_string()))?;
@@ -131,7 +131,7 @@ fn chosen(said: &str, choices: &[Json]) -> Option<Json> {
 /// Only a clear yes is one; other words are passed on as the reason.
 fn confirmation(answer: &Json) -> Json {
     let (said, reason) = match answer {
-        Json::Object(object) => (object.get("confirmed").unwrap_or_default(), object.get("reason")),
+        Json::Object(object) => (object.field("confirmed"), object.get("reason")),
         plain => (plain.clone(), None),
     };
     let meant = match &said {

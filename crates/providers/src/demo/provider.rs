@@ -70,7 +70,7 @@ impl Provider for Demo {
 }
 
 fn answer(body: &Json) -> Json {
-    let messages = body.get("messages").unwrap_or_default().items();
+    let messages = body.list("messages");
     let id = fingerprint(&messages);
     let message = next_message(body, &messages, &id);
     let head = Head::with_id(format!("chatcmpl-{id}"), body.text("model").unwrap_or_else(|| "demo".into()));
@@ -114,7 +114,7 @@ fn results(since: &[Json]) -> Option<String> {
         .iter()
         .filter(|message| message::role_of(message) == "tool")
         .map(|result| {
-            let id = result.text("tool_call_id").unwrap_or_default();
+            let id = result.text_or_empty("tool_call_id");
             let name = calls.iter().find(|call| call.id == id).map_or("the tool", |call| &call.name);
             format!("{name} answered: {}", message::text_of(result))
         })

@@ -28,7 +28,7 @@ impl Reading {
     /// One line of a stream.
     pub(super) fn read(&mut self, line: &Json) -> Read {
         self.name_model(line);
-        let said = line.get("message").unwrap_or_default();
+        let said = line.field("message");
         let delta = Json::object();
         // A new object takes any value.
         let add = |key: &str, value: Json| {
@@ -65,7 +65,7 @@ impl Reading {
     /// A whole answer.
     pub(super) fn whole(mut self, answer: &Json) -> Json {
         self.name_model(answer);
-        let said = answer.get("message").unwrap_or_default();
+        let said = answer.field("message");
         let calls = self.calls(&said, false);
         let content = message::text_of(&said);
         // As OpenAI has it: nothing was said where something is called instead.

@@ -269,7 +269,7 @@ impl PieceSink for Out {
             if event::is_whole(given) {
                 // It is a part of this answer, whoever said it first.
                 for key in ["id", "created", "model"] {
-                    let _ = piece.set(key, template.get(key).unwrap_or_default());
+                    let _ = piece.set(key, template.field(key));
                 }
             }
             if let Some(delta) = event::delta(&piece) {
@@ -316,7 +316,7 @@ impl Out {
 impl Progress {
     /// Calls that do not say which one they are come one after the other.
     fn number(&mut self, delta: &Json) {
-        for call in delta.get("tool_calls").unwrap_or_default().items() {
+        for call in delta.list("tool_calls") {
             if call.get("index").is_none() {
                 // A piece that is no object is no call either.
                 let _ = call.set("index", self.calls);

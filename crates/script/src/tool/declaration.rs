@@ -212,7 +212,7 @@ fn tool_info(script: &Script) -> Result<Vec<String>, String> {
             return Err(format!("says `{key}`; it may say `description` and `tags`"));
         }
     }
-    match info.get("tags").unwrap_or_default() {
+    match info.field("tags") {
         Json::Null => Ok(Vec::new()),
         Json::Text(text) => Ok(vec![text.into()]),
         Json::Array(tags) => tags

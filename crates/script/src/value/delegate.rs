@@ -128,7 +128,7 @@ fn write_back(args: &mut [&mut Dynamic], plain: Vec<Dynamic>) -> Answer<()> {
             }
         }
         let fields = json_of(&changed)?;
-        for (key, value) in fields.as_object().map(Object::entries).unwrap_or_default() {
+        for (key, value) in fields.entries() {
             map.object.set(&key, value).map_err(misplaced)?;
         }
     }

@@ -106,7 +106,7 @@ fn asked(agent: &str, body: Json) -> Result<Json, Fault> {
         result.map_err(|error| Fault::invalid(error.to_string(), None))
     };
     if let Some(input) = text(&body, "input")? {
-        let given = body.get("messages").unwrap_or_default().items();
+        let given = body.list("messages");
         let messages: Vec<Json> = given.into_iter().chain([message::user(input)]).collect();
         fits(body.set("messages", messages))?;
     }
@@ -163,8 +163,7 @@ async fn outcome(app: &App, run: &RunSlot, answer: Option<&Json>, is_operator: b
     let run = app.runs.run(&id).await?;
     let text = answer.map(|answer| message::text_of(&response::message_of(answer)));
     // Of its own answer, not of what somebody said to it since.
-    let pending =
-        answer.map_or_else(|| run.pending.copy(), |answer| answer.get("pending_action").unwrap_or_default());
+    let pending = answer.map_or_else(|| run.pending.copy(), |answer| answer.field("pending_action"));
     let status = match answer {
         Some(_) if pending.is_null() => "done",
         Some(_) => "paused",

@@ -56,7 +56,7 @@ async fn tags(State(app): State<Arc<App>>, parts: Parts) -> Response {
 
 /// A model as Ollama lists it. What nobody knows of it is empty.
 fn tag(model: &Json) -> Json {
-    let id = model.get("id").unwrap_or_default();
+    let id = model.field("id");
     let created = model.get("created").and_then(|time| time.as_i64()).unwrap_or(0);
     let details = model.get("details").unwrap_or_else(|| {
         let empty = ["parent_model", "format", "family", "parameter_size", "quantization_level"];
@@ -81,7 +81,7 @@ async fn answer(app: Arc<App>, request: Request, kind: Kind) -> Response {
         let (key_user, bytes) = received(&app, &parts, body).await?;
         let asked = request::read(&parsed(&bytes)?, kind)?;
         if asked.is_empty {
-            let model = asked.body.text("model").unwrap_or_default();
+            let model = asked.body.text_or_empty("model");
             snapshot.ready_for(&model, &facts::asked_filters(&asked.body)?)?;
             return Ok(json_response(StatusCode::OK, &Writer::new(kind, model).loaded()));
         }
@@ -102,7 +102,7 @@ impl Endpoint for Ollama {
     type Encoder = Writer;
 
     async fn decode(&self, _: &Call<'_>, _: &Bytes) -> Result<(ChatRequest, Writer), Fault> {
-        let model = self.chat.text("model").unwrap_or_default();
+        let model = self.chat.text_or_empty("model");
         Ok((ChatRequest::new(self.chat.clone())?, Writer::new(self.kind, model)))
     }
 }

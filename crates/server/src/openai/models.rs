@@ -53,5 +53,5 @@ async fn find(snapshot: &Snapshot, id: &str) -> Result<Json, Fault> {
         return Ok(model);
     }
     let ready = snapshot.ready(id, &[])?;
-    Ok(catalog::entry(id, &ready.facts.text("provider").unwrap_or_default()))
+    Ok(catalog::entry(id, &ready.facts.text_or_empty("provider")))
 }

@@ -38,7 +38,7 @@ async fn tried(app: &Arc<App>, parts: &Parts, body: Body) -> Result<Json, Fault>
         Ok(answer) => (200, answer.reply, Json::Null),
         Err(fault) => {
             watch.failed(&fault);
-            (reply::status(&fault), Json::Null, reply::body(&fault).get("error").unwrap_or_default())
+            (reply::status(&fault), Json::Null, reply::body(&fault).field("error"))
         }
     };
     let trace = watch.trace().clone();
@@ -55,7 +55,7 @@ async fn tried(app: &Arc<App>, parts: &Parts, body: Body) -> Result<Json, Fault>
 /// The body of a chat: `text` is one message of the user.
 fn asked(body: Json) -> Result<ChatRequest, Fault> {
     if let Some(text) = text(&body, "text")? {
-        let given = body.get("messages").unwrap_or_default().items();
+        let given = body.list("messages");
         let messages: Vec<Json> = given.into_iter().chain([message::user(text)]).collect();
         body.set("messages", messages).map_err(|error| Fault::invalid(error.to_string(), None))?;
     }
@@ -75,6 +75,6 @@ fn user(body: &Json) -> Result<Json, Fault> {
         }
     };
     // A text in an object that nobody else holds: it fits.
-    let _ = body.set("user", user.get("id").unwrap_or_default());
+    let _ = body.set("user", user.field("id"));
     Ok(user)
 }

@@ -48,7 +48,7 @@ pub(super) fn is_input(way: &[Step], place: &TextPlace) -> bool {
 impl Calls {
     /// Returns `true` if anything of the calls of a stored choice waits.
     pub(super) fn wait(held: &Json) -> bool {
-        let calls = held.get(CALLS).unwrap_or_default().items();
+        let calls = held.list(CALLS);
         held.get(QUEUE).is_some_and(|queue| !queue.is_empty()) || calls.iter().any(super::lane::waits)
     }
 
@@ -64,8 +64,8 @@ impl Calls {
     }
 
     pub(super) fn load(held: &Json, longest: usize) -> Self {
-        let calls = held.get(CALLS).unwrap_or_default().items();
-        let queue = held.get(QUEUE).unwrap_or_default().items();
+        let calls = held.list(CALLS);
+        let queue = held.list(QUEUE);
         let place = |entry: &Json| entry.get("call").and_then(|at| at.as_i64()?.try_into().ok());
         Self {
             calls: calls.iter().map(|call| Call::load(call, longest)).collect(),
@@ -136,7 +136,7 @@ impl Calls {
             }
             return at;
         }
-        let id = piece.text("id").unwrap_or_default();
+        let id = piece.text_or_empty("id");
         let lane = Lane::load(&Json::Null, self.longest);
         self.calls.push(Call { index, id, name, progress: Progress::default(), lane });
         self.calls.len() - 1
@@ -187,9 +187,9 @@ impl Call {
     fn load(stored: &Json, longest: usize) -> Self {
         Self {
             index: stored.get("index").and_then(|index| index.as_i64()),
-            id: stored.text("id").unwrap_or_default(),
-            name: stored.text("name").unwrap_or_default(),
-            progress: Progress::load(&stored.get("progress").unwrap_or_default()),
+            id: stored.text_or_empty("id"),
+            name: stored.text_or_empty("name"),
+            progress: Progress::load(&stored.field("progress")),
             lane: Lane::load(stored, longest),
         }
     }

@@ -62,13 +62,13 @@ pub(super) fn mark_over(stored: &Json, closes: bool) {
 
 impl Lane {
     pub(super) fn load(stored: &Json, longest: usize) -> Self {
-        let text = |key: &str| stored.text(key).unwrap_or_default();
+        let text = |key: &str| stored.text_or_empty(key);
         Self {
             longest,
             kind: text("kind"),
             text: text("text"),
-            mold: stored.get("mold").unwrap_or_default(),
-            tokens: stored.get("tokens").unwrap_or_default().items(),
+            mold: stored.field("mold"),
+            tokens: stored.list("tokens"),
             ready: Vec::new(),
             is_over: stored.get(OVER).is_some(),
             is_closed: stored.get(CLOSED).is_some(),
@@ -237,7 +237,7 @@ impl Lane {
         for token in &self.tokens {
             end += match token.get("bytes") {
                 Some(Json::Array(bytes)) => bytes.len(),
-                _ => token.text("token").unwrap_or_default().len(),
+                _ => token.text_or_empty("token").len(),
             };
             ends.push(end);
         }
@@ -278,8 +278,8 @@ impl Lane {
             return;
         }
         let delta = child(choice, "delta");
-        for (key, poured) in self.poured(out).as_object().map(|poured| poured.entries()).unwrap_or_default() {
-            let joined = match (poured, delta.get(&key).unwrap_or_default()) {
+        for (key, poured) in self.poured(out).entries() {
+            let joined = match (poured, delta.field(&key)) {
                 (Json::Array(first), Json::Array(then)) => [first.items(), then.items()].concat().into(),
                 (Json::Array(first), Json::Text(then)) if !then.is_empty() => {
                     [first.items(), vec![part(&then)]].concat().into()
@@ -326,7 +326,7 @@ fn mold(of: &Json, way: &[Step]) -> Json {
                     let _ = made.set(beside, value);
                 }
             }
-            let _ = made.set(key, mold(&of.get(key).unwrap_or_default(), way));
+            let _ = made.set(key, mold(&of.field(key), way));
             made
         }
     }

@@ -25,7 +25,7 @@ fn lanes_of(choice: &Json) -> impl Iterator<Item = (CompactString, Json)> {
 
 /// Returns the stored texts and calls that wait, by choice.
 pub fn held(kept: &Json) -> Json {
-    kept.get(HELD).unwrap_or_default()
+    kept.field(HELD)
 }
 
 /// Stores this instead.
@@ -54,7 +54,7 @@ pub fn ends_lanes(event: &Json, kept: &Json) -> bool {
     let mut speech = None;
     for (name, lane) in lanes_of(&choice).filter(|(_, lane)| lane::waits(lane) && !lane::is_over(lane)) {
         let speech = speech.get_or_insert_with(|| Speech::of(event));
-        if speech.ends(&name, &lane.text("kind").unwrap_or_default()) {
+        if speech.ends(&name, &lane.text_or_empty("kind")) {
             lane::mark_over(&lane, speech.closes);
             any = true;
         }
@@ -100,7 +100,7 @@ pub fn pass<L: Look>(event: &Json, kept: &Json, longest: usize, look: &mut L) ->
                     "delta" if calls::is_input(way, place) => {}
                     "delta" => match lane_name(way).filter(|_| place.kind != "citation") {
                         Some(name) => {
-                            let mut lane = Lane::load(&lanes.get(&name).unwrap_or_default(), longest);
+                            let mut lane = Lane::load(&lanes.field(&name), longest);
                             lane.begin(place.kind, &delta, way);
                             if !seen.contains(&name) {
                                 lane.take_tokens(&choice, &name);
