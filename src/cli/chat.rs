@@ -191,8 +191,8 @@ impl<'a> Conversation<'a> {
         let complete = |answer: &Json| {
             if is_json && let (Some(run), Some(chat_id)) = (run.get(), kept.get()) {
                 // An answer of ours takes any key.
-                let _ = answer.set("run_id", run.as_str());
-                let _ = answer.set("chat_id", chat_id.as_str());
+                answer.edit("run_id", run.as_str());
+                answer.edit("chat_id", chat_id.as_str());
             }
         };
         let answer = reply::hear(answer, complete, asked, &self.app, &mut self.lines, self.out).await;
@@ -241,7 +241,7 @@ impl<'a> Conversation<'a> {
             ("chat_id", self.chat_id.as_str().into()),
         ]);
         if let Some(user) = &self.user {
-            let _ = body.set("user", user.as_str());
+            body.edit("user", user.as_str());
         }
         body
     }

@@ -106,7 +106,7 @@ fn arguments(asked: &args::Invoke) -> Result<Json, Failure> {
     };
     for (key, value) in &asked.values {
         // A fresh object takes any key.
-        let _ = arguments.set(key, value.as_str());
+        arguments.edit(key, value.as_str());
     }
     Ok(arguments)
 }

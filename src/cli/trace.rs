@@ -143,7 +143,7 @@ async fn replay(
         let source = std::fs::read_to_string(file)
             .map_err(|error| Failure::data(format!("failed to read {}: {error}", file.display())))?;
         // A text in a new object: it fits.
-        let _ = body.set("source", source);
+        body.edit("source", source);
     }
     let replayed = host.post(&[&TRACES[..], &[id, "replay"]].concat(), &body).await?;
     let steps = replayed.list("steps");

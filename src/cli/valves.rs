@@ -106,7 +106,7 @@ impl<'a> Valves<'a> {
                 text => self.schema.check(key, &text.into()).map_err(|error| misfit(self.id, &error))?,
             };
             // A fresh object takes any key.
-            let _ = changes.set(key, value);
+            changes.edit(key, value);
         }
         self.project.remember(self.id).await;
         let generation = self
@@ -154,7 +154,7 @@ impl<'a> Valves<'a> {
         let now = self.in_force().await?;
         if out.is_json() {
             let told = self.as_json(keys, &now);
-            let _ = told.set("reach", reach.as_json());
+            told.edit("reach", reach.as_json());
             out.json(&told)?;
             return Ok(reach.exit());
         }

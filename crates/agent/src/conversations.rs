@@ -111,7 +111,7 @@ fn kept_then(original: &Conversation, saved: &Saved, spoken: &[Json]) -> Json {
     let before = Json::object();
     // New values in a new object: they fit.
     if let Some(user) = original.kept.get("user") {
-        let _ = before.set("user", user.copy());
+        before.edit("user", user.copy());
     }
     memory::leaving(&memory::remembering(&before, spoken), saved)
 }

@@ -94,7 +94,7 @@ pub(super) fn through(window: Option<usize>, messages: Vec<Json>, summary: &Json
     let offset = summary.get("offset").and_then(|offset| offset.as_i64()).unwrap_or_default();
     let left_out = i64::try_from(messages.len() - kept.len()).unwrap_or_default();
     // A number in an object of plain values.
-    let _ = summary.set("offset", offset + left_out);
+    summary.edit("offset", offset + left_out);
     kept
 }
 
@@ -112,7 +112,7 @@ async fn lines(store: &dyn Store, id: &str) -> Result<Vec<Conversation>, StoreEr
 fn begin(id: String, user: &Json, new: Vec<Json>) -> Recalled {
     let kept = remembering(&Json::object(), &new);
     // A plain value of an object that nobody else holds: it fits.
-    let _ = kept.set("user", user.copy());
+    kept.edit("user", user.copy());
     let states = Json::from([(SUMMARIZATION, Json::object())]);
     Recalled { id, length: 0, working: new.clone(), new, kept, states }
 }
@@ -174,9 +174,9 @@ impl Past {
         };
         if !systems.is_empty() {
             // Copies in an object that nobody else holds: they fit.
-            let _ = kept.set("system", systems.iter().map(Json::copy).collect::<Vec<_>>());
+            kept.edit("system", systems.iter().map(Json::copy).collect::<Vec<_>>());
         }
-        let _ = self.summary.set("offset", i64::try_from(self.covered).unwrap_or_default());
+        self.summary.edit("offset", i64::try_from(self.covered).unwrap_or_default());
         let states = Json::from([(SUMMARIZATION, self.summary)]);
         Recalled { id: line.id.clone(), length: line.length, new, working, kept, states }
     }
@@ -189,8 +189,8 @@ pub(super) fn remembering(kept: &Json, new: &[Json]) -> Json {
     let systems = new.iter().filter(|message| is_system(message)).cloned();
     let systems: Vec<Json> = kept.list("system").into_iter().chain(systems).collect();
     // Values of an object that nobody else holds: they fit.
-    let _ = kept.set("system", systems.iter().map(Json::copy).collect::<Vec<_>>());
-    let _ = kept.set("seen", seen.to_json());
+    kept.edit("system", systems.iter().map(Json::copy).collect::<Vec<_>>());
+    kept.edit("seen", seen.to_json());
     kept
 }
 
@@ -198,13 +198,13 @@ pub(super) fn remembering(kept: &Json, new: &[Json]) -> Json {
 pub(super) fn leaving(kept: &Json, saved: &Saved) -> Json {
     let kept = kept.copy();
     if let Some(summary) = saved.states.get(SUMMARIZATION) {
-        let _ = kept.set(SUMMARIZATION, summary.copy());
+        kept.edit(SUMMARIZATION, summary.copy());
     }
-    let _ = kept.set("variables", saved.variables.copy());
+    kept.edit("variables", saved.variables.copy());
     let configured = saved.facts.field("configured_variables");
     let names = configured.entries();
     let names: Vec<Json> = names.into_iter().map(|(name, _)| (*name).into()).collect();
-    let _ = kept.set("configured", names);
+    kept.edit("configured", names);
     kept
 }
 
@@ -218,7 +218,7 @@ pub(super) fn variables(kept: &Json, given: &Json) -> Json {
     let kept = entries(&kept.field("variables")).into_iter();
     let kept = kept.filter(|(key, _)| !is_configured(key));
     for (key, value) in kept.chain(entries(given)) {
-        let _ = all.set(&key, value.copy());
+        all.edit(&key, value.copy());
     }
     all
 }

@@ -109,8 +109,8 @@ pub(super) fn answer(run: &str, pending: &Json, turn: &Turn) -> Json {
     let text = format!("{WAITING}{run} {}", in_words(pending));
     let answer = Head::new(model).completion(message::assistant(text), "stop");
     // New values in a new object: they fit.
-    let _ = answer.set("run_id", run);
-    let _ = answer.set("pending_action", pending.copy());
+    answer.put("run_id", run);
+    answer.put("pending_action", pending.copy());
     answer
 }
 

@@ -145,7 +145,7 @@ impl Runs {
         let parts = [("pending_action", pending), ("in_flight", in_flight.into())];
         for (name, part) in parts.into_iter().chain(graph) {
             // New values in a new object: they fit.
-            let _ = state.set(name, part);
+            state.put(name, part);
         }
         Ok(state)
     }

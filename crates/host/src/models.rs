@@ -71,7 +71,7 @@ fn question(
     let model = request.text("model").or_else(own_model).map(String::from);
     let model = model.or_else(|| snapshot.model_names().into_iter().next()).unwrap_or_default();
     // New values in an object that nobody else holds: they fit.
-    let _ = request.set("model", model.as_str());
+    request.edit("model", model.as_str());
     request.remove("stream");
     let ready = snapshot.ready(&model, &[])?;
     let callers = [turn.facts().callers.clone(), vec![plugin]].concat();

@@ -242,6 +242,20 @@ impl Object {
         Ok(())
     }
 
+    /// Sets a key of an object that the caller made and nobody else has.
+    ///
+    /// # Panics
+    /// Panics in debug builds if it does not take the value; in others it stays as it is.
+    pub fn put(&self, key: &str, value: Json) {
+        let put = self.set(key, value);
+        debug_assert!(put.is_ok(), "cannot put {key:?} into an object: {put:?}");
+    }
+
+    /// Sets a key; an object that is read-only or would contain itself stays as it is.
+    pub fn edit(&self, key: &str, value: Json) {
+        let _ = self.set(key, value);
+    }
+
     /// Takes a key out; the order of the others stays.
     pub fn remove(&self, key: &str) -> Option<Json> {
         let mut slots = self.0.lock();

@@ -157,6 +157,22 @@ impl Json {
         }
     }
 
+    /// Sets a key of an object that the caller made and nobody else has: it takes any value that is not a part of
+    /// itself.
+    ///
+    /// # Panics
+    /// Panics in debug builds if it does not; in others it stays as it is.
+    pub fn put(&self, key: &str, value: impl Into<Self>) {
+        let put = self.set(key, value);
+        debug_assert!(put.is_ok(), "cannot put {key:?} into {}: {put:?}", self.kind());
+    }
+
+    /// Sets a key of a value that others may have changed or replaced. What is no object, is read-only or would
+    /// contain itself stays as it is.
+    pub fn edit(&self, key: &str, value: impl Into<Self>) {
+        let _ = self.set(key, value);
+    }
+
     /// Takes a key out, when this is an object that has it.
     pub fn remove(&self, key: &str) -> Option<Self> {
         match self {

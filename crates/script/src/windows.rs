@@ -95,7 +95,7 @@ pub(super) fn said(events: Json) -> Vec<Json> {
         if delta.is_empty() {
             return None;
         }
-        let _ = delta.set("index", event::choice_index(&event));
+        delta.edit("index", event::choice_index(&event));
         Some(delta)
     });
     said.collect()

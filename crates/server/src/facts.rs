@@ -169,13 +169,13 @@ pub(crate) fn context_with(app: &App, facts: &TurnFacts, body: &Json, metadata: 
     let own = entries(&facts.client).into_iter().filter(|(name, _)| is_let_through(name));
     for (name, value) in own.chain(entries(&facts.variables)) {
         // Copies in an object of their own: they fit.
-        let _ = variables.set(&name, value.copy());
+        variables.edit(&name, value.copy());
     }
     let context = Context::with_metadata(variables, metadata);
     if let (Json::Object(given), Json::Object(own)) = (given, context.metadata()) {
         for (key, value) in given.entries().into_iter().filter(|(key, _)| !own.contains(key)) {
             // A copy: the body's metadata goes its own way.
-            let _ = own.set(&key, value.copy());
+            own.edit(&key, value.copy());
         }
     }
     context

@@ -107,8 +107,8 @@ pub(super) fn as_json(stage: &Stage, asked: &args::Run, before: &Json, came: &Ca
     let changes: Vec<Json> = changes.iter().map(Change::to_json).collect();
     let told = head(stage, asked, came, trace);
     // New values in a new object: they fit.
-    let _ = told.set("value", value.copy());
-    let _ = told.set("diff", changes);
+    told.edit("value", value.copy());
+    told.edit("diff", changes);
     told
 }
 

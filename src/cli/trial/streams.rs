@@ -41,8 +41,8 @@ pub(super) async fn run(
     match asked.print {
         _ if out.is_json() => {
             let told = outcome::head(stage, asked, &came, &trace);
-            let _ = told.set("text", whole_text(after()));
-            let _ = told.set("stream", passed.iter().map(EventPair::as_json).collect::<Vec<_>>());
+            told.edit("text", whole_text(after()));
+            told.edit("stream", passed.iter().map(EventPair::as_json).collect::<Vec<_>>());
             out.json(&told)?;
         }
         Print::Value => out.json(&after().map(Json::copy).collect::<Vec<_>>().into())?,

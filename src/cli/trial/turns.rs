@@ -47,7 +47,7 @@ async fn turn(
     let named = asked.model.clone().or_else(|| body.text("model").map(String::from));
     let model = named.or_else(|| snapshot.model_names().into_iter().next()).unwrap_or_default();
     // Values of ours in an object of ours: they fit.
-    let _ = body.set("model", model.as_str());
+    body.edit("model", model.as_str());
     let request = ChatRequest::new(body)?;
     let ready = snapshot.ready(&model, &[])?;
     let asked = &args::Run { model: Some(model), ..asked.clone() };

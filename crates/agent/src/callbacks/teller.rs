@@ -242,7 +242,7 @@ impl Teller {
                 ]);
                 if let Some((name, text)) = outcome {
                     // A text, in an object just made.
-                    let _ = data.set(name, text);
+                    data.edit(name, text);
                 }
                 self.say(callback, data);
             }

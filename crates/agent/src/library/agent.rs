@@ -96,7 +96,7 @@ impl Agent {
     /// Sets one of them.
     pub fn set_variable(&mut self, key: &str, value: impl Into<Json>) {
         // A copy never holds what it is put into.
-        let _ = self.variables.set(key, value.into().copy());
+        self.variables.edit(key, value.into().copy());
     }
 
     /// Adds a tool, or puts it in the place of another of its name.
@@ -194,11 +194,11 @@ impl Agent {
         let messages: Vec<Json> = messages.iter().map(Json::copy).collect();
         // New values in an object that nobody else holds: they fit.
         for (key, value) in config {
-            let _ = body.set(&key, value.copy());
+            body.put(&key, value.copy());
         }
-        let _ = body.set("messages", messages);
+        body.put("messages", messages);
         if let Some(format) = &self.state.response_format {
-            let _ = body.set("response_format", format.copy());
+            body.put("response_format", format.copy());
         }
         body
     }

@@ -54,7 +54,7 @@ impl Agent {
         self.latest = None;
         self.kept = memory::remembering(&self.kept, &new);
         let summary = self.kept.get(SUMMARIZATION).unwrap_or_else(Json::object).copy();
-        let _ = summary.set("offset", 0i64);
+        summary.edit("offset", 0i64);
         let working = memory::through(self.window(), self.state.messages.clone(), &summary);
         let states = Json::from([(SUMMARIZATION, summary)]);
         let progress = Progress::new(ChatRequest::new(self.body(working))?);

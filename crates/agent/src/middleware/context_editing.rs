@@ -54,7 +54,7 @@ impl Settings {
             let result = &messages[place];
             if message::text_of(result).len() > self.placeholder.len() {
                 // A message takes text; images of an old result go, too.
-                let _ = result.set("content", self.placeholder.as_str());
+                result.edit("content", self.placeholder.as_str());
             }
         }
     }

@@ -175,7 +175,7 @@ fn cut_arguments(assistant: &Json, most: usize, counts: &Counts) {
         };
         if counts.of_text(&arguments) > share {
             let cut = counts.cut(&arguments, share.saturating_sub(LEAST_RESULT) / 2);
-            let _ = function.set("arguments", Json::from([("shortened", cut.into())]).to_string());
+            function.edit("arguments", Json::from([("shortened", cut.into())]).to_string());
         }
     }
 }

@@ -57,12 +57,12 @@ pub fn message(completion: &Json) -> Json {
     );
     for key in ["stop_reason", "stop_sequence"] {
         if message.get(key).is_none() {
-            let _ = message.set(key, Json::Null);
+            message.put(key, Json::Null);
         }
     }
-    let _ = message.set("usage", ending::counts(&completion.field("usage")));
+    message.put("usage", ending::counts(&completion.field("usage")));
     for (key, value) in others(completion, &known) {
-        let _ = message.set(&key, value);
+        message.put(&key, value);
     }
     message
 }

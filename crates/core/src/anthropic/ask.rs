@@ -67,7 +67,7 @@ pub fn ask(request: &Json, stream: bool) -> Result<Asked, Fault> {
     let body = Json::object();
     // Fields of a new object, all of them copies or new: they fit.
     let set = |key: &str, value: Json| {
-        let _ = body.set(key, value);
+        body.put(key, value);
     };
     set("model", request.field("model"));
     let only = request.field(ONLY_ANTHROPIC);
@@ -188,8 +188,8 @@ fn output_config(request: &Json, only: &Json) -> Result<Option<Json>, Fault> {
     let config = own.as_ref().map_or_else(Json::object, Json::copy);
     match request.text("reasoning_effort").as_deref() {
         None | Some("none") => {}
-        Some("minimal") => drop(config.set("effort", "low")),
-        Some(effort) => drop(config.set("effort", effort)),
+        Some("minimal") => config.edit("effort", "low"),
+        Some(effort) => config.edit("effort", effort),
     }
     let format = request.field("response_format");
     match format.text("type").as_deref() {
@@ -201,7 +201,7 @@ fn output_config(request: &Json, only: &Json) -> Result<Option<Json>, Fault> {
                 return Err(Fault::invalid(message, Some("response_format")));
             }
             let format = [("type", "json_schema".into()), ("schema", schema.copy())];
-            let _ = config.set("format", Json::from(format));
+            config.edit("format", Json::from(format));
         }
         Some(kind) => {
             let message = format!(

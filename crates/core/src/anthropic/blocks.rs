@@ -211,7 +211,7 @@ fn thinking(text: &str, others: Vec<(CompactString, Json)>) -> Json {
     let block = with_others([("type", "thinking".into()), ("thinking", text.into())], others);
     if block.get("signature").is_none() {
         // A text in an object just made.
-        let _ = block.set("signature", "");
+        block.edit("signature", "");
     }
     block
 }

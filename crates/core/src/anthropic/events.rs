@@ -95,7 +95,7 @@ impl Events {
         let input = block.get("input").filter(|input| !input.is_empty());
         if input.is_some() {
             // It takes the place of a value of the same object.
-            let _ = block.set("input", Json::object());
+            block.edit("input", Json::object());
         }
         self.start(block);
         self.input(&input.map(|input| input.to_string()).unwrap_or_default());

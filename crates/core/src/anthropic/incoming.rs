@@ -51,7 +51,7 @@ impl Incoming {
         if !is_call {
             for (key, value) in others(block, &[first]) {
                 // Copies, in an object just made.
-                let _ = kept.set(&key, value);
+                kept.edit(&key, value);
             }
         }
         self.open.push(Open { index, block: kept, kind });
@@ -119,10 +119,10 @@ impl Incoming {
             }
             Kind::Other { input } => {
                 if let Ok(input) = Json::parse(input.as_bytes()) {
-                    let _ = block.set("input", input);
+                    block.edit("input", input);
                 }
                 // Clients of OpenAI's that put streams together know the elements of a list by their index.
-                let _ = block.set("index", index);
+                block.edit("index", index);
                 (block, false)
             }
         };
@@ -188,7 +188,7 @@ impl Incoming {
             (Some(Json::Text(before)), Json::Text(more)) => format!("{before}{more}").into(),
             (_, value) => value,
         };
-        let _ = open.block.set(key, value);
+        open.block.edit(key, value);
     }
 }
 

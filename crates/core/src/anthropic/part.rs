@@ -87,7 +87,7 @@ fn document(part: &Json, place: &str) -> Result<Json, Fault> {
         with_others([("type", "document".into()), ("source", source)], others(part, &["type", "file"]));
     if let (None, Some(title)) = (document.get("title"), file.given("filename")) {
         // A text in an object just made.
-        let _ = document.set("title", title);
+        document.edit("title", title);
     }
     Ok(document)
 }

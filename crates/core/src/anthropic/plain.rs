@@ -41,7 +41,7 @@ pub fn plain(request: &Json) -> Json {
     let effort = request.field(ONLY_ANTHROPIC).at_path("output_config.effort");
     if effort.as_str() == Some("max") && !plain.contains("reasoning_effort") {
         // A text in an object just made; others have no more.
-        let _ = plain.set("reasoning_effort", "high".into());
+        plain.edit("reasoning_effort", "high".into());
     }
     if plain.with("tools", |tools| tools.is_some_and(|tools| tools.is_empty())) {
         ["tools", "tool_choice", "parallel_tool_calls"].iter().for_each(|key| drop(plain.remove(key)));
@@ -106,7 +106,7 @@ impl Marks {
         let says_nothing = plain.with("content", |content| content.is_none_or(Json::is_null));
         if is_assistant && says_nothing && !plain.contains("tool_calls") {
             // Thinking was all there was. A text in an object just made.
-            let _ = plain.set("content", "".into());
+            plain.edit("content", "".into());
         }
         plain.into()
     }
@@ -189,7 +189,7 @@ fn part(part: &Json) -> Json {
         Some(file @ Json::Object(_)) if file.get("file_data").is_some() && file.get("filename").is_none() => {
             let named = file.copy();
             // A text in a copy: it fits.
-            let _ = named.set("filename", "document.pdf");
+            named.edit("filename", "document.pdf");
             Json::from([("type", "file".into()), ("file", named)])
         }
         _ => part.clone(),

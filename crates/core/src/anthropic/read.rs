@@ -42,7 +42,7 @@ pub fn read(request: &Json, beta: Option<&str>) -> Result<Json, Fault> {
     let body = Json::object();
     // Fields of a new object, all of them copies or new: they fit.
     let set = |key: &str, value: Json| {
-        let _ = body.set(key, value);
+        body.put(key, value);
     };
     for key in SAME {
         if let Some(value) = request.given(key) {
@@ -106,18 +106,18 @@ fn wishes(request: &Json, body: &Json, beta: Option<&str>) -> Json {
             [("name", "answer".into()), ("schema", format.field("schema").copy()), ("strict", true.into())];
         let wanted = [("type", "json_schema".into()), ("json_schema", Json::from(schema))];
         // New values in an object just made, here and below.
-        let _ = body.set("response_format", Json::from(wanted));
+        body.put("response_format", Json::from(wanted));
     }
     let effort = config.text("effort");
     let is_known =
         effort.as_deref().is_some_and(|effort| matches!(effort, "low" | "medium" | "high" | "xhigh"));
     if let Some(effort) = effort.filter(|_| is_known) {
-        let _ = body.set("reasoning_effort", effort);
+        body.put("reasoning_effort", effort);
     }
     let known: &[&str] = if is_known { &["format", "effort"] } else { &["format"] };
     let config: Json = others(&config, known).into_iter().collect::<Object>().into();
     if !config.is_empty() {
-        let _ = rest.set("output_config", config);
+        rest.put("output_config", config);
     }
     let beta: Vec<Json> = beta
         .unwrap_or_default()
@@ -127,7 +127,7 @@ fn wishes(request: &Json, body: &Json, beta: Option<&str>) -> Json {
         .map(Json::from)
         .collect();
     if !beta.is_empty() {
-        let _ = rest.set("beta", beta);
+        rest.put("beta", beta);
     }
     rest
 }
@@ -176,9 +176,9 @@ fn result(block: &Json) -> Json {
     let said =
         message("tool", block.given("content").map_or_else(|| "".into(), |content| self::content(&content)));
     // New fields of an object just made.
-    let _ = said.set("tool_call_id", block.field("tool_use_id"));
+    said.edit("tool_call_id", block.field("tool_use_id"));
     for (key, value) in others(block, &["type", "tool_use_id", "content"]) {
-        let _ = said.set(&key, value);
+        said.edit(&key, value);
     }
     said
 }

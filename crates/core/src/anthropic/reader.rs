@@ -96,10 +96,10 @@ impl Reader {
         ];
         // Copies, in an object just made, here and below.
         for (key, value) in others(message, &known) {
-            let _ = chunk.set(&key, value);
+            chunk.put(&key, value);
         }
         if let Some(usage) = message.get("usage").filter(|usage| self.with_first_usage && !usage.is_empty()) {
-            let _ = chunk.set(ONLY_ANTHROPIC, Json::from([("usage", usage.copy())]));
+            chunk.put(ONLY_ANTHROPIC, Json::from([("usage", usage.copy())]));
         }
         vec![chunk]
     }
@@ -118,7 +118,7 @@ impl Reader {
         ending::put_on_choice(&last.at_path("choices.0"), &said);
         let beside = others(&said, &["stop_reason", "stop_sequence", "stop_details"]);
         for (key, value) in others(event, &["type", "delta", "usage"]).into_iter().chain(beside) {
-            let _ = last.set(&key, value);
+            last.put(&key, value);
         }
         chunks.push(last);
         if let (true, Some(counts)) = (self.with_usage, &self.counts) {

@@ -42,10 +42,10 @@ pub(super) fn function(tool: &Json) -> Json {
     for key in ["description", "strict"] {
         if let Some(value) = tool.given(key) {
             // A copy in an object just made, here and below.
-            let _ = function.set(key, value.copy());
+            function.put(key, value.copy());
         }
     }
-    let _ = function.set("parameters", tool.field("input_schema").copy());
+    function.put("parameters", tool.field("input_schema").copy());
     let known = ["type", "name", "description", "strict", "input_schema"];
     with_others([("type", "function".into()), ("function", function)], others(tool, &known))
 }
@@ -78,7 +78,7 @@ pub(super) fn choice(body: &Json) -> Result<Option<Json>, Fault> {
         .as_ref()
         .filter(|choice| one_at_a_time && choice.text("type").is_some_and(|kind| kind != "none"))
     {
-        let _ = choice.set("disable_parallel_tool_use", true);
+        choice.edit("disable_parallel_tool_use", true);
     }
     Ok(choice)
 }

@@ -118,7 +118,7 @@ impl Writer {
             self.beside.into_iter().partition(|(key, _)| key == "container");
         for (key, value) in container {
             // A copy, in an object just made.
-            let _ = stop.set(&key, value);
+            stop.edit(&key, value);
         }
         self.events.end(stop, ending::counts(&self.usage), beside);
         self.events.take()

@@ -65,7 +65,7 @@ pub fn set_text(message: &Json, text: &str) {
         Some(Json::Array(parts)) => parts,
         _ => {
             // A string fits anywhere; a message that is no object has no text to set.
-            let _ = message.set("content", text);
+            message.edit("content", text);
             return;
         }
     };

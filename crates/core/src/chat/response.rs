@@ -58,7 +58,7 @@ impl Head {
     pub fn usage_chunk(&self, usage: Json) -> Json {
         let chunk = self.object("chat.completion.chunk", Vec::new());
         // A new object takes any value.
-        let _ = chunk.set("usage", usage);
+        chunk.put("usage", usage);
         chunk
     }
 
@@ -103,7 +103,7 @@ pub fn add_usage(sum: &Json, more: &Json) -> Json {
             let total: valvehouse_json::Object = total.collect();
             for (key, value) in more.entries().into_iter().filter(|(key, _)| !sum.contains(key)) {
                 // A copy in an object just made.
-                let _ = total.set(&key, value.copy());
+                total.put(&key, value.copy());
             }
             total.into()
         }

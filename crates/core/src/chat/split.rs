@@ -49,8 +49,8 @@ fn laid_out(message: &Json, blocks: &[Json]) -> Vec<Json> {
         match (&*key, &value) {
             (BLOCKS | "tool_calls", _) => {}
             // New objects take any value, here and below.
-            ("content" | "reasoning_content", Json::Text(_)) => drop(first.set(&key, "")),
-            _ => drop(first.set(&key, value.copy())),
+            ("content" | "reasoning_content", Json::Text(_)) => first.put(&key, ""),
+            _ => first.put(&key, value.copy()),
         }
     }
     let texts = [("thinking", "reasoning_content"), ("text", "content")];
@@ -58,7 +58,7 @@ fn laid_out(message: &Json, blocks: &[Json]) -> Vec<Json> {
     let mut calls: Vec<(usize, Json)> = message.list("tool_calls").into_iter().enumerate().collect();
     let call = |(index, call): (usize, Json)| {
         let call = call.copy();
-        let _ = call.set("index", index);
+        call.edit("index", index);
         Json::from([("tool_calls", vec![call].into())])
     };
     for block in blocks {
@@ -102,18 +102,18 @@ fn deltas(message: &Json) -> Vec<Json> {
         match (&*key, &value) {
             ("content" | "reasoning_content" | "reasoning" | "refusal", Json::Text(text)) => {
                 // New objects take any value, here and below.
-                let _ = first.set(&key, "");
+                first.put(&key, "");
                 deltas.extend(words(text).map(|word| Json::from([(&*key, word.into())])));
             }
             ("tool_calls", Json::Array(calls)) => {
                 for (index, call) in calls.items().iter().enumerate() {
                     let call = call.copy();
-                    let _ = call.set("index", index);
+                    call.edit("index", index);
                     deltas.push(Json::from([("tool_calls", vec![call].into())]));
                 }
             }
             _ => {
-                let _ = first.set(&key, value.copy());
+                first.put(&key, value.copy());
             }
         }
     }
@@ -136,7 +136,7 @@ fn add_others(from: &Json, to: &Json, except: &[&str]) {
     let Json::Object(from) = from else { return };
     for (key, value) in from.entries() {
         if !except.contains(&&*key) {
-            let _ = to.set(&key, value.copy());
+            to.edit(&key, value.copy());
         }
     }
 }

@@ -179,7 +179,7 @@ impl Events {
         let questions = self.0.questions.as_ref().ok_or(NobodyAnswers::NoListener)?;
         let (open, answer) = questions.open();
         let event = event.copy();
-        let _ = event.set("id", open.id.clone());
+        event.edit("id", open.id.clone());
         self.emit(event)?;
         match tokio::time::timeout(timeout, answer).await {
             Ok(Ok(answer)) => Ok(answer),

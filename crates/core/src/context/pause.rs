@@ -38,7 +38,7 @@ impl Pending {
         ]);
         if !self.within.is_empty() {
             // A new text in a new object: it fits.
-            let _ = exact.set("within", self.within.as_str());
+            exact.edit("within", self.within.as_str());
         }
         hex(&Sha256::digest(exact.to_string()))
     }

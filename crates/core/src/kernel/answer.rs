@@ -35,11 +35,11 @@ fn message_from(value: &Json) -> Json {
             let said: Json = said.collect::<Object>().into();
             let said = said.copy();
             if said.get("role").is_none() {
-                let _ = said.set("role", "assistant");
+                said.edit("role", "assistant");
             }
             if said.get("content").is_none() {
                 let text = value.text("text").map_or(Json::Null, Json::from);
-                let _ = said.set("content", text);
+                said.edit("content", text);
             }
             said
         }
@@ -73,10 +73,10 @@ pub(super) fn take_edits(choice: &Json, said: &Json, edited: &Json) {
     let Json::Object(fields) = edited else { return take_value(choice, said, edited) };
     for (key, value) in fields.entries() {
         match key.as_str() {
-            "finish_reason" => drop(choice.set(&key, value)),
+            "finish_reason" => choice.edit(&key, value),
             "usage" | "model" | "id" => {}
             _ if said.get(&key).as_ref() == Some(&value) => {}
-            _ => drop(said.set(&key, value)),
+            _ => said.edit(&key, value),
         }
     }
     for key in said.keys() {
@@ -92,7 +92,7 @@ pub(super) fn take_value(choice: &Json, said: &Json, value: &Json) {
     if let (Json::Object(said), Json::Object(fields)) = (said, &new) {
         let _ = said.replace(fields.entries());
     } else {
-        let _ = choice.set("message", new.clone());
+        choice.edit("message", new.clone());
     }
-    let _ = choice.set("finish_reason", response::natural_finish(&new));
+    choice.edit("finish_reason", response::natural_finish(&new));
 }

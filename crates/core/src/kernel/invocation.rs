@@ -108,7 +108,7 @@ fn ctx_of<const N: usize>(turn: &Turn, parts: [(&str, Json); N]) -> Json {
     let ctx = turn.ctx_of(parts);
     if let Some(caller) = turn.caller() {
         // A new text in a new object: it fits.
-        let _ = ctx.set("caller", caller);
+        ctx.put("caller", caller);
     }
     ctx
 }

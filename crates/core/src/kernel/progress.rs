@@ -155,7 +155,7 @@ impl Progress {
             Some(messages @ Json::Array(_)) => messages,
             _ => {
                 let messages = Json::array();
-                let _ = self.body.set("messages", messages.clone());
+                self.body.edit("messages", messages.clone());
                 messages
             }
         }
@@ -187,8 +187,8 @@ impl Progress {
         }
         let total = response::add_usage(&self.usage, &last);
         // Copies, in an object just made.
-        let _ = total.set(response::LAST_CALL, last.copy());
-        let _ = self.response.set("usage", total);
+        total.edit(response::LAST_CALL, last.copy());
+        self.response.edit("usage", total);
     }
 
     /// Returns `true` if the answer has to be in a form, as JSON has one: no other text may stand beside it.

@@ -46,7 +46,7 @@ pub(super) async fn model(
     let wants_stream = outgoing.wants_pieces();
     // A whole answer is asked for as a client would: without the word, unless it said it.
     if wants_stream || asked.get("stream").is_some() {
-        let _ = asked.set("stream", wants_stream);
+        asked.put("stream", wants_stream);
     }
     if takes_bytes && let Some(forwarded) = forward(kernel, &asked, turn, wants_stream).await? {
         return Ok(Some(forwarded));
@@ -125,7 +125,7 @@ fn offer_tools(kernel: &Kernel, asked: &Json) {
     let mut tools: Vec<Json> = asked.list("tools");
     tools.retain(|tool| !is_ours(tool));
     tools.extend(ours);
-    let _ = asked.set("tools", tools);
+    asked.put("tools", tools);
 }
 
 /// The provider that answers for this kernel's model.
@@ -284,7 +284,7 @@ async fn judge(kernel: &Kernel, asked: &Json, whole: &Json, turn: &Turn) -> Resu
             _ => {
                 // Azure leaves the message out where its own filter struck.
                 let said = message::assistant("");
-                let _ = choice.set("message", said.clone());
+                choice.edit("message", said.clone());
                 said
             }
         };

@@ -59,7 +59,7 @@ fn by_choice(event: &Json) -> Vec<Json> {
     let choices = choices.into_iter().enumerate().map(|(place, choice)| {
         if choice.get("index").is_none_or(|index| index.is_null()) {
             // Its place is its number, and is lost from here on. A number in an object that has none fits.
-            let _ = choice.set("index", place);
+            choice.edit("index", place);
         }
         event::with_choice(event, choice)
     });
@@ -285,10 +285,10 @@ impl Part {
             }
         };
         let said = if said.is_null() { message::assistant("") } else { said };
-        let _ = self.choice.set("message", said);
+        self.choice.edit("message", said);
         // An answer whose last event was dropped still ended as it ended.
         if !why.is_null() {
-            let _ = self.choice.set("finish_reason", why);
+            self.choice.edit("finish_reason", why);
         }
     }
 }

@@ -40,7 +40,7 @@ impl Schema {
                 false => continue,
             };
             // A fresh object takes any key.
-            let _ = marked.set(&format!("{SECRET_MARK}{name}"), mark);
+            marked.edit(&format!("{SECRET_MARK}{name}"), mark);
         }
         marked
     }
@@ -54,7 +54,7 @@ impl Schema {
         let (values, mut problems) = (Json::object(), Vec::new());
         for field in &self.fields {
             // A fresh object takes any key.
-            let _ = values.set(&field.name, field.in_force(layers, &mut problems));
+            values.put(&field.name, field.in_force(layers, &mut problems));
         }
         (values, problems)
     }
@@ -74,7 +74,7 @@ impl Schema {
         let shown = values.copy();
         for field in self.fields.iter().filter(|field| field.secret) {
             if values.get(&field.name).is_some_and(|value| field.is_set(&value)) {
-                let _ = shown.set(&field.name, MASK);
+                shown.edit(&field.name, MASK);
             }
         }
         shown

@@ -170,7 +170,7 @@ impl Detail {
         ];
         for (key, value) in more {
             // A fresh object takes any key.
-            let _ = told.set(key, value);
+            told.edit(key, value);
         }
         told
     }

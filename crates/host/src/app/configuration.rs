@@ -115,7 +115,7 @@ fn middleware(
         match options.as_object() {
             Some(options) => options.entries().into_iter().for_each(|(key, value)| {
                 // Options of their own object: they fit.
-                let _ = all.set(&key, value);
+                all.edit(&key, value);
             }),
             // Options that are not a table are reported by their reader.
             None => *all = options,
@@ -148,7 +148,7 @@ fn model(
     ]);
     if !settings.variables.is_empty() {
         // A copy in an object of its own: it fits.
-        let _ = facts.set("variables", settings.variables.copy());
+        facts.edit("variables", settings.variables.copy());
     }
     ModelPlan {
         name: settings.name.clone(),

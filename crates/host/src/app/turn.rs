@@ -104,7 +104,7 @@ fn begun_with(turn: &Turn) -> Json {
     ];
     for (name, part) in parts {
         // New values in a new object: they fit.
-        let _ = facts.set(name, part);
+        facts.edit(name, part);
     }
     facts
 }

@@ -91,8 +91,8 @@ impl Ask {
         let data = Json::from([("title", title.into()), ("message", question.into())]);
         if !choices.is_empty() {
             // Fresh values never hold each other. A dialog without choices shows the placeholder.
-            let _ = data.set("placeholder", in_words(choices));
-            let _ = data.set("choices", choices.iter().map(Json::copy).collect::<Vec<_>>());
+            data.edit("placeholder", in_words(choices));
+            data.edit("choices", choices.iter().map(Json::copy).collect::<Vec<_>>());
         }
         Json::from([("type", kind.into()), ("data", data)])
     }
@@ -142,7 +142,7 @@ fn confirmation(answer: &Json) -> Json {
     let words = || said.as_str().filter(|text| meant.is_none() && !text.trim().is_empty()).map(Json::from);
     let result = Json::from([("confirmed", (meant == Some(true)).into())]);
     if let Some(reason) = reason.filter(|reason| !reason.is_empty()).or_else(words) {
-        let _ = result.set("reason", reason);
+        result.edit("reason", reason);
     }
     result
 }

@@ -150,7 +150,7 @@ fn add(map: &KvMap, args: &Json) -> Result<Json, TodoError> {
             ("status", status.as_str().into()),
         ]);
         if let Some(priority) = &priority {
-            let _ = added.set("priority", priority.as_str());
+            added.edit("priority", priority.as_str());
         }
         items.push(added.copy());
         Ok(Json::from([("next", (id + 1).into()), ("items", items.into())]))
@@ -171,7 +171,7 @@ fn update(map: &KvMap, args: &Json) -> Result<Json, TodoError> {
         let item = item.ok_or_else(|| unknown(&id, &items))?;
         for (key, value) in [("status", &status), ("content", &content)] {
             if let Some(value) = value {
-                let _ = item.set(key, value.as_str());
+                item.edit(key, value.as_str());
             }
         }
         updated = item.copy();

@@ -159,7 +159,7 @@ impl Call<'_> {
             let hash = pending.hash();
             match self.answer(&question, &possible, &pending, issued.as_deref()) {
                 // An answer belongs to the hash of its question.
-                Some(answer) => drop(state.answers.set(&hash, answer)),
+                Some(answer) => state.answers.edit(&hash, answer),
                 None => {
                     let requests: InputRequests =
                         possible.iter().map(|ask| (ask.key.clone(), ask.request.clone())).collect();

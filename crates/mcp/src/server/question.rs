@@ -102,7 +102,7 @@ impl Question {
         let group = Json::object();
         for (key, answer) in answers {
             // New values in an object of its own: they fit.
-            let _ = group.set(key, answer);
+            group.edit(key, answer);
         }
         Some(group)
     }

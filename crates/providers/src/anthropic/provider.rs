@@ -149,7 +149,7 @@ fn entry(model: &Json) -> Json {
         fields.for_each(|key, value| {
             if !matches!(key, "id" | "type") {
                 // Copies, in an object just made.
-                let _ = entry.set(key, value.copy());
+                entry.put(key, value.copy());
             }
         });
     }

@@ -76,7 +76,7 @@ fn answer(body: &Json) -> Json {
     let head = Head::with_id(format!("chatcmpl-{id}"), body.text("model").unwrap_or_else(|| "demo".into()));
     let completion = head.completion(message.clone(), response::natural_finish(&message));
     // A new object takes any value.
-    let _ = completion.set("usage", response::word_usage(&messages, &message));
+    completion.put("usage", response::word_usage(&messages, &message));
     completion
 }
 
@@ -101,7 +101,7 @@ fn next_message(body: &Json, messages: &[Json], id: &str) -> Json {
         }
         let message = message::assistant(Json::Null);
         // A new object takes any value.
-        let _ = message.set("tool_calls", calls.iter().map(Call::to_json).collect::<Vec<_>>());
+        message.put("tool_calls", calls.iter().map(Call::to_json).collect::<Vec<_>>());
         return message;
     }
     message::assistant(results(since).unwrap_or_else(|| echo(&text, &offers)))

@@ -162,7 +162,7 @@ fn with_usage_of_all(answer: Json, spent: &[Json]) -> Json {
     if let Some((first, others)) = spent.split_first().filter(|(_, others)| !others.is_empty()) {
         let sum = others.iter().fold(first.copy(), |sum, next| added(&sum, next));
         // Numbers, in an object that is one.
-        let _ = answer.set("usage", sum);
+        answer.edit("usage", sum);
     }
     answer
 }
@@ -179,7 +179,7 @@ fn added(a: &Json, b: &Json) -> Json {
             b.for_each(|key, next| {
                 let value = sum.get(key).map_or_else(|| next.copy(), |own| added(&own, next));
                 // Copies, in an object just made.
-                let _ = sum.set(key, value);
+                sum.put(key, value);
             });
             sum.into()
         }

@@ -97,7 +97,7 @@ fn model(known: &Json) -> Option<Json> {
     for key in ["size", "details"] {
         if let Some(value) = known.get(key) {
             // A new object takes any value.
-            let _ = model.set(key, value);
+            model.put(key, value);
         }
     }
     Some(model)

@@ -77,7 +77,7 @@ fn one(said: &Json, place: usize, names: &HashMap<CompactString, CompactString>)
     let out = Json::from([("role", role.into()), ("content", message::text_of(said).into())]);
     // A new object takes any value.
     let add = |key: &str, value: Json| {
-        let _ = out.set(key, value);
+        out.put(key, value);
     };
     let images = images(said, place)?;
     if !images.is_empty() {
@@ -165,7 +165,7 @@ fn options(body: &Json) -> Json {
     let options = Json::object();
     // A new object takes any value.
     let set = |key: &str, value: Json| {
-        let _ = options.set(key, value);
+        options.put(key, value);
     };
     for (name, option) in OPTIONS {
         if let Some(value) = body.get(name).filter(|value| !value.is_null()) {

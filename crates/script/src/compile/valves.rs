@@ -28,7 +28,7 @@ pub(super) fn configured(schema: &Schema, given: &Json, file: &SourceFile) -> (J
         match std::env::var(variable).ok().filter(|value| !value.is_empty()) {
             Some(value) => {
                 // A text in an object of its own.
-                let _ = taken.set(&field.name, value);
+                taken.edit(&field.name, value);
             }
             None => {
                 taken.remove(&field.name);

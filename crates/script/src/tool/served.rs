@@ -134,7 +134,7 @@ fn prompt(script: &Script, entry: &Dynamic) -> Result<Vec<ServedFunction>, Strin
             ("required", required.into()),
         ]);
         // A new value in an object of its own: it fits.
-        let _ = parameters.set(&own, parameter);
+        parameters.edit(&own, parameter);
     }
     let described = parts(&declared, &["name", "title", "description", "arguments", "icons"]);
     let spec = parts(&declared, &["name", "description", "timeout", "filters"]);
@@ -144,7 +144,7 @@ fn prompt(script: &Script, entry: &Dynamic) -> Result<Vec<ServedFunction>, Strin
         ("metadata", Json::from([("prompt", described)])),
     ] {
         // As above.
-        let _ = spec.set(key, value);
+        spec.edit(key, value);
     }
     let function = ToolFunction::new(script, spec, &handler, &[], None)
         .map_err(|wrong| format!("lists a prompt that cannot be served: {}", wrong.join("; ")))?;
@@ -168,7 +168,7 @@ fn resources(script: &Script, entries: &[Dynamic]) -> Result<Vec<ServedFunction>
         };
         if declared.text("name").is_none() {
             // The entry is a copy that nobody else holds.
-            let _ = declared.set("name", uri.as_str());
+            declared.edit("name", uri.as_str());
         }
         if let Some(complete) = complete {
             served.push(completion(script, &complete, &uri)?);

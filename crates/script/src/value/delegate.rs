@@ -9,7 +9,7 @@ use super::{list, map, message};
 use rhai::{Dynamic, Engine, EvalAltResult, EvalContext, Module, Shared};
 use std::collections::HashSet;
 use std::sync::OnceLock;
-use valvehouse_json::{Array, Object};
+use valvehouse_json::Array;
 
 type Answer<T> = Result<T, Box<EvalAltResult>>;
 

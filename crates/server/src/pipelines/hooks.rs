@@ -235,7 +235,7 @@ impl Call {
         let content = value.get("content").unwrap_or(value);
         if let Some(last) = self.body.get("messages").and_then(|messages| messages.at(-1)) {
             // A copy holds nothing of the body it goes into.
-            let _ = last.set("content", content.copy());
+            last.edit("content", content.copy());
         }
         Ok(self.body.clone())
     }

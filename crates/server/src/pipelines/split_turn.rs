@@ -59,9 +59,9 @@ pub(super) fn mark(snapshot: &Snapshot, body: &Json, part: &Part) {
         return;
     }
     // New texts in an object: they fit.
-    let _ = body.set("id", part.message.as_str());
+    body.edit("id", part.message.as_str());
     if !part.chat.is_empty() {
-        let _ = body.set("chat_id", part.chat.as_str());
+        body.edit("chat_id", part.chat.as_str());
     }
 }
 

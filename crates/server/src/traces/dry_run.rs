@@ -75,6 +75,6 @@ fn user(body: &Json) -> Result<Json, Fault> {
         }
     };
     // A text in an object that nobody else holds: it fits.
-    let _ = body.set("user", user.field("id"));
+    body.edit("user", user.field("id"));
     Ok(user)
 }

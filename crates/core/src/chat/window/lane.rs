@@ -54,9 +54,9 @@ pub(super) fn is_over(stored: &Json) -> bool {
 /// Marks a stored lane as over.
 pub(super) fn mark_over(stored: &Json, closes: bool) {
     // Fields of a map of ours.
-    let _ = stored.set(OVER, true);
+    stored.edit(OVER, true);
     if closes {
-        let _ = stored.set(CLOSED, true);
+        stored.edit(CLOSED, true);
     }
 }
 
@@ -99,11 +99,11 @@ impl Lane {
         ]);
         // Fields of an object just made, here and below.
         if !self.tokens.is_empty() {
-            let _ = stored.set("tokens", self.tokens.clone());
+            stored.edit("tokens", self.tokens.clone());
         }
         if !self.seam.raw.is_empty() {
-            let _ = stored.set("seam", self.seam.raw.clone());
-            let _ = stored.set("sent", self.seam.sent.clone());
+            stored.edit("seam", self.seam.raw.clone());
+            stored.edit("sent", self.seam.sent.clone());
         }
         stored
     }
@@ -266,7 +266,7 @@ impl Lane {
                 }
             }
             None if !ready.is_empty() => {
-                let _ = choice.set("logprobs", Json::from([(name, ready.into())]));
+                choice.edit("logprobs", Json::from([(name, ready.into())]));
             }
             None => {}
         }
@@ -287,7 +287,7 @@ impl Lane {
                 (Json::Text(first), Json::Array(then)) => [vec![part(&first)], then.items()].concat().into(),
                 (poured, _) => poured,
             };
-            let _ = delta.set(&key, joined);
+            delta.edit(&key, joined);
         }
     }
 
@@ -323,10 +323,10 @@ fn mold(of: &Json, way: &[Step]) -> Json {
             let made = Json::object();
             for beside in ["index", "type"] {
                 if let Some(value @ (Json::Text(_) | Json::Number(_))) = of.get(beside) {
-                    let _ = made.set(beside, value);
+                    made.edit(beside, value);
                 }
             }
-            let _ = made.set(key, mold(&of.field(key), way));
+            made.edit(key, mold(&of.field(key), way));
             made
         }
     }
@@ -338,7 +338,7 @@ fn fill(mold: &Json, text: &str) {
         Json::Object(object) => {
             for (key, value) in object.entries() {
                 match value {
-                    Json::Null => drop(object.set(&key, text.into())),
+                    Json::Null => object.edit(&key, text.into()),
                     value => fill(&value, text),
                 }
             }

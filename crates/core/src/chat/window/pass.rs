@@ -33,14 +33,14 @@ pub fn set_held(kept: &Json, held: Json) {
     match held {
         Json::Null => drop(kept.remove(HELD)),
         // It was there before, or is a copy of what was.
-        held => drop(kept.set(HELD, held)),
+        held => kept.edit(HELD, held),
     }
 }
 
 /// The choice ends without an event that says so: the next look lets all of it out.
 pub fn end(kept: &Json, choice: i64) {
     if let Some(choice) = kept.get(HELD).and_then(|held| held.get(&choice.to_string())) {
-        let _ = choice.set(OVER, true);
+        choice.edit(OVER, true);
     }
 }
 
@@ -114,7 +114,7 @@ pub fn pass<L: Look>(event: &Json, kept: &Json, longest: usize, look: &mut L) ->
                             place.set_text(&out);
                             lane.give_tokens(&choice, &name);
                             // A map of ours in a map of ours, here and below.
-                            let _ = lanes.set(&name, lane.to_json());
+                            lanes.edit(&name, lane.to_json());
                             seen.push(name);
                         }
                         None => whole(place, look)?,
@@ -142,7 +142,7 @@ pub fn pass<L: Look>(event: &Json, kept: &Json, longest: usize, look: &mut L) ->
         let out = lane.flush(ends || lane.is_closed || speech.closes, look)?;
         lane.pour(&choice, &out);
         lane.give_tokens(&choice, &name);
-        let _ = lanes.set(&name, lane.to_json());
+        lanes.edit(&name, lane.to_json());
     }
     Calls::load(&held, longest).pass(&choice, &held, ends || speech.closes, look)?;
     if ends {
