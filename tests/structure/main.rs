@@ -9,6 +9,7 @@
 mod arrows;
 mod cycles;
 mod modules;
+mod silences;
 mod words;
 
 use serde_json::Value;
