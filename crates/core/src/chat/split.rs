@@ -44,7 +44,7 @@ const BLOCKS: &str = "content_blocks";
 fn laid_out(message: &Json, blocks: &[Json]) -> Vec<Json> {
     let first = Json::object();
     let mut deltas = vec![first.clone()];
-    let fields = message.as_object().map(valvehouse_json::Object::entries).unwrap_or_default();
+    let fields = message.entries();
     for (key, value) in fields {
         match (&*key, &value) {
             (BLOCKS | "tool_calls", _) => {}

@@ -7,7 +7,7 @@ use super::turn_stream::{TurnAnswer, TurnStream};
 use crate::chat::ChatRequest;
 use crate::context::{Context, Events, Turn, TurnFacts};
 use crate::fault::Fault;
-use valvehouse_json::{Json, Object};
+use valvehouse_json::Json;
 
 /// The options of a chat of the library.
 #[derive(Debug, Clone, Default)]
@@ -87,7 +87,7 @@ impl Kernel {
     ) -> Result<TurnStream<'static>, Fault> {
         let model = options.model.as_deref().or(self.settings().model.as_deref()).unwrap_or("default");
         let messages: Vec<Json> = messages.iter().map(Json::copy).collect();
-        let own = options.request.as_ref().and_then(Json::as_object).map(Object::entries).unwrap_or_default();
+        let own = options.request.as_ref().map(Json::entries).unwrap_or_default();
         let own = own.into_iter().map(|(key, value)| (key, value.copy()));
         let body = own.chain([("model".into(), model.into()), ("messages".into(), messages.into())]);
         let request = ChatRequest::new(Json::Object(body.collect()))?;

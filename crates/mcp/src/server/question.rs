@@ -55,7 +55,7 @@ impl Question {
         let kind = event.text_or_empty("type");
         let data = event.field("data");
         if kind == "inputs" {
-            let entries = data.as_object().map(valvehouse_json::Object::entries).unwrap_or_default();
+            let entries = data.entries();
             if entries.is_empty() {
                 return Err("`inputs` needs a map of names and questions in its `data`".into());
             }

@@ -138,7 +138,10 @@ impl Encoder for Writer {
 }
 
 fn line(value: &Json) -> Bytes {
-    let mut bytes = value.encode().unwrap_or_default();
+    let mut bytes = value.encode().unwrap_or_else(|error| {
+        tracing::error!("cannot write an event: {error}");
+        br#"{"error":"an event cannot be written as JSON"}"#.to_vec()
+    });
     bytes.push(b'\n');
     bytes.into()
 }

@@ -82,7 +82,7 @@ pub(super) async fn run(
         .map(|text| Json::from([("role", "user".into()), ("content", text.as_str().into())]))
         .collect();
     let body = Json::object();
-    for (key, value) in request.as_object().map(valvehouse_json::Object::entries).unwrap_or_default() {
+    for (key, value) in request.entries() {
         if key != field {
             put(&body, &key, value.copy())?;
         }
