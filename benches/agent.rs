@@ -18,7 +18,7 @@ use valvehouse::chat::ChatRequest;
 use valvehouse::context::{Context, Events, Turn, TurnFacts};
 use valvehouse::fault::Fault;
 use valvehouse::json::Json;
-use valvehouse::kernel::{Kernel, Wish};
+use valvehouse::kernel::{Kernel, RunOptions};
 use valvehouse::provider::{Answer, Provider, Request};
 use valvehouse::store::{Conversations as _, SqlStore};
 
@@ -94,6 +94,7 @@ fn setup(talker: &Arc<Talker>, summarize: bool) -> Setup {
         name: "bench".into(),
         callbacks: Callbacks::new(),
         listeners: Vec::new(),
+        exchange: None,
     }
 }
 
@@ -178,11 +179,7 @@ async fn beside_plain((remembered, steps): (Duration, u64)) {
         }
         let turn = Turn::new(TurnFacts::default(), Context::default(), Events::default());
         let began = Instant::now();
-        setup
-            .kernel
-            .turn(ChatRequest::new(body).unwrap(), &turn, Wish { stream: None, raw: false })
-            .await
-            .unwrap();
+        setup.kernel.run(ChatRequest::new(body).unwrap(), RunOptions::new(turn)).answer().await.unwrap();
         times.push(began.elapsed());
     }
     let plain = quantile(&mut times, 0.5);

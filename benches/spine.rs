@@ -20,7 +20,7 @@ use valvehouse::fault::Fault;
 use valvehouse::filter::Verdict::Continue;
 use valvehouse::filter::{Chain, Filter, Hook, Outcome};
 use valvehouse::json::Json;
-use valvehouse::kernel::{Kernel, Wish};
+use valvehouse::kernel::{Kernel, RunOptions, TurnEvent};
 use valvehouse::net::sse::Parser;
 use valvehouse::provider::{Answer, Piece, Provider, Request};
 use valvehouse::script::{Kind, Script, Settings, SourceFile};
@@ -373,14 +373,17 @@ fn streams() {
         let scripts = (0..count).map(|index| script(&format!("f{index}"), text));
         let kernel = Kernel::builder().filters(scripts).provider(wire.clone()).build();
         let answer = time(|| {
-            let (sender, mut pieces) = tokio::sync::mpsc::channel(64);
             let body =
                 Json::parse(br#"{"model":"wire","messages":[{"role":"user","content":"hi"}],"stream":true}"#)
                     .unwrap();
-            let (turn, wish) = (traced(&traces), Wish { stream: Some(sender), raw: false });
+            let options = RunOptions::new(traced(&traces)).streamed(true);
             let mut out = Vec::new();
-            let reading = async {
-                while let Some(piece) = pieces.recv().await {
+            let mut answer = kernel.run(ChatRequest::new(body).unwrap(), options);
+            runtime.block_on(async {
+                while let Some(event) = answer.next().await {
+                    let TurnEvent::Piece(piece) = event.unwrap_or_else(|fault| panic!("{fault}")) else {
+                        continue;
+                    };
                     out.extend_from_slice(b"data: ");
                     match piece.raw.is_empty() {
                         true => piece.event.encode_into(&mut out).unwrap(),
@@ -388,13 +391,7 @@ fn streams() {
                     }
                     out.extend_from_slice(b"\n\n");
                 }
-            };
-            let (answer, ()) = runtime.block_on(async {
-                tokio::join!(kernel.turn(ChatRequest::new(body).unwrap(), &turn, wish), reading)
             });
-            if let Err(fault) = answer {
-                panic!("{fault}");
-            }
             assert!(out.len() > EVENTS * 200);
         });
         let name = format!("streamed event, bytes -> {count} {what} -> bytes");

@@ -34,3 +34,8 @@ pub use valvehouse_store::{self as store, seal};
 pub use valvehouse_tokens as tokens;
 
 pub mod cli;
+
+/// The examples of the guide for users of the library, which are run.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/library.md")]
+mod guide {}

@@ -4,12 +4,10 @@ use super::runs::said_in_words;
 use super::{args, reply};
 use std::io::{self, IsTerminal, Read};
 use std::sync::{Arc, OnceLock};
-use tokio::sync::mpsc;
 use valvehouse_config::Config;
 use valvehouse_core::chat::{ChatRequest, message, response};
 use valvehouse_core::context::{Context, Turn, TurnFacts};
-use valvehouse_core::fault::Fault;
-use valvehouse_core::kernel::{Reply, Wish};
+use valvehouse_core::kernel::RunOptions;
 use valvehouse_core::trace::{Asked, Recording};
 use valvehouse_host::Ready;
 use valvehouse_host::app::App;
@@ -182,29 +180,22 @@ impl<'a> Conversation<'a> {
         let facts = TurnFacts { trace, ..self.facts(&ready) };
         let context = context(&facts);
         let turn = Turn::new(facts, context, events);
-        let (sender, pieces) = mpsc::channel(reply::AHEAD);
-        let wish = Wish { stream: self.stream.then_some(sender), raw: false };
-        let (body, kept, is_json) = (self.body(&ready), &self.kept, self.out.is_json());
-        let app = self.app.clone();
-        let work = async {
-            let mut run = String::new();
-            let begun = |begun: &store::Run| {
-                run.clone_from(&begun.id);
-                let _ = kept.set(begun.conversation.clone());
-            };
-            match app.turn(&ready, ChatRequest::new(body)?, &turn, wish, begun).await? {
-                Reply::Answer(answer) => {
-                    if is_json && let Some(chat_id) = kept.get() {
-                        // An answer of ours takes any key.
-                        let _ = answer.set("run_id", run.as_str());
-                        let _ = answer.set("chat_id", chat_id.as_str());
-                    }
-                    Ok(answer)
-                }
-                Reply::Raw(_) => Err(Fault::Host("the answer came unread, which was not asked for".into())),
+        let (kept, is_json, run) = (&self.kept, self.out.is_json(), OnceLock::new());
+        let begun = |begun: &store::Run| {
+            // A turn begins one run, and all of them are in one conversation.
+            let _ = run.set(begun.id.clone());
+            let _ = kept.set(begun.conversation.clone());
+        };
+        let request = ChatRequest::new(self.body(&ready))?;
+        let answer = self.app.run(&ready, request, RunOptions::new(turn).streamed(self.stream), begun);
+        let complete = |answer: &Json| {
+            if is_json && let (Some(run), Some(chat_id)) = (run.get(), kept.get()) {
+                // An answer of ours takes any key.
+                answer.edit("run_id", run.as_str());
+                answer.edit("chat_id", chat_id.as_str());
             }
         };
-        let answer = reply::hear(work, pieces, asked, &self.app, &mut self.lines, self.out).await;
+        let answer = reply::hear(answer, complete, asked, &self.app, &mut self.lines, self.out).await;
         if let Some(recording) = recording {
             show_steps(recording, answer.as_ref().err(), self.out);
         }
@@ -250,7 +241,7 @@ impl<'a> Conversation<'a> {
             ("chat_id", self.chat_id.as_str().into()),
         ]);
         if let Some(user) = &self.user {
-            let _ = body.set("user", user.as_str());
+            body.edit("user", user.as_str());
         }
         body
     }
@@ -277,7 +268,7 @@ impl<'a> Conversation<'a> {
         let own = self.variables.iter().map(|(name, value)| (name.as_str().into(), value.as_str().into()));
         TurnFacts {
             user: user.unwrap_or_else(Json::object),
-            variables: ready.facts.get("variables").unwrap_or_default(),
+            variables: ready.facts.field("variables"),
             client: own.collect::<Object>().into(),
             model: ready.facts.clone(),
             models: ready.models.clone(),
@@ -293,7 +284,7 @@ impl<'a> Conversation<'a> {
 fn context(facts: &TurnFacts) -> Context {
     let context = Context::default();
     for variables in [&facts.client, &facts.variables] {
-        for (name, value) in variables.as_object().map(Object::entries).unwrap_or_default() {
+        for (name, value) in variables.entries() {
             context.set(&name, value.copy());
         }
     }

@@ -240,7 +240,7 @@ impl Subject<'_> {
                 ("stored", now.stored),
             ]);
             if let Some(reach) = reach {
-                let _ = shown.set("reach", reach.as_json());
+                shown.edit("reach", reach.as_json());
             }
             out.json(&shown)?;
             return Ok(());

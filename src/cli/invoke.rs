@@ -105,7 +105,7 @@ fn arguments(asked: &args::Invoke) -> Result<Json, CommandError> {
     };
     for (key, value) in &asked.values {
         // A fresh object takes any key.
-        let _ = arguments.set(key, value.as_str());
+        arguments.edit(key, value.as_str());
     }
     Ok(arguments)
 }

@@ -69,16 +69,16 @@ fn show_tools(snapshot: &Snapshot, out: &Console) -> Result<(), CommandError> {
     }
     let paint = out.results();
     let words = |tool: &Json, key: &str| {
-        let words = tool.get(key).unwrap_or_default().items();
+        let words = tool.list(key);
         let words: Vec<&str> = words.iter().filter_map(Json::as_str).collect();
         if words.is_empty() { "-".to_owned() } else { words.join(" ") }
     };
     let mut rows =
         vec![["TOOL", "ARGUMENTS", "TAGS", "MODELS", "DESCRIPTION"].map(|word| paint.dim(word)).to_vec()];
     for tool in &tools {
-        let text = |key: &str| clean(&tool.text(key).unwrap_or_default()).replace('\n', " ");
+        let text = |key: &str| clean(&tool.text_or_empty(key)).replace('\n', " ");
         let arguments = tool.at_path("parameters.properties");
-        let arguments = arguments.as_object().map(Object::keys).unwrap_or_default().join(" ");
+        let arguments = arguments.keys().join(" ");
         rows.push(vec![
             paint.bold(&text("name")),
             if arguments.is_empty() { "-".to_owned() } else { arguments },

@@ -1,45 +1,40 @@
 //! An answer as it comes: written piece by piece, its questions put to the person, and how to go on where
 //! it waits for somebody.
 
-use std::io;
-use tokio::sync::mpsc;
 use valvehouse_agent::in_words;
-use valvehouse_core::chat::{event, message, response};
+use valvehouse_core::chat::{message, response};
 use valvehouse_core::fault::Fault;
-use valvehouse_core::provider::Piece;
+use valvehouse_core::kernel::{TurnAnswer, TurnEvent, TurnStream};
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 use valvehouse_terminal::questions::{self, OpenQuestions};
 use valvehouse_terminal::{CommandError, Console, StdinLines, clean};
 
-/// Pieces that may wait for a slow terminal.
-pub(super) const AHEAD: usize = 32;
-
-/// Does the work of a turn while its pieces are written and its questions answered; then the answer is
-/// written, too.
+/// Reads a turn while its events are written and its questions answered; then the answer is written, too, with what
+/// `complete` adds to it.
 pub(super) async fn hear(
-    work: impl Future<Output = Result<Json, Fault>>,
-    pieces: mpsc::Receiver<Piece>,
+    answer: TurnStream<'_>,
+    complete: impl FnOnce(&Json),
     asked: OpenQuestions,
     app: &App,
     lines: &mut StdinLines,
     out: &Console,
 ) -> Result<Json, CommandError> {
-    let turn = async { tokio::join!(work, write(pieces, out)) };
-    let (answer, written) = tokio::select! {
-        done = turn => done,
+    let mut was_written = false;
+    let answer = tokio::select! {
+        answer = write(answer, &mut was_written, out) => answer,
         failure = questions::answer(asked, &app.questions, lines, out) => return Err(failure),
     };
-    let was_written = written?;
     let answer = match answer {
-        Ok(answer) => answer,
-        Err(fault) => {
+        Ok(answer) => answer.reply,
+        Err(failure) => {
             if was_written {
                 out.line("")?;
             }
-            return Err(fault.into());
+            return Err(failure);
         }
     };
+    complete(&answer);
     if out.is_json() {
         out.json(&answer)?;
     } else if was_written {
@@ -51,17 +46,24 @@ pub(super) async fn hear(
     Ok(answer)
 }
 
-/// Writes pieces as they come; whether there were any.
-async fn write(mut pieces: mpsc::Receiver<Piece>, out: &Console) -> io::Result<bool> {
-    let mut any = false;
-    while let Some(piece) = pieces.recv().await {
-        let text = event::text(&piece.event);
+/// Writes text as it comes, and returns the answer.
+async fn write(
+    mut answer: TurnStream<'_>,
+    was_written: &mut bool,
+    out: &Console,
+) -> Result<TurnAnswer, CommandError> {
+    while let Some(event) = answer.next().await {
+        let event = event?;
+        let text = event.text();
         if !text.is_empty() && !out.is_json() {
             out.text(&text)?;
-            any = true;
+            *was_written = true;
+        }
+        if let TurnEvent::Answer(answer) = event {
+            return Ok(answer);
         }
     }
-    Ok(any)
+    Err(Fault::Host("the turn ended without an answer".into()).into())
 }
 
 /// Says how to go on with a run whose answer is one that waits.

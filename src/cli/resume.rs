@@ -2,9 +2,11 @@
 
 use super::{args, reply};
 use std::io::{self, IsTerminal};
-use tokio::sync::mpsc;
+use std::sync::Arc;
 use valvehouse_agent::{Decision, Runs};
 use valvehouse_config::Config;
+use valvehouse_core::context::{Context, Turn, TurnFacts};
+use valvehouse_core::kernel::RunOptions;
 use valvehouse_host::app::{self, App};
 use valvehouse_json::Json;
 use valvehouse_terminal::{CommandError, Console, Exit, StdinLines, plugin_problems, questions, report};
@@ -23,7 +25,7 @@ pub(super) async fn run(asked: args::Resume, config: Config, out: &Console) -> R
 }
 
 async fn resume(
-    app: &App,
+    app: &Arc<App>,
     asked: &args::Resume,
     decision: &Decision,
     out: &Console,
@@ -36,10 +38,10 @@ async fn resume(
     let is_terminal = io::stdin().is_terminal();
     let (events, questions) = questions::listening(is_terminal.then_some(&app.questions), out);
     let mut lines = if is_terminal { StdinLines::of_stdin() } else { StdinLines::none() };
-    let (sender, pieces) = mpsc::channel(reply::AHEAD);
-    let stream = (!asked.no_stream).then_some(sender);
-    let work = async { Ok(app.resume(id, decision, None, events, stream).await?.answer) };
-    let answer = reply::hear(work, pieces, questions, app, &mut lines, out).await?;
+    let turn = Turn::new(TurnFacts::default(), Context::default(), events);
+    let options = RunOptions::new(turn).streamed(!asked.no_stream);
+    let answer = app.resume(id.clone(), decision.clone(), None, options);
+    let answer = reply::hear(answer, |_| {}, questions, app, &mut lines, out).await?;
     reply::say_how_to_go_on(&answer, out);
     Ok(())
 }

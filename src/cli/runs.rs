@@ -114,7 +114,7 @@ async fn list(runs: &Runs, wanted: &Wanted, out: &Console) -> Result<(), Command
 }
 
 fn row(run: &Run, agent: &str, paint: Paint) -> Vec<String> {
-    let waits = waits_in_words(&run_to_json(run, agent).get("pending_action").unwrap_or_default());
+    let waits = waits_in_words(&run_to_json(run, agent).field("pending_action"));
     let why = if waits.is_empty() { clean(&run.error) } else { waits };
     vec![
         paint.bold(&run.id),
@@ -151,12 +151,12 @@ async fn show(runs: &Runs, id: &str, config: &Config, out: &Console) -> Result<(
     if !run.error.is_empty() {
         out.line(&format!("error    {}", clean(&run.error)))?;
     }
-    let pending = state.get("pending_action").unwrap_or_default();
+    let pending = state.field("pending_action");
     if !pending.is_null() {
         out.line(&format!("waits    {}", waits_in_words(&pending)))?;
     }
     out.line("")?;
-    for said in state.get("full_messages").unwrap_or_default().items() {
+    for said in state.list("full_messages") {
         out.line(&said_in_words(&said, paint))?;
     }
     if run.status.can_go_on() && !run.is_alive() {

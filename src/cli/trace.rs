@@ -34,7 +34,7 @@ async fn list(host: &Remote, asked: &Asked, out: &Console) -> Result<(), Command
     if out.is_json() {
         return Ok(out.json(&known)?);
     }
-    let part = |name: &str| known.get(name).unwrap_or_default().items();
+    let part = |name: &str| known.list(name);
     let all = [part("live"), part("past")].concat();
     if all.is_empty() {
         out.say("no request that would fit is known");
@@ -142,10 +142,10 @@ async fn replay(
         let source = std::fs::read_to_string(file)
             .map_err(|error| CommandError::data(format!("failed to read {}: {error}", file.display())))?;
         // A text in a new object: it fits.
-        let _ = body.set("source", source);
+        body.edit("source", source);
     }
     let replayed = host.post(&[&TRACES[..], &[id, "replay"]].concat(), &body).await?;
-    let steps = replayed.get("steps").unwrap_or_default().items();
+    let steps = replayed.list("steps");
     let is_same = |step: &Json| step.get("same").and_then(|same| same.as_bool()) == Some(true);
     let exit = if steps.iter().all(is_same) { Exit::Done } else { Exit::Findings };
     if out.is_json() {
@@ -162,7 +162,7 @@ async fn replay(
             false => paint.yellow(&format!("{was} → {is}")),
         };
         let cause = word(&step.at_path("replayed"), "cause").replace('\n', " ");
-        let changes = difference(&step.get("diff").unwrap_or_default().items(), paint);
+        let changes = difference(&step.list("diff"), paint);
         let line = format!("{}  {verdict}  {}", word(step, "hook"), paint.red(&cause));
         out.line(&format!("{}{changes}", line.trim_end()))?;
     }

@@ -71,7 +71,7 @@ impl<'a> Valves<'a> {
         match key {
             Some(key) => {
                 self.check_key(key)?;
-                let value = now.values.get(key).unwrap_or_default();
+                let value = now.values.field(key);
                 match value.as_str() {
                     Some(text) if !out.is_json() => out.line(text)?,
                     _ => out.json(&value)?,
@@ -84,7 +84,7 @@ impl<'a> Valves<'a> {
             None if self.schema.fields().is_empty() => out.say(&format!("`{}` has no valves", self.id)),
             None => {
                 let rows = self.schema.fields().iter().map(|field| {
-                    let value = now.values.get(&field.name).unwrap_or_default().to_string();
+                    let value = now.values.field(&field.name).to_string();
                     let about = field.description.as_deref().unwrap_or_default();
                     let from = now.source(self, &field.name).to_owned();
                     vec![out.results().bold(&field.name), value, from, out.results().dim(about)]
@@ -104,7 +104,7 @@ impl<'a> Valves<'a> {
                 text => self.schema.check(key, &text.into()).map_err(|error| misfit(self.id, &error))?,
             };
             // A fresh object takes any key.
-            let _ = changes.set(key, value);
+            changes.edit(key, value);
         }
         self.project.remember(self.id).await;
         let generation = self
@@ -123,7 +123,7 @@ impl<'a> Valves<'a> {
                 self.check_key(key)?;
             }
         }
-        let all = stored.as_object().map(|object| object.keys()).unwrap_or_default();
+        let all = stored.keys();
         let all: Vec<String> = all.into_iter().map(String::from).collect();
         let keys = if keys.is_empty() { &all } else { keys };
         if keys.is_empty() {
@@ -152,7 +152,7 @@ impl<'a> Valves<'a> {
         let now = self.in_force().await?;
         if out.is_json() {
             let told = self.as_json(keys, &now);
-            let _ = told.set("reach", reach.as_json());
+            told.edit("reach", reach.as_json());
             out.json(&told)?;
             return Ok(reach.exit());
         }
@@ -169,7 +169,7 @@ impl<'a> Valves<'a> {
 
     fn as_json<'k>(&self, keys: impl Iterator<Item = &'k str>, now: &InForce) -> Json {
         let valves = keys.map(|key| {
-            let value = now.values.get(key).unwrap_or_default();
+            let value = now.values.field(key);
             (key.into(), Json::from([("value", value), ("source", now.source(self, key).into())]))
         });
         let valves: valvehouse_json::Object = valves.collect();

@@ -34,8 +34,8 @@ async fn those_that_run_for_the_model_are_told_in_their_order() {
     let turn = Turn::default();
     let body = r#"{"model":"demo","messages":[{"role":"user","content":"hi"}]}"#;
     let body = Json::parse(body.as_bytes()).unwrap();
-    let wish = valvehouse::kernel::Wish { stream: None, raw: false };
-    ready.kernel.turn(crate::kernel::request(body), &turn, wish).await.map(drop).unwrap();
+    let options = valvehouse::kernel::RunOptions::new(turn.clone());
+    ready.kernel.run(crate::kernel::request(body), options).answer().await.unwrap();
     // The turn is over by now.
     let told = teller(&host, &turn, &["asked".to_owned()]);
     told.custom("a", &Json::Null);

@@ -7,7 +7,7 @@ use valvehouse::context::Context;
 use valvehouse::fault::{Fault, RequestFault};
 use valvehouse::filter::{Filter, Verdict::Continue, Verdict::Error};
 use valvehouse::json::Json;
-use valvehouse::kernel::{ChatOptions, Chatted, Kernel, ModelSettings};
+use valvehouse::kernel::{ChatOptions, Kernel, ModelSettings, TurnAnswer};
 use valvehouse::provider::Reply;
 use valvehouse::tool::{Retry, Tool, ToolError, ToolResult};
 
@@ -15,7 +15,7 @@ fn with_context(variables: &str) -> ChatOptions {
     ChatOptions { context: Context::new(json(variables)), ..ChatOptions::default() }
 }
 
-async fn chat_with(kernel: &Kernel, options: ChatOptions) -> Result<Chatted, Fault> {
+async fn chat_with(kernel: &Kernel, options: ChatOptions) -> Result<TurnAnswer, Fault> {
     kernel.chat_with_tools(vec![message::user("hi")], options).await
 }
 

@@ -9,7 +9,6 @@ use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use valvehouse::agent::Decision;
-use valvehouse::context::Events;
 use valvehouse::store::RunStatus;
 
 const REMEMBERS: &str =
@@ -147,7 +146,7 @@ async fn check(host: &TestHost, all: &[Recording], wholes: &[Outcome], cut: &Cut
     let run = came.run.clone().or(newest_run(host, &chat).await).unwrap_or_else(|| panic!("{what}"));
     let stored = host.store().run(&run).await.unwrap().unwrap();
     assert_eq!(stored.status, RunStatus::Failed, "{what}");
-    let ended = host.app().resume(&run, &Decision::GoOn, None, Events::default(), None).await;
+    let ended = host.resume_run(&run, Decision::GoOn).await;
     ended.unwrap_or_else(|fault| panic!("{what}: {fault}"));
     assert_eq!(remembered(host, &chat).await[1..], whole.remembered[1..], "{what}");
     false

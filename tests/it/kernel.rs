@@ -7,7 +7,7 @@ use valvehouse::context::{Context, Turn};
 use valvehouse::fault::Fault;
 use valvehouse::filter::{Filter, FilterContext, Hook, Run, Verdict};
 use valvehouse::json::Json;
-use valvehouse::kernel::{Builder, ChatOptions, Chatted, Kernel, Reply as Answered, Wish};
+use valvehouse::kernel::{Builder, ChatOptions, Kernel, RunOptions, TurnAnswer, TurnEvent};
 use valvehouse::provider::{Canned, Piece, Reply};
 use valvehouse::script::{Kind, Script, Settings, SourceFile};
 use valvehouse::tool::Tool;
@@ -110,7 +110,7 @@ pub fn asking<R: Into<Reply>>(replies: impl IntoIterator<Item = R>) -> (Builder,
 }
 
 /// A whole turn in which the user says this.
-pub async fn chat(kernel: &Kernel, text: &str) -> Result<Chatted, Fault> {
+pub async fn chat(kernel: &Kernel, text: &str) -> Result<TurnAnswer, Fault> {
     kernel.chat_with_tools(vec![message::user(text)], ChatOptions::default()).await
 }
 
@@ -163,18 +163,26 @@ pub async fn stream(kernel: &Kernel) -> Streamed {
 
 /// The same with a body of one's own.
 pub async fn stream_body(kernel: &Kernel, body: &str) -> Streamed {
-    let (sender, mut receiver) = tokio::sync::mpsc::channel(100_000);
-    let turn = Turn::default();
-    let reply = kernel.turn(request(json(body)), &turn, Wish { stream: Some(sender), raw: false }).await;
-    let answer = reply.map(|reply| match reply {
-        Answered::Answer(answer) => answer,
-        Answered::Raw(_) => panic!("nobody wished for raw bytes"),
-    });
+    run(kernel, request(json(body)), Turn::default(), true).await
+}
+
+/// Reads a turn to its end.
+pub async fn run(kernel: &Kernel, request: ChatRequest, turn: Turn, is_streamed: bool) -> Streamed {
+    let mut stream = kernel.run(request, RunOptions::new(turn.clone()).streamed(is_streamed));
     let mut pieces = Vec::new();
-    while let Some(piece) = receiver.recv().await {
-        pieces.push(piece);
+    loop {
+        let answer = match stream.next().await.expect("a turn ends with an answer or a fault") {
+            Ok(TurnEvent::Piece(piece)) => {
+                pieces.push(piece);
+                continue;
+            }
+            Ok(TurnEvent::Answer(answer)) => Ok(answer.reply),
+            Ok(TurnEvent::Emitted(_) | TurnEvent::Passthrough(_)) => panic!("nobody wished for it"),
+            Err(fault) => Err(fault),
+        };
+        assert!(stream.next().await.is_none(), "something comes after the end");
+        return Streamed { pieces, answer, turn };
     }
-    Streamed { pieces, answer, turn }
 }
 
 impl Streamed {

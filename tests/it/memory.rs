@@ -4,7 +4,7 @@ use crate::host::{TestHost, until};
 use crate::upstream::{Asked, MODEL, Reply, chunk};
 use serde_json::{Value, json};
 use valvehouse::agent::Decision;
-use valvehouse::context::Events;
+use valvehouse::kernel::{RunOptions, TurnEvent};
 use valvehouse::store::RunStatus;
 
 const REMEMBERS: &str = "[[models]]\nname = \"assistant\"\nprovider = \"mock\"\nmodel = \"mock-1\"\nmemory = true\ntools = [\"*\"]";
@@ -175,14 +175,14 @@ async fn a_run_waits_for_a_person_and_goes_on_when_somebody_decides() {
         let stored = host.store().run(&run).await.unwrap().unwrap();
         assert_eq!(stored.status, RunStatus::Paused);
         let asked = host.upstream.asked().len();
-        let ended = host.app().resume(&run, &decision, None, Events::default(), None).await.unwrap();
-        let answer: Value = serde_json::from_str(&ended.answer.to_string()).unwrap();
+        let ended = host.resume_run(&run, decision).await.unwrap();
+        let answer: Value = serde_json::from_str(&ended.response.to_string()).unwrap();
         assert_eq!(answer["choices"][0]["message"]["content"], result);
         assert_eq!(host.upstream.asked().len(), asked + 1, "the model is not asked again for what it said");
         let all = remembered(&host, &chat).await;
         assert_eq!(all[..2], ["user: pay 5", "assistant: calls pay"]);
         assert_eq!(all[2..], [format!("tool: {}", &result[6..]), format!("assistant: {result}")]);
-        let again = host.app().resume(&run, &Decision::Retry, None, Events::default(), None).await;
+        let again = host.resume_run(&run, Decision::Retry).await;
         assert!(again.unwrap_err().to_string().contains("done"), "it is over");
     }
 }
@@ -200,7 +200,7 @@ async fn who_says_something_else_instead_leaves_the_call_cancelled() {
     assert_eq!(remembered[..2], ["user: pay 5", "assistant: calls pay"]);
     assert!(remembered[2].starts_with("tool: {\"error\":\"cancelled\""), "{remembered:?}");
     assert_eq!(remembered[3..], ["user: never mind", "assistant: answer 2"]);
-    let gone = host.app().resume(&run, &Decision::Approve { arguments: None }, None, Events::default(), None);
+    let gone = host.resume_run(&run, Decision::Approve { arguments: None });
     assert!(gone.await.unwrap_err().to_string().contains("cancelled"));
 }
 
@@ -210,7 +210,7 @@ async fn a_client_that_never_saw_the_answer_after_a_pause_goes_on_with_it() {
     let waits = host.chat(&says("a", &[("user", "pay 5")])).await;
     let run = waits.header("x-valvehouse-run").unwrap();
     let yes = Decision::Approve { arguments: None };
-    host.app().resume(run, &yes, None, Events::default(), None).await.unwrap();
+    host.resume_run(run, yes).await.unwrap();
     let text = waits.text();
     let all = [("user", "pay 5"), ("assistant", text.as_str()), ("user", "thanks")];
     let answer = host.chat(&says("a", &all)).await;
@@ -244,8 +244,8 @@ async fn a_run_whose_client_went_away_can_be_gone_on_with() {
     .await;
     host.upstream.script(model);
     let run = host.store().runs(Some("a"), None, 10).await.unwrap().remove(0);
-    let ended = host.app().resume(&run.id, &Decision::GoOn, None, Events::default(), None).await.unwrap();
-    assert!(ended.answer.to_string().contains("answer 1"));
+    let ended = host.resume_run(&run.id, Decision::GoOn).await.unwrap();
+    assert!(ended.response.to_string().contains("answer 1"));
     assert_eq!(remembered(&host, "a").await, ["user: one", "assistant: answer 1"]);
 }
 
@@ -271,15 +271,16 @@ async fn a_stream_that_waits_ends_well_with_what_it_waits_for() {
     let run = answer.header("x-valvehouse-run").unwrap().to_owned();
     assert!(text.starts_with("I pay. \n\nWaiting for a person: run ") && text.contains(&run), "{text}");
     assert_eq!(answer.finishes(), ["stop"]);
-    let (sender, mut pieces) = tokio::sync::mpsc::channel(1_000);
     host.upstream.script(|_| Reply::text("paid"));
     let yes = Decision::Approve { arguments: None };
-    let ended = host.app().resume(&run, &yes, None, Events::default(), Some(sender)).await.unwrap();
-    assert!(ended.pending_action.is_null());
+    let mut resumed = host.app().resume(run, yes, None, RunOptions::default().streamed(true));
     let mut streamed = String::new();
-    while let Some(piece) = pieces.recv().await {
-        let event: Value = serde_json::from_str(&piece.event.to_string()).unwrap();
-        streamed += event["choices"][0]["delta"]["content"].as_str().unwrap_or_default();
+    while let Some(event) = resumed.next().await {
+        let event = event.unwrap();
+        streamed += &event.text();
+        if let TurnEvent::Answer(answer) = event {
+            assert_eq!(answer.response.get("pending_action"), None);
+        }
     }
     assert!(streamed.ends_with("paid"), "{streamed}");
     let all = ["user: pay 5", "assistant: calls pay", "tool: {\"paid\":5}", "assistant: paid"];

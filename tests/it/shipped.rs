@@ -9,7 +9,7 @@ use valvehouse::context::{Context, Events, Turn, TurnFacts};
 use valvehouse::fault::Fault;
 use valvehouse::filter::{Chain, Filter, Hook, Outcome};
 use valvehouse::json::Json;
-use valvehouse::kernel::{Kernel, Reply as Answered, Wish};
+use valvehouse::kernel::{Kernel, RunOptions};
 use valvehouse::llm::Demo;
 use valvehouse::provider::{Canned, Provider, Reply};
 use valvehouse::script::{Budget, Kind, Script, Settings, UserValves, read_file};
@@ -637,13 +637,9 @@ async fn a_turn_is_one_line_of_the_log() {
                 "usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7}}"#,
         );
         let kernel = asking([Reply::whole(two)]).0.filter(shipped("chat_log", valves)).build();
-        let wish = Wish { stream: None, raw: false };
         let turn = turn_of(r#"{"id":"ann","email":"ann@example.com"}"#);
-        let Answered::Answer(_) =
-            kernel.turn(crate::kernel::request(saying("how are you")), &turn, wish).await.unwrap()
-        else {
-            panic!()
-        };
+        let request = crate::kernel::request(saying("how are you"));
+        kernel.run(request, RunOptions::new(turn)).answer().await.unwrap();
         drop(guard);
         let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
         let lines: Vec<Json> =
@@ -676,12 +672,8 @@ async fn what_an_answer_says_beside_its_choices_is_redacted_as_in_a_stream() {
     );
     let kernel = asking([Reply::whole(whole)]).0.filter(shipped("redact", "{}")).build();
     let body = saying("hello");
-    let turn = Turn::default();
-    let Answered::Answer(answer) =
-        kernel.turn(crate::kernel::request(body), &turn, Wish { stream: None, raw: false }).await.unwrap()
-    else {
-        panic!("unread")
-    };
+    let answer = kernel.run(crate::kernel::request(body), RunOptions::default()).answer().await;
+    let answer = answer.unwrap().reply;
     let text = answer.to_string();
     assert!(!text.contains("ann@example.org"), "{text}");
     assert!(answer.at_path("citations.0").as_str().unwrap().starts_with("https://example.org/"), "{text}");

@@ -6,11 +6,10 @@ use futures::future::BoxFuture;
 use std::sync::Arc;
 use tokio::sync::Notify;
 use valvehouse::chat::{event, message};
-use valvehouse::context::Turn;
 use valvehouse::fault::{Breakage, Fault};
 use valvehouse::filter::{Filter, Hook, OnBreak, Verdict::Continue, Verdict::Skip};
 use valvehouse::json::Json;
-use valvehouse::kernel::{Kernel, ModelSettings, Reply as Answered, Wish};
+use valvehouse::kernel::{Kernel, ModelSettings, RunOptions, TurnEnd, TurnEvent};
 use valvehouse::provider::{
     Answer, Canned, ForwardRequest, Forwarded, Passed, Piece, Provider, Reply, Request,
 };
@@ -112,20 +111,17 @@ async fn a_piece_arrives_before_the_next_one_exists() {
     let go_on = Arc::new(Notify::new());
     let wire = Wire { pieces, go_on: Some(go_on.clone()) };
     let kernel = Kernel::builder().provider(Arc::new(wire)).filter(on_text("same", str::to_owned)).build();
-    let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
-    let (turn, wish) = (Turn::default(), Wish { stream: Some(sender), raw: false });
-    let client = async {
-        let first = receiver.recv().await.unwrap();
-        go_on.notify_one();
-        let mut texts = vec![event::text(&first.event)];
-        while let Some(piece) = receiver.recv().await {
-            texts.push(event::text(&piece.event));
-        }
-        texts
-    };
     let body = json(r#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#);
-    let (answer, texts) = futures::join!(kernel.turn(request(body), &turn, wish), client);
-    assert_eq!((answer.is_ok(), texts.concat().as_str()), (true, "one two"));
+    let mut answer = kernel.run(request(body), RunOptions::default().streamed(true));
+    let mut texts = vec![answer.next().await.unwrap().unwrap().text()];
+    go_on.notify_one();
+    let mut has_answer = false;
+    while let Some(event) = answer.next().await {
+        let event = event.unwrap();
+        texts.push(event.text());
+        has_answer |= matches!(event, TurnEvent::Answer(_));
+    }
+    assert_eq!((has_answer, texts.concat().as_str()), (true, "one two"));
 }
 
 #[tokio::test]
@@ -153,10 +149,10 @@ async fn a_turn_nobody_looks_at_is_passed_on_byte_for_byte() {
     let wire = || Arc::new(Wire { pieces: Vec::new(), go_on: None });
     let prompt = script("prompt", r#"fn pre_chat(ctx) { ctx.messages.append_system("s"); }"#);
     let body = || json(r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"n":1.0,"files":[]}"#);
-    let wish = || Wish { stream: None, raw: true };
+    let options = || RunOptions::default().passthrough(true);
     let kernel = Kernel::builder().provider(wire()).filter(prompt).build();
-    let Ok(Answered::Raw(forwarded)) = kernel.turn(request(body()), &Turn::default(), wish()).await else {
-        panic!("not raw")
+    let Ok(TurnEnd::Passthrough(forwarded)) = kernel.run(request(body()), options()).end().await else {
+        panic!("not passed through")
     };
     let sent: Vec<_> = forwarded.body.into_stream().collect().await;
     let expected = r#"{"model":"m","messages":[{"role":"system","content":"s"},{"role":"user","content":"hi"}],"n":1.0}"#;
@@ -165,8 +161,8 @@ async fn a_turn_nobody_looks_at_is_passed_on_byte_for_byte() {
     for name in ["stream(event)", "stream_end(state)", "post_chat(ctx)", "outlet(body)"] {
         let looks = script("looks", &format!("fn {name} {{ }}"));
         let kernel = Kernel::builder().provider(wire()).filter(looks).build();
-        let reply = kernel.turn(request(body()), &Turn::default(), wish()).await;
-        assert!(matches!(reply, Ok(Answered::Answer(_))), "{name} has to see the answer");
+        let end = kernel.run(request(body()), options()).end().await;
+        assert!(matches!(end, Ok(TurnEnd::Answer(_))), "{name} has to see the answer");
     }
 }
 
@@ -572,6 +568,6 @@ async fn a_client_that_goes_away_ends_the_turn() {
     drop(receiver);
     let kernel = Kernel::builder().provider(Arc::new(Canned::new(["one two"]))).build();
     let body = json(r#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#);
-    let ended = kernel.turn(request(body), &Turn::default(), Wish { stream: Some(sender), raw: false }).await;
+    let ended = kernel.run(request(body), RunOptions::default().sending(sender)).end().await;
     assert!(matches!(ended, Err(Fault::Host(_))));
 }

@@ -10,6 +10,7 @@ mod arrows;
 mod cycles;
 mod modules;
 mod public_names;
+mod silences;
 mod words;
 
 use serde_json::Value;

@@ -89,7 +89,7 @@ impl Runs {
 
     /// Puts an exported conversation in, under its own id or another.
     pub async fn import(&self, exported: &Json, id: Option<&str>) -> Result<Conversation, Fault> {
-        let own = exported.text("id").unwrap_or_default();
+        let own = exported.text_or_empty("id");
         let id = id.unwrap_or(&own);
         if !self.store().import(exported, Some(id)).await.map_err(refused)? {
             return Err(taken(id));
@@ -111,7 +111,7 @@ fn kept_then(original: &Conversation, saved: &Saved, spoken: &[Json]) -> Json {
     let before = Json::object();
     // New values in a new object: they fit.
     if let Some(user) = original.kept.get("user") {
-        let _ = before.set("user", user.copy());
+        before.edit("user", user.copy());
     }
     memory::leaving(&memory::remembering(&before, spoken), saved)
 }

@@ -12,7 +12,7 @@ use valvehouse_core::chat::history::{is_role, keep_last};
 use valvehouse_core::chat::{Call, message};
 use valvehouse_core::fault::{Fault, RequestFault};
 use valvehouse_core::words::hex;
-use valvehouse_json::{Json, Object};
+use valvehouse_json::Json;
 use valvehouse_store::{Conversation, Store, StoreError};
 
 /// The number of messages in which a call without a result is looked for.
@@ -42,7 +42,7 @@ pub(super) async fn recall(
     said: Vec<Json>,
 ) -> Result<Recalled, Fault> {
     let lines = lines(store, id).await?;
-    let user = user.get("id").unwrap_or_default();
+    let user = user.field("id");
     let own: Vec<&Conversation> = lines.iter().filter(|line| is_of(&line.kept, &user)).collect();
     if own.is_empty() && !lines.is_empty() {
         return Err(Fault::Request {
@@ -94,7 +94,7 @@ pub(super) fn through(window: Option<usize>, messages: Vec<Json>, summary: &Json
     let offset = summary.get("offset").and_then(|offset| offset.as_i64()).unwrap_or_default();
     let left_out = i64::try_from(messages.len() - kept.len()).unwrap_or_default();
     // A number in an object of plain values.
-    let _ = summary.set("offset", offset + left_out);
+    summary.edit("offset", offset + left_out);
     kept
 }
 
@@ -112,7 +112,7 @@ async fn lines(store: &dyn Store, id: &str) -> Result<Vec<Conversation>, StoreEr
 fn begin(id: String, user: &Json, new: Vec<Json>) -> Recalled {
     let kept = remembering(&Json::object(), &new);
     // A plain value of an object that nobody else holds: it fits.
-    let _ = kept.set("user", user.copy());
+    kept.edit("user", user.copy());
     let states = Json::from([(SUMMARIZATION, Json::object())]);
     Recalled { id, length: 0, working: new.clone(), new, kept, states }
 }
@@ -155,7 +155,7 @@ impl Past {
     }
 
     fn system(&self, line: &Conversation) -> Vec<Json> {
-        line.kept.get("system").unwrap_or_default().items()
+        line.kept.list("system")
     }
 
     /// The conversation with what is said now, and the system messages that hold now where they are known.
@@ -174,9 +174,9 @@ impl Past {
         };
         if !systems.is_empty() {
             // Copies in an object that nobody else holds: they fit.
-            let _ = kept.set("system", systems.iter().map(Json::copy).collect::<Vec<_>>());
+            kept.edit("system", systems.iter().map(Json::copy).collect::<Vec<_>>());
         }
-        let _ = self.summary.set("offset", i64::try_from(self.covered).unwrap_or_default());
+        self.summary.edit("offset", i64::try_from(self.covered).unwrap_or_default());
         let states = Json::from([(SUMMARIZATION, self.summary)]);
         Recalled { id: line.id.clone(), length: line.length, new, working, kept, states }
     }
@@ -187,11 +187,10 @@ pub(super) fn remembering(kept: &Json, new: &[Json]) -> Json {
     let kept = if kept.as_object().is_some() { kept.copy() } else { Json::object() };
     let seen = new.iter().fold(Watermark::of(&kept), Watermark::and);
     let systems = new.iter().filter(|message| is_system(message)).cloned();
-    let systems: Vec<Json> =
-        kept.get("system").unwrap_or_default().items().into_iter().chain(systems).collect();
+    let systems: Vec<Json> = kept.list("system").into_iter().chain(systems).collect();
     // Values of an object that nobody else holds: they fit.
-    let _ = kept.set("system", systems.iter().map(Json::copy).collect::<Vec<_>>());
-    let _ = kept.set("seen", seen.to_json());
+    kept.edit("system", systems.iter().map(Json::copy).collect::<Vec<_>>());
+    kept.edit("seen", seen.to_json());
     kept
 }
 
@@ -199,27 +198,27 @@ pub(super) fn remembering(kept: &Json, new: &[Json]) -> Json {
 pub(super) fn leaving(kept: &Json, saved: &Saved) -> Json {
     let kept = kept.copy();
     if let Some(summary) = saved.states.get(SUMMARIZATION) {
-        let _ = kept.set(SUMMARIZATION, summary.copy());
+        kept.edit(SUMMARIZATION, summary.copy());
     }
-    let _ = kept.set("variables", saved.variables.copy());
-    let configured = saved.facts.get("configured_variables").unwrap_or_default();
-    let names = configured.as_object().map(Object::entries).unwrap_or_default();
+    kept.edit("variables", saved.variables.copy());
+    let configured = saved.facts.field("configured_variables");
+    let names = configured.entries();
     let names: Vec<Json> = names.into_iter().map(|(name, _)| (*name).into()).collect();
-    let _ = kept.set("configured", names);
+    kept.edit("configured", names);
     kept
 }
 
 /// Variables of earlier runs, and a request's own over them. What the configuration set for an earlier run is
 /// not kept: it may have been taken back.
 pub(super) fn variables(kept: &Json, given: &Json) -> Json {
-    let entries = |of: &Json| of.as_object().map(Object::entries).unwrap_or_default();
+    let entries = |of: &Json| of.entries();
     let all = Json::object();
-    let configured = kept.get("configured").unwrap_or_default().items();
+    let configured = kept.list("configured");
     let is_configured = |key: &str| configured.iter().any(|name| name.as_str() == Some(key));
-    let kept = entries(&kept.get("variables").unwrap_or_default()).into_iter();
+    let kept = entries(&kept.field("variables")).into_iter();
     let kept = kept.filter(|(key, _)| !is_configured(key));
     for (key, value) in kept.chain(entries(given)) {
-        let _ = all.set(&key, value.copy());
+        all.edit(&key, value.copy());
     }
     all
 }
@@ -237,11 +236,11 @@ struct Watermark {
 
 impl Watermark {
     fn of(kept: &Json) -> Self {
-        let seen = kept.get("seen").unwrap_or_default();
+        let seen = kept.field("seen");
         let count = seen.get("count").and_then(|count| count.as_i64()).unwrap_or_default();
         Self {
             count: usize::try_from(count).unwrap_or_default(),
-            hash: seen.text("hash").unwrap_or_default().into(),
+            hash: seen.text_or_empty("hash").into(),
             answered: seen.get("answered").and_then(|answered| answered.as_bool()).unwrap_or_default(),
         }
     }

@@ -36,14 +36,14 @@ pub enum Decision {
 impl Decision {
     /// Reads `{decision: approve|reject|answer|retry|continue, arguments?, reason?, answer?}`.
     pub fn from_json(json: &Json) -> Result<Self, Fault> {
-        let word = json.text("decision").unwrap_or_default();
+        let word = json.text_or_empty("decision");
         match word.as_str() {
             "approve" | "confirm" | "approved" => {
                 Ok(Self::Approve { arguments: json.get("arguments").filter(|given| !given.is_null()) })
             }
             "modify" => Ok(Self::Approve { arguments: json.get("arguments") }),
             "reject" | "rejected" => Ok(Self::Reject { reason: json.text("reason").map(String::from) }),
-            "answer" | "reply" => Ok(Self::Answer(json.get("answer").unwrap_or_default())),
+            "answer" | "reply" => Ok(Self::Answer(json.field("answer"))),
             "retry" => Ok(Self::Retry),
             "" | "continue" => Ok(Self::GoOn),
             other => Err(Fault::invalid(
@@ -75,7 +75,7 @@ impl Decision {
 /// The pending action of a question.
 pub(super) fn of_question(asked: &Pending) -> Json {
     Json::from([
-        ("type", asked.question.text("type").unwrap_or_default().into()),
+        ("type", asked.question.text_or_empty("type").into()),
         ("by", asked.by.as_str().into()),
         ("question", asked.question.copy()),
         ("call", asked.call.copy()),
@@ -86,7 +86,7 @@ pub(super) fn of_question(asked: &Pending) -> Json {
 
 /// The pending action of a tool of which nobody knows whether it ran.
 pub(super) fn of_unfinished(in_flight: &Json) -> Json {
-    let name = in_flight.text("name").unwrap_or_default();
+    let name = in_flight.text_or_empty("name");
     let message = format!(
         "the tool `{name}` began and the run ended within it, and nobody knows whether it did its work: retry \
          runs it again, answer gives its result, reject tells the model that it failed"
@@ -109,8 +109,8 @@ pub(super) fn answer(run: &str, pending: &Json, turn: &Turn) -> Json {
     let text = format!("{WAITING}{run} {}", in_words(pending));
     let answer = Head::new(model).completion(message::assistant(text), "stop");
     // New values in a new object: they fit.
-    let _ = answer.set("run_id", run);
-    let _ = answer.set("pending_action", pending.copy());
+    answer.put("run_id", run);
+    answer.put("pending_action", pending.copy());
     answer
 }
 
@@ -125,10 +125,10 @@ pub fn in_words(pending: &Json) -> String {
     let asked = data.text("message").or_else(|| data.text("description")).unwrap_or_default();
     match pending.text("type").as_deref() {
         Some("approval") => {
-            let tool = data.text("tool").unwrap_or_default();
-            format!("asks whether `{tool}` may run with {}", data.get("arguments").unwrap_or_default())
+            let tool = data.text_or_empty("tool");
+            format!("asks whether `{tool}` may run with {}", data.field("arguments"))
         }
-        _ if asked.is_empty() => format!("asks {}", pending.get("question").unwrap_or_default()),
+        _ if asked.is_empty() => format!("asks {}", pending.field("question")),
         _ => format!("asks: {asked}"),
     }
 }
@@ -174,7 +174,7 @@ pub(super) fn decide(saved: &mut Saved, decision: &Decision) -> Result<(), Fault
         }
         (_, Decision::Answer(answer)) => answer.copy(),
     };
-    let hash = pending.text("hash").unwrap_or_default();
+    let hash = pending.text_or_empty("hash");
     saved.answers.set(&hash, answer).map_err(|error| Fault::Host(error.to_string()))
 }
 
@@ -187,8 +187,7 @@ fn changed(saved: &mut Saved, pending: &Json, arguments: &Json) -> Result<(), Fa
     if arguments.as_object().is_none() {
         return Err(Fault::invalid("`arguments` must be an object, as the tool takes it", Some("arguments")));
     }
-    let (question, call) =
-        (pending.get("question").unwrap_or_default().copy(), pending.get("call").unwrap_or_default());
+    let (question, call) = (pending.field("question").copy(), pending.field("call"));
     let id = call
         .text("id")
         .ok_or_else(|| conflict("this approval is of no tool call whose arguments could be changed"))?;
@@ -198,7 +197,7 @@ fn changed(saved: &mut Saved, pending: &Json, arguments: &Json) -> Result<(), Fa
     fits(question.at_path("data").set("arguments", arguments.copy()))?;
     let place = pending.get("place").and_then(|place| place.as_i64()).unwrap_or_default();
     let asked = Pending {
-        by: pending.text("by").unwrap_or_default().into(),
+        by: pending.text_or_empty("by").into(),
         place: u32::try_from(place).unwrap_or_default(),
         question,
         call,
@@ -219,7 +218,7 @@ pub(super) fn look_at_unfinished(
     if saved.in_flight.is_null() || !saved.pending.is_null() {
         return Ok(());
     }
-    let name = saved.in_flight.text("name").unwrap_or_default();
+    let name = saved.in_flight.text_or_empty("name");
     if kernel.find_tool(&name).is_some_and(|tool| tool.spec.idempotent) {
         saved.in_flight = Json::Null;
         return Ok(());
@@ -228,14 +227,14 @@ pub(super) fn look_at_unfinished(
     if *decision != Decision::GoOn {
         return Ok(());
     }
-    let why = saved.pending.at_path("question.data").text("message").unwrap_or_default();
+    let why = saved.pending.at_path("question.data").text_or_empty("message");
     Err(conflict(format!("run {run}: {why}")))
 }
 
 /// A tool of which nobody knows whether it ran.
 fn unfinished(saved: &mut Saved, pending: &Json, decision: &Decision) -> Result<(), Fault> {
-    let call = pending.get("call").unwrap_or_default();
-    let id = call.text("id").unwrap_or_default();
+    let call = pending.field("call");
+    let id = call.text_or_empty("id");
     let result = match decision {
         Decision::Retry | Decision::Approve { arguments: None } => {
             saved.in_flight = Json::Null;

@@ -6,9 +6,9 @@ use super::saved::Saved;
 use super::setup::Setup;
 use std::sync::Arc;
 use tokio::sync::mpsc::Sender;
-use valvehouse_core::chat::{message, response};
 use valvehouse_core::context::Turn;
 use valvehouse_core::fault::Fault;
+use valvehouse_core::kernel::{RunOptions, TurnAnswer};
 use valvehouse_core::provider::Piece;
 use valvehouse_json::Json;
 
@@ -38,7 +38,7 @@ pub(super) enum Opening {
 /// The end of a run, for now.
 pub(super) struct Stopped {
     /// The answer, or what stands in its place.
-    pub(super) answer: Json,
+    pub(super) answer: TurnAnswer,
     /// The action that it waits for, or null.
     pub(super) pending: Json,
     /// The state of the run.
@@ -59,20 +59,20 @@ pub(super) async fn drive(drive: Drive<'_>, keeper: &dyn Keeper) -> Result<Stopp
             tell(&|teller| teller.resumed(decision, pending, setup.kernel.chain()));
         }
     }
-    let mut progress = saved.progress.clone();
+    let progress = saved.progress.clone();
     let keeping = Keeping::new(keeper, saved, said);
     let result = match keeping.decided().await {
-        Ok(()) => setup.kernel.go_on(&mut progress, &turn, stream, Some(&keeping)).await,
+        Ok(()) => {
+            let options = RunOptions::new(turn).sending(stream).journal(&keeping);
+            setup.kernel.run(progress, options).answer().await
+        }
         Err(fault) => Err(fault),
     };
     match result {
         Ok(answer) => {
             let (pending, saved) = (keeping.pending(), keeping.saved());
             match pending.is_null() {
-                true => {
-                    let text = message::text_of(&response::message_of(&answer));
-                    tell(&|teller| teller.ended(&text, &answer));
-                }
+                true => tell(&|teller| teller.ended(&answer.text(), &answer.response)),
                 false => tell(&|teller| teller.interrupted(&pending)),
             }
             Ok(Stopped { answer, pending, saved })

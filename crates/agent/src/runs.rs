@@ -16,9 +16,9 @@ use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
 use valvehouse_core::chat::history::is_role;
 use valvehouse_core::chat::{ChatRequest, message, response};
-use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
+use valvehouse_core::context::{Context, Events, TurnFacts};
 use valvehouse_core::fault::{Fault, RequestFault};
-use valvehouse_core::kernel::{Progress, Reply, Wish};
+use valvehouse_core::kernel::{Progress, RunOptions, TurnAnswer, TurnEnd};
 use valvehouse_core::provider::Piece;
 use valvehouse_json::Json;
 use valvehouse_store::{Beginning, Begun, First, Prune, Run, Store};
@@ -51,10 +51,8 @@ pub struct Ended {
     pub run: String,
     /// Its conversation.
     pub conversation: String,
-    /// The answer, a `chat.completion`; where the run waits, a text that says for what.
-    pub answer: Json,
-    /// The same as a client reads it, with the texts of all its model calls.
-    pub reply: Json,
+    /// The answer; where the run waits, its text says for what.
+    pub answer: TurnAnswer,
     /// The action that it waits for, or null.
     pub pending_action: Json,
 }
@@ -140,23 +138,21 @@ impl Runs {
         &self,
         setup: &Setup,
         request: ChatRequest,
-        turn: &Turn,
-        wish: Wish,
-    ) -> Result<Reply, Fault> {
+        options: RunOptions<'_>,
+    ) -> Result<TurnEnd, Fault> {
         let run = uuid::Uuid::now_v7().to_string();
-        let Some(teller) = teller(setup, &run, turn) else {
-            return setup.kernel.turn(request, turn, wish).await;
+        let Some(teller) = teller(setup, &run, options.turn()) else {
+            return setup.kernel.run(request, options).end().await;
         };
-        let turn = teller.watch(turn.clone());
+        let options = options.with_turn(|turn| teller.watch(turn));
         teller.started(&new_messages(&request).into());
-        // Bytes that pass unread tell nothing.
-        let wish = Wish { raw: false, ..wish };
-        let reply = setup.kernel.turn(request, &turn, wish).await;
+        let reply = setup.kernel.run(request, options).end().await;
         match &reply {
-            Ok(Reply::Answer(answer)) => {
-                teller.ended(&message::text_of(&response::message_of(answer)), answer);
+            Ok(TurnEnd::Answer(answer)) => {
+                let text = message::text_of(&response::message_of(&answer.reply));
+                teller.ended(&text, &answer.reply);
             }
-            Ok(Reply::Raw(_)) => {}
+            Ok(TurnEnd::Passthrough(_)) => {}
             Err(fault) => teller.failed(&fault.to_string()),
         }
         // The answer need not wait until every script has heard of it.
@@ -265,12 +261,11 @@ impl Runs {
             self.afterwards(async move { teller.drain().await });
         }
         let Stopped { answer, pending, saved } = stopped?;
-        let reply = if pending.is_null() { saved.progress.answer() } else { answer.clone() };
         let (run, conversation) = (keeper.run.id.clone(), keeper.run.conversation.clone());
         if before / DROPPED_EVERY != saved.length / DROPPED_EVERY {
             self.afterwards(drop_old(self.store.clone(), conversation.clone()));
         }
-        Ok(Ended { run, conversation, answer, reply, pending_action: pending })
+        Ok(Ended { run, conversation, answer, pending_action: pending })
     }
 
     fn keeper<'a>(&'a self, run: &Run, kept: Json) -> StoreKeeper<'a> {

@@ -3,7 +3,7 @@
 use valvehouse_core::context::{Context, Events, Pauses, Turn, TurnFacts};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::kernel::Progress;
-use valvehouse_json::{Json, Object};
+use valvehouse_json::Json;
 
 /// Everything of a run that the conversation's messages do not say.
 #[derive(Debug, Clone)]
@@ -85,7 +85,7 @@ impl Saved {
         turn.restore_states(&self.states);
         let pauses = Pauses::default();
         pauses.restore_host_calls(host_calls);
-        for (hash, answer) in self.answers.as_object().map(Object::entries).unwrap_or_default() {
+        for (hash, answer) in self.answers.entries() {
             pauses.answer(hash, answer.copy());
         }
         turn.pausing(pauses)
@@ -141,7 +141,7 @@ impl Saved {
             states: part("states")?,
             answers: part("answers")?,
             // Earlier versions recorded none.
-            host_calls: json.get("host_calls").unwrap_or_default().copy(),
+            host_calls: json.field("host_calls").copy(),
             pending: part("pending")?,
             in_flight: part("in_flight")?,
             length: length.and_then(|length| u64::try_from(length).ok()).ok_or_else(|| broken("length"))?,

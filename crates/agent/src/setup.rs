@@ -3,7 +3,7 @@
 use crate::callbacks::Callbacks;
 use std::sync::Arc;
 use valvehouse_core::callback::Listener;
-use valvehouse_core::context::TurnFacts;
+use valvehouse_core::context::{Exchange, TurnFacts};
 use valvehouse_core::kernel::Kernel;
 use valvehouse_json::Json;
 
@@ -23,11 +23,18 @@ pub struct Setup {
     pub callbacks: Callbacks,
     /// Scripts that are told.
     pub listeners: Vec<Arc<dyn Listener>>,
+    /// The outer side of the request that goes on with a run; one that begins has its own in its facts.
+    pub exchange: Option<Arc<Exchange>>,
 }
 
 impl Setup {
     /// The facts about models that a resumed turn knows.
     pub(super) fn known(&self) -> TurnFacts {
-        TurnFacts { model: self.model.clone(), models: self.models.clone(), ..TurnFacts::default() }
+        TurnFacts {
+            model: self.model.clone(),
+            models: self.models.clone(),
+            exchange: self.exchange.clone(),
+            ..TurnFacts::default()
+        }
     }
 }

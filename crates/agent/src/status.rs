@@ -125,7 +125,7 @@ impl Runs {
         if !known.is_null() || in_flight.is_null() || !has_stopped {
             return known;
         }
-        let name = in_flight.text("name").unwrap_or_default();
+        let name = in_flight.text_or_empty("name");
         let tool = setup.and_then(|setup| setup.kernel.find_tool(&name));
         if tool.is_some_and(|tool| tool.spec.idempotent) { Json::Null } else { of_unfinished(&in_flight) }
     }
@@ -145,7 +145,7 @@ impl Runs {
         let parts = [("pending_action", pending), ("in_flight", in_flight.into())];
         for (name, part) in parts.into_iter().chain(graph) {
             // New values in a new object: they fit.
-            let _ = state.set(name, part);
+            state.put(name, part);
         }
         Ok(state)
     }
@@ -158,7 +158,7 @@ pub(super) fn graph_state(full: Vec<Json>, saved: &Saved, setup: &Setup, run: &s
         ("agent_id", setup.id.as_str().into()),
         ("agent_name", setup.name.as_str().into()),
         ("run_id", run.into()),
-        ("chat_id", saved.facts.get("chat_id").unwrap_or_default()),
+        ("chat_id", saved.facts.field("chat_id")),
     ]);
     Json::from(graph(full, Some(saved), &summary, Some(setup), &meta))
 }

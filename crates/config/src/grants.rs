@@ -79,7 +79,7 @@ impl Grants {
             };
             if let Some(value) = value {
                 // A fresh object takes any key.
-                let _ = json.set(capability.name(), value);
+                json.edit(capability.name(), value);
             }
         }
         json

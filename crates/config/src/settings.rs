@@ -284,7 +284,7 @@ impl fmt::Debug for PluginSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PluginSettings")
             .field("enabled", &self.enabled)
-            .field("valves", &self.valves.as_object().map(|valves| valves.keys()).unwrap_or_default())
+            .field("valves", &self.valves.keys())
             .field("budget", &self.budget)
             .finish()
     }

@@ -85,22 +85,22 @@ impl Limits {
     pub(crate) fn describe(&self, schema: &Json) {
         // A schema in the making takes any key.
         if !self.allowed.is_empty() {
-            let _ = schema.set("enum", self.allowed.iter().map(Json::copy).collect::<Vec<_>>());
+            schema.put("enum", self.allowed.iter().map(Json::copy).collect::<Vec<_>>());
         }
         for (name, bound) in [("minimum", &self.minimum), ("maximum", &self.maximum)] {
             if let Some(bound) = bound {
-                let _ = schema.set(name, bound.clone());
+                schema.put(name, bound.clone());
             }
         }
         if let Some(pattern) = self.pattern.as_ref().filter(|pattern| is_portable(pattern.as_str())) {
-            let _ = schema.set("pattern", pattern.as_str());
+            schema.put("pattern", pattern.as_str());
         }
     }
 }
 
 /// One sentence for each key of a map that is not among the known ones.
 pub fn unknown_keys(map: &Json, known: &[&str]) -> Vec<String> {
-    let keys = map.as_object().map(|object| object.keys()).unwrap_or_default();
+    let keys = map.keys();
     let unknown = keys.iter().filter(|key| !known.contains(&key.as_str()));
     let told = unknown.map(|key| {
         let hint = match of_pydantic(key).filter(|meant| known.contains(meant)) {

@@ -64,7 +64,7 @@ impl Snapshot {
                 ("models".into(), models.into()),
             ];
             let described = tool.spec.describe();
-            let described = described.as_object().map(Object::entries).unwrap_or_default();
+            let described = described.entries();
             described.into_iter().chain(own).collect::<Object>().into()
         });
         listed.collect()

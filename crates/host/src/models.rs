@@ -5,11 +5,10 @@ use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, StreamExt};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
-use std::task::Poll;
 use valvehouse_core::chat::{ChatRequest, message, response};
 use valvehouse_core::context::{Turn, TurnFacts};
 use valvehouse_core::fault::Fault;
-use valvehouse_core::kernel::{Kernel, Reply, Wish};
+use valvehouse_core::kernel::{Kernel, RunOptions, TurnEvent};
 use valvehouse_core::tool::{Tool, ToolSpec};
 use valvehouse_json::Json;
 use valvehouse_script::{HostTools, Models};
@@ -72,7 +71,7 @@ fn question(
     let model = request.text("model").or_else(own_model).map(String::from);
     let model = model.or_else(|| snapshot.model_names().into_iter().next()).unwrap_or_default();
     // New values in an object that nobody else holds: they fit.
-    let _ = request.set("model", model.as_str());
+    request.edit("model", model.as_str());
     request.remove("stream");
     let ready = snapshot.ready(&model, &[])?;
     let callers = [turn.facts().callers.clone(), vec![plugin]].concat();
@@ -92,9 +91,6 @@ fn question(
     Ok((kernel, Turn::new(facts, turn.context().fork(), turn.events().clone())))
 }
 
-/// Events that may wait for a slow script before the model waits too.
-const AHEAD: usize = 16;
-
 fn events(
     snapshot: Option<Arc<Snapshot>>,
     plugin: String,
@@ -103,31 +99,16 @@ fn events(
 ) -> Result<BoxStream<'static, Result<Json, Fault>>, Fault> {
     let snapshot = snapshot.ok_or_else(no_host)?;
     let (kernel, own) = question(&snapshot, plugin, &request, turn)?;
-    let chat = ChatRequest::new(request)?;
-    let (sender, mut pieces) = tokio::sync::mpsc::channel(AHEAD);
-    let asked = async move {
-        let wish = Wish { stream: Some(sender), raw: false };
-        kernel.turn(chat, &own, wish).await.map(drop)
-    };
-    let mut asked = Some(Box::pin(asked));
+    let answer = kernel.run(ChatRequest::new(request)?, RunOptions::new(own).streamed(true));
     // The turn runs while somebody reads; its failure comes behind its last event.
-    let mut failure = None;
-    Ok(stream::poll_fn(move |context| {
-        if let Some(turn) = &mut asked
-            && let Poll::Ready(ended) = turn.as_mut().poll(context)
-        {
-            (asked, failure) = (None, ended.err());
+    let events = answer.filter_map(|event| async {
+        match event {
+            Ok(TurnEvent::Piece(piece)) => Some(Ok(piece.event)),
+            Ok(_) => None,
+            Err(fault) => Some(Err(fault)),
         }
-        match pieces.poll_recv(context) {
-            Poll::Ready(Some(piece)) => Poll::Ready(Some(Ok(piece.event))),
-            Poll::Ready(None) => match asked {
-                Some(_) => Poll::Pending,
-                None => Poll::Ready(failure.take().map(Err)),
-            },
-            Poll::Pending => Poll::Pending,
-        }
-    })
-    .boxed())
+    });
+    Ok(events.boxed())
 }
 
 fn no_host() -> Fault {
@@ -137,17 +118,15 @@ fn no_host() -> Fault {
 async fn ask(snapshot: &Snapshot, plugin: String, request: &Json, turn: &Turn) -> Result<Json, Fault> {
     let (kernel, own) = question(snapshot, plugin, request, turn)?;
     let chat = ChatRequest::new(request.clone())?;
-    let Reply::Answer(answer) = kernel.turn(chat, &own, Wish { stream: None, raw: false }).await? else {
-        return Err(Fault::Host("the answer came unread, which was not asked for".into()));
-    };
+    let answer = kernel.run(chat, RunOptions::new(own)).answer().await?.reply;
     let said = response::message_of(&answer);
     let choice = answer.at_path("choices.0");
     Ok(Json::from([
         ("content", message::text_of(&said).as_str().into()),
         ("tool_calls", said.get("tool_calls").unwrap_or_else(Json::array)),
-        ("finish_reason", choice.get("finish_reason").unwrap_or_default()),
-        ("usage", answer.get("usage").unwrap_or_default()),
-        ("model", answer.get("model").unwrap_or_default()),
-        ("id", answer.get("id").unwrap_or_default()),
+        ("finish_reason", choice.field("finish_reason")),
+        ("usage", answer.field("usage")),
+        ("model", answer.field("model")),
+        ("id", answer.field("id")),
     ]))
 }

@@ -50,7 +50,7 @@ impl Served {
         let facts = plan::passed(name, provider);
         if let Some(offer) = title {
             // A new object takes any value.
-            let _ = facts.set("name", offer.name.as_str());
+            facts.edit("name", offer.name.as_str());
         }
         facts
     }

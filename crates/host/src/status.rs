@@ -130,7 +130,7 @@ impl Standing {
             let Json::Object(plugins) = &host.tells else { continue };
             for (id, told) in plugins.entries() {
                 if let Some(name) = id.strip_prefix(PROVIDER) {
-                    let rests = read(&told.get("rests").unwrap_or_default());
+                    let rests = read(&told.field("rests"));
                     standing.providers.insert(name.to_owned(), rests);
                     continue;
                 }
@@ -181,6 +181,6 @@ fn read(json: &Json) -> Open {
         breaks: usize::try_from(number("breaks")).unwrap_or(0),
         since: Duration::from_millis(number("since_ms")),
         next_try: Duration::from_millis(number("next_try_ms")),
-        cause: json.text("cause").unwrap_or_default().to_string(),
+        cause: json.text_or_empty("cause").to_string(),
     }
 }

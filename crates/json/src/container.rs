@@ -212,6 +212,11 @@ impl Object {
         self.0.lock().items.get(key).cloned()
     }
 
+    /// Returns the value of a key; null where there is none.
+    pub fn field(&self, key: &str) -> Json {
+        self.get(key).unwrap_or_default()
+    }
+
     /// Returns `true` if a key's value is a text that says something.
     pub fn has_text(&self, key: &str) -> bool {
         self.0.lock().items.has_text(key)
@@ -235,6 +240,20 @@ impl Object {
         drop(slots);
         drop(old);
         Ok(())
+    }
+
+    /// Sets a key of an object that the caller made and nobody else has.
+    ///
+    /// # Panics
+    /// Panics in debug builds if it does not take the value; in others it stays as it is.
+    pub fn put(&self, key: &str, value: Json) {
+        let put = self.set(key, value);
+        debug_assert!(put.is_ok(), "cannot put {key:?} into an object: {put:?}");
+    }
+
+    /// Sets a key; an object that is read-only or would contain itself stays as it is.
+    pub fn edit(&self, key: &str, value: Json) {
+        let _ = self.set(key, value);
     }
 
     /// Takes a key out; the order of the others stays.

@@ -25,12 +25,12 @@ impl Json {
         let mut here = self.clone();
         for step in way {
             here = match here.step(step) {
-                Self::Null => here.put(step, Self::object())?,
+                Self::Null => here.put_segment(step, Self::object())?,
                 there => there,
             };
         }
         match here.step(last) {
-            Self::Null => here.put(last, default),
+            Self::Null => here.put_segment(last, default),
             there => Ok(there),
         }
     }
@@ -44,7 +44,7 @@ impl Json {
         .unwrap_or_default()
     }
 
-    fn put(&self, step: &str, value: Self) -> Result<Self, MisplacedValue> {
+    fn put_segment(&self, step: &str, value: Self) -> Result<Self, MisplacedValue> {
         self.set(step, value.clone())?;
         Ok(value)
     }

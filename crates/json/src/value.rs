@@ -123,6 +123,19 @@ impl Json {
         }
     }
 
+    /// Returns the value of a key; null where there is none, or where this is no object.
+    pub fn field(&self, key: &str) -> Self {
+        self.get(key).unwrap_or_default()
+    }
+
+    /// Returns the elements of the array at a key; none where there is no array.
+    pub fn list(&self, key: &str) -> Vec<Self> {
+        match self {
+            Self::Object(object) => object.with(key, |value| value.map(Self::items)).unwrap_or_default(),
+            _ => Vec::new(),
+        }
+    }
+
     /// The value of a key that is there and not null.
     pub fn given(&self, key: &str) -> Option<Self> {
         self.get(key).filter(|value| !value.is_null())
@@ -142,6 +155,22 @@ impl Json {
             Self::Object(object) => object.set(key, value.into()),
             _ => Err(MisplacedValue::NoContainer),
         }
+    }
+
+    /// Sets a key of an object that the caller made and nobody else has: it takes any value that is not a part of
+    /// itself.
+    ///
+    /// # Panics
+    /// Panics in debug builds if it does not; in others it stays as it is.
+    pub fn put(&self, key: &str, value: impl Into<Self>) {
+        let put = self.set(key, value);
+        debug_assert!(put.is_ok(), "cannot put {key:?} into {}: {put:?}", self.kind());
+    }
+
+    /// Sets a key of a value that others may have changed or replaced. What is no object, is read-only or would
+    /// contain itself stays as it is.
+    pub fn edit(&self, key: &str, value: impl Into<Self>) {
+        let _ = self.set(key, value);
     }
 
     /// Takes a key out, when this is an object that has it.
@@ -169,6 +198,16 @@ impl Json {
             }),
             _ => None,
         }
+    }
+
+    /// Returns the string at a key; an empty one where there is no string.
+    pub fn text_or_empty(&self, key: &str) -> CompactString {
+        self.text(key).unwrap_or_default()
+    }
+
+    /// Returns the string at a key as one of the standard library; an empty one where there is no string.
+    pub fn string(&self, key: &str) -> String {
+        self.text(key).map(String::from).unwrap_or_default()
     }
 
     /// The boolean, when this is one.
@@ -215,6 +254,22 @@ impl Json {
     pub fn items(&self) -> Vec<Self> {
         match self {
             Self::Array(array) => array.items(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns the keys and values of an object, in order; none for anything else.
+    pub fn entries(&self) -> Vec<(CompactString, Self)> {
+        match self {
+            Self::Object(object) => object.entries(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns the keys of an object, in order; none for anything else.
+    pub fn keys(&self) -> Vec<CompactString> {
+        match self {
+            Self::Object(object) => object.keys(),
             _ => Vec::new(),
         }
     }

@@ -114,7 +114,7 @@ fn has_custom_calls(body: &Json) -> bool {
 /// The request with functions in place of custom tools, of calls of them, and of a choice of one. What is not one of
 /// these is shared with the request.
 fn with_functions(body: &Json) -> Json {
-    let entries = body.as_object().map(Object::entries).unwrap_or_default();
+    let entries = body.entries();
     let changed = entries.into_iter().map(|(key, value)| {
         let value = match key.as_str() {
             "tools" => value
@@ -136,11 +136,11 @@ fn with_functions(body: &Json) -> Json {
 }
 
 fn function(tool: &Json) -> Json {
-    let custom = tool.get("custom").unwrap_or_default();
-    let mut description = custom.text("description").map(String::from).unwrap_or_default();
+    let custom = tool.field("custom");
+    let mut description = custom.string("description");
     let grammar = custom.at_path("format.grammar");
     if let Some(definition) = grammar.text("definition") {
-        let syntax = grammar.text("syntax").unwrap_or_default();
+        let syntax = grammar.text_or_empty("syntax");
         description.push_str(&format!("\n\nThe input must follow this {syntax} grammar:\n{definition}"));
     }
     let parameters = [
@@ -150,7 +150,7 @@ fn function(tool: &Json) -> Json {
         ("additionalProperties", false.into()),
     ];
     let function = [
-        ("name", custom.get("name").unwrap_or_default()),
+        ("name", custom.field("name")),
         ("description", description.into()),
         ("parameters", Json::from(parameters)),
     ];
@@ -159,7 +159,7 @@ fn function(tool: &Json) -> Json {
 
 /// A message with its calls of custom tools as calls of functions.
 fn message(message: &Json) -> Json {
-    let calls = message.get("tool_calls").unwrap_or_default().items();
+    let calls = message.list("tool_calls");
     if !calls.iter().any(is_custom) {
         return message.clone();
     }
@@ -167,14 +167,14 @@ fn message(message: &Json) -> Json {
         if !is_custom(call) {
             return call.clone();
         }
-        let custom = call.get("custom").unwrap_or_default();
+        let custom = call.field("custom");
         let arguments = Json::from([(INPUT, custom.get(INPUT).unwrap_or_else(|| "".into()))]).to_string();
-        let function = [("name", custom.get("name").unwrap_or_default()), ("arguments", arguments.into())];
-        let id = call.get("id").unwrap_or_default();
+        let function = [("name", custom.field("name")), ("arguments", arguments.into())];
+        let id = call.field("id");
         Json::from([("id", id), ("type", "function".into()), ("function", Json::from(function))])
     };
     let calls: Vec<Json> = calls.iter().map(call).collect();
-    let entries = message.as_object().map(Object::entries).unwrap_or_default();
+    let entries = message.entries();
     let entries = entries.into_iter().map(|(key, value)| match key == "tool_calls" {
         true => (key, calls.clone().into()),
         false => (key, value),
@@ -191,7 +191,7 @@ fn input_of(arguments: &str) -> String {
 
 /// Puts calls of custom tools in place of those of their functions.
 fn restore(answer: &Json, custom: &HashSet<String>) {
-    for choice in answer.get("choices").unwrap_or_default().items() {
+    for choice in answer.list("choices") {
         for call in choice.at_path("message.tool_calls").items() {
             let name = call.at_path("function.name");
             if name.as_str().is_some_and(|name| custom.contains(name)) {
@@ -257,10 +257,10 @@ fn restored(
 fn look(piece: Piece, custom: &HashSet<String>, calls: &mut Vec<OpenCall>) -> Vec<Piece> {
     let mut out = Vec::new();
     let mut is_changed = false;
-    for choice in piece.event.get("choices").unwrap_or_default().items() {
+    for choice in piece.event.list("choices") {
         let at = choice.get("index").and_then(|index| index.as_i64()).unwrap_or(0);
-        let delta = choice.get("delta").unwrap_or_default();
-        let given = delta.get("tool_calls").unwrap_or_default().items();
+        let delta = choice.field("delta");
+        let given = delta.list("tool_calls");
         let count = given.len();
         let mut left = Vec::new();
         for call in given {
@@ -282,7 +282,7 @@ fn look(piece: Piece, custom: &HashSet<String>, calls: &mut Vec<OpenCall>) -> Ve
             calls.push(OpenCall {
                 choice: at,
                 index,
-                id: call.text("id").unwrap_or_default(),
+                id: call.text_or_empty("id"),
                 arguments: is_custom.then(|| arguments.as_str().unwrap_or_default().to_owned()),
                 name: name.clone(),
             });

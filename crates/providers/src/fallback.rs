@@ -6,10 +6,9 @@
 use bytes::{Bytes, BytesMut};
 use futures::future::BoxFuture;
 use futures::{StreamExt, stream};
-use std::cell::RefCell;
 use std::sync::Arc;
 use valvehouse_core::breaker::Open;
-use valvehouse_core::context::Exchange;
+use valvehouse_core::context::{Exchange, Turn};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::provider::{Answer, ForwardRequest, Forwarded, Passed, Piece, Provider, Request};
 use valvehouse_json::{Json, Object};
@@ -37,18 +36,20 @@ impl Fallback {
     }
 
     async fn ask(&self, request: Request) -> Result<Answer, Fault> {
-        let model = request.body.text("model").unwrap_or_default();
+        let exchange = request.turn.as_ref().map(Turn::exchange);
         let fault = match self.first.provider.chat(request.clone()).await {
             Err(fault) if is_unable(&fault) => fault,
             outcome => {
-                note(self.name(), &model);
+                if let Some(model) = request.body.get("model").as_ref().and_then(Json::as_str) {
+                    note(exchange, self.name(), model);
+                }
                 return outcome;
             }
         };
         for other in self.instead_of(&fault) {
             let body = with_model(&request.body, &other.model);
             let asked = other.provider.chat(Request { body, ..request.clone() });
-            if let Some(answer) = other.took_over(asked.await) {
+            if let Some(answer) = other.took_over(asked.await, exchange) {
                 self.replaced();
                 return Ok(answer);
             }
@@ -65,7 +66,7 @@ impl Fallback {
         let fault = match first.await {
             Err(fault) if is_unable(&fault) => fault,
             outcome => {
-                note(self.name(), &self.first.model);
+                note(Some(exchange), self.name(), &self.first.model);
                 return outcome;
             }
         };
@@ -73,7 +74,9 @@ impl Fallback {
         let Ok(body) = Json::parse(&body) else { return Err(fault) };
         for other in self.instead_of(&fault) {
             let body = with_model(&body, &other.model);
-            if let Some(forwarded) = other.took_over(other.forwarded(body, stream, exchange).await) {
+            if let Some(forwarded) =
+                other.took_over(other.forwarded(body, stream, exchange).await, Some(exchange))
+            {
                 self.replaced();
                 return Ok(forwarded);
             }
@@ -99,10 +102,10 @@ impl Fallback {
 
 impl Choice {
     /// Returns the answer of this one. A failure is only logged, since the first one's failure is the client's.
-    fn took_over<T>(&self, outcome: Result<T, Fault>) -> Option<T> {
+    fn took_over<T>(&self, outcome: Result<T, Fault>, exchange: Option<&Exchange>) -> Option<T> {
         match outcome {
             Ok(answer) => {
-                note(self.provider.name(), &self.model);
+                note(exchange, self.provider.name(), &self.model);
                 Some(answer)
             }
             Err(fault) => {
@@ -137,6 +140,13 @@ impl Choice {
     }
 }
 
+/// Records who answers in the exchange of the request; without one nobody wants to know.
+fn note(exchange: Option<&Exchange>, provider: &str, model: &str) {
+    if let Some(exchange) = exchange {
+        exchange.serve(provider, model);
+    }
+}
+
 /// A piece in its frame.
 fn event(piece: &Piece) -> Bytes {
     let mut out = BytesMut::new();
@@ -150,7 +160,7 @@ fn event(piece: &Piece) -> Bytes {
 
 /// The same request for another model. The first one's own stays as it is.
 fn with_model(body: &Json, model: &str) -> Json {
-    let entries = body.as_object().map(Object::entries).unwrap_or_default();
+    let entries = body.entries();
     let renamed = entries.into_iter().map(|(key, value)| match key.as_str() {
         "model" => (key, model.into()),
         _ => (key, value),
@@ -199,26 +209,6 @@ impl Provider for Fallback {
     }
 }
 
-// The one that answers is noted beside the call and not in it: an answer is the service's own words, and between the
-// endpoint and the provider nobody has anything to do with this.
-tokio::task_local! {
-    static SERVED: RefCell<Option<String>>;
-}
-
-/// Does an endpoint's work. Returns beside what comes of it `provider/model`, where one of several answered.
-pub async fn noticing<T>(work: impl Future<Output = T>) -> (T, Option<String>) {
-    let noticed = async {
-        let done = work.await;
-        (done, SERVED.with(RefCell::take))
-    };
-    SERVED.scope(RefCell::default(), noticed).await
-}
-
-/// Notes who answers. Without an endpoint that wants to know it is forgotten.
-fn note(provider: &str, model: &str) {
-    let _ = SERVED.try_with(|served| served.replace(Some(format!("{provider}/{model}"))));
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -242,7 +232,10 @@ mod tests {
 
     async fn ask(fallback: &Fallback) -> (Result<String, Fault>, Option<String>) {
         let body = Json::parse(br#"{"model":"model-a","seed":1,"messages":[]}"#).unwrap();
-        let (answer, served) = noticing(fallback.chat(Request::new(body, false))).await;
+        let turn = Turn::default();
+        let request = Request { turn: Some(turn.clone()), ..Request::new(body, false) };
+        let answer = fallback.chat(request).await;
+        let served = turn.exchange().served_by();
         let text = answer.map(|answer| match answer {
             Answer::Whole(whole) => message::text_of(&response::message_of(&whole)).into(),
             Answer::Stream(_) => panic!("it streams"),

@@ -19,7 +19,7 @@ mod upstream;
 pub use anthropic::Anthropic;
 pub use custom_tools::CustomTools;
 pub use demo::Demo;
-pub use fallback::{Choice, Fallback, noticing};
+pub use fallback::{Choice, Fallback};
 pub use formatted::Formatted;
 pub use ollama::Ollama;
 pub use openai::OpenAi;

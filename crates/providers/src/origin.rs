@@ -69,7 +69,7 @@ impl Origin {
 
     /// An error inside an answer that began as a success.
     pub(super) fn in_band(&self, event: &Json) -> Fault {
-        let error = event.get("error").unwrap_or_default();
+        let error = event.field("error");
         let status = [error.get("status_code"), error.get("status"), error.get("code"), event.get("code")]
             .into_iter()
             .flatten()

@@ -144,6 +144,6 @@ impl Later for Script {
 
 /// The turn that work comes from: model, user, conversation.
 fn origin(model: &Json, user: &Json, chat_id: &str) -> [String; 3] {
-    let id = |json: &Json| json.text("id").map(String::from).unwrap_or_default();
+    let id = |json: &Json| json.string("id");
     [id(model), id(user), chat_id.to_owned()]
 }

@@ -63,7 +63,7 @@ impl Thrown {
             "plugin" => self.refusal.plugin.clone().into(),
             "retry_after" => self.retry_after(),
             "line" => self.line.map_or(Dynamic::UNIT, |line| (line as i64).into()),
-            other => live(&self.value.get(other).unwrap_or_default(), super::value::Shape::Plain),
+            other => live(&self.value.field(other), super::value::Shape::Plain),
         }
     }
 }

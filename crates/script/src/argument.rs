@@ -23,7 +23,7 @@ impl UserValves {
     /// A user with one script's own user valves; no other script ever sees them.
     fn join(&self, user: &Json) -> Json {
         let own = user.text("id").and_then(|id| self.by_user.get(id.as_str())).unwrap_or(&self.default);
-        let entries = user.as_object().map(Object::entries).unwrap_or_default();
+        let entries = user.entries();
         let valves = match own {
             Json::Null => Json::object(),
             there => there.clone(),
@@ -47,7 +47,7 @@ impl Script {
             Param::User => {
                 let user = users.join(&facts.user);
                 if let Some(schema) = &self.manifest.user_valves {
-                    let own = user.get("valves").unwrap_or_default();
+                    let own = user.field("valves");
                     redaction::redact_for_user(turn, &self.caller.plugin, schema, &own);
                 }
                 plain(&user)

@@ -4,7 +4,7 @@
 use compact_str::CompactString;
 use std::convert::Infallible;
 use valvehouse_core::chat::{event, window};
-use valvehouse_json::{Json, Object};
+use valvehouse_json::Json;
 
 /// Lets everything out as it is.
 struct Open;
@@ -23,7 +23,7 @@ impl window::Look for Open {
 
 /// The maps in which a script's windows may keep what waits: its state, and maps in that.
 fn keepers(state: &Json) -> Vec<Json> {
-    let below = state.as_object().map(Object::entries).unwrap_or_default();
+    let below = state.entries();
     let below = below.into_iter().map(|(_, value)| value).filter(|value| value.as_object().is_some());
     std::iter::once(state.clone()).chain(below).collect()
 }
@@ -95,7 +95,7 @@ pub(super) fn said(events: Json) -> Vec<Json> {
         if delta.is_empty() {
             return None;
         }
-        let _ = delta.set("index", event::choice_index(&event));
+        delta.edit("index", event::choice_index(&event));
         Some(delta)
     });
     said.collect()

@@ -1,6 +1,6 @@
 //! The check of a caller's key, and the identity behind it.
 
-use crate::address::at_this_machine;
+use crate::address::{self, at_this_machine};
 use crate::credentials::given_key;
 use crate::facts;
 use crate::headers::CSRF;
@@ -19,25 +19,15 @@ use valvehouse_host::access::{Digest, Holder};
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
-tokio::task_local! {
-    /// The address that the request under way comes from, for those who guess keys.
-    static CLIENT: IpAddr;
-}
-
-/// Does the work of a request that comes from there.
-pub(crate) async fn coming_from<T>(client: Option<IpAddr>, work: impl Future<Output = T>) -> T {
-    match client {
-        Some(client) => CLIENT.scope(client, work).await,
-        None => work.await,
-    }
-}
-
 /// The user bound to the key of a request; null where the key is nobody's, or none is needed.
-pub(crate) fn user_of_key(app: &App, headers: &HeaderMap) -> Result<Json, Fault> {
+///
+/// # Errors
+/// Returns a request fault for a missing or wrong key, which counts as an attempt of the client's address.
+pub(crate) fn user_of_key(app: &App, parts: &Parts) -> Result<Json, Fault> {
     if app.config.server.keys.is_empty() {
         return Ok(Json::Null);
     }
-    let Some(given) = given_key(headers) else {
+    let Some(given) = given_key(&parts.headers) else {
         return Err(unauthenticated(
             "no API key: send `Authorization: Bearer KEY` with a key of [server] keys",
         ));
@@ -45,7 +35,9 @@ pub(crate) fn user_of_key(app: &App, headers: &HeaderMap) -> Result<Json, Fault>
     match app.access.keys.holder(given) {
         Some(Holder::User(user)) => Ok(user.clone()),
         Some(Holder::Admin) => Ok(Json::Null),
-        None => Err(wrong_key(app, given, "this API key is not one of [server] keys")),
+        None => {
+            Err(wrong_key(app, address::client(parts), given, "this API key is not one of [server] keys"))
+        }
     }
 }
 
@@ -78,7 +70,7 @@ pub(crate) fn operator(app: &App, parts: &Parts) -> Result<Operator, Fault> {
         return Ok(session.unwrap_or_else(|| named("local", headers)));
     }
     match given_key(headers) {
-        Some(given) => with_key(app, given).map(|()| named("admin", headers)),
+        Some(given) => with_key(app, parts, given).map(|()| named("admin", headers)),
         None => signed_in(app, parts),
     }
 }
@@ -99,12 +91,12 @@ pub(crate) fn may_operate_by_key(app: &App, parts: &Parts) -> bool {
 }
 
 /// Refuses a key that is not the operators'.
-pub(crate) fn with_key(app: &App, given: &str) -> Result<(), Fault> {
+pub(crate) fn with_key(app: &App, parts: &Parts, given: &str) -> Result<(), Fault> {
     if app.access.keys.is_admin(given) {
         return Ok(());
     }
     let message = "this is for operators: send `Authorization: Bearer KEY` with the key of [admin]";
-    Err(wrong_key(app, given, message))
+    Err(wrong_key(app, address::client(parts), given, message))
 }
 
 fn signed_in(app: &App, parts: &Parts) -> Result<Operator, Fault> {
@@ -163,19 +155,19 @@ pub(crate) fn with_name(role: &str, name: &str) -> String {
 
 /// Refuses a wrong key and records the attempt: after many attempts an address has to wait. A valid key never
 /// waits, even from the same address. A key that is valid for another endpoint does not count as an attempt.
-fn wrong_key(app: &App, key: &str, message: &str) -> Fault {
+fn wrong_key(app: &App, client: Option<IpAddr>, key: &str, message: &str) -> Fault {
     if app.access.keys.holder(key).is_some() {
         return unauthenticated(message);
     }
     // Requests without a socket come from our own program.
-    let wait = CLIENT.try_with(|client| {
-        let wait = app.access.attempts.wait(*client);
+    let wait = client.and_then(|client| {
+        let wait = app.access.attempts.wait(client);
         if wait.is_none() {
-            app.access.attempts.failed(*client, key);
+            app.access.attempts.failed(client, key);
         }
         wait
     });
-    match wait.ok().flatten() {
+    match wait {
         Some(wait) => too_often("too many wrong keys came from this address", "too_many_wrong_keys", wait),
         None => unauthenticated(message),
     }
@@ -190,17 +182,28 @@ pub(crate) fn too_often(what: &str, code: &'static str, wait: Duration) -> Fault
 /// Returns an identifier of the requester for comparisons only: the user's id, else the digest of a known key, else
 /// an empty string.
 pub(crate) fn asker(app: &App, headers: &HeaderMap) -> String {
-    if let Some(user) = user_id(app, headers) {
-        return format!("user {user}");
+    let key = given_key(headers);
+    let holder = key.and_then(|key| app.access.keys.holder(key));
+    let is_known = app.config.server.keys.is_empty() || holder.is_some();
+    let of_key = match holder {
+        Some(Holder::User(user)) => user.clone(),
+        _ => Json::Null,
+    };
+    match (is_known.then(|| id_of(app, headers, &of_key)).flatten(), key) {
+        (Some(user), _) => format!("user {user}"),
+        (None, Some(key)) if holder.is_some() => format!("key {}", Digest::of(key)),
+        _ => String::new(),
     }
-    let key = given_key(headers).filter(|key| app.access.keys.holder(key).is_some());
-    key.map(|key| format!("key {}", Digest::of(key))).unwrap_or_default()
 }
 
 /// The id of the user who asks, as far as that is certain: the key's user or, where they are trusted, the one
 /// that headers name.
-pub(crate) fn user_id(app: &App, headers: &HeaderMap) -> Option<String> {
-    let of_key = user_of_key(app, headers).ok()?;
+pub(crate) fn user_id(app: &App, parts: &Parts) -> Option<String> {
+    id_of(app, &parts.headers, &user_of_key(app, parts).ok()?)
+}
+
+/// The id of the key's user or, where they are trusted, of the one that headers name.
+fn id_of(app: &App, headers: &HeaderMap, of_key: &Json) -> Option<String> {
     if let Some(id) = of_key.text("id").filter(|id| !id.is_empty()) {
         return Some(id.to_string());
     }

@@ -2,6 +2,7 @@
 //! answer that reach its client.
 
 use crate::credentials::credentials;
+use crate::headers::MODEL;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
 use valvehouse_core::context::{Credential, Exchange};
@@ -40,9 +41,11 @@ fn own_credential<'a>(app: &App, headers: &'a HeaderMap) -> Option<(&'a str, boo
     credentials(headers).find(|(token, _)| !token.is_empty() && app.access.keys.holder(token).is_none())
 }
 
-/// Adds the headers of the service to an answer, where the host has not said so itself.
-pub(crate) fn answer<'a>(exchange: impl Into<Option<&'a Exchange>>, response: &mut Response) {
-    let Some(exchange) = exchange.into() else { return };
+/// Adds the headers of the service to an answer, where the host has not said so itself, and names who answered.
+pub(crate) fn answer(exchange: &Exchange, response: &mut Response) {
+    if let Some(model) = exchange.served_by().and_then(|model| HeaderValue::from_str(&model).ok()) {
+        response.headers_mut().insert(MODEL, model);
+    }
     let received = exchange.take_received();
     let headers = response.headers_mut();
     for (name, value) in received {

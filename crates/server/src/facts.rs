@@ -66,7 +66,7 @@ pub(crate) fn of_body(
     let headers = &parts.headers;
     let text = |value: Option<Json>| value.and_then(|value| value.as_str().map(str::to_owned));
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
-    let metadata = body.get("metadata").unwrap_or_default();
+    let metadata = body.field("metadata");
     let chat_id = text(body.get("chat_id"))
         .or_else(|| text(metadata.get("chat_id")))
         .or_else(|| header("x-valvehouse-chat-id"))
@@ -128,7 +128,7 @@ fn configured_variables(model: &Json, key_user: &Json) -> Json {
     let all: Object = [model, key_user]
         .into_iter()
         .filter_map(|owner| owner.get("variables"))
-        .flat_map(|variables| variables.as_object().map(Object::entries).unwrap_or_default())
+        .flat_map(|variables| variables.entries())
         .map(|(name, value)| (name, value.copy()))
         .collect();
     if all.is_empty() { Json::Null } else { all.into() }
@@ -152,7 +152,7 @@ pub(crate) fn context(app: &App, facts: &TurnFacts, body: &Json) -> Context {
 pub(crate) fn context_of_operator(app: &App, facts: &TurnFacts, body: &Json) -> Context {
     let context = context(app, facts, body);
     let configured = facts.variables.as_object();
-    for (name, value) in facts.client.as_object().map(Object::entries).unwrap_or_default() {
+    for (name, value) in facts.client.entries() {
         if !configured.is_some_and(|configured| configured.contains(&name)) {
             context.set(&name, value.copy());
         }
@@ -162,20 +162,20 @@ pub(crate) fn context_of_operator(app: &App, facts: &TurnFacts, body: &Json) -> 
 
 /// The same where earlier parts of the turn have put something into its metadata already.
 pub(crate) fn context_with(app: &App, facts: &TurnFacts, body: &Json, metadata: Json) -> Context {
-    let given = body.get("metadata").unwrap_or_default();
+    let given = body.field("metadata");
     let variables = Json::object();
-    let entries = |of: &Json| of.as_object().map(Object::entries).unwrap_or_default();
+    let entries = |of: &Json| of.entries();
     let is_let_through = |name: &str| app.config.server.client_variables.iter().any(|known| known == name);
     let own = entries(&facts.client).into_iter().filter(|(name, _)| is_let_through(name));
     for (name, value) in own.chain(entries(&facts.variables)) {
         // Copies in an object of their own: they fit.
-        let _ = variables.set(&name, value.copy());
+        variables.edit(&name, value.copy());
     }
     let context = Context::with_metadata(variables, metadata);
     if let (Json::Object(given), Json::Object(own)) = (given, context.metadata()) {
         for (key, value) in given.entries().into_iter().filter(|(key, _)| !own.contains(key)) {
             // A copy: the body's metadata goes its own way.
-            let _ = own.set(&key, value.copy());
+            own.edit(&key, value.copy());
         }
     }
     context

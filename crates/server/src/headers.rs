@@ -5,12 +5,11 @@ use axum::response::Response;
 use valvehouse_core::context::Event;
 use valvehouse_core::fault::Fault;
 use valvehouse_host::Snapshot;
-use valvehouse_providers as llm;
 
 /// The generation that an answer comes from.
 pub(crate) const GENERATION: HeaderName = HeaderName::from_static("x-valvehouse-generation");
 /// Names who answered, `provider/model`, where a model has fallbacks.
-const MODEL: HeaderName = HeaderName::from_static("x-valvehouse-model");
+pub(crate) const MODEL: HeaderName = HeaderName::from_static("x-valvehouse-model");
 /// Clients that want to see what plugins emit say so with this header.
 pub(crate) const EVENTS: HeaderName = HeaderName::from_static("x-valvehouse-events");
 /// Emitted events in a header are cut here.
@@ -22,19 +21,14 @@ pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent"
 /// The token of the page, in whatever it sends to change something.
 pub(crate) const CSRF: HeaderName = HeaderName::from_static("x-valvehouse-csrf");
 
-/// An answer with the names of the generation and, where a model has fallbacks, of who answered.
+/// An answer with the name of the generation that it comes from.
 pub(crate) async fn named(
     snapshot: &Snapshot,
     answer: impl Future<Output = Result<Response, Fault>>,
     refused: impl FnOnce(Fault) -> Response,
 ) -> Response {
-    let (answered, served) = llm::noticing(answer).await;
-    let mut response = answered.unwrap_or_else(refused);
-    let headers = response.headers_mut();
-    if let Some(model) = served.and_then(|model| HeaderValue::from_str(&model).ok()) {
-        headers.insert(MODEL, model);
-    }
-    headers.insert(GENERATION, HeaderValue::from(snapshot.generation));
+    let mut response = answer.await.unwrap_or_else(refused);
+    response.headers_mut().insert(GENERATION, HeaderValue::from(snapshot.generation));
     response
 }
 

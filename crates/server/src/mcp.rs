@@ -38,12 +38,11 @@ async fn answer(app: Arc<App>, endpoint: Arc<Endpoint>, request: Request) -> Res
 
 /// The sender of a request, by its key.
 fn caller(app: &App, parts: &Parts) -> Result<Caller, Fault> {
-    let key_user = auth::user_of_key(app, &parts.headers)?;
+    let key_user = auth::user_of_key(app, parts)?;
     let body = Json::object();
     let listed = app.host.snapshot().listed().clone();
     let facts = facts::of_body(app, parts, &body, &key_user, Json::Null, listed);
-    let variables: Object =
-        facts.variables.as_object().map(Object::entries).unwrap_or_default().into_iter().collect();
+    let variables: Object = facts.variables.entries().into_iter().collect();
     let own = credentials::given_key(&parts.headers).and_then(|given| app.access.keys.mcp_tools(given));
     let tools = own.unwrap_or(&app.config.server.mcp_tools).to_vec();
     Ok(Caller { owner: auth::asker(app, &parts.headers), facts, variables: variables.into(), tools })

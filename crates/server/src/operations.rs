@@ -36,7 +36,7 @@ pub(crate) async fn answer(
 
 async fn answered(app: &App, id: &str, request: Request) -> Result<Json, Fault> {
     let (parts, body) = request.into_parts();
-    let asker = match auth::user_of_key(app, &parts.headers) {
+    let asker = match auth::user_of_key(app, &parts) {
         Ok(_) if auth::may_operate_by_key(app, &parts) => None,
         Ok(_) => Some(auth::asker(app, &parts.headers)),
         Err(fault) => auth::operator(app, &parts).map(|_| None).map_err(|_| fault)?,

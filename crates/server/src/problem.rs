@@ -54,15 +54,15 @@ pub(super) fn of_plugin(app: &App, plugin: &Plugin) -> Vec<Json> {
         for (one, problem) in all.iter().zip(plugin.problems()) {
             if problem.code == Code::GuardWeakened {
                 // Fields of an object of their own: they fit.
-                let _ = one.set("state", "pending");
-                let _ = one.set("command", format!("valvehouse confirm {id}"));
+                one.put("state", "pending");
+                one.put("command", format!("valvehouse confirm {id}"));
             }
         }
     }
     for (one, problem) in all.iter().zip(plugin.problems()) {
         if problem.code == Code::Quarantined {
-            let _ = one.set("state", "quarantined");
-            let _ = one.set("command", format!("valvehouse release {id}"));
+            one.put("state", "quarantined");
+            one.put("command", format!("valvehouse release {id}"));
         }
     }
     if let Some(open) = plugin.rests() {
@@ -76,7 +76,7 @@ pub(super) fn of_plugin(app: &App, plugin: &Plugin) -> Vec<Json> {
 fn set_aside(app: &App, problem: &Problem) -> Json {
     let shown = told(app, problem, Some(&problem.id), "set_aside");
     // A field of an object of its own: it fits.
-    let _ = shown.set("command", format!("valvehouse adopt {}", problem.id));
+    shown.put("command", format!("valvehouse adopt {}", problem.id));
     shown
 }
 

@@ -160,7 +160,7 @@ fn passed_on(provider: &str, status: u16, body: &Json) -> Json {
         ("message", message.into()),
         ("type", "upstream_error".into()),
         ("param", Json::Null),
-        ("code", body.get("code").unwrap_or_default()),
+        ("code", body.field("code")),
     ]);
     Json::from([("error", error)])
 }

@@ -25,10 +25,10 @@ pub fn listening(questions: Option<&Questions>, out: &Console) -> (Events, OpenQ
 }
 
 fn tell(event: &Event, out: &Console) {
-    let kind = event.0.text("type").unwrap_or_default();
+    let kind = event.0.text_or_empty("type");
     let human = || {
         let description = event.0.at_path("data.description");
-        let data = event.0.get("data").unwrap_or_default();
+        let data = event.0.field("data");
         let text = description.as_str().map_or_else(|| data.to_string(), str::to_owned);
         out.talk().dim(&format!("[{kind}] {}", clean(&text)))
     };
@@ -44,7 +44,7 @@ pub async fn answer(
     out: &Console,
 ) -> CommandError {
     while let Some(event) = asked.recv().await {
-        let id = event.text("id").unwrap_or_default();
+        let id = event.text_or_empty("id");
         if !questions.is_open(&id) {
             continue;
         }
@@ -91,7 +91,7 @@ impl Question {
 
     /// Type, title, message and choices, a line each, and a prompt at the end.
     fn shown(&self, paint: Paint) -> String {
-        let data = self.0.get("data").unwrap_or_default();
+        let data = self.0.field("data");
         let part = |key: &str| data.text(key).map(|text| clean(&text).replace('\n', "\n  "));
         let mut shown = format!("\n{}", paint.dim(&format!("[{}]", clean(&self.kind()))));
         if let Some(title) = part("title") {
@@ -122,7 +122,7 @@ impl Question {
     }
 
     fn kind(&self) -> String {
-        self.0.text("type").unwrap_or_default().into()
+        self.0.text_or_empty("type").into()
     }
 
     /// The answer a line means; None when a yes or no is needed and it is neither.
@@ -153,8 +153,8 @@ impl Question {
 /// The call that somebody has to approve, with its exact arguments.
 fn call(data: &Json) -> String {
     let why = data.text("description").map(|why| format!("\n  {}", clean(&why).replace('\n', "\n  ")));
-    let arguments = data.get("arguments").unwrap_or_default().pretty(2).replace('\n', "\n  ");
-    let tool = data.text("tool").unwrap_or_default();
+    let arguments = data.field("arguments").pretty(2).replace('\n', "\n  ");
+    let tool = data.text_or_empty("tool");
     format!("{}\n  may `{}` run with {}?", why.unwrap_or_default(), clean(&tool), clean(&arguments))
 }
 

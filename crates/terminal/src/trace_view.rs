@@ -22,7 +22,7 @@ pub fn costs(trace: &Json, paint: Paint) -> String {
 }
 
 fn steps(trace: &Json, paint: Paint, behind: impl Fn(&Json) -> String) -> String {
-    let steps = trace.get("steps").unwrap_or_default().items();
+    let steps = trace.list("steps");
     let rows: Vec<Vec<String>> = steps.iter().map(|step| row(step, paint)).collect();
     let mut text = String::new();
     let under = table(&rows);
@@ -30,11 +30,11 @@ fn steps(trace: &Json, paint: Paint, behind: impl Fn(&Json) -> String) -> String
         text.push_str(&format!("\n  {line}"));
         text.push_str(&behind(step));
     }
-    for line in trace.get("lines").unwrap_or_default().items() {
+    for line in trace.list("lines") {
         let said = line.text("text").map_or_else(|| "…".to_owned(), |said| clean(&said));
         text.push_str(&format!("\n  {} {}: {said}", paint.dim("log"), word(&line, "plugin")));
     }
-    for event in trace.get("events").unwrap_or_default().items() {
+    for event in trace.list("events") {
         let told = match event.get("event") {
             Some(whole @ Json::Object(_)) => clean(&whole.to_string()),
             _ => word(&event, "type"),
@@ -111,9 +111,8 @@ fn row(step: &Json, paint: Paint) -> Vec<String> {
 }
 
 fn changes(step: &Json, paint: Paint) -> String {
-    let values = step.get("values").unwrap_or_default().items();
-    let all: Vec<Json> =
-        values.iter().flat_map(|value| value.get("diff").unwrap_or_default().items()).collect();
+    let values = step.list("values");
+    let all: Vec<Json> = values.iter().flat_map(|value| value.list("diff")).collect();
     difference(&all, paint)
 }
 
@@ -138,7 +137,7 @@ pub fn difference(changes: &[Json], paint: Paint) -> String {
 
 /// A text of a value, fit for a terminal.
 pub fn word(value: &Json, key: &str) -> String {
-    clean(&value.text(key).unwrap_or_default())
+    clean(&value.text_or_empty(key))
 }
 
 /// A number of a value as it is written.

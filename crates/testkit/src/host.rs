@@ -17,7 +17,10 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use valvehouse_agent::Decision;
 use valvehouse_config::Config;
+use valvehouse_core::fault::Fault;
+use valvehouse_core::kernel::{RunOptions, TurnAnswer};
 use valvehouse_host::Snapshot;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
@@ -250,6 +253,11 @@ impl TestHost {
         let app = App::open(self.config.clone()).await.unwrap_or_else(|error| panic!("{error}"));
         app.follow();
         app
+    }
+
+    /// Goes on with a run, and waits for its end.
+    pub async fn resume_run(&self, run: &str, decision: Decision) -> Result<TurnAnswer, Fault> {
+        self.app().resume(run.to_owned(), decision, None, RunOptions::default()).answer().await
     }
 
     /// Tells it to stop, and lets it finish what is under way.

@@ -10,11 +10,10 @@ use crate::kernel::{asking, json, script, stream, stream_body};
 use events::{Call, Speech, cut_everywhere, events_of, speeches};
 use proptest::prelude::*;
 use valvehouse::chat::{Fold, message};
-use valvehouse::context::Turn;
 use valvehouse::fault::Fault;
 use valvehouse::filter::Filter;
 use valvehouse::json::Json;
-use valvehouse::kernel::{ModelSettings, Reply as Answered, Wish};
+use valvehouse::kernel::{ModelSettings, RunOptions};
 use valvehouse::provider::Reply;
 
 pub(crate) const SECRET: &str = "secret-42";
@@ -301,11 +300,8 @@ async fn a_turn_of_several_rounds_has_one_text_and_the_usage_of_all() {
     };
     let kernel = asking(replies()).0.tool(crate::kernel::echo()).build();
     let body = json(r#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#);
-    let wish = Wish { stream: None, raw: false };
-    let Ok(Answered::Answer(whole)) = kernel.turn(crate::kernel::request(body), &Turn::default(), wish).await
-    else {
-        panic!("no answer")
-    };
+    let answer = kernel.run(crate::kernel::request(body), RunOptions::default()).answer().await;
+    let whole = answer.unwrap().reply;
     assert_eq!(whole.at_path("choices.0.message.content"), "Look.\n\nfinal".into());
     let spent = whole.at_path("usage");
     assert_eq!(spent.at_path("prompt_tokens"), 29_i64.into());

@@ -3,7 +3,7 @@
 
 mod filters;
 
-use crate::kernel::{json, request};
+use crate::kernel::{Streamed, json, request, run};
 use crate::sdk::upstream::{self, Round, completion, whole, wire};
 use crate::sdk::{DOOR, LOOK};
 use fastrand::Rng;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use valvehouse::context::Turn;
 use valvehouse::fault::Fault;
 use valvehouse::json::Json;
-use valvehouse::kernel::{Kernel, ModelSettings, Reply, Wish};
+use valvehouse::kernel::{Kernel, ModelSettings};
 use valvehouse::provider::{Answer, Piece, Provider, Request};
 use valvehouse::tool::{Tool, ToolResult};
 
@@ -95,21 +95,12 @@ impl Case {
             "model": "m", "messages": [{"role": "user", "content": "hi"}],
             "tools": [{"type": "function", "function": {"name": DOOR}}],
         });
-        let turn = Turn::default();
-        let (sender, mut receiver) = tokio::sync::mpsc::channel(100_000);
-        let wish = Wish { stream: stream.then_some(sender), raw: false };
-        let reply = self.kernel.turn(request(json(&body.to_string())), &turn, wish).await;
-        let answer = match reply {
-            Ok(Reply::Answer(answer)) => choices(&value(&answer)),
-            Ok(Reply::Raw(_)) => panic!("nobody wished for raw bytes"),
-            Err(fault) => panic!("{fault}\n{}", self.shown()),
-        };
-        let mut pieces = Vec::new();
-        while let Some(piece) = receiver.recv().await {
-            pieces.push(value(&piece.event));
-        }
+        let Streamed { pieces, answer, turn } =
+            run(&self.kernel, request(json(&body.to_string())), Turn::default(), stream).await;
+        let answer = answer.unwrap_or_else(|fault| panic!("{fault}\n{}", self.shown()));
+        let pieces: Vec<Value> = pieces.iter().map(|piece| value(&piece.event)).collect();
         Outcome {
-            answer,
+            answer: choices(&value(&answer)),
             history: plain(value(turn.context().history())),
             variables: plain(value(turn.context().variables())),
             metadata: plain(value(turn.metadata())),

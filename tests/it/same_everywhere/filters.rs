@@ -82,7 +82,10 @@ pub(super) struct Drawn {
 /// None to three filters, in running order. A case in which turns may end early is rarer than one in which none does.
 pub(super) fn draw(rng: &mut Rng, case: &str) -> Vec<Drawn> {
     let may_end = rng.u8(0..3) == 0;
-    let filter = |rng: &mut Rng, place: usize| {
+    // Of two that end the turn at an event the first to do so depends on whether the answer comes in pieces: one may
+    // look for a later event than the other.
+    let mut ends_at_event = false;
+    let mut filter = |rng: &mut Rng, place: usize| {
         let mut hooks = Vec::new();
         for hook in HOOKS {
             if rng.u8(0..10) >= 3 {
@@ -94,7 +97,10 @@ pub(super) fn draw(rng: &mut Rng, case: &str) -> Vec<Drawn> {
                 own.push(usual[rng.usize(..usual.len())]);
             }
             if may_end && !ending.is_empty() && rng.bool() {
-                own.push(ending[rng.usize(..ending.len())]);
+                let act = ending[rng.usize(..ending.len())];
+                if hook != Hook::Stream || !std::mem::replace(&mut ends_at_event, true) {
+                    own.push(act);
+                }
             }
             own.dedup();
             hooks.push((hook, own));

@@ -46,6 +46,8 @@ pub(super) enum Class {
     Rate,
     /// It was the host, or the service.
     Server,
+    /// The endpoint does not say.
+    Unknown,
 }
 
 impl Class {
@@ -80,7 +82,12 @@ impl Seen {
     pub(super) fn differs_from(&self, other: &Self) -> Option<String> {
         let differs =
             |what: &str, one: &Value, two: &Value| (one != two).then(|| format!("{what}:\n  {one}\n  {two}"));
-        let refusal = |seen: &Self| json!(seen.refusal.as_ref().map(|it| format!("{it:?}")));
+        let is_known = |seen: &Self| seen.refusal.as_ref().is_none_or(|it| it.class != Class::Unknown);
+        let are_known = is_known(self) && is_known(other);
+        let refusal = |seen: &Self| {
+            let known = |it: &Refusal| if are_known { format!("{it:?}") } else { it.message.clone() };
+            json!(seen.refusal.as_ref().map(known))
+        };
         differs("the refusal", &refusal(self), &refusal(other))
             .or_else(|| {
                 let (one, two) = (self.answer.as_ref()?, other.answer.as_ref()?);

@@ -46,7 +46,7 @@ impl CallbackEvent {
 
     /// All of it as one object: `{event, …, agent_id, agent_name, run_id, timestamp}`.
     pub fn to_json(&self) -> Json {
-        let data = self.data.as_object().map(Object::entries).unwrap_or_default();
+        let data = self.data.entries();
         let data = data.into_iter().map(|(key, value)| (key, value.copy()));
         let whose = [
             ("agent_id".into(), self.agent_id.as_str().into()),

@@ -13,7 +13,7 @@ type Handler = Arc<dyn Fn(&CallbackEvent) -> Option<String> + Send + Sync>;
 /// ```
 /// use valvehouse_agent::callbacks::Callbacks;
 /// let callbacks = Callbacks::new()
-///     .on_tool_start(|event| eprintln!("calls {}", event.data.text("tool").unwrap_or_default()))
+///     .on_tool_start(|event| eprintln!("calls {}", event.data.text_or_empty("tool")))
 ///     .on_chain_end(|_| std::fs::write("/tmp/done", ""));
 /// # drop(callbacks);
 /// ```

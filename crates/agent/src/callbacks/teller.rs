@@ -107,7 +107,7 @@ impl Teller {
     /// The run goes on with this decision. What was told of a tool call before it stopped is not told again:
     /// who asks behind the callbacks' filters, or is the tool itself, stopped it after all was told.
     pub fn resumed(&self, decision: &Json, pending: &Json, chain: &Chain) {
-        let (call, by) = (pending.at_path("call"), pending.text("by").unwrap_or_default());
+        let (call, by) = (pending.at_path("call"), pending.text_or_empty("by"));
         let name = call.text("name").or_else(|| call.at_path("function").text("name"));
         let is_tool = name.is_some_and(|name| name == by);
         let is_behind = |filter: &Filter| filter.name() == by && filter.place() > LAST;
@@ -137,7 +137,7 @@ impl Teller {
         if !self.hears(Callback::LlmCall) {
             return;
         }
-        let model = ctx.value.get("model").unwrap_or_default();
+        let model = ctx.value.field("model");
         let call = Json::from([("messages", ctx.messages().copy()), ("model", model)]);
         {
             let mut round = self.round.lock();
@@ -154,7 +154,7 @@ impl Teller {
         if std::mem::take(&mut self.round.lock().told_call) {
             return;
         }
-        let tool = || ctx.tool().get("name").unwrap_or_default();
+        let tool = || ctx.tool().field("name");
         self.tell(Callback::ToolCall, || [("tool", tool()), ("args", ctx.args().copy())]);
     }
 
@@ -219,7 +219,7 @@ impl Teller {
         if is_final {
             self.tell(Callback::AgentFinish, || [("text", text.into())]);
         } else {
-            let calls = || said.get("tool_calls").unwrap_or_default().copy();
+            let calls = || said.field("tool_calls").copy();
             self.tell(Callback::AgentAction, || [("text", text.into()), ("tool_calls", calls())]);
         }
     }
@@ -242,7 +242,7 @@ impl Teller {
                 ]);
                 if let Some((name, text)) = outcome {
                     // A text, in an object just made.
-                    let _ = data.set(name, text);
+                    data.edit(name, text);
                 }
                 self.say(callback, data);
             }
@@ -287,8 +287,8 @@ impl Observer for Teller {
                 ]
             }),
             Notice::Emitted { event } => {
-                let data = event.get("data").unwrap_or_default();
-                self.custom(&event.text("type").unwrap_or_default(), &data);
+                let data = event.field("data");
+                self.custom(&event.text_or_empty("type"), &data);
             }
         }
     }

@@ -17,7 +17,7 @@ use valvehouse_core::filter::Filter;
 use valvehouse_core::kernel::{Kernel, ModelSettings, Next, Progress};
 use valvehouse_core::provider::Provider;
 use valvehouse_core::tool::{SchemaDialect, Tool};
-use valvehouse_json::{Json, Object};
+use valvehouse_json::Json;
 use valvehouse_providers::{Choice, Formatted};
 use valvehouse_store::Store;
 
@@ -96,7 +96,7 @@ impl Agent {
     /// Sets one of them.
     pub fn set_variable(&mut self, key: &str, value: impl Into<Json>) {
         // A copy never holds what it is put into.
-        let _ = self.variables.set(key, value.into().copy());
+        self.variables.edit(key, value.into().copy());
     }
 
     /// Adds a tool, or puts it in the place of another of its name.
@@ -178,6 +178,7 @@ impl Agent {
             models: Json::array(),
             callbacks: self.state.callbacks.clone(),
             listeners: Vec::new(),
+            exchange: None,
         }
     }
 
@@ -188,16 +189,16 @@ impl Agent {
     }
 
     pub(super) fn body(&self, messages: Vec<Json>) -> Json {
-        let config = self.state.llm_config.as_object().map(Object::entries).unwrap_or_default();
+        let config = self.state.llm_config.entries();
         let body = Json::from([("model", self.state.id.as_str().into())]);
         let messages: Vec<Json> = messages.iter().map(Json::copy).collect();
         // New values in an object that nobody else holds: they fit.
         for (key, value) in config {
-            let _ = body.set(&key, value.copy());
+            body.put(&key, value.copy());
         }
-        let _ = body.set("messages", messages);
+        body.put("messages", messages);
         if let Some(format) = &self.state.response_format {
-            let _ = body.set("response_format", format.copy());
+            body.put("response_format", format.copy());
         }
         body
     }

@@ -54,7 +54,7 @@ impl Agent {
         self.latest = None;
         self.kept = memory::remembering(&self.kept, &new);
         let summary = self.kept.get(SUMMARIZATION).unwrap_or_else(Json::object).copy();
-        let _ = summary.set("offset", 0i64);
+        summary.edit("offset", 0i64);
         let working = memory::through(self.window(), self.state.messages.clone(), &summary);
         let states = Json::from([(SUMMARIZATION, summary)]);
         let progress = Progress::new(ChatRequest::new(self.body(working))?);
@@ -173,7 +173,7 @@ impl Agent {
         let Stopped { answer, pending, saved: stands } = stopped?;
         self.note(&stands);
         self.state.pending_action = Some(pending.clone()).filter(|pending| !pending.is_null());
-        Ok(Said { response: answer, pending_action: pending })
+        Ok(Said { response: answer.response, pending_action: pending })
     }
 
     /// Takes over the state that a stored run leaves.
@@ -182,7 +182,7 @@ impl Agent {
             self.conversation.clone_from(&ended.conversation);
         }
         self.catch_up().await?;
-        ended.map(|ended| Said { response: ended.answer, pending_action: ended.pending_action })
+        ended.map(|ended| Said { response: ended.answer.response, pending_action: ended.pending_action })
     }
 
     /// Reads what the storage has beyond what the agent knows.

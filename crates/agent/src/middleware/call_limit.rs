@@ -102,7 +102,7 @@ fn verdict(ctx: FilterContext, kept: Result<(), Refusal>) -> Verdict {
 /// Returns `true` if the tool call that is being made was counted before the turn paused in it.
 fn was_counted(turn: &Turn, state: &Json) -> bool {
     let Some(pauses) = turn.pauses() else { return false };
-    let call = pauses.call().text("id").unwrap_or_default();
+    let call = pauses.call().text_or_empty("id");
     // A call that a script makes within it is another one.
     let call = turn.recorded_by(&call);
     if call.is_empty() {
@@ -112,7 +112,7 @@ fn was_counted(turn: &Turn, state: &Json) -> bool {
     let was_counted = counted.items().iter().any(|one| one.as_str() == Some(&call));
     if let (false, Json::Array(list)) = (was_counted, &counted) {
         let _ = list.push((*call).into());
-        let _ = state.set("counted", counted);
+        state.edit("counted", counted);
     }
     was_counted
 }
@@ -127,5 +127,5 @@ fn count(state: &Json, key: &str) -> u64 {
 
 fn keep(state: &Json, key: &str, made: u64) {
     // The state of this filter takes any number.
-    let _ = state.set(key, made);
+    state.edit(key, made);
 }

@@ -31,7 +31,7 @@ pub(super) fn middleware(options: &Json, _: &Parts) -> Result<Middleware, String
     };
     options.done()?;
     let filter = Filter::pre_chat(NAME, move |ctx| {
-        let model = ctx.value.text("model").unwrap_or_default();
+        let model = ctx.value.text_or_empty("model");
         settings.edit(&ctx.messages().items(), &model);
         Ok(Verdict::Continue(ctx))
     });
@@ -54,7 +54,7 @@ impl Settings {
             let result = &messages[place];
             if message::text_of(result).len() > self.placeholder.len() {
                 // A message takes text; images of an old result go, too.
-                let _ = result.set("content", self.placeholder.as_str());
+                result.edit("content", self.placeholder.as_str());
             }
         }
     }

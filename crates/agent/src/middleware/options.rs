@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 use valvehouse_core::limits::{clipped, unknown_keys};
-use valvehouse_json::{Json, Object};
+use valvehouse_json::Json;
 
 /// Options while they are read. Everything that is wrong is told at once, in the end.
 pub(crate) struct Options<'a> {
@@ -92,7 +92,7 @@ impl<'a> Options<'a> {
         if given.as_object().is_none() {
             self.wrong(key, &given, "give a map");
         }
-        let entries = given.as_object().map(Object::entries).unwrap_or_default();
+        let entries = given.entries();
         entries.into_iter().map(|(name, value)| (name.into(), value)).collect()
     }
 

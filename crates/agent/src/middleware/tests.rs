@@ -10,7 +10,7 @@ use valvehouse_core::context::{
 };
 use valvehouse_core::fault::{Fault, Refusal};
 use valvehouse_core::filter::{Filter, Verdict};
-use valvehouse_core::kernel::{ChatOptions, Chatted, Kernel, Reply as Answered, Wish};
+use valvehouse_core::kernel::{ChatOptions, Kernel, RunOptions, TurnAnswer};
 use valvehouse_core::provider::{Canned, Provider, Reply};
 use valvehouse_core::tool::{Tool, ToolError};
 use valvehouse_json::Json;
@@ -59,7 +59,7 @@ fn kernel(model: &Canned, tool: Tool, all: &[Middleware]) -> Kernel {
     Kernel::builder().filters(filters).tool(tool).provider(provider).build()
 }
 
-async fn chat(kernel: &Kernel) -> Result<Chatted, Fault> {
+async fn chat(kernel: &Kernel) -> Result<TurnAnswer, Fault> {
     let options = ChatOptions { max_tool_iterations: Some(100), ..ChatOptions::default() };
     kernel.chat_with_tools(vec![message::user("go")], options).await
 }
@@ -72,7 +72,7 @@ fn refusal<T: std::fmt::Debug>(result: Result<T, Fault>) -> Refusal {
 }
 
 /// The text that the model read of its first call.
-fn told(chatted: &Chatted) -> String {
+fn told(chatted: &TurnAnswer) -> String {
     message::text_of(&chatted.messages[2]).into()
 }
 
@@ -194,12 +194,9 @@ async fn answering(kernel: &Kernel, answer: Json) -> (Vec<Json>, Result<String, 
     let events = Events::listening(listen, Some(questions));
     let turn = Turn::new(TurnFacts::default(), Context::default(), events);
     let body = json(r#"{"model":"m","messages":[{"role":"user","content":"go"}]}"#);
-    let reply =
-        kernel.turn(ChatRequest::new(body.clone()).unwrap(), &turn, Wish { stream: None, raw: false }).await;
-    let told = reply.map(|reply| match reply {
-        Answered::Answer(_) => message::text_of(&body.at_path("messages.2")).into(),
-        Answered::Raw(_) => panic!("raw"),
-    });
+    let request = ChatRequest::new(body.clone()).unwrap();
+    let answer = kernel.run(request, RunOptions::new(turn)).answer().await;
+    let told = answer.map(|_| message::text_of(&body.at_path("messages.2")).into());
     let asked = asked.lock().clone();
     (asked, told)
 }
@@ -513,13 +510,10 @@ async fn a_model_that_does_not_answer_is_asked_again_and_then_another_is() {
     let heard = Arc::new(Recorder::default());
     let turn = Turn::default().observed_by(heard.clone());
     let body = json(r#"{"model":"m","messages":[{"role":"user","content":"go"}]}"#);
-    let wish = Wish { stream: None, raw: false };
     let retried = kernel(&model, pay().1, std::slice::from_ref(&again));
-    let Answered::Answer(answer) = retried.turn(ChatRequest::new(body).unwrap(), &turn, wish).await.unwrap()
-    else {
-        panic!()
-    };
-    assert_eq!(answer.at_path("choices.0.message.content").as_str(), Some("late"));
+    let request = ChatRequest::new(body).unwrap();
+    let answer = retried.run(request, RunOptions::new(turn)).answer().await.unwrap();
+    assert_eq!(answer.response.at_path("choices.0.message.content").as_str(), Some("late"));
     assert_eq!(*heard.0.lock(), ["provider canned 1/2", "provider canned 2/2"]);
 
     let (model, other) = (Canned::new([Reply::fault(down())]), Canned::named("b", ["instead"]));

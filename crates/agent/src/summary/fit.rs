@@ -165,17 +165,17 @@ fn cut_text(of: &Json, most: usize, counts: &Counts) {
 
 /// Arguments stay JSON: their beginning as the text of a map.
 fn cut_arguments(assistant: &Json, most: usize, counts: &Counts) {
-    let calls = assistant.get("tool_calls").unwrap_or_default().items();
+    let calls = assistant.list("tool_calls");
     let share = most / (2 * calls.len().max(1));
     for call in calls {
-        let function = call.get("function").unwrap_or_default();
-        let arguments = match function.get("arguments").unwrap_or_default() {
+        let function = call.field("function");
+        let arguments = match function.field("arguments") {
             Json::Text(text) => text.into(),
             other => other.to_string(),
         };
         if counts.of_text(&arguments) > share {
             let cut = counts.cut(&arguments, share.saturating_sub(LEAST_RESULT) / 2);
-            let _ = function.set("arguments", Json::from([("shortened", cut.into())]).to_string());
+            function.edit("arguments", Json::from([("shortened", cut.into())]).to_string());
         }
     }
 }

@@ -31,7 +31,7 @@ pub(super) struct Look<'a> {
 
 impl<'a> Look<'a> {
     pub(super) fn at(settings: &'a Summarization, ctx: &FilterContext) -> Self {
-        let counts = Counts::new(&ctx.value.text("model").unwrap_or_default(), &ctx.turn);
+        let counts = Counts::new(&ctx.value.text_or_empty("model"), &ctx.turn);
         let offset = state::offset(&ctx.turn);
         let talk = Talk::of(&ctx.messages().items(), offset, settings.preserve_system, &counts);
         let kept = Kept::of(&ctx.turn, talk.end);

@@ -24,7 +24,7 @@ impl Kept {
     /// Of this turn. A summary of more than there is belongs to another conversation.
     pub(super) fn of(turn: &Turn, end: u64) -> Self {
         let state = turn.state(NAME);
-        let (summary, covers) = (state.text("summary").unwrap_or_default(), number(&state, "covers"));
+        let (summary, covers) = (state.text_or_empty("summary"), number(&state, "covers"));
         let failed = state.text("failed").map(|why| (why.into(), number(&state, "failed_at")));
         let failed = failed.filter(|(_, at)| *at <= end);
         if summary.is_empty() || covers == 0 || covers > end {
@@ -43,14 +43,14 @@ impl Kept {
     pub(super) fn keep(&self, turn: &Turn, compressed: bool) {
         let state = turn.state(NAME);
         // An object that only this filter and whoever keeps the conversation write to takes plain values.
-        let _ = state.set("summary", self.summary.as_deref().unwrap_or_default());
-        let _ = state.set("covers", self.covers);
-        let _ = state.set("offset", number(&state, "offset"));
-        let _ = state.set("compressed", compressed);
+        state.edit("summary", self.summary.as_deref().unwrap_or_default());
+        state.edit("covers", self.covers);
+        state.edit("offset", number(&state, "offset"));
+        state.edit("compressed", compressed);
         match &self.failed {
             Some((why, at)) => {
-                let _ = state.set("failed", why.as_str());
-                let _ = state.set("failed_at", *at);
+                state.edit("failed", why.as_str());
+                state.edit("failed_at", *at);
             }
             None => {
                 state.remove("failed");
@@ -64,7 +64,7 @@ impl Kept {
 pub(super) fn shown_from(turn: &Turn, place: Option<u64>) {
     let state = turn.state(NAME);
     match place {
-        Some(place) => drop(state.set("shown_from", place)),
+        Some(place) => state.edit("shown_from", place),
         None => drop(state.remove("shown_from")),
     }
 }

@@ -47,7 +47,7 @@ impl Talk {
             // A message before the conversation has no place in it.
             let to = if index < leading { from } else { from + 1 };
             talk.end = talk.end.max(to);
-            let answers = is_role(message, "tool").then(|| message.text("tool_call_id").unwrap_or_default());
+            let answers = is_role(message, "tool").then(|| message.text_or_empty("tool_call_id"));
             let answered = answers.and_then(|id| open.iter().position(|call| *call == *id));
             if let (Some(answered), Some(unit)) = (answered, talk.units.last_mut()) {
                 open.swap_remove(answered);

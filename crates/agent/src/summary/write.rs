@@ -65,10 +65,10 @@ fn record(said: &Json) -> String {
     let role = message::role_of(said);
     let text = shortened(message::text_of(said).into(), MAX_MESSAGE);
     let mut record = if text.is_empty() { String::new() } else { format!("{role}: {text}\n") };
-    let parts = said.get("content").unwrap_or_default().items();
+    let parts = said.list("content");
     let others = parts.iter().filter(|part| part.as_object().is_some() && part.text("text").is_none());
     for other in others {
-        record.push_str(&format!("{role} sends [{}]\n", other.text("type").unwrap_or_default()));
+        record.push_str(&format!("{role} sends [{}]\n", other.text_or_empty("type")));
     }
     for call in Call::all(said) {
         let arguments = shortened(call.arguments.into(), MAX_MESSAGE);

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 use url::Url;
 use valvehouse_core::breaker::BreakerSettings;
-use valvehouse_json::{Json, Object};
+use valvehouse_json::Json;
 
 /// One setting in force.
 #[derive(Debug, Clone)]
@@ -203,7 +203,7 @@ impl View<'_> {
 
     /// Of its valves only the names: values may be secrets, and only the script knows which.
     fn plugin(&mut self, place: &str, it: &PluginSettings) {
-        let names = it.valves.as_object().map(Object::keys).unwrap_or_default();
+        let names = it.valves.keys();
         let valves: Vec<String> = names.iter().map(|name| format!("{name} = …")).collect();
         let valves = if valves.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", valves.join(", ")) };
         self.add(format!("{place}.valves"), valves);

@@ -21,7 +21,7 @@ pub fn completion(message: &Json) -> Json {
 fn events(message: &Json) -> Vec<Json> {
     let start = Json::from([("type", "message_start".into()), ("message", message.clone())]);
     let mut events = vec![start];
-    for (index, block) in message.get("content").unwrap_or_default().items().into_iter().enumerate() {
+    for (index, block) in message.list("content").into_iter().enumerate() {
         let index = Json::from(index);
         events.push(Json::from([
             ("type", "content_block_start".into()),
@@ -40,29 +40,29 @@ fn events(message: &Json) -> Vec<Json> {
 /// A `chat.completion` as a message of Anthropic's: its first choice. Others have no place in a message.
 pub fn message(completion: &Json) -> Json {
     let choice = response::first_choice(completion).unwrap_or_default();
-    let said = choice.get("message").unwrap_or_default();
+    let said = choice.field("message");
     let blocks = blocks::of_message(&said);
     let has_calls = said.get("tool_calls").is_some_and(|calls| !calls.is_empty());
     let refuses = said.text("refusal").is_some_and(|text| !text.is_empty());
     let known = ["id", "object", "created", "model", "choices", "usage"];
     let message = with_others(
         [
-            ("id", completion.get("id").unwrap_or_default()),
+            ("id", completion.field("id")),
             ("type", "message".into()),
             ("role", "assistant".into()),
-            ("model", completion.get("model").unwrap_or_default()),
+            ("model", completion.field("model")),
             ("content", blocks.into()),
         ],
         others(&ending::stop(&choice, has_calls, refuses), &[]),
     );
     for key in ["stop_reason", "stop_sequence"] {
         if message.get(key).is_none() {
-            let _ = message.set(key, Json::Null);
+            message.put(key, Json::Null);
         }
     }
-    let _ = message.set("usage", ending::counts(&completion.get("usage").unwrap_or_default()));
+    message.put("usage", ending::counts(&completion.field("usage")));
     for (key, value) in others(completion, &known) {
-        let _ = message.set(&key, value);
+        message.put(&key, value);
     }
     message
 }

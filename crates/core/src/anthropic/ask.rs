@@ -67,17 +67,17 @@ pub fn ask(request: &Json, stream: bool) -> Result<Asked, Fault> {
     let body = Json::object();
     // Fields of a new object, all of them copies or new: they fit.
     let set = |key: &str, value: Json| {
-        let _ = body.set(key, value);
+        body.put(key, value);
     };
-    set("model", request.get("model").unwrap_or_default());
-    let only = request.get(ONLY_ANTHROPIC).unwrap_or_default();
+    set("model", request.field("model"));
+    let only = request.field(ONLY_ANTHROPIC);
     set("max_tokens", max_tokens(request, &only));
-    let talk = Talk::read(&request.get("messages").unwrap_or_default().items(), !only.is_null())?;
+    let talk = Talk::read(&request.list("messages"), !only.is_null())?;
     if let Some(system) = talk.system() {
         set("system", system);
     }
     set("messages", talk.messages().into());
-    let list = request.get("tools").unwrap_or_default().items();
+    let list = request.list("tools");
     if !list.is_empty() {
         let list = list.iter().enumerate().map(|(at, tool)| tools::tool(tool, at));
         set("tools", list.collect::<Result<Vec<_>, _>>()?.into());
@@ -143,12 +143,7 @@ fn refuse_what_cannot_be(request: &Json) -> Result<(), Fault> {
             return cannot(field, "send `tools` and `tool_choice` instead");
         }
     }
-    let speaks = request
-        .get("modalities")
-        .unwrap_or_default()
-        .items()
-        .iter()
-        .any(|kind| kind.as_str() != Some("text"));
+    let speaks = request.list("modalities").iter().any(|kind| kind.as_str() != Some("text"));
     if speaks || request.given("audio").is_some() {
         return cannot("modalities", "they answer in text");
     }
@@ -193,10 +188,10 @@ fn output_config(request: &Json, only: &Json) -> Result<Option<Json>, Fault> {
     let config = own.as_ref().map_or_else(Json::object, Json::copy);
     match request.text("reasoning_effort").as_deref() {
         None | Some("none") => {}
-        Some("minimal") => drop(config.set("effort", "low")),
-        Some(effort) => drop(config.set("effort", effort)),
+        Some("minimal") => config.edit("effort", "low"),
+        Some(effort) => config.edit("effort", effort),
     }
-    let format = request.get("response_format").unwrap_or_default();
+    let format = request.field("response_format");
     match format.text("type").as_deref() {
         None | Some("text") => {}
         Some("json_schema") => {
@@ -206,7 +201,7 @@ fn output_config(request: &Json, only: &Json) -> Result<Option<Json>, Fault> {
                 return Err(Fault::invalid(message, Some("response_format")));
             }
             let format = [("type", "json_schema".into()), ("schema", schema.copy())];
-            let _ = config.set("format", Json::from(format));
+            config.edit("format", Json::from(format));
         }
         Some(kind) => {
             let message = format!(

@@ -17,7 +17,7 @@ const SEAL: [&str; 4] = ["type", "index", "length", "digest"];
 /// All blocks. What somebody changed since the model said it comes as it is now: without citations,
 /// which were of another text, and without the signature of thoughts that were others.
 pub(super) fn of_message(said: &Json) -> Vec<Json> {
-    let items = said.get(CONTENT_BLOCKS).unwrap_or_default().items();
+    let items = said.list(CONTENT_BLOCKS);
     let thinking = Track::new("thinking", &thinking_of(said), &items);
     let text = Track::new("text", &text_of(said), &items);
     let mut building = Building { thinking, text, calls: Calls::of(said), blocks: Vec::new() };
@@ -30,7 +30,7 @@ pub(super) fn of_message(said: &Json) -> Vec<Json> {
 /// The model's thinking, under whichever name the service gave it.
 pub(super) fn thinking_of(said: &Json) -> String {
     let own = REASONING.iter().find_map(|name| said.text(name));
-    own.map(String::from).unwrap_or_else(|| thinking_in(&said.get("content").unwrap_or_default()))
+    own.map(String::from).unwrap_or_else(|| thinking_in(&said.field("content")))
 }
 
 /// Thinking that comes as parts of the content.
@@ -44,7 +44,7 @@ pub(super) fn thinking_in(content: &Json) -> String {
 }
 
 fn text_of(said: &Json) -> String {
-    let refusal = said.text("refusal").unwrap_or_default();
+    let refusal = said.text_or_empty("refusal");
     [message::text_of(said), refusal].concat()
 }
 
@@ -117,7 +117,7 @@ impl Track {
 /// Seals the remembered blocks of a message for the texts it has now: a block whose text was changed loses its
 /// signature and its citations, which were of another text. Returns `true` if one did.
 pub fn reseal(said: &Json) -> bool {
-    let items = said.get(CONTENT_BLOCKS).unwrap_or_default().items();
+    let items = said.list(CONTENT_BLOCKS);
     if items.is_empty() {
         return false;
     }
@@ -168,7 +168,7 @@ struct Building {
 
 impl Building {
     fn add(&mut self, item: &Json) {
-        match &*item.text("type").unwrap_or_default() {
+        match &*item.text_or_empty("type") {
             "text" => {
                 let added = self.text.added().unwrap_or_default();
                 self.blocks.extend(part::text_block(&added));
@@ -191,7 +191,7 @@ impl Building {
                 }
             }
             "tool_use" => {
-                let id = item.text("id").unwrap_or_default();
+                let id = item.text_or_empty("id");
                 self.blocks.extend(self.calls.take(&id));
             }
             _ => self.blocks.push(without_index(item)),
@@ -211,7 +211,7 @@ fn thinking(text: &str, others: Vec<(CompactString, Json)>) -> Json {
     let block = with_others([("type", "thinking".into()), ("thinking", text.into())], others);
     if block.get("signature").is_none() {
         // A text in an object just made.
-        let _ = block.set("signature", "");
+        block.edit("signature", "");
     }
     block
 }
@@ -231,7 +231,7 @@ struct Calls {
 impl Calls {
     fn of(said: &Json) -> Self {
         let mut all = Self::default();
-        for given in said.get("tool_calls").unwrap_or_default().items() {
+        for given in said.list("tool_calls") {
             let alone = Json::from([("tool_calls", vec![given.clone()].into())]);
             let Some(call) = Call::all(&alone).pop() else { continue };
             let fields = [

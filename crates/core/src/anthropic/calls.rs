@@ -30,7 +30,7 @@ impl Calls {
     /// Takes in a piece: which call it is of, and what more of its arguments.
     pub(super) fn take(&mut self, place: usize, piece: &Json) -> (usize, CompactString) {
         let is_custom = is_custom(piece);
-        let function = piece.get("function").unwrap_or_default();
+        let function = piece.field("function");
         let more = match function.get("arguments") {
             _ if is_custom => piece.at_path("custom.input").as_str().unwrap_or_default().into(),
             Some(Json::Text(text)) => text.into(),
@@ -58,7 +58,7 @@ impl Calls {
     /// an index a name begins the next call.
     fn find(&self, piece: &Json) -> Option<usize> {
         let index = piece.get("index").and_then(|index| index.as_i64());
-        let id = piece.text("id").unwrap_or_default();
+        let id = piece.text_or_empty("id");
         let name = call_name(piece);
         let at = self.0.iter().rposition(|call| index.is_none_or(|index| index == call.index))?;
         let is_same = id == self.0[at].id;

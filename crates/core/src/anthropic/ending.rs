@@ -29,11 +29,11 @@ pub(super) fn finish_reason(stop_reason: &str) -> &'static str {
 pub(super) fn put_on_choice(choice: &Json, said: &Json) {
     let Some(reason) = said.text("stop_reason") else { return };
     // Fields of an object just made, here and below.
-    let _ = choice.set("finish_reason", finish_reason(&reason));
-    let _ = choice.set("native_finish_reason", reason);
+    choice.edit("finish_reason", finish_reason(&reason));
+    choice.edit("native_finish_reason", reason);
     for key in ["stop_sequence", "stop_details"] {
         if let Some(value) = said.given(key) {
-            let _ = choice.set(key, value.copy());
+            choice.edit(key, value.copy());
         }
     }
 }
@@ -54,12 +54,9 @@ pub(super) fn stop(choice: &Json, has_calls: bool, refuses: bool) -> Json {
         (Some(_), _) if has_calls => "tool_use".into(),
         (Some(_), _) => "end_turn".into(),
     };
-    let stop = Json::from([
-        ("stop_reason", reason),
-        ("stop_sequence", choice.get("stop_sequence").unwrap_or_default()),
-    ]);
+    let stop = Json::from([("stop_reason", reason), ("stop_sequence", choice.field("stop_sequence"))]);
     if let Some(details) = choice.given("stop_details") {
-        let _ = stop.set("stop_details", details);
+        stop.put("stop_details", details);
     }
     stop
 }
@@ -81,12 +78,12 @@ pub(super) fn usage(counts: &Json) -> Json {
     );
     if read > 0 || written > 0 {
         let details = [("cached_tokens", read.into()), ("cache_write_tokens", written.into())];
-        let _ = usage.set("prompt_tokens_details", Json::from(details));
+        usage.put("prompt_tokens_details", Json::from(details));
     }
     if let Some(details) = counts.given("output_tokens_details") {
-        let thinking = details.get("thinking_tokens").unwrap_or_default();
+        let thinking = details.field("thinking_tokens");
         let details = with_others([("reasoning_tokens", thinking)], others(&details, &["thinking_tokens"]));
-        let _ = usage.set("completion_tokens_details", details);
+        usage.put("completion_tokens_details", details);
     }
     usage
 }
@@ -107,11 +104,11 @@ pub(super) fn counts(usage: &Json) -> Json {
     let known = ["cache_creation", "inference_geo", "server_tool_use", "service_tier", "speed", "iterations"];
     for key in known {
         if let Some(value) = usage.given(key) {
-            let _ = counts.set(key, value.copy());
+            counts.put(key, value.copy());
         }
     }
     if let Some(thinking) = count("completion_tokens_details.reasoning_tokens") {
-        let _ = counts.set("output_tokens_details", Json::from([("thinking_tokens", thinking.into())]));
+        counts.put("output_tokens_details", Json::from([("thinking_tokens", thinking.into())]));
     }
     counts
 }
@@ -120,6 +117,6 @@ pub(super) fn counts(usage: &Json) -> Json {
 /// has not changed.
 pub(super) fn update(counts: &Json, later: &Json) {
     for (key, value) in others(later, &[]) {
-        let _ = counts.set(&key, value);
+        counts.put(&key, value);
     }
 }

@@ -26,10 +26,10 @@ impl Events {
         });
         let message = with_others(
             [
-                ("id", chunk.get("id").unwrap_or_default()),
+                ("id", chunk.field("id")),
                 ("type", "message".into()),
                 ("role", "assistant".into()),
-                ("model", chunk.get("model").unwrap_or_default()),
+                ("model", chunk.field("model")),
                 ("content", Json::array()),
                 ("stop_reason", Json::Null),
                 ("stop_sequence", Json::Null),
@@ -95,7 +95,7 @@ impl Events {
         let input = block.get("input").filter(|input| !input.is_empty());
         if input.is_some() {
             // It takes the place of a value of the same object.
-            let _ = block.set("input", Json::object());
+            block.edit("input", Json::object());
         }
         self.start(block);
         self.input(&input.map(|input| input.to_string()).unwrap_or_default());

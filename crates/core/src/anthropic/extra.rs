@@ -11,7 +11,7 @@ pub const ONLY_ANTHROPIC: &str = "anthropic";
 
 /// The fields of an object apart from these. What is null says nothing.
 pub(super) fn others(of: &Json, except: &[&str]) -> Vec<(CompactString, Json)> {
-    let fields = of.as_object().map(Object::entries).unwrap_or_default();
+    let fields = of.entries();
     let is_other = |(key, value): &(CompactString, Json)| !except.contains(&&**key) && !value.is_null();
     fields.into_iter().filter(is_other).map(|(key, value)| (key, value.copy())).collect()
 }

@@ -34,7 +34,7 @@ enum Kind {
 impl Incoming {
     /// A block begins; some services send all of it at once.
     pub(super) fn begin(&mut self, index: i64, block: &Json) -> Vec<Json> {
-        let kind = block.text("type").unwrap_or_default();
+        let kind = block.text_or_empty("type");
         let (kind, rank, first) = match &*kind {
             "text" => (Kind::Text(Seal::default()), Some(Rank::Text), "text"),
             "thinking" => (Kind::Thinking(Seal::default()), Some(Rank::Thinking), "thinking"),
@@ -47,12 +47,11 @@ impl Incoming {
         let items = rank.map(|rank| self.layout.begin(rank)).unwrap_or_default();
         let mut deltas = remembered(items);
         let is_call = matches!(kind, Kind::Call { .. });
-        let kept =
-            if is_call { Json::from([("id", block.get("id").unwrap_or_default())]) } else { Json::object() };
+        let kept = if is_call { Json::from([("id", block.field("id"))]) } else { Json::object() };
         if !is_call {
             for (key, value) in others(block, &[first]) {
                 // Copies, in an object just made.
-                let _ = kept.set(&key, value);
+                kept.edit(&key, value);
             }
         }
         self.open.push(Open { index, block: kept, kind });
@@ -71,8 +70,8 @@ impl Incoming {
 
     /// More of a block.
     pub(super) fn grow(&mut self, index: i64, delta: &Json) -> Vec<Json> {
-        let kind = delta.text("type").unwrap_or_default();
-        let text = |key: &str| delta.text(key).unwrap_or_default();
+        let kind = delta.text_or_empty("type");
+        let text = |key: &str| delta.text_or_empty(key);
         let begun = if self.open.iter().any(|open| open.index == index) {
             Vec::new()
         } else {
@@ -85,7 +84,7 @@ impl Incoming {
             "thinking_delta" => self.say(index, &text("thinking")),
             "input_json_delta" => self.input(index, &text("partial_json")),
             "citations_delta" => {
-                self.add(index, "citations", delta.get("citation").unwrap_or_default());
+                self.add(index, "citations", delta.field("citation"));
                 None
             }
             _ => {
@@ -107,7 +106,7 @@ impl Incoming {
         };
         let (item, is_plain) = match kind {
             Kind::Text(seal) | Kind::Thinking(seal) => {
-                let item = item(&block.text("type").unwrap_or_default());
+                let item = item(&block.text_or_empty("type"));
                 let is_plain = others(&item, &["type", "index"]).iter().all(|(_, value)| value.is_empty());
                 seal.put_on(&item);
                 (item, is_plain)
@@ -120,10 +119,10 @@ impl Incoming {
             }
             Kind::Other { input } => {
                 if let Ok(input) = Json::parse(input.as_bytes()) {
-                    let _ = block.set("input", input);
+                    block.edit("input", input);
                 }
                 // Clients of OpenAI's that put streams together know the elements of a list by their index.
-                let _ = block.set("index", index);
+                block.edit("index", index);
                 (block, false)
             }
         };
@@ -189,7 +188,7 @@ impl Incoming {
             (Some(Json::Text(before)), Json::Text(more)) => format!("{before}{more}").into(),
             (_, value) => value,
         };
-        let _ = open.block.set(key, value);
+        open.block.edit(key, value);
     }
 }
 
@@ -200,11 +199,11 @@ fn remembered(items: Vec<Json>) -> Vec<Json> {
 
 /// The delta with which a call begins.
 fn call(number: usize, block: &Json) -> Json {
-    let name = block.get("name").unwrap_or_default();
+    let name = block.field("name");
     let function = Json::from([("name", name), ("arguments", "".into())]);
     let fields = [
         ("index", number.into()),
-        ("id", block.get("id").unwrap_or_default()),
+        ("id", block.field("id")),
         ("type", "function".into()),
         ("function", function),
     ];

@@ -29,11 +29,11 @@ fn block(part: &Json, place: &str) -> Result<Option<Json>, Fault> {
     if let Json::Text(text) = part {
         return Ok(text_block(text));
     }
-    let kind = part.text("type").unwrap_or_default();
+    let kind = part.text_or_empty("type");
     Ok(match &*kind {
         "text" if part.text("text").is_some_and(|text| text.is_empty()) => None,
-        "" | "input_text" | "output_text" => text_block(&part.text("text").unwrap_or_default()),
-        "refusal" => text_block(&part.text("refusal").unwrap_or_default()),
+        "" | "input_text" | "output_text" => text_block(&part.text_or_empty("text")),
+        "refusal" => text_block(&part.text_or_empty("refusal")),
         "image_url" => Some(image(part, place)?),
         "file" if part.get("file").is_some() => Some(document(part, place)?),
         "input_audio" => return Err(cannot("audio, which Anthropic's models cannot hear; send its text")),
@@ -59,7 +59,7 @@ fn image(part: &Json, place: &str) -> Result<Json, Fault> {
 }
 
 fn document(part: &Json, place: &str) -> Result<Json, Fault> {
-    let file = part.get("file").unwrap_or_default();
+    let file = part.field("file");
     let wrong = |what: String| Fault::invalid(format!("{place}.file {what}"), Some("messages"));
     let source = match (file.text("file_data"), file.given("file_id")) {
         (Some(url), _) => {
@@ -87,7 +87,7 @@ fn document(part: &Json, place: &str) -> Result<Json, Fault> {
         with_others([("type", "document".into()), ("source", source)], others(part, &["type", "file"]));
     if let (None, Some(title)) = (document.get("title"), file.given("filename")) {
         // A text in an object just made.
-        let _ = document.set("title", title);
+        document.edit("title", title);
     }
     Ok(document)
 }
@@ -98,15 +98,15 @@ fn base64_source(kind: &str, data: Json) -> Json {
 
 /// A part of a chat message from a block of a request.
 pub(super) fn part(block: &Json) -> Json {
-    let source = block.get("source").unwrap_or_default();
-    let kind = (block.text("type").unwrap_or_default(), source.text("type").unwrap_or_default());
+    let source = block.field("source");
+    let kind = (block.text_or_empty("type"), source.text_or_empty("type"));
     let data = || {
-        let kind = source.text("media_type").unwrap_or_default();
-        Json::from(format!("data:{kind};base64,{}", source.text("data").unwrap_or_default()))
+        let kind = source.text_or_empty("media_type");
+        Json::from(format!("data:{kind};base64,{}", source.text_or_empty("data")))
     };
     match (&*kind.0, &*kind.1) {
         ("image", "base64") => image_part(block, data()),
-        ("image", "url") => image_part(block, source.get("url").unwrap_or_default()),
+        ("image", "url") => image_part(block, source.field("url")),
         ("document", "base64") => {
             // Without a title it has no name: nobody gave it one.
             let name = block.given("title").map(|title| ("filename".into(), title));

@@ -9,7 +9,7 @@ use valvehouse_json::{Json, Object};
 pub fn plain(request: &Json) -> Json {
     let Json::Object(fields) = request else { return request.clone() };
     let marks = if fields.contains(ONLY_ANTHROPIC) { Marks::All } else { Marks::Blocks };
-    let messages = request.get("messages").unwrap_or_default();
+    let messages = request.field("messages");
     let any_marked = || {
         let messages = messages.as_array();
         messages.is_some_and(|all| all.with(|all| all.iter().any(|message| marks.are_on(message))))
@@ -38,10 +38,10 @@ pub fn plain(request: &Json) -> Json {
         (key, value)
     });
     let plain: Object = kept.collect();
-    let effort = request.get(ONLY_ANTHROPIC).unwrap_or_default().at_path("output_config.effort");
+    let effort = request.field(ONLY_ANTHROPIC).at_path("output_config.effort");
     if effort.as_str() == Some("max") && !plain.contains("reasoning_effort") {
         // A text in an object just made; others have no more.
-        let _ = plain.set("reasoning_effort", "high".into());
+        plain.edit("reasoning_effort", "high".into());
     }
     if plain.with("tools", |tools| tools.is_some_and(|tools| tools.is_empty())) {
         ["tools", "tool_choice", "parallel_tool_calls"].iter().for_each(|key| drop(plain.remove(key)));
@@ -52,11 +52,11 @@ pub fn plain(request: &Json) -> Json {
 /// The wishes of a client of Anthropic's that no other service can be sent: thinking, for which others have no
 /// budget, and tools that Anthropic's service runs itself.
 pub fn left_out(request: &Json) -> Vec<String> {
-    let only = request.get(ONLY_ANTHROPIC).unwrap_or_default();
+    let only = request.field(ONLY_ANTHROPIC);
     let thinks = only.at_path("thinking.type");
     let thinks = thinks.as_str().is_some_and(|kind| kind != "disabled");
     let thinking = (thinks && request.get("reasoning_effort").is_none()).then(|| "thinking".to_owned());
-    let tools = request.get("tools").unwrap_or_default().items();
+    let tools = request.list("tools");
     let tools =
         tools.iter().filter(|own| is_hosted(own)).filter_map(|own| own.text("type").map(String::from));
     thinking.into_iter().chain(tools).collect()
@@ -96,7 +96,7 @@ impl Marks {
         if !self.are_on(message) {
             return message.clone();
         }
-        let blocks = message.get(CONTENT_BLOCKS).unwrap_or_default().items();
+        let blocks = message.list(CONTENT_BLOCKS);
         let is_signed = blocks.iter().any(|block| block.get("signature").is_some_and(|own| !own.is_empty()));
         let goes = |key: &str| self.names().contains(&key) || (is_signed && key == "reasoning_content");
         let entries = fields.entries().into_iter().filter(|(key, _)| !goes(key));
@@ -106,7 +106,7 @@ impl Marks {
         let says_nothing = plain.with("content", |content| content.is_none_or(Json::is_null));
         if is_assistant && says_nothing && !plain.contains("tool_calls") {
             // Thinking was all there was. A text in an object just made.
-            let _ = plain.set("content", "".into());
+            plain.edit("content", "".into());
         }
         plain.into()
     }
@@ -116,9 +116,7 @@ impl Marks {
         let Json::Array(parts) = &content else { return content };
         let parts: Vec<Json> = parts.items().iter().map(|part| self.off(part)).collect();
         match parts.as_slice() {
-            [only] if only.text("type").is_some_and(|kind| kind == "text") => {
-                only.get("text").unwrap_or_default()
-            }
+            [only] if only.text("type").is_some_and(|kind| kind == "text") => only.field("text"),
             _ => parts.into(),
         }
     }
@@ -134,7 +132,7 @@ fn images_apart(messages: Vec<Json>) -> Vec<Json> {
             out.push(seen(std::mem::take(&mut shown)));
         }
         let is_text = |part: &Json| part.text("type").is_some_and(|kind| kind == "text");
-        let content = message.get("content").unwrap_or_default();
+        let content = message.field("content");
         if !is_result || content.items().iter().all(is_text) {
             out.push(message);
             continue;
@@ -142,7 +140,7 @@ fn images_apart(messages: Vec<Json>) -> Vec<Json> {
         let (texts, others): (Vec<Json>, Vec<Json>) = content.items().into_iter().partition(is_text);
         shown.extend(others);
         let texts = if texts.is_empty() { Json::from("(see below)") } else { texts.into() };
-        let entries = message.as_object().map(Object::entries).unwrap_or_default().into_iter();
+        let entries = message.entries().into_iter();
         let texts = |key: &str, value: Json| if key == "content" { texts.clone() } else { value };
         out.push(entries.map(|(key, value)| (key.clone(), texts(&key, value))).collect::<Object>().into());
     }
@@ -172,11 +170,11 @@ fn is_hosted(tool: &Json) -> bool {
 /// A part as other services take it: a document of text is text, and a file has a name.
 fn part(part: &Json) -> Json {
     let is = |kind: &str| part.text("type").is_some_and(|own| own == kind);
-    let source = part.get("source").unwrap_or_default();
+    let source = part.field("source");
     let texts = match source.text("type").as_deref() {
         Some("text") if is("document") => source.get("data"),
         Some("content") if is("document") => {
-            let texts = source.get("content").unwrap_or_default();
+            let texts = source.field("content");
             let joined: Vec<_> = texts.items().iter().filter_map(|block| block.text("text")).collect();
             Some(if texts.as_str().is_some() { texts } else { joined.join("\n\n").into() })
         }
@@ -191,7 +189,7 @@ fn part(part: &Json) -> Json {
         Some(file @ Json::Object(_)) if file.get("file_data").is_some() && file.get("filename").is_none() => {
             let named = file.copy();
             // A text in a copy: it fits.
-            let _ = named.set("filename", "document.pdf");
+            named.edit("filename", "document.pdf");
             Json::from([("type", "file".into()), ("file", named)])
         }
         _ => part.clone(),
@@ -213,7 +211,7 @@ fn with_plain_parts(message: Json, is_error: bool) -> Json {
         Some(Json::Text(text)) if is_error => format!("{ERROR}{text}").into(),
         _ => return message,
     };
-    let entries = message.as_object().map(Object::entries).unwrap_or_default().into_iter();
+    let entries = message.entries().into_iter();
     let entries =
         entries.map(|(key, value)| if key == "content" { (key, content.clone()) } else { (key, value) });
     entries.collect::<Object>().into()

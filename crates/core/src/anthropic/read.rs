@@ -42,7 +42,7 @@ pub fn read(request: &Json, beta: Option<&str>) -> Result<Json, Fault> {
     let body = Json::object();
     // Fields of a new object, all of them copies or new: they fit.
     let set = |key: &str, value: Json| {
-        let _ = body.set(key, value);
+        body.put(key, value);
     };
     for key in SAME {
         if let Some(value) = request.given(key) {
@@ -51,11 +51,11 @@ pub fn read(request: &Json, beta: Option<&str>) -> Result<Json, Fault> {
     }
     set("messages", messages(request)?.into());
     // The same tokens count towards it: thinking too.
-    set("max_completion_tokens", request.get("max_tokens").unwrap_or_default());
+    set("max_completion_tokens", request.field("max_tokens"));
     if let Some(stop) = request.given("stop_sequences").filter(|stop| !stop.is_empty()) {
         set("stop", stop.copy());
     }
-    let list = request.get("tools").unwrap_or_default().items();
+    let list = request.list("tools");
     if !list.is_empty() {
         set("tools", list.iter().map(tools::function).collect::<Vec<_>>().into());
     }
@@ -99,28 +99,25 @@ fn check(request: &Json) -> Result<(), Fault> {
 fn wishes(request: &Json, body: &Json, beta: Option<&str>) -> Json {
     let rest: Json =
         others(request, &[&SAME[..], &TRANSLATED].concat()).into_iter().collect::<Object>().into();
-    let config = request.get("output_config").unwrap_or_default();
+    let config = request.field("output_config");
     let format = config.given("format").or_else(|| request.given("output_format"));
     if let Some(format) = format {
-        let schema = [
-            ("name", "answer".into()),
-            ("schema", format.get("schema").unwrap_or_default().copy()),
-            ("strict", true.into()),
-        ];
+        let schema =
+            [("name", "answer".into()), ("schema", format.field("schema").copy()), ("strict", true.into())];
         let wanted = [("type", "json_schema".into()), ("json_schema", Json::from(schema))];
         // New values in an object just made, here and below.
-        let _ = body.set("response_format", Json::from(wanted));
+        body.put("response_format", Json::from(wanted));
     }
     let effort = config.text("effort");
     let is_known =
         effort.as_deref().is_some_and(|effort| matches!(effort, "low" | "medium" | "high" | "xhigh"));
     if let Some(effort) = effort.filter(|_| is_known) {
-        let _ = body.set("reasoning_effort", effort);
+        body.put("reasoning_effort", effort);
     }
     let known: &[&str] = if is_known { &["format", "effort"] } else { &["format"] };
     let config: Json = others(&config, known).into_iter().collect::<Object>().into();
     if !config.is_empty() {
-        let _ = rest.set("output_config", config);
+        rest.put("output_config", config);
     }
     let beta: Vec<Json> = beta
         .unwrap_or_default()
@@ -130,7 +127,7 @@ fn wishes(request: &Json, body: &Json, beta: Option<&str>) -> Json {
         .map(Json::from)
         .collect();
     if !beta.is_empty() {
-        let _ = rest.set("beta", beta);
+        rest.put("beta", beta);
     }
     rest
 }
@@ -140,8 +137,8 @@ fn messages(request: &Json) -> Result<Vec<Json>, Fault> {
     if let Some(system) = request.given("system").filter(|system| !system.is_empty()) {
         out.push(message("system", content(&system)));
     }
-    for (at, said) in request.get("messages").unwrap_or_default().items().iter().enumerate() {
-        let given = said.get("content").unwrap_or_default();
+    for (at, said) in request.list("messages").iter().enumerate() {
+        let given = said.field("content");
         if !matches!(given, Json::Text(_) | Json::Array(_)) {
             let what = format!("messages[{at}].content: a text or a list of blocks is required");
             return Err(Fault::invalid(what, Some("messages")));
@@ -179,9 +176,9 @@ fn result(block: &Json) -> Json {
     let said =
         message("tool", block.given("content").map_or_else(|| "".into(), |content| self::content(&content)));
     // New fields of an object just made.
-    let _ = said.set("tool_call_id", block.get("tool_use_id").unwrap_or_default());
+    said.edit("tool_call_id", block.field("tool_use_id"));
     for (key, value) in others(block, &["type", "tool_use_id", "content"]) {
-        let _ = said.set(&key, value);
+        said.edit(&key, value);
     }
     said
 }
@@ -195,7 +192,7 @@ fn content(content: &Json) -> Json {
             if only.text("type").is_some_and(|kind| kind == "text")
                 && others(only, &["type", "text"]).is_empty() =>
         {
-            only.get("text").unwrap_or_default()
+            only.field("text")
         }
         _ => parts.into(),
     }

@@ -46,9 +46,9 @@ impl Reader {
 
     /// The chunks that an event is.
     pub fn read(&mut self, event: &Json) -> Vec<Json> {
-        let kind = event.text("type").unwrap_or_default();
+        let kind = event.text_or_empty("type");
         let index = event.get("index").and_then(|index| index.as_i64()).unwrap_or(0);
-        let part = |key: &str| event.get(key).unwrap_or_default();
+        let part = |key: &str| event.field(key);
         match &*kind {
             "message_start" => self.start(&part("message")),
             "content_block_start" => {
@@ -75,11 +75,11 @@ impl Reader {
 
     /// Some services begin a message twice; it is still the same one.
     fn start(&mut self, message: &Json) -> Vec<Json> {
-        self.count(&message.get("usage").unwrap_or_default());
+        self.count(&message.field("usage"));
         if self.head.is_some() {
             return Vec::new();
         }
-        let text = |key: &str| message.text(key).unwrap_or_default();
+        let text = |key: &str| message.text_or_empty(key);
         let head = Head::with_id(text("id"), text("model"));
         let chunk = head.chunk(Json::from([("role", "assistant".into())]), None);
         self.head = Some(head);
@@ -96,17 +96,17 @@ impl Reader {
         ];
         // Copies, in an object just made, here and below.
         for (key, value) in others(message, &known) {
-            let _ = chunk.set(&key, value);
+            chunk.put(&key, value);
         }
         if let Some(usage) = message.get("usage").filter(|usage| self.with_first_usage && !usage.is_empty()) {
-            let _ = chunk.set(ONLY_ANTHROPIC, Json::from([("usage", usage.copy())]));
+            chunk.put(ONLY_ANTHROPIC, Json::from([("usage", usage.copy())]));
         }
         vec![chunk]
     }
 
     fn end(&mut self, event: &Json) -> Vec<Json> {
-        let said = event.get("delta").unwrap_or_default();
-        self.count(&event.get("usage").unwrap_or_default());
+        let said = event.field("delta");
+        self.count(&event.field("usage"));
         if self.ended || said.text("stop_reason").is_none() {
             return Vec::new();
         }
@@ -118,7 +118,7 @@ impl Reader {
         ending::put_on_choice(&last.at_path("choices.0"), &said);
         let beside = others(&said, &["stop_reason", "stop_sequence", "stop_details"]);
         for (key, value) in others(event, &["type", "delta", "usage"]).into_iter().chain(beside) {
-            let _ = last.set(&key, value);
+            last.put(&key, value);
         }
         chunks.push(last);
         if let (true, Some(counts)) = (self.with_usage, &self.counts) {

@@ -27,8 +27,8 @@ impl Seal {
     pub(super) fn put_on(&self, item: &Json) {
         let digest = hex(&self.hash.clone().finalize()[..8]);
         // New fields of an object just made: they fit.
-        let _ = item.set("length", self.length);
-        let _ = item.set("digest", digest);
+        item.edit("length", self.length);
+        item.edit("digest", digest);
     }
 }
 

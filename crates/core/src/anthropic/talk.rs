@@ -38,7 +38,7 @@ impl Talk {
     }
 
     fn add(&mut self, said: &Json, at: usize) -> Result<(), Fault> {
-        let content = said.get("content").unwrap_or_default();
+        let content = said.field("content");
         let place = format!("messages[{at}].content");
         match &*message::role_of(said) {
             "system" | "developer" if self.keeps_places && !self.said.is_empty() => {
@@ -109,7 +109,7 @@ impl Talk {
 /// filters change them. Anthropic would refuse to think on; it can still answer.
 pub(super) fn has_forgotten_thoughts(messages: &[Json]) -> bool {
     let kinds = |message: &Json| -> Vec<CompactString> {
-        let blocks = message.get("content").unwrap_or_default().items();
+        let blocks = message.list("content");
         blocks.iter().filter_map(|block| block.text("type")).collect()
     };
     let is_question = |message: &&Json| {
@@ -126,7 +126,7 @@ pub(super) fn has_forgotten_thoughts(messages: &[Json]) -> bool {
 /// Thoughts without a signature are another model's, or no longer what the model thought: Anthropic
 /// would refuse them.
 fn assistant(said: &Json, place: &str) -> Result<Vec<Json>, Fault> {
-    let content = said.get("content").unwrap_or_default();
+    let content = said.field("content");
     let has_signature = |block: &Json| block.text("signature").is_some_and(|signature| !signature.is_empty());
     let is_thinking = |block: &Json| block.text("type").is_some_and(|kind| kind == "thinking");
     let mut all = blocks::of_message(said);
@@ -144,7 +144,7 @@ fn assistant(said: &Json, place: &str) -> Result<Vec<Json>, Fault> {
 }
 
 fn result(said: &Json, content: Vec<Json>) -> Json {
-    let id = said.text("tool_call_id").unwrap_or_default();
+    let id = said.text_or_empty("tool_call_id");
     let content = match said.get("content") {
         Some(Json::Text(text)) => text.into(),
         _ => content.into(),

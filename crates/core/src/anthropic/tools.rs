@@ -6,7 +6,7 @@ use valvehouse_json::Json;
 
 /// A tool in Anthropic's words. The tools Anthropic runs itself have no others.
 pub(super) fn tool(tool: &Json, at: usize) -> Result<Json, Fault> {
-    let function = match &*tool.text("type").unwrap_or_default() {
+    let function = match &*tool.text_or_empty("type") {
         "function" => tool.get("function").filter(|function| function.as_object().is_some()),
         "custom" if tool.get("input_schema").is_none() => {
             let message = format!(
@@ -26,7 +26,7 @@ pub(super) fn tool(tool: &Json, at: usize) -> Result<Json, Fault> {
     let no_parameters = || Json::from([("type", "object".into()), ("properties", Json::object())]);
     let schema = function.given("parameters").filter(|schema| !schema.is_empty());
     let fields = [
-        ("name", function.get("name").unwrap_or_default()),
+        ("name", function.field("name")),
         ("input_schema", schema.map_or_else(no_parameters, |schema| schema.copy())),
     ];
     let beside = others(&function, &["name", "parameters"]);
@@ -38,14 +38,14 @@ pub(super) fn function(tool: &Json) -> Json {
     if tool.get("input_schema").is_none() || tool.text("type").is_some_and(|kind| kind != "custom") {
         return tool.copy();
     }
-    let function = Json::from([("name", tool.get("name").unwrap_or_default())]);
+    let function = Json::from([("name", tool.field("name"))]);
     for key in ["description", "strict"] {
         if let Some(value) = tool.given(key) {
             // A copy in an object just made, here and below.
-            let _ = function.set(key, value.copy());
+            function.put(key, value.copy());
         }
     }
-    let _ = function.set("parameters", tool.get("input_schema").unwrap_or_default().copy());
+    function.put("parameters", tool.field("input_schema").copy());
     let known = ["type", "name", "description", "strict", "input_schema"];
     with_others([("type", "function".into()), ("function", function)], others(tool, &known))
 }
@@ -78,7 +78,7 @@ pub(super) fn choice(body: &Json) -> Result<Option<Json>, Fault> {
         .as_ref()
         .filter(|choice| one_at_a_time && choice.text("type").is_some_and(|kind| kind != "none"))
     {
-        let _ = choice.set("disable_parallel_tool_use", true);
+        choice.edit("disable_parallel_tool_use", true);
     }
     Ok(choice)
 }
@@ -93,10 +93,10 @@ fn no_choice(given: &str) -> Fault {
 /// `tool_choice` in OpenAI's words, and whether several calls at once may come of it.
 pub(super) fn openai_choice(choice: &Json) -> (Json, Option<bool>) {
     let parallel = choice.get("disable_parallel_tool_use").and_then(|no| no.as_bool());
-    let choice = match &*choice.text("type").unwrap_or_default() {
+    let choice = match &*choice.text_or_empty("type") {
         "any" => "required".into(),
         "tool" => {
-            let function = Json::from([("name", choice.get("name").unwrap_or_default())]);
+            let function = Json::from([("name", choice.field("name"))]);
             Json::from([("type", "function".into()), ("function", function)])
         }
         word => word.into(),

@@ -88,7 +88,7 @@ impl Writer {
         // Anthropic's answers have one choice.
         if let Some(choice) = response::first_choice(chunk) {
             self.begin(chunk);
-            self.delta(&choice.get("delta").unwrap_or_default());
+            self.delta(&choice.field("delta"));
             if choice.text("finish_reason").is_some_and(|reason| !reason.is_empty()) {
                 self.choice = choice.copy();
                 self.beside = others(chunk, &OF_CHUNKS);
@@ -118,7 +118,7 @@ impl Writer {
             self.beside.into_iter().partition(|(key, _)| key == "container");
         for (key, value) in container {
             // A copy, in an object just made.
-            let _ = stop.set(&key, value);
+            stop.edit(&key, value);
         }
         self.events.end(stop, ending::counts(&self.usage), beside);
         self.events.take()
@@ -132,17 +132,17 @@ impl Writer {
     }
 
     fn delta(&mut self, delta: &Json) {
-        for item in delta.get(CONTENT_BLOCKS).unwrap_or_default().items() {
+        for item in delta.list(CONTENT_BLOCKS) {
             self.item(item);
         }
-        let content = delta.get("content").unwrap_or_default();
+        let content = delta.field("content");
         let own = REASONING.iter().find_map(|name| delta.text(name)).map(String::from);
         self.think(&own.unwrap_or_else(|| thinking_in(&content)));
         self.say(&message::text_of(delta));
-        let refusal = delta.text("refusal").unwrap_or_default();
+        let refusal = delta.text_or_empty("refusal");
         self.refuses = self.refuses || !refusal.is_empty();
         self.say(&refusal);
-        for (place, piece) in delta.get("tool_calls").unwrap_or_default().items().iter().enumerate() {
+        for (place, piece) in delta.list("tool_calls").iter().enumerate() {
             self.call(place, piece);
         }
     }
@@ -150,7 +150,7 @@ impl Writer {
     /// A remembered block: the end of the one that is open, one that stands alone, or one whose text
     /// is still to come.
     fn item(&mut self, item: Json) {
-        let kind = item.text("type").unwrap_or_default();
+        let kind = item.text_or_empty("type");
         if self.is_within_call() {
             self.plan.push_back(item);
             return;
@@ -179,7 +179,7 @@ impl Writer {
     /// them where no text comes any more.
     fn follow_plan(&mut self, text: Coming) {
         while let Some(item) = self.plan.front() {
-            let kind = item.text("type").unwrap_or_default();
+            let kind = item.text_or_empty("type");
             let waits = matches!(&*kind, "text" | "thinking") && length_on(item) > 0;
             if waits && text == Coming::Perhaps {
                 return;
@@ -325,7 +325,7 @@ impl Writer {
         }
         match self.open {
             Some(Open::Text(_)) => {
-                for citation in item.get("citations").unwrap_or_default().items() {
+                for citation in item.list("citations") {
                     self.events.delta("citations_delta", "citation", citation);
                 }
             }

@@ -56,7 +56,7 @@ impl std::error::Error for BadArguments {}
 impl Call {
     /// The calls of an assistant message, in their order; none for other messages.
     pub fn all(message: &Json) -> Vec<Self> {
-        let calls = message.get("tool_calls").unwrap_or_default();
+        let calls = message.field("tool_calls");
         calls.items().iter().filter_map(Self::read).collect()
     }
 
@@ -67,8 +67,8 @@ impl Call {
             None => (call.get("custom").filter(|custom| custom.as_object().is_some())?, "input"),
         };
         Some(Self {
-            id: call.text("id").unwrap_or_default(),
-            name: called.text("name").unwrap_or_default(),
+            id: call.text_or_empty("id"),
+            name: called.text_or_empty("name"),
             arguments: match called.get(input) {
                 Some(Json::Text(text)) => text.into(),
                 None | Some(Json::Null) => CompactString::default(),
@@ -100,7 +100,7 @@ impl Call {
 
 /// Gives calls without an id one of their own: an answer has to name the call it belongs to.
 pub fn ensure_ids(message: &Json) {
-    for call in message.get("tool_calls").unwrap_or_default().items() {
+    for call in message.list("tool_calls") {
         ensure_id(&call);
     }
 }

@@ -94,11 +94,11 @@ impl Fold {
         let choices: Vec<Json> = self.choices.into_iter().map(Choice::finish).collect();
         let answer = self.top.into_json();
         // New objects under new keys: nothing here can be misplaced.
-        let _ = answer.set("object", "chat.completion");
-        let _ = answer.set("choices", choices);
+        answer.put("object", "chat.completion");
+        answer.put("choices", choices);
         let usage = answer.at_path("x_groq.usage");
         if answer.at_path("usage").is_null() && !usage.is_null() {
-            let _ = answer.set("usage", usage.copy());
+            answer.put("usage", usage.copy());
         }
         answer
     }
@@ -121,7 +121,7 @@ pub fn is_last(choice: &Json) -> bool {
 /// unless it begins a call of its own: some servers give all parallel calls the same index. Without an index a new id,
 /// or a name where there already is one, begins the next call.
 pub fn continues_call(piece: &Json, id: &str, name: &str) -> bool {
-    let own_id = piece.text("id").unwrap_or_default();
+    let own_id = piece.text_or_empty("id");
     let own_name = call_name(piece);
     let other_id = !own_id.is_empty() && !id.is_empty() && own_id != id;
     let same_id = !own_id.is_empty() && !other_id;
@@ -198,10 +198,10 @@ impl Choice {
         } else {
             message(self.message, self.calls)
         };
-        let _ = choice.set("message", message);
+        choice.edit("message", message);
         if let Json::Object(fields) = self.fields.into_json() {
             for (key, value) in fields.entries() {
-                let _ = choice.set(&key, value);
+                choice.edit(&key, value);
             }
         }
         choice
@@ -228,7 +228,7 @@ impl Call {
             // Some servers send the object itself instead of its text.
             Some(value) => value.to_string().into(),
         };
-        let _ = function.set("arguments", arguments);
+        function.edit("arguments", arguments);
         let call = Json::from([
             ("id", given.get("id").unwrap_or_else(|| "".into())),
             ("type", given.get("type").filter(|kind| !kind.is_empty()).unwrap_or_else(|| "function".into())),
@@ -237,7 +237,7 @@ impl Call {
         if let Json::Object(given) = given {
             for (key, value) in given.entries() {
                 if !matches!(&*key, "id" | "type" | "function") {
-                    let _ = call.set(&key, value);
+                    call.edit(&key, value);
                 }
             }
         }
@@ -247,19 +247,19 @@ impl Call {
 
 /// A call of a custom tool, with the keys every reader relies on.
 fn custom(given: &Json) -> Json {
-    let custom = given.get("custom").unwrap_or_default();
+    let custom = given.field("custom");
     if custom.get("input").is_none_or(|input| input.is_null()) {
         // A text in an object of our own.
-        let _ = custom.set("input", "");
+        custom.edit("input", "");
     }
     let call = Json::from([
         ("id", given.get("id").unwrap_or_else(|| "".into())),
         ("type", "custom".into()),
         ("custom", custom),
     ]);
-    for (key, value) in given.as_object().map(|given| given.entries()).unwrap_or_default() {
+    for (key, value) in given.entries() {
         if !matches!(&*key, "id" | "type" | "custom") {
-            let _ = call.set(&key, value);
+            call.edit(&key, value);
         }
     }
     call
@@ -272,11 +272,11 @@ fn message(fields: Fields, calls: Vec<Call>) -> Json {
     let message = Json::from([("role", role), ("content", Json::Null)]);
     if let Json::Object(given) = given {
         for (key, value) in given.entries().into_iter().filter(|(key, _)| key != "role") {
-            let _ = message.set(&key, value);
+            message.edit(&key, value);
         }
     }
     if !calls.is_empty() {
-        let _ = message.set("tool_calls", calls.into_iter().map(Call::finish).collect::<Vec<_>>());
+        message.edit("tool_calls", calls.into_iter().map(Call::finish).collect::<Vec<_>>());
     }
     message
 }

@@ -53,14 +53,14 @@ pub fn choice_index(event: &Json) -> i64 {
 
 /// The head that all events of an answer share: an event without choices, to make others from.
 pub fn head_of(event: &Json) -> Json {
-    let entries = event.as_object().map(Object::entries).unwrap_or_default();
+    let entries = event.entries();
     let kept = ["id", "object", "created", "model", "system_fingerprint"];
     entries.into_iter().filter(|(key, _)| kept.contains(&key.as_str())).collect::<Object>().into()
 }
 
 /// The same event about one of its choices only.
 pub fn with_choice(event: &Json, choice: Json) -> Json {
-    let entries = event.as_object().map(Object::entries).unwrap_or_default();
+    let entries = event.entries();
     let mut choice = Some(choice);
     let entries = entries.into_iter().map(|(key, value)| match choice.take_if(|_| key == "choices") {
         Some(choice) => (key, vec![choice].into()),
@@ -78,8 +78,8 @@ pub fn with_delta(template: &Json, delta: Json) -> Json {
     ]);
     let event = head_of(template);
     // New values in a new object: they fit.
-    let _ = event.set("object", "chat.completion.chunk");
-    let _ = event.set("choices", vec![choice]);
+    event.edit("object", "chat.completion.chunk");
+    event.edit("choices", vec![choice]);
     event
 }
 
@@ -114,7 +114,7 @@ pub fn complete(given: &Json, template: &Json) -> Json {
             if let (Some(index), Some(choice)) =
                 (fields.get("index"), event.get("choices").and_then(|all| all.at(0)))
             {
-                let _ = choice.set("index", index);
+                choice.edit("index", index);
             }
             event
         }
@@ -126,19 +126,17 @@ pub fn complete(given: &Json, template: &Json) -> Json {
 /// A whole answer's choice as one event.
 pub fn of_choice(answer: &Json, choice: &Json, said: &Json) -> Json {
     let choice: Json = choice
-        .as_object()
-        .map(Object::entries)
-        .unwrap_or_default()
+        .entries()
         .into_iter()
         .map(|(key, value)| if key == "message" { ("delta".into(), said.clone()) } else { (key, value) })
         .collect::<Object>()
         .into();
     if choice.get("delta").is_none() {
-        let _ = choice.set("delta", said.clone());
+        choice.edit("delta", said.clone());
     }
     let event = head_of(answer);
-    let _ = event.set("object", "chat.completion.chunk");
-    let _ = event.set("choices", vec![choice]);
+    event.edit("object", "chat.completion.chunk");
+    event.edit("choices", vec![choice]);
     event
 }
 
@@ -146,7 +144,7 @@ pub fn of_choice(answer: &Json, choice: &Json, said: &Json) -> Json {
 fn beside(answer: &Json) -> Vec<(CompactString, Json)> {
     const OTHER: [&str; 8] =
         ["id", "object", "created", "model", "system_fingerprint", "service_tier", "choices", "usage"];
-    let entries = answer.as_object().map(Object::entries).unwrap_or_default();
+    let entries = answer.entries();
     entries.into_iter().filter(|(key, _)| !OTHER.contains(&key.as_str())).collect()
 }
 
@@ -154,7 +152,7 @@ fn beside(answer: &Json) -> Vec<(CompactString, Json)> {
 pub fn take_beside(answer: &Json, event: &Json) {
     for (key, value) in beside(answer) {
         // An event of one answer holds nothing of another.
-        let _ = event.set(&key, value);
+        event.edit(&key, value);
     }
 }
 
@@ -163,7 +161,7 @@ pub fn give_beside(events: &[Json], answer: &Json) {
     for (key, _) in beside(answer) {
         match events.iter().find_map(|event| event.get(&key)) {
             Some(value) => {
-                let _ = answer.set(&key, value);
+                answer.edit(&key, value);
             }
             None => {
                 answer.remove(&key);
@@ -177,20 +175,20 @@ pub fn ending(index: i64, why: &str, head: Option<&Json>) -> Json {
     let event = with_delta(head.unwrap_or(&Json::Null), Json::object());
     let choice = event.at_path("choices.0");
     // New values in an object of our own: they fit.
-    let _ = choice.set("index", index);
-    let _ = choice.set("finish_reason", why);
+    choice.edit("index", index);
+    choice.edit("finish_reason", why);
     event
 }
 
 /// An event in two: what it says, and how it ends.
 pub fn without_finish(event: &Json) -> (Json, Json) {
     let (ahead, end) = (event.copy(), event.copy());
-    for choice in ahead.get("choices").unwrap_or_default().items() {
-        let _ = choice.set("finish_reason", Json::Null);
+    for choice in ahead.list("choices") {
+        choice.edit("finish_reason", Json::Null);
     }
     ahead.remove("usage");
-    for choice in end.get("choices").unwrap_or_default().items() {
-        let _ = choice.set("delta", Json::object());
+    for choice in end.list("choices") {
+        choice.edit("delta", Json::object());
         choice.remove("logprobs");
     }
     (ahead, end)
@@ -223,8 +221,8 @@ pub fn set_text(event: &Json, text: &str) {
                 parts.items().into_iter().filter(|part| part_text(part).is_none()).collect();
             if !text.is_empty() {
                 let part = Json::object();
-                let _ = part.set("type", "text");
-                let _ = part.set("text", text);
+                part.edit("type", "text");
+                part.edit("text", text);
                 kept.insert(0, part);
             }
             parts.replace(kept)
@@ -246,12 +244,12 @@ pub fn set_reasoning(event: &Json, text: &str) {
     let mut written = false;
     for name in REASONING {
         if delta.text(name).is_some() {
-            let _ = delta.set(name, text);
+            delta.edit(name, text);
             written = true;
         }
     }
     if !written && !text.is_empty() {
-        let _ = delta.set(REASONING[0], text);
+        delta.edit(REASONING[0], text);
     }
 }
 

@@ -33,10 +33,10 @@ fn grows(key: &str) -> bool {
 
 /// Returns `true` if two parts next to each other are one part that was cut.
 fn is_same_part(last: &Fields, next: &Json) -> bool {
-    let kind = next.text("type").unwrap_or_default();
+    let kind = next.text_or_empty("type");
     matches!(&*kind, "text" | "thinking" | "reasoning.text" | "reasoning.summary")
         && last.is("type", &kind.into())
-        && last.is("index", &next.get("index").unwrap_or_default())
+        && last.is("index", &next.field("index"))
 }
 
 impl Fields {

@@ -29,7 +29,7 @@ fn with_role(role: &str, content: Json) -> Json {
 
 /// The role of its author; "" where the message names none.
 pub fn role_of(message: &Json) -> CompactString {
-    message.text("role").unwrap_or_default()
+    message.text_or_empty("role")
 }
 
 /// The text of a message: its `content`, or the text parts of it.
@@ -65,7 +65,7 @@ pub fn set_text(message: &Json, text: &str) {
         Some(Json::Array(parts)) => parts,
         _ => {
             // A string fits anywhere; a message that is no object has no text to set.
-            let _ = message.set("content", text);
+            message.edit("content", text);
             return;
         }
     };

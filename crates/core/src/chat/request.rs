@@ -24,12 +24,12 @@ impl ChatRequest {
 
     /// The name of the model.
     pub fn model(&self) -> CompactString {
-        self.0.text("model").unwrap_or_default()
+        self.0.text_or_empty("model")
     }
 
     /// The conversation, a list that is never empty.
     pub fn messages(&self) -> Json {
-        self.0.get("messages").unwrap_or_default()
+        self.0.field("messages")
     }
 
     /// Returns `true` if the answer shall come in pieces.
@@ -62,7 +62,7 @@ impl ChatRequest {
 /// An error names the place: `messages[3].role`.
 fn check(body: &Json) -> Result<(), Fault> {
     check_all_but_messages(body)?;
-    let messages = body.get("messages").unwrap_or_default();
+    let messages = body.field("messages");
     let Json::Array(list) = &messages else {
         return Err(wrong("messages", "an array of messages", &messages, Some("messages")));
     };
@@ -106,7 +106,7 @@ fn check_message(index: usize, message: &Json) -> Result<(), Fault> {
     if fields.has_text("role") {
         return Ok(());
     }
-    let role = fields.get("role").unwrap_or_default();
+    let role = fields.field("role");
     Err(wrong(&format!("messages[{index}].role"), "a string such as \"user\"", &role, Some("messages")))
 }
 

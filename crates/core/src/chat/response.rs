@@ -58,7 +58,7 @@ impl Head {
     pub fn usage_chunk(&self, usage: Json) -> Json {
         let chunk = self.object("chat.completion.chunk", Vec::new());
         // A new object takes any value.
-        let _ = chunk.set("usage", usage);
+        chunk.put("usage", usage);
         chunk
     }
 
@@ -103,7 +103,7 @@ pub fn add_usage(sum: &Json, more: &Json) -> Json {
             let total: valvehouse_json::Object = total.collect();
             for (key, value) in more.entries().into_iter().filter(|(key, _)| !sum.contains(key)) {
                 // A copy in an object just made.
-                let _ = total.set(&key, value.copy());
+                total.put(&key, value.copy());
             }
             total.into()
         }
@@ -126,7 +126,7 @@ pub fn message_of(completion: &Json) -> Json {
 /// The choice that an answer or an event of one choice is made of: number 0, wherever it stands. A choice without a
 /// number has that of its place.
 pub fn first_choice(of: &Json) -> Option<Json> {
-    let mut choices = of.get("choices").unwrap_or_default().items().into_iter().enumerate();
+    let mut choices = of.list("choices").into_iter().enumerate();
     let first = choices.find(|(place, choice)| {
         choice.get("index").and_then(|index| index.as_i64()).map_or(*place == 0, |index| index == 0)
     });

@@ -7,14 +7,14 @@ use valvehouse_json::Json;
 /// call, then why it ended; at the very end the usage, where it is wanted.
 pub fn split(completion: &Json, with_usage: bool) -> Vec<Json> {
     let head = Head {
-        id: completion.text("id").unwrap_or_default(),
-        model: completion.text("model").unwrap_or_default(),
+        id: completion.text_or_empty("id"),
+        model: completion.text_or_empty("model"),
         created: completion.get("created").and_then(|time| time.as_i64()).unwrap_or(0).unsigned_abs(),
     };
     let mut chunks = Vec::new();
-    for (place, choice) in completion.get("choices").unwrap_or_default().items().iter().enumerate() {
+    for (place, choice) in completion.list("choices").iter().enumerate() {
         let index = choice.get("index").unwrap_or_else(|| place.into());
-        for delta in deltas(&choice.get("message").unwrap_or_default()) {
+        for delta in deltas(&choice.field("message")) {
             let piece = [("index", index.clone()), ("delta", delta), ("finish_reason", Json::Null)];
             chunks.push(head.object("chat.completion.chunk", vec![piece.into()]));
         }
@@ -44,26 +44,25 @@ const BLOCKS: &str = "content_blocks";
 fn laid_out(message: &Json, blocks: &[Json]) -> Vec<Json> {
     let first = Json::object();
     let mut deltas = vec![first.clone()];
-    let fields = message.as_object().map(valvehouse_json::Object::entries).unwrap_or_default();
+    let fields = message.entries();
     for (key, value) in fields {
         match (&*key, &value) {
             (BLOCKS | "tool_calls", _) => {}
             // New objects take any value, here and below.
-            ("content" | "reasoning_content", Json::Text(_)) => drop(first.set(&key, "")),
-            _ => drop(first.set(&key, value.copy())),
+            ("content" | "reasoning_content", Json::Text(_)) => first.put(&key, ""),
+            _ => first.put(&key, value.copy()),
         }
     }
     let texts = [("thinking", "reasoning_content"), ("text", "content")];
-    let mut rest = texts.map(|(_, key)| message.text(key).unwrap_or_default());
-    let mut calls: Vec<(usize, Json)> =
-        message.get("tool_calls").unwrap_or_default().items().into_iter().enumerate().collect();
+    let mut rest = texts.map(|(_, key)| message.text_or_empty(key));
+    let mut calls: Vec<(usize, Json)> = message.list("tool_calls").into_iter().enumerate().collect();
     let call = |(index, call): (usize, Json)| {
         let call = call.copy();
-        let _ = call.set("index", index);
+        call.edit("index", index);
         Json::from([("tool_calls", vec![call].into())])
     };
     for block in blocks {
-        let kind = block.text("type").unwrap_or_default();
+        let kind = block.text_or_empty("type");
         if let Some(place) = texts.iter().position(|(own, _)| *own == kind) {
             let length = block.get("length").and_then(|length| length.as_i64()).unwrap_or(0);
             let length = usize::try_from(length).unwrap_or(0);
@@ -85,7 +84,7 @@ fn laid_out(message: &Json, blocks: &[Json]) -> Vec<Json> {
 }
 
 fn deltas(message: &Json) -> Vec<Json> {
-    let blocks = message.get(BLOCKS).unwrap_or_default().items();
+    let blocks = message.list(BLOCKS);
     let is_text =
         message.get("content").is_none_or(|content| content.is_null() || content.as_str().is_some());
     if !blocks.is_empty() && is_text {
@@ -103,18 +102,18 @@ fn deltas(message: &Json) -> Vec<Json> {
         match (&*key, &value) {
             ("content" | "reasoning_content" | "reasoning" | "refusal", Json::Text(text)) => {
                 // New objects take any value, here and below.
-                let _ = first.set(&key, "");
+                first.put(&key, "");
                 deltas.extend(words(text).map(|word| Json::from([(&*key, word.into())])));
             }
             ("tool_calls", Json::Array(calls)) => {
                 for (index, call) in calls.items().iter().enumerate() {
                     let call = call.copy();
-                    let _ = call.set("index", index);
+                    call.edit("index", index);
                     deltas.push(Json::from([("tool_calls", vec![call].into())]));
                 }
             }
             _ => {
-                let _ = first.set(&key, value.copy());
+                first.put(&key, value.copy());
             }
         }
     }
@@ -137,7 +136,7 @@ fn add_others(from: &Json, to: &Json, except: &[&str]) {
     let Json::Object(from) = from else { return };
     for (key, value) in from.entries() {
         if !except.contains(&&*key) {
-            let _ = to.set(&key, value.copy());
+            to.edit(&key, value.copy());
         }
     }
 }

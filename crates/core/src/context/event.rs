@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::sync::{Notify, oneshot};
 use valvehouse_json::{Json, Unwritable};
 
@@ -114,7 +116,30 @@ struct Inner {
     questions: Option<Questions>,
 }
 
+/// The receiving end of [`Events::channel`].
+pub struct EmittedEvents(UnboundedReceiver<Json>);
+
+impl EmittedEvents {
+    /// Returns the next event if there is one by now.
+    pub fn take_ready(&mut self) -> Option<Json> {
+        self.0.try_recv().ok()
+    }
+
+    /// Polls for the next event; `None` when no more can come.
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Json>> {
+        self.0.poll_recv(context)
+    }
+}
+
 impl Events {
+    /// Events that are taken as they come; questions can be answered through `questions`.
+    pub fn channel(questions: Option<Questions>) -> (Self, EmittedEvents) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        // Nobody may read any more.
+        let send = move |event: &Event| drop(sender.send(event.0.clone()));
+        (Self::listening(send, questions), EmittedEvents(receiver))
+    }
+
     /// Events that are handed on as they come; questions can be answered through `questions`.
     pub fn listening(
         listener: impl Fn(&Event) + Send + Sync + 'static,
@@ -154,7 +179,7 @@ impl Events {
         let questions = self.0.questions.as_ref().ok_or(NobodyAnswers::NoListener)?;
         let (open, answer) = questions.open();
         let event = event.copy();
-        let _ = event.set("id", open.id.clone());
+        event.edit("id", open.id.clone());
         self.emit(event)?;
         match tokio::time::timeout(timeout, answer).await {
             Ok(Ok(answer)) => Ok(answer),

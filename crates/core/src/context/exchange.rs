@@ -64,6 +64,8 @@ pub struct Exchange {
     /// The headers of a service that its client may see; none is collected where this is missing.
     shown: Option<Arc<HeaderNames>>,
     received: Mutex<Vec<Header>>,
+    /// The one that answered, `provider/model`, where one of several could.
+    served_by: Mutex<Option<String>>,
     /// `true` if the client says that it retries by itself.
     is_retried: bool,
     /// The retry that this request is, by the client's count.
@@ -133,6 +135,16 @@ impl Exchange {
     /// The headers of the last answer of a service that its client may see; they are taken out.
     pub fn take_received(&self) -> Vec<Header> {
         std::mem::take(&mut self.received.lock())
+    }
+
+    /// Records which of several models answered.
+    pub fn serve(&self, provider: &str, model: &str) {
+        *self.served_by.lock() = Some(format!("{provider}/{model}"));
+    }
+
+    /// Returns who answered last, `provider/model`, where one of several could.
+    pub fn served_by(&self) -> Option<String> {
+        self.served_by.lock().clone()
     }
 
     /// Begins a model call: its retries are counted anew.

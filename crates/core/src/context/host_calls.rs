@@ -155,9 +155,9 @@ impl HostCalls {
     /// Reads what [`HostCalls::to_json`] wrote.
     pub(super) fn from_json(json: &Json) -> Self {
         let mut read = Self::default();
-        for (plugin, sequence) in json.as_object().map(Object::entries).unwrap_or_default() {
+        for (plugin, sequence) in json.entries() {
             let told = sequence.get("told").and_then(|told| told.as_i64()).unwrap_or_default();
-            let calls = sequence.get("calls").unwrap_or_default().items();
+            let calls = sequence.list("calls");
             let calls = calls.iter().map_while(|call| {
                 let result = match (call.get("value"), call.text("failure")) {
                     (Some(value), _) => HostResult::Value(value.copy()),

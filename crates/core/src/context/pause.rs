@@ -34,11 +34,11 @@ impl Pending {
             ("by", self.by.as_str().into()),
             ("place", i64::from(self.place).into()),
             ("question", self.question.clone()),
-            ("call", self.call.get("id").unwrap_or_default()),
+            ("call", self.call.field("id")),
         ]);
         if !self.within.is_empty() {
             // A new text in a new object: it fits.
-            let _ = exact.set("within", self.within.as_str());
+            exact.edit("within", self.within.as_str());
         }
         hex(&Sha256::digest(exact.to_string()))
     }

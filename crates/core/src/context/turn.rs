@@ -122,8 +122,8 @@ impl TurnFacts {
 
     /// Reads what [`TurnFacts::to_json`] wrote.
     pub fn from_json(json: &Json) -> Self {
-        let part = |name: &str| json.get(name).unwrap_or_default().copy();
-        let text = |name: &str| json.text(name).map(String::from).unwrap_or_default();
+        let part = |name: &str| json.field(name).copy();
+        let text = |name: &str| json.string(name);
         Self {
             user: part("user"),
             request: part("request").freeze(),
@@ -148,7 +148,7 @@ impl TurnFacts {
 /// and with its variables and metadata.
 pub fn begun_again(trace: &Trace) -> (TurnFacts, Context) {
     let begun = trace.facts().cloned().unwrap_or_default();
-    let part = |name: &str| begun.get(name).unwrap_or_default().copy();
+    let part = |name: &str| begun.field(name).copy();
     let context = Context::new(part("variables"));
     if let (Json::Object(own), Json::Object(kept)) = (context.metadata(), part("metadata")) {
         // A new container takes what is nobody else's.
@@ -368,7 +368,7 @@ impl Turn {
 
     /// Gives the plugins the scratch maps that [`Turn::states`] told of.
     pub fn restore_states(&self, states: &Json) {
-        let given = states.as_object().map(Object::entries).unwrap_or_default();
+        let given = states.entries();
         let given = given.into_iter().map(|(plugin, state)| (plugin.to_string(), state.copy()));
         *self.0.shared.states.0.lock() = given.collect();
     }

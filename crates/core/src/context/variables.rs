@@ -61,7 +61,7 @@ impl Context {
         let value: Json = value.into();
         // A value that holds the variables themselves is put in as a copy of that moment.
         if self.0.variables.set(key, value.clone()).is_err() {
-            let _ = self.0.variables.set(key, value.copy());
+            self.0.variables.edit(key, value.copy());
         }
         self.clone()
     }

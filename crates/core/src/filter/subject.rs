@@ -72,7 +72,7 @@ impl FilterContext {
     }
 
     fn field(&self, name: &str) -> Json {
-        self.value.get(name).unwrap_or_default()
+        self.value.field(name)
     }
 
     fn with(self, name: &str, value: impl Into<Json>) -> Self {

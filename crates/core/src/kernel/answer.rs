@@ -28,20 +28,18 @@ pub fn answer_of(value: &Json, model: &str) -> Json {
 fn message_from(value: &Json) -> Json {
     match value {
         Json::Object(_) if value.get("choices").is_some() => message_from(&response::message_of(value)),
-        Json::Object(_) if value.get("message").is_some() => {
-            message_from(&value.get("message").unwrap_or_default())
-        }
+        Json::Object(_) if value.get("message").is_some() => message_from(&value.field("message")),
         Json::Object(fields) => {
             let said =
                 fields.entries().into_iter().filter(|(key, _)| !BESIDE_THE_MESSAGE.contains(&key.as_str()));
             let said: Json = said.collect::<Object>().into();
             let said = said.copy();
             if said.get("role").is_none() {
-                let _ = said.set("role", "assistant");
+                said.edit("role", "assistant");
             }
             if said.get("content").is_none() {
                 let text = value.text("text").map_or(Json::Null, Json::from);
-                let _ = said.set("content", text);
+                said.edit("content", text);
             }
             said
         }
@@ -62,7 +60,7 @@ pub(super) fn shown_to_outlet(choice: &Json, said: &Json, response: &Json) -> Js
 }
 
 fn shown(said: &Json, choice: &Json, response: &Json, beside: &[&str]) -> Json {
-    let fields = said.as_object().map(Object::entries).unwrap_or_default();
+    let fields = said.entries();
     let beside = beside.iter().filter_map(|key| {
         let value = if *key == "finish_reason" { choice.get(key) } else { response.get(key) };
         value.map(|value| ((*key).into(), value))
@@ -75,13 +73,13 @@ pub(super) fn take_edits(choice: &Json, said: &Json, edited: &Json) {
     let Json::Object(fields) = edited else { return take_value(choice, said, edited) };
     for (key, value) in fields.entries() {
         match key.as_str() {
-            "finish_reason" => drop(choice.set(&key, value)),
+            "finish_reason" => choice.edit(&key, value),
             "usage" | "model" | "id" => {}
             _ if said.get(&key).as_ref() == Some(&value) => {}
-            _ => drop(said.set(&key, value)),
+            _ => said.edit(&key, value),
         }
     }
-    for key in said.as_object().map(Object::keys).unwrap_or_default() {
+    for key in said.keys() {
         if !fields.contains(&key) && key != "role" {
             said.remove(&key);
         }
@@ -94,7 +92,7 @@ pub(super) fn take_value(choice: &Json, said: &Json, value: &Json) {
     if let (Json::Object(said), Json::Object(fields)) = (said, &new) {
         let _ = said.replace(fields.entries());
     } else {
-        let _ = choice.set("message", new.clone());
+        choice.edit("message", new.clone());
     }
-    let _ = choice.set("finish_reason", response::natural_finish(&new));
+    choice.edit("finish_reason", response::natural_finish(&new));
 }

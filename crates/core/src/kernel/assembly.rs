@@ -1,6 +1,6 @@
 //! The parts of a kernel, and how they are put together: at first, and as variants of one that is there.
 
-use crate::filter::{Chain, Filter, Hooks};
+use crate::filter::{Chain, Filter, Hook, Hooks};
 use crate::provider::Provider;
 use crate::tool::{SchemaDialect, Tool, ToolModule, ToolSpec, Toolbox, tools_of};
 use std::any::Any;
@@ -176,6 +176,15 @@ impl Kernel {
     /// The kernel that a turn refers to.
     pub(super) fn from_runner(runner: Arc<dyn Any + Send + Sync>) -> Option<Self> {
         runner.downcast().ok().map(Self)
+    }
+
+    /// Returns `true` if anybody wants to see what the model answers.
+    pub(super) fn looks_at_answers(&self) -> bool {
+        !self.0.toolbox.is_empty()
+            || self.0.chain.leaves_work()
+            || [Hook::Stream, Hook::StreamEnd, Hook::PostChat, Hook::Outlet]
+                .iter()
+                .any(|hook| self.0.chain.has(*hook))
     }
 
     /// The kernel without some plugins: their filters do not run, their tools are not offered.

@@ -2,9 +2,9 @@
 
 use super::assembly::Kernel;
 use super::invocation;
-use super::progress::Progress;
-use super::turn::{Manner, Tools, run};
-use crate::chat::{ChatRequest, message, response};
+use super::options::RunOptions;
+use super::turn_stream::{TurnAnswer, TurnStream};
+use crate::chat::ChatRequest;
 use crate::context::{Context, Events, Turn, TurnFacts};
 use crate::fault::Fault;
 use valvehouse_json::Json;
@@ -31,24 +31,6 @@ pub struct Invoked {
     pub context: Context,
 }
 
-/// The end of a chat.
-#[derive(Debug, Clone)]
-pub struct Chatted {
-    /// The answer: a `chat.completion`.
-    pub response: Json,
-    /// The messages of this turn, the answer last.
-    pub messages: Vec<Json>,
-    /// The variables after it.
-    pub context: Context,
-}
-
-impl Chatted {
-    /// The text of the answer.
-    pub fn text(&self) -> String {
-        message::text_of(&response::message_of(&self.response)).into()
-    }
-}
-
 impl Kernel {
     /// Calls a tool through the invocation filters.
     pub async fn invoke(&self, name: &str, args: Json, context: &Context) -> Result<Invoked, Fault> {
@@ -66,31 +48,52 @@ impl Kernel {
     }
 
     /// One model call through the chat chains. Tool calls in the answer are left to the caller.
-    pub async fn invoke_chat(&self, messages: Vec<Json>, options: ChatOptions) -> Result<Chatted, Fault> {
-        self.chat(messages, options, Tools::LeftToCaller).await
+    ///
+    /// # Errors
+    /// Returns the fault of the turn.
+    pub async fn invoke_chat(&self, messages: Vec<Json>, options: ChatOptions) -> Result<TurnAnswer, Fault> {
+        self.chat(messages, options, RunOptions::leaving_tool_calls)?.answer().await
     }
 
     /// A whole turn: model calls and tool calls in turns, until the model calls no tool.
-    pub async fn chat_with_tools(&self, messages: Vec<Json>, options: ChatOptions) -> Result<Chatted, Fault> {
-        self.chat(messages, options, Tools::Run).await
+    ///
+    /// # Errors
+    /// Returns the fault of the turn.
+    pub async fn chat_with_tools(
+        &self,
+        messages: Vec<Json>,
+        options: ChatOptions,
+    ) -> Result<TurnAnswer, Fault> {
+        self.chat(messages, options, |options| options)?.answer().await
     }
 
-    async fn chat(&self, messages: Vec<Json>, options: ChatOptions, tools: Tools) -> Result<Chatted, Fault> {
-        let body = match &options.request {
-            Some(request @ Json::Object(_)) => request.copy(),
-            _ => Json::object(),
-        };
+    /// The same turn as a stream: events of the answer as they arrive, then the whole answer.
+    ///
+    /// # Errors
+    /// Returns a request fault for messages that no chat can have.
+    pub fn stream_chat(
+        &self,
+        messages: Vec<Json>,
+        options: ChatOptions,
+    ) -> Result<TurnStream<'static>, Fault> {
+        self.chat(messages, options, |options| options.streamed(true))
+    }
+
+    fn chat(
+        &self,
+        messages: Vec<Json>,
+        options: ChatOptions,
+        how: impl FnOnce(RunOptions<'static>) -> RunOptions<'static>,
+    ) -> Result<TurnStream<'static>, Fault> {
         let model = options.model.as_deref().or(self.settings().model.as_deref()).unwrap_or("default");
         let messages: Vec<Json> = messages.iter().map(Json::copy).collect();
-        // New values in an object that nobody else holds: they fit.
-        let _ = body.set("model", model);
-        let _ = body.set("messages", messages);
+        let own = options.request.as_ref().map(Json::entries).unwrap_or_default();
+        let own = own.into_iter().map(|(key, value)| (key, value.copy()));
+        let body = own.chain([("model".into(), model.into()), ("messages".into(), messages.into())]);
+        let request = ChatRequest::new(Json::Object(body.collect()))?;
         let facts = TurnFacts { model: Json::from([("id", model.into())]), ..TurnFacts::default() };
         let turn = Turn::new(facts, options.context.fork(), Events::default());
-        let limit = options.max_tool_iterations.unwrap_or(self.settings().max_tool_iterations);
-        let mut progress = Progress::new(ChatRequest::new(body)?);
-        let manner = Manner { stream: None, tools, limit, journal: None };
-        let done = turn.lasting(run(self, &mut progress, &turn, manner)).await?;
-        Ok(Chatted { response: done.response, messages: done.messages, context: turn.context().clone() })
+        let way = RunOptions::new(turn).max_model_calls(options.max_tool_iterations);
+        Ok(self.run(request, how(way)))
     }
 }

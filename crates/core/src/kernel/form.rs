@@ -64,7 +64,7 @@ struct OpenCall {
 impl Form {
     /// Makes deltas of an event whose choices have none: filters look for text there.
     pub(super) fn as_deltas(&mut self, piece: &mut Piece) {
-        for (place, choice) in piece.event.get("choices").unwrap_or_default().items().iter().enumerate() {
+        for (place, choice) in piece.event.list("choices").iter().enumerate() {
             let index = choice.get("index").and_then(|index| index.as_i64()).unwrap_or(place as i64);
             let message = choice.get("message").filter(|message| message.as_object().is_some());
             let has_delta = choice.get("delta").is_some_and(|delta| delta.as_object().is_some());
@@ -141,9 +141,9 @@ impl Form {
     /// Every event has the first one's id, also those of later model calls; where a service gives
     /// none, they have one of ours.
     fn one_id(&mut self, event: &Json) -> bool {
-        let own = event.text("id").unwrap_or_default();
+        let own = event.text_or_empty("id");
         if self.id.is_empty() {
-            self.model = event.text("model").unwrap_or_default();
+            self.model = event.text_or_empty("model");
             self.id = match own.is_empty() {
                 true => format!("chatcmpl-{}", uuid::Uuid::new_v4().simple()).into(),
                 false => own.clone(),
@@ -246,8 +246,8 @@ impl Choice {
         };
         self.calls.push(OpenCall {
             index,
-            id: piece.text("id").unwrap_or_default(),
-            name: called.text("name").unwrap_or_default(),
+            id: piece.text_or_empty("id"),
+            name: called.text_or_empty("name"),
         });
         mended
     }

@@ -98,7 +98,7 @@ pub(super) async fn invoke_tool(
     };
     let ctx = ctx_of(turn, [("tool", about), ("args", args), ("result", value)]);
     match chain.run(Hook::PostInvocation, ctx, turn).await? {
-        Outcome::Done(ctx) => Ok(ctx.get("result").unwrap_or_default()),
+        Outcome::Done(ctx) => Ok(ctx.field("result")),
         Outcome::Skipped(value) => Ok(value),
     }
 }
@@ -108,7 +108,7 @@ fn ctx_of<const N: usize>(turn: &Turn, parts: [(&str, Json); N]) -> Json {
     let ctx = turn.ctx_of(parts);
     if let Some(caller) = turn.caller() {
         // A new text in a new object: it fits.
-        let _ = ctx.set("caller", caller);
+        ctx.put("caller", caller);
     }
     ctx
 }

@@ -2,7 +2,7 @@
 //!
 //! A turn: inlet chain → [ pre_chat chain → model → stream chain → post_chat chain → for each tool
 //! call: pre_invocation chain → tool → post_invocation chain ] until no call → outlet chain. Every
-//! door runs the same turn. Build a kernel aside, share it, swap it for another; it never changes.
+//! endpoint runs the same turn, [`Kernel::run`]. Build a kernel aside, share it, swap it for another; it never changes.
 //!
 //! ```no_run
 //! # async fn example(provider: std::sync::Arc<dyn valvehouse_core::provider::Provider>) -> Result<(), valvehouse_core::fault::Fault> {
@@ -25,6 +25,7 @@ mod choices;
 mod ending;
 mod form;
 mod invocation;
+mod options;
 mod outbound;
 mod outgoing;
 mod progress;
@@ -33,10 +34,12 @@ mod round;
 mod script_calls;
 mod stream;
 mod turn;
+mod turn_stream;
 
 pub use answer::answer_of;
 pub use assembly::{Builder, Kernel, MAX_TOOL_ITERATIONS, ModelSettings, Route, Routes};
-pub use chat::{ChatOptions, Chatted, Invoked};
+pub use chat::{ChatOptions, Invoked};
+pub use options::RunOptions;
 pub use outbound::is_ours;
 pub use progress::{Journal, Next, Progress, open_calls};
-pub use turn::{Reply, Wish};
+pub use turn_stream::{TurnAnswer, TurnEnd, TurnEvent, TurnStream};

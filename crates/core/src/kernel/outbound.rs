@@ -49,7 +49,7 @@ fn metadata_for_provider(body: &Json, metadata: &Json) -> Option<Json> {
 
 /// A body as a provider may see it: without what is ours.
 pub(super) fn for_provider(body: &Json, messages: Json, model: Option<&str>) -> Json {
-    let entries = body.as_object().map(Object::entries).unwrap_or_default();
+    let entries = body.entries();
     // A message's id comes with its conversation's; alone it is a field of the service.
     let has_chat = ["chat_id", "session_id"].iter().any(|key| body.get(key).is_some())
         || body.at_path("metadata.chat_id").as_str().is_some();

@@ -239,9 +239,9 @@ impl Outgoing {
         self.form.forget_calls();
         for (index, said) in messages(answer) {
             if self.sent(index).calls_held && !Call::all(&said).is_empty() {
-                let calls = said.get("tool_calls").unwrap_or_default().copy();
+                let calls = said.field("tool_calls").copy();
                 for (place, call) in calls.items().iter().enumerate() {
-                    let _ = call.set("index", place);
+                    call.edit("index", place);
                 }
                 self.add(index, "tool_calls", calls).await?;
             }
@@ -263,7 +263,7 @@ impl Outgoing {
                 && piece.event.get("usage").is_some_and(|usage| !usage.is_null())
             {
                 // A copy in an event of this answer.
-                let _ = piece.event.set("usage", total.copy());
+                piece.event.edit("usage", total.copy());
                 piece.raw.clear();
                 says_total = true;
             }
@@ -275,9 +275,9 @@ impl Outgoing {
             // The last round had no usage of its own.
             let event = event::head_of(self.first.as_ref().unwrap_or(&Json::Null));
             // New values in an object of our own.
-            let _ = event.set("object", "chat.completion.chunk");
-            let _ = event.set("choices", Json::array());
-            let _ = event.set("usage", total.copy());
+            event.put("object", "chat.completion.chunk");
+            event.put("choices", Json::array());
+            event.put("usage", total.copy());
             self.deliver(Piece::new(event)).await?;
         }
         Ok(())

@@ -47,6 +47,12 @@ impl Next {
     }
 }
 
+impl From<ChatRequest> for Progress {
+    fn from(request: ChatRequest) -> Self {
+        Self::new(request)
+    }
+}
+
 /// A turn between two steps. Its values are live: the next step changes them.
 #[derive(Debug, Clone)]
 pub struct Progress {
@@ -84,7 +90,7 @@ impl Progress {
     fn of(body: Json, next: Next) -> Self {
         Self {
             next,
-            model: body.get("model").unwrap_or_default(),
+            model: body.field("model"),
             body,
             said: Json::array(),
             iterations: 0,
@@ -149,7 +155,7 @@ impl Progress {
             Some(messages @ Json::Array(_)) => messages,
             _ => {
                 let messages = Json::array();
-                let _ = self.body.set("messages", messages.clone());
+                self.body.edit("messages", messages.clone());
                 messages
             }
         }
@@ -167,7 +173,7 @@ impl Progress {
 
     /// The latest answer is not the last one: its usage is a part of the turn's.
     pub(super) fn add_usage(&mut self) {
-        self.usage = response::add_usage(&self.usage, &self.response.get("usage").unwrap_or_default());
+        self.usage = response::add_usage(&self.usage, &self.response.field("usage"));
     }
 
     /// Makes the usage of the last answer that of the turn, with its own beside it.
@@ -175,14 +181,14 @@ impl Progress {
         if self.usage.is_null() {
             return;
         }
-        let last = self.response.get("usage").unwrap_or_default();
+        let last = self.response.field("usage");
         if last.get(response::LAST_CALL).is_some() {
             return;
         }
         let total = response::add_usage(&self.usage, &last);
         // Copies, in an object just made.
-        let _ = total.set(response::LAST_CALL, last.copy());
-        let _ = self.response.set("usage", total);
+        total.edit(response::LAST_CALL, last.copy());
+        self.response.edit("usage", total);
     }
 
     /// Returns `true` if the answer has to be in a form, as JSON has one: no other text may stand beside it.

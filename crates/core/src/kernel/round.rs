@@ -6,44 +6,78 @@ use super::outgoing::Outgoing;
 use super::progress::Progress;
 use super::recorded::{self, Record};
 use super::{answer, stream};
+use crate::anthropic;
 use crate::chat::{Fold, event, message};
 use crate::context::{Notice, Turn};
 use crate::fault::Fault;
 use crate::filter::{Hook, Outcome};
-use crate::provider::{Answer, Piece, Provider, Request, Traced};
+use crate::provider::{Answer, ForwardRequest, Forwarded, Piece, Provider, Request, Traced};
 use crate::tool::SchemaDialect;
+use futures_util::future::join;
 use futures_util::stream::{BoxStream, StreamExt};
 use std::sync::Arc;
 use valvehouse_json::Json;
 
 /// The outcome of a request's way to the model.
-pub(super) enum Prepared {
+enum Prepared {
     /// This is asked.
     Ask(Json),
     /// A filter answered in the model's place.
     Answered(Json),
 }
 
-/// A model call, up to what the stream chain leaves of the answer: a `chat.completion`.
+/// A model call, up to what the stream chain leaves of the answer: a `chat.completion`. Returns the provider's bytes
+/// in its place where those will do and the service speaks OpenAI's wire.
 pub(super) async fn model(
     kernel: &Kernel,
     progress: &mut Progress,
     turn: &Turn,
     outgoing: &mut Outgoing,
-) -> Result<(), Fault> {
+    takes_bytes: bool,
+) -> Result<Option<Forwarded>, Fault> {
     let asked = match prepare(kernel, &progress.body, turn).await? {
         Prepared::Ask(asked) => asked,
         Prepared::Answered(value) => {
             // The filters after a model see no answer that a filter gave.
             (progress.response, progress.asked) = (answer::from_value(&value, turn), Json::Null);
-            return Ok(());
+            return Ok(None);
         }
     };
-    progress.asked = asked.get("messages").unwrap_or_default();
+    let wants_stream = outgoing.wants_pieces();
+    // A whole answer is asked for as a client would: without the word, unless it said it.
+    if wants_stream || asked.get("stream").is_some() {
+        asked.put("stream", wants_stream);
+    }
+    if takes_bytes && let Some(forwarded) = forward(kernel, &asked, turn, wants_stream).await? {
+        return Ok(Some(forwarded));
+    }
+    progress.asked = asked.field("messages");
     turn.tell(|| Notice::LlmStart { messages: progress.asked.clone() });
     let answered = ask(kernel, &asked, turn, outgoing).await;
     progress.response = telling(answered, turn)?;
-    Ok(())
+    Ok(None)
+}
+
+/// A model call of which only the request is looked at: the answer is passed on byte for byte.
+async fn forward(
+    kernel: &Kernel,
+    asked: &Json,
+    turn: &Turn,
+    stream: bool,
+) -> Result<Option<Forwarded>, Fault> {
+    let provider = provider(kernel)?;
+    // The receiver of bytes speaks OpenAI's wire.
+    let bytes =
+        anthropic::plain(asked).encode_as_spelt().map_err(|error| Fault::invalid(error.to_string(), None))?;
+    let (model, exchange) = (asked.text_or_empty("model"), turn.exchange());
+    let request = ForwardRequest { body: bytes.into(), stream, model: &model, exchange };
+    let Some(forwarded) = provider.forward(request) else { return Ok(None) };
+    exchange.begin_call();
+    let call = Traced::begin(turn.trace(), provider.name(), &model, || asked.clone());
+    // The disk and the model work side by side.
+    let (answer, flushed) = join(forwarded, turn.flush()).await;
+    let answer = call.follow(answer)?;
+    flushed.map(|()| Some(answer))
 }
 
 /// A model call that failed is told.
@@ -56,7 +90,7 @@ fn telling<T>(result: Result<T, Fault>, turn: &Turn) -> Result<T, Fault> {
 }
 
 /// The pre_chat chain on messages of this call's own: what it adds is sent and not kept.
-pub(super) async fn prepare(kernel: &Kernel, body: &Json, turn: &Turn) -> Result<Prepared, Fault> {
+async fn prepare(kernel: &Kernel, body: &Json, turn: &Turn) -> Result<Prepared, Fault> {
     let mut messages = body.get("messages").unwrap_or_else(Json::array);
     let settings = kernel.settings();
     let has_pre_chat = kernel.chain().has(Hook::PreChat);
@@ -67,7 +101,7 @@ pub(super) async fn prepare(kernel: &Kernel, body: &Json, turn: &Turn) -> Result
         messages = [vec![message::system(prompt.as_str())], messages.items()].concat().into();
     }
     if has_pre_chat {
-        let ctx = turn.ctx_of([("messages", messages), ("model", body.get("model").unwrap_or_default())]);
+        let ctx = turn.ctx_of([("messages", messages), ("model", body.field("model"))]);
         match kernel.chain().run(Hook::PreChat, ctx, turn).await? {
             Outcome::Done(ctx) => messages = ctx.get("messages").unwrap_or_else(Json::array),
             Outcome::Skipped(value) => return Ok(Prepared::Answered(value)),
@@ -88,37 +122,28 @@ fn offer_tools(kernel: &Kernel, asked: &Json) {
         let name = tool.get("function").and_then(|function| function.text("name"));
         name.is_some_and(|name| kernel.toolbox().find(&name).is_some())
     };
-    let mut tools: Vec<Json> = asked.get("tools").unwrap_or_default().items();
+    let mut tools: Vec<Json> = asked.list("tools");
     tools.retain(|tool| !is_ours(tool));
     tools.extend(ours);
-    let _ = asked.set("tools", tools);
+    asked.put("tools", tools);
 }
 
 /// The provider that answers for this kernel's model.
-pub(super) fn provider(kernel: &Kernel) -> Result<&Arc<dyn Provider>, Fault> {
+fn provider(kernel: &Kernel) -> Result<&Arc<dyn Provider>, Fault> {
     kernel
         .provider()
         .ok_or_else(|| Fault::Host("this kernel has no provider; give it one: `.provider(…)`".into()))
 }
 
 /// The model's answer through the stream chain, sent on as it comes.
-pub(super) async fn ask(
-    kernel: &Kernel,
-    asked: &Json,
-    turn: &Turn,
-    outgoing: &mut Outgoing,
-) -> Result<Json, Fault> {
+async fn ask(kernel: &Kernel, asked: &Json, turn: &Turn, outgoing: &mut Outgoing) -> Result<Json, Fault> {
     let wants_stream = outgoing.wants_pieces();
-    // A whole answer is asked for as a client would: without the word, unless it said it.
-    if wants_stream || asked.get("stream").is_some() {
-        let _ = asked.set("stream", wants_stream);
-    }
     if !wants_stream {
         asked.remove("stream_options");
     }
     let request = Request { body: asked.clone(), stream: wants_stream, turn: Some(turn.clone()) };
     let provider = provider(kernel)?;
-    let model = asked.text("model").unwrap_or_default();
+    let model = asked.text_or_empty("model");
     turn.exchange().begin_call();
     let (known, mut record) = recorded::begin(kernel, asked, turn);
     let mut call = Traced::begin(turn.trace(), provider.name(), &model, || asked.clone());
@@ -253,13 +278,13 @@ pub(super) async fn post_chat(kernel: &Kernel, progress: &Progress, turn: &Turn)
 
 /// The post_chat chain on each choice; its edits are written into the answer.
 async fn judge(kernel: &Kernel, asked: &Json, whole: &Json, turn: &Turn) -> Result<(), Fault> {
-    for choice in whole.get("choices").unwrap_or_default().items() {
+    for choice in whole.list("choices") {
         let said = match choice.get("message") {
             Some(said @ Json::Object(_)) => said,
             _ => {
                 // Azure leaves the message out where its own filter struck.
                 let said = message::assistant("");
-                let _ = choice.set("message", said.clone());
+                choice.edit("message", said.clone());
                 said
             }
         };
@@ -268,7 +293,7 @@ async fn judge(kernel: &Kernel, asked: &Json, whole: &Json, turn: &Turn) -> Resu
             ("result", answer::shown_to_post_chat(&choice, &said, whole)),
         ]);
         match kernel.chain().run(Hook::PostChat, ctx, turn).await? {
-            Outcome::Done(ctx) => answer::take_edits(&choice, &said, &ctx.get("result").unwrap_or_default()),
+            Outcome::Done(ctx) => answer::take_edits(&choice, &said, &ctx.field("result")),
             Outcome::Skipped(value) => answer::take_value(&choice, &said, &value),
         }
     }

@@ -55,11 +55,11 @@ fn by_choice(event: &Json) -> Vec<Json> {
     if !event.as_object().is_some_and(|event| event.with("choices", are_several)) {
         return vec![event.clone()];
     }
-    let choices = event.get("choices").unwrap_or_default().items();
+    let choices = event.list("choices");
     let choices = choices.into_iter().enumerate().map(|(place, choice)| {
         if choice.get("index").is_none_or(|index| index.is_null()) {
             // Its place is its number, and is lost from here on. A number in an object that has none fits.
-            let _ = choice.set("index", place);
+            choice.edit("index", place);
         }
         event::with_choice(event, choice)
     });
@@ -234,7 +234,7 @@ pub(super) async fn whole(kernel: &Kernel, answer: Json, turn: &Turn) -> Result<
         return Ok(answer);
     }
     let mut parts = Vec::new();
-    for choice in answer.get("choices").unwrap_or_default().items() {
+    for choice in answer.list("choices") {
         let said = choice.get("message").unwrap_or_else(|| message::assistant(""));
         let one = event::of_choice(&answer, &choice, &said);
         // Parts beside the choices, such as sources, come with the first: as in a stream.
@@ -285,10 +285,10 @@ impl Part {
             }
         };
         let said = if said.is_null() { message::assistant("") } else { said };
-        let _ = self.choice.set("message", said);
+        self.choice.edit("message", said);
         // An answer whose last event was dropped still ended as it ended.
         if !why.is_null() {
-            let _ = self.choice.set("finish_reason", why);
+            self.choice.edit("finish_reason", why);
         }
     }
 }

@@ -117,9 +117,9 @@ impl Canned {
             Kind::Whole(completion) => return Ok(given(&completion.copy(), request)),
             Kind::Message(message) => {
                 let completion = head.completion(message.copy(), response::natural_finish(message));
-                let messages = request.body.get("messages").unwrap_or_default().items();
+                let messages = request.body.list("messages");
                 // A new object takes any value.
-                let _ = completion.set("usage", response::word_usage(&messages, message));
+                completion.put("usage", response::word_usage(&messages, message));
                 return Ok(given(&completion, request));
             }
             Kind::Pieces { pieces, then } => (events(pieces, then.is_none(), &head), then.clone()),

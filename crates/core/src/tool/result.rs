@@ -45,7 +45,7 @@ impl ToolResult {
             let message = message.into();
             return Err(ToolError { message, fatal: is("fatal"), status, is_answer: is("is_answer") });
         }
-        let part = |context: &Json, name: &str| context.get(name).unwrap_or_default().copy();
+        let part = |context: &Json, name: &str| context.field(name).copy();
         let context = json.get("context").filter(|context| !context.is_null());
         let context = context
             .map(|context| Context::with_metadata(part(&context, "variables"), part(&context, "metadata")));

@@ -72,19 +72,19 @@ impl ToolSpec {
     /// The schema in a service's words.
     pub fn to_tool_schema(&self, dialect: SchemaDialect) -> Json {
         let function = Json::object();
-        let _ = function.set("name", self.name.as_str());
-        let _ = function.set("description", self.description.as_str());
+        function.put("name", self.name.as_str());
+        function.put("description", self.description.as_str());
         let parameters = self.parameters.schema().copy();
         match dialect {
             SchemaDialect::OpenAi => {
-                let _ = function.set("parameters", parameters);
+                function.put("parameters", parameters);
                 let schema = Json::object();
-                let _ = schema.set("type", "function");
-                let _ = schema.set("function", function);
+                schema.put("type", "function");
+                schema.put("function", function);
                 schema
             }
             SchemaDialect::Anthropic => {
-                let _ = function.set("input_schema", parameters);
+                function.put("input_schema", parameters);
                 function
             }
         }
@@ -93,12 +93,12 @@ impl ToolSpec {
     /// The description that filters see.
     pub fn describe(&self) -> Json {
         let tool = Json::object();
-        let _ = tool.set("name", self.name.as_str());
-        let _ = tool.set("description", self.description.as_str());
-        let _ = tool.set("parameters", self.parameters.schema().copy());
+        tool.put("name", self.name.as_str());
+        tool.put("description", self.description.as_str());
+        tool.put("parameters", self.parameters.schema().copy());
         let tags: Vec<Json> = self.tags.iter().map(|tag| tag.as_str().into()).collect();
-        let _ = tool.set("tags", tags);
-        let _ = tool.set("metadata", self.metadata.copy());
+        tool.put("tags", tags);
+        tool.put("metadata", self.metadata.copy());
         tool
     }
 }

@@ -93,7 +93,7 @@ impl Trace {
 
     /// A script emits an event.
     pub fn emitted(&self, plugin: &str, event: &Json) {
-        let kind = short(&event.text("type").unwrap_or_default());
+        let kind = short(&event.text_or_empty("type"));
         let event = self.keeps(Some(plugin)).then(|| event.copy());
         tell(&self.news, || News::Emitted {
             trace: self.id.clone(),

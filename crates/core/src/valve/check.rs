@@ -71,7 +71,7 @@ impl Schema {
         for field in &self.fields {
             if let Some(value) = sent.get(&field.name).filter(|value| !value.is_null()) {
                 // A fresh object takes any key.
-                let _ = kept.set(&field.name, self.check(&field.name, &value)?);
+                kept.put(&field.name, self.check(&field.name, &value)?);
             }
         }
         Ok(kept)

@@ -73,7 +73,7 @@ impl Declaration<'_> {
         let bare = self.of.as_object().is_none();
         if bare {
             let map = Json::object();
-            let _ = map.set("value", std::mem::take(&mut self.of));
+            map.edit("value", std::mem::take(&mut self.of));
             self.of = map;
         } else {
             self.problems.extend(unknown_keys(&self.of, &KEYS));
@@ -191,7 +191,7 @@ impl Declaration<'_> {
             Json::Object(_) => given.clone(),
             name => {
                 let map = Json::object();
-                let _ = map.set("type", name.clone());
+                map.edit("type", name.clone());
                 map
             }
         };

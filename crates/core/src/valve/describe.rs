@@ -65,5 +65,5 @@ fn constrain(schema: &Json, kind: Kind, rules: &Rules) {
 
 /// Sets a key of an object made here; fresh objects take any key.
 fn put(object: &Json, key: &str, value: impl Into<Json>) {
-    let _ = object.set(key, value);
+    object.put(key, value);
 }

@@ -3,7 +3,7 @@
 use super::field::Field;
 use super::schema::{MASK, Schema};
 use crate::limits::clipped;
-use valvehouse_json::{Json, Object};
+use valvehouse_json::Json;
 
 /// The prefix of the key that marks a stored value as a secret.
 const SECRET_MARK: &str = "$secret:";
@@ -32,7 +32,7 @@ impl Schema {
 
     fn with_marks(&self, values: &Json, takes_out: bool) -> Json {
         let marked = values.copy();
-        for (name, value) in values.as_object().map(Object::entries).unwrap_or_default() {
+        for (name, value) in values.entries() {
             let Some(field) = self.field(&name) else { continue };
             let mark = match field.secret && !value.is_null() {
                 true => Json::from(true),
@@ -40,7 +40,7 @@ impl Schema {
                 false => continue,
             };
             // A fresh object takes any key.
-            let _ = marked.set(&format!("{SECRET_MARK}{name}"), mark);
+            marked.edit(&format!("{SECRET_MARK}{name}"), mark);
         }
         marked
     }
@@ -54,7 +54,7 @@ impl Schema {
         let (values, mut problems) = (Json::object(), Vec::new());
         for field in &self.fields {
             // A fresh object takes any key.
-            let _ = values.set(&field.name, field.in_force(layers, &mut problems));
+            values.put(&field.name, field.in_force(layers, &mut problems));
         }
         (values, problems)
     }
@@ -74,7 +74,7 @@ impl Schema {
         let shown = values.copy();
         for field in self.fields.iter().filter(|field| field.secret) {
             if values.get(&field.name).is_some_and(|value| field.is_set(&value)) {
-                let _ = shown.set(&field.name, MASK);
+                shown.edit(&field.name, MASK);
             }
         }
         shown

@@ -50,7 +50,7 @@ impl SecretGroup {
     pub fn add_user(&self, schema: &Schema, values: &Json) {
         let secret = schema.fields().iter().filter(|field| field.secret);
         let mut texts = Vec::new();
-        secret.for_each(|field| collect(&values.get(&field.name).unwrap_or_default(), &mut texts));
+        secret.for_each(|field| collect(&values.field(&field.name), &mut texts));
         if !texts.is_empty() {
             let mut users = self.0.users.write();
             texts.iter().for_each(|text| users.add(text));
@@ -85,7 +85,7 @@ impl Redactor {
     pub fn of(schema: &Schema, values: &Json) -> Self {
         let mut texts = Vec::new();
         for field in schema.fields().iter().filter(|field| field.secret) {
-            collect(&values.get(&field.name).unwrap_or_default(), &mut texts);
+            collect(&values.field(&field.name), &mut texts);
         }
         longest_first(&mut texts);
         if texts.is_empty() {

@@ -77,7 +77,7 @@ impl Admin {
                 Some(0) => "configuration",
                 Some(_) => "stored",
             };
-            let value = values.get(&field.name).unwrap_or_default();
+            let value = values.field(&field.name);
             (field.name.as_str().into(), Json::from([("value", value), ("source", source.into())]))
         });
         Ok(told.collect::<Object>().into())
@@ -139,7 +139,7 @@ pub fn schema<'a>(plugin: &'a Plugin, user: Option<&str>) -> Result<&'a Schema, 
 /// declare, which may have been a secret of an older version. Without a schema everything is masked.
 pub fn shown(schema: Option<&Schema>, values: &Json) -> Json {
     let masked = schema.map_or_else(|| values.clone(), |schema| schema.mask(values));
-    let entries = masked.as_object().map(Object::entries).unwrap_or_default().into_iter();
+    let entries = masked.entries().into_iter();
     let is_declared = |key: &str| schema.is_some_and(|schema| schema.field(key).is_some());
     let shown = entries.filter(|(key, _)| !is_mark(key)).map(|(key, value)| {
         let is_open = is_declared(&key) && !was_secret(values, &key);

@@ -6,7 +6,7 @@ use crate::snapshot::Snapshot;
 use similar::TextDiff;
 use std::time::Duration;
 use valvehouse_core::valve::Schema;
-use valvehouse_json::{Json, Object};
+use valvehouse_json::Json;
 use valvehouse_script::declared_valves;
 use valvehouse_store::{Store, Version};
 
@@ -170,7 +170,7 @@ impl Detail {
         ];
         for (key, value) in more {
             // A fresh object takes any key.
-            let _ = told.set(key, value);
+            told.edit(key, value);
         }
         told
     }
@@ -205,14 +205,14 @@ impl State {
 fn differing(from: &State, to: &State, today: Option<&Schema>) -> Vec<(String, Json, Json)> {
     let (before, after) = (from.shown(today), to.shown(today));
     let both = |key: String| {
-        let value = |shown: &Json| shown.get(&key).unwrap_or_default();
+        let value = |shown: &Json| shown.field(&key);
         (key.clone(), value(&before), value(&after))
     };
     changed_keys(&from.valves, &to.valves).into_iter().map(both).collect()
 }
 
 fn changed_keys(before: &Json, after: &Json) -> Vec<String> {
-    let keys = |values: &Json| values.as_object().map(Object::keys).unwrap_or_default();
+    let keys = |values: &Json| values.keys();
     let gone = keys(before).into_iter().filter(|key| after.get(key).is_none());
     let set = keys(after).into_iter().filter(|key| before.get(key) != after.get(key));
     gone.chain(set).filter(|key| !valvehouse_core::valve::is_mark(key)).map(String::from).collect()

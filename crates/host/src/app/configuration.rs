@@ -11,7 +11,7 @@ use valvehouse_config::{self as config, Config};
 use valvehouse_core::kernel::ModelSettings;
 use valvehouse_core::provider::Provider;
 use valvehouse_core::words::did_you_mean;
-use valvehouse_json::{Json, Object};
+use valvehouse_json::Json;
 use valvehouse_providers::{Choice, Fallback};
 use valvehouse_script::{Kind, Settings};
 
@@ -110,12 +110,12 @@ fn middleware(
         })?;
         wanted.extend(preset.into_iter().map(|(name, options)| (name.to_owned(), options)));
     }
-    for (name, options) in settings.middleware.as_object().map(Object::entries).unwrap_or_default() {
+    for (name, options) in settings.middleware.entries() {
         let all = wanted.entry(name.to_string()).or_insert_with(Json::object);
         match options.as_object() {
             Some(options) => options.entries().into_iter().for_each(|(key, value)| {
                 // Options of their own object: they fit.
-                let _ = all.set(&key, value);
+                all.edit(&key, value);
             }),
             // Options that are not a table are reported by their reader.
             None => *all = options,
@@ -148,7 +148,7 @@ fn model(
     ]);
     if !settings.variables.is_empty() {
         // A copy in an object of its own: it fits.
-        let _ = facts.set("variables", settings.variables.copy());
+        facts.edit("variables", settings.variables.copy());
     }
     ModelPlan {
         name: settings.name.clone(),

@@ -3,29 +3,27 @@
 use super::lifecycle::App;
 use crate::snapshot::{Ready, Snapshot};
 use std::sync::Arc;
-use tokio::sync::mpsc::Sender;
 use valvehouse_agent::callbacks::Callbacks;
-use valvehouse_agent::{Begin, Decision, Ended, Given, Saved, Setup};
+use valvehouse_agent::{Begin, Decision, Given, Saved, Setup};
 use valvehouse_core::chat::ChatRequest;
-use valvehouse_core::context::{Events, Turn};
+use valvehouse_core::context::Turn;
 use valvehouse_core::fault::Fault;
-use valvehouse_core::kernel::{Reply, Wish};
-use valvehouse_core::provider::Piece;
+use valvehouse_core::kernel::{RunOptions, TurnEnd, TurnStream};
 use valvehouse_json::Json;
 use valvehouse_providers::Formatted;
 use valvehouse_store::Run;
 
 impl App {
-    /// A turn of a model: remembered where the model has a memory and the turn a conversation, which `begun`
+    /// Runs a turn of a model: remembered where the model has a memory and the turn a conversation, which `begun`
     /// hears of.
-    pub async fn turn(
-        &self,
+    pub fn run<'a>(
+        self: &Arc<Self>,
         ready: &Ready,
         request: ChatRequest,
-        turn: &Turn,
-        wish: Wish,
-        begun: impl FnOnce(&Run),
-    ) -> Result<Reply, Fault> {
+        options: RunOptions<'a>,
+        begun: impl FnOnce(&Run) + Send + 'a,
+    ) -> TurnStream<'a> {
+        let turn = options.turn();
         let facts = turn.facts();
         if let Some(trace) = turn.trace() {
             trace.remember(|| begun_with(turn));
@@ -33,56 +31,66 @@ impl App {
         // Open WebUI has titles and tags made of a chat: that is not said in it.
         let is_task = turn.metadata().get("task").is_some_and(|task| !task.is_empty());
         if !ready.memory || facts.chat_id.is_empty() || is_task {
-            return self.unremembered(ready, request, turn, wish).await;
+            return self.unremembered(ready, request, options);
         }
-        let begin = Begin {
-            conversation: facts.chat_id.clone(),
-            request,
-            facts: facts.clone(),
-            context: turn.context().clone(),
-            events: turn.events().clone(),
-            stream: wish.stream,
-            given: Given::Known,
-            window: None,
-        };
-        // Turns without a memory do not carry the room of one along.
-        let ended = Box::pin(self.runs.begin(&setup(ready), begin, begun)).await?;
-        Ok(Reply::Answer(ended.reply))
+        let (app, setup) = (self.clone(), setup(ready));
+        options.stream(|mut options| async move {
+            let stream = options.take_sender();
+            let turn = options.turn();
+            let begin = Begin {
+                conversation: turn.facts().chat_id.clone(),
+                request,
+                facts: turn.facts().clone(),
+                context: turn.context().clone(),
+                events: turn.events().clone(),
+                stream,
+                given: Given::Known,
+                window: None,
+            };
+            Ok(TurnEnd::Answer(app.runs.begin(&setup, begin, begun).await?.answer))
+        })
     }
 
     /// A turn that is not stored. Those who listen to agents hear of it, and its answer has the form that the request
     /// asks for.
-    async fn unremembered(
-        &self,
+    fn unremembered<'a>(
+        self: &Arc<Self>,
         ready: &Ready,
         request: ChatRequest,
-        turn: &Turn,
-        wish: Wish,
-    ) -> Result<Reply, Fault> {
+        options: RunOptions<'a>,
+    ) -> TurnStream<'a> {
         let is_formed = !ready.memory && Formatted::is_wanted(request.body());
         if ready.callbacks.is_empty() && !is_formed {
-            return ready.kernel.turn(request, turn, wish).await;
+            return ready.kernel.run(request, options);
         }
         let mut setup = setup(ready);
         if let Some(provider) = ready.kernel.provider().filter(|_| is_formed) {
             let formed = Formatted::new(provider.clone(), Formatted::RETRIES);
             setup.kernel = setup.kernel.with_provider(Arc::new(formed));
         }
-        Box::pin(self.runs.unstored(&setup, request, turn, wish)).await
+        let app = self.clone();
+        options.stream(|options| async move { app.runs.unstored(&setup, request, options).await })
     }
 
-    /// Goes on with a run that waits, failed, or whose host died.
-    pub async fn resume(
-        &self,
-        run: &str,
-        decision: &Decision,
-        hash: Option<&str>,
-        events: Events,
-        stream: Option<Sender<Piece>>,
-    ) -> Result<Ended, Fault> {
-        let snapshot = self.host.snapshot();
-        let setup = |saved: &Saved| setup_of(&snapshot, saved);
-        self.runs.resume(run, decision, hash, setup, events, stream).await
+    /// Goes on with a run that waits, failed, or whose host died. Of the turn of the options only its events and the
+    /// outer side of its request are used: the run has its own.
+    pub fn resume<'a>(
+        self: &Arc<Self>,
+        run: String,
+        decision: Decision,
+        hash: Option<String>,
+        options: RunOptions<'a>,
+    ) -> TurnStream<'a> {
+        let app = self.clone();
+        options.stream(|mut options| async move {
+            let stream = options.take_sender();
+            let turn = options.turn();
+            let (events, exchange) = (turn.events().clone(), turn.facts().exchange.clone());
+            let snapshot = app.host.snapshot();
+            let setup = |saved: &Saved| setup_of(&snapshot, saved).map(|setup| Setup { exchange, ..setup });
+            let ended = app.runs.resume(&run, &decision, hash.as_deref(), setup, events, stream).await?;
+            Ok(TurnEnd::Answer(ended.answer))
+        })
     }
 }
 
@@ -96,7 +104,7 @@ fn begun_with(turn: &Turn) -> Json {
     ];
     for (name, part) in parts {
         // New values in a new object: they fit.
-        let _ = facts.set(name, part);
+        facts.edit(name, part);
     }
     facts
 }
@@ -109,12 +117,13 @@ pub fn setup_of(snapshot: &Snapshot, saved: &Saved) -> Result<Setup, Fault> {
 /// A model as its runs need it.
 fn setup(ready: &Ready) -> Setup {
     Setup {
-        id: ready.facts.text("id").unwrap_or_default().into(),
+        id: ready.facts.text_or_empty("id").into(),
         kernel: ready.kernel.clone(),
         model: ready.facts.clone(),
         models: ready.models.clone(),
-        name: ready.facts.text("name").unwrap_or_default().into(),
+        name: ready.facts.text_or_empty("name").into(),
         callbacks: Callbacks::new(),
         listeners: ready.callbacks.clone(),
+        exchange: None,
     }
 }

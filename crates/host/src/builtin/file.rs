@@ -152,7 +152,7 @@ fn make(folders: &Folders, args: &Json) -> Result<Json, Failure> {
 
 /// An argument that is a text: what is required was checked before the call.
 fn text(args: &Json, name: &str) -> String {
-    args.text(name).map(String::from).unwrap_or_default()
+    args.string(name)
 }
 
 fn number(args: &Json, name: &str) -> Option<usize> {

@@ -69,7 +69,7 @@ impl Ask {
     async fn ask(self, args: &Json, turn: &Turn) -> Result<ToolResult, ToolError> {
         let question = args.text("question").filter(|question| !question.trim().is_empty());
         let question = question.ok_or("`question` is missing: say what to ask the person")?;
-        let choices = args.get("choices").unwrap_or_default().items();
+        let choices = args.list("choices");
         let event = self.event(question.trim(), &choices);
         let answer = turn.ask(self.name(), event, PATIENCE - MARGIN).await;
         let answer = answer.map_err(|nobody| ToolError::from(nobody.to_string()))?;
@@ -91,8 +91,8 @@ impl Ask {
         let data = Json::from([("title", title.into()), ("message", question.into())]);
         if !choices.is_empty() {
             // Fresh values never hold each other. A dialog without choices shows the placeholder.
-            let _ = data.set("placeholder", in_words(choices));
-            let _ = data.set("choices", choices.iter().map(Json::copy).collect::<Vec<_>>());
+            data.edit("placeholder", in_words(choices));
+            data.edit("choices", choices.iter().map(Json::copy).collect::<Vec<_>>());
         }
         Json::from([("type", kind.into()), ("data", data)])
     }
@@ -131,7 +131,7 @@ fn chosen(said: &str, choices: &[Json]) -> Option<Json> {
 /// Only a clear yes is one; other words are passed on as the reason.
 fn confirmation(answer: &Json) -> Json {
     let (said, reason) = match answer {
-        Json::Object(object) => (object.get("confirmed").unwrap_or_default(), object.get("reason")),
+        Json::Object(object) => (object.field("confirmed"), object.get("reason")),
         plain => (plain.clone(), None),
     };
     let meant = match &said {
@@ -142,7 +142,7 @@ fn confirmation(answer: &Json) -> Json {
     let words = || said.as_str().filter(|text| meant.is_none() && !text.trim().is_empty()).map(Json::from);
     let result = Json::from([("confirmed", (meant == Some(true)).into())]);
     if let Some(reason) = reason.filter(|reason| !reason.is_empty()).or_else(words) {
-        let _ = result.set("reason", reason);
+        result.edit("reason", reason);
     }
     result
 }

@@ -139,7 +139,7 @@ fn add(map: &KvMap, args: &Json) -> Result<Json, TodoError> {
     let priority = text(args, "priority")?;
     let mut added = Json::Null;
     map.update(KEY, Some(KEPT), |stored| {
-        let mut items = stored.get("items").unwrap_or_default().items();
+        let mut items = stored.list("items");
         if items.len() >= MAX_TASKS {
             return Err(TodoError::Full);
         }
@@ -150,7 +150,7 @@ fn add(map: &KvMap, args: &Json) -> Result<Json, TodoError> {
             ("status", status.as_str().into()),
         ]);
         if let Some(priority) = &priority {
-            let _ = added.set("priority", priority.as_str());
+            added.edit("priority", priority.as_str());
         }
         items.push(added.copy());
         Ok(Json::from([("next", (id + 1).into()), ("items", items.into())]))
@@ -163,15 +163,15 @@ fn update(map: &KvMap, args: &Json) -> Result<Json, TodoError> {
     if status.is_none() && content.is_none() {
         return Err(TodoError::NoChange);
     }
-    let id = args.get("id").unwrap_or_default();
+    let id = args.field("id");
     let mut updated = Json::Null;
     map.update(KEY, Some(KEPT), |stored| {
-        let items = stored.get("items").unwrap_or_default().items();
+        let items = stored.list("items");
         let item = items.iter().find(|item| item.get("id").as_ref() == Some(&id));
         let item = item.ok_or_else(|| unknown(&id, &items))?;
         for (key, value) in [("status", &status), ("content", &content)] {
             if let Some(value) = value {
-                let _ = item.set(key, value.as_str());
+                item.edit(key, value.as_str());
             }
         }
         updated = item.copy();
@@ -191,7 +191,7 @@ fn unknown(id: &Json, items: &[Json]) -> TodoError {
 
 fn list(map: &KvMap, args: &Json) -> Result<Json, TodoError> {
     let wanted = status(args)?;
-    let items = map.get(KEY).unwrap_or_default().get("items").unwrap_or_default().items();
+    let items = map.get(KEY).unwrap_or_default().list("items");
     let stands = |item: &Json, status: &str| item.text("status").is_some_and(|own| own == status);
     let counts =
         STATUSES.map(|status| (status, Json::from(items.iter().filter(|item| stands(item, status)).count())));

@@ -124,7 +124,7 @@ impl Family {
 fn of_model(step: &Record) -> Json {
     let (provider, model) = model(step);
     let kept = step.details().values.first();
-    let said = kept.map(|(asked, _)| messages(&asked.get("messages").unwrap_or_default().items()));
+    let said = kept.map(|(asked, _)| messages(&asked.list("messages")));
     let answered = kept.and_then(|(_, answer)| answer.as_ref());
     let answered = answered.map(|answer| messages(&[response::message_of(answer)]));
     attributes([
@@ -184,7 +184,7 @@ fn messages(all: &[Json]) -> Json {
     let written = all.iter().map(|one| {
         let part = [("type", "text".into()), ("content", message::text_of(one).as_str().into())];
         let parts = vec![Json::from(part)];
-        Json::from([("role", one.get("role").unwrap_or_default()), ("parts", parts.into())])
+        Json::from([("role", one.field("role")), ("parts", parts.into())])
     });
     written.collect::<Vec<_>>().into()
 }

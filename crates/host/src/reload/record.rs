@@ -16,8 +16,15 @@ use valvehouse_store::{Confirmed, LastGood, Seen, now};
 impl Reload {
     /// Files that went away while no host ran; guards are missed by themselves.
     pub(crate) async fn record_lost(&mut self, snapshot: &Snapshot) {
-        let spans = self.store.spans().await.unwrap_or_default().into_iter();
-        let unknown = spans.filter(|span| !span.is_gone && !snapshot.plugins.contains_key(&*span.plugin));
+        let spans = match self.store.spans().await {
+            Ok(spans) => spans,
+            Err(error) => {
+                tracing::warn!("cannot read which files there were: {error}");
+                return;
+            }
+        };
+        let unknown =
+            spans.into_iter().filter(|span| !span.is_gone && !snapshot.plugins.contains_key(&*span.plugin));
         let lost: BTreeSet<Arc<str>> = unknown.map(|span| span.plugin.into()).collect();
         // In a folder that cannot be listed they may well be there.
         if self.plan.folders().iter().all(|folder| folder.read_dir().is_ok() || !folder.exists()) {

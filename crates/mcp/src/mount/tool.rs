@@ -49,10 +49,10 @@ pub(super) fn mounted(link: &Arc<Link>, seen: &ToolParts) -> Tool {
     for (key, value) in more {
         if let Some(value) = value {
             // New values in an object of its own: they fit.
-            let _ = metadata.set(key, Json::from(value));
+            metadata.edit(key, Json::from(value));
         }
     }
-    let _ = metadata.set(
+    metadata.edit(
         "mcp",
         Json::from([("server", server.name.as_str().into()), ("tool", seen.name.as_str().into())]),
     );

@@ -25,7 +25,7 @@ use valvehouse_core::tool::Tool;
 use valvehouse_core::trace::{Asked, Recording};
 use valvehouse_core::words::hex;
 use valvehouse_host::app::App;
-use valvehouse_json::{Json, Object};
+use valvehouse_json::Json;
 
 /// The name of this endpoint in metrics and traces.
 pub(super) const ENDPOINT: &str = "mcp";
@@ -77,7 +77,7 @@ impl Call<'_> {
             door: ENDPOINT,
             model: String::new(),
             stream: false,
-            user: facts.user.text("id").map(String::from).unwrap_or_default(),
+            user: facts.user.string("id"),
             chat_id: facts.chat_id.clone(),
             generation: self.generation,
         };
@@ -159,7 +159,7 @@ impl Call<'_> {
             let hash = pending.hash();
             match self.answer(&question, &possible, &pending, issued.as_deref()) {
                 // An answer belongs to the hash of its question.
-                Some(answer) => drop(state.answers.set(&hash, answer)),
+                Some(answer) => state.answers.edit(&hash, answer),
                 None => {
                     let requests: InputRequests =
                         possible.iter().map(|ask| (ask.key.clone(), ask.request.clone())).collect();
@@ -198,7 +198,7 @@ impl Call<'_> {
     /// The questions and host calls of this call so far.
     fn pauses(&self, state: &State, about: &str) -> Pauses {
         let pauses = Pauses::default();
-        for (hash, answer) in state.answers.as_object().map(Object::entries).unwrap_or_default() {
+        for (hash, answer) in state.answers.entries() {
             pauses.answer(hash.as_str(), answer);
         }
         pauses.restore_host_calls(&state.host_calls);
@@ -252,7 +252,7 @@ impl Call<'_> {
 
     /// Puts a question to the client of a session and hands its answer in.
     async fn put(&self, event: Json, questions: &Questions) {
-        let id = event.text("id").unwrap_or_default();
+        let id = event.text_or_empty("id");
         let capabilities = self.context.client_capabilities().unwrap_or_default();
         match self.asked(&event, &capabilities).await {
             Ok(Some(answer)) => questions.answer(&id, answer),

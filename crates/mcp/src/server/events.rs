@@ -24,8 +24,8 @@ pub(super) struct Notifier {
 impl Notifier {
     /// Sends one event `{type, data}`. A client that is gone misses it.
     pub(super) async fn send(&mut self, event: &Json) {
-        let kind = event.text("type").unwrap_or_default();
-        let data = event.get("data").unwrap_or_default();
+        let kind = event.text_or_empty("type");
+        let data = event.field("data");
         match kind.as_str() {
             "status" | "progress" if self.token.is_some() => self.send_progress(&data).await,
             "resource_updated" => {

@@ -188,7 +188,7 @@ impl ServerHandler for Handler {
     ) -> Result<ListPromptsResult, ErrorData> {
         let caller = self.caller(&context.extensions)?;
         let prompts = offers::prompts(&self.shared.app.host.snapshot(), &caller);
-        let described = |prompt: &Tool| Value::from(&prompt.spec.metadata.get("prompt").unwrap_or_default());
+        let described = |prompt: &Tool| Value::from(&prompt.spec.metadata.field("prompt"));
         let entries = prompts.iter().map(|prompt| (prompt.name().to_owned(), described(prompt))).collect();
         let (prompts, next) = page(entries, request)?;
         let mut listed = ListPromptsResult::with_all_items(prompts).with_ttl_ms(TTL_MS);
@@ -219,7 +219,7 @@ impl ServerHandler for Handler {
         };
         match self.call(&prompt, asked, &context).await? {
             Outcome::Value(value) => {
-                let described = prompt.spec.metadata.get("prompt").unwrap_or_default();
+                let described = prompt.spec.metadata.field("prompt");
                 let got = result::of_prompt(&value, &described);
                 got.map(Into::into).map_err(|wrong| ErrorData::internal_error(wrong, None))
             }
@@ -460,7 +460,7 @@ fn entries(functions: &[Tool], which: &str, key: &str) -> Vec<(String, Value)> {
             if let Some(map) = value.as_object_mut() {
                 map.retain(|name, _| name != "complete");
             }
-            (entry.text(key).map(String::from).unwrap_or_default(), value)
+            (entry.string(key), value)
         })
         .collect()
 }

@@ -49,7 +49,7 @@ pub(super) fn listed(functions: &[Tool], which: &str) -> Vec<(Json, Tool)> {
     let key = if which == "templates" { "uriTemplate" } else { "uri" };
     let (mut listed, mut known) = (Vec::new(), HashSet::new());
     for function in functions {
-        for entry in function.spec.metadata.get(which).unwrap_or_default().items() {
+        for entry in function.spec.metadata.list(which) {
             if known.insert(entry.text(key)) {
                 listed.push((entry, function.clone()));
             }

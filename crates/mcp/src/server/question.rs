@@ -52,10 +52,10 @@ impl Question {
     /// answer; `inputs` has several of them by name. `input`, `confirmation` and `approval` are forms, as is any other
     /// type.
     pub(super) fn of(event: &Json, place: u32) -> Result<Self, String> {
-        let kind = event.text("type").unwrap_or_default();
-        let data = event.get("data").unwrap_or_default();
+        let kind = event.text_or_empty("type");
+        let data = event.field("data");
         if kind == "inputs" {
-            let entries = data.as_object().map(valvehouse_json::Object::entries).unwrap_or_default();
+            let entries = data.entries();
             if entries.is_empty() {
                 return Err("`inputs` needs a map of names and questions in its `data`".into());
             }
@@ -102,15 +102,15 @@ impl Question {
         let group = Json::object();
         for (key, answer) in answers {
             // New values in an object of its own: they fit.
-            let _ = group.set(key, answer);
+            group.edit(key, answer);
         }
         Some(group)
     }
 }
 
 fn ask(key: &str, event: &Json) -> Result<Ask, String> {
-    let kind = event.text("type").unwrap_or_default();
-    let data = event.get("data").unwrap_or_default();
+    let kind = event.text_or_empty("type");
+    let data = event.field("data");
     let params = || match Value::from(&data) {
         Value::Object(mut params) => {
             params.remove("name");
@@ -132,8 +132,8 @@ fn ask(key: &str, event: &Json) -> Result<Ask, String> {
         }
         "approval" => {
             let why = data.text("description").map(|why| format!("{why}\n")).unwrap_or_default();
-            let tool = data.text("tool").unwrap_or_default();
-            let arguments = data.get("arguments").unwrap_or_default().pretty(2);
+            let tool = data.text_or_empty("tool");
+            let arguments = data.field("arguments").pretty(2);
             let text = data
                 .text("message")
                 .map_or_else(|| format!("{why}May `{tool}` run with {arguments}?"), String::from);
@@ -145,8 +145,7 @@ fn ask(key: &str, event: &Json) -> Result<Ask, String> {
             if let Some(hint) = data.text("placeholder") {
                 property["description"] = json!(hint.as_str());
             }
-            let choices: Vec<String> =
-                data.get("choices").unwrap_or_default().items().iter().map(in_words).collect();
+            let choices: Vec<String> = data.list("choices").iter().map(in_words).collect();
             if !choices.is_empty() {
                 property["enum"] = json!(choices);
             }

@@ -54,7 +54,7 @@ impl State {
         if until.is_none_or(|until| until < now()) {
             return Err(wrong("it is too old"));
         }
-        let part = |name: &str| state.get(name).unwrap_or_default();
+        let part = |name: &str| state.field(name);
         Ok(Self {
             answers: part("answers"),
             host_calls: part("host_calls"),

@@ -186,7 +186,7 @@ impl Match {
             Json::from([("path", self.path.into()), ("line", self.line.into()), ("text", self.text.into())]);
         for (key, lines) in [("before", self.before), ("after", self.after)] {
             if !lines.is_empty() {
-                let _ = found.set(key, lines.into_iter().map(Json::from).collect::<Vec<_>>());
+                found.edit(key, lines.into_iter().map(Json::from).collect::<Vec<_>>());
             }
         }
         found

@@ -104,7 +104,7 @@ impl Entry {
             ("kind", self.kind.name().into()),
         ]);
         if let Some(size) = self.size {
-            let _ = entry.set("size", size);
+            entry.edit("size", size);
         }
         entry
     }

@@ -180,11 +180,11 @@ impl Output {
             ("stderr", self.stderr.into()),
         ]);
         if let Some(signal) = self.signal {
-            let _ = output.set("signal", i64::from(signal));
+            output.edit("signal", i64::from(signal));
         }
         for (key, holds) in [("timed_out", self.timed_out), ("cut", self.cut)] {
             if holds {
-                let _ = output.set(key, true);
+                output.edit(key, true);
             }
         }
         output

@@ -117,7 +117,7 @@ impl Anthropic {
         url.query_pairs_mut().append_pair("limit", "1000");
         let call = Call::get(url).header("accept", "application/json").within(LIST_TIME);
         let answer = self.service.parse(&self.send(call, None).await?.whole().await?)?;
-        let models = answer.get("data").unwrap_or_default().items();
+        let models = answer.list("data");
         Ok(models.iter().filter(|model| model.text("id").is_some()).map(entry).collect())
     }
 }
@@ -140,7 +140,7 @@ fn betas(body: Option<String>, exchange: Option<&Exchange>) -> String {
 fn entry(model: &Json) -> Json {
     let created = model.text("created_at").and_then(|time| time.parse::<jiff::Timestamp>().ok());
     let entry = Json::from([
-        ("id", model.get("id").unwrap_or_default()),
+        ("id", model.field("id")),
         ("object", "model".into()),
         ("created", created.map_or(0, |time| time.as_second()).into()),
         ("owned_by", "anthropic".into()),
@@ -149,7 +149,7 @@ fn entry(model: &Json) -> Json {
         fields.for_each(|key, value| {
             if !matches!(key, "id" | "type") {
                 // Copies, in an object just made.
-                let _ = entry.set(key, value.copy());
+                entry.put(key, value.copy());
             }
         });
     }

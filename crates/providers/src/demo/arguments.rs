@@ -18,10 +18,10 @@ pub(super) fn arguments(parameters: &Json, words: &str) -> Json {
 }
 
 fn object(schema: &Json, material: &mut Material) -> Json {
-    let required = schema.get("required").unwrap_or_default().items();
+    let required = schema.list("required");
     let mut values = Vec::new();
-    let properties = schema.get("properties").unwrap_or_default();
-    let properties = properties.as_object().map(Object::entries).unwrap_or_default();
+    let properties = schema.field("properties");
+    let properties = properties.entries();
     for (name, schema) in properties {
         let needed = required.iter().any(|key| key.as_str() == Some(&*name));
         let value = choice(&schema, material).or_else(|| number(&schema, material));
@@ -65,7 +65,7 @@ fn must(schema: &Json, material: &mut Material) -> Json {
         "integer" | "number" | "float" => schema.get("minimum").unwrap_or_else(|| 1_i64.into()),
         "boolean" => true.into(),
         "object" => object(schema, material),
-        "array" => vec![must(&schema.get("items").unwrap_or_default(), material)].into(),
+        "array" => vec![must(&schema.field("items"), material)].into(),
         _ => match material.take_text() {
             text if text.is_empty() => example(schema).into(),
             text => text.into(),
@@ -113,7 +113,7 @@ impl Material {
 
 /// The example that a parameter's description gives: `City name, e.g. Beijing, Tokyo`.
 fn example(schema: &Json) -> String {
-    let description = schema.text("description").unwrap_or_default();
+    let description = schema.text_or_empty("description");
     let (_, examples) = description.split_once("e.g.").unwrap_or_default();
     examples.split([',', ';', '.', ')']).next().unwrap_or_default().trim().to_owned()
 }

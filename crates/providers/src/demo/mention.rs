@@ -28,14 +28,14 @@ pub(super) fn offers(body: &Json) -> Vec<Offer> {
     if body.text("tool_choice").is_some_and(|choice| choice == "none") {
         return Vec::new();
     }
-    let tools = body.get("tools").unwrap_or_default().items();
+    let tools = body.list("tools");
     let functions = tools.iter().filter_map(|tool| tool.get("function"));
     functions
         .filter_map(|function| {
             Some(Offer {
                 name: function.text("name")?.into(),
-                description: function.text("description").unwrap_or_default().into(),
-                parameters: function.get("parameters").unwrap_or_default(),
+                description: function.text_or_empty("description").into(),
+                parameters: function.field("parameters"),
             })
         })
         .collect()

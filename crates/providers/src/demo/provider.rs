@@ -70,13 +70,13 @@ impl Provider for Demo {
 }
 
 fn answer(body: &Json) -> Json {
-    let messages = body.get("messages").unwrap_or_default().items();
+    let messages = body.list("messages");
     let id = fingerprint(&messages);
     let message = next_message(body, &messages, &id);
     let head = Head::with_id(format!("chatcmpl-{id}"), body.text("model").unwrap_or_else(|| "demo".into()));
     let completion = head.completion(message.clone(), response::natural_finish(&message));
     // A new object takes any value.
-    let _ = completion.set("usage", response::word_usage(&messages, &message));
+    completion.put("usage", response::word_usage(&messages, &message));
     completion
 }
 
@@ -101,7 +101,7 @@ fn next_message(body: &Json, messages: &[Json], id: &str) -> Json {
         }
         let message = message::assistant(Json::Null);
         // A new object takes any value.
-        let _ = message.set("tool_calls", calls.iter().map(Call::to_json).collect::<Vec<_>>());
+        message.put("tool_calls", calls.iter().map(Call::to_json).collect::<Vec<_>>());
         return message;
     }
     message::assistant(results(since).unwrap_or_else(|| echo(&text, &offers)))
@@ -114,7 +114,7 @@ fn results(since: &[Json]) -> Option<String> {
         .iter()
         .filter(|message| message::role_of(message) == "tool")
         .map(|result| {
-            let id = result.text("tool_call_id").unwrap_or_default();
+            let id = result.text_or_empty("tool_call_id");
             let name = calls.iter().find(|call| call.id == id).map_or("the tool", |call| &call.name);
             format!("{name} answered: {}", message::text_of(result))
         })

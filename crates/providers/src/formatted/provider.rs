@@ -61,7 +61,7 @@ impl Formatted {
 
     /// The request's messages, with the form in words where the service does not know it.
     fn first_messages(&self, body: &Json, shape: &Shape) -> Vec<Json> {
-        let mut messages = body.get("messages").unwrap_or_default().items();
+        let mut messages = body.list("messages");
         if !self.inner.takes_response_format(&shape.format) {
             let is_system = |said: &Json| matches!(&*message::role_of(said), "system" | "developer");
             let place = messages.iter().take_while(|said| is_system(said)).count();
@@ -72,7 +72,7 @@ impl Formatted {
 
     async fn whole(&self, request: &Request, shape: &Shape, messages: &[Json]) -> Result<Json, Fault> {
         let keeps_format = self.inner.takes_response_format(&shape.format);
-        let entries = request.body.as_object().map(Object::entries).unwrap_or_default();
+        let entries = request.body.entries();
         let asked = entries.into_iter().filter_map(|(key, value)| match key.as_str() {
             "stream_options" => None,
             "response_format" if !keeps_format => None,
@@ -140,9 +140,9 @@ impl Misfit {
 
 /// Checks every choice of an answer, and leaves of each only its JSON. The first that does not fit.
 async fn misfit(shape: &Shape, answer: &Json) -> Result<Option<Misfit>, Fault> {
-    for choice in answer.get("choices").unwrap_or_default().items() {
-        let said = choice.get("message").unwrap_or_default();
-        let ended = choice.text("finish_reason").unwrap_or_default();
+    for choice in answer.list("choices") {
+        let said = choice.field("message");
+        let ended = choice.text_or_empty("finish_reason");
         let refuses = said.get("refusal").is_some_and(|refusal| !refusal.is_empty());
         if refuses || ended == "content_filter" || !Call::all(&said).is_empty() {
             continue;
@@ -162,7 +162,7 @@ fn with_usage_of_all(answer: Json, spent: &[Json]) -> Json {
     if let Some((first, others)) = spent.split_first().filter(|(_, others)| !others.is_empty()) {
         let sum = others.iter().fold(first.copy(), |sum, next| added(&sum, next));
         // Numbers, in an object that is one.
-        let _ = answer.set("usage", sum);
+        answer.edit("usage", sum);
     }
     answer
 }
@@ -179,7 +179,7 @@ fn added(a: &Json, b: &Json) -> Json {
             b.for_each(|key, next| {
                 let value = sum.get(key).map_or_else(|| next.copy(), |own| added(&own, next));
                 // Copies, in an object just made.
-                let _ = sum.set(key, value);
+                sum.put(key, value);
             });
             sum.into()
         }

@@ -23,7 +23,7 @@ impl Shape {
         if !is_wanted(body) {
             return Ok(None);
         }
-        let format = body.get("response_format").unwrap_or_default();
+        let format = body.field("response_format");
         let schema = match format.text("type").as_deref() {
             Some("json_schema") => Some(format.at_path("json_schema.schema")),
             // Some services take a schema here too.

@@ -28,11 +28,11 @@ impl Reading {
     /// One line of a stream.
     pub(super) fn read(&mut self, line: &Json) -> Read {
         self.name_model(line);
-        let said = line.get("message").unwrap_or_default();
+        let said = line.field("message");
         let delta = Json::object();
         // A new object takes any value.
         let add = |key: &str, value: Json| {
-            let _ = delta.set(key, value);
+            delta.put(key, value);
         };
         if !std::mem::replace(&mut self.begun, true) {
             add("role", "assistant".into());
@@ -65,21 +65,21 @@ impl Reading {
     /// A whole answer.
     pub(super) fn whole(mut self, answer: &Json) -> Json {
         self.name_model(answer);
-        let said = answer.get("message").unwrap_or_default();
+        let said = answer.field("message");
         let calls = self.calls(&said, false);
         let content = message::text_of(&said);
         // As OpenAI has it: nothing was said where something is called instead.
         let content = if content.is_empty() && !calls.is_empty() { Json::Null } else { content.into() };
         let message = message::assistant(content);
         if let Some(thinking) = thinking(&said) {
-            let _ = message.set("reasoning_content", thinking);
+            message.put("reasoning_content", thinking);
         }
         if !calls.is_empty() {
-            let _ = message.set("tool_calls", calls);
+            message.put("tool_calls", calls);
         }
         let completion = self.head.completion(message, self.why(answer));
         take_logprobs(answer, &completion);
-        let _ = completion.set("usage", usage(answer));
+        completion.put("usage", usage(answer));
         completion
     }
 
@@ -101,7 +101,7 @@ impl Reading {
             }
             let told = call.to_json();
             if numbered {
-                let _ = told.set("index", self.calls);
+                told.edit("index", self.calls);
             }
             self.calls += 1;
             calls.push(told);
@@ -126,7 +126,7 @@ fn thinking(said: &Json) -> Option<CompactString> {
 fn take_logprobs(line: &Json, answer: &Json) {
     if let Some(logprobs) = line.get("logprobs").filter(|logprobs| !logprobs.is_empty()) {
         let choice = answer.at_path("choices.0");
-        let _ = choice.set("logprobs", Json::from([("content", logprobs)]));
+        choice.edit("logprobs", Json::from([("content", logprobs)]));
     }
 }
 

@@ -59,7 +59,7 @@ impl Ollama {
                 format!("answered a page instead of a chat answer; is base_url right? It begins: {start}");
             return Err(self.service.origin.fault(&what));
         }
-        let model = request.body.text("model").unwrap_or_default();
+        let model = request.body.text_or_empty("model");
         let reading = Reading::new(model, wants_usage(&request.body));
         if request.stream {
             let body = response.into_stream();
@@ -79,7 +79,7 @@ impl Ollama {
         let call = Call::get(self.endpoint("tags")).within(LIST_TIME);
         let response = self.send(call, None).await?;
         let answer = self.service.parse(&response.whole().await?)?;
-        let models = answer.get("models").unwrap_or_default().items();
+        let models = answer.list("models");
         Ok(models.iter().filter_map(model).collect())
     }
 }
@@ -97,7 +97,7 @@ fn model(known: &Json) -> Option<Json> {
     for key in ["size", "details"] {
         if let Some(value) = known.get(key) {
             // A new object takes any value.
-            let _ = model.set(key, value);
+            model.put(key, value);
         }
     }
     Some(model)

@@ -28,7 +28,7 @@ const OWN: [&str; 7] = ["think", "format", "keep_alive", "truncate", "shift", "l
 /// The body of `POST /api/chat`.
 pub(super) fn chat(body: &Json, stream: bool) -> Result<Json, Fault> {
     let mut out: Vec<(CompactString, Json)> = vec![
-        ("model".into(), body.get("model").unwrap_or_default()),
+        ("model".into(), body.field("model")),
         ("messages".into(), messages(body)?),
         ("stream".into(), stream.into()),
     ];
@@ -57,7 +57,7 @@ pub(super) fn chat(body: &Json, stream: bool) -> Result<Json, Fault> {
 }
 
 fn messages(body: &Json) -> Result<Json, Fault> {
-    let all = body.get("messages").unwrap_or_default().items();
+    let all = body.list("messages");
     // Results refer to calls by their ids, here by the names of the tools.
     let mut names = HashMap::new();
     let mut out = Vec::with_capacity(all.len());
@@ -77,7 +77,7 @@ fn one(said: &Json, place: usize, names: &HashMap<CompactString, CompactString>)
     let out = Json::from([("role", role.into()), ("content", message::text_of(said).into())]);
     // A new object takes any value.
     let add = |key: &str, value: Json| {
-        let _ = out.set(key, value);
+        out.put(key, value);
     };
     let images = images(said, place)?;
     if !images.is_empty() {
@@ -123,7 +123,7 @@ fn images(said: &Json, place: usize) -> Result<Vec<Json>, Fault> {
         match part.text("type").as_deref() {
             None | Some("text" | "input_text" | "output_text" | "refusal") => {}
             Some("image_url" | "input_image") => {
-                let url = part.get("image_url").unwrap_or_default();
+                let url = part.field("image_url");
                 let url =
                     url.text("url").or_else(|| url.as_str().map(CompactString::from)).unwrap_or_default();
                 match url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,")) {
@@ -165,7 +165,7 @@ fn options(body: &Json) -> Json {
     let options = Json::object();
     // A new object takes any value.
     let set = |key: &str, value: Json| {
-        let _ = options.set(key, value);
+        options.put(key, value);
     };
     for (name, option) in OPTIONS {
         if let Some(value) = body.get(name).filter(|value| !value.is_null()) {

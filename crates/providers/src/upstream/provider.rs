@@ -167,7 +167,7 @@ impl Upstream {
         let none = Exchange::default();
         let (turn, deadline) = (request.turn.as_ref(), self.deadline());
         let exchange = turn.map_or(&none, |turn| turn.exchange());
-        let model = request.body.text("model").unwrap_or_default();
+        let model = request.body.text_or_empty("model");
         let question = Question { model: &model, exchange, turn, deadline, is_repeatable: true };
         let mut asking = self.metrics.ask();
         let body = || request.body.to_string().into_bytes();
@@ -178,7 +178,7 @@ impl Upstream {
         match asked.await {
             Ok(Answer::Whole(whole)) => {
                 asking.receives();
-                asking.tells(&whole.get("usage").unwrap_or_default());
+                asking.tells(&whole.field("usage"));
                 asking.ends(Answered::Whole);
                 Ok(Answer::Whole(whole))
             }

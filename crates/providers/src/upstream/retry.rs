@@ -105,7 +105,7 @@ pub(super) fn is_failure(fault: &Fault) -> bool {
 
 /// A quota that is used up does not come back within seconds.
 fn is_spent(body: &Json) -> bool {
-    let error = body.get("error").unwrap_or_default();
+    let error = body.field("error");
     let is_spent = |key: &str| error.text(key).is_some_and(|word| word == "insufficient_quota");
     is_spent("code") || is_spent("type")
 }

@@ -5,14 +5,14 @@ use crate::script::MAX_PRIORITY;
 use crate::source::SourceFile;
 use valvehouse_core::valve::Schema;
 use valvehouse_core::words::did_you_mean;
-use valvehouse_json::{Json, Object};
+use valvehouse_json::Json;
 
 /// Reads the values that the configuration gives valves, secret ones from the environment where it says
 /// `env:NAME`; and the variables that are not set.
 pub(super) fn configured(schema: &Schema, given: &Json, file: &SourceFile) -> (Json, Vec<Problem>) {
     let (taken, mut unset) = (given.copy(), Vec::new());
     let declares = |name: &str| schema.fields().iter().any(|field| field.name == name);
-    for (name, _) in given.as_object().map(Object::entries).unwrap_or_default() {
+    for (name, _) in given.entries() {
         if *name != *"priority" && !declares(&name) {
             let near = did_you_mean(&name, schema.fields().iter().map(|field| &*field.name));
             let told =
@@ -28,7 +28,7 @@ pub(super) fn configured(schema: &Schema, given: &Json, file: &SourceFile) -> (J
         match std::env::var(variable).ok().filter(|value| !value.is_empty()) {
             Some(value) => {
                 // A text in an object of its own.
-                let _ = taken.set(&field.name, value);
+                taken.edit(&field.name, value);
             }
             None => {
                 taken.remove(&field.name);

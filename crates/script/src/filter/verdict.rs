@@ -112,7 +112,7 @@ fn merge(ctx: FilterContext, returned: &Json) -> FilterContext {
     let same = matches!((&ctx.value, returned), (Json::Object(a), Json::Object(b)) if a.is_same(b));
     if !same && let Json::Object(fields) = returned {
         for (name, value) in fields.entries() {
-            let _ = ctx.value.set(&name, value);
+            ctx.value.edit(&name, value);
         }
     }
     ctx

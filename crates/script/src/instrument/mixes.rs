@@ -45,7 +45,7 @@ fn outcome(script: &Script, a: Dynamic, b: Dynamic) -> Result<Json, String> {
     let out = Json::object();
     let (answer, _) = script.call(Hook::Inlet, vec![a, b, value::live(&out, Shape::Plain)], &Turn::default());
     match answer {
-        Ok(_) => Ok(out.get("out").unwrap_or_default().copy()),
+        Ok(_) => Ok(out.field("out").copy()),
         Err(failed) => Err(words_of(failed)),
     }
 }
@@ -243,7 +243,7 @@ fn values_without_order_are_an_error_that_names_both() {
         let valves = value::live(&script.valves, Shape::Plain);
         let args = vec![value::live(&body, Shape::Body), valves];
         let Err(failed) = script.call(Hook::Inlet, args, &Turn::default()).0 else {
-            panic!("{code} gives {}", body.get("out").unwrap_or_default());
+            panic!("{code} gives {}", body.field("out"));
         };
         let failed = words_of(failed);
         assert!(words.iter().all(|word| failed.contains(word)), "{code}: {failed}");

@@ -269,7 +269,7 @@ impl PieceSink for Out {
             if event::is_whole(given) {
                 // It is a part of this answer, whoever said it first.
                 for key in ["id", "created", "model"] {
-                    let _ = piece.set(key, template.get(key).unwrap_or_default());
+                    piece.edit(key, template.field(key));
                 }
             }
             if let Some(delta) = event::delta(&piece) {
@@ -316,15 +316,15 @@ impl Out {
 impl Progress {
     /// Calls that do not say which one they are come one after the other.
     fn number(&mut self, delta: &Json) {
-        for call in delta.get("tool_calls").unwrap_or_default().items() {
+        for call in delta.list("tool_calls") {
             if call.get("index").is_none() {
                 // A piece that is no object is no call either.
-                let _ = call.set("index", self.calls);
+                call.edit("index", self.calls);
             }
             let index = call.get("index").and_then(|index| index.as_i64()).unwrap_or(0);
             self.calls = self.calls.max(usize::try_from(index).unwrap_or(0) + 1);
             if call.get("function").is_some_and(|function| function.get("name").is_some()) {
-                let _ = call.set("type", "function");
+                call.edit("type", "function");
                 call::ensure_id(&call);
             }
         }

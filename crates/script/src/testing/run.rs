@@ -10,8 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use valvehouse_core::chat::ChatRequest;
 use valvehouse_core::fault::Fault;
 use valvehouse_core::filter::{Hook, Hooks, Outcome, Told, told};
-use valvehouse_core::kernel::{Kernel, ModelSettings, Reply, Wish};
-use valvehouse_core::provider::Piece;
+use valvehouse_core::kernel::{Kernel, ModelSettings, RunOptions, TurnEvent, TurnStream};
 use valvehouse_core::tool::Tool;
 use valvehouse_json::Json;
 
@@ -121,20 +120,22 @@ impl Stage {
             let _ = body.set("model", model.unwrap_or_else(|| "test".into()));
         }
         let turn = self.same_turn();
-        let (sender, mut pieces) = tokio::sync::mpsc::channel::<Piece>(64);
-        let wish = Wish { stream: stream.then_some(sender), raw: false };
-        let collected = async {
-            let mut events = Vec::new();
-            while let Some(piece) = pieces.recv().await {
-                events.push(piece.event);
-            }
-            events
-        };
-        let (reply, events) = futures::join!(kernel.turn(ChatRequest::new(body)?, &turn, wish), collected);
+        let options = RunOptions::new(turn.clone()).streamed(stream);
+        let answered = collected(kernel.run(ChatRequest::new(body)?, options)).await;
         self.answered_in(&turn).await;
-        match reply? {
-            Reply::Answer(answer) => Ok((answer, events)),
-            Reply::Raw(_) => Err(Fault::Host("the answer came unread, which was not asked for".into())),
+        answered
+    }
+}
+
+/// The answer of a turn, and the events before it.
+async fn collected(mut answer: TurnStream<'_>) -> Result<(Json, Vec<Json>), Fault> {
+    let mut events = Vec::new();
+    while let Some(event) = answer.next().await {
+        match event? {
+            TurnEvent::Piece(piece) => events.push(piece.event),
+            TurnEvent::Answer(answer) => return Ok((answer.reply, events)),
+            TurnEvent::Emitted(_) | TurnEvent::Passthrough(_) => {}
         }
     }
+    Err(Fault::Host("the turn ended without an answer".into()))
 }

@@ -95,7 +95,7 @@ fn single(script: &Script) -> Result<Json, Vec<String>> {
     let declared = Json::from([("name", script.id().into())]);
     for key in ["description", "tag", "timeout", "retry", "idempotent"] {
         if let Some(text) = manifest.get(key).filter(|text| !text.is_empty()) {
-            let _ = declared.set(key, text);
+            declared.edit(key, text);
         }
     }
     match &manifest.tool {
@@ -108,13 +108,13 @@ fn single(script: &Script) -> Result<Json, Vec<String>> {
                         script.id()
                     )]);
                 }
-                let _ = declared.set(&key, value);
+                declared.edit(&key, value);
             }
         }
         other => return Err(vec![format!("`tool` must be a map, is {}", other.kind())]),
     }
     if !manifest.parameters.is_null() {
-        let _ = declared.set("parameters", manifest.parameters.clone());
+        declared.edit("parameters", manifest.parameters.clone());
     }
     Ok(declared)
 }
@@ -212,7 +212,7 @@ fn tool_info(script: &Script) -> Result<Vec<String>, String> {
             return Err(format!("says `{key}`; it may say `description` and `tags`"));
         }
     }
-    match info.get("tags").unwrap_or_default() {
+    match info.field("tags") {
         Json::Null => Ok(Vec::new()),
         Json::Text(text) => Ok(vec![text.into()]),
         Json::Array(tags) => tags

@@ -148,7 +148,7 @@ impl ScriptTool {
     fn measured(&self, args: &Json, turn: &Turn) -> Result<ToolResult, Failed> {
         let tool = self.tool();
         let bound = tool.bound.iter().map(dynamic_of);
-        let subject = tool.subject.map(|name| args.get(name).unwrap_or_default());
+        let subject = tool.subject.map(|name| args.field(name));
         let params = tool.params.iter().map(|param| match param {
             Param::Subject => live(subject.as_ref().unwrap_or(args), Shape::Plain),
             param => self.script.argument(*param, turn, &self.users),

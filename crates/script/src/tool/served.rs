@@ -106,9 +106,9 @@ fn entry_of(entry: &Dynamic, keys: &[&str]) -> Result<(Json, Option<FnPtr>, Opti
 /// A prompt and, where it has one, the completion of its arguments.
 fn prompt(script: &Script, entry: &Dynamic) -> Result<Vec<ServedFunction>, String> {
     let (declared, handler, complete) = entry_of(entry, &PROMPT)?;
-    let name = declared.text("name").unwrap_or_default();
+    let name = declared.text_or_empty("name");
     let handler = handler.ok_or_else(|| format!("lists the prompt `{name}` without a `handler`"))?;
-    let arguments = match declared.get("arguments").unwrap_or_default() {
+    let arguments = match declared.field("arguments") {
         Json::Null => Vec::new(),
         Json::Array(arguments) => arguments.items(),
         other => {
@@ -127,14 +127,14 @@ fn prompt(script: &Script, entry: &Dynamic) -> Result<Vec<ServedFunction>, Strin
             return Err(format!("gives the prompt `{name}` an argument that {why}"));
         };
         let required = argument.get("required").and_then(|required| required.as_bool()).unwrap_or_default();
-        let description = argument.text("description").unwrap_or_default();
+        let description = argument.text_or_empty("description");
         let parameter = Json::from([
             ("type", "string".into()),
             ("description", description.as_str().into()),
             ("required", required.into()),
         ]);
         // A new value in an object of its own: it fits.
-        let _ = parameters.set(&own, parameter);
+        parameters.edit(&own, parameter);
     }
     let described = parts(&declared, &["name", "title", "description", "arguments", "icons"]);
     let spec = parts(&declared, &["name", "description", "timeout", "filters"]);
@@ -144,7 +144,7 @@ fn prompt(script: &Script, entry: &Dynamic) -> Result<Vec<ServedFunction>, Strin
         ("metadata", Json::from([("prompt", described)])),
     ] {
         // As above.
-        let _ = spec.set(key, value);
+        spec.edit(key, value);
     }
     let function = ToolFunction::new(script, spec, &handler, &[], None)
         .map_err(|wrong| format!("lists a prompt that cannot be served: {}", wrong.join("; ")))?;
@@ -168,7 +168,7 @@ fn resources(script: &Script, entries: &[Dynamic]) -> Result<Vec<ServedFunction>
         };
         if declared.text("name").is_none() {
             // The entry is a copy that nobody else holds.
-            let _ = declared.set("name", uri.as_str());
+            declared.edit("name", uri.as_str());
         }
         if let Some(complete) = complete {
             served.push(completion(script, &complete, &uri)?);

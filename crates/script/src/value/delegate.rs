@@ -9,7 +9,7 @@ use super::{list, map, message};
 use rhai::{Dynamic, Engine, EvalAltResult, EvalContext, Module, Shared};
 use std::collections::HashSet;
 use std::sync::OnceLock;
-use valvehouse_json::{Array, Object};
+use valvehouse_json::Array;
 
 type Answer<T> = Result<T, Box<EvalAltResult>>;
 
@@ -128,7 +128,7 @@ fn write_back(args: &mut [&mut Dynamic], plain: Vec<Dynamic>) -> Answer<()> {
             }
         }
         let fields = json_of(&changed)?;
-        for (key, value) in fields.as_object().map(Object::entries).unwrap_or_default() {
+        for (key, value) in fields.entries() {
             map.object.set(&key, value).map_err(misplaced)?;
         }
     }

@@ -211,7 +211,7 @@ fn variables(map: &Map) -> Map {
 
 /// The entries of a map of Rhai's own, converted together: they share one limit.
 fn entries_of(map: rhai::Map) -> Answer<Vec<(compact_str::CompactString, Json)>> {
-    Ok(json_of(&map.into())?.as_object().map(Object::entries).unwrap_or_default())
+    Ok(json_of(&map.into())?.entries())
 }
 
 fn mix_in(object: &Object, other: &Map) -> Answer<()> {

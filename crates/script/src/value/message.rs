@@ -259,8 +259,8 @@ fn parts(map: &Map) -> Json {
         Some(parts @ Json::Array(_)) => parts,
         Some(Json::Text(text)) => {
             let part = Json::object();
-            let _ = part.set("type", "text");
-            let _ = part.set("text", text);
+            part.edit("type", "text");
+            part.edit("text", text);
             vec![part].into()
         }
         _ => Json::array(),

@@ -51,7 +51,7 @@ async fn shown(app: &App, id: &str, words: &Words) -> Result<Json, Fault> {
     ];
     for (name, part) in parts {
         // New values in a new object: they fit.
-        let _ = shown.set(name, part);
+        shown.put(name, part);
     }
     Ok(shown)
 }
@@ -77,7 +77,7 @@ pub(super) async fn checkpoints(State(app): State<Arc<App>>, Id(id): Id, words: 
 pub(super) async fn checkpoint(State(app): State<Arc<App>>, Id(id): Id) -> Response {
     let read = app.runs.checkpoint(&id).await.map(|checkpoint| {
         let shown = checkpoint_to_json(&checkpoint);
-        let _ = shown.set("state", checkpoint.state);
+        shown.put("state", checkpoint.state);
         shown
     });
     answer(read)

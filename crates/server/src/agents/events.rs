@@ -111,10 +111,10 @@ impl Following {
         let status = standing(&self.run);
         let summary = run_to_json(&self.run, "");
         if self.told.status.replace(status) != Some(status) {
-            let news = [("status", status.into()), ("error", summary.get("error").unwrap_or_default())];
+            let news = [("status", status.into()), ("error", summary.field("error"))];
             out.extend_from_slice(&named_event("status", &Json::from(news)));
         }
-        let pending = summary.get("pending_action").unwrap_or_default();
+        let pending = summary.field("pending_action");
         if pending != self.told.pending {
             if !pending.is_null() {
                 out.extend_from_slice(&named_event("pending_action", &pending));

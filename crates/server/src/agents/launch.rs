@@ -9,8 +9,8 @@ use crate::reply::{OpenAiError, refused};
 use crate::turn::endpoint::{Call, Chunk, Encoder, Endpoint};
 use crate::turn::events::named_event;
 use crate::turn::run::RunSlot;
-use crate::turn::serve::{Way, respond, serve_turn};
-use crate::{auth, facts};
+use crate::turn::serve::{Way, options, respond, serve_turn};
+use crate::{auth, exchange, facts};
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
@@ -22,7 +22,6 @@ use valvehouse_agent::{Decision, standing};
 use valvehouse_core::chat::{ChatRequest, message, request, response};
 use valvehouse_core::context::{Context, TurnFacts};
 use valvehouse_core::fault::Fault;
-use valvehouse_core::kernel::Reply;
 use valvehouse_host::app::App;
 use valvehouse_host::{Ready, Snapshot};
 use valvehouse_json::Json;
@@ -107,7 +106,7 @@ fn asked(agent: &str, body: Json) -> Result<Json, Fault> {
         result.map_err(|error| Fault::invalid(error.to_string(), None))
     };
     if let Some(input) = text(&body, "input")? {
-        let given = body.get("messages").unwrap_or_default().items();
+        let given = body.list("messages");
         let messages: Vec<Json> = given.into_iter().chain([message::user(input)]).collect();
         fits(body.set("messages", messages))?;
     }
@@ -148,15 +147,14 @@ async fn resumed(
     let hash = text(&body, "hash")?;
     let call = Call::new(app, snapshot, parts);
     call.run.on_begin()(&app.runs.run(&id).await?);
-    let host = app.clone();
-    let work = move |events, stream| async move {
-        let ended = host.resume(&id, &decision, hash.as_deref(), events, stream).await?;
-        Ok(Reply::Answer(ended.reply))
-    };
     let stream = request::wants_stream(&body);
-    let takes_events = wants_events(&parts.headers);
-    let way = Way { stream, takes_events, is_held: false, trace: None };
-    Ok(respond(&call, Outcome::of(&call), way, None, work).await)
+    let takes_events = stream && wants_events(&parts.headers);
+    let facts =
+        TurnFacts { exchange: Some(Arc::new(exchange::of(app, &parts.headers))), ..TurnFacts::default() };
+    let answer =
+        app.resume(id, decision, hash, options(&call, facts, Context::default(), stream, takes_events));
+    let way = Way { stream, is_held: false };
+    Ok(respond(&call, Outcome::of(&call), way, None, answer).await)
 }
 
 /// The outcome of a run, for now.
@@ -165,8 +163,7 @@ async fn outcome(app: &App, run: &RunSlot, answer: Option<&Json>, is_operator: b
     let run = app.runs.run(&id).await?;
     let text = answer.map(|answer| message::text_of(&response::message_of(answer)));
     // Of its own answer, not of what somebody said to it since.
-    let pending =
-        answer.map_or_else(|| run.pending.copy(), |answer| answer.get("pending_action").unwrap_or_default());
+    let pending = answer.map_or_else(|| run.pending.copy(), |answer| answer.field("pending_action"));
     let status = match answer {
         Some(_) if pending.is_null() => "done",
         Some(_) => "paused",

@@ -50,8 +50,8 @@ async fn owners_and_operators(
     request: Request,
     next: Next,
 ) -> Response {
-    let user = auth::user_id(&app, request.headers());
     let (parts, body) = request.into_parts();
+    let user = auth::user_id(&app, &parts);
     let allowed = match user.filter(|_| !auth::may_operate_by_key(&app, &parts)) {
         Some(user) => is_of(&app, &run, &user).await,
         None => auth::operator(&app, &parts).map(drop),

@@ -33,7 +33,7 @@ async fn all(app: &App) -> Result<Json, Fault> {
         agents.push(Json::from([
             ("id", model.name.as_str().into()),
             ("provider", model.provider.as_str().into()),
-            ("model", model.facts.get("model").unwrap_or_default()),
+            ("model", model.facts.field("model")),
             ("tools", tools.into()),
             ("conversations", held.len().into()),
         ]));

@@ -59,7 +59,7 @@ async fn all(app: &App, with: With) -> Result<Json, Refused> {
         let function = told(app, plugin, span.map(|place| &spans[place]), with);
         if with == With::ContentAndValves {
             // A fresh object takes any key.
-            let _ = function.set("valves", app.admin.stored_valves(&plugin.id, None).await?);
+            function.put("valves", app.admin.stored_valves(&plugin.id, None).await?);
         }
         all.push(function);
     }
@@ -133,7 +133,7 @@ fn refusal(app: &App, refused: &Refused) -> Response {
     if !refused.problems.is_empty() {
         let problems = refused.problems.iter().map(|one| problem::told(app, one, Some(&one.id), "file"));
         // A fresh object takes any key.
-        let _ = told.set("problems", problems.collect::<Vec<_>>());
+        told.put("problems", problems.collect::<Vec<_>>());
     }
     let status = StatusCode::from_u16(status(&refused.fault)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     json_response(status, &told)

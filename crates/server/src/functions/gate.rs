@@ -35,7 +35,7 @@ impl Asker {
     pub(super) fn of(app: &App, parts: &Parts) -> Result<Self, Fault> {
         // A user's own key is checked first: it does not count as a failed attempt at the operators' key. The
         // operators' key may name any user.
-        match auth::user_id(app, &parts.headers).filter(|_| !auth::may_operate_by_key(app, parts)) {
+        match auth::user_id(app, parts).filter(|_| !auth::may_operate_by_key(app, parts)) {
             Some(id) => Ok(Self::User(id)),
             None => auth::operator(app, parts).map(|operator| Self::Operator(operator.0)),
         }

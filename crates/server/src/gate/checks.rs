@@ -47,10 +47,9 @@ pub(crate) async fn gate<F: Future<Output = Response>>(
             (origin::preflight(&parts.headers), allowed)
         }
         Ok(allowed) => {
-            let client = address::client(&parts);
             let body = if body.is_end_stream() { body } else { slow::unhurried(body) };
             let request = Request::from_parts(parts, body);
-            (auth::coming_from(client, work(request)).await, allowed)
+            (work(request).await, allowed)
         }
         Err(fault) => {
             tracing::debug!("refused at the gate: {fault}");

@@ -35,7 +35,7 @@ pub(crate) async fn count_tokens(State(app): State<Arc<App>>, request: Request) 
         let (mut parts, body) = request.into_parts();
         let (_, bytes) = received(&app, &parts, body).await?;
         let asked = parsed(&bytes)?;
-        let model = asked.text("model").unwrap_or_default();
+        let model = asked.text_or_empty("model");
         let ready = snapshot.ready(&model, &[])?;
         if has_counter(&ready, &snapshot) {
             // The body is no longer what these say of it.
@@ -65,8 +65,8 @@ pub(crate) async fn count_tokens(State(app): State<Arc<App>>, request: Request) 
 /// If the thread that counts cannot be had.
 pub(super) async fn estimate(chat: Json) -> Result<usize, Fault> {
     let counting = tokio::task::spawn_blocking(move || {
-        let counter = Counter::of(&chat.text("model").unwrap_or_default()).with_media();
-        let messages = chat.get("messages").unwrap_or_default().items();
+        let counter = Counter::of(&chat.text_or_empty("model")).with_media();
+        let messages = chat.list("messages");
         let said: usize = messages.iter().map(|message| counter.message(message)).sum();
         let tools = chat.get("tools").filter(|tools| !tools.is_empty());
         said + BESIDE + tools.map_or(0, |tools| counter.text(&tools.to_string()))

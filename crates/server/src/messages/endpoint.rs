@@ -70,8 +70,11 @@ impl Encoder for Message {
 
     async fn before_first(&mut self) {
         if let Some(counting) = self.estimate.take() {
-            let tokens = counting.await.ok().and_then(Result::ok).unwrap_or_default();
-            self.writer = std::mem::take(&mut self.writer).with_estimate(tokens);
+            let counted = counting.await.unwrap_or_else(|error| Err(Fault::Host(error.to_string())));
+            match counted {
+                Ok(tokens) => self.writer = std::mem::take(&mut self.writer).with_estimate(tokens),
+                Err(fault) => tracing::warn!("cannot count the tokens of a prompt: {fault}"),
+            }
         }
     }
 

@@ -22,7 +22,7 @@ pub(crate) fn list(models: &[Json]) -> Json {
 
 /// One model, from what OpenAI's list says of it.
 pub(crate) fn entry(model: &Json) -> Json {
-    let id = model.get("id").unwrap_or_default();
+    let id = model.field("id");
     let created = model.get("created").and_then(|time| time.as_i64()).unwrap_or(0);
     let created = jiff::Timestamp::from_second(created).unwrap_or_default();
     Json::from([

@@ -95,7 +95,7 @@ impl Writer {
     }
 
     fn figures(&self, answer: &Json) -> Vec<(CompactString, Json)> {
-        let usage = answer.get("usage").unwrap_or_default();
+        let usage = answer.field("usage");
         let count = |key: &str| usage.get(key).and_then(|count| count.as_i64()).unwrap_or(0);
         let choice = response::first_choice(answer).unwrap_or_default();
         let why = match choice.text("finish_reason").as_deref() {

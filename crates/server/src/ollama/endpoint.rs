@@ -12,7 +12,8 @@ use crate::turn::serve::{received, refused, serve_turn};
 use crate::{auth, facts, first_choice};
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bytes::Bytes;
@@ -44,8 +45,8 @@ async fn version() -> Response {
     json_response(StatusCode::OK, &Json::from([("version", env!("CARGO_PKG_VERSION").into())]))
 }
 
-async fn tags(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
-    if let Err(fault) = auth::user_of_key(&app, &headers) {
+async fn tags(State(app): State<Arc<App>>, parts: Parts) -> Response {
+    if let Err(fault) = auth::user_of_key(&app, &parts) {
         return refused::<Writer>(fault);
     }
     let models = catalog::list(&app.host.snapshot()).await;
@@ -55,7 +56,7 @@ async fn tags(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
 
 /// A model as Ollama lists it. What nobody knows of it is empty.
 fn tag(model: &Json) -> Json {
-    let id = model.get("id").unwrap_or_default();
+    let id = model.field("id");
     let created = model.get("created").and_then(|time| time.as_i64()).unwrap_or(0);
     let details = model.get("details").unwrap_or_else(|| {
         let empty = ["parent_model", "format", "family", "parameter_size", "quantization_level"];
@@ -80,7 +81,7 @@ async fn answer(app: Arc<App>, request: Request, kind: Kind) -> Response {
         let (key_user, bytes) = received(&app, &parts, body).await?;
         let asked = request::read(&parsed(&bytes)?, kind)?;
         if asked.is_empty {
-            let model = asked.body.text("model").unwrap_or_default();
+            let model = asked.body.text_or_empty("model");
             snapshot.ready_for(&model, &facts::asked_filters(&asked.body)?)?;
             return Ok(json_response(StatusCode::OK, &Writer::new(kind, model).loaded()));
         }
@@ -101,7 +102,7 @@ impl Endpoint for Ollama {
     type Encoder = Writer;
 
     async fn decode(&self, _: &Call<'_>, _: &Bytes) -> Result<(ChatRequest, Writer), Fault> {
-        let model = self.chat.text("model").unwrap_or_default();
+        let model = self.chat.text_or_empty("model");
         Ok((ChatRequest::new(self.chat.clone())?, Writer::new(self.kind, model)))
     }
 }
@@ -137,7 +138,10 @@ impl Encoder for Writer {
 }
 
 fn line(value: &Json) -> Bytes {
-    let mut bytes = value.encode().unwrap_or_default();
+    let mut bytes = value.encode().unwrap_or_else(|error| {
+        tracing::error!("cannot write an event: {error}");
+        br#"{"error":"an event cannot be written as JSON"}"#.to_vec()
+    });
     bytes.push(b'\n');
     bytes.into()
 }

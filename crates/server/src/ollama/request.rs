@@ -71,7 +71,7 @@ pub(super) fn read(sent: &Json, kind: Kind) -> Result<OllamaRequest, Fault> {
         Some(think) if think.as_bool() == Some(true) => add("reasoning_effort", "medium".into()),
         _ => {}
     }
-    let options = sent.get("options").unwrap_or_default();
+    let options = sent.field("options");
     for (option, field) in OPTIONS {
         // Ollama has -1 for "as long as it likes".
         let is_unlimited = |value: &Json| field == "max_tokens" && value.as_i64().is_some_and(|n| n < 0);
@@ -87,7 +87,7 @@ pub(super) fn read(sent: &Json, kind: Kind) -> Result<OllamaRequest, Fault> {
 }
 
 fn prompt(sent: &Json) -> Result<Vec<Json>, Fault> {
-    let prompt = sent.text("prompt").unwrap_or_default();
+    let prompt = sent.text_or_empty("prompt");
     let images = images(sent);
     if prompt.is_empty() && images.is_empty() {
         return Ok(Vec::new());
@@ -118,17 +118,17 @@ fn messages(sent: &Json) -> Result<Vec<Json>, Fault> {
             let what = format!("messages[{place}].role is missing");
             return Err(Fault::invalid(what, Some("messages")));
         };
-        let text = message.text("content").unwrap_or_default();
+        let text = message.text_or_empty("content");
         let own = said(&role, content(&text, images(message)));
         if let Some(thinking) = message.text("thinking").filter(|thinking| !thinking.is_empty()) {
             put(&own, "reasoning_content", thinking.into())?;
         }
-        let calls = message.get("tool_calls").unwrap_or_default().items();
+        let calls = message.list("tool_calls");
         if !calls.is_empty() {
             let calls = calls.iter().enumerate().map(|(at, call)| {
                 let id = call.text("id").map_or_else(|| format!("call_{place}_{at}"), String::from);
-                let function = call.get("function").unwrap_or_default();
-                let name = function.text("name").unwrap_or_default();
+                let function = call.field("function");
+                let name = function.text_or_empty("name");
                 open.add(name.clone(), id.clone());
                 let arguments = match function.get("arguments") {
                     Some(Json::Text(text)) => text.to_string(),
@@ -217,7 +217,7 @@ fn put(object: &Json, key: &str, value: Json) -> Result<(), Fault> {
 }
 
 fn images(of: &Json) -> Vec<Json> {
-    of.get("images").unwrap_or_default().items()
+    of.list("images")
 }
 
 /// A text, or parts where there are images: bare base64, as Ollama has them.

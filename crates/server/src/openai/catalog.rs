@@ -28,7 +28,7 @@ pub(crate) async fn list(snapshot: &Snapshot) -> Vec<Json> {
     models.extend(snapshot.offers().into_iter().map(|offer| {
         let entry = entry(&offer.id, PIPES);
         // A new object takes any value.
-        let _ = entry.set("name", offer.name.as_str());
+        entry.put("name", offer.name.as_str());
         entry
     }));
     let mut seen = HashSet::new();

@@ -8,7 +8,8 @@ use crate::messages::refusal::AnthropicError;
 use crate::pipelines;
 use crate::reply::{OpenAiError, json_response};
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
 use valvehouse_core::fault::Fault;
@@ -17,9 +18,9 @@ use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
 /// All models.
-pub(crate) async fn models(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
-    let speaks_anthropic = anthropic::speaks_anthropic(&headers);
-    match auth::user_of_key(&app, &headers) {
+pub(crate) async fn models(State(app): State<Arc<App>>, parts: Parts) -> Response {
+    let speaks_anthropic = anthropic::speaks_anthropic(&parts.headers);
+    match auth::user_of_key(&app, &parts) {
         Err(fault) if speaks_anthropic => return AnthropicError(fault).into_response(),
         Err(fault) => return OpenAiError(fault).into_response(),
         Ok(_) => {}
@@ -32,13 +33,9 @@ pub(crate) async fn models(State(app): State<Arc<App>>, headers: HeaderMap) -> R
 }
 
 /// One model.
-pub(crate) async fn model(
-    State(app): State<Arc<App>>,
-    Path(id): Path<String>,
-    headers: HeaderMap,
-) -> Response {
-    let speaks_anthropic = anthropic::speaks_anthropic(&headers);
-    let found = match auth::user_of_key(&app, &headers) {
+pub(crate) async fn model(State(app): State<Arc<App>>, Path(id): Path<String>, parts: Parts) -> Response {
+    let speaks_anthropic = anthropic::speaks_anthropic(&parts.headers);
+    let found = match auth::user_of_key(&app, &parts) {
         Ok(_) => find(&app.host.snapshot(), &id).await,
         Err(fault) => Err(fault),
     };
@@ -56,5 +53,5 @@ async fn find(snapshot: &Snapshot, id: &str) -> Result<Json, Fault> {
         return Ok(model);
     }
     let ready = snapshot.ready(id, &[])?;
-    Ok(catalog::entry(id, &ready.facts.text("provider").unwrap_or_default()))
+    Ok(catalog::entry(id, &ready.facts.text_or_empty("provider")))
 }

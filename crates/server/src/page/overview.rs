@@ -69,11 +69,11 @@ fn of_plugin(app: &App, plugin: &Plugin) -> Json {
 /// The models that are known without asking a provider.
 fn models(snapshot: &Snapshot) -> Vec<Json> {
     let listed = snapshot.listed().items().into_iter().map(|facts| {
-        let id = facts.text("id").unwrap_or_default();
+        let id = facts.text_or_empty("id");
         let tools = snapshot.offered(&id).iter().map(Tool::name).collect();
         Json::from([
             ("id", id.as_str().into()),
-            ("provider", facts.get("provider").unwrap_or_default()),
+            ("provider", facts.field("provider")),
             ("memory", facts.get("memory").unwrap_or_else(|| false.into())),
             ("tools", list(tools).into()),
         ])

@@ -80,7 +80,7 @@ async fn answer(
     anthropic: bool,
 ) -> Result<Response, Fault> {
     let (mut parts, body) = request.into_parts();
-    let key_user = auth::user_of_key(&app, &parts.headers)?;
+    let key_user = auth::user_of_key(&app, &parts)?;
     climbs_nowhere(&path)?;
     unpacked(&parts.headers)?;
     let max_mb = app.config.server.max_body_mb;

@@ -82,7 +82,7 @@ pub(super) async fn run(
         .map(|text| Json::from([("role", "user".into()), ("content", text.as_str().into())]))
         .collect();
     let body = Json::object();
-    for (key, value) in request.as_object().map(valvehouse_json::Object::entries).unwrap_or_default() {
+    for (key, value) in request.entries() {
         if key != field {
             put(&body, &key, value.copy())?;
         }
@@ -96,7 +96,7 @@ pub(super) async fn run(
         trace.begins_with(&body);
     }
     let edited = match chain.run(Hook::Inlet, body, turn).await? {
-        Outcome::Done(body) => body.get("messages").unwrap_or_default().items(),
+        Outcome::Done(body) => body.list("messages"),
         Outcome::Skipped(value) => {
             let text = message::text_of(&value);
             let text = value.as_str().map_or_else(|| text.to_string(), str::to_owned);
@@ -176,7 +176,7 @@ fn set_at(request: &Json, path: &[Step], text: String) -> Result<(), Fault> {
     let mut at = request.clone();
     for step in steps {
         at = match step {
-            Step::Key(key) => at.get(key).unwrap_or_default(),
+            Step::Key(key) => at.field(key),
             // Not a copy of the list for each of its texts.
             Step::Index(index) => {
                 i64::try_from(*index).ok().and_then(|index| at.at(index)).unwrap_or_default()

@@ -59,7 +59,7 @@ fn operator(app: &App, parts: &Parts) -> Result<auth::Operator, Fault> {
 
 /// The user whose key it is.
 fn user(app: &App, parts: &Parts) -> Result<Json, Fault> {
-    auth::user_of_key(app, &parts.headers).map_err(|fault| match credentials::given_key(&parts.headers) {
+    auth::user_of_key(app, parts).map_err(|fault| match credentials::given_key(&parts.headers) {
         Some(_) => fault,
         None => of_kind(fault, RequestFault::Forbidden),
     })

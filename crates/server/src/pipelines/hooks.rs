@@ -97,7 +97,7 @@ async fn run(
 
 impl Call {
     fn read(hook: Hook, sent: &Json, parts: &Parts) -> Result<Self, Fault> {
-        let body = sent.get("body").unwrap_or_default();
+        let body = sent.field("body");
         if !matches!(body.get("messages"), Some(Json::Array(_))) {
             let message = "send {\"body\": {\"model\": …, \"messages\": […]}, \"user\": {…}}";
             return Err(Fault::invalid(message, Some("body")));
@@ -156,7 +156,7 @@ impl Call {
         if has_run || (parted.is_answered() && !plugin.security) {
             return Ok(json_response(StatusCode::OK, body));
         }
-        let model = names::model(snapshot, &body.text("model").unwrap_or_default());
+        let model = names::model(snapshot, &body.text_or_empty("model"));
         // Tools that its script calls are those of the model, where it is one of ours.
         let kernel =
             model.as_ref().map_or_else(|| snapshot.invoking_only(Vec::new()), |ready| ready.kernel.clone());
@@ -235,7 +235,7 @@ impl Call {
         let content = value.get("content").unwrap_or(value);
         if let Some(last) = self.body.get("messages").and_then(|messages| messages.at(-1)) {
             // A copy holds nothing of the body it goes into.
-            let _ = last.set("content", content.copy());
+            last.edit("content", content.copy());
         }
         Ok(self.body.clone())
     }

@@ -27,7 +27,7 @@ pub(crate) fn list_of(app: &App, models: Vec<Json>) -> Json {
         // Then Open WebUI says whose chat it is, and asks for the model's inlet last of all.
         let pipe = Json::from([("type", "pipe".into()), ("valves", false.into())]);
         // An object that nobody else holds takes any value.
-        let _ = model.set("pipeline", pipe);
+        model.edit("pipeline", pipe);
     }
     let filters = snapshot.filters().filter(|plugin| is_asked(plugin));
     let filters = filters.map(|plugin| entry(&snapshot, plugin));

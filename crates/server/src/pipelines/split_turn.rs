@@ -50,7 +50,7 @@ pub(super) fn of_model(body: &Json, user: &Json) -> Option<Part> {
 /// Returns `true` if the chat itself will come to this host: then its model is one of ours, and a pipe to Open WebUI.
 pub(super) fn comes_here(snapshot: &Snapshot, body: &Json) -> bool {
     body.at_path("metadata.model.pipeline.type").as_str() == Some("pipe")
-        && names::model(snapshot, &body.text("model").unwrap_or_default()).is_some()
+        && names::model(snapshot, &body.text_or_empty("model")).is_some()
 }
 
 /// Names the turn in the body of a chat that will come here. Other services would refuse what they do not know.
@@ -59,9 +59,9 @@ pub(super) fn mark(snapshot: &Snapshot, body: &Json, part: &Part) {
         return;
     }
     // New texts in an object: they fit.
-    let _ = body.set("id", part.message.as_str());
+    body.edit("id", part.message.as_str());
     if !part.chat.is_empty() {
-        let _ = body.set("chat_id", part.chat.as_str());
+        body.edit("chat_id", part.chat.as_str());
     }
 }
 
@@ -98,7 +98,7 @@ pub(crate) fn go_on(
         ran.push(filter);
     }
     let mut spared = Hooks::default().with(Hook::Inlet);
-    let is_task = !parted.metadata().get("task").unwrap_or_default().is_empty();
+    let is_task = !parted.metadata().field("task").is_empty();
     let is_streamed = request::wants_stream(body) && !ready.kernel.settings().hold;
     if is_task || is_streamed {
         spared = spared.with(Hook::Outlet);

@@ -47,7 +47,7 @@ impl Endpoint for Compactions {
         let sent = parsed(bytes)?;
         request::check(&sent)?;
         let before = match sent.given("previous_response_id") {
-            Some(id) => storage::before(app, headers, id.as_str().unwrap_or_default()).await?,
+            Some(id) => storage::before(app, call.parts, id.as_str().unwrap_or_default()).await?,
             None => Vec::new(),
         };
         storage::resolve(app, headers, &sent, &before).await?;

@@ -18,7 +18,7 @@ use crate::turn::left_out::left_out;
 use crate::turn::serve::serve;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -41,7 +41,7 @@ pub(super) async fn compact(State(app): State<Arc<App>>, request: Request) -> Re
 /// # Errors
 /// As for any request.
 pub(super) async fn warmed_up(app: &Arc<App>, parts: &Parts, body: &Json) -> Result<Vec<Json>, Fault> {
-    auth::user_of_key(app, &parts.headers)?;
+    auth::user_of_key(app, parts)?;
     let snapshot = app.host.snapshot();
     let bytes = Bytes::from(body.to_string());
     let (_, answer) = Responses.decode(&Call::new(app, &snapshot, parts), &bytes).await?;
@@ -63,7 +63,7 @@ impl Endpoint for Responses {
         let before = match sent.given("previous_response_id").and_then(|id| Some(id.as_str()?.to_owned())) {
             Some(id) => match local.and_then(|local| local.items(&id)) {
                 Some(items) => items,
-                None => storage::before(app, headers, &id).await?,
+                None => storage::before(app, call.parts, &id).await?,
             },
             None => Vec::new(),
         };
@@ -143,19 +143,19 @@ impl Encoder for Answer {
     }
 }
 
-pub(super) async fn show(State(app): State<Arc<App>>, Id(id): Id, headers: HeaderMap) -> Response {
-    let found = storage::find(&app, &headers, &id).await;
+pub(super) async fn show(State(app): State<Arc<App>>, Id(id): Id, parts: Parts) -> Response {
+    let found = storage::find(&app, &parts, &id).await;
     reply::answer(found.map(|stored| Json::parse(stored.response.as_bytes()).unwrap_or_default()))
 }
 
-pub(super) async fn delete(State(app): State<Arc<App>>, Id(id): Id, headers: HeaderMap) -> Response {
-    let deleted = storage::delete(&app, &headers, &id).await;
+pub(super) async fn delete(State(app): State<Arc<App>>, Id(id): Id, parts: Parts) -> Response {
+    let deleted = storage::delete(&app, &parts, &id).await;
     let body = [("id", id.into()), ("object", "response".into()), ("deleted", true.into())];
     reply::answer(deleted.map(|()| Json::from(body)))
 }
 
-pub(super) async fn cancel(State(app): State<Arc<App>>, Id(id): Id, headers: HeaderMap) -> Response {
-    let found = storage::find(&app, &headers, &id).await;
+pub(super) async fn cancel(State(app): State<Arc<App>>, Id(id): Id, parts: Parts) -> Response {
+    let found = storage::find(&app, &parts, &id).await;
     refused(found.err().unwrap_or_else(|| {
         Fault::invalid(format!("cannot cancel `{id}`: it was not created with `background: true`"), None)
     }))
@@ -165,11 +165,11 @@ pub(super) async fn input_items(
     State(app): State<Arc<App>>,
     Id(id): Id,
     page: Words,
-    headers: HeaderMap,
+    parts: Parts,
 ) -> Response {
     let found = async {
         let limit = page.number("limit")?.unwrap_or(20).clamp(1, 100);
-        Ok::<_, Fault>((storage::find(&app, &headers, &id).await?, usize::try_from(limit).unwrap_or(100)))
+        Ok::<_, Fault>((storage::find(&app, &parts, &id).await?, usize::try_from(limit).unwrap_or(100)))
     };
     let (stored, limit) = match found.await {
         Ok(found) => found,

@@ -65,14 +65,14 @@ pub(super) async fn open(State(app): State<Arc<App>>, mut request: Request) -> R
     let turns = request.extensions().get::<Turns>().cloned();
     let key = key_of(&request);
     let (Some(turns), Some(key)) = (turns, key) else { return no_socket() };
-    if let Err(fault) = auth::user_of_key(&app, request.headers()) {
+    let upgrade = hyper::upgrade::on(&mut request);
+    let (parts, _) = request.into_parts();
+    if let Err(fault) = auth::user_of_key(&app, &parts) {
         return OpenAiError(fault).into_response();
     }
     if app.is_stopping() {
         return stopping();
     }
-    let upgrade = hyper::upgrade::on(&mut request);
-    let (parts, _) = request.into_parts();
     tokio::spawn(async move {
         match upgrade.await {
             Ok(stream) => {

@@ -1,6 +1,7 @@
 //! Responses that a client can continue, read and delete later.
 
 use axum::http::HeaderMap;
+use axum::http::request::Parts;
 use compact_str::CompactString;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -69,10 +70,10 @@ impl Keeper {
 /// # Errors
 /// Returns a request fault with status 401 for a key that is not one of the host's and with 404 if there is no such
 /// response, and a store's fault if it cannot be read.
-pub(super) async fn find(app: &App, headers: &HeaderMap, id: &str) -> Result<StoredResponse, Fault> {
-    auth::user_of_key(app, headers)?;
+pub(super) async fn find(app: &App, parts: &Parts, id: &str) -> Result<StoredResponse, Fault> {
+    auth::user_of_key(app, parts)?;
     let stored = app.host.store().response(id).await?;
-    let asker = auth::asker(app, headers);
+    let asker = auth::asker(app, &parts.headers);
     stored.filter(|stored| stored.owner == asker).ok_or_else(|| not_found(id))
 }
 
@@ -80,8 +81,8 @@ pub(super) async fn find(app: &App, headers: &HeaderMap, id: &str) -> Result<Sto
 ///
 /// # Errors
 /// As [`find`].
-pub(super) async fn delete(app: &App, headers: &HeaderMap, id: &str) -> Result<(), Fault> {
-    find(app, headers, id).await?;
+pub(super) async fn delete(app: &App, parts: &Parts, id: &str) -> Result<(), Fault> {
+    find(app, parts, id).await?;
     Ok(app.host.store().delete_response(id).await?)
 }
 
@@ -89,8 +90,8 @@ pub(super) async fn delete(app: &App, headers: &HeaderMap, id: &str) -> Result<(
 ///
 /// # Errors
 /// As [`find`], with status 400: the request names it.
-pub(super) async fn before(app: &App, headers: &HeaderMap, id: &str) -> Result<Vec<Json>, Fault> {
-    match find(app, headers, id).await {
+pub(super) async fn before(app: &App, parts: &Parts, id: &str) -> Result<Vec<Json>, Fault> {
+    match find(app, parts, id).await {
         Ok(stored) => Ok(items(&stored)),
         Err(Fault::Request { .. }) => Err(Fault::Request {
             message: format!(

@@ -49,9 +49,9 @@ async fn sign_in(State(app): State<Arc<App>>, request: Request) -> Response {
 async fn signed_in(app: &App, request: Request) -> Result<Response, Fault> {
     let (parts, body) = request.into_parts();
     let asked = parsed(&read(body, app.config.server.max_body_mb).await?)?;
-    let text = |name: &str| asked.text(name).map(String::from).unwrap_or_default();
+    let text = |name: &str| asked.string(name);
     let role = if app.access.keys.has_admin() {
-        auth::with_key(app, text("key").trim())?;
+        auth::with_key(app, &parts, text("key").trim())?;
         "admin"
     } else {
         at_this_machine(&parts)?;

@@ -8,16 +8,12 @@ use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::response::Response;
 use std::sync::Arc;
-use tokio::sync::mpsc;
 use valvehouse_core::chat::{ChatRequest, message};
 use valvehouse_core::context::{Events, Turn};
 use valvehouse_core::fault::Fault;
-use valvehouse_core::kernel::{Reply, Wish};
+use valvehouse_core::kernel::RunOptions;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
-
-/// Pieces of a streamed answer that may wait until they are thrown away.
-const AHEAD: usize = 32;
 
 /// `{model, messages | text, stream?, filter_ids?, user?, chat_id?}` and whatever else a chat may say.
 pub(super) async fn run(State(app): State<Arc<App>>, request: Request) -> Response {
@@ -37,18 +33,12 @@ async fn tried(app: &Arc<App>, parts: &Parts, body: Body) -> Result<Json, Fault>
     let context = facts::context(app, &facts, &body);
     let mut watch = recording::recorded(app, "try", stream, snapshot.generation, true, &mut facts);
     let turn = Turn::new(facts, context, Events::default());
-    let (sender, mut pieces) = mpsc::channel(AHEAD);
-    let wish = Wish { stream: stream.then_some(sender), raw: false };
-    let told = async { while pieces.recv().await.is_some() {} };
-    let (replied, ()) = tokio::join!(app.turn(&ready, chat, &turn, wish, |_| {}), told);
-    let (status, answer, error) = match replied {
-        Ok(Reply::Answer(answer)) => (200, answer, Json::Null),
-        Ok(Reply::Raw(_)) => {
-            return Err(Fault::Host("the answer came unread, which was not asked for".into()));
-        }
+    let options = RunOptions::new(turn).streamed(stream);
+    let (status, answer, error) = match app.run(&ready, chat, options, |_| {}).answer().await {
+        Ok(answer) => (200, answer.reply, Json::Null),
         Err(fault) => {
             watch.failed(&fault);
-            (reply::status(&fault), Json::Null, reply::body(&fault).get("error").unwrap_or_default())
+            (reply::status(&fault), Json::Null, reply::body(&fault).field("error"))
         }
     };
     let trace = watch.trace().clone();
@@ -65,7 +55,7 @@ async fn tried(app: &Arc<App>, parts: &Parts, body: Body) -> Result<Json, Fault>
 /// The body of a chat: `text` is one message of the user.
 fn asked(body: Json) -> Result<ChatRequest, Fault> {
     if let Some(text) = text(&body, "text")? {
-        let given = body.get("messages").unwrap_or_default().items();
+        let given = body.list("messages");
         let messages: Vec<Json> = given.into_iter().chain([message::user(text)]).collect();
         body.set("messages", messages).map_err(|error| Fault::invalid(error.to_string(), None))?;
     }
@@ -85,6 +75,6 @@ fn user(body: &Json) -> Result<Json, Fault> {
         }
     };
     // A text in an object that nobody else holds: it fits.
-    let _ = body.set("user", user.get("id").unwrap_or_default());
+    body.edit("user", user.field("id"));
     Ok(user)
 }

@@ -118,7 +118,7 @@ impl ClientView {
             if self.calls.get(&plugin.id).copied().unwrap_or(0) != sum.calls {
                 self.calls.insert(plugin.id.clone(), sum.calls);
                 // A new object takes any value.
-                let _ = plugins.set(&plugin.id, sum.in_short());
+                plugins.put(&plugin.id, sum.in_short());
             }
         }
         if plugins.is_empty() && self.running == Some(running) {

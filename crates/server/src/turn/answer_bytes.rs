@@ -1,25 +1,37 @@
 //! A turn as the bytes of a streamed answer.
 
 use super::endpoint::{Chunk, Encoder};
-use super::streaming::{Item, Streaming};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::Stream;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use valvehouse_core::fault::Fault;
+use valvehouse_core::kernel::{TurnEvent, TurnStream};
+use valvehouse_json::Json;
 
 /// The bytes of a turn, in the words of its endpoint.
 pub(super) struct AnswerBytes<E> {
-    first: Option<Item>,
-    streaming: Streaming,
+    first: Option<TurnEvent>,
+    answer: TurnStream<'static>,
     /// None once the end is being written.
     encoder: Option<E>,
     end: Option<BoxFuture<'static, Bytes>>,
 }
 
 impl<E: Encoder> AnswerBytes<E> {
-    pub(super) fn new(first: Option<Item>, streaming: Streaming, encoder: E) -> Self {
-        Self { first, streaming, encoder: Some(encoder), end: None }
+    pub(super) fn new(first: Option<TurnEvent>, answer: TurnStream<'static>, encoder: E) -> Self {
+        Self { first, answer, encoder: Some(encoder), end: None }
+    }
+
+    fn finish(&mut self, end: Result<Json, Fault>) {
+        if let Err(fault) = &end {
+            tracing::warn!("a stream ended with an error: {fault}");
+            if let Some(trace) = self.answer.turn().trace() {
+                trace.fail(&fault.to_string());
+            }
+        }
+        self.end = self.encoder.take().map(|encoder| encoder.encode_end(end));
     }
 }
 
@@ -35,28 +47,27 @@ impl<E: Encoder> Stream for AnswerBytes<E> {
                 return Poll::Ready((!bytes.is_empty()).then_some(bytes));
             }
             let Some(encoder) = &mut this.encoder else { return Poll::Ready(None) };
-            let item = match this.first.take() {
-                Some(first) => Some(first),
-                None => match this.streaming.poll_next(context) {
-                    Poll::Ready(item) => item,
+            let event = match this.first.take() {
+                Some(first) => Some(Ok(first)),
+                None => match this.answer.poll_event(context) {
+                    Poll::Ready(event) => event,
                     Poll::Pending => return Poll::Pending,
                 },
             };
-            let chunk = match item {
-                Some(Item::Piece(piece)) => Chunk::Piece(piece),
-                Some(Item::Emitted(event)) => Chunk::Emitted(event),
+            let chunk = match event {
+                Some(Ok(TurnEvent::Piece(piece))) => Chunk::Piece(piece),
+                Some(Ok(TurnEvent::Emitted(event))) => Chunk::Emitted(event),
+                Some(Ok(TurnEvent::Answer(answer))) => {
+                    this.finish(Ok(answer.reply));
+                    continue;
+                }
+                Some(Err(fault)) => {
+                    this.finish(Err(fault));
+                    continue;
+                }
                 // The bytes of a service come first, or not at all.
-                Some(Item::Raw(_)) => continue,
-                Some(Item::Failed(fault)) => {
-                    tracing::warn!("a stream ended with an error: {fault}");
-                    this.end = this.encoder.take().map(|encoder| encoder.encode_end(Err(fault)));
-                    continue;
-                }
-                None => {
-                    let answer = this.streaming.answer().unwrap_or_default();
-                    this.end = this.encoder.take().map(|encoder| encoder.encode_end(Ok(answer)));
-                    continue;
-                }
+                Some(Ok(TurnEvent::Passthrough(_))) => continue,
+                None => return Poll::Ready(None),
             };
             let bytes = encoder.encode_chunk(chunk);
             if !bytes.is_empty() {

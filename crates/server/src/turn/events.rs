@@ -40,7 +40,7 @@ pub(crate) fn named_event(name: &str, value: &Json) -> Bytes {
 pub(crate) fn typed_events(events: &[Json]) -> Bytes {
     let mut out = BytesMut::new();
     for event in events {
-        sse::write(&mut out, Some(&event.text("type").unwrap_or_default()), &encoded(event));
+        sse::write(&mut out, Some(&event.text_or_empty("type")), &encoded(event));
     }
     out.freeze()
 }

@@ -8,4 +8,3 @@ pub(crate) mod keep_alive;
 pub(crate) mod left_out;
 pub(crate) mod run;
 pub(crate) mod serve;
-mod streaming;

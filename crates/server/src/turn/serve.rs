@@ -4,7 +4,6 @@ use super::answer_bytes::AnswerBytes;
 use super::endpoint::{Call, Encoder, Endpoint};
 use super::events::as_stream;
 use super::keep_alive::KeepAlive;
-use super::streaming::{Item, Streaming};
 use crate::body::read_plain;
 use crate::headers::{EVENTS, events_header, named};
 use crate::openai::relay;
@@ -18,12 +17,10 @@ use axum::response::Response;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc::Sender;
-use valvehouse_core::context::{Events, Turn};
+use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
 use valvehouse_core::fault::Fault;
-use valvehouse_core::kernel::{Reply, Wish};
-use valvehouse_core::provider::Piece;
-use valvehouse_core::trace::{Recording, Trace};
+use valvehouse_core::kernel::{RunOptions, TurnEnd, TurnEvent, TurnStream};
+use valvehouse_core::trace::Recording;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
@@ -44,7 +41,7 @@ pub(crate) async fn serve<E: Endpoint>(app: Arc<App>, endpoint: E, request: Requ
 /// # Errors
 /// Returns a request fault for a key that is not one of the host's, and for a body that is too large, or packed other than with zstd.
 pub(crate) async fn received(app: &App, parts: &Parts, body: Body) -> Result<(Json, Bytes), Fault> {
-    let key_user = auth::user_of_key(app, &parts.headers)?;
+    let key_user = auth::user_of_key(app, parts)?;
     Ok((key_user, read_plain(&parts.headers, body, app.config.server.max_body_mb).await?))
 }
 
@@ -71,56 +68,59 @@ pub(crate) async fn serve_turn<E: Endpoint>(
     let mut facts = facts::of_chat(app, parts, chat.body(), key_user, &ready);
     let context = endpoint.context(call, &chat, &mut ready, &mut facts);
     endpoint.prepare(call, &chat, &ready, &mut encoder);
-    let outer = facts.exchange.clone();
     let stream = chat.is_streamed();
     let recording = recording::begin(app, E::NAME, stream, snapshot.generation, &parts.headers, &mut facts);
     let takes_events = stream && endpoint.takes_events(call, &chat);
     // Traces that keep everything need every answer read; events have their place between its pieces.
     let raw = E::Encoder::TAKES_RAW && !app.traces.keeps_everything() && !takes_events;
-    let way = Way {
-        stream,
-        takes_events,
-        // A client whose whole answer is waited for hears after a while that it is still being served.
-        is_held: ready.kernel.settings().hold,
-        trace: facts.trace.clone(),
-    };
-    let (host, begun) = (Arc::clone(app), run.on_begin());
-    let work = move |events, stream| async move {
-        let turn = Turn::new(facts, context, events);
-        host.turn(&ready, chat, &turn, Wish { stream, raw }, begun).await
-    };
-    let mut response = respond(call, encoder, way, Some(&recording), work).await;
-    exchange::answer(outer.as_deref(), &mut response);
+    // A client whose whole answer is waited for hears after a while that it is still being served.
+    let is_held = ready.kernel.settings().hold;
+    let options = options(call, facts, context, stream, takes_events).passthrough(raw);
+    let answer = app.run(&ready, chat, options, run.on_begin());
+    let way = Way { stream, is_held };
+    let response = respond(call, encoder, way, Some(&recording), answer).await;
     Ok(recording::until_end(recording, response))
+}
+
+/// The options of a turn of a request. Where its client takes what plugins emit, that is part of the stream, and their
+/// questions can be answered.
+pub(crate) fn options(
+    call: &Call<'_>,
+    facts: TurnFacts,
+    context: Context,
+    stream: bool,
+    takes_events: bool,
+) -> RunOptions<'static> {
+    let (events, emitted) = match takes_events {
+        true => {
+            let asker = auth::asker(call.app, &call.parts.headers);
+            let (events, emitted) = Events::channel(Some(call.app.questions.of(&asker)));
+            (events, Some(emitted))
+        }
+        false => (Events::default(), None),
+    };
+    RunOptions::new(Turn::new(facts, context, events)).streamed(stream).emitted(emitted)
 }
 
 /// The way in which a client gets its answer.
 pub(crate) struct Way {
     pub(crate) stream: bool,
-    /// Is `true` if what plugins emit is part of the stream.
-    pub(crate) takes_events: bool,
     /// Is `true` if nothing is sent before the whole answer is there.
     pub(crate) is_held: bool,
-    /// The trace that records the end of a stream.
-    pub(crate) trace: Option<Arc<Trace>>,
 }
 
-/// Does the work of a turn, and writes what comes of it.
-pub(crate) async fn respond<E: Encoder, W>(
+/// Writes what comes of a turn.
+pub(crate) async fn respond<E: Encoder>(
     call: &Call<'_>,
     encoder: E,
     way: Way,
     recording: Option<&Recording>,
-    work: impl FnOnce(Events, Option<Sender<Piece>>) -> W,
-) -> Response
-where
-    W: Future<Output = Result<Reply, Fault>> + Send + 'static,
-{
-    let header = encoder.header();
-    let events = Events::default();
+    answer: TurnStream<'static>,
+) -> Response {
+    let (header, turn) = (encoder.header(), answer.turn().clone());
     let answered = match way.stream {
-        true => streamed(call, encoder, way, |events, sender| work(events, Some(sender))).await,
-        false => whole(call, encoder, way.trace, work(events.clone(), None)).await,
+        true => streamed(call, encoder, way.is_held, answer).await,
+        false => whole(call, encoder, answer).await,
     };
     let mut response = answered.unwrap_or_else(|fault| {
         refused::<E>(match recording {
@@ -128,49 +128,51 @@ where
             None => fault,
         })
     });
-    if let Some(events) = events_header(&events.take()) {
+    if let Some(events) = events_header(&turn.events().take()) {
         response.headers_mut().insert(EVENTS, events);
     }
     response.headers_mut().extend(header);
     call.run.name(&mut response);
+    exchange::answer(turn.exchange(), &mut response);
     response
 }
 
 async fn whole<E: Encoder>(
     call: &Call<'_>,
     encoder: E,
-    trace: Option<Arc<Trace>>,
-    work: impl Future<Output = Result<Reply, Fault>>,
+    answer: TurnStream<'static>,
 ) -> Result<Response, Fault> {
-    match work.await? {
-        Reply::Answer(answer) => Ok(json_response(StatusCode::OK, &encoder.encode(answer).await?)),
-        Reply::Raw(forwarded) if E::TAKES_RAW => {
+    let trace = answer.turn().trace().cloned();
+    match answer.end().await? {
+        TurnEnd::Answer(answer) => Ok(json_response(StatusCode::OK, &encoder.encode(answer.reply).await?)),
+        TurnEnd::Passthrough(forwarded) => {
             relay::relay(forwarded, call.app.config.server.keep_alive_ms, trace).await
         }
-        Reply::Raw(_) => Err(Fault::Host("an answer came in another service's words".into())),
     }
 }
 
-async fn streamed<E: Encoder, W>(
+async fn streamed<E: Encoder>(
     call: &Call<'_>,
     mut encoder: E,
-    way: Way,
-    work: impl FnOnce(Events, Sender<Piece>) -> W,
-) -> Result<Response, Fault>
-where
-    W: Future<Output = Result<Reply, Fault>> + Send + 'static,
-{
+    is_held: bool,
+    mut answer: TurnStream<'static>,
+) -> Result<Response, Fault> {
     let keep_alive_ms = call.app.config.server.keep_alive_ms;
     let keep_alive = Duration::from_millis(keep_alive_ms);
-    let patience = (way.is_held && !keep_alive.is_zero()).then_some(keep_alive);
-    let events = way.takes_events.then(|| (call.app.as_ref(), &call.parts.headers));
-    let (first, streaming) = Streaming::begin(events, patience, way.trace.clone(), work).await?;
-    if let Some(Item::Raw(forwarded)) = first {
-        return relay::relay(forwarded, keep_alive_ms, way.trace).await;
-    }
+    // Until the first event is there, there is a status to tell the truth with.
+    let first = match is_held && !keep_alive.is_zero() {
+        true => tokio::time::timeout(keep_alive, answer.next()).await.unwrap_or(None),
+        false => answer.next().await,
+    };
+    let first = match first.transpose()? {
+        Some(TurnEvent::Passthrough(forwarded)) => {
+            return relay::relay(forwarded, keep_alive_ms, answer.turn().trace().cloned()).await;
+        }
+        first => first,
+    };
     encoder.before_first().await;
     let mut response = Response::default();
-    let written = AnswerBytes::new(first, streaming, encoder);
+    let written = AnswerBytes::new(first, answer, encoder);
     let keep_alive_ms = if E::KEEP_ALIVE.is_empty() { 0 } else { keep_alive_ms };
     as_stream(&mut response, E::STREAM_TYPE, KeepAlive::with_word(written, keep_alive_ms, E::KEEP_ALIVE));
     Ok(response)

@@ -7,7 +7,7 @@ use crate::clock::now;
 use crate::record::{Aside, Fate};
 use crate::seal::SealKey;
 use crate::sql::{Row, Session, query, query_scalar};
-use valvehouse_json::{Json, Object};
+use valvehouse_json::Json;
 
 /// The rows of an owner are dropped.
 const DROP: [&str; 4] = [
@@ -134,7 +134,7 @@ async fn take_over(
         // The values are sealed for their owner: they open nowhere else.
         let values = valves::of(transaction, key, from, user).await?;
         let own = valves::of(transaction, key, to, user).await?;
-        for (name, value) in own.as_object().map(Object::entries).unwrap_or_default() {
+        for (name, value) in own.entries() {
             values.set(&name, value).map_err(|error| sqlx::Error::Encode(Box::new(error)))?;
         }
         valves::change(transaction, key, to, user, Change::Replace(&values)).await?;

@@ -4,11 +4,10 @@ use super::options::ReplayModels;
 use futures::future::{BoxFuture, FutureExt};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
 use valvehouse_core::chat::ChatRequest;
 use valvehouse_core::context::{Events, Turn, TurnFacts, begun_again};
 use valvehouse_core::fault::Fault;
-use valvehouse_core::kernel::{Kernel, Reply as Answered, Route, Routes, Wish};
+use valvehouse_core::kernel::{Kernel, Route, Routes, RunOptions};
 use valvehouse_core::provider::{Canned, Provider, Reply};
 use valvehouse_core::tool::{Handler, Tool, ToolError, ToolResult};
 use valvehouse_core::trace::{Asked, Record, Trace, Traces};
@@ -23,8 +22,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The text that a model reads in the place of a tool's result.
 const NEVER_CALLED: &str =
     "this tool reaches outside and was not called with these arguments before; a replay does not run it";
-/// Pieces of a streamed answer that may wait until they are thrown away.
-const AHEAD: usize = 32;
 
 /// Runs the turn of a request again; what came of it. `Err` says why that cannot be.
 pub(super) async fn again(app: &App, trace: &Trace, models: ReplayModels) -> Result<Arc<Trace>, String> {
@@ -47,14 +44,11 @@ pub(super) async fn again(app: &App, trace: &Trace, models: ReplayModels) -> Res
     let own = Some(played.clone());
     let facts = TurnFacts { trace: own, model: ready.facts, models: ready.models, ..facts };
     let turn = Turn::new(facts, context, Events::default());
-    let (sender, mut pieces) = mpsc::channel(AHEAD);
-    let wish = Wish { stream: trace.asked.stream.then_some(sender), raw: false };
-    let unheard = async { while pieces.recv().await.is_some() {} };
-    let replied = async { tokio::join!(kernel.turn(request, &turn, wish), unheard).0 };
-    let replied = tokio::time::timeout(PATIENCE, replied).await;
+    let answer = kernel.run(request, RunOptions::new(turn).streamed(trace.asked.stream)).answer();
+    let replied = tokio::time::timeout(PATIENCE, answer).await;
     let replied = replied.map_err(|_| format!("it did not end within {} s", PATIENCE.as_secs()))?;
     recording.answered(match replied {
-        Ok(Answered::Answer(_) | Answered::Raw(_)) => 200,
+        Ok(_) => 200,
         Err(fault) => status_of(&recording.failed(fault)),
     });
     recording.done();

@@ -60,8 +60,8 @@ pub(super) fn of_script(config: &Config, id: &str, script: Option<Script>) -> Ve
 /// The arguments that a tool has to be given, as words of a command line.
 fn arguments(schema: &Json) -> String {
     let parameters = schema.at_path("function.parameters");
-    let required = parameters.get("required").unwrap_or_default().items();
-    let properties = parameters.get("properties").unwrap_or_default();
+    let required = parameters.list("required");
+    let properties = parameters.field("properties");
     let word = |name: &Json| {
         let name = name.as_str()?;
         let about = properties.get(name)?;

@@ -114,10 +114,10 @@ pub(super) fn value(hook: Hook, body: Body, snapshot: &Snapshot, turn: &Turn) ->
         Hook::PostChat => {
             if value.get("choices").is_some() {
                 // A whole answer of a service.
-                let _ = value.set("result", response::message_of(&value).copy());
+                value.edit("result", response::message_of(&value).copy());
             }
             if value.get("messages").is_none() {
-                let _ = value.set("messages", Json::array());
+                value.edit("messages", Json::array());
             }
             ctx(hook, &value, &["messages", "result"], &["result"])?
         }
@@ -130,8 +130,8 @@ pub(super) fn value(hook: Hook, body: Body, snapshot: &Snapshot, turn: &Turn) ->
         }
     };
     // New keys in a new object: they fit.
-    let _ = value.set("context", turn.context().as_json());
-    let _ = value.set("metadata", turn.metadata().clone());
+    value.edit("context", turn.context().as_json());
+    value.edit("metadata", turn.metadata().clone());
     Ok(value)
 }
 
@@ -162,12 +162,11 @@ fn conversation(hook: Hook, value: Json, turn: &Turn) -> Result<Json, CommandErr
         )));
     }
     let facts = turn.facts();
-    let own =
-        [("model", facts.model.get("id").unwrap_or_default()), ("chat_id", facts.chat_id.as_str().into())];
+    let own = [("model", facts.model.field("id")), ("chat_id", facts.chat_id.as_str().into())];
     for (key, own) in own {
         if value.get(key).is_none() {
             // New values in an object of ours: they fit.
-            let _ = value.set(key, own);
+            value.edit(key, own);
         }
     }
     Ok(value)
@@ -191,10 +190,10 @@ fn ctx(hook: Hook, value: &Json, known: &[&str], needed: &[&str]) -> Result<Json
 /// A tool that is named alone is described as the host would.
 fn describe_tool(value: &Json, snapshot: &Snapshot) {
     if value.get("args").is_none() {
-        let _ = value.set("args", Json::object());
+        value.edit("args", Json::object());
     }
     let Some(name) = value.text("tool") else { return };
     let own = snapshot.tools.iter().find(|tool| tool.name() == name);
     let about = own.map_or_else(|| Json::from([("name", name.as_str().into())]), |tool| tool.spec.describe());
-    let _ = value.set("tool", about);
+    value.edit("tool", about);
 }

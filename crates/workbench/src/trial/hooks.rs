@@ -68,7 +68,7 @@ pub(crate) async fn once(
 
 /// The text in what a hook left.
 fn text(hook: Hook, value: &Json) -> String {
-    let result = value.get("result").unwrap_or_default();
+    let result = value.field("result");
     match (hook, value) {
         (_, Json::Text(text)) => text.to_string(),
         (Hook::PostChat | Hook::PostInvocation, _) => match &result {
@@ -76,7 +76,7 @@ fn text(hook: Hook, value: &Json) -> String {
             Json::Object(_) if hook == Hook::PostChat => message::text_of(&result).to_string(),
             other => other.to_string(),
         },
-        (Hook::PreInvocation, _) => value.get("args").unwrap_or_default().to_string(),
+        (Hook::PreInvocation, _) => value.field("args").to_string(),
         _ => {
             let last = value.get("messages").and_then(|messages| messages.at(-1)).unwrap_or_default();
             message::text_of(&last).to_string()

@@ -106,8 +106,8 @@ pub(super) fn as_json(stage: &Stage, asked: &TrialOptions, before: &Json, came: 
     let changes: Vec<Json> = changes.iter().map(Change::to_json).collect();
     let told = head(stage, asked, came, trace);
     // New values in a new object: they fit.
-    let _ = told.set("value", value.copy());
-    let _ = told.set("diff", changes);
+    told.edit("value", value.copy());
+    told.edit("diff", changes);
     told
 }
 
@@ -124,11 +124,11 @@ pub(super) fn head(stage: &Stage, asked: &TrialOptions, came: &Came, trace: &Jso
         None => None,
     };
     let sum = |key: &str| -> i64 {
-        let steps = trace.get("steps").unwrap_or_default().items();
+        let steps = trace.list("steps");
         steps.iter().filter_map(|step| step.get(key)?.as_i64()).sum()
     };
     let most = |key: &str| -> i64 {
-        let steps = trace.get("steps").unwrap_or_default().items();
+        let steps = trace.list("steps");
         steps.iter().filter_map(|step| step.get(key)?.as_i64()).max().unwrap_or(0)
     };
     let cost = Json::from([
@@ -146,7 +146,7 @@ pub(super) fn head(stage: &Stage, asked: &TrialOptions, came: &Came, trace: &Jso
         ("status", refusal.map(|refusal| u64::from(refusal.status)).into()),
         ("cause", cause.into()),
         ("cost", cost),
-        ("lines", trace.get("lines").unwrap_or_default()),
-        ("events", trace.get("events").unwrap_or_default()),
+        ("lines", trace.field("lines")),
+        ("events", trace.field("events")),
     ])
 }

@@ -144,7 +144,7 @@ fn with_valves(script: Script, given: &[(String, String)]) -> Result<Script, Com
         let value = schema.check(key, &text.as_str().into());
         let value = value.map_err(|error| CommandError::data(format!("`{id}`: {error}")))?;
         // A fresh object takes any key.
-        let _ = stored.set(key, value);
+        stored.edit(key, value);
     }
     let other = Other { valves: Some(stored), ..Other::default() };
     script.with(other).map_err(|problems| does_not_load(&problems))

@@ -39,8 +39,8 @@ pub(super) async fn run(
     match asked.print {
         _ if out.is_json() => {
             let told = outcome::head(stage, asked, &came, &trace);
-            let _ = told.set("text", whole_text(after()));
-            let _ = told.set("stream", passed.iter().map(EventPair::as_json).collect::<Vec<_>>());
+            told.edit("text", whole_text(after()));
+            told.edit("stream", passed.iter().map(EventPair::as_json).collect::<Vec<_>>());
             out.json(&told)?;
         }
         Print::Value => out.json(&after().map(Json::copy).collect::<Vec<_>>().into())?,
@@ -85,11 +85,8 @@ fn pieces(hook: Hook, body: Body) -> Result<Vec<Json>, CommandError> {
             pieces.items().iter().map(piece).collect::<Result<Vec<_>, _>>()?
         }
         Body::Value(answer @ Json::Object(_)) if !answer.at_path("choices.0.message").is_null() => {
-            let choices = answer.get("choices").unwrap_or_default().items();
-            choices
-                .iter()
-                .map(|choice| event::of_choice(&answer, choice, &choice.get("message").unwrap_or_default()))
-                .collect()
+            let choices = answer.list("choices");
+            choices.iter().map(|choice| event::of_choice(&answer, choice, &choice.field("message"))).collect()
         }
         Body::Value(one @ Json::Object(_)) => vec![piece(&one)?],
         Body::Value(other) => {

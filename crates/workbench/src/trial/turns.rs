@@ -7,8 +7,9 @@ use super::stage::{self, Tried};
 use std::sync::Arc;
 use valvehouse_config::Config;
 use valvehouse_core::chat::{ChatRequest, message, response};
+use valvehouse_core::context::Turn;
 use valvehouse_core::fault::Fault;
-use valvehouse_core::kernel::{Reply, Wish};
+use valvehouse_core::kernel::RunOptions;
 use valvehouse_host::app::{App, Keys};
 use valvehouse_host::{Ready, Snapshot};
 use valvehouse_json::Json;
@@ -29,7 +30,7 @@ pub(super) async fn run(asked: &TrialOptions, config: Config, out: &Console) -> 
     for problem in plugin_problems(&snapshot) {
         out.say(&report::shown(&problem, out.talk()));
     }
-    let done = turn(asked, body, &snapshot, app.as_deref(), out).await;
+    let done = turn(asked, body, &snapshot, app.as_ref(), out).await;
     stage::close(app).await;
     done
 }
@@ -38,18 +39,18 @@ async fn turn(
     asked: &TrialOptions,
     body: Json,
     snapshot: &Arc<Snapshot>,
-    app: Option<&App>,
+    app: Option<&Arc<App>>,
     out: &Console,
 ) -> Result<Exit, CommandError> {
     let named = asked.model.clone().or_else(|| body.text("model").map(String::from));
     let model = named.or_else(|| snapshot.model_names().into_iter().next()).unwrap_or_default();
     // Values of ours in an object of ours: they fit.
-    let _ = body.set("model", model.as_str());
+    body.edit("model", model.as_str());
     let request = ChatRequest::new(body)?;
     let ready = snapshot.ready(&model, &[])?;
     let asked = &TrialOptions { model: Some(model), ..asked.clone() };
     let Tried { turn, recording } = stage::turn(asked, snapshot)?;
-    let answered = turn.lasting(answer(&ready, request, &turn, app)).await;
+    let answered = answer(&ready, request, turn, app).await;
     let (answer, came) = match answered {
         Ok(answer) => (Some(answer), Came { word: "continue", value: None, fault: None }),
         Err(fault) => (None, Came::failed(fault)),
@@ -86,16 +87,13 @@ fn said(answer: &Json) -> String {
 async fn answer(
     ready: &Ready,
     request: ChatRequest,
-    turn: &valvehouse_core::context::Turn,
-    app: Option<&App>,
+    turn: Turn,
+    app: Option<&Arc<App>>,
 ) -> Result<Json, Fault> {
-    let wish = Wish { stream: None, raw: false };
-    let reply = match app {
-        Some(app) => app.turn(ready, request, turn, wish, |_| {}).await?,
-        None => ready.kernel.turn(request, turn, wish).await?,
+    let options = RunOptions::new(turn);
+    let answer = match app {
+        Some(app) => app.run(ready, request, options, |_| {}),
+        None => ready.kernel.run(request, options),
     };
-    match reply {
-        Reply::Answer(answer) => Ok(answer),
-        Reply::Raw(_) => Err(Fault::Host("the answer came unread, which was not asked for".into())),
-    }
+    Ok(answer.answer().await?.reply)
 }

@@ -2,7 +2,7 @@
 
 use super::{Row, Way, openai};
 use crate::host::TestHost;
-use crate::kernel::{json, request};
+use crate::kernel::{Streamed, json, request, run};
 use crate::same_everywhere::case::Case;
 use crate::same_everywhere::seen::{Class, Refusal, Seen, text_of};
 use crate::sdk::LOOK;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use valvehouse::context::{Events, Turn as CoreTurn, TurnFacts};
 use valvehouse::fault::Fault;
 use valvehouse::json::Json;
-use valvehouse::kernel::{ChatOptions, Kernel, Reply, Wish};
+use valvehouse::kernel::{ChatOptions, Kernel};
 use valvehouse::tool::Tool;
 
 /// A turn of a kernel, with the filters in Rhai or in Rust.
@@ -32,17 +32,13 @@ impl Row for Turn {
         Box::pin(async move {
             let kernel = if self.native { native(host, case) } else { scripted(host, case) };
             let turn = CoreTurn::new(facts(case), Default::default(), Events::default());
-            let (sender, mut receiver) = tokio::sync::mpsc::channel(100_000);
-            let wish = Wish { stream: way.stream.then_some(sender), raw: false };
-            let reply = kernel.turn(request(json(&openai::body(case, way).to_string())), &turn, wish).await;
+            let body = request(json(&openai::body(case, way).to_string()));
+            let Streamed { pieces, answer, turn } = run(&kernel, body, turn, way.stream).await;
             let events: Vec<Value> = turn.events().take().iter().map(|event| value(&event.0)).collect();
-            let mut seen = match reply {
-                Ok(Reply::Answer(answer)) if !way.stream => openai::of_body(200, &value(&answer)),
+            let mut seen = match answer {
+                Ok(answer) if !way.stream => openai::of_body(200, &value(&answer)),
                 Ok(_) => {
-                    let mut pieces = Vec::new();
-                    while let Some(piece) = receiver.recv().await {
-                        pieces.push(value(&piece.event));
-                    }
+                    let pieces: Vec<Value> = pieces.iter().map(|piece| value(&piece.event)).collect();
                     openai::of_stream(&pieces)
                 }
                 Err(fault) => refused(&fault),

@@ -4,6 +4,7 @@ mod agents;
 mod cli;
 mod library;
 mod messages;
+mod ollama;
 mod openai;
 mod pipelines;
 mod responses;
@@ -41,10 +42,12 @@ pub(super) trait Row: Sync {
 }
 
 /// All endpoints, the first of which is compared with the others. A new endpoint is a row.
-pub(super) const ROWS: [&dyn Row; 9] = [
+pub(super) const ROWS: [&dyn Row; 11] = [
     &openai::OpenAi,
+    &openai::Azure,
     &messages::Messages,
     &responses::Responses,
+    &ollama::Ollama,
     &pipelines::Pipelines,
     &agents::Agents,
     &library::Turn { native: false },

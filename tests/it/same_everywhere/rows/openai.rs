@@ -1,4 +1,4 @@
-//! OpenAI's chats: `/v1/chat/completions`.
+//! OpenAI's chats: `/v1/chat/completions`, and the path that Azure has for them.
 
 use super::{Row, Way, door, emitted, post};
 use crate::host::{Answer, TestHost};
@@ -18,6 +18,25 @@ impl Row for OpenAi {
 
     fn ask<'a>(&'a self, host: &'a TestHost, case: &'a Case, way: &'a Way) -> BoxFuture<'a, Seen> {
         Box::pin(async move { read(&post(host, "/v1/chat/completions", way, &body(case, way)).await) })
+    }
+}
+
+/// The same as Azure's clients say it: the path names the model.
+pub(super) struct Azure;
+
+impl Row for Azure {
+    fn name(&self) -> &'static str {
+        "azure"
+    }
+
+    fn ask<'a>(&'a self, host: &'a TestHost, case: &'a Case, way: &'a Way) -> BoxFuture<'a, Seen> {
+        Box::pin(async move {
+            let mut body = body(case, way);
+            body.as_object_mut().unwrap().remove("model");
+            let model = case.model(way.chat_id.is_some());
+            let path = format!("/openai/deployments/{model}/chat/completions?api-version=2024-10-21");
+            read(&post(host, &path, way, &body).await)
+        })
     }
 }
 

@@ -78,7 +78,7 @@ impl Meant {
     fn is(&self, tool: &Json) -> bool {
         match self {
             Self::Tag(tag) => {
-                let tags = tool.get("tags").unwrap_or_default().items();
+                let tags = tool.list("tags");
                 tags.iter().any(|own| own.as_str() == Some(tag))
             }
             Self::Name(name) => tool.text("name").is_some_and(|own| name.is_match(&own)),

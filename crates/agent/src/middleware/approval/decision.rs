@@ -31,10 +31,7 @@ impl Decision {
         let said = match answer.get("approved") {
             // Open WebUI answers so when the person has left.
             _ if answer.get("error").is_some_and(|error| !error.is_null()) => {
-                return Self::Rejected(format!(
-                    "nobody answered: {}",
-                    clipped(&answer.get("error").unwrap_or_default())
-                ));
+                return Self::Rejected(format!("nobody answered: {}", clipped(&answer.field("error"))));
             }
             Some(Json::Bool(said)) => said,
             Some(Json::Text(word)) if yes_or_no(&word).is_some() => yes_or_no(&word) == Some(true),

@@ -84,9 +84,9 @@ impl Approval {
     fn decide(&self, ctx: &FilterContext) -> Result<Decision, Refusal> {
         let tool = ctx.tool();
         let data = Json::from([
-            ("tool", tool.get("name").unwrap_or_default()),
+            ("tool", tool.field("name")),
             ("arguments", ctx.args()),
-            ("description", tool.get("description").unwrap_or_default()),
+            ("description", tool.field("description")),
         ]);
         let question = Json::from([("type", "approval".into()), ("data", data)]);
         let answer = wait(ctx.turn.ask(NAME, question, self.timeout), &ctx.turn);

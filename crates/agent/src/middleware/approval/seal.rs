@@ -33,8 +33,7 @@ pub(super) fn sealed(ctx: FilterContext) -> Result<Verdict, Breakage> {
 /// A seal over the tool's name and its arguments, which nobody else can make: its key lasts as long as the process.
 fn seal(ctx: &FilterContext) -> String {
     static KEY: LazyLock<uuid::Uuid> = LazyLock::new(uuid::Uuid::new_v4);
-    let call =
-        Json::from([("tool", ctx.tool().get("name").unwrap_or_default()), ("args", canonical(&ctx.args()))]);
+    let call = Json::from([("tool", ctx.tool().field("name")), ("args", canonical(&ctx.args()))]);
     hex(&Sha256::digest(format!("{} {call}", *KEY)))
 }
 
@@ -83,7 +82,7 @@ impl Run for Binding {
         if Self::has_seal(&ctx) || !was_looked_at && !self.0.needs_approval(&ctx.tool(), &ctx.args()) {
             return Ok(Verdict::Continue(ctx));
         }
-        let name = ctx.tool().text("name").unwrap_or_default();
+        let name = ctx.tool().text_or_empty("name");
         Ok(Verdict::Error(Refusal::new(format!(
             "cannot call the tool `{name}`: its arguments were changed after a person approved them"
         ))))

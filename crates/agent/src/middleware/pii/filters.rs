@@ -63,7 +63,7 @@ fn kinds(names: &[String], options: &mut Options<'_>) -> Vec<Kind> {
 
 impl Settings {
     fn look_through(&self, ctx: FilterContext, part: &str) -> Result<Verdict, Breakage> {
-        let value = ctx.value.get(part).unwrap_or_default();
+        let value = ctx.value.field(part);
         let broke = |error: &dyn std::fmt::Display| {
             Breakage::new(format!("failed to look for personal data in the {part}: {error}"))
         };

@@ -48,7 +48,7 @@ pub(super) fn is_input(way: &[Step], place: &TextPlace) -> bool {
 impl Calls {
     /// Returns `true` if anything of the calls of a stored choice waits.
     pub(super) fn wait(held: &Json) -> bool {
-        let calls = held.get(CALLS).unwrap_or_default().items();
+        let calls = held.list(CALLS);
         held.get(QUEUE).is_some_and(|queue| !queue.is_empty()) || calls.iter().any(super::lane::waits)
     }
 
@@ -60,12 +60,12 @@ impl Calls {
     /// All of it goes out with the next event.
     pub(super) fn mark_over(held: &Json) {
         // A field of a map of ours.
-        let _ = held.set(CLOSED, true);
+        held.edit(CLOSED, true);
     }
 
     pub(super) fn load(held: &Json, longest: usize) -> Self {
-        let calls = held.get(CALLS).unwrap_or_default().items();
-        let queue = held.get(QUEUE).unwrap_or_default().items();
+        let calls = held.list(CALLS);
+        let queue = held.list(QUEUE);
         let place = |entry: &Json| entry.get("call").and_then(|at| at.as_i64()?.try_into().ok());
         Self {
             calls: calls.iter().map(|call| Call::load(call, longest)).collect(),
@@ -77,12 +77,12 @@ impl Calls {
 
     fn store(&self, held: &Json) {
         // Maps of ours in a map of ours.
-        let _ = held.set(CALLS, self.calls.iter().map(Call::to_json).collect::<Vec<_>>());
+        held.edit(CALLS, self.calls.iter().map(Call::to_json).collect::<Vec<_>>());
         let entry =
             |(at, piece): &(usize, Json)| Json::from([("call", Json::from(*at)), ("piece", piece.clone())]);
         match self.queue.is_empty() {
             true => drop(held.remove(QUEUE)),
-            false => drop(held.set(QUEUE, self.queue.iter().map(entry).collect::<Vec<_>>())),
+            false => held.edit(QUEUE, self.queue.iter().map(entry).collect::<Vec<_>>()),
         }
         held.remove(CLOSED);
     }
@@ -117,7 +117,7 @@ impl Calls {
             match out.is_empty() {
                 true => drop(delta.remove("tool_calls")),
                 // Pieces in a list of their own.
-                false => drop(delta.set("tool_calls", out)),
+                false => delta.edit("tool_calls", out),
             }
         }
         self.store(held);
@@ -136,7 +136,7 @@ impl Calls {
             }
             return at;
         }
-        let id = piece.text("id").unwrap_or_default();
+        let id = piece.text_or_empty("id");
         let lane = Lane::load(&Json::Null, self.longest);
         self.calls.push(Call { index, id, name, progress: Progress::default(), lane });
         self.calls.len() - 1
@@ -187,9 +187,9 @@ impl Call {
     fn load(stored: &Json, longest: usize) -> Self {
         Self {
             index: stored.get("index").and_then(|index| index.as_i64()),
-            id: stored.text("id").unwrap_or_default(),
-            name: stored.text("name").unwrap_or_default(),
-            progress: Progress::load(&stored.get("progress").unwrap_or_default()),
+            id: stored.text_or_empty("id"),
+            name: stored.text_or_empty("name"),
+            progress: Progress::load(&stored.field("progress")),
             lane: Lane::load(stored, longest),
         }
     }
@@ -197,10 +197,10 @@ impl Call {
     fn to_json(&self) -> Json {
         let stored = self.lane.to_json();
         // Fields of an object just made.
-        let _ = stored.set("index", self.index.map_or(Json::Null, Json::from));
-        let _ = stored.set("id", self.id.clone());
-        let _ = stored.set("name", self.name.clone());
-        let _ = stored.set("progress", self.progress.to_json());
+        stored.edit("index", self.index.map_or(Json::Null, Json::from));
+        stored.edit("id", self.id.clone());
+        stored.edit("name", self.name.clone());
+        stored.edit("progress", self.progress.to_json());
         stored
     }
 
@@ -214,9 +214,9 @@ impl Call {
             let mold = Json::object();
             // Fields of an object just made.
             if let Some(index) = index {
-                let _ = mold.set("index", index);
+                mold.edit("index", index);
             }
-            let _ = mold.set(of, Json::from([(key, Json::Null)]));
+            mold.edit(of, Json::from([(key, Json::Null)]));
             mold
         });
         self.progress.add(&text);
@@ -225,7 +225,7 @@ impl Call {
         let is_emptied = new.is_empty() && !text.is_empty();
         if new != text {
             // A text in the place of a text.
-            let _ = holder.set(key, new.into());
+            holder.edit(key, new.into());
         }
         Ok(is_emptied)
     }
@@ -262,7 +262,7 @@ impl Out {
         let (before, more) = (text(&holder).unwrap_or_default(), text(&more).unwrap_or_default());
         if !more.is_empty() {
             // A text in the place of a text.
-            let _ = holder.set(key, format!("{before}{more}").into());
+            holder.edit(key, format!("{before}{more}").into());
         }
     }
 

@@ -16,7 +16,7 @@ pub(super) fn child(of: &Json, key: &str) -> Json {
         _ => {
             let made = Json::object();
             // A new object fits anywhere.
-            let _ = of.set(key, made.clone());
+            of.edit(key, made.clone());
             made
         }
     }

@@ -54,21 +54,21 @@ pub(super) fn is_over(stored: &Json) -> bool {
 /// Marks a stored lane as over.
 pub(super) fn mark_over(stored: &Json, closes: bool) {
     // Fields of a map of ours.
-    let _ = stored.set(OVER, true);
+    stored.edit(OVER, true);
     if closes {
-        let _ = stored.set(CLOSED, true);
+        stored.edit(CLOSED, true);
     }
 }
 
 impl Lane {
     pub(super) fn load(stored: &Json, longest: usize) -> Self {
-        let text = |key: &str| stored.text(key).unwrap_or_default();
+        let text = |key: &str| stored.text_or_empty(key);
         Self {
             longest,
             kind: text("kind"),
             text: text("text"),
-            mold: stored.get("mold").unwrap_or_default(),
-            tokens: stored.get("tokens").unwrap_or_default().items(),
+            mold: stored.field("mold"),
+            tokens: stored.list("tokens"),
             ready: Vec::new(),
             is_over: stored.get(OVER).is_some(),
             is_closed: stored.get(CLOSED).is_some(),
@@ -99,11 +99,11 @@ impl Lane {
         ]);
         // Fields of an object just made, here and below.
         if !self.tokens.is_empty() {
-            let _ = stored.set("tokens", self.tokens.clone());
+            stored.edit("tokens", self.tokens.clone());
         }
         if !self.seam.raw.is_empty() {
-            let _ = stored.set("seam", self.seam.raw.clone());
-            let _ = stored.set("sent", self.seam.sent.clone());
+            stored.edit("seam", self.seam.raw.clone());
+            stored.edit("sent", self.seam.sent.clone());
         }
         stored
     }
@@ -237,7 +237,7 @@ impl Lane {
         for token in &self.tokens {
             end += match token.get("bytes") {
                 Some(Json::Array(bytes)) => bytes.len(),
-                _ => token.text("token").unwrap_or_default().len(),
+                _ => token.text_or_empty("token").len(),
             };
             ends.push(end);
         }
@@ -266,7 +266,7 @@ impl Lane {
                 }
             }
             None if !ready.is_empty() => {
-                let _ = choice.set("logprobs", Json::from([(name, ready.into())]));
+                choice.edit("logprobs", Json::from([(name, ready.into())]));
             }
             None => {}
         }
@@ -278,8 +278,8 @@ impl Lane {
             return;
         }
         let delta = child(choice, "delta");
-        for (key, poured) in self.poured(out).as_object().map(|poured| poured.entries()).unwrap_or_default() {
-            let joined = match (poured, delta.get(&key).unwrap_or_default()) {
+        for (key, poured) in self.poured(out).entries() {
+            let joined = match (poured, delta.field(&key)) {
                 (Json::Array(first), Json::Array(then)) => [first.items(), then.items()].concat().into(),
                 (Json::Array(first), Json::Text(then)) if !then.is_empty() => {
                     [first.items(), vec![part(&then)]].concat().into()
@@ -287,7 +287,7 @@ impl Lane {
                 (Json::Text(first), Json::Array(then)) => [vec![part(&first)], then.items()].concat().into(),
                 (poured, _) => poured,
             };
-            let _ = delta.set(&key, joined);
+            delta.edit(&key, joined);
         }
     }
 
@@ -323,10 +323,10 @@ fn mold(of: &Json, way: &[Step]) -> Json {
             let made = Json::object();
             for beside in ["index", "type"] {
                 if let Some(value @ (Json::Text(_) | Json::Number(_))) = of.get(beside) {
-                    let _ = made.set(beside, value);
+                    made.edit(beside, value);
                 }
             }
-            let _ = made.set(key, mold(&of.get(key).unwrap_or_default(), way));
+            made.edit(key, mold(&of.field(key), way));
             made
         }
     }
@@ -338,7 +338,7 @@ fn fill(mold: &Json, text: &str) {
         Json::Object(object) => {
             for (key, value) in object.entries() {
                 match value {
-                    Json::Null => drop(object.set(&key, text.into())),
+                    Json::Null => object.edit(&key, text.into()),
                     value => fill(&value, text),
                 }
             }

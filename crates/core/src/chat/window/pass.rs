@@ -25,7 +25,7 @@ fn lanes_of(choice: &Json) -> impl Iterator<Item = (CompactString, Json)> {
 
 /// Returns the stored texts and calls that wait, by choice.
 pub fn held(kept: &Json) -> Json {
-    kept.get(HELD).unwrap_or_default()
+    kept.field(HELD)
 }
 
 /// Stores this instead.
@@ -33,14 +33,14 @@ pub fn set_held(kept: &Json, held: Json) {
     match held {
         Json::Null => drop(kept.remove(HELD)),
         // It was there before, or is a copy of what was.
-        held => drop(kept.set(HELD, held)),
+        held => kept.edit(HELD, held),
     }
 }
 
 /// The choice ends without an event that says so: the next look lets all of it out.
 pub fn end(kept: &Json, choice: i64) {
     if let Some(choice) = kept.get(HELD).and_then(|held| held.get(&choice.to_string())) {
-        let _ = choice.set(OVER, true);
+        choice.edit(OVER, true);
     }
 }
 
@@ -54,7 +54,7 @@ pub fn ends_lanes(event: &Json, kept: &Json) -> bool {
     let mut speech = None;
     for (name, lane) in lanes_of(&choice).filter(|(_, lane)| lane::waits(lane) && !lane::is_over(lane)) {
         let speech = speech.get_or_insert_with(|| Speech::of(event));
-        if speech.ends(&name, &lane.text("kind").unwrap_or_default()) {
+        if speech.ends(&name, &lane.text_or_empty("kind")) {
             lane::mark_over(&lane, speech.closes);
             any = true;
         }
@@ -100,7 +100,7 @@ pub fn pass<L: Look>(event: &Json, kept: &Json, longest: usize, look: &mut L) ->
                     "delta" if calls::is_input(way, place) => {}
                     "delta" => match lane_name(way).filter(|_| place.kind != "citation") {
                         Some(name) => {
-                            let mut lane = Lane::load(&lanes.get(&name).unwrap_or_default(), longest);
+                            let mut lane = Lane::load(&lanes.field(&name), longest);
                             lane.begin(place.kind, &delta, way);
                             if !seen.contains(&name) {
                                 lane.take_tokens(&choice, &name);
@@ -114,7 +114,7 @@ pub fn pass<L: Look>(event: &Json, kept: &Json, longest: usize, look: &mut L) ->
                             place.set_text(&out);
                             lane.give_tokens(&choice, &name);
                             // A map of ours in a map of ours, here and below.
-                            let _ = lanes.set(&name, lane.to_json());
+                            lanes.edit(&name, lane.to_json());
                             seen.push(name);
                         }
                         None => whole(place, look)?,
@@ -142,7 +142,7 @@ pub fn pass<L: Look>(event: &Json, kept: &Json, longest: usize, look: &mut L) ->
         let out = lane.flush(ends || lane.is_closed || speech.closes, look)?;
         lane.pour(&choice, &out);
         lane.give_tokens(&choice, &name);
-        let _ = lanes.set(&name, lane.to_json());
+        lanes.edit(&name, lane.to_json());
     }
     Calls::load(&held, longest).pass(&choice, &held, ends || speech.closes, look)?;
     if ends {

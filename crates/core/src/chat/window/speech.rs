@@ -133,7 +133,7 @@ pub(super) fn is_hollow(event: &Json) -> bool {
     let Json::Object(fields) = event else { return false };
     let mut bare = true;
     fields.for_each(|key, value| bare = bare && (HEAD.contains(&key) || value.is_empty()));
-    let choices = event.get("choices").unwrap_or_default().items();
+    let choices = event.list("choices");
     let [Json::Object(choice)] = choices.as_slice() else { return false };
     bare && says_nothing(choice, &|key, value| match key {
         "index" => true,

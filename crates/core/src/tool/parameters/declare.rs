@@ -70,7 +70,7 @@ impl Reader {
     }
 
     fn members(&mut self, declared: &Json, place: &Place) -> Vec<Parameter> {
-        let entries = declared.as_object().map(|object| object.entries()).unwrap_or_default();
+        let entries = declared.entries();
         if entries.len() > MAX {
             let whose = if place.path.is_empty() { "a tool" } else { place.path.as_str() };
             self.problems.push(format!(

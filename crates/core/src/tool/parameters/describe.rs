@@ -45,5 +45,5 @@ fn value(shape: &Shape) -> Json {
 
 /// Sets a key of an object made here; fresh objects take any key.
 fn put(object: &Json, key: &str, value: impl Into<Json>) {
-    let _ = object.set(key, value);
+    object.put(key, value);
 }

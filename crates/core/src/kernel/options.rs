@@ -1,0 +1,105 @@
+//! The options of a turn, and how it becomes a stream.
+
+use super::progress::Journal;
+use super::turn_stream::{TurnEnd, TurnStream};
+use crate::context::{EmittedEvents, Turn};
+use crate::fault::Fault;
+use crate::provider::Piece;
+use tokio::sync::mpsc::{self, Sender};
+
+/// Events of a model that may wait for a slow reader before the model waits too.
+const AHEAD: usize = 32;
+
+/// The options of a turn.
+#[derive(Default)]
+pub struct RunOptions<'a> {
+    pub(super) turn: Turn,
+    is_streamed: bool,
+    /// The receiver of the events of the model, where another stream has them.
+    pub(super) sender: Option<Sender<Piece>>,
+    emitted: Option<EmittedEvents>,
+    pub(super) takes_bytes: bool,
+    pub(super) leaves_calls: bool,
+    pub(super) max_model_calls: Option<usize>,
+    pub(super) journal: Option<&'a dyn Journal>,
+}
+
+impl<'a> RunOptions<'a> {
+    /// The options of a turn whose answer comes whole and whose tool calls are run.
+    pub fn new(turn: Turn) -> Self {
+        Self { turn, ..Self::default() }
+    }
+
+    /// Sets whether the events of the model come as they arrive.
+    #[must_use]
+    pub fn streamed(self, is_streamed: bool) -> Self {
+        Self { is_streamed, ..self }
+    }
+
+    /// Sets whether the stream may be the provider's own bytes where no filter, tool or observer looks at the answer.
+    #[must_use]
+    pub fn passthrough(self, takes_bytes: bool) -> Self {
+        Self { takes_bytes, ..self }
+    }
+
+    /// Makes the events that plugins emit a part of the stream.
+    #[must_use]
+    pub fn emitted(self, emitted: impl Into<Option<EmittedEvents>>) -> Self {
+        Self { emitted: emitted.into(), ..self }
+    }
+
+    /// Leaves tool calls in the answer to the caller.
+    #[must_use]
+    pub fn leaving_tool_calls(self) -> Self {
+        Self { leaves_calls: true, ..self }
+    }
+
+    /// Sets the maximum number of model calls; without it, the kernel's setting counts.
+    #[must_use]
+    pub fn max_model_calls(self, max: impl Into<Option<usize>>) -> Self {
+        Self { max_model_calls: max.into(), ..self }
+    }
+
+    /// Sets the journal that keeps the turn after each step.
+    #[must_use]
+    pub fn journal(self, journal: &'a dyn Journal) -> Self {
+        Self { journal: Some(journal), ..self }
+    }
+
+    /// Sends the events of the model to the stream of which this turn is the work; see [`RunOptions::stream`].
+    #[must_use]
+    pub fn sending(self, sender: impl Into<Option<Sender<Piece>>>) -> Self {
+        Self { sender: sender.into(), ..self }
+    }
+
+    /// Changes the turn, as an observer does.
+    #[must_use]
+    pub fn with_turn(self, change: impl FnOnce(Turn) -> Turn) -> Self {
+        Self { turn: change(self.turn), ..self }
+    }
+
+    /// Returns the turn.
+    pub fn turn(&self) -> &Turn {
+        &self.turn
+    }
+
+    /// Returns the receiver of the events of the model, for the work of [`RunOptions::stream`].
+    pub fn take_sender(&mut self) -> Option<Sender<Piece>> {
+        self.sender.take()
+    }
+
+    /// Returns the stream of a work that runs the turn with these options, maybe among other things. It runs while
+    /// somebody reads, and stops when the stream is dropped.
+    pub fn stream<F>(mut self, work: impl FnOnce(Self) -> F) -> TurnStream<'a>
+    where
+        F: Future<Output = Result<TurnEnd, Fault>> + Send + 'a,
+    {
+        let mut pieces = None;
+        if self.is_streamed && self.sender.is_none() {
+            let (sender, receiver) = mpsc::channel(AHEAD);
+            (self.sender, pieces) = (Some(sender), Some(receiver));
+        }
+        let (turn, emitted) = (self.turn.clone(), self.emitted.take());
+        TurnStream::new(turn, Box::pin(work(self)), pieces, emitted)
+    }
+}

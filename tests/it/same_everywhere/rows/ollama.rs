@@ -1,0 +1,78 @@
+//! Ollama's chats: `/api/chat`.
+
+use super::{Row, Way, door, emitted, post};
+use crate::host::TestHost;
+use crate::same_everywhere::case::Case;
+use crate::same_everywhere::seen::{self, Class, Refusal, Seen};
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+
+pub(super) struct Ollama;
+
+impl Row for Ollama {
+    fn name(&self) -> &'static str {
+        "ollama"
+    }
+
+    fn ask<'a>(&'a self, host: &'a TestHost, case: &'a Case, way: &'a Way) -> BoxFuture<'a, Seen> {
+        Box::pin(async move {
+            let answer = post(host, "/api/chat", way, &body(case, way)).await;
+            if !way.stream || answer.status != 200 {
+                return Seen { events: Some(emitted(&answer)), ..of_lines(&[answer.json()], answer.status) };
+            }
+            let lines = answer.body().lines().map(|line| serde_json::from_str(line).unwrap());
+            of_lines(&lines.collect::<Vec<Value>>(), answer.status)
+        })
+    }
+}
+
+fn body(case: &Case, way: &Way) -> Value {
+    let mut body = json!({
+        "model": case.model(way.chat_id.is_some()), "messages": case.messages(), "stream": way.stream,
+        "options": {"num_predict": case.max_tokens},
+    });
+    if let Some(temperature) = case.temperature {
+        body["options"]["temperature"] = json!(temperature);
+    }
+    if case.has_door {
+        body["tools"] = json!([door()]);
+    }
+    body
+}
+
+fn of_lines(lines: &[Value], status: u16) -> Seen {
+    let (mut seen, mut answer) = (Seen::default(), seen::Answer::default());
+    let (mut events, mut thoughts) = (Vec::new(), String::new());
+    for line in lines {
+        if let Some(event) = line.get("event") {
+            events.push(event.clone());
+            continue;
+        }
+        if let Some(message) = line["error"].as_str() {
+            // A line behind others has no status and no word for it.
+            let class = if status == 200 { Class::Unknown } else { Class::of_status(status) };
+            seen.refusal = Some(Refusal::new(class, message));
+            continue;
+        }
+        let message = &line["message"];
+        answer.text += message["content"].as_str().unwrap_or_default();
+        thoughts += message["thinking"].as_str().unwrap_or_default();
+        let calls = message["tool_calls"].as_array().into_iter().flatten();
+        answer.calls.extend(
+            calls.map(|call| seen::call_of(&call["function"]["name"], &call["function"]["arguments"])),
+        );
+        if line["done"] == true {
+            let count = |key: &str| line[key].as_u64().unwrap_or(0);
+            answer.usage = Some((count("prompt_eval_count"), count("eval_count")));
+            answer.finish = line["done_reason"].as_str().map(str::to_owned);
+        }
+    }
+    if !answer.calls.is_empty() {
+        // Ollama has no word for calls.
+        answer.finish = None;
+    }
+    answer.thoughts = Some(thoughts);
+    seen.events = Some(events);
+    seen.answer = seen.refusal.is_none().then_some(answer);
+    seen
+}

@@ -1,0 +1,174 @@
+//! Silences that may not grow: defaults in the place of what is missing or failed, and ignored failures of writes into
+//! JSON.
+//!
+//! `exceptions.txt` has a ceiling for each package, `default crates/core 80`; it only shrinks. Tests are not counted.
+
+use crate::words::{self, EXCEPTIONS};
+use crate::{relative, root};
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The number of `unwrap_or_default`.
+pub(crate) const DEFAULT: &str = "default";
+/// The number of `let _ = value.set(key, …)` and `drop(value.set(key, …))`.
+pub(crate) const IGNORED: &str = "ignored-set";
+
+#[derive(Debug, Default, PartialEq)]
+struct Count {
+    defaults: usize,
+    ignored: usize,
+}
+
+#[test]
+fn a_default_in_the_place_of_what_is_missing_is_rare() {
+    check(
+        DEFAULT,
+        "say what absence means: `json.field(key)`, `.list(key)`, `.text_or_empty(key)`, or handle the error",
+        |count| count.defaults,
+    );
+}
+
+#[test]
+fn a_failed_write_into_json_is_not_ignored() {
+    check(
+        IGNORED,
+        "write into a new object with `put`, into a live one with `edit`, or handle the error",
+        |count| count.ignored,
+    );
+}
+
+#[test]
+fn silences_are_found_in_code_and_not_in_its_tests() {
+    let text = r#"
+        fn one() {
+            let _ = body.set("key", value(1, 2));
+            let _ = cell.set(value);
+            let kept = map.set("key", 1);
+            match key { "a" => drop(said.set(&key, 1)), _ => drop(cell.set((1, 2))) }
+            body.get("a").unwrap_or_default();
+            call(|| a.map(Option::unwrap_or_default));
+        }
+        #[cfg(test)]
+        mod tests { fn two() { let _ = body.set("key", 1); body.get("a").unwrap_or_default(); } }
+        #[cfg(test)]
+        use a::b;
+        fn three() { text.unwrap_or_default() }
+    "#;
+    assert_eq!(count(text.parse().unwrap()), Count { defaults: 3, ignored: 2 });
+}
+
+/// Compares the count of each package with its ceiling.
+fn check(rule: &str, help: &str, of: impl Fn(&Count) -> usize) {
+    let listed = words::listed();
+    let mut ceilings: BTreeMap<PathBuf, usize> = listed
+        .into_iter()
+        .filter(|(name, ..)| name == rule)
+        .map(|(_, path, ceiling)| (path, ceiling))
+        .collect();
+    let mut wrong = Vec::new();
+    for (package, count) in counts() {
+        let (found, ceiling) = (of(&count), ceilings.remove(&package).unwrap_or(0));
+        if found != ceiling {
+            let why = if found > ceiling { "too many" } else { "fewer than listed" };
+            wrong.push(format!("{}: {found} where {ceiling} are listed, {why}", package.display()));
+            wrong.push(format!("  {EXCEPTIONS}: `{rule} {} {found}`", package.display()));
+        }
+    }
+    wrong.extend(
+        ceilings.keys().map(|path| format!("{EXCEPTIONS}: {rule} {}: no such package", path.display())),
+    );
+    assert!(wrong.is_empty(), "{help}:\n{}", wrong.join("\n"));
+}
+
+/// Returns the counts of each package, by its folder; those of the package of the workspace are under `src`.
+fn counts() -> BTreeMap<PathBuf, Count> {
+    let mut paths = Vec::new();
+    for folder in ["crates", "src"] {
+        words::sources(&root().join(folder), &mut paths);
+    }
+    let mut counts: BTreeMap<PathBuf, Count> = BTreeMap::new();
+    for path in paths {
+        let own = relative(&path);
+        if is_of_tests(&own) {
+            continue;
+        }
+        let parts: Vec<_> = own.iter().collect();
+        let package = if parts[0] == "src" { PathBuf::from("src") } else { parts[..2].iter().collect() };
+        let text = std::fs::read_to_string(&path).unwrap();
+        let found = count(text.parse().unwrap_or_else(|error| panic!("{}: {error}", own.display())));
+        let sum = counts.entry(package).or_default();
+        sum.defaults += found.defaults;
+        sum.ignored += found.ignored;
+    }
+    counts
+}
+
+fn is_of_tests(path: &Path) -> bool {
+    path.iter().any(|part| {
+        let stem = Path::new(part).file_stem().unwrap_or_default().to_string_lossy();
+        ["testkit", "tests", "benches", "examples"].contains(&&*stem) || stem.ends_with("_tests")
+    })
+}
+
+fn count(stream: TokenStream) -> Count {
+    let tokens: Vec<TokenTree> = stream.into_iter().collect();
+    let mut sum = Count::default();
+    let mut at = 0;
+    while at < tokens.len() {
+        match &tokens[at] {
+            TokenTree::Punct(hash) if hash.as_char() == '#' && is_cfg_test(tokens.get(at + 1)) => {
+                at = end_of_item(&tokens, at + 2);
+                continue;
+            }
+            TokenTree::Group(group) => {
+                let inside = count(group.stream());
+                sum.defaults += inside.defaults;
+                sum.ignored += inside.ignored;
+                let is_drop = at > 0 && is_word(&tokens[at - 1], "drop");
+                if is_drop && sets_last(&group.stream().into_iter().collect::<Vec<_>>()) {
+                    sum.ignored += 1;
+                }
+            }
+            word if is_word(word, "unwrap_or_default") => sum.defaults += 1,
+            word if is_word(word, "let") && tokens.get(at + 1).is_some_and(|next| is_word(next, "_")) => {
+                let is_end =
+                    |token: &TokenTree| matches!(token, TokenTree::Punct(mark) if mark.as_char() == ';');
+                let length = tokens[at..].iter().position(is_end).unwrap_or(tokens.len() - at);
+                if sets_last(&tokens[at..at + length]) {
+                    sum.ignored += 1;
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    sum
+}
+
+/// Returns `true` for an expression that ends in `.set(a, b)`.
+fn sets_last(tokens: &[TokenTree]) -> bool {
+    let [.., name, TokenTree::Group(group)] = tokens else { return false };
+    let is_comma = |token: &TokenTree| matches!(token, TokenTree::Punct(mark) if mark.as_char() == ',');
+    is_word(name, "set")
+        && group.delimiter() == Delimiter::Parenthesis
+        && group.stream().into_iter().any(|token| is_comma(&token))
+}
+
+fn is_word(token: &TokenTree, word: &str) -> bool {
+    matches!(token, TokenTree::Ident(own) if own == word)
+}
+
+fn is_cfg_test(token: Option<&TokenTree>) -> bool {
+    matches!(token, Some(TokenTree::Group(group)) if group.stream().to_string().replace(' ', "") == "cfg(test)")
+}
+
+/// Returns the place behind an item: behind its braces, or its semicolon.
+fn end_of_item(tokens: &[TokenTree], start: usize) -> usize {
+    let is_end = |token: &TokenTree| match token {
+        TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
+        TokenTree::Punct(mark) => mark.as_char() == ';',
+        _ => false,
+    };
+    tokens[start..].iter().position(is_end).map_or(tokens.len(), |length| start + length + 1)
+}
