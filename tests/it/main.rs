@@ -61,6 +61,7 @@ mod reload;
 mod repairs;
 mod response_format;
 mod responses;
+mod responses_background;
 mod responses_socket;
 mod safety;
 mod same_either_way;
