@@ -35,6 +35,7 @@ mod door;
 mod even_ground;
 mod filter_chain;
 mod functions;
+mod guard_coverage;
 mod guide;
 mod history;
 mod host;

@@ -82,6 +82,7 @@ impl App {
         let runs = Arc::new(Runs::new(host.store().clone(), uuid::Uuid::new_v4().to_string()));
         let traces = Traces::new(config.trace.turns);
         host.after_answers().recorded_in(traces.clone());
+        host.reports_coverage_of(traces.clone());
         config.trace.contents.iter().for_each(|plugin| traces.keep_contents(plugin, true));
         let contents = parking_lot::Mutex::new(config.trace.contents.clone());
         let admin = Admin::new(host.clone());

@@ -136,20 +136,25 @@ pub(super) async fn cancel(
     headers: &HeaderMap,
     stored: StoredResponse,
 ) -> Result<Json, Fault> {
-    let id = stored.id.as_str();
+    let id = &stored.id;
     if !is_in_background(&stored) {
         return Err(Fault::invalid(
             format!("cannot cancel `{id}`: it was not created with `background: true`"),
             None,
         ));
     }
-    let mut latest = stored.clone();
-    if !stored.runner.is_empty() && app.detached.cancel(id) {
+    let mut latest = stored;
+    let id = latest.id.clone();
+    let id = id.as_str();
+    if !latest.runner.is_empty() && app.detached.cancel(id) {
         let until = Instant::now() + CANCELING;
-        while !latest.runner.is_empty() && Instant::now() < until {
+        let store = app.host.store();
+        while Instant::now() < until
+            && store.response_runner(id).await?.is_some_and(|(runner, _)| !runner.is_empty())
+        {
             tokio::time::sleep(LOOK / 10).await;
-            latest = storage::find(app, headers, id).await?;
         }
+        latest = storage::find(app, headers, id).await?;
     }
     if !latest.runner.is_empty() {
         // Another host works on it, and sees within seconds that it is not its own any more.
