@@ -6,12 +6,16 @@ use super::project::Project;
 use super::providers;
 use valvehouse_config::Config;
 use valvehouse_core::tool::Tool;
-use valvehouse_host::{Decision, HostPart, Part, Plugin};
+use valvehouse_core::trace::CoverageRow;
+use valvehouse_host::{Decision, HostPart, Part, Plugin, Snapshot};
 use valvehouse_json::Json;
 use valvehouse_terminal::{CommandError, Console, Exit, Paint, clean, table};
 
 pub(super) async fn run(asked: &args::Explain, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let project = Project::look(config).await?;
+    if asked.coverage {
+        return coverage(asked, &project, out).await;
+    }
     let names = project.snapshot.model_names();
     let model = asked.model.as_ref().or(names.first()).ok_or_else(|| {
         CommandError::usage(
@@ -59,6 +63,73 @@ pub(super) async fn run(asked: &args::Explain, config: &Config, out: &Console) -
     }
     project.store.close().await;
     Ok(Exit::Done)
+}
+
+/// `--coverage`: the guards that ran in the requests of the last hour on the hosts that run.
+async fn coverage(asked: &args::Explain, project: &Project, out: &Console) -> Result<Exit, CommandError> {
+    let standing = project.standing().await?;
+    let is_meant = |row: &CoverageRow| {
+        asked.model.as_ref().is_none_or(|model| *model == row.model)
+            && asked.user.as_ref().is_none_or(|user| *user == row.user)
+    };
+    let rows: Vec<CoverageRow> = standing.coverage().into_iter().filter(is_meant).collect();
+    if out.is_json() {
+        out.json(&project.snapshot.coverage_table(&rows))?;
+    } else if standing.hosts == 0 {
+        out.say("no host runs on this store: nothing was counted");
+    } else if project.snapshot.guards().is_empty() {
+        out.say("no guards: no filter says `security: true`");
+    } else if rows.is_empty() {
+        out.say("no requests in the last hour");
+    } else {
+        out.line(&coverage_table(&project.snapshot, &rows, out.results()))?;
+    }
+    project.store.close().await;
+    Ok(Exit::Done)
+}
+
+fn coverage_table(snapshot: &Snapshot, rows: &[CoverageRow], paint: Paint) -> String {
+    let head = ["", "endpoint", "model", "user", "hook", "requests", "guards"];
+    let mut lines = vec![head.map(|text| paint.dim(text)).to_vec()];
+    for row in rows {
+        let names = [&row.endpoint, &row.model, &row.user].map(|name| match name.as_str() {
+            "" => "-".to_owned(),
+            name => clean(name),
+        });
+        let cells = snapshot.coverage_cells(row);
+        if cells.is_empty() {
+            let [endpoint, model, user] = names;
+            let count = row.requests.to_string();
+            lines.push(vec![
+                "-".into(),
+                endpoint,
+                model,
+                user,
+                "-".into(),
+                count,
+                "none was answered".into(),
+            ]);
+            continue;
+        }
+        for cell in cells {
+            let ran = cell.guards.iter().filter(|(_, count)| *count > 0);
+            let ran: Vec<String> = ran
+                .map(|(id, count)| match *count == cell.requests {
+                    true => id.clone(),
+                    false => format!("{id} ({count})"),
+                })
+                .collect();
+            let (mark, guards) = match cell.state() {
+                "covered" => (paint.green("✓"), ran.join(", ")),
+                "partly" => (paint.yellow("!"), ran.join(", ")),
+                _ => (paint.red("✗"), paint.red("none")),
+            };
+            let [endpoint, model, user] = names.clone();
+            let (hook, count) = (cell.hook.to_owned(), cell.requests.to_string());
+            lines.push(vec![mark, endpoint, model, user, hook, count, guards]);
+        }
+    }
+    table(&lines)
 }
 
 /// One filter and its part in a request, fit for a terminal.

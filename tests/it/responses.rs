@@ -328,8 +328,9 @@ async fn what_a_request_gets_wrong_is_named() {
             json!({"model": "mock-1", "input": [{"type": "compaction", "encrypted_content": "gAAAA"}]}),
             "cannot read input[0].encrypted_content",
         ),
-        (json!({"model": "mock-1", "input": "hi", "background": true}), "cannot answer in the background"),
-        (json!({"model": "mock-1", "input": "hi", "conversation": "c"}), "cannot use `conversation`"),
+        (json!({"model": "mock-1", "input": "hi", "background": 1}), "invalid background"),
+        (json!({"model": "mock-1", "input": "hi", "conversation": {}}), "invalid conversation"),
+        (json!({"model": "mock-1", "input": "hi", "prompt": {"id": "p"}}), "cannot use `prompt`"),
         (json!({"model": "mock-1", "input": "hi", "tools": [{"type": "function"}]}), "missing tools[0].name"),
         (json!({"model": "mock-1", "input": "hi", "previous_response_id": "resp_no"}), "previous response"),
     ] {
@@ -541,5 +542,62 @@ async fn clients_read_why_a_stream_ended_and_when_to_ask_again() {
         let answer = host.respond(&json!({"model": "mock-1", "input": text, "stream": true})).await;
         let error = events(&answer).pop().unwrap()["response"]["error"].clone();
         assert_eq!((&error["code"], &error["message"]), (&json!(code), &json!(message)), "{}", answer.body());
+    }
+}
+
+#[tokio::test]
+async fn sources_and_probabilities_of_an_answer_are_in_its_response() {
+    let host = host().await;
+    let annotation = json!({"type": "url_citation", "url_citation": {"start_index": 0, "end_index": 5, "url": "https://a.example", "title": "A"}});
+    let tokens = [
+        json!({"token": "hello", "logprob": -0.5, "bytes": [104], "top_logprobs": []}),
+        json!({"token": " é", "logprob": -0.25}),
+    ];
+    let (cited, probable) = (annotation.clone(), tokens.clone());
+    host.upstream.script(move |asked| {
+        let call = json!({"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": "{}"}});
+        if asked.json()["stream"] != true {
+            let message = json!({"role": "assistant", "content": "hello é", "annotations": [cited], "tool_calls": [call]});
+            let choice = json!({"index": 0, "message": message, "logprobs": {"content": probable}, "finish_reason": "tool_calls"});
+            return Reply::json(&json!({"id": "c", "object": "chat.completion", "model": "mock-1", "choices": [choice]}));
+        }
+        let said = |text: &str, token: &Value| {
+            let choice = json!({"index": 0, "delta": {"content": text}, "logprobs": {"content": [token]}, "finish_reason": null});
+            format!("data: {}\n\n", json!({"id": "c", "object": "chat.completion.chunk", "choices": [choice]}))
+        };
+        let mut call = call;
+        call["index"] = json!(0);
+        let stream = [
+            said("hello", &probable[0]),
+            said(" é", &probable[1]),
+            chunk(&json!({"annotations": [cited]}), None),
+            chunk(&json!({"tool_calls": [call]}), None),
+            chunk(&json!({}), Some("tool_calls")),
+            "data: [DONE]\n\n".into(),
+        ];
+        Reply::raw("text/event-stream", stream.concat())
+    });
+    let tools = json!([{"type": "function", "name": "weather"}]);
+    let include = json!(["message.output_text.logprobs"]);
+    for stream in [false, true] {
+        let body =
+            json!({"model": "mock-1", "input": "hi", "tools": tools, "stream": stream, "include": include});
+        let answer = host.respond(&body).await;
+        assert_eq!(host.upstream.last().json()["logprobs"], true);
+        let response =
+            if stream { events(&answer).pop().unwrap()["response"].clone() } else { answer.json() };
+        let part = &response["output"][0]["content"][0];
+        let flat = json!({"type": "url_citation", "start_index": 0, "end_index": 5, "url": "https://a.example", "title": "A"});
+        assert_eq!(part["text"], "HELLO é");
+        assert_eq!(part["annotations"], json!([flat]), "stream: {stream}");
+        let second = json!({"token": " é", "logprob": -0.25, "bytes": [32, 195, 169], "top_logprobs": []});
+        assert_eq!(part["logprobs"], json!([tokens[0], second]), "stream: {stream}");
+        if stream {
+            let events = events(&answer);
+            let added = events.iter().find(|event| event["type"] == "response.output_text.annotation.added");
+            let added = added.unwrap();
+            assert_eq!((&added["annotation"], &added["annotation_index"]), (&flat, &json!(0)));
+            assert_eq!(added["item_id"], response["output"][0]["id"]);
+        }
     }
 }

@@ -10,10 +10,11 @@ use crate::snapshot::Snapshot;
 use crate::status::Standing;
 use crate::writer::Writer;
 use arc_swap::ArcSwap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{Mutex, broadcast};
+use valvehouse_core::trace::Traces;
 use valvehouse_json::Json;
 use valvehouse_script::{Problem, Script, SourceFile, Watch};
 use valvehouse_store::{Kv, Store, StoreError};
@@ -41,6 +42,8 @@ pub struct Host {
     told: parking_lot::Mutex<Json>,
     looks: Looks,
     after: Arc<AfterAnswers>,
+    /// The requests whose filters it reports.
+    traces: OnceLock<Arc<Traces>>,
 }
 
 impl Host {
@@ -73,6 +76,7 @@ impl Host {
             told: parking_lot::Mutex::default(),
             looks: Looks::default(),
             after,
+            traces: OnceLock::new(),
         };
         host.looks.looked(Some(&first.report));
         let host = Arc::new(host);
@@ -92,6 +96,25 @@ impl Host {
     /// The snapshot of this moment; a turn keeps it to its end.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.current.load_full()
+    }
+
+    /// Its id among the hosts of its store.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Reports which filters ran in the requests that are recorded here.
+    pub(crate) fn reports_coverage_of(&self, traces: Arc<Traces>) {
+        // A host has one list of traces.
+        let _ = self.traces.set(traces);
+        self.count_coverage(&self.snapshot());
+    }
+
+    /// Counts requests where there is a guard.
+    fn count_coverage(&self, snapshot: &Snapshot) {
+        if let Some(traces) = self.traces.get() {
+            traces.coverage().count(!snapshot.guards().is_empty());
+        }
     }
 
     /// The work that scripts left for the time when clients have their answers.
@@ -277,7 +300,10 @@ impl Host {
 
     async fn announce(&self) {
         let applied = self.applied.load(Relaxed);
-        let tells = Standing::of_snapshot(&self.snapshot());
+        let snapshot = self.snapshot();
+        self.count_coverage(&snapshot);
+        let coverage = self.traces.get().map(|traces| traces.coverage());
+        let tells = Standing::of_snapshot(&snapshot, coverage);
         let news = (tells != *self.told.lock()).then_some(&tells);
         match self.store.announce(&self.id, std::process::id(), applied, news).await {
             Ok(()) => *self.told.lock() = tells,

@@ -8,6 +8,7 @@ use std::time::Duration;
 use valvehouse_core::breaker::Open;
 use valvehouse_core::figures::Sum;
 use valvehouse_core::filter::OnBreak;
+use valvehouse_core::trace::{Coverage, CoverageRow};
 use valvehouse_core::words::count;
 use valvehouse_json::{Json, Object};
 use valvehouse_script::{Code, Kind, Problem, Severity};
@@ -15,6 +16,10 @@ use valvehouse_store::HostSeen;
 
 /// Before the name of a provider where plugins go by their ids, which know no colon.
 const PROVIDER: &str = "provider:";
+/// The requests of the last hour among them.
+const COVERAGE: &str = "coverage:";
+/// The most rows of the requests that a host stores.
+const MAX_COVERAGE: usize = 200;
 
 impl Plugin {
     /// The cost of the calls of all its hooks and tools on this host.
@@ -86,6 +91,8 @@ pub struct Standing {
     plugins: BTreeMap<String, PluginStanding>,
     /// The providers that are left alone on some host.
     providers: BTreeMap<String, Open>,
+    /// The requests of the last hour, host by host.
+    coverage: Vec<CoverageRow>,
     /// The number of hosts that reported.
     pub hosts: usize,
 }
@@ -101,7 +108,7 @@ pub struct PluginStanding {
 
 impl Standing {
     /// The report of a host about its own plugins: only of those that have something to report.
-    pub(crate) fn of_snapshot(snapshot: &Snapshot) -> Json {
+    pub(crate) fn of_snapshot(snapshot: &Snapshot, coverage: Option<&Coverage>) -> Json {
         let plugins = snapshot.plugins.values().filter_map(|plugin| {
             let script = plugin.script.as_ref()?;
             let sums = script.figures().sums();
@@ -120,7 +127,12 @@ impl Standing {
             let name = format!("{PROVIDER}{}", plan.provider.name());
             Some((name.into(), Json::from([("rests", written(&plan.provider.rests()?))])))
         });
-        plugins.chain(providers).collect::<Object>().into()
+        let rows = coverage.map(Coverage::rows).filter(|rows| !rows.is_empty());
+        let rows = rows.map(|rows| {
+            let rows = rows.iter().take(MAX_COVERAGE).map(CoverageRow::to_json);
+            (COVERAGE.into(), Json::from(rows.collect::<Vec<_>>()))
+        });
+        plugins.chain(providers).chain(rows).collect::<Object>().into()
     }
 
     /// The reports of all of these hosts, added up.
@@ -134,10 +146,19 @@ impl Standing {
                     standing.providers.insert(name.to_owned(), rests);
                     continue;
                 }
+                if id == COVERAGE {
+                    standing.coverage.extend(told.items().iter().map(CoverageRow::from_json));
+                    continue;
+                }
                 standing.plugins.entry(id.to_string()).or_default().add(&told);
             }
         }
         standing
+    }
+
+    /// The requests of the last hour on all hosts.
+    pub fn coverage(&self) -> Vec<CoverageRow> {
+        CoverageRow::merged(self.coverage.iter().cloned())
     }
 
     /// The state of one plugin; `None` where no host has called it.

@@ -38,9 +38,26 @@ impl<S: Send + Sync> FromRequestParts<S> for Words {
 }
 
 impl Words {
+    /// These words, as if a query had them.
+    pub(crate) fn of<const COUNT: usize>(words: [(&str, &str); COUNT]) -> Self {
+        Self(words.into_iter().map(|(name, word)| (name.to_owned(), word.to_owned())).collect())
+    }
+
     /// A word that is not empty.
     pub(crate) fn text(&self, name: &str) -> Option<String> {
         self.0.get(name).filter(|word| !word.is_empty()).cloned()
+    }
+
+    /// Returns `true` for the word `true` or `1`.
+    ///
+    /// # Errors
+    /// Returns a request fault for any other word than those, `false` and `0`.
+    pub(crate) fn is_true(&self, name: &'static str) -> Result<bool, Fault> {
+        match self.text(name).as_deref() {
+            Some("true" | "1") => Ok(true),
+            None | Some("false" | "0") => Ok(false),
+            Some(_) => Err(Fault::invalid(format!("`{name}` must be true or false"), Some(name))),
+        }
     }
 
     pub(crate) fn number(&self, name: &'static str) -> Result<Option<u64>, Fault> {

@@ -37,6 +37,9 @@ pub use open::{forget_valves, open};
 pub use record::{
     Aside, Confirmed, Fate, HOST_SILENCE, HostSeen, KvChange, KvRow, LastGood, StoredValves, Switch,
 };
-pub use responses::{RECENT_RESPONSES, StoredResponse};
+pub use responses::{
+    MAX_CONVERSATION_SIZE, RECENT_RESPONSES, RUNNER_SILENCE, ResponseConversation, ResponseItem, Responses,
+    StoredResponse,
+};
 pub use sql_store::SqlStore;
 pub use store::Store;

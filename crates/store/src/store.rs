@@ -4,7 +4,7 @@ use crate::conversation::Conversations;
 use crate::error::{Answer, StoreError, Trouble};
 use crate::history::History;
 use crate::record::{Aside, Confirmed, HostSeen, KvChange, KvRow, LastGood, StoredValves, Switch};
-use crate::responses::StoredResponse;
+use crate::responses::Responses;
 use futures::future::BoxFuture;
 use valvehouse_json::Json;
 
@@ -12,7 +12,7 @@ use valvehouse_json::Json;
 ///
 /// Every method is one transaction. Those that answer a generation raised it. Who changes what belongs to
 /// a plugin's [`History`] says who they are, and the change is a version of it.
-pub trait Store: Conversations + History {
+pub trait Store: Conversations + History + Responses {
     /// The number of the latest change. Read it *before* what it counts: then a change in between
     /// costs one more look and is never missed.
     fn generation(&self) -> Answer<'_, u64>;
@@ -132,19 +132,6 @@ pub trait Store: Conversations + History {
 
     /// Everything scripts keep that has not expired; drops what has.
     fn kv_all(&self) -> Answer<'_, Vec<KvRow>>;
-
-    /// Stores a response that its client may continue, and drops those that have expired.
-    fn save_response<'a>(&'a self, stored: &'a StoredResponse) -> Answer<'a, ()>;
-
-    /// Returns a response of this id that has not expired.
-    fn response<'a>(&'a self, id: &'a str) -> Answer<'a, Option<StoredResponse>>;
-
-    /// Returns the items of a conversation of this caller that hold this text, an item's id: of the latest
-    /// [`RECENT_RESPONSES`](crate::RECENT_RESPONSES).
-    fn response_items_with<'a>(&'a self, owner: &'a str, text: &'a str) -> Answer<'a, Option<String>>;
-
-    /// Deletes a response, if there is one of this id.
-    fn delete_response<'a>(&'a self, id: &'a str) -> Answer<'a, ()>;
 
     /// Writes changes of the scripts' maps in their order; all of them or none, on disk when it returns.
     fn kv_write<'a>(&'a self, changes: &'a [KvChange]) -> Answer<'a, ()>;

@@ -462,7 +462,8 @@ Approvals are written to mcp.lock.json of the project. Running hosts follow at o
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   valvehouse explain --model demo
-  valvehouse explain --model demo --user ann  with that user's own valves")]
+  valvehouse explain --model demo --user ann  with that user's own valves
+  valvehouse explain --coverage               the guards that ran in the last hour, and where none did")]
 pub(in crate::cli) struct Explain {
     /// The model; the first one where none is named
     #[arg(long, short, value_name = "MODEL")]
@@ -470,6 +471,9 @@ pub(in crate::cli) struct Explain {
     /// The id of the user who asks
     #[arg(long, short, value_name = "USER")]
     pub(in crate::cli) user: Option<String>,
+    /// List the guards that ran in the requests of the last hour, by endpoint, model, user and hook
+    #[arg(long)]
+    pub(in crate::cli) coverage: bool,
 }
 
 #[derive(Debug, Args)]

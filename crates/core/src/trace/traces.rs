@@ -1,5 +1,6 @@
 //! The requests that run and the last ones that ended, and who hears of them.
 
+use super::coverage::Coverage;
 use super::facts::{Asked, Contents, Ended, MAX_LENGTH, short};
 use super::trace::{News, Trace, tell};
 use crate::context::Afterwards;
@@ -27,6 +28,7 @@ pub struct Traces {
     /// Is `true` if everything that anybody says is kept.
     everything: AtomicBool,
     news: broadcast::Sender<News>,
+    coverage: Coverage,
 }
 
 impl Traces {
@@ -42,6 +44,7 @@ impl Traces {
             contents: Mutex::default(),
             everything: AtomicBool::new(false),
             news: broadcast::channel(NEWS).0,
+            coverage: Coverage::default(),
         })
     }
 
@@ -132,6 +135,11 @@ impl Traces {
         self.everything.load(Relaxed)
     }
 
+    /// The filters that ran in the requests of the last hour.
+    pub fn coverage(&self) -> &Coverage {
+        &self.coverage
+    }
+
     /// The news from now on.
     pub fn news(&self) -> broadcast::Receiver<News> {
         self.news.subscribe()
@@ -139,6 +147,7 @@ impl Traces {
 
     fn end(&self, number: u64, trace: &Arc<Trace>) {
         self.live.lock().remove(&number);
+        self.coverage.add(trace);
         if self.kept > 0 {
             let mut past = self.past.lock();
             past.push_back(trace.clone());

@@ -1,6 +1,7 @@
 //! The parts of a host, opened in order and closed in order; owner of every task.
 
 use super::configuration::plan;
+use super::detached::DetachedTasks;
 use super::error::OpenError;
 use super::providers::Keys;
 use crate::access::Access;
@@ -56,6 +57,8 @@ pub struct App {
     pub mcp: watch::Sender<Vec<McpServer>>,
     /// Turns of which a part came lately.
     pub parted: PartedTurns,
+    /// Answers that are made while no client waits.
+    pub detached: DetachedTasks,
     /// The plugins whose values are kept since the settings say so.
     contents: parking_lot::Mutex<Vec<String>>,
     tasks: parking_lot::Mutex<JoinSet<()>>,
@@ -79,6 +82,7 @@ impl App {
         let runs = Arc::new(Runs::new(host.store().clone(), uuid::Uuid::new_v4().to_string()));
         let traces = Traces::new(config.trace.turns);
         host.after_answers().recorded_in(traces.clone());
+        host.reports_coverage_of(traces.clone());
         config.trace.contents.iter().for_each(|plugin| traces.keep_contents(plugin, true));
         let contents = parking_lot::Mutex::new(config.trace.contents.clone());
         let admin = Admin::new(host.clone());
@@ -105,6 +109,7 @@ impl App {
             access,
             doors: Doors::default(),
             parted: PartedTurns::default(),
+            detached: DetachedTasks::default(),
             contents,
             tasks: Default::default(),
             stopping: watch::Sender::new(false),
@@ -176,6 +181,7 @@ impl App {
         while self.traces.running() > 0 {
             tokio::time::sleep(STOP_POLL).await;
         }
+        self.detached.idle().await;
         // What scripts do after the answers has the same time as the answers.
         self.host.after_answers().idle().await;
     }
@@ -196,6 +202,7 @@ impl App {
 
     /// Ends the background tasks and lets go of the store.
     pub async fn close(&self) {
+        self.detached.close().await;
         let mut tasks = std::mem::take(&mut *self.tasks.lock());
         tasks.shutdown().await;
         #[cfg(feature = "otlp")]

@@ -1,12 +1,14 @@
 //! Everything a host is made of, opened in order and closed in order; owner of every task.
 
 mod configuration;
+mod detached;
 mod error;
 mod lifecycle;
 mod offline;
 mod providers;
 mod turn;
 
+pub use detached::{DetachedTasks, QueueSlot, StopReason, Ticket};
 pub use error::OpenError;
 pub use lifecycle::App;
 pub use offline::{check, glance, kind_of, look, rehearse, settings_of, stored_grants, writer};

@@ -10,10 +10,11 @@ use valvehouse_core::figures::{Answering, Doors};
 pub(crate) const OPERATIONS: &str = "operations";
 
 /// The beginnings of the routes of doors; the first that fits names the door.
-const ROUTES: [(&str, &str); 29] = [
+const ROUTES: [(&str, &str); 30] = [
     ("/v1/chat/completions", openai::chat::DOOR),
     ("/v1/messages", "messages"),
     ("/v1/responses", "responses"),
+    ("/v1/conversations", "responses"),
     ("/v1/embeddings", "embeddings"),
     ("/v1/completions", "completions"),
     ("/v1/moderations", "moderations"),

@@ -127,12 +127,8 @@ mod tests {
     fn every_operation_has_a_word_a_tag_and_answers() {
         for (path, item) in assembled()["paths"].as_object().unwrap() {
             for (method, operation) in item.as_object().unwrap() {
-                // WebSockets and a response in the background, which this host has not.
-                let refuses = [
-                    ("get", "/v1/responses"),
-                    ("post", "/v1/responses/{id}/cancel"),
-                    ("get", "/v1/realtime"),
-                ];
+                // WebSockets.
+                let refuses = [("get", "/v1/responses"), ("get", "/v1/realtime")];
                 let is_refused = refuses.contains(&(method.as_str(), path.as_str()));
                 let is_whole = operation["summary"].is_string()
                     && operation["tags"][0].is_string()

@@ -37,6 +37,7 @@ static FILES: LazyLock<Vec<File>> = LazyLock::new(|| {
     files![
         "api.js" SCRIPT,
         "chain.js" SCRIPT,
+        "coverage.js" SCRIPT,
         "create.js" SCRIPT,
         "diff.js" SCRIPT,
         "dom.js" SCRIPT,

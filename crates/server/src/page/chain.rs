@@ -2,14 +2,15 @@
 //! the others do not run.
 
 use crate::extract::Words;
-use crate::reply::{OpenAiError, json_response};
+use crate::reply::{self, OpenAiError, json_response};
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
 use valvehouse_core::filter::Hook;
+use valvehouse_core::trace::CoverageRow;
 use valvehouse_host::app::App;
-use valvehouse_host::{Decision, HostPart, Part, Plugin};
+use valvehouse_host::{Decision, HostPart, Part, Plugin, Standing};
 use valvehouse_json::Json;
 
 /// `GET /api/v1/models/{id}/chain?user=&filter_ids=`: the toggles that a request asks for are separated by commas.
@@ -38,6 +39,22 @@ pub(super) async fn show(State(app): State<Arc<App>>, Path(model): Path<String>,
         ("host_filters", own.iter().map(of_host).collect::<Vec<_>>().into()),
     ]);
     json_response(StatusCode::OK, &chain)
+}
+
+/// `GET /api/v1/coverage`: the guards that ran in the requests of the last hour, on all hosts.
+pub(super) async fn coverage(State(app): State<Arc<App>>) -> Response {
+    let snapshot = app.host.snapshot();
+    // What this host knows is newer than what it has stored.
+    let own = app.traces.coverage().rows();
+    let others = match app.host.store().hosts().await {
+        Ok(hosts) => {
+            let others: Vec<_> = hosts.into_iter().filter(|host| host.host_id != app.host.id()).collect();
+            Standing::told(&others).coverage()
+        }
+        Err(error) => return reply::refused(error.into()),
+    };
+    let rows = CoverageRow::merged(own.into_iter().chain(others));
+    json_response(StatusCode::OK, &snapshot.coverage_table(&rows))
 }
 
 /// Returns the filters that act at a hook, in running order; `None` if there are none.

@@ -14,6 +14,7 @@ pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
     let data = Router::new()
         .route("/api/v1/overview", get(overview::show))
         .route("/api/v1/models/{model}/chain", get(chain::show))
+        .route("/api/v1/coverage", get(chain::coverage))
         .route("/api/v1/tools", get(overview::tools))
         .route_layer(axum::middleware::from_fn_with_state(app.clone(), auth::operators_only));
     Router::new().route("/", get(front)).route("/page/{name}", get(assets::file)).merge(data)

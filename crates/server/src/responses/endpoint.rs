@@ -1,6 +1,6 @@
-//! The parts of a response, its writer, and the responses that are stored.
+//! Requests as chats, and answers as responses, whole or as events.
 
-use super::compact::Compactions;
+use super::conversations;
 use super::failure::{code_of, message_of};
 use super::local::Local;
 use super::request;
@@ -9,32 +9,21 @@ use super::storage::{self, Keeper};
 use super::writer::Writer;
 use crate::auth;
 use crate::body::parsed;
-use crate::extract::{Id, Words};
 use crate::first_choice;
-use crate::reply::{self, OpenAiError, json_response, refused};
+use crate::reply::OpenAiError;
 use crate::turn::endpoint::{Call, Chunk, Encoder, Endpoint};
 use crate::turn::events::typed_events;
 use crate::turn::left_out::left_out;
-use crate::turn::serve::serve;
-use axum::extract::{Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use std::sync::Arc;
-use valvehouse_core::chat::{ChatRequest, split};
+use valvehouse_core::chat::{ChatRequest, response, split};
 use valvehouse_core::fault::Fault;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
-
-pub(super) async fn create(State(app): State<Arc<App>>, request: Request) -> Response {
-    serve(app, Responses, request).await
-}
-
-pub(super) async fn compact(State(app): State<Arc<App>>, request: Request) -> Response {
-    serve(app, Compactions, request).await
-}
 
 /// The events of a response that a client asks for before it needs it: no model is asked.
 ///
@@ -44,12 +33,18 @@ pub(super) async fn warmed_up(app: &Arc<App>, parts: &Parts, body: &Json) -> Res
     auth::user_of_key(app, parts)?;
     let snapshot = app.host.snapshot();
     let bytes = Bytes::from(body.to_string());
-    let (_, answer) = Responses.decode(&Call::new(app, &snapshot, parts), &bytes).await?;
+    let (_, answer) = Responses::default().decode(&Call::new(app, &snapshot, parts), &bytes).await?;
     Ok(answer.end().await)
 }
 
 /// OpenAI's Responses.
-struct Responses;
+#[derive(Default)]
+pub(super) struct Responses {
+    /// The response in the background that the turn makes: its resource, and the number of its next event.
+    pub(super) begun: Option<(Resource, u64)>,
+    /// Is `true` if a response may be one in the background.
+    pub(super) in_background: bool,
+}
 
 impl Endpoint for Responses {
     const NAME: &'static str = "responses";
@@ -59,20 +54,37 @@ impl Endpoint for Responses {
         let (app, headers) = (call.app, &call.parts.headers);
         let sent = parsed(bytes)?;
         request::check(&sent)?;
+        if !self.in_background && sent.get("background").and_then(|is| is.as_bool()) == Some(true) {
+            return Err(Fault::invalid(
+                "cannot answer in the background here; use POST /v1/responses",
+                Some("background"),
+            ));
+        }
         let local = call.parts.extensions.get::<Local>();
         let before = match sent.given("previous_response_id").and_then(|id| Some(id.as_str()?.to_owned())) {
             Some(id) => match local.and_then(|local| local.items(&id)) {
                 Some(items) => items,
                 None => storage::before(app, call.parts, &id).await?,
             },
-            None => Vec::new(),
+            None => match sent.given("conversation").and_then(|given| request::conversation_id(&given)) {
+                Some(id) => conversations::before(app, call.parts, &id).await?,
+                None => Vec::new(),
+            },
         };
         storage::resolve(app, headers, &sent, &before).await?;
         let request = request::read(sent, before)?;
-        let writer = Writer::new(Resource::new(&request), request.spaces);
-        let local = local.map(|local| (local.clone(), request.conversation.clone()));
-        let keeps = request.sent.get("store").and_then(|store| store.as_bool()) != Some(false);
-        let keeper = keeps.then(|| Keeper::new(app, headers, request.conversation));
+        let (keeper, writer) = match &self.begun {
+            Some((resource, sequence)) => {
+                let mut writer = Writer::new(resource.clone(), request.spaces);
+                writer.go_on(*sequence);
+                (None, writer)
+            }
+            None => {
+                let keeper = Keeper::new(app, headers, &request);
+                (keeper, Writer::new(Resource::new(&request), request.spaces))
+            }
+        };
+        let local = local.map(|local| (local.clone(), request.conversation));
         Ok((
             ChatRequest::new(request.chat)?,
             Answer { writer, keeper, local, left_out: left_out(&request.left_out, "a chat service") },
@@ -81,10 +93,10 @@ impl Endpoint for Responses {
 }
 
 /// Writes a response, or its events.
-struct Answer {
-    writer: Writer,
+pub(super) struct Answer {
+    pub(super) writer: Writer,
     /// Stores it, where it is to be stored.
-    keeper: Option<Keeper>,
+    pub(super) keeper: Option<Keeper>,
     /// Keeps it for the next one of its connection, with the items before it.
     local: Option<(Local, Vec<Json>)>,
     left_out: Option<(HeaderName, HeaderValue)>,
@@ -113,6 +125,7 @@ impl Encoder for Answer {
 
     async fn encode(mut self, answer: Json) -> Result<Json, Fault> {
         first_choice::check(&answer)?;
+        self.writer.expect_logprobs(&response::first_choice(&answer).unwrap_or_default());
         split(&answer, true).iter().for_each(|chunk| drop(self.writer.write(chunk)));
         let last = self.end().await.pop().unwrap_or_default();
         Ok(last.get("response").unwrap_or_default())
@@ -133,7 +146,13 @@ impl Encoder for Answer {
             };
             typed_events(&match end {
                 Ok(_) => self.end().await,
-                Err(fault) => self.writer.fail(code_of(&fault), &message_of(&fault)),
+                Err(fault) => {
+                    let events = self.writer.fail(code_of(&fault), &message_of(&fault));
+                    if let (Some(keeper), Some(last)) = (self.keeper, events.last()) {
+                        keeper.keep(&last.get("response").unwrap_or_default()).await;
+                    }
+                    events
+                }
             })
         })
     }
@@ -141,58 +160,4 @@ impl Encoder for Answer {
     fn encode_error(fault: Fault) -> Response {
         OpenAiError(fault).into_response()
     }
-}
-
-pub(super) async fn show(State(app): State<Arc<App>>, Id(id): Id, parts: Parts) -> Response {
-    let found = storage::find(&app, &parts, &id).await;
-    reply::answer(found.map(|stored| Json::parse(stored.response.as_bytes()).unwrap_or_default()))
-}
-
-pub(super) async fn delete(State(app): State<Arc<App>>, Id(id): Id, parts: Parts) -> Response {
-    let deleted = storage::delete(&app, &parts, &id).await;
-    let body = [("id", id.into()), ("object", "response".into()), ("deleted", true.into())];
-    reply::answer(deleted.map(|()| Json::from(body)))
-}
-
-pub(super) async fn cancel(State(app): State<Arc<App>>, Id(id): Id, parts: Parts) -> Response {
-    let found = storage::find(&app, &parts, &id).await;
-    refused(found.err().unwrap_or_else(|| {
-        Fault::invalid(format!("cannot cancel `{id}`: it was not created with `background: true`"), None)
-    }))
-}
-
-pub(super) async fn input_items(
-    State(app): State<Arc<App>>,
-    Id(id): Id,
-    page: Words,
-    parts: Parts,
-) -> Response {
-    let found = async {
-        let limit = page.number("limit")?.unwrap_or(20).clamp(1, 100);
-        Ok::<_, Fault>((storage::find(&app, &parts, &id).await?, usize::try_from(limit).unwrap_or(100)))
-    };
-    let (stored, limit) = match found.await {
-        Ok(found) => found,
-        Err(fault) => return refused(fault),
-    };
-    let mut items = storage::items(&stored);
-    items.truncate(stored.input_items);
-    // The latest first, as OpenAI lists them.
-    if page.text("order").as_deref() != Some("asc") {
-        items.reverse();
-    }
-    let after = page.text("after");
-    let is_it = |item: &Json| after.is_some() && item.text("id").as_deref() == after.as_deref();
-    let from = items.iter().position(is_it).map_or(0, |at| at + 1);
-    let has_more = items.len() > from + limit;
-    let items: Vec<Json> = items.into_iter().skip(from).take(limit).collect();
-    let id_of = |item: Option<&Json>| item.and_then(|item| item.get("id")).unwrap_or_default();
-    let page = [
-        ("object", "list".into()),
-        ("first_id", id_of(items.first())),
-        ("last_id", id_of(items.last())),
-        ("has_more", has_more.into()),
-        ("data", items.into()),
-    ];
-    json_response(StatusCode::OK, &Json::from(page))
 }

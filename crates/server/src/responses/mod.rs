@@ -3,14 +3,18 @@
 //! A request becomes a chat request, so that filters, tools and limits are those of every other endpoint; the answer
 //! becomes a response again, whole or as events.
 
+mod background;
 mod compact;
+mod conversations;
 mod endpoint;
 mod failure;
+mod handlers;
 mod id;
 mod input;
 mod local;
 mod object;
 mod output;
+mod page;
 mod request;
 mod resource;
 pub(crate) mod routes;

@@ -1,7 +1,7 @@
 //! The items of an answer.
 
 use super::input::sealed;
-use super::object::object;
+use super::object::{object, put};
 use super::resource::Resource;
 use super::tools::Spaces;
 use valvehouse_json::Json;
@@ -46,13 +46,38 @@ pub(super) fn message(id: &str, parts: Vec<Json>, status: &str) -> Json {
     ])
 }
 
-pub(super) fn text_part(text: &str) -> Json {
+/// The text of a message, with its sources and the probabilities of its tokens.
+pub(super) fn text_part(text: &str, annotations: &[Json], logprobs: &[Json]) -> Json {
     Json::from([
         ("type", "output_text".into()),
         ("text", text.into()),
-        ("annotations", Json::array()),
-        ("logprobs", Json::array()),
+        ("annotations", annotations.to_vec().into()),
+        ("logprobs", logprobs.to_vec().into()),
     ])
+}
+
+/// A source of a text, which chats nest under its type.
+pub(super) fn annotation(given: &Json) -> Json {
+    let kind = given.text("type").unwrap_or_default();
+    let Some(Json::Object(inner)) = given.get(&kind) else { return given.copy() };
+    let fields: Vec<(compact_str::CompactString, Json)> =
+        inner.entries().into_iter().map(|(key, value)| (key, value.copy())).collect();
+    let kind = [("type".into(), kind.into())];
+    kind.into_iter().chain(fields).collect::<valvehouse_json::Object>().into()
+}
+
+/// The probability of a token with all fields that clients read.
+pub(super) fn logprob(given: &Json) -> Json {
+    let given = given.copy();
+    let token = given.text("token").unwrap_or_default();
+    if given.get("bytes").is_none_or(|bytes| bytes.is_null()) {
+        let bytes: Vec<Json> = token.bytes().map(|byte| i64::from(byte).into()).collect();
+        put(&given, "bytes", bytes);
+    }
+    if given.get("top_logprobs").is_none_or(|top| top.is_null()) {
+        put(&given, "top_logprobs", Json::array());
+    }
+    given
 }
 
 pub(super) fn refusal_part(text: &str) -> Json {

@@ -39,6 +39,10 @@ pub(super) struct ResponsesRequest {
     pub(super) conversation: Vec<Json>,
     /// The names of what a chat service cannot be sent: hosted tools and items of theirs.
     pub(super) left_out: Vec<String>,
+    /// The id of the stored conversation that it goes on with.
+    pub(super) conversation_id: Option<String>,
+    /// The number of items of the conversation before those of this request.
+    pub(super) earlier: usize,
     /// The functions of namespaces, by the names that the chat has for them.
     pub(super) spaces: Spaces,
 }
@@ -51,6 +55,7 @@ pub(super) fn read(sent: Json, before: Vec<Json>) -> Result<ResponsesRequest, Fa
     let items = input::items(&sent.get("input").unwrap_or_default())?;
     let tools = Tools::read(&sent)?;
     let left_out = left_out(&items, &tools);
+    let earlier = before.len();
     let mut conversation = before;
     conversation.extend(items);
     let mut messages = input::instructions(&sent);
@@ -69,8 +74,11 @@ pub(super) fn read(sent: Json, before: Vec<Json>) -> Result<ResponsesRequest, Fa
     fields.extend(
         sent.get("reasoning").unwrap_or_default().given("effort").map(|effort| ("reasoning_effort", effort)),
     );
-    if let Some(count) = sent.given("top_logprobs").filter(|count| count.as_i64() != Some(0)) {
-        fields.extend([("logprobs", true.into()), ("top_logprobs", count)]);
+    let count = sent.given("top_logprobs").filter(|count| count.as_i64() != Some(0));
+    let include = sent.get("include").unwrap_or_default().items();
+    if count.is_some() || include.iter().any(|word| word.as_str() == Some("message.output_text.logprobs")) {
+        fields.push(("logprobs", true.into()));
+        fields.extend(count.map(|count| ("top_logprobs", count)));
     }
     fields.extend(response_format(&sent).map(|format| ("response_format", format)));
     fields.extend(host_metadata(&sent).map(|metadata| ("metadata", metadata)));
@@ -79,7 +87,16 @@ pub(super) fn read(sent: Json, before: Vec<Json>) -> Result<ResponsesRequest, Fa
         fields.push(("stream_options", Json::from([("include_usage", true.into())])));
     }
     let spaces = tools.spaces().clone();
-    Ok(ResponsesRequest { chat: object(fields), sent, conversation, left_out, spaces })
+    let conversation_id = sent.given("conversation").and_then(|given| conversation_id(&given));
+    Ok(ResponsesRequest {
+        chat: object(fields),
+        sent,
+        conversation,
+        left_out,
+        conversation_id,
+        earlier,
+        spaces,
+    })
 }
 
 /// Fields of one type each: name, expectation, test.
@@ -147,24 +164,37 @@ pub(super) fn check(sent: &Json) -> Result<(), Fault> {
     if kind == "json_schema" && (format.text("name").is_none() || format.given("schema").is_none()) {
         return invalid("text.format", "a name and a schema");
     }
-    if sent.get("background").and_then(|background| background.as_bool()) == Some(true) {
+    let is = |field: &str, value: bool| sent.get(field).and_then(|given| given.as_bool()) == Some(value);
+    if is("background", true) && is("store", false) {
         return Err(Fault::invalid(
-            "cannot answer in the background: this host answers while the client waits; send `background: false`",
+            "cannot answer in the background with `store: false`: nobody could fetch the response",
             Some("background"),
         ));
     }
-    for field in ["prompt", "conversation"] {
-        if sent.given(field).is_some() {
-            let message = format!(
-                "cannot use `{field}`: this host keeps none; send the items in `input`, or `previous_response_id`"
-            );
+    if sent.given("prompt").is_some() {
+        return Err(Fault::invalid(
+            "cannot use `prompt`: this host stores no prompts; send the items in `input`",
+            Some("prompt"),
+        ));
+    }
+    if let Some(conversation) = sent.given("conversation") {
+        if conversation_id(&conversation).is_none() {
+            return invalid("conversation", "the id of a conversation, or an object with one");
+        }
+        if sent.given("previous_response_id").is_some() {
             return Err(Fault::invalid(
-                message,
-                Some(if field == "prompt" { "prompt" } else { "conversation" }),
+                "cannot use `conversation` together with `previous_response_id`: send one of them",
+                Some("conversation"),
             ));
         }
     }
     Ok(())
+}
+
+/// The id in the field `conversation`: a text, or an object with it.
+pub(super) fn conversation_id(given: &Json) -> Option<String> {
+    let id = given.as_str().map(str::to_owned).or_else(|| given.text("id").map(String::from));
+    id.filter(|id| !id.is_empty())
 }
 
 /// The form of the answer: `text.format` as chat requests say it.

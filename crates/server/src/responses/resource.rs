@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use valvehouse_json::Json;
 
 /// The parts that stay the same of a response from its first event to its last.
+#[derive(Clone)]
 pub(super) struct Resource {
     /// `resp_…`.
     id: String,
@@ -22,8 +23,12 @@ pub(super) struct Resource {
 
 /// The end of a response.
 pub(super) enum End {
+    /// It is in the background, and not begun.
+    Queued,
     /// It is not over.
     InProgress,
+    /// Its client canceled it.
+    Canceled,
     /// The reason of the model, as chats say it.
     Finished(String),
     /// An error: `{code, message}`.
@@ -43,7 +48,7 @@ impl Resource {
         let with_summary = reasoning.text("summary").is_some_and(|kind| kind != "none");
         let reasoning = ["effort", "summary"].map(|key| (key, reasoning.given(key).unwrap_or_default()));
         let settings = vec![
-            ("background", false.into()),
+            ("background", or("background", false.into())),
             ("frequency_penalty", or("frequency_penalty", 0.0.into())),
             ("instructions", or("instructions", Json::Null)),
             ("max_output_tokens", or("max_output_tokens", Json::Null)),
@@ -69,6 +74,11 @@ impl Resource {
             ("truncation", or("truncation", "disabled".into())),
             ("user", or("user", Json::Null)),
         ];
+        let conversation = request
+            .conversation_id
+            .as_ref()
+            .map(|id| ("conversation", Json::from([("id", id.as_str().into())])));
+        let settings: Vec<_> = settings.into_iter().chain(conversation).collect();
         let include = sent.get("include").unwrap_or_default().items();
         Self {
             id: new_id("resp"),
@@ -80,10 +90,17 @@ impl Resource {
         }
     }
 
+    /// Its id.
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
     /// The resource with these items.
     pub(super) fn with(&self, output: &[Json], usage: &Json, end: &End) -> Json {
         let (status, error, incomplete) = match end {
+            End::Queued => ("queued", Json::Null, Json::Null),
             End::InProgress => ("in_progress", Json::Null, Json::Null),
+            End::Canceled => ("cancelled", Json::Null, Json::Null),
             End::Failed(error) => ("failed", error.clone(), Json::Null),
             End::Finished(reason) => match incomplete_reason(reason) {
                 Some(reason) => ("incomplete", Json::Null, Json::from([("reason", reason.into())])),

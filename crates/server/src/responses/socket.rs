@@ -34,7 +34,7 @@ const MAX_WAITING: usize = 16;
 /// The most bytes of one event.
 const MAX_EVENT: usize = 64 << 20;
 /// The end of an event of a stream.
-const BETWEEN: &[u8] = b"\n\n";
+pub(super) const BETWEEN: &[u8] = b"\n\n";
 
 /// Headers of the handshake, which are not those of a request.
 const OF_HANDSHAKE: [HeaderName; 9] = [
@@ -352,7 +352,7 @@ fn headers_of(handshake: &HeaderMap) -> HeaderMap {
 }
 
 /// The data of an event; none of a comment.
-fn data_of(event: &[u8]) -> Option<String> {
+pub(super) fn data_of(event: &[u8]) -> Option<String> {
     let lines = event.split(|byte| *byte == b'\n').filter_map(|line| line.strip_prefix(b"data:"));
     let lines: Vec<&[u8]> = lines.map(|line| line.strip_prefix(b" ").unwrap_or(line)).collect();
     if lines.is_empty() {

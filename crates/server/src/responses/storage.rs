@@ -9,8 +9,11 @@ use std::time::Duration;
 use valvehouse_core::fault::{Fault, RequestFault};
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
-use valvehouse_store::{StoredResponse, now};
+use valvehouse_store::{RUNNER_SILENCE, StoredResponse, now};
 
+use super::conversations;
+use super::object::put;
+use super::request::ResponsesRequest;
 use crate::auth;
 
 /// The time for which a response is kept: that of OpenAI's own.
@@ -24,35 +27,77 @@ pub(super) struct Keeper {
     asker: String,
     /// The items of the conversation so far, those of this request included.
     input: Vec<Json>,
+    /// The number of items before those of this request.
+    earlier: usize,
+    /// Is `true` if the response itself is stored.
+    stores: bool,
+    /// The stored conversation that it goes on with.
+    conversation: Option<String>,
 }
 
 impl Keeper {
-    pub(super) fn new(app: &Arc<App>, headers: &HeaderMap, input: Vec<Json>) -> Self {
-        Self { app: app.clone(), asker: auth::asker(app, headers), input }
+    /// A response of a request; `None` where nothing of it is stored.
+    pub(super) fn new(app: &Arc<App>, headers: &HeaderMap, request: &ResponsesRequest) -> Option<Self> {
+        let stores = request.sent.get("store").and_then(|store| store.as_bool()) != Some(false);
+        let conversation = request.conversation_id.clone();
+        (stores || conversation.is_some()).then(|| Self {
+            app: app.clone(),
+            asker: auth::asker(app, headers),
+            input: request.conversation.clone(),
+            earlier: request.earlier,
+            stores,
+            conversation,
+        })
     }
 
     /// Stores a response. One that cannot be stored is logged, and says `store: false`: its client has its answer.
     pub(super) async fn keep(self, response: &Json) {
+        self.add_to_conversation(response).await;
         // A response that was just made takes any value.
-        if !self.stored(response).await && response.set("store", false).is_err() {
+        if self.stores && !self.stored(response).await && response.set("store", false).is_err() {
             tracing::error!("cannot say that a response is not stored: it is read-only");
         }
     }
 
-    async fn stored(self, response: &Json) -> bool {
-        let id = response.text("id").map(String::from).unwrap_or_default();
-        let input_items = self.input.len();
+    /// Adds what was said to the conversation of the request. A response that failed is no part of it.
+    async fn add_to_conversation(&self, response: &Json) {
+        let Some(id) = &self.conversation else { return };
+        if matches!(response.text("status").as_deref(), Some("failed" | "cancelled")) {
+            return;
+        }
         let output = response.get("output").unwrap_or_default().items();
-        let items: Vec<Json> = self.input.into_iter().chain(output).collect();
+        let items: Vec<Json> = self.input.iter().skip(self.earlier).cloned().chain(output).collect();
+        if let Err(fault) = conversations::append(&self.app, id, &items).await {
+            tracing::warn!("cannot add to the conversation {id}: {fault}");
+        }
+    }
+
+    /// The items of the conversation with those of a response.
+    fn items_with(&self, response: &Json) -> Vec<Json> {
+        let has_failed = response.text("status").is_some_and(|status| status == "failed");
+        let output = response.get("output").unwrap_or_default().items().into_iter();
+        // Nothing can go on with half a call.
+        let output = output
+            .filter(|item| !has_failed || item.text("status").is_none_or(|status| status == "completed"));
+        self.input.iter().cloned().chain(output).collect()
+    }
+
+    fn row(&self, response: &Json, runner: &str) -> StoredResponse {
         let kept = i64::try_from(KEPT.as_millis()).unwrap_or(i64::MAX);
-        let stored = StoredResponse {
-            id,
-            owner: self.asker,
+        StoredResponse {
+            id: response.text("id").map(String::from).unwrap_or_default(),
+            owner: self.asker.clone(),
             expires_ms: now().saturating_add(kept),
-            input_items,
-            items: Json::from(items).to_string(),
+            input_items: self.input.len(),
+            items: Json::from(self.items_with(response)).to_string(),
             response: response.to_string(),
-        };
+            runner: runner.to_owned(),
+            seen_ms: now(),
+        }
+    }
+
+    async fn stored(&self, response: &Json) -> bool {
+        let stored = self.row(response, "");
         if stored.items.len() + stored.response.len() > MAX_SIZE {
             tracing::warn!("cannot store the response {}: it is larger than {MAX_SIZE} bytes", stored.id);
             return false;
@@ -63,6 +108,40 @@ impl Keeper {
         }
         saved.is_ok()
     }
+
+    /// Stores a response that is made in the background from now on.
+    ///
+    /// # Errors
+    /// Returns a request fault if it is too large, and a store's fault if it cannot be stored.
+    pub(super) async fn begin(&self, response: &Json) -> Result<(), Fault> {
+        let stored = self.row(response, &self.app.detached.runner);
+        if stored.items.len() + stored.response.len() > MAX_SIZE {
+            return Err(Fault::Request {
+                message: format!(
+                    "cannot answer in the background: the conversation is larger than {MAX_SIZE} bytes"
+                ),
+                param: Some("background"),
+                code: Some("request_too_large"),
+                kind: RequestFault::TooLarge,
+            });
+        }
+        Ok(self.app.host.store().save_response(&stored).await?)
+    }
+
+    /// Stores the end of a response in the background. Returns `false` if it is not this host's any more.
+    ///
+    /// # Errors
+    /// Returns a store's fault if it cannot be stored.
+    pub(super) async fn finish(&self, id: &str, response: &Json) -> Result<bool, Fault> {
+        let items = Json::from(self.items_with(response)).to_string();
+        let store = self.app.host.store();
+        let runner = &self.app.detached.runner;
+        let is_own = store.change_response(id, runner, &response.to_string(), Some(&items), true).await?;
+        if is_own {
+            self.add_to_conversation(response).await;
+        }
+        Ok(is_own)
+    }
 }
 
 /// The response of this id, if it is the caller's.
@@ -72,9 +151,37 @@ impl Keeper {
 /// response, and a store's fault if it cannot be read.
 pub(super) async fn find(app: &App, parts: &Parts, id: &str) -> Result<StoredResponse, Fault> {
     auth::user_of_key(app, parts)?;
-    let stored = app.host.store().response(id).await?;
     let asker = auth::asker(app, &parts.headers);
-    stored.filter(|stored| stored.owner == asker).ok_or_else(|| not_found(id))
+    let stored = app.host.store().response(id).await?;
+    let stored = stored.filter(|stored| stored.owner == asker).ok_or_else(|| not_found(id))?;
+    if stored.runner.is_empty() || !is_lost(stored.seen_ms) {
+        return Ok(stored);
+    }
+    give_up(app, &stored).await?;
+    app.host.store().response(id).await?.ok_or_else(|| not_found(id))
+}
+
+/// Returns `true` if a runner that was last heard of at this time counts as gone.
+pub(super) fn is_lost(seen_ms: i64) -> bool {
+    let silence = i64::try_from(RUNNER_SILENCE.as_millis()).unwrap_or(i64::MAX);
+    now().saturating_sub(seen_ms) > silence
+}
+
+/// Marks a response as failed whose runner is gone.
+async fn give_up(app: &App, stored: &StoredResponse) -> Result<(), Fault> {
+    let response = Json::parse(stored.response.as_bytes()).unwrap_or_default();
+    put(&response, "status", "failed");
+    let error = [
+        ("code", "server_error".into()),
+        (
+            "message",
+            "the host that made this response ended before it was finished; send the request again".into(),
+        ),
+    ];
+    put(&response, "error", Json::from(error));
+    let store = app.host.store();
+    store.change_response(&stored.id, &stored.runner, &response.to_string(), None, true).await?;
+    Ok(())
 }
 
 /// Deletes a response, if it is the caller's.
@@ -83,7 +190,9 @@ pub(super) async fn find(app: &App, parts: &Parts, id: &str) -> Result<StoredRes
 /// As [`find`].
 pub(super) async fn delete(app: &App, parts: &Parts, id: &str) -> Result<(), Fault> {
     find(app, parts, id).await?;
-    Ok(app.host.store().delete_response(id).await?)
+    app.host.store().delete_response(id).await?;
+    app.detached.cancel(id);
+    Ok(())
 }
 
 /// The items of the conversation that a response ended, for one that continues it.
@@ -92,7 +201,13 @@ pub(super) async fn delete(app: &App, parts: &Parts, id: &str) -> Result<(), Fau
 /// As [`find`], with status 400: the request names it.
 pub(super) async fn before(app: &App, parts: &Parts, id: &str) -> Result<Vec<Json>, Fault> {
     match find(app, parts, id).await {
-        Ok(stored) => Ok(items(&stored)),
+        Ok(stored) if stored.runner.is_empty() => Ok(items(&stored)),
+        Ok(_) => Err(Fault::Request {
+            message: format!("previous response `{id}` is not over yet: wait until it is completed"),
+            param: Some("previous_response_id"),
+            code: Some("previous_response_not_completed"),
+            kind: RequestFault::Invalid,
+        }),
         Err(Fault::Request { .. }) => Err(Fault::Request {
             message: format!(
                 "previous response `{id}` not found: it was not stored, has expired, or is another caller's"

@@ -16,7 +16,7 @@ pub(super) struct Writer {
     resource: Resource,
     spaces: Spaces,
     sequence: u64,
-    began: bool,
+    stage: Stage,
     has_first: bool,
     has_others: bool,
     items: Vec<Item>,
@@ -24,6 +24,22 @@ pub(super) struct Writer {
     blocks: Vec<Json>,
     finish: String,
     usage: Json,
+    /// Sources and probabilities that came before the text that they belong to.
+    annotations: Vec<Json>,
+    logprobs: Vec<Json>,
+    /// Is `true` if the probabilities of all tokens came at once.
+    has_logprobs: bool,
+}
+
+/// The events that a response begins with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// None was written.
+    New,
+    /// It is in the background, and not begun.
+    Queued,
+    /// All were written.
+    Begun,
 }
 
 /// The status of an item that may still grow.
@@ -37,9 +53,23 @@ struct Item {
     status: &'static str,
 }
 
+/// The text of a message.
+#[derive(Clone, Default)]
+struct Text {
+    text: String,
+    annotations: Vec<Json>,
+    logprobs: Vec<Json>,
+}
+
+impl Text {
+    fn part(&self) -> Json {
+        output::text_part(&self.text, &self.annotations, &self.logprobs)
+    }
+}
+
 enum Kind {
     Reasoning(String),
-    Message { text: Option<String>, refusal: Option<String> },
+    Message { text: Option<Text>, refusal: Option<String> },
     Call { index: i64, call_id: String, name: String, given: String, is_custom: bool },
 }
 
@@ -49,14 +79,52 @@ impl Writer {
             resource,
             spaces,
             sequence: 0,
-            began: false,
+            stage: Stage::New,
             has_first: false,
             has_others: false,
             items: Vec::new(),
             blocks: Vec::new(),
             finish: String::new(),
             usage: Json::Null,
+            annotations: Vec::new(),
+            logprobs: Vec::new(),
+            has_logprobs: false,
         }
+    }
+
+    /// The events of a response that waits until it is begun in the background.
+    pub(super) fn queue(&mut self) -> Vec<Json> {
+        self.stage = Stage::Queued;
+        ["response.created", "response.queued"].map(|name| self.stated(name, &End::Queued)).into()
+    }
+
+    /// The events of a response that begins.
+    pub(super) fn started(&mut self) -> Vec<Json> {
+        let mut events = Vec::new();
+        self.begin(&mut events);
+        events
+    }
+
+    /// Goes on behind events that another writer of the same response wrote, up to before this number.
+    pub(super) fn go_on(&mut self, sequence: u64) {
+        self.stage = Stage::Begun;
+        self.sequence = sequence;
+    }
+
+    /// The response as it stands, with items that came of it elsewhere.
+    pub(super) fn standing(&self, items: &[Json], end: &End) -> Json {
+        self.resource.with(items, &self.usage, end)
+    }
+
+    /// The same resource for another writer.
+    pub(super) fn resource(&self) -> &Resource {
+        &self.resource
+    }
+
+    /// Takes the probabilities of the tokens of a whole answer.
+    pub(super) fn expect_logprobs(&mut self, choice: &Json) {
+        self.logprobs = logprobs_of(choice);
+        self.has_logprobs = true;
     }
 
     /// The events that a chunk is.
@@ -79,10 +147,16 @@ impl Writer {
         {
             self.think(&thought, &mut events);
         }
+        let annotations = delta.get("annotations").unwrap_or_default().items();
+        self.annotations.extend(annotations.iter().map(output::annotation));
+        if !self.has_logprobs {
+            self.logprobs.extend(logprobs_of(&choice));
+        }
         let text = message::text_of(&delta);
         if !text.is_empty() {
             self.say(&text, &mut events);
         }
+        self.cite(&mut events);
         if let Some(refusal) = delta.text("refusal").filter(|text| !text.is_empty()) {
             self.refuse(&refusal, &mut events);
         }
@@ -127,6 +201,15 @@ impl Writer {
         events
     }
 
+    /// The same where the items came elsewhere.
+    pub(super) fn fail_with(&mut self, code: &str, message: &str, items: &[Json]) -> Vec<Json> {
+        let error = vec![("code", code.into()), ("message", message.into()), ("param", Json::Null)];
+        let event = self.event("error", error);
+        let error = Json::from([("code", code.into()), ("message", message.into())]);
+        let response = self.resource.with(items, &self.usage, &End::Failed(error));
+        vec![event, self.event("response.failed", vec![("response", response)])]
+    }
+
     /// An event that a plugin emitted.
     pub(super) fn emitted(&mut self, event: Json) -> Vec<Json> {
         let mut events = Vec::new();
@@ -140,18 +223,23 @@ impl Writer {
     }
 
     fn begin(&mut self, events: &mut Vec<Json>) {
-        if std::mem::replace(&mut self.began, true) {
-            return;
+        let before = std::mem::replace(&mut self.stage, Stage::Begun);
+        if before == Stage::New {
+            events.push(self.stated("response.created", &End::InProgress));
         }
-        for name in ["response.created", "response.in_progress"] {
-            let response = self.response(&End::InProgress);
-            events.push(self.event(name, vec![("response", response)]));
+        if before != Stage::Begun {
+            events.push(self.stated("response.in_progress", &End::InProgress));
         }
     }
 
     fn response(&self, end: &End) -> Json {
-        let output = if matches!(end, End::InProgress) { Vec::new() } else { self.items() };
-        self.resource.with(&output, &self.usage, end)
+        self.resource.with(&self.items(), &self.usage, end)
+    }
+
+    /// An event of a response without items yet.
+    fn stated(&mut self, name: &str, end: &End) -> Json {
+        let response = self.resource.with(&[], &self.usage, end);
+        self.event(name, vec![("response", response)])
     }
 
     fn event(&mut self, name: &str, fields: Vec<(&str, Json)>) -> Json {
@@ -227,15 +315,43 @@ impl Writer {
 
     fn say(&mut self, said: &str, events: &mut Vec<Json>) {
         let at = self.message(|kind| matches!(kind, Kind::Message { refusal: None, .. }), events);
+        let logprobs = std::mem::take(&mut self.logprobs);
         let Kind::Message { text, .. } = &mut self.items[at].kind else { return };
         let is_first = text.is_none();
-        text.get_or_insert_default().push_str(said);
+        let text = text.get_or_insert_default();
+        text.text.push_str(said);
+        text.logprobs.extend(logprobs.iter().cloned());
         if is_first {
-            events.push(self.event_of("response.content_part.added", at, part_at(0, output::text_part(""))));
+            let part = Text::default().part();
+            events.push(self.event_of("response.content_part.added", at, part_at(0, part)));
         }
         let delta =
-            vec![("content_index", 0_i64.into()), ("delta", said.into()), ("logprobs", Json::array())];
+            vec![("content_index", 0_i64.into()), ("delta", said.into()), ("logprobs", logprobs.into())];
         events.push(self.event_of("response.output_text.delta", at, delta));
+    }
+
+    /// Writes the sources that came, and the probabilities of tokens that came behind their text. Both wait for a text.
+    fn cite(&mut self, events: &mut Vec<Json>) {
+        if self.annotations.is_empty() && self.logprobs.is_empty() {
+            return;
+        }
+        let Some(at) = self.last_open(|kind| matches!(kind, Kind::Message { text: Some(_), .. })) else {
+            return;
+        };
+        let (annotations, logprobs) =
+            (std::mem::take(&mut self.annotations), std::mem::take(&mut self.logprobs));
+        let Kind::Message { text: Some(text), .. } = &mut self.items[at].kind else { return };
+        text.logprobs.extend(logprobs);
+        let first = text.annotations.len();
+        text.annotations.extend(annotations.iter().cloned());
+        for (number, annotation) in annotations.into_iter().enumerate() {
+            let fields = vec![
+                ("content_index", 0_i64.into()),
+                ("annotation_index", (first + number).into()),
+                ("annotation", annotation),
+            ];
+            events.push(self.event_of("response.output_text.annotation.added", at, fields));
+        }
     }
 
     fn refuse(&mut self, said: &str, events: &mut Vec<Json>) {
@@ -344,11 +460,11 @@ impl Writer {
                 if let Some(text) = &text {
                     let done = vec![
                         ("content_index", 0_i64.into()),
-                        ("text", text.as_str().into()),
-                        ("logprobs", Json::array()),
+                        ("text", text.text.as_str().into()),
+                        ("logprobs", text.logprobs.clone().into()),
                     ];
                     events.push(self.event_of("response.output_text.done", at, done));
-                    let part = output::text_part(text);
+                    let part = text.part();
                     events.push(self.event_of("response.content_part.done", at, part_at(0, part)));
                 }
                 if let Some(refusal) = &refusal {
@@ -384,7 +500,7 @@ impl Writer {
                 output::reasoning(&item.id, text, blocks.as_ref(), &self.resource, status)
             }
             Kind::Message { text, refusal } => {
-                let text = text.as_deref().map(output::text_part);
+                let text = text.as_ref().map(Text::part);
                 let parts = text.into_iter().chain(refusal.as_deref().map(output::refusal_part));
                 output::message(&item.id, parts.collect(), status)
             }
@@ -397,4 +513,9 @@ impl Writer {
 
 fn part_at(index: usize, part: Json) -> Vec<(&'static str, Json)> {
     vec![("content_index", index.into()), ("part", part)]
+}
+
+/// The probabilities of the tokens of a choice or of a chunk's.
+fn logprobs_of(choice: &Json) -> Vec<Json> {
+    choice.at_path("logprobs.content").items().iter().map(output::logprob).collect()
 }

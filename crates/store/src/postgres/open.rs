@@ -16,7 +16,11 @@ const CONNECTIONS: u32 = 8;
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Number, title and text of each step.
-const STEPS: [(i64, &str, &str); 1] = [(1, "state", include_str!("../migrations/postgres/0001_state.sql"))];
+const STEPS: [(i64, &str, &str); 3] = [
+    (1, "state", include_str!("../migrations/postgres/0001_state.sql")),
+    (2, "background responses", include_str!("../migrations/postgres/0002_background_responses.sql")),
+    (3, "response conversations", include_str!("../migrations/postgres/0003_response_conversations.sql")),
+];
 
 /// An open database.
 pub(crate) struct Opened {

@@ -9,6 +9,7 @@ pub(crate) mod history;
 pub(crate) mod hosts;
 pub(crate) mod json;
 pub(crate) mod kv;
+pub(crate) mod response_conversations;
 pub(crate) mod responses;
 pub(crate) mod sealed;
 pub(crate) mod switches;

@@ -1,27 +1,40 @@
-//! The rows of responses that clients may continue.
+//! The rows of responses that clients may continue, and the events of those in the background.
 
 use crate::clock::now;
 use crate::responses::{RECENT_RESPONSES, StoredResponse};
-use crate::sql::{Session, query, query_scalar};
+use crate::sql::{self, Session, query, query_scalar};
+
+/// Events of one statement.
+const AT_ONCE: usize = 100;
 
 /// Stores a response, and drops those that have expired.
 pub(crate) async fn save(connection: &mut Session, stored: &StoredResponse) -> sqlx::Result<()> {
-    query("DELETE FROM responses WHERE expires_ms <= ?").bind(now()).execute(connection).await?;
-    query("INSERT INTO responses (id, owner, expires_ms, input_items, items, response) VALUES (?, ?, ?, ?, ?, ?)")
-        .bind(&stored.id)
-        .bind(&stored.owner)
-        .bind(stored.expires_ms)
-        .bind(i64::try_from(stored.input_items).unwrap_or(i64::MAX))
-        .bind(&stored.items)
-        .bind(&stored.response)
-        .execute(connection)
-        .await?;
+    for text in
+        ["DELETE FROM responses WHERE expires_ms <= ?", "DELETE FROM response_events WHERE expires_ms <= ?"]
+    {
+        query(text).bind(now()).execute(connection).await?;
+    }
+    query(
+        "INSERT INTO responses (id, owner, expires_ms, input_items, items, response, runner, seen_ms)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+    )
+    .bind(&stored.id)
+    .bind(&stored.owner)
+    .bind(stored.expires_ms)
+    .bind(i64::try_from(stored.input_items).unwrap_or(i64::MAX))
+    .bind(&stored.items)
+    .bind(&stored.response)
+    .bind(&stored.runner)
+    .bind(stored.seen_ms)
+    .execute(connection)
+    .await?;
     Ok(())
 }
 
 /// Returns a response that has not expired.
 pub(crate) async fn find(session: &mut Session, id: &str) -> sqlx::Result<Option<StoredResponse>> {
-    let text = "SELECT id, owner, expires_ms, input_items, items, response FROM responses WHERE id = ? AND expires_ms > ?";
+    let text = "SELECT id, owner, expires_ms, input_items, items, response, runner, seen_ms FROM responses
+        WHERE id = ? AND expires_ms > ?";
     let row = query(text).bind(id).bind(now()).fetch_optional(session).await?;
     row.map(|row| {
         Ok(StoredResponse {
@@ -31,6 +44,8 @@ pub(crate) async fn find(session: &mut Session, id: &str) -> sqlx::Result<Option
             input_items: usize::try_from(row.try_get::<i64>("input_items")?).unwrap_or_default(),
             items: row.try_get("items")?,
             response: row.try_get("response")?,
+            runner: row.try_get("runner")?,
+            seen_ms: row.try_get("seen_ms")?,
         })
     })
     .transpose()
@@ -42,9 +57,9 @@ pub(crate) async fn items_with(
     owner: &str,
     text: &str,
 ) -> sqlx::Result<Option<String>> {
-    let query = "SELECT items FROM (SELECT items FROM responses WHERE owner = ? AND expires_ms > ? \
-                 ORDER BY expires_ms DESC LIMIT ?) AS recent WHERE replace(items, ?, '') <> items LIMIT 1";
-    query_scalar(query)
+    let recent = "SELECT items FROM (SELECT items FROM responses WHERE owner = ? AND expires_ms > ? \
+                  ORDER BY expires_ms DESC LIMIT ?) AS recent WHERE replace(items, ?, '') <> items LIMIT 1";
+    query_scalar(recent)
         .bind(owner)
         .bind(now())
         .bind(RECENT_RESPONSES)
@@ -53,8 +68,78 @@ pub(crate) async fn items_with(
         .await
 }
 
-/// Deletes a response.
+/// Deletes a response and its events.
 pub(crate) async fn delete(connection: &mut Session, id: &str) -> sqlx::Result<()> {
-    query("DELETE FROM responses WHERE id = ?").bind(id).execute(connection).await?;
+    for text in ["DELETE FROM responses WHERE id = ?", "DELETE FROM response_events WHERE response = ?"] {
+        query(text).bind(id).execute(connection).await?;
+    }
     Ok(())
+}
+
+/// Returns the runner of a response, and when it was heard of.
+pub(crate) async fn runner(session: &mut Session, id: &str) -> sqlx::Result<Option<(String, i64)>> {
+    let text = "SELECT runner, seen_ms FROM responses WHERE id = ? AND expires_ms > ?";
+    let row = query(text).bind(id).bind(now()).fetch_optional(session).await?;
+    row.map(|row| Ok((row.try_get("runner")?, row.try_get("seen_ms")?))).transpose()
+}
+
+/// Notes that a runner still works on a response; `false` if it is not its own.
+pub(crate) async fn touch(session: &mut Session, id: &str, runner: &str) -> sqlx::Result<bool> {
+    let text = "UPDATE responses SET seen_ms = ? WHERE id = ? AND runner = ?";
+    Ok(query(text).bind(now()).bind(id).bind(runner).execute(session).await? > 0)
+}
+
+/// Changes the response of a runner; `false` if it is not its own.
+pub(crate) async fn change(
+    connection: &mut Session,
+    id: &str,
+    runner: &str,
+    response: &str,
+    items: Option<&str>,
+    is_over: bool,
+) -> sqlx::Result<bool> {
+    let text = "UPDATE responses SET response = ?, items = coalesce(?, items), runner = ?, seen_ms = ?
+        WHERE id = ? AND runner = ?";
+    let next = if is_over { "" } else { runner };
+    let changed = query(text)
+        .bind(response)
+        .bind(items)
+        .bind(next)
+        .bind(now())
+        .bind(id)
+        .bind(runner)
+        .execute(connection)
+        .await?;
+    Ok(changed > 0)
+}
+
+/// Stores events of a response; those of a number that is there already stay.
+pub(crate) async fn append_events(
+    connection: &mut Session,
+    id: &str,
+    events: &[(i64, String)],
+    expires_ms: i64,
+) -> sqlx::Result<()> {
+    for events in events.chunks(AT_ONCE) {
+        let rows = events
+            .iter()
+            .map(|(number, event)| [id.into(), (*number).into(), expires_ms.into(), event.as_str().into()]);
+        let head = "INSERT INTO response_events (response, number, expires_ms, event)";
+        sql::insert(head, rows, "ON CONFLICT DO NOTHING").execute(connection).await?;
+    }
+    Ok(())
+}
+
+/// Returns events of a response in their order.
+pub(crate) async fn events(
+    session: &mut Session,
+    id: &str,
+    after: i64,
+    limit: i64,
+) -> sqlx::Result<Vec<(i64, String)>> {
+    let text =
+        "SELECT number, event FROM response_events WHERE response = ? AND number > ? AND expires_ms > ?
+        ORDER BY number LIMIT ?";
+    let rows = query(text).bind(id).bind(after).bind(now()).bind(limit).fetch_all(session).await?;
+    rows.iter().map(|row| Ok((row.try_get("number")?, row.try_get("event")?))).collect()
 }

@@ -6,6 +6,7 @@
 mod conversations;
 mod history;
 mod database;
+mod responses;
 mod state;
 
 pub use database::SqlStore;

@@ -4,10 +4,9 @@ use super::database::SqlStore;
 use crate::error::{Answer, StoreError, Trouble};
 use crate::history::Action;
 use crate::record::{Aside, Confirmed, HostSeen, KvChange, KvRow, LastGood, StoredValves, Switch};
-use crate::responses::StoredResponse;
 use crate::rows::generation::{self, raise};
 use crate::rows::valves::{self, Change};
-use crate::rows::{aside, grants, guards, history, hosts, kv, responses, switches};
+use crate::rows::{aside, grants, guards, history, hosts, kv, switches};
 use crate::sql::Lock;
 use crate::sqlite::open;
 use crate::store::Store;
@@ -192,35 +191,6 @@ impl Store for SqlStore {
         self.work("store which models a guard is for", async move {
             let mut transaction = self.begin(Lock::Settings).await?;
             guards::save_models(&mut transaction, plugin, models).await?;
-            transaction.commit().await
-        })
-    }
-
-    fn save_response<'a>(&'a self, stored: &'a StoredResponse) -> Answer<'a, ()> {
-        self.work("store a response", async move {
-            let mut transaction = self.begin(Lock::Nothing).await?;
-            responses::save(&mut transaction, stored).await?;
-            transaction.commit().await
-        })
-    }
-
-    fn response<'a>(&'a self, id: &'a str) -> Answer<'a, Option<StoredResponse>> {
-        self.work(
-            "read a response",
-            async move { responses::find(&mut self.swift.session().await?, id).await },
-        )
-    }
-
-    fn response_items_with<'a>(&'a self, owner: &'a str, text: &'a str) -> Answer<'a, Option<String>> {
-        self.work("read the items of responses", async move {
-            responses::items_with(&mut self.swift.session().await?, owner, text).await
-        })
-    }
-
-    fn delete_response<'a>(&'a self, id: &'a str) -> Answer<'a, ()> {
-        self.work("delete a response", async move {
-            let mut transaction = self.begin(Lock::Nothing).await?;
-            responses::delete(&mut transaction, id).await?;
             transaction.commit().await
         })
     }

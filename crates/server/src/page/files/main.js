@@ -8,15 +8,17 @@ import { signIn } from "/page/session.js";
 import { changed, on, reload, state } from "/page/state.js";
 import { home } from "/page/home.js";
 import { plugins } from "/page/plugins.js";
+import { coverage } from "/page/coverage.js";
 import { create } from "/page/create.js";
 import { requests } from "/page/requests.js";
 import { tryIt } from "/page/try.js";
 
-const PARTS = [["", "Overview"], ["plugins", "Plugins"], ["requests", "Requests"], ["try", "Try it"]];
+const PARTS = [["", "Overview"], ["plugins", "Plugins"], ["requests", "Requests"], ["coverage", "Coverage"], ["try", "Try it"]];
 
 route("", "Overview", home);
 route("plugins", "Plugins", plugins);
 route("requests", "Requests", requests);
+route("coverage", "Coverage", coverage);
 route("try", "Try it", tryIt);
 route("new", "New plugin", create);
 

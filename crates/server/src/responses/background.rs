@@ -1,0 +1,473 @@
+//! Responses that are made while no client waits: queued, worked on by this host, and stored with their events.
+
+use super::endpoint::Responses;
+use super::failure::{code_of, message_of};
+use super::resource::End;
+use super::socket::{BETWEEN, data_of};
+use super::storage::{self, Keeper};
+use super::writer::Writer;
+use crate::body::parsed;
+use crate::reply::json_response;
+use crate::turn::endpoint::{Call, Encoder as _, Endpoint as _};
+use crate::turn::events::as_events;
+use crate::turn::keep_alive::KeepAlive;
+use crate::turn::serve::serve_turn;
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use axum::response::Response;
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt as _;
+use futures::stream::{self, Stream};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_host::Snapshot;
+use valvehouse_host::app::{App, QueueSlot, StopReason, Ticket};
+use valvehouse_json::Json;
+use valvehouse_net::sse;
+use valvehouse_store::{StoredResponse, now};
+
+/// The longest time that a response is worked on.
+const MAX_TIME: Duration = Duration::from_secs(3600);
+/// The time for which its events can be read.
+const EVENTS_KEPT: Duration = Duration::from_secs(2 * 3600);
+/// The most bytes of all its events.
+const MAX_EVENTS: usize = 64 << 20;
+/// The longest time that an event waits to be stored with others.
+const FLUSH: Duration = Duration::from_millis(100);
+/// The bytes of events that are stored at once.
+const MAX_WAITING: usize = 1 << 20;
+/// The interval at which a runner says that it still works on it.
+const PULSE: Duration = Duration::from_secs(2);
+/// The interval at which a reader looks for further events.
+const LOOK: Duration = Duration::from_millis(100);
+/// Events that a reader takes at once.
+const AT_ONCE: i64 = 200;
+/// The times that a store that fails is tried for the end of a response.
+const TRIES: u32 = 5;
+/// The longest time that a client waits until its response is canceled.
+const CANCELING: Duration = Duration::from_secs(3);
+
+/// Returns `true` if a request asks for a response in the background.
+pub(super) fn is_asked(bytes: &Bytes) -> bool {
+    memchr::memmem::find(bytes, b"\"background\"").is_some()
+        && parsed(bytes).is_ok_and(|sent| sent.get("background").and_then(|is| is.as_bool()) == Some(true))
+}
+
+/// Begins a response in the background, and answers with it as it stands, or with its events.
+///
+/// # Errors
+/// Returns the fault of a request that cannot be read or whose model cannot be had, and a store's fault.
+pub(super) async fn create(
+    app: &Arc<App>,
+    snapshot: &Snapshot,
+    parts: Parts,
+    bytes: &Bytes,
+    key_user: Json,
+) -> Result<Response, Fault> {
+    let endpoint = Responses { begun: None, in_background: true };
+    let call = Call::new(app, snapshot, &parts);
+    let (chat, mut answer) = endpoint.decode(&call, bytes).await?;
+    endpoint.ready(&call, &chat)?;
+    let header = answer.header();
+    let sent = parsed(bytes)?;
+    let is_streamed = chat.is_streamed();
+    // The turn is streamed in any case: its events are stored.
+    sent.set("stream", true).map_err(|error| Fault::Host(error.to_string()))?;
+    let keeper = answer.keeper.take().ok_or_else(|| Fault::Host("a response has no store".into()))?;
+    let queued = answer.writer.standing(&[], &End::Queued);
+    let id = answer.writer.resource().id().to_owned();
+    keeper.begin(&queued).await?;
+    let run = Run {
+        app: app.clone(),
+        id: id.clone(),
+        keeper,
+        writer: answer.writer,
+        parts,
+        body: sent.to_string().into(),
+        key_user,
+        log: Log::default(),
+    };
+    if let Err(fault) = app.detached.spawn(&id, |ticket| run.run(ticket)) {
+        app.host.store().delete_response(&id).await?;
+        return Err(fault);
+    }
+    let mut response = match is_streamed {
+        true => streamed(app, id, -1),
+        false => json_response(StatusCode::OK, &queued),
+    };
+    response.headers_mut().extend(header);
+    Ok(response)
+}
+
+/// The events of a response after the one of this number, those that are still to come included.
+///
+/// # Errors
+/// Returns a request fault if there are none: it was not made in the background, or they have expired.
+pub(super) async fn resume(app: &Arc<App>, stored: &StoredResponse, after: i64) -> Result<Response, Fault> {
+    let invalid = |message: String, code| {
+        Err(Fault::Request { message, param: Some("stream"), code: Some(code), kind: RequestFault::Invalid })
+    };
+    let id = &stored.id;
+    if !is_in_background(stored) {
+        return invalid(
+            format!(
+                "cannot stream `{id}` again: it was not created with `background: true`; fetch it without `stream`"
+            ),
+            "response_not_in_background",
+        );
+    }
+    if stored.runner.is_empty() && app.host.store().response_events(id, -1, 1).await?.is_empty() {
+        return invalid(
+            format!("cannot stream `{id}`: its events are not stored any more; fetch it without `stream`"),
+            "response_events_expired",
+        );
+    }
+    Ok(streamed(app, id.clone(), after))
+}
+
+/// Cancels a response, wherever it is worked on. One that is over stays as it is.
+///
+/// # Errors
+/// Returns a request fault if it was not made in the background, and a store's fault.
+pub(super) async fn cancel(app: &Arc<App>, parts: &Parts, stored: StoredResponse) -> Result<Json, Fault> {
+    let id = &stored.id;
+    if !is_in_background(&stored) {
+        return Err(Fault::invalid(
+            format!("cannot cancel `{id}`: it was not created with `background: true`"),
+            None,
+        ));
+    }
+    let mut latest = stored;
+    let id = latest.id.clone();
+    let id = id.as_str();
+    if !latest.runner.is_empty() && app.detached.cancel(id) {
+        let until = Instant::now() + CANCELING;
+        let store = app.host.store();
+        while Instant::now() < until
+            && store.response_runner(id).await?.is_some_and(|(runner, _)| !runner.is_empty())
+        {
+            tokio::time::sleep(LOOK / 10).await;
+        }
+        latest = storage::find(app, parts, id).await?;
+    }
+    if !latest.runner.is_empty() {
+        // Another host works on it, and sees within seconds that it is not its own any more.
+        let response = Json::parse(latest.response.as_bytes()).unwrap_or_default();
+        super::object::put(&response, "status", "cancelled");
+        let store = app.host.store();
+        store.change_response(id, &latest.runner, &response.to_string(), None, true).await?;
+        latest = storage::find(app, parts, id).await?;
+    }
+    Ok(Json::parse(latest.response.as_bytes()).unwrap_or_default())
+}
+
+fn is_in_background(stored: &StoredResponse) -> bool {
+    let response = Json::parse(stored.response.as_bytes()).unwrap_or_default();
+    response.get("background").and_then(|is| is.as_bool()) == Some(true)
+}
+
+/// The stored events of a response as a stream.
+fn streamed(app: &Arc<App>, id: String, after: i64) -> Response {
+    let mut response = Response::default();
+    let events = Box::pin(events_of(app.clone(), id, after));
+    as_events(&mut response, KeepAlive::new(events, app.config.server.keep_alive_ms));
+    response
+}
+
+/// The events of a response as they are stored, until it is over. Those of one that was canceled, or whose host is
+/// gone, end without a last one.
+fn events_of(app: Arc<App>, id: String, after: i64) -> impl Stream<Item = Bytes> {
+    stream::unfold(Some(after), move |after| {
+        let (app, id) = (app.clone(), id.clone());
+        async move {
+            let mut after = after?;
+            let store = app.host.store();
+            loop {
+                // In this order: what is stored before the end is read after it.
+                let runner = store.response_runner(&id).await.ok().flatten();
+                let events = match store.response_events(&id, after, AT_ONCE).await {
+                    Ok(events) => events,
+                    Err(error) => {
+                        tracing::warn!("cannot read the events of the response {id}: {error}");
+                        return None;
+                    }
+                };
+                if let Some((last, _)) = events.last() {
+                    after = *last;
+                    return Some((written(&events), Some(after)));
+                }
+                let is_under_way =
+                    runner.is_some_and(|(runner, seen_ms)| !runner.is_empty() && !storage::is_lost(seen_ms));
+                // Its client resumes the stream of another host's response elsewhere.
+                if !is_under_way || app.is_stopping() && !app.detached.has(&id) {
+                    return None;
+                }
+                tokio::time::sleep(LOOK).await;
+            }
+        }
+    })
+}
+
+/// Events as they are sent, each under the name of its type.
+fn written(events: &[(i64, String)]) -> Bytes {
+    let mut out = BytesMut::new();
+    for (_, event) in events {
+        sse::write(&mut out, Some(type_of(event)), event.as_bytes());
+    }
+    out.freeze()
+}
+
+/// The type of an event, its first field.
+fn type_of(event: &str) -> &str {
+    let rest = event.strip_prefix(r#"{"type":""#).unwrap_or_default();
+    rest.split('"').next().unwrap_or_default()
+}
+
+/// The events of a response that are not stored yet, and what is known from all of them.
+#[derive(Default)]
+struct Log {
+    /// The number of the next event.
+    next: i64,
+    waiting: Vec<(i64, String)>,
+    /// The bytes of the events that wait.
+    waiting_size: usize,
+    /// The bytes of all events.
+    size: usize,
+    /// The items that are whole.
+    output: Vec<Json>,
+    /// The response of the last event.
+    last: Option<Json>,
+}
+
+impl Log {
+    fn push(&mut self, event: String) {
+        match type_of(&event) {
+            "response.output_item.done" => {
+                let item = Json::parse(event.as_bytes()).ok().and_then(|event| event.get("item"));
+                self.output.extend(item.map(|item| item.copy()));
+            }
+            "response.completed" | "response.incomplete" | "response.failed" => {
+                let response = Json::parse(event.as_bytes()).ok().and_then(|event| event.get("response"));
+                self.last = response.map(|response| response.copy());
+            }
+            _ => {}
+        }
+        self.size += event.len();
+        self.waiting_size += event.len();
+        self.waiting.push((self.next, event));
+        self.next += 1;
+    }
+
+    fn push_all(&mut self, events: &[Json]) {
+        events.iter().for_each(|event| self.push(event.to_string()));
+    }
+
+    /// Stores what waits. What cannot be stored goes on waiting.
+    async fn flush(&mut self, app: &App, id: &str) -> bool {
+        if self.waiting.is_empty() {
+            return true;
+        }
+        let kept = i64::try_from(EVENTS_KEPT.as_millis()).unwrap_or(i64::MAX);
+        let until = now().saturating_add(kept);
+        match app.host.store().append_response_events(id, &self.waiting, until).await {
+            Ok(()) => {
+                self.waiting.clear();
+                self.waiting_size = 0;
+                true
+            }
+            Err(error) => {
+                tracing::warn!("cannot store the events of the response {id}: {error}");
+                false
+            }
+        }
+    }
+}
+
+/// The end of the work on a response before the model's.
+enum Interruption {
+    /// It is not this host's any more.
+    Lost,
+    /// It has to end.
+    Stopped(StopReason),
+    /// It has worked for too long.
+    TooLong,
+}
+
+/// A response that this host works on.
+struct Run {
+    app: Arc<App>,
+    id: String,
+    keeper: Keeper,
+    /// Writes what no turn writes: the first events, and an end that the host makes.
+    writer: Writer,
+    parts: Parts,
+    body: Bytes,
+    key_user: Json,
+    log: Log,
+}
+
+impl Run {
+    async fn run(mut self, ticket: Ticket) {
+        let queued = self.writer.queue();
+        self.log.push_all(&queued);
+        self.log.flush(&self.app, &self.id).await;
+        let place = ticket.place();
+        let mut end = Box::pin(interruption(self.app.clone(), self.id.clone(), ticket));
+        let ended = self.work(place, &mut end).await;
+        drop(end);
+        match ended {
+            Ok(()) => {}
+            Err(Interruption::Lost) => {
+                tracing::info!("the response {} was canceled, deleted or taken for lost", self.id);
+                return;
+            }
+            Err(Interruption::Stopped(StopReason::Canceled)) => {
+                let response = self.writer.standing(&self.log.output, &End::Canceled);
+                return self.finish(response).await;
+            }
+            Err(Interruption::Stopped(StopReason::HostCloses)) => {
+                self.fail(
+                    "server_error",
+                    "the host stopped before the response was finished; send the request again",
+                );
+            }
+            Err(Interruption::TooLong) => {
+                let limit = MAX_TIME.as_secs();
+                self.fail("server_error", &format!("the response took longer than {limit} seconds"));
+            }
+        }
+        if self.log.last.is_none() {
+            self.fail("server_error", "the answer ended too early");
+        }
+        let response = self.log.last.take().unwrap_or_default();
+        self.finish(response).await;
+    }
+
+    /// Runs the turn, and writes its events down.
+    async fn work(
+        &mut self,
+        place: QueueSlot,
+        interruption: &mut (impl Future<Output = Interruption> + Unpin),
+    ) -> Result<(), Interruption> {
+        let _running = tokio::select! {
+            running = place.begin() => running,
+            end = &mut *interruption => return Err(end),
+        };
+        let begun = self.writer.started();
+        self.log.push_all(&begun);
+        self.log.flush(&self.app, &self.id).await;
+        let standing = self.writer.standing(&[], &End::InProgress).to_string();
+        let runner = &self.app.detached.runner;
+        let _ = self.app.host.store().change_response(&self.id, runner, &standing, None, false).await;
+        let next = u64::try_from(self.log.next).unwrap_or_default();
+        let endpoint = Responses { begun: Some((self.writer.resource().clone(), next)), in_background: true };
+        let snapshot = self.app.host.snapshot();
+        let call = Call::new(&self.app, &snapshot, &self.parts);
+        let turn = Box::pin(serve_turn(&endpoint, &call, &self.body, &self.key_user));
+        let answered = tokio::select! {
+            answered = turn => answered,
+            end = &mut *interruption => return Err(end),
+        };
+        let response = match answered {
+            Ok(response) if response.status() == StatusCode::OK => response,
+            Ok(refusal) => {
+                let (code, message) = refusal_of(refusal).await;
+                self.fail(&code, &message);
+                return Ok(());
+            }
+            Err(fault) => {
+                self.fail(code_of(&fault), &message_of(&fault));
+                return Ok(());
+            }
+        };
+        let mut pieces = response.into_body().into_data_stream();
+        let mut rest: Vec<u8> = Vec::new();
+        let mut flush_at = Instant::now() + FLUSH;
+        loop {
+            let piece = tokio::select! {
+                piece = pieces.next() => piece,
+                end = &mut *interruption => return Err(end),
+                () = tokio::time::sleep_until(flush_at), if !self.log.waiting.is_empty() => {
+                    self.log.flush(&self.app, &self.id).await;
+                    flush_at = Instant::now() + FLUSH;
+                    continue;
+                }
+            };
+            let Some(Ok(piece)) = piece else { return Ok(()) };
+            if self.log.waiting.is_empty() {
+                flush_at = Instant::now() + FLUSH;
+            }
+            rest.extend_from_slice(&piece);
+            let mut from = 0;
+            let ends: Vec<usize> = memchr::memmem::find_iter(&rest, BETWEEN).collect();
+            for end in ends {
+                if let Some(event) = data_of(&rest[from..end]) {
+                    self.log.push(event);
+                }
+                from = end + BETWEEN.len();
+            }
+            rest.drain(..from);
+            if self.log.size + rest.len() > MAX_EVENTS {
+                self.fail("server_error", &format!("the response is larger than {MAX_EVENTS} bytes"));
+                return Ok(());
+            }
+            if self.log.waiting_size > MAX_WAITING {
+                self.log.flush(&self.app, &self.id).await;
+                flush_at = Instant::now() + FLUSH;
+            }
+        }
+    }
+
+    /// Writes the events of a failure behind those that are there.
+    fn fail(&mut self, code: &str, message: &str) {
+        self.writer.go_on(u64::try_from(self.log.next).unwrap_or_default());
+        let events = self.writer.fail_with(code, message, &self.log.output.clone());
+        self.log.push_all(&events);
+    }
+
+    /// Stores the end: first the events, so that whoever sees the end has them all.
+    async fn finish(mut self, response: Json) {
+        for attempt in 1..=TRIES {
+            let is_stored = self.log.flush(&self.app, &self.id).await
+                && match self.keeper.finish(&self.id, &response).await {
+                    Ok(_) => true,
+                    Err(fault) => {
+                        tracing::warn!("cannot store the response {}: {fault}", self.id);
+                        false
+                    }
+                };
+            if is_stored {
+                return;
+            }
+            tokio::time::sleep(FLUSH * attempt).await;
+        }
+    }
+}
+
+/// Waits until the work on a response has to end. Meanwhile says that it goes on.
+async fn interruption(app: Arc<App>, id: String, mut ticket: Ticket) -> Interruption {
+    let until = Instant::now() + MAX_TIME;
+    loop {
+        tokio::select! {
+            reason = ticket.stopped() => return Interruption::Stopped(reason),
+            () = tokio::time::sleep_until(until) => return Interruption::TooLong,
+            () = tokio::time::sleep(PULSE) => {
+                // A store that fails for a while is no reason to end.
+                if let Ok(false) = app.host.store().touch_response(&id, &app.detached.runner).await {
+                    return Interruption::Lost;
+                }
+            }
+        }
+    }
+}
+
+/// Code and message of a refusal.
+async fn refusal_of(response: Response) -> (String, String) {
+    let bytes = axum::body::to_bytes(response.into_body(), MAX_WAITING).await.unwrap_or_default();
+    let error = Json::parse(&bytes).unwrap_or_default().get("error").unwrap_or_default();
+    let code =
+        ["code", "type"].iter().find_map(|key| error.text(key)).unwrap_or_else(|| "server_error".into());
+    (code.into(), error.text("message").map(String::from).unwrap_or_default())
+}

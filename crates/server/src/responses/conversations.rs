@@ -1,0 +1,264 @@
+//! `/v1/conversations`: the items that responses go on with, stored by their id.
+
+use super::id::new_id;
+use super::input;
+use super::object::object;
+use super::page::{limit_of, page_of};
+use crate::auth;
+use crate::extract::{self, Id, Words};
+use crate::reply::{self, OpenAiError};
+use axum::body::Body;
+use axum::extract::{FromRequestParts, Path, State};
+use axum::http::request::Parts;
+use axum::response::Response;
+use std::sync::Arc;
+use std::time::Duration;
+use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_host::app::App;
+use valvehouse_json::{Json, Object};
+use valvehouse_store::{MAX_CONVERSATION_SIZE, ResponseConversation, ResponseItem, now};
+
+/// The time for which a conversation is kept to which nothing is added.
+const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+/// The most items of one request.
+const MAX_ITEMS: usize = 20;
+/// The most keys of metadata, and the longest key and value, in characters.
+const MAX_METADATA: (usize, usize, usize) = (16, 64, 512);
+
+/// The ids of a conversation and of an item of it, in a path.
+pub(super) struct ItemPath {
+    conversation: String,
+    item: String,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for ItemPath {
+    type Rejection = OpenAiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, OpenAiError> {
+        let path = Path::<(String, String)>::from_request_parts(parts, state).await;
+        let path =
+            path.map_err(|error| Fault::invalid(format!("the ids in the path are not text: {error}"), None));
+        path.map(|Path((conversation, item))| Self { conversation, item }).map_err(OpenAiError)
+    }
+}
+
+pub(super) async fn create(State(app): State<Arc<App>>, parts: Parts, body: Body) -> Response {
+    let created = async {
+        auth::user_of_key(&app, &parts)?;
+        let sent = extract::object(&app, body).await?;
+        let items = given_items(&sent)?;
+        let conversation = ResponseConversation {
+            id: new_id("conv"),
+            owner: auth::asker(&app, &parts.headers),
+            created_ms: now(),
+            expires_ms: expiry(),
+            metadata: metadata(&sent)?.to_string(),
+        };
+        app.host.store().save_response_conversation(&conversation).await?;
+        append(&app, &conversation.id, &items).await?;
+        Ok(shown(&conversation))
+    };
+    reply::answer(created.await)
+}
+
+pub(super) async fn show(State(app): State<Arc<App>>, Id(id): Id, parts: Parts) -> Response {
+    reply::answer(find(&app, &parts, &id).await.map(|found| shown(&found)))
+}
+
+pub(super) async fn update(State(app): State<Arc<App>>, Id(id): Id, parts: Parts, body: Body) -> Response {
+    let updated = async {
+        let found = find(&app, &parts, &id).await?;
+        let sent = extract::object(&app, body).await?;
+        if sent.get("metadata").is_none() {
+            return Err(Fault::invalid(
+                "missing metadata: nothing else of a conversation can be changed",
+                Some("metadata"),
+            ));
+        }
+        let metadata = metadata(&sent)?.to_string();
+        app.host.store().set_conversation_metadata(&id, &metadata).await?;
+        Ok(shown(&ResponseConversation { metadata, ..found }))
+    };
+    reply::answer(updated.await)
+}
+
+pub(super) async fn delete(State(app): State<Arc<App>>, Id(id): Id, parts: Parts) -> Response {
+    let deleted = async {
+        find(&app, &parts, &id).await?;
+        app.host.store().delete_response_conversation(&id).await?;
+        let body =
+            [("id", id.as_str().into()), ("object", "conversation.deleted".into()), ("deleted", true.into())];
+        Ok(Json::from(body))
+    };
+    reply::answer(deleted.await)
+}
+
+pub(super) async fn list_items(
+    State(app): State<Arc<App>>,
+    Id(id): Id,
+    page: Words,
+    parts: Parts,
+) -> Response {
+    let listed = async {
+        let limit = limit_of(&page)?;
+        Ok(page_of(before(&app, &parts, &id).await?, &page, limit))
+    };
+    reply::answer(listed.await)
+}
+
+pub(super) async fn add_items(State(app): State<Arc<App>>, Id(id): Id, parts: Parts, body: Body) -> Response {
+    let added = async {
+        find(&app, &parts, &id).await?;
+        let items = given_items(&extract::object(&app, body).await?)?;
+        if items.is_empty() {
+            return Err(Fault::invalid("missing items: send a list with at least one item", Some("items")));
+        }
+        append(&app, &id, &items).await?;
+        let all = items.len();
+        let ascending = Words::of([("order", "asc")]);
+        Ok(page_of(items, &ascending, all))
+    };
+    reply::answer(added.await)
+}
+
+pub(super) async fn show_item(State(app): State<Arc<App>>, path: ItemPath, parts: Parts) -> Response {
+    let found = async {
+        let items = before(&app, &parts, &path.conversation).await?;
+        let found = items.into_iter().find(|item| item.text("id").is_some_and(|id| *id == *path.item));
+        found.ok_or_else(|| no_item(&path))
+    };
+    reply::answer(found.await)
+}
+
+pub(super) async fn delete_item(State(app): State<Arc<App>>, path: ItemPath, parts: Parts) -> Response {
+    let deleted = async {
+        let found = find(&app, &parts, &path.conversation).await?;
+        match app.host.store().delete_conversation_item(&path.conversation, &path.item).await? {
+            true => Ok(shown(&found)),
+            false => Err(no_item(&path)),
+        }
+    };
+    reply::answer(deleted.await)
+}
+
+/// The items of a conversation, for a response that goes on with it.
+///
+/// # Errors
+/// Returns a request fault if there is no such conversation of this caller, and a store's fault.
+pub(super) async fn before(app: &App, parts: &Parts, id: &str) -> Result<Vec<Json>, Fault> {
+    find(app, parts, id).await?;
+    let items = app.host.store().conversation_items(id).await?;
+    Ok(items.iter().map(|item| Json::parse(item.item.as_bytes()).unwrap_or_default()).collect())
+}
+
+/// Adds items at the end of a conversation.
+///
+/// # Errors
+/// Returns a request fault if it is gone or would be too large, and a store's fault.
+pub(super) async fn append(app: &App, id: &str, items: &[Json]) -> Result<(), Fault> {
+    if items.is_empty() {
+        return Ok(());
+    }
+    let rows: Vec<ResponseItem> = items
+        .iter()
+        .map(|item| ResponseItem {
+            id: item.text("id").map(String::from).unwrap_or_default(),
+            item: item.to_string(),
+        })
+        .collect();
+    if app.host.store().append_conversation_items(id, &rows, expiry()).await? {
+        return Ok(());
+    }
+    Err(Fault::Request {
+        message: format!(
+            "cannot add to the conversation `{id}`: it was deleted, or would be larger than {MAX_CONVERSATION_SIZE} bytes"
+        ),
+        param: Some("items"),
+        code: Some("conversation_too_large"),
+        kind: RequestFault::Invalid,
+    })
+}
+
+async fn find(app: &App, parts: &Parts, id: &str) -> Result<ResponseConversation, Fault> {
+    auth::user_of_key(app, parts)?;
+    let found = app.host.store().response_conversation(id).await?;
+    let asker = auth::asker(app, &parts.headers);
+    found.filter(|found| found.owner == asker).ok_or_else(|| Fault::Request {
+        message: format!("unknown conversation `{id}`: it was deleted, has expired, or is another caller's"),
+        param: Some("conversation"),
+        code: Some("conversation_not_found"),
+        kind: RequestFault::NotFound,
+    })
+}
+
+fn no_item(path: &ItemPath) -> Fault {
+    Fault::Request {
+        message: format!("unknown item `{}` in the conversation `{}`", path.item, path.conversation),
+        param: None,
+        code: Some("item_not_found"),
+        kind: RequestFault::NotFound,
+    }
+}
+
+fn expiry() -> i64 {
+    now().saturating_add(i64::try_from(KEPT.as_millis()).unwrap_or(i64::MAX))
+}
+
+fn shown(conversation: &ResponseConversation) -> Json {
+    object([
+        ("id", conversation.id.as_str().into()),
+        ("object", "conversation".into()),
+        ("created_at", (conversation.created_ms / 1000).into()),
+        ("metadata", Json::parse(conversation.metadata.as_bytes()).unwrap_or_default()),
+    ])
+}
+
+/// The items of a request, each with an id and a status.
+fn given_items(sent: &Json) -> Result<Vec<Json>, Fault> {
+    let given = sent.given("items").unwrap_or_default();
+    if given.as_str().is_some() {
+        return Err(Fault::invalid("invalid items: expected a list of items", Some("items")));
+    }
+    let items = input::items(&given).map_err(|fault| match fault {
+        Fault::Request { message, code, kind, .. } => {
+            Fault::Request { message: message.replace("input", "items"), param: Some("items"), code, kind }
+        }
+        fault => fault,
+    })?;
+    if items.len() > MAX_ITEMS {
+        return Err(Fault::invalid(
+            format!("too many items: {} of at most {MAX_ITEMS} in one request", items.len()),
+            Some("items"),
+        ));
+    }
+    for (at, item) in items.iter().enumerate() {
+        let is_message = item.text("type").is_some_and(|kind| kind == "message");
+        if is_message && (item.text("role").is_none() || item.get("content").is_none()) {
+            return Err(Fault::invalid(
+                format!("invalid items[{at}]: a message needs role and content"),
+                Some("items"),
+            ));
+        }
+    }
+    Ok(items)
+}
+
+fn metadata(sent: &Json) -> Result<Json, Fault> {
+    let Some(given) = sent.given("metadata") else { return Ok(Json::object()) };
+    let invalid = || {
+        let (keys, key, value) = MAX_METADATA;
+        let message = format!(
+            "invalid metadata: expected an object of at most {keys} texts, with keys of {key} and values of {value} characters at most"
+        );
+        Err(Fault::invalid(message, Some("metadata")))
+    };
+    let Some(entries) = given.as_object().map(Object::entries) else { return invalid() };
+    let fits = |(key, value): &(compact_str::CompactString, Json)| {
+        key.chars().count() <= MAX_METADATA.1
+            && value.as_str().is_some_and(|value| value.chars().count() <= MAX_METADATA.2)
+    };
+    match entries.len() <= MAX_METADATA.0 && entries.iter().all(fits) {
+        true => Ok(given.copy()),
+        false => invalid(),
+    }
+}

@@ -1,0 +1,84 @@
+//! Requests of the Responses API, each to what does it.
+
+use super::background;
+use super::compact::Compactions;
+use super::endpoint::{Answer, Responses};
+use super::page::{limit_of, page_of};
+use super::storage;
+use crate::extract::{Id, Words};
+use crate::headers::named;
+use crate::reply::{self, json_response};
+use crate::turn::endpoint::Call;
+use crate::turn::serve::{received, refused, serve, serve_turn};
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use axum::response::Response;
+use std::sync::Arc;
+use valvehouse_core::fault::Fault;
+use valvehouse_host::app::App;
+use valvehouse_json::Json;
+
+pub(super) async fn create(State(app): State<Arc<App>>, request: Request) -> Response {
+    let snapshot = app.host.snapshot();
+    let answer = async {
+        let (parts, body) = request.into_parts();
+        let (key_user, bytes) = received(&app, &parts, body).await?;
+        if background::is_asked(&bytes) {
+            return background::create(&app, &snapshot, parts, &bytes, key_user).await;
+        }
+        serve_turn(&Responses::default(), &Call::new(&app, &snapshot, &parts), &bytes, &key_user).await
+    };
+    named(&snapshot, Box::pin(answer), refused::<Answer>).await
+}
+
+pub(super) async fn compact(State(app): State<Arc<App>>, request: Request) -> Response {
+    serve(app, Compactions, request).await
+}
+
+pub(super) async fn show(State(app): State<Arc<App>>, Id(id): Id, words: Words, parts: Parts) -> Response {
+    let answer = async {
+        let stored = storage::find(&app, &parts, &id).await?;
+        if !words.is_true("stream")? {
+            let response = Json::parse(stored.response.as_bytes()).unwrap_or_default();
+            return Ok(json_response(StatusCode::OK, &response));
+        }
+        let after =
+            words.number("starting_after")?.map_or(-1, |after| i64::try_from(after).unwrap_or(i64::MAX));
+        background::resume(&app, &stored, after).await
+    };
+    answer.await.unwrap_or_else(refused::<Answer>)
+}
+
+pub(super) async fn delete(State(app): State<Arc<App>>, Id(id): Id, parts: Parts) -> Response {
+    let deleted = storage::delete(&app, &parts, &id).await;
+    let body = [("id", id.into()), ("object", "response".into()), ("deleted", true.into())];
+    reply::answer(deleted.map(|()| Json::from(body)))
+}
+
+pub(super) async fn cancel(State(app): State<Arc<App>>, Id(id): Id, parts: Parts) -> Response {
+    let canceled = async {
+        let stored = storage::find(&app, &parts, &id).await?;
+        background::cancel(&app, &parts, stored).await
+    };
+    reply::answer(canceled.await)
+}
+
+pub(super) async fn input_items(
+    State(app): State<Arc<App>>,
+    Id(id): Id,
+    page: Words,
+    parts: Parts,
+) -> Response {
+    let found = async {
+        let limit = limit_of(&page)?;
+        Ok::<_, Fault>((storage::find(&app, &parts, &id).await?, limit))
+    };
+    let (stored, limit) = match found.await {
+        Ok(found) => found,
+        Err(fault) => return reply::refused(fault),
+    };
+    let mut items = storage::items(&stored);
+    items.truncate(stored.input_items);
+    json_response(StatusCode::OK, &page_of(items, &page, limit))
+}

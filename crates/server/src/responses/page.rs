@@ -1,0 +1,35 @@
+//! Pages of lists of items.
+
+use crate::extract::Words;
+use valvehouse_core::fault::Fault;
+use valvehouse_json::Json;
+
+/// The most items of a page, 1 to 100; 20 where nothing is said.
+///
+/// # Errors
+/// Returns a request fault if it is no number.
+pub(super) fn limit_of(page: &Words) -> Result<usize, Fault> {
+    let limit = page.number("limit")?.unwrap_or(20).clamp(1, 100);
+    Ok(usize::try_from(limit).unwrap_or(100))
+}
+
+/// A page of a list of items, the latest first unless `order` says otherwise.
+pub(super) fn page_of(mut items: Vec<Json>, page: &Words, limit: usize) -> Json {
+    // The latest first, as OpenAI lists them.
+    if page.text("order").as_deref() != Some("asc") {
+        items.reverse();
+    }
+    let after = page.text("after");
+    let is_it = |item: &Json| after.is_some() && item.text("id").as_deref() == after.as_deref();
+    let from = items.iter().position(is_it).map_or(0, |at| at + 1);
+    let has_more = items.len() > from + limit;
+    let items: Vec<Json> = items.into_iter().skip(from).take(limit).collect();
+    let id_of = |item: Option<&Json>| item.and_then(|item| item.get("id")).unwrap_or_default();
+    Json::from([
+        ("object", "list".into()),
+        ("first_id", id_of(items.first())),
+        ("last_id", id_of(items.last())),
+        ("has_more", has_more.into()),
+        ("data", items.into()),
+    ])
+}

@@ -1,0 +1,328 @@
+//! Responses that are made while no client waits, and the conversations that they go on with.
+
+use crate::host::{Answer, TestHost, until};
+use crate::python::{passes, python};
+use crate::upstream::{Gate, Reply};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use valvehouse::store::StoredResponse;
+
+async fn host(gate: &Arc<Gate>) -> TestHost {
+    let host = TestHost::new()
+        .config("[[models]]\nname = \"mock-1\"\nprovider = \"mock\"")
+        .provider("kind = \"vllm\"")
+        .start()
+        .await;
+    let gate = gate.clone();
+    host.upstream.script(move |asked| match asked.said().as_str() {
+        "wait" => Reply::begun(["half ", "an "]).then_gate(&gate).then(ending("answer")),
+        "cut" => Reply::begun(["half an "]).then_cut(),
+        "long" => Reply::begun(["too much"])
+            .then(format!("{}data: [DONE]\n\n", crate::upstream::chunk(&json!({}), Some("length")))),
+        "fail" => {
+            Reply::json(&json!({"error": {"message": "no", "type": "invalid_request_error"}})).status(400)
+        }
+        _ => Reply::fitting(asked, "hello"),
+    });
+    host
+}
+
+/// The end of an answer that began.
+fn ending(text: &str) -> String {
+    let chunk = crate::upstream::chunk;
+    let last = chunk(&json!({}), Some("stop"));
+    format!("{}{last}data: [DONE]\n\n", chunk(&json!({"content": text}), None))
+}
+
+async fn send(host: &TestHost, method: &str, path: &str, body: &Value) -> Answer {
+    let request = host.request(method, path).header("content-type", "application/json");
+    Answer::of(request.body(body.to_string())).await
+}
+
+async fn begin(host: &TestHost, text: &str) -> Value {
+    let body = json!({"model": "mock-1", "input": text, "background": true});
+    let answer = send(host, "POST", "/v1/responses", &body).await;
+    assert_eq!(answer.status, 200, "{}", answer.body());
+    answer.json()
+}
+
+async fn fetched(host: &TestHost, id: &str) -> Value {
+    host.get(&format!("/v1/responses/{id}")).await.json()
+}
+
+async fn over(host: &TestHost, id: &str) -> Value {
+    until("the response is over", async || {
+        !["queued", "in_progress"].contains(&fetched(host, id).await["status"].as_str().unwrap())
+    })
+    .await;
+    fetched(host, id).await
+}
+
+fn id(response: &Value) -> &str {
+    response["id"].as_str().unwrap()
+}
+
+fn events(answer: &Answer) -> Vec<Value> {
+    let data = answer.body().lines().filter_map(|line| line.strip_prefix("data: "));
+    data.map(|data| serde_json::from_str(data).unwrap()).collect()
+}
+
+fn text(response: &Value) -> &Value {
+    &response["output"][0]["content"][0]["text"]
+}
+
+#[tokio::test]
+async fn a_response_in_the_background_is_finished_without_its_client_and_its_events_are_read_from_any_place()
+{
+    let gate = Arc::new(Gate::closed());
+    let host = host(&gate).await;
+    let queued = begin(&host, "wait").await;
+    assert_eq!((&queued["status"], &queued["background"]), (&json!("queued"), &json!(true)));
+    let id = id(&queued);
+    until("it is in progress", async || fetched(&host, id).await["status"] == "in_progress").await;
+    // A stream that is read while it grows.
+    let path = format!("/v1/responses/{id}?stream=true");
+    let reading = tokio::spawn(Answer::of(host.request("GET", &path)));
+    until("its first words are there", async || {
+        !host.store().response_events(id, 4, 1).await.unwrap().is_empty()
+    })
+    .await;
+    gate.open();
+    let whole = over(&host, id).await;
+    assert_eq!((&whole["status"], text(&whole)), (&json!("completed"), &json!("half an answer")));
+    let all = events(&reading.await.unwrap());
+    let kinds: Vec<&str> = all.iter().map(|event| event["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds[..3], ["response.created", "response.queued", "response.in_progress"]);
+    assert_eq!(kinds.last(), Some(&"response.completed"));
+    let numbers: Vec<u64> = all.iter().map(|event| event["sequence_number"].as_u64().unwrap()).collect();
+    assert_eq!(numbers, (0..all.len() as u64).collect::<Vec<_>>());
+    assert_eq!(all.last().unwrap()["response"], whole);
+    assert_eq!(all[0]["response"]["status"], "queued");
+    for after in [0, 3, all.len() - 2] {
+        let rest = host.get(&format!("{path}&starting_after={after}")).await;
+        assert!(rest.is_stream());
+        assert_eq!(events(&rest), all[after + 1..]);
+    }
+    assert_eq!(events(&host.get(&format!("{path}&starting_after={}", all.len())).await), [] as [Value; 0]);
+    host.get(&format!("{path}&starting_after=x")).await.refused(400, "starting_after");
+    let plain = send(&host, "POST", "/v1/responses", &json!({"model": "mock-1", "input": "hi"})).await.json();
+    let plain = plain["id"].as_str().unwrap();
+    host.get(&format!("/v1/responses/{plain}?stream=true"))
+        .await
+        .refused(400, "not created with `background: true`");
+    let canceled = send(&host, "POST", &format!("/v1/responses/{plain}/cancel"), &json!({})).await;
+    canceled.refused(400, "not created with `background: true`");
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_a_background_stream_can_go_on_where_it_was() {
+    let gate = Arc::new(Gate::closed());
+    let host = host(&gate).await;
+    let body = json!({"model": "mock-1", "input": "wait", "background": true, "stream": true});
+    let request = host.request("POST", "/v1/responses").header("content-type", "application/json");
+    let mut response = request.body(body.to_string()).send().await.unwrap();
+    let first = String::from_utf8(response.chunk().await.unwrap().unwrap().to_vec()).unwrap();
+    let created: Value =
+        serde_json::from_str(first.lines().nth(1).unwrap().strip_prefix("data: ").unwrap()).unwrap();
+    assert_eq!(created["type"], "response.created");
+    let id = created["response"]["id"].as_str().unwrap();
+    drop(response);
+    gate.open();
+    assert_eq!(text(&over(&host, id).await), "half an answer");
+    let rest = events(&host.get(&format!("/v1/responses/{id}?stream=true&starting_after=0")).await);
+    assert_eq!(rest[0]["sequence_number"], 1);
+    assert_eq!(rest.last().unwrap()["type"], "response.completed");
+}
+
+#[tokio::test]
+async fn a_response_in_the_background_is_canceled() {
+    let gate = Arc::new(Gate::closed());
+    let host = host(&gate).await;
+    let queued = begin(&host, "wait").await;
+    let id = id(&queued);
+    until("its first words are there", async || {
+        !host.store().response_events(id, 4, 1).await.unwrap().is_empty()
+    })
+    .await;
+    let path = format!("/v1/responses/{id}/cancel");
+    let canceled = send(&host, "POST", &path, &json!({})).await.json();
+    assert_eq!((&canceled["id"], &canceled["status"]), (&json!(id), &json!("cancelled")));
+    assert_eq!(send(&host, "POST", &path, &json!({})).await.json(), canceled);
+    host.upstream.was_deserted(1).await;
+    let all = events(&host.get(&format!("/v1/responses/{id}?stream=true")).await);
+    assert_ne!(all.last().unwrap()["type"], "response.completed");
+    let done = begin(&host, "hi").await;
+    let done = over(&host, self::id(&done)).await;
+    let path = format!("/v1/responses/{}/cancel", self::id(&done));
+    assert_eq!(send(&host, "POST", &path, &json!({})).await.json(), done);
+    let deleted = begin(&host, "wait").await;
+    let path = format!("/v1/responses/{}", self::id(&deleted));
+    assert_eq!(send(&host, "DELETE", &path, &json!({})).await.json()["deleted"], true);
+    host.get(&path).await.refused(404, "unknown response");
+}
+
+#[tokio::test]
+async fn failed_and_incomplete_responses_are_fetched_like_completed_ones() {
+    let host = host(&Arc::new(Gate::closed())).await;
+    for (input, status) in [("cut", "failed"), ("long", "incomplete")] {
+        let streamed = json!({"model": "mock-1", "input": input, "stream": true});
+        let all = events(&send(&host, "POST", "/v1/responses", &streamed).await);
+        let last = &all.last().unwrap()["response"];
+        assert_eq!(last["status"], status, "{last}");
+        assert_eq!(fetched(&host, id(last)).await, *last);
+        let in_background = over(&host, id(&begin(&host, input).await)).await;
+        assert_eq!(in_background["status"], status, "{in_background}");
+        assert_eq!(text(&in_background), text(last));
+        assert_eq!(in_background["error"].is_object(), status == "failed");
+    }
+    let refused = over(&host, id(&begin(&host, "fail").await)).await;
+    assert_eq!((&refused["status"], &refused["error"]["message"]), (&json!("failed"), &json!("no")));
+    let all = events(&host.get(&format!("/v1/responses/{}?stream=true", id(&refused))).await);
+    let kinds: Vec<&str> = all.iter().map(|event| event["type"].as_str().unwrap()).collect();
+    let expected =
+        ["response.created", "response.queued", "response.in_progress", "error", "response.failed"];
+    assert_eq!(kinds, expected);
+    for (body, words) in [
+        (json!({"model": "mock-1", "input": "hi", "background": true, "store": false}), "store: false"),
+        (json!({"model": "mock-1", "input": [{"role": "robot"}], "background": true}), "role"),
+    ] {
+        let answer = send(&host, "POST", "/v1/responses", &body).await;
+        assert!(
+            (400..=404).contains(&answer.status) && answer.message().contains(words),
+            "{}",
+            answer.body()
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_response_whose_host_stopped_or_died_is_failed_and_not_in_progress_for_ever() {
+    let gate = Arc::new(Gate::closed());
+    let mut host = host(&gate).await;
+    let stopped = begin(&host, "wait").await;
+    until("its first words are there", async || {
+        !host.store().response_events(id(&stopped), 4, 1).await.unwrap().is_empty()
+    })
+    .await;
+    host.app().close().await;
+    host.restart().await;
+    let failed = fetched(&host, id(&stopped)).await;
+    assert_eq!(failed["status"], "failed", "{failed}");
+    assert!(failed["error"]["message"].as_str().unwrap().contains("the host stopped"), "{failed}");
+    let died = |id: &str, seen_ms: i64| StoredResponse {
+        id: id.into(),
+        owner: String::new(),
+        expires_ms: i64::MAX,
+        input_items: 0,
+        items: "[]".into(),
+        response: json!({"id": id, "status": "in_progress", "background": true, "output": []}).to_string(),
+        runner: "another host".into(),
+        seen_ms,
+    };
+    host.store().save_response(&died("resp_dead", valvehouse::store::now() - 60_000)).await.unwrap();
+    host.store().save_response(&died("resp_alive", valvehouse::store::now())).await.unwrap();
+    let failed = fetched(&host, "resp_dead").await;
+    assert_eq!(failed["status"], "failed");
+    assert!(
+        failed["error"]["message"].as_str().unwrap().contains("ended before it was finished"),
+        "{failed}"
+    );
+    assert_eq!(fetched(&host, "resp_alive").await["status"], "in_progress");
+    let on = json!({"model": "mock-1", "input": "hi", "previous_response_id": "resp_alive"});
+    send(&host, "POST", "/v1/responses", &on).await.refused(400, "is not over yet");
+    // Another host's is canceled by the store.
+    let canceled = send(&host, "POST", "/v1/responses/resp_alive/cancel", &json!({})).await.json();
+    assert_eq!(canceled["status"], "cancelled");
+    assert!(!host.store().touch_response("resp_alive", "another host").await.unwrap());
+}
+
+#[tokio::test]
+async fn a_conversation_keeps_what_is_said_in_it() {
+    let host = host(&Arc::new(Gate::closed())).await;
+    let created = json!({"items": [{"role": "user", "content": "I am Ann"}], "metadata": {"topic": "names"}});
+    let conversation = send(&host, "POST", "/v1/conversations", &created).await.json();
+    let id = conversation["id"].as_str().unwrap();
+    assert!(id.starts_with("conv_") && conversation["object"] == "conversation", "{conversation}");
+    assert_eq!(conversation["metadata"], json!({"topic": "names"}));
+    let path = format!("/v1/conversations/{id}");
+    assert_eq!(host.get(&path).await.json(), conversation);
+    for (given, stream, background) in
+        [(json!(id), false, false), (json!({"id": id}), true, false), (json!(id), false, true)]
+    {
+        let body = json!({"model": "mock-1", "input": "who am I?", "conversation": given, "stream": stream,
+            "background": background});
+        let answer = send(&host, "POST", "/v1/responses", &body).await;
+        assert_eq!(answer.status, 200, "{}", answer.body());
+        if background {
+            let answer = answer.json();
+            assert_eq!(answer["conversation"], json!({"id": id}));
+            over(&host, self::id(&answer)).await;
+        }
+    }
+    let said = host.upstream.last().json()["messages"].clone();
+    let said: Vec<&str> =
+        said.as_array().unwrap().iter().map(|message| message["content"].as_str().unwrap()).collect();
+    assert_eq!(said, ["I am Ann", "who am I?", "hello", "who am I?", "hello", "who am I?"]);
+    let items = async |query: &str| host.get(&format!("{path}/items{query}")).await.json();
+    let all = items("?order=asc&limit=100").await["data"].as_array().unwrap().clone();
+    assert_eq!(all.len(), 7);
+    assert_eq!(items("").await["data"][0], all[6]);
+    let page = items(&format!("?limit=2&after={}", all[6]["id"].as_str().unwrap())).await;
+    assert_eq!((&page["data"][0], &page["has_more"]), (&all[5], &json!(true)));
+    let added = json!({"items": [{"role": "user", "content": "and more"}]});
+    let added = send(&host, "POST", &format!("{path}/items"), &added).await.json();
+    let item = format!("{path}/items/{}", added["data"][0]["id"].as_str().unwrap());
+    assert_eq!(host.get(&item).await.json(), added["data"][0]);
+    assert_eq!(send(&host, "DELETE", &item, &json!({})).await.json(), conversation);
+    host.get(&item).await.refused(404, "unknown item");
+    let changed = send(&host, "POST", &path, &json!({"metadata": {}})).await.json();
+    assert_eq!(changed["metadata"], json!({}));
+    let both =
+        json!({"model": "mock-1", "input": "hi", "conversation": id, "previous_response_id": "resp_1"});
+    send(&host, "POST", "/v1/responses", &both).await.refused(400, "together with `previous_response_id`");
+    let failed = json!({"model": "mock-1", "input": "cut", "conversation": id, "stream": true});
+    send(&host, "POST", "/v1/responses", &failed).await;
+    assert_eq!(items("?limit=100").await["data"].as_array().unwrap().len(), 7, "a failure adds nothing");
+    assert_eq!(send(&host, "DELETE", &path, &json!({})).await.json()["object"], "conversation.deleted");
+    host.get(&path).await.refused(404, "unknown conversation");
+    let gone = json!({"model": "mock-1", "input": "hi", "conversation": id});
+    send(&host, "POST", "/v1/responses", &gone).await.refused(404, "unknown conversation");
+    for (body, words) in [
+        (json!({"items": "x"}), "list of items"),
+        (json!({"metadata": {"a": 1}}), "metadata"),
+        (json!({"items": [{}]}), "role"),
+        (json!({"items": vec![json!({"role": "user", "content": "x"}); 21]}), "at most 20"),
+    ] {
+        send(&host, "POST", "/v1/conversations", &body).await.refused(400, words);
+    }
+}
+
+#[tokio::test]
+async fn a_conversation_belongs_to_its_key() {
+    let keys = "[[server.keys]]\nuser = { id = \"ann\" }\nkey = \"ann-secret-0001\"\n[[server.keys]]\nuser = { id = \"bob\" }\nkey = \"bob-secret-0001\"";
+    let host = TestHost::new().config(keys).start().await;
+    let ask = async |key: &str, method: &str, path: &str| {
+        let request = host.request(method, path).header("authorization", format!("Bearer {key}"));
+        Answer::of(request.header("content-type", "application/json").body("{}")).await
+    };
+    let created = ask("ann-secret-0001", "POST", "/v1/conversations").await.json();
+    let path = format!("/v1/conversations/{}", created["id"].as_str().unwrap());
+    assert_eq!(ask("ann-secret-0001", "GET", &path).await.json(), created);
+    for (method, path) in [("GET", path.clone()), ("DELETE", path.clone()), ("GET", format!("{path}/items"))]
+    {
+        ask("bob-secret-0001", method, &path).await.refused(404, "unknown conversation");
+        ask("wrong", method, &path).await.refused(401, "key");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn openais_own_client_uses_the_background_and_conversations() {
+    let Some(python) = python() else { return };
+    let host = host(&Arc::new(Gate::closed())).await;
+    let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/background_client.py");
+    let mut command = Command::new(python);
+    command.arg(client).arg(host.url("/v1")).env("PYTHONDONTWRITEBYTECODE", "1");
+    passes(command).await;
+}
