@@ -6,7 +6,7 @@ use super::project::Project;
 use super::providers;
 use valvehouse_config::Config;
 use valvehouse_core::tool::Tool;
-use valvehouse_core::trace::CoverageRow;
+use valvehouse_core::trace::GuardCoverageRow;
 use valvehouse_host::{Decision, HostPart, Part, Plugin, Snapshot};
 use valvehouse_json::Json;
 use valvehouse_terminal::{CommandError, Console, Exit, Paint, clean, table};
@@ -68,11 +68,11 @@ pub(super) async fn run(asked: &args::Explain, config: &Config, out: &Console) -
 /// `--coverage`: the guards that ran in the requests of the last hour on the hosts that run.
 async fn coverage(asked: &args::Explain, project: &Project, out: &Console) -> Result<Exit, CommandError> {
     let standing = project.standing().await?;
-    let is_meant = |row: &CoverageRow| {
+    let is_meant = |row: &GuardCoverageRow| {
         asked.model.as_ref().is_none_or(|model| *model == row.model)
             && asked.user.as_ref().is_none_or(|user| *user == row.user)
     };
-    let rows: Vec<CoverageRow> = standing.coverage().into_iter().filter(is_meant).collect();
+    let rows: Vec<GuardCoverageRow> = standing.coverage().into_iter().filter(is_meant).collect();
     if out.is_json() {
         out.json(&project.snapshot.coverage_table(&rows))?;
     } else if standing.hosts == 0 {
@@ -88,7 +88,7 @@ async fn coverage(asked: &args::Explain, project: &Project, out: &Console) -> Re
     Ok(Exit::Done)
 }
 
-fn coverage_table(snapshot: &Snapshot, rows: &[CoverageRow], paint: Paint) -> String {
+fn coverage_table(snapshot: &Snapshot, rows: &[GuardCoverageRow], paint: Paint) -> String {
     let head = ["", "endpoint", "model", "user", "hook", "requests", "guards"];
     let mut lines = vec![head.map(|text| paint.dim(text)).to_vec()];
     for row in rows {

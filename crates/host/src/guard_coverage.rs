@@ -4,13 +4,13 @@ use crate::plugin::Plugin;
 use crate::snapshot::Snapshot;
 use std::sync::Arc;
 use valvehouse_core::filter::Hook;
-use valvehouse_core::trace::CoverageRow;
+use valvehouse_core::trace::GuardCoverageRow;
 use valvehouse_json::Json;
 use valvehouse_script::{CHAT, Kind};
 
 /// A cell of the coverage table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CoverageCell {
+pub struct GuardCoverageCell {
     /// The hook.
     pub hook: &'static str,
     /// The answered requests that came to it.
@@ -19,7 +19,7 @@ pub struct CoverageCell {
     pub guards: Vec<(String, u64)>,
 }
 
-impl CoverageCell {
+impl GuardCoverageCell {
     /// Returns `covered` if some guard ran in every request, `uncovered` if none ran in any, else `partly`.
     pub fn state(&self) -> &'static str {
         match self.guards.iter().map(|(_, count)| *count).max() {
@@ -41,7 +41,7 @@ impl Snapshot {
     }
 
     /// The cells of a row: the hooks that some guard has and that requests came to.
-    pub fn coverage_cells(&self, row: &CoverageRow) -> Vec<CoverageCell> {
+    pub fn coverage_cells(&self, row: &GuardCoverageRow) -> Vec<GuardCoverageCell> {
         let guards = self.guards();
         let cells = Hook::ALL.into_iter().filter_map(|hook| {
             let is_reached = match row.endpoint.as_str() {
@@ -66,15 +66,19 @@ impl Snapshot {
                 .filter(|plugin| plugin.hooks().contains(&hook.name()))
                 .map(|plugin| (plugin.id.to_string(), runs(&plugin.id)))
                 .collect();
-            (requests > 0 && !guards.is_empty()).then(|| CoverageCell { hook: hook.name(), requests, guards })
+            (requests > 0 && !guards.is_empty()).then(|| GuardCoverageCell {
+                hook: hook.name(),
+                requests,
+                guards,
+            })
         });
         cells.collect()
     }
 
     /// The coverage table: `{guards, data}`, each of `data` being `{endpoint, model, user, requests, answered, hooks}`
     /// and each of `hooks` `{hook, requests, state, guards: [{id, requests}]}`.
-    pub fn coverage_table(&self, rows: &[CoverageRow]) -> Json {
-        let cell = |cell: CoverageCell| {
+    pub fn coverage_table(&self, rows: &[GuardCoverageRow]) -> Json {
+        let cell = |cell: GuardCoverageCell| {
             let guards = cell
                 .guards
                 .iter()

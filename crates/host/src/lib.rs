@@ -30,7 +30,7 @@ pub use background::{AfterAnswers, WorkCounts};
 pub use catalog::Offered;
 pub use decision::Decision;
 pub use explanation::{HostPart, Part};
-pub use guard_coverage::CoverageCell;
+pub use guard_coverage::GuardCoverageCell;
 pub use host::Host;
 pub use plan::{ModelPlan, Mounted, Passes, Plan, PluginPlan, ProviderPlan};
 pub use plugin::{Plugin, State, chats_only, chats_only_in_words};

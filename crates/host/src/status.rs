@@ -8,7 +8,7 @@ use std::time::Duration;
 use valvehouse_core::breaker::Open;
 use valvehouse_core::figures::Sum;
 use valvehouse_core::filter::OnBreak;
-use valvehouse_core::trace::{Coverage, CoverageRow};
+use valvehouse_core::trace::{GuardCoverage, GuardCoverageRow};
 use valvehouse_core::words::count;
 use valvehouse_json::{Json, Object};
 use valvehouse_script::{Code, Kind, Problem, Severity};
@@ -92,7 +92,7 @@ pub struct Standing {
     /// The providers that are left alone on some host.
     providers: BTreeMap<String, Open>,
     /// The requests of the last hour, host by host.
-    coverage: Vec<CoverageRow>,
+    coverage: Vec<GuardCoverageRow>,
     /// The number of hosts that reported.
     pub hosts: usize,
 }
@@ -108,7 +108,7 @@ pub struct PluginStanding {
 
 impl Standing {
     /// The report of a host about its own plugins: only of those that have something to report.
-    pub(crate) fn of_snapshot(snapshot: &Snapshot, coverage: Option<&Coverage>) -> Json {
+    pub(crate) fn of_snapshot(snapshot: &Snapshot, coverage: Option<&GuardCoverage>) -> Json {
         let plugins = snapshot.plugins.values().filter_map(|plugin| {
             let script = plugin.script.as_ref()?;
             let sums = script.figures().sums();
@@ -127,9 +127,9 @@ impl Standing {
             let name = format!("{PROVIDER}{}", plan.provider.name());
             Some((name.into(), Json::from([("rests", written(&plan.provider.rests()?))])))
         });
-        let rows = coverage.map(Coverage::rows).filter(|rows| !rows.is_empty());
+        let rows = coverage.map(GuardCoverage::rows).filter(|rows| !rows.is_empty());
         let rows = rows.map(|rows| {
-            let rows = rows.iter().take(MAX_COVERAGE).map(CoverageRow::to_json);
+            let rows = rows.iter().take(MAX_COVERAGE).map(GuardCoverageRow::to_json);
             (COVERAGE.into(), Json::from(rows.collect::<Vec<_>>()))
         });
         plugins.chain(providers).chain(rows).collect::<Object>().into()
@@ -147,7 +147,7 @@ impl Standing {
                     continue;
                 }
                 if id == COVERAGE {
-                    standing.coverage.extend(told.items().iter().map(CoverageRow::from_json));
+                    standing.coverage.extend(told.items().iter().map(GuardCoverageRow::from_json));
                     continue;
                 }
                 standing.plugins.entry(id.to_string()).or_default().add(&told);
@@ -157,8 +157,8 @@ impl Standing {
     }
 
     /// The requests of the last hour on all hosts.
-    pub fn coverage(&self) -> Vec<CoverageRow> {
-        CoverageRow::merged(self.coverage.iter().cloned())
+    pub fn coverage(&self) -> Vec<GuardCoverageRow> {
+        GuardCoverageRow::merged(self.coverage.iter().cloned())
     }
 
     /// The state of one plugin; `None` where no host has called it.

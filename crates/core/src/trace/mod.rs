@@ -4,7 +4,7 @@
 //! A [`Trace`] travels along with the facts of its turn. Without contents it keeps names and numbers, and
 //! why something failed, as the log does; nothing of what anybody said.
 
-mod coverage;
+mod guard_coverage;
 mod facts;
 mod json;
 mod record;
@@ -15,8 +15,8 @@ mod tests;
 mod trace;
 mod traces;
 
-pub use coverage::{Coverage, CoverageRow};
 pub use facts::{Asked, Contents, Emitted, Ended, Line};
+pub use guard_coverage::{GuardCoverage, GuardCoverageRow};
 pub use record::{Cost, Details, Record, Tokens, What};
 pub use step::{End, Step};
 pub use trace::{News, Trace};

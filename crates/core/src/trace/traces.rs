@@ -1,7 +1,7 @@
 //! The requests that run and the last ones that ended, and who hears of them.
 
-use super::coverage::Coverage;
 use super::facts::{Asked, Contents, Ended, MAX_LENGTH, short};
+use super::guard_coverage::GuardCoverage;
 use super::trace::{News, Trace, tell};
 use crate::context::Afterwards;
 use parking_lot::Mutex;
@@ -28,7 +28,7 @@ pub struct Traces {
     /// Is `true` if everything that anybody says is kept.
     everything: AtomicBool,
     news: broadcast::Sender<News>,
-    coverage: Coverage,
+    coverage: GuardCoverage,
 }
 
 impl Traces {
@@ -44,7 +44,7 @@ impl Traces {
             contents: Mutex::default(),
             everything: AtomicBool::new(false),
             news: broadcast::channel(NEWS).0,
-            coverage: Coverage::default(),
+            coverage: GuardCoverage::default(),
         })
     }
 
@@ -136,7 +136,7 @@ impl Traces {
     }
 
     /// The filters that ran in the requests of the last hour.
-    pub fn coverage(&self) -> &Coverage {
+    pub fn coverage(&self) -> &GuardCoverage {
         &self.coverage
     }
 

@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
 use valvehouse_core::filter::Hook;
-use valvehouse_core::trace::CoverageRow;
+use valvehouse_core::trace::GuardCoverageRow;
 use valvehouse_host::app::App;
 use valvehouse_host::{Decision, HostPart, Part, Plugin, Standing};
 use valvehouse_json::Json;
@@ -53,7 +53,7 @@ pub(super) async fn coverage(State(app): State<Arc<App>>) -> Response {
         }
         Err(error) => return reply::refused(error.into()),
     };
-    let rows = CoverageRow::merged(own.into_iter().chain(others));
+    let rows = GuardCoverageRow::merged(own.into_iter().chain(others));
     json_response(StatusCode::OK, &snapshot.coverage_table(&rows))
 }
 

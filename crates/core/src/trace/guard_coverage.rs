@@ -23,7 +23,7 @@ const OTHERS: &str = "(others)";
 const NO_CLIENTS: [&str; 2] = ["try", "test"];
 
 /// The requests of an hour by endpoint, model and user, and the filters that ran in them.
-pub struct Coverage {
+pub struct GuardCoverage {
     started: Instant,
     hasher: RandomState,
     rows: Mutex<HashMap<u64, Row>>,
@@ -33,7 +33,7 @@ pub struct Coverage {
 
 /// The requests of one endpoint, model and user within the last hour.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CoverageRow {
+pub struct GuardCoverageRow {
     /// The endpoint, as traces name it.
     pub endpoint: String,
     /// The model.
@@ -78,7 +78,7 @@ struct Run {
     last: u64,
 }
 
-impl Default for Coverage {
+impl Default for GuardCoverage {
     fn default() -> Self {
         Self {
             started: Instant::now(),
@@ -89,7 +89,7 @@ impl Default for Coverage {
     }
 }
 
-impl Coverage {
+impl GuardCoverage {
     /// Counts requests from now on, or counts none: without guards there is nothing to cover.
     pub fn count(&self, is_counting: bool) {
         self.is_counting.store(is_counting, Relaxed);
@@ -170,17 +170,17 @@ impl Coverage {
     }
 
     /// The requests of the last hour, those rows with the most requests first.
-    pub fn rows(&self) -> Vec<CoverageRow> {
+    pub fn rows(&self) -> Vec<GuardCoverageRow> {
         let now = self.started.elapsed().as_secs() / PERIOD;
         let rows = self.rows.lock();
-        let mut all: Vec<CoverageRow> = rows
+        let mut all: Vec<GuardCoverageRow> = rows
             .values()
             .map(|row| {
-                let mut sum = CoverageRow {
+                let mut sum = GuardCoverageRow {
                     endpoint: row.endpoint.to_owned(),
                     model: row.model.clone(),
                     user: row.user.clone(),
-                    ..CoverageRow::default()
+                    ..GuardCoverageRow::default()
                 };
                 for period in row.periods.iter().filter(|period| period.number + PERIODS > now) {
                     sum.requests += period.requests;
@@ -194,12 +194,12 @@ impl Coverage {
             .filter(|row| row.requests > 0)
             .collect();
         drop(rows);
-        CoverageRow::sort(&mut all);
+        GuardCoverageRow::sort(&mut all);
         all
     }
 }
 
-impl CoverageRow {
+impl GuardCoverageRow {
     fn add_runs(&mut self, hook: &str, plugin: &str, count: u64) {
         match self.runs.iter_mut().find(|(own, id, _)| own == hook && id == plugin) {
             Some((.., own)) => *own += count,
@@ -247,7 +247,7 @@ impl CoverageRow {
         all.collect::<Vec<Json>>().into()
     }
 
-    /// Reads what [`CoverageRow::to_json`] wrote; whatever is not there is empty.
+    /// Reads what [`GuardCoverageRow::to_json`] wrote; whatever is not there is empty.
     pub fn from_json(json: &Json) -> Self {
         let parts = json.items();
         let text = |value: Option<&Json>| value.and_then(|value| Some(value.as_str()?.to_owned()));
