@@ -101,7 +101,7 @@ fn native(host: &TestHost, case: &Case) -> Kernel {
         .provider(scripted.provider().unwrap().clone())
         .settings(scripted.settings().clone())
         .filters(case.filters.iter().map(super::super::filters::Drawn::native));
-    let look = Tool::from_fn(LOOK, |args| {
+    let look = Tool::from_json_fn(LOOK, |args| {
         Ok(super::super::looked(args.get("n").and_then(|n| n.as_i64())).as_str().into())
     });
     if case.has_look { builder.tool(look) } else { builder }.build()
