@@ -182,7 +182,7 @@ async fn a_tools_own_error_is_not_retried_and_a_failure_is() {
     assert_eq!(invoke(&kernel, "fails", "{}").await.unwrap(), "again".into());
     let tries = Arc::new(AtomicUsize::new(0));
     let counted = tries.clone();
-    let native = valvehouse::tool::Tool::from_fn("native", move |_| {
+    let native = valvehouse::tool::Tool::from_json_fn("native", move |_| {
         counted.fetch_add(1, Ordering::Relaxed);
         Err(valvehouse::tool::ToolError::from("no").answer())
     });

@@ -32,7 +32,7 @@ async fn a_variable_goes_from_filter_to_tool_to_filter_to_the_caller() {
         let so_far = context.get_or("path", "").as_str().unwrap().to_owned();
         context.set("path", format!("{so_far}{word} "))
     };
-    let tool = Tool::from_fn_with_context("walk", move |_, context| {
+    let tool = Tool::from_json_fn_with_context("walk", move |_, context| {
         Ok(ToolResult { value: "ok".into(), context: Some(append(&context, "tool")) })
     });
     let closures = vec![
@@ -127,7 +127,7 @@ async fn only_who_may_chat_may_chat() {
 
 #[tokio::test]
 async fn a_tool_reads_who_the_caller_is() {
-    let tool = Tool::from_fn_with_context("get_user_info", |_, context| {
+    let tool = Tool::from_json_fn_with_context("get_user_info", |_, context| {
         Ok(Json::from([("user_id", context.get_or("user_id", Json::Null))]).into())
     });
     let kernel = Kernel::builder().tool(tool).build();
@@ -138,7 +138,7 @@ async fn a_tool_reads_who_the_caller_is() {
 
 #[tokio::test]
 async fn a_failing_tool_leaves_no_trace_in_the_context() {
-    let tool = Tool::from_fn_with_context("spoil", |_, context| {
+    let tool = Tool::from_json_fn_with_context("spoil", |_, context| {
         context.set("spoilt", true);
         context.get("list").unwrap().as_array().unwrap().push(1_i64.into()).unwrap();
         Err("went wrong".into())
@@ -153,7 +153,7 @@ async fn a_failing_tool_leaves_no_trace_in_the_context() {
 #[tokio::test]
 async fn a_second_try_begins_with_the_context_of_the_first() {
     let tries = std::sync::atomic::AtomicUsize::new(0);
-    let tool = Tool::from_fn_with_context("shaky", move |_, context| {
+    let tool = Tool::from_json_fn_with_context("shaky", move |_, context| {
         let next = context.get_or("n", 0_i64).as_i64().unwrap() + 1;
         let context = context.set("n", next);
         match tries.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
@@ -229,8 +229,8 @@ async fn a_loop_without_end_fails_after_exactly_as_many_model_calls_as_allowed()
 
 #[tokio::test]
 async fn what_goes_wrong_with_a_call_is_told_to_the_model_and_the_loop_goes_on() {
-    let fail = Tool::from_fn("fail", |_| Err("no such city".into()));
-    let panics = Tool::from_fn("panics", |_| panic!("at the disco"));
+    let fail = Tool::from_json_fn("fail", |_| Err("no such city".into()));
+    let panics = Tool::from_json_fn("panics", |_| panic!("at the disco"));
     let cut = r#"{"city":"Bo"#;
     let told = told(
         [fail, panics],
@@ -263,7 +263,7 @@ async fn a_filters_refusal_of_a_call_is_told_to_the_model() {
 
 #[tokio::test]
 async fn what_is_fatal_ends_the_turn() {
-    let stop = Tool::from_fn("stop", |_| Err(ToolError::from("over").fatal()));
+    let stop = Tool::from_json_fn("stop", |_| Err(ToolError::from("over").fatal()));
     let (builder, model) = asking([calls("", &[("stop", "{}")])]);
     let ended = chat(&builder.tool(stop).build(), "hi").await;
     assert_eq!(refusal(ended), ("stop".into(), "over".into(), 500));
@@ -288,7 +288,7 @@ async fn a_filter_that_breaks_in_a_call_ends_the_turn() {
 
 #[tokio::test]
 async fn text_reaches_the_model_as_it_is_and_anything_else_as_json() {
-    let tool = |name: &str, value: Json| Tool::from_fn(name, move |_| Ok(value.copy().into()));
+    let tool = |name: &str, value: Json| Tool::from_json_fn(name, move |_| Ok(value.copy().into()));
     let tools =
         [tool("text", "21 °C".into()), tool("map", json(r#"{"b":1,"a":1.0}"#)), tool("none", Json::Null)];
     let told = told(tools, &[("text", ""), ("map", "{}"), ("none", "{}")]).await;
@@ -358,7 +358,7 @@ async fn a_providers_failure_is_the_turns() {
 
 #[tokio::test]
 async fn a_trace_tells_what_was_called() {
-    let fail = Tool::from_fn("fail", |_| Err("no".into()));
+    let fail = Tool::from_json_fn("fail", |_| Err("no".into()));
     let (builder, _) = asking([calls("", &[("echo", r#"{"a":1}"#), ("fail", "{}")]), "done".into()]);
     let chat = chat(&builder.tools([echo(), fail]).build(), "hi").await.unwrap();
     let expected = r#"[{"type":"tool_call","name":"echo","args":{"a":1},"ok":true},{"type":"tool_call","name":"fail","args":{},"ok":false}]"#;
@@ -383,7 +383,7 @@ async fn turns_beside_each_other_share_nothing() {
 
 #[tokio::test]
 async fn a_filter_that_wants_to_may_put_a_result_in_the_place_of_a_failure() {
-    let failing = || Tool::from_fn("lookup", |_| Err("no connection".into()));
+    let failing = || Tool::from_json_fn("lookup", |_| Err("no connection".into()));
     let blind = script("blind", "fn post_invocation(ctx) { ctx.result = \"never\"; }");
     let seeing = script(
         "seeing",
@@ -401,7 +401,7 @@ async fn a_filter_that_wants_to_may_put_a_result_in_the_place_of_a_failure() {
 async fn history_is_what_was_said_up_to_the_model_call() {
     let look = script("look", "fn post_chat(ctx) { ctx.context.set(\"seen\", ctx.context.history.len()); }");
     let (builder, _) = asking([calls("", &[("lookup", "{}")]), "done".into()]);
-    let tool = Tool::from_fn("lookup", |_| Ok("x".into()));
+    let tool = Tool::from_json_fn("lookup", |_| Ok("x".into()));
     let chatted = chat(&builder.tool(tool).filter(look).build(), "hi").await.unwrap();
     // The question, the call, its result.
     assert_eq!(chatted.context.get("seen").unwrap(), Json::from(3_i64));

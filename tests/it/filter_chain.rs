@@ -1,9 +1,12 @@
 //! The filter system: four types, three verdicts, one ascending order. Whatever a closure can do a
 //! script can, so every test runs with both.
 
+use crate::host::PATIENCE;
 use crate::kernel::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use valvehouse::Fault;
 use valvehouse::chat::message;
 use valvehouse::context::Context;
 use valvehouse::filter::{Filter, Hook, Verdict, Verdict::Continue, Verdict::Error, Verdict::Skip};
@@ -18,7 +21,7 @@ fn tooled(tool: Tool, filters: impl IntoIterator<Item = Filter>) -> Kernel {
 
 /// A tool nobody may reach.
 fn forbidden() -> Tool {
-    Tool::from_fn("echo", |_| panic!("the tool ran"))
+    Tool::from_json_fn("echo", |_| panic!("the tool ran"))
 }
 
 #[tokio::test]
@@ -85,10 +88,79 @@ async fn a_post_invocation_filter_changes_the_result_and_sees_the_arguments_that
     });
     let text = "fn post_invocation(ctx) { ctx.result += ctx.args.n; ctx }";
     for filter in both(closure, text) {
-        let tool = Tool::from_fn("n", |args| Ok(args.get("n").unwrap().into()));
+        let tool = Tool::from_json_fn("n", |args| Ok(args.get("n").unwrap().into()));
         let value = invoke(&tooled(tool, [filter, change.clone()]), "n", r#"{"n":1}"#).await.unwrap();
         assert_eq!(value.as_i64(), Some(4));
     }
+}
+
+#[tokio::test]
+async fn filters_may_wait_at_every_hook_and_many_wait_at_once() {
+    let wait = |hook: Hook| {
+        Filter::async_fn("waits", hook, move |ctx| async move {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            let seen = ctx.context().get_or("seen", "");
+            ctx.context().set("seen", format!("{} {}", seen.as_str().unwrap(), hook.name()));
+            Ok(Continue(ctx))
+        })
+    };
+    let filters = [Hook::Inlet, Hook::PreChat, Hook::PostChat, Hook::Outlet].map(wait);
+    let (builder, _) = asking(["hello"]);
+    let kernel = Arc::new(builder.filters(filters).build());
+    let began = Instant::now();
+    let all = (0..500).map(|_| {
+        let kernel = kernel.clone();
+        tokio::spawn(async move { chat(&kernel, "hi").await })
+    });
+    for waiting in all.collect::<Vec<_>>() {
+        let chat = waiting.await.unwrap().unwrap();
+        assert_eq!(chat.context.get_or("seen", "").to_string(), "\" inlet pre_chat post_chat outlet\"");
+    }
+    // One after the other they would take ten minutes.
+    assert!(began.elapsed() < PATIENCE);
+}
+
+#[tokio::test]
+async fn any_error_of_a_closure_is_breakage_with_its_causes() {
+    let sync = Filter::pre_chat("counts", |ctx| {
+        ctx.messages().field("0").as_str().unwrap_or("x").parse::<i64>()?;
+        Ok(Continue(ctx))
+    });
+    let waiting = Filter::async_fn("counts", Hook::PreChat, |_| async {
+        Err(std::io::Error::other("the disk is full").into())
+    });
+    for (filter, cause) in [(sync, "invalid digit found in string"), (waiting, "the disk is full")] {
+        let (builder, model) = asking(["never"]);
+        let kernel = builder.filters([filter]).build();
+        let Fault::Broken(breakage) = chat(&kernel, "hi").await.unwrap_err() else {
+            panic!("it did not break")
+        };
+        assert_eq!((breakage.plugin.as_str(), breakage.hook.as_str()), ("counts", "pre_chat"));
+        assert_eq!(breakage.cause, cause);
+        assert!(model.requests().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn an_async_filter_is_dropped_with_its_turn() {
+    let (began, mut beginnings) = tokio::sync::mpsc::unbounded_channel();
+    let (ended, mut endings) = tokio::sync::mpsc::unbounded_channel::<()>();
+    let filter = Filter::async_fn("hangs", Hook::PreChat, move |_| {
+        let (began, ended) = (began.clone(), ended.clone());
+        async move {
+            let _ended = ended;
+            began.send(()).unwrap();
+            std::future::pending::<()>().await;
+            Err("never".into())
+        }
+    });
+    let (builder, _) = asking(["never"]);
+    let kernel = builder.filters([filter]).build();
+    let turn = tokio::spawn(async move { chat(&kernel, "hi").await.is_ok() });
+    beginnings.recv().await.unwrap();
+    turn.abort();
+    // Closed once nobody holds what the filter held: the filter itself went with its kernel.
+    assert_eq!(tokio::time::timeout(PATIENCE, endings.recv()).await, Ok(None));
 }
 
 #[tokio::test]
@@ -266,7 +338,7 @@ async fn a_result_is_cached_and_the_tool_runs_once() {
     let runs = Arc::new(AtomicUsize::new(0));
     let slow = |runs: &Arc<AtomicUsize>| {
         let runs = runs.clone();
-        Tool::from_fn("slow", move |_| Ok((runs.fetch_add(1, Ordering::Relaxed) as i64 + 1).into()))
+        Tool::from_json_fn("slow", move |_| Ok((runs.fetch_add(1, Ordering::Relaxed) as i64 + 1).into()))
     };
     let cache = |ctx: &valvehouse::filter::FilterContext| {
         ctx.metadata().ensure_path("cache", Json::object()).unwrap()
@@ -436,7 +508,7 @@ async fn a_tools_own_filters_run_for_it_alone_among_the_others() {
     };
     let mut own = echo();
     own.filters = vec![mark("own")];
-    let other = Tool::from_fn("other", |args| Ok(args.into()));
+    let other = Tool::from_json_fn("other", |args| Ok(args.into()));
     let filters = [mark("after").priority(1.0), mark("before").priority(-1.0)];
     let kernel = Kernel::builder().tools([own, other]).filters(filters).build();
     let call = async |name| kernel.invoke(name, Json::object(), &Context::default()).await.unwrap().context;

@@ -75,12 +75,12 @@ pub fn notes(context: &Context) -> String {
 
 /// A tool that gives back its arguments.
 pub fn echo() -> Tool {
-    Tool::from_fn("echo", |args| Ok(args.into()))
+    Tool::from_json_fn("echo", |args| Ok(args.into()))
 }
 
 /// A tool that counts its calls in the context: 1, 2, 3 …
 pub fn counter() -> Tool {
-    Tool::from_fn_with_context("count", |_, context| {
+    Tool::from_json_fn_with_context("count", |_, context| {
         let next = context.get_or("counter", 0_i64).as_i64().unwrap() + 1;
         let context = context.set("counter", next);
         Ok(valvehouse::tool::ToolResult { value: next.into(), context: Some(context) })

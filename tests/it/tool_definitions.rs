@@ -16,7 +16,7 @@ const WEATHER: &str = r#"{
     "unit": {"type": "string", "enum": ["celsius", "fahrenheit"], "description": "Temperature unit"}}"#;
 
 fn weather() -> Tool {
-    let tool = Tool::from_fn("get_weather", |args| {
+    let tool = Tool::from_json_fn("get_weather", |args| {
         let city = args.get("city").unwrap_or_else(|| "unknown".into());
         Ok(Json::from([("city", city), ("temp", 25_i64.into()), ("condition", "Sunny".into())]).into())
     });
@@ -33,7 +33,7 @@ fn echo_of(declared: &str) -> Tool {
 fn flaky(failures: usize) -> (Tool, Arc<AtomicUsize>) {
     let tries = Arc::new(AtomicUsize::new(0));
     let counted = tries.clone();
-    let tool = Tool::from_fn("flaky", move |_| match counted.fetch_add(1, Ordering::SeqCst) {
+    let tool = Tool::from_json_fn("flaky", move |_| match counted.fetch_add(1, Ordering::SeqCst) {
         tried if tried < failures => Err(format!("failure {}", tried + 1).into()),
         _ => Ok("done".into()),
     });
@@ -62,8 +62,8 @@ impl ToolModule for MyTools {
 
     fn tools(&self) -> Vec<Tool> {
         vec![
-            Tool::from_fn("tool_a", |_| Ok("result_a".into())).description("First tool"),
-            Tool::from_fn("tool_b", |_| Ok("result_b".into())).description("Second tool").tag("special"),
+            Tool::from_json_fn("tool_a", |_| Ok("result_a".into())).description("First tool"),
+            Tool::from_json_fn("tool_b", |_| Ok("result_b".into())).description("Second tool").tag("special"),
         ]
     }
 }
@@ -73,13 +73,13 @@ async fn a_handler_has_one_of_four_forms() {
     fn plain(args: Json) -> Result<ToolResult, valvehouse::tool::ToolError> {
         Ok(args.get("x").unwrap_or_default().into())
     }
-    let with_context = Tool::from_fn_with_context("with_context", |_, context| {
+    let with_context = Tool::from_json_fn_with_context("with_context", |_, context| {
         let seen = context.get_or("my_key", "nothing");
         Ok(ToolResult { value: seen, context: Some(context.set("my_key", "changed")) })
     });
-    let with_extra = |name: &str, extra: i64| Tool::from_fn(name, move |_| Ok(extra.into()));
+    let with_extra = |name: &str, extra: i64| Tool::from_json_fn(name, move |_| Ok(extra.into()));
     let kernel = Kernel::builder()
-        .tool(Tool::from_fn("plain", plain))
+        .tool(Tool::from_json_fn("plain", plain))
         .tool(with_context)
         .tool_module(&MyTools)
         .tools([with_extra("one", 1), with_extra("two", 2)])
@@ -158,7 +158,7 @@ fn the_schema_comes_in_both_dialects_in_declared_order() {
 
 #[test]
 fn a_tool_in_its_smallest_form_has_a_schema_and_thirty_seconds() {
-    let spec = Tool::from_fn("my_tool", |_| Ok("x".into())).spec;
+    let spec = Tool::from_json_fn("my_tool", |_| Ok("x".into())).spec;
     assert_eq!(
         spec.to_tool_schema(SchemaDialect::OpenAi).to_string(),
         r#"{"type":"function","function":{"name":"my_tool","description":"","parameters":{"type":"object","properties":{}}}}"#
@@ -208,7 +208,7 @@ async fn arguments_reach_the_handler_in_their_declared_form() {
 async fn a_handler_never_runs_on_arguments_that_do_not_fit() {
     let runs = Arc::new(AtomicUsize::new(0));
     let counted = runs.clone();
-    let tool = Tool::from_fn("get_weather", move |_| {
+    let tool = Tool::from_json_fn("get_weather", move |_| {
         counted.fetch_add(1, Ordering::SeqCst);
         Ok("ran".into())
     });

@@ -11,7 +11,7 @@
 //! # let provider = std::sync::Arc::new(Canned::new([Reply::message(Json::parse(call).unwrap()), Reply::text("It is warm.")]));
 //! let mut agent = Agent::builder("helper")
 //!     .provider(provider)
-//!     .tool(Tool::from_fn("look", |_| Ok("22 degrees".into())))
+//!     .tool(Tool::from_json_fn("look", |_| Ok("22 degrees".into())))
 //!     .middleware("human_approval", Json::object())
 //!     .build()?;
 //! let waits = agent.run("is it warm?").await?;

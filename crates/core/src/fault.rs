@@ -1,8 +1,28 @@
 //! The error of a request: whose fault it is, and the text that may be shown.
 
+use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 use valvehouse_json::Json;
+
+/// Any error, as the functions of library users return it: `?` and `"text".into()` make one.
+pub type BoxError = Box<dyn Error + Send + Sync>;
+
+/// Returns the text of an error and of what caused it.
+pub(crate) fn with_sources(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        // Many errors name their cause themselves.
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
+}
 
 /// The party that has to act on a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +89,13 @@ impl fmt::Display for Breakage {
     }
 }
 
-impl std::error::Error for Breakage {}
+/// An error of Rust code is breakage: with this, `?` works in a filter's closure. (Hence a breakage is no
+/// [`std::error::Error`] itself; [`Fault`] is.)
+impl<E: Error> From<E> for Breakage {
+    fn from(error: E) -> Self {
+        Self::new(with_sources(&error))
+    }
+}
 
 impl Breakage {
     /// A breakage of a plugin that the chain will name.
@@ -227,7 +253,7 @@ impl fmt::Display for Fault {
     }
 }
 
-impl std::error::Error for Fault {}
+impl Error for Fault {}
 
 /// The kind of problem with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -23,7 +23,7 @@ pub mod kernel;
 
 pub use chat::ChatRequest;
 pub use context::Context;
-pub use fault::Fault;
+pub use fault::{BoxError, Fault};
 pub use filter::{Filter, FilterContext, Verdict};
 pub use kernel::Kernel;
 pub use provider::Provider;

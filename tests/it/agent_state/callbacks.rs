@@ -52,7 +52,7 @@ fn names(log: &Log) -> Vec<&'static str> {
 }
 
 fn failing() -> Tool {
-    Tool::from_fn("weather", |_| Err("no sky".into())).tag("retriever")
+    Tool::from_json_fn("weather", |_| Err("no sky".into())).tag("retriever")
 }
 
 #[tokio::test]

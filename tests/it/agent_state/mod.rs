@@ -39,7 +39,7 @@ async fn store() -> (TempDir, Arc<dyn Store>) {
 /// A tool that says how it is in a city.
 fn weather() -> Tool {
     let parameters = json(r#"{"city":{"type":"string","required":true}}"#);
-    let tool = Tool::from_fn("weather", |args| {
+    let tool = Tool::from_json_fn("weather", |args| {
         Ok(format!("sunny in {}", args.text("city").unwrap_or_default()).into())
     });
     tool.parameters(&parameters).unwrap().description("Tells the weather.")

@@ -59,7 +59,7 @@ async fn a_filter_refuses_a_chat_by_what_the_variables_say() {
 
 #[tokio::test]
 async fn a_tool_reads_whose_agent_it_is() {
-    let tool = Tool::from_fn_with_context("who", |_, context| Ok(context.get_or("user_id", "").into()));
+    let tool = Tool::from_json_fn_with_context("who", |_, context| Ok(context.get_or("user_id", "").into()));
     let (builder, model) = agent([calls("", &[("who", "{}")]), "done".into()]);
     let mut agent = builder.tool(tool).variables(json(r#"{"user_id":"u123"}"#)).build().unwrap();
     agent.run("who am I?").await.unwrap();

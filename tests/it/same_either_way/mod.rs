@@ -140,7 +140,7 @@ struct Outcome {
 
 /// Counts its calls in the context.
 fn look() -> Tool {
-    Tool::from_fn_with_context(LOOK, |_, context| {
+    Tool::from_json_fn_with_context(LOOK, |_, context| {
         let looked = context.get_or("looked", 0_i64).as_i64().unwrap() + 1;
         let context = context.set("looked", looked);
         Ok(ToolResult { value: looked.into(), context: Some(context) })

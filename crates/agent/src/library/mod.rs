@@ -4,6 +4,8 @@ mod agent;
 mod builder;
 mod checkpoints;
 mod running;
+#[cfg(feature = "typed")]
+mod typed;
 
 pub use agent::{Agent, Said};
 pub use builder::Builder;

@@ -44,7 +44,7 @@ fn calling(answers: usize, calls: usize) -> Canned {
 fn pay() -> (Arc<AtomicUsize>, Tool) {
     let count = Arc::new(AtomicUsize::new(0));
     let counted = count.clone();
-    let tool = Tool::from_fn("pay", move |args| {
+    let tool = Tool::from_json_fn("pay", move |args| {
         counted.fetch_add(1, Relaxed);
         Ok(args.into())
     });
@@ -436,7 +436,7 @@ impl Observer for Recorder {
 fn failing(times: usize, message: &'static str) -> (Arc<AtomicUsize>, Tool) {
     let count = Arc::new(AtomicUsize::new(0));
     let counted = count.clone();
-    let tool = Tool::from_fn("pay", move |args| {
+    let tool = Tool::from_json_fn("pay", move |args| {
         if counted.fetch_add(1, Relaxed) < times { Err(ToolError::from(message)) } else { Ok(args.into()) }
     });
     (count, tool)
@@ -559,7 +559,7 @@ async fn the_model_does_not_see_what_tells_of_persons() {
 async fn tools_get_and_give_nothing_of_it_and_calls_keep_their_results() {
     let seen = Arc::new(Mutex::new(Json::Null));
     let own = seen.clone();
-    let tool = Tool::from_fn("pay", move |args| {
+    let tool = Tool::from_json_fn("pay", move |args| {
         *own.lock() = args;
         Ok(json(r#"{"of":["bob@example.org",{"13812345678":4111111111111111}]}"#).into())
     });

@@ -4,8 +4,8 @@ use super::hook::{Hook, Hooks};
 use super::subject::FilterContext;
 use crate::breaker::Breaker;
 use crate::context::{FinishedChat, Turn};
-use crate::fault::{Breakage, Refusal};
-use crate::lanes::Pace;
+use crate::fault::{BoxError, Breakage, Refusal, with_sources};
+use crate::lanes::{self, Pace, Stopped};
 use std::sync::Arc;
 use valvehouse_json::Json;
 
@@ -144,6 +144,29 @@ impl Filter {
         Self::new(name, Hooks::default().with(hook), Arc::new(Closure(run)))
     }
 
+    /// An async closure for one moment.
+    ///
+    /// It may wait for as long as it likes: it runs on a stack of its own and holds up nobody meanwhile. `?` takes any
+    /// error, which counts as breakage. A turn that ends early drops it.
+    ///
+    /// ```
+    /// use valvehouse_core::filter::{Filter, Hook, Verdict::Continue};
+    /// let polite = Filter::async_fn("polite", Hook::PreChat, |ctx| async move {
+    ///     tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    ///     Ok(Continue(ctx))
+    /// });
+    /// ```
+    pub fn async_fn<F>(
+        name: &str,
+        hook: Hook,
+        run: impl Fn(FilterContext) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Result<Verdict, BoxError>> + Send + 'static,
+    {
+        Self::new(name, Hooks::default().with(hook), Arc::new(AsyncClosure(run)))
+    }
+
     /// The same filter, of which the pace of these hooks depends on [`Turn::size`](crate::context::Turn::size).
     #[must_use]
     pub fn by_size(mut self, hooks: Hooks) -> Self {
@@ -242,5 +265,27 @@ struct Closure<F>(F);
 impl<F: Handler> Run for Closure<F> {
     fn run(&self, _: Hook, ctx: FilterContext) -> Result<Verdict, Breakage> {
         (self.0)(ctx)
+    }
+}
+
+struct AsyncClosure<F>(F);
+
+impl<F, A> Run for AsyncClosure<F>
+where
+    F: Fn(FilterContext) -> A + Send + Sync,
+    A: Future<Output = Result<Verdict, BoxError>> + Send + 'static,
+{
+    fn run(&self, _: Hook, ctx: FilterContext) -> Result<Verdict, Breakage> {
+        match lanes::wait((self.0)(ctx), |aside| aside()) {
+            Ok(verdict) => verdict.map_err(|error| Breakage::new(with_sources(&*error))),
+            Err(Stopped::Over) => Err(Breakage::new("the turn ended while it waited")),
+            Err(Stopped::Elsewhere) => {
+                Err(Breakage::new("an async filter was called where nothing may wait"))
+            }
+        }
+    }
+
+    fn pace(&self, _: Hook, _: &FilterContext) -> Option<Pace> {
+        Some(Pace::Waits)
     }
 }

@@ -74,7 +74,7 @@ impl Tool {
     }
 
     /// A tool from a plain function of its arguments.
-    pub fn from_fn(
+    pub fn from_json_fn(
         name: &str,
         run: impl Fn(Json) -> Result<ToolResult, ToolError> + Send + Sync + 'static,
     ) -> Self {
@@ -82,7 +82,7 @@ impl Tool {
     }
 
     /// A tool from a plain function of its arguments and the context.
-    pub fn from_fn_with_context(
+    pub fn from_json_fn_with_context(
         name: &str,
         run: impl Fn(Json, Context) -> Result<ToolResult, ToolError> + Send + Sync + 'static,
     ) -> Self {
@@ -261,7 +261,7 @@ mod tests {
             *counted.lock() += 1;
             Err("no".into())
         };
-        (Tool::from_fn("fails", fail).retry(retry, delay).timeout(timeout), tries)
+        (Tool::from_json_fn("fails", fail).retry(retry, delay).timeout(timeout), tries)
     }
 
     #[tokio::test(start_paused = true)]

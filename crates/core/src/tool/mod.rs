@@ -7,6 +7,8 @@ mod parameters;
 mod result;
 mod spec;
 mod toolbox;
+#[cfg(feature = "typed")]
+mod typed;
 
 pub use callable::{Handler, Tool};
 pub use declare::{Declared, is_name, tags, timeout};
@@ -15,3 +17,5 @@ pub use parameters::{ArgumentError, Parameters};
 pub use result::{ToolError, ToolResult};
 pub use spec::{Retry, SchemaDialect, ToolSpec};
 pub use toolbox::Toolbox;
+#[cfg(feature = "typed")]
+pub use typed::json_schema_of;

@@ -88,7 +88,7 @@ impl Provider for Model {
 }
 
 fn tool(kind: Kind, broken: Arc<Mutex<HashSet<i64>>>) -> Tool {
-    Tool::from_fn(kind.name(), move |args| {
+    Tool::from_json_fn(kind.name(), move |args| {
         let number = args.get("n").unwrap_or_default();
         let is_first = kind == Kind::Breaks && broken.lock().insert(number.as_i64().unwrap_or_default());
         let told = number.as_str().map_or_else(|| number.to_string(), str::to_owned);

@@ -1,0 +1,87 @@
+//! Answers of an agent as Rust types.
+
+use super::agent::{Agent, Said};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use valvehouse_core::fault::Fault;
+use valvehouse_core::tool::json_schema_of;
+use valvehouse_json::Json;
+
+impl Agent {
+    /// Says something, and returns the answer as a value: the model is given the JSON Schema of `T`, and is asked again
+    /// where its answer does not fit.
+    ///
+    /// ```no_run
+    /// # async fn example(mut agent: valvehouse_agent::Agent) -> Result<(), valvehouse_core::fault::Fault> {
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Weather {
+    ///     city: String,
+    ///     degrees: f64,
+    /// }
+    /// let weather: Weather = agent.ask("How warm is it in Oslo?").await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Agent::run`]; a fault [`Fault::Misshapen`] where the answer never fits, and [`Fault::Paused`] where the run
+    /// waits for a person: the answer of [`Agent::resume`] is then read with [`Said::parse`].
+    pub async fn ask<T: DeserializeOwned + JsonSchema>(&mut self, text: &str) -> Result<T, Fault> {
+        let schema =
+            Json::from([("name", T::schema_name().as_ref().into()), ("schema", json_schema_of::<T>())]);
+        let format = Json::from([("type", "json_schema".into()), ("json_schema", schema)]);
+        let before = self.state.response_format.replace(format);
+        self.assemble()?;
+        let said = self.run(text).await;
+        self.state.response_format = before;
+        self.assemble()?;
+        let said = said?;
+        if !said.pending_action.is_null() {
+            return Err(Fault::Paused);
+        }
+        said.parse()
+    }
+}
+
+impl Said {
+    /// Returns the answer, which is JSON, as a value.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Fault::Misshapen`] if the text of the answer is not JSON of this type.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Fault> {
+        serde_json::from_str(&self.text()).map_err(|error| Fault::Misshapen {
+            message: format!("the answer does not have the form asked for: {error}"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+    use std::sync::Arc;
+    use valvehouse_core::provider::Canned;
+
+    #[derive(Deserialize, JsonSchema, Debug, PartialEq)]
+    struct Weather {
+        city: String,
+        degrees: f64,
+    }
+
+    #[tokio::test]
+    async fn an_answer_comes_as_a_value_and_only_that_run_has_its_form() {
+        let wrong = r#"{"city": "Oslo"}"#;
+        let right = r#"{"city": "Oslo", "degrees": 3.5}"#;
+        let provider = Canned::new([wrong, right, "as you like"]);
+        let mut agent = Agent::builder("helper").provider(Arc::new(provider.clone())).build().unwrap();
+        let weather: Weather = agent.ask("how warm is it?").await.unwrap();
+        assert_eq!(weather, Weather { city: "Oslo".into(), degrees: 3.5 });
+        assert_eq!(agent.run("thanks").await.unwrap().text(), "as you like");
+        let requests = provider.requests();
+        let schema = requests[0].at_path("response_format.json_schema.schema.properties.degrees.type");
+        assert_eq!(schema, "number".into());
+        assert_eq!(requests.len(), 3);
+        assert!(requests[2].get("response_format").is_none());
+    }
+}
