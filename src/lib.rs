@@ -11,7 +11,7 @@
 
 pub use valvehouse_agent::Agent;
 pub use valvehouse_core::{
-    ChatRequest, Context, Fault, Filter, FilterContext, Kernel, Provider, Tool, Verdict,
+    BoxError, ChatRequest, Context, Fault, Filter, FilterContext, Kernel, Provider, Tool, Verdict,
 };
 pub use valvehouse_host::Host;
 pub use valvehouse_json::Json;

@@ -69,7 +69,7 @@ impl Tool {
             let task = async move { result_of(answer.await) };
             tokio::spawn(task.in_current_span())
         };
-        Self::new(spec_of::<A>(name), Typed { start, args: PhantomData })
+        Self::new(spec_of::<A>(name), TypedHandler { start, args: PhantomData })
     }
 
     /// A tool from a function that blocks: it runs on a thread for such work. See [`Tool::from_fn`]. Its timeout ends
@@ -84,19 +84,19 @@ impl Tool {
             let (run, span) = (run.clone(), tracing::Span::current());
             tokio::task::spawn_blocking(move || span.in_scope(|| result_of(run(args))))
         };
-        Self::new(spec_of::<A>(name), Typed { start, args: PhantomData })
+        Self::new(spec_of::<A>(name), TypedHandler { start, args: PhantomData })
     }
 }
 
 type Task = JoinHandle<Result<ToolResult, ToolError>>;
 
 /// A function of typed arguments: what starts it.
-struct Typed<A, S> {
+struct TypedHandler<A, S> {
     start: S,
     args: PhantomData<fn(A)>,
 }
 
-impl<A, S> Handler for Typed<A, S>
+impl<A, S> Handler for TypedHandler<A, S>
 where
     A: DeserializeOwned,
     S: Fn(A, Context) -> Task + Send + Sync,

@@ -1,0 +1,55 @@
+//! An agent that asks before it acts and answers with a value: `cargo run --example agent`.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::sync::Arc;
+use valvehouse::agent::Decision;
+use valvehouse::provider::{Canned, Reply};
+use valvehouse::{Agent, BoxError, Fault, Json, Tool};
+
+/// Pays a bill.
+#[derive(Deserialize, JsonSchema)]
+struct Payment {
+    /// The payee.
+    to: String,
+    /// The amount in cents.
+    amount: u32,
+}
+
+#[derive(Deserialize, JsonSchema, Debug, PartialEq)]
+struct Receipt {
+    to: String,
+    amount: u32,
+}
+
+fn main() -> Result<(), BoxError> {
+    tokio::runtime::Runtime::new()?.block_on(run())
+}
+
+async fn run() -> Result<(), BoxError> {
+    let pay =
+        Tool::from_fn("pay", |bill: Payment| async move { Ok(format!("{} to {}", bill.amount, bill.to)) });
+    // A model that calls the tool and then answers; any `Provider` stands here.
+    let call = br#"{"role": "assistant", "tool_calls": [{"id": "c1", "type": "function",
+        "function": {"name": "pay", "arguments": "{\"to\": \"Ann\", \"amount\": 250}"}}]}"#;
+    let receipt = r#"{"to": "Ann", "amount": 200}"#;
+    let model = Canned::new([Reply::message(Json::parse(call)?), Reply::text(receipt)]);
+    let mut agent = Agent::builder("cashier")
+        .provider(Arc::new(model.clone()))
+        .tool(pay)
+        .middleware("human_approval", Json::object())
+        .build()?;
+    // The run waits for a person, who allows less.
+    let waiting = agent.ask::<Receipt>("Pay Ann 2.50").await;
+    assert!(matches!(waiting, Err(Fault::Paused)));
+    let arguments = Some(Json::parse(br#"{"to": "Ann", "amount": 200}"#)?);
+    let receipt: Receipt = agent.resume(Decision::Approve { arguments }).await?.parse()?;
+    assert_eq!(receipt, Receipt { to: "Ann".into(), amount: 200 });
+    eprintln!("{receipt:?}");
+    Ok(())
+}
+
+#[test]
+fn it_runs() {
+    main().unwrap();
+}
