@@ -32,8 +32,8 @@ pub struct State {
     pub max_iterations: usize,
     /// Everything that was said.
     pub messages: Vec<Json>,
-    /// A window over what a run begins with. For old configurations: it cuts once, where the run begins;
-    /// the `summarization` middleware cuts before every model call and knows summaries.
+    /// A window over what a run begins with, `window_size` messages; its other fields have to be the usual ones. It
+    /// cuts once, where the run begins; the `summarization` middleware cuts before every model call and knows summaries.
     pub buffer_config: Option<Summarization>,
     /// The events of the latest run, an entry a step.
     pub scratchpad: Vec<Json>,
@@ -96,7 +96,7 @@ impl State {
 }
 
 fn buffer(config: &Summarization) -> Json {
-    Json::from([("window_size", config.window_size.into()), ("max_tokens", config.max_tokens.into())])
+    Json::from([("window_size", config.window_size.into())])
 }
 
 /// The steps of a run, and what may follow each.

@@ -261,3 +261,83 @@ async fn state_run_id_is_of_the_latest_run() {
     agent.run("never mind").await.unwrap();
     assert_ne!(agent.state().run_id, Some(first));
 }
+
+#[tokio::test]
+async fn an_imported_agent_has_all_that_the_exported_one_said_of_itself() {
+    let config = Summarization { window_size: 5, ..Summarization::default() };
+    let (builder, _) = agent(looks());
+    let mut first = builder
+        .name("Ann")
+        .system_prompt("Be kind.")
+        .llm_config(json(r#"{"model":"big","temperature":0.5}"#))
+        .max_iterations(3)
+        .response_format(json(r#"{"type":"text"}"#))
+        .middleware("call_limit", json(r#"{"max_model_calls":7}"#))
+        .buffer_config(config)
+        .tool(weather())
+        .build()
+        .unwrap();
+    first.run("how is it?").await.unwrap();
+    let exported = json(&first.export_state().to_string());
+    let (builder, model) = agent(["and now?"]);
+    let mut second = builder.tool(weather()).build().unwrap();
+    second.import_state(&exported).unwrap();
+    assert_eq!(second.export_state().to_string(), exported.to_string());
+    // They take effect, too.
+    second.run("and now?").await.unwrap();
+    let request = &model.requests()[0];
+    assert_eq!(request.at_path("temperature").to_string(), "0.5");
+    assert_eq!(request.at_path("response_format.type"), "text".into());
+    assert_eq!(sent(request)[0], "system: Be kind.");
+}
+
+#[tokio::test]
+async fn an_agent_refuses_an_export_that_it_cannot_become_and_stays_as_it_is() {
+    let (_folder, store) = store().await;
+    let mut whole = agent(looks()).0.tool(weather()).build().unwrap();
+    whole.run("how is it?").await.unwrap();
+    let tooled = whole.export_state();
+    let stored = agent(["hi"]).0.storage(store).auto_checkpoint(true).build().unwrap().export_state();
+    let listening = agent(["hi"]).0.callbacks(Callbacks::new().on_chain_start(|_| {})).build().unwrap();
+    let change = |path: &str, value: Json| {
+        let changed = tooled.copy();
+        changed.field("state").set("tool_handlers", json("[]")).unwrap();
+        changed.field("state").set(path, value).unwrap();
+        changed
+    };
+    let unknown_middleware = change("tool_handlers", json("[]"));
+    unknown_middleware
+        .field("state")
+        .set("middlewares", json(r#"[{"name":"nobody","options":{}}]"#))
+        .unwrap();
+    let cases = [
+        (tooled.copy(), "it has the tool `weather`, which this one has not"),
+        (stored, "it has a storage for `auto_checkpoint`"),
+        (listening.export_state(), "it has the callback `on_chain_start`"),
+        (change("tool_handlers", Json::Null), "its `tool_handlers` is missing or damaged"),
+        (change("max_iterations", 0i64.into()), "its `max_iterations`"),
+        (unknown_middleware, "nobody"),
+    ];
+    for (exported, why) in cases {
+        let mut bare = agent(["hi"]).0.build().unwrap();
+        let before = bare.export_state().to_string();
+        let fault = bare.import_state(&exported).unwrap_err().to_string();
+        assert!(fault.contains(why), "{fault}");
+        assert_eq!(bare.export_state().to_string(), before);
+        assert_eq!(bare.run("hello").await.unwrap().text(), "hi");
+    }
+}
+
+#[tokio::test]
+async fn settings_that_cannot_take_effect_are_refused() {
+    let beyond = Summarization { max_tokens: 100, ..Summarization::default() };
+    let cases = [
+        (agent(["hi"]).0.max_iterations(0), ".max_iterations(0)"),
+        (agent(["hi"]).0.auto_checkpoint(true), "add `.storage(…)`"),
+        (agent(["hi"]).0.buffer_config(beyond), "only `window_size` takes effect"),
+    ];
+    for (builder, why) in cases {
+        let fault = builder.build().err().unwrap().to_string();
+        assert!(fault.contains(why), "{fault}");
+    }
+}

@@ -188,6 +188,7 @@ impl Builder {
     pub fn build(self) -> Result<Agent, Fault> {
         let Self { state, provider, others, needs_approval, filters, conversation, variables } = self;
         let missing = || Fault::invalid("an agent needs a provider: `.provider(…)`", None);
+        check(&state)?;
         let mut agent = Agent {
             provider: provider.ok_or_else(missing)?,
             others,
@@ -204,4 +205,31 @@ impl Builder {
         agent.assemble()?;
         Ok(agent)
     }
+}
+
+/// Returns an error for settings that could not take effect.
+fn check(state: &State) -> Result<(), Fault> {
+    let refused = |message: &str| Err(Fault::invalid(message, None));
+    if state.max_iterations == 0 {
+        return refused(
+            "an agent with `.max_iterations(0)` never asks its model: allow at least one model call",
+        );
+    }
+    if state.auto_checkpoint && state.storage.is_none() {
+        return refused("`.auto_checkpoint(true)` needs somewhere to keep checkpoints: add `.storage(…)`");
+    }
+    let is_more_than_a_window = |config: &Summarization| {
+        let usual = Summarization { window_size: config.window_size, ..Summarization::default() };
+        let parts = |config: &Summarization| {
+            let numbers = [config.max_tokens, config.compress_threshold, config.token_threshold];
+            (numbers, config.summarize, config.preserve_system, config.model.is_some())
+        };
+        parts(config) != parts(&usual)
+    };
+    if state.buffer_config.as_ref().is_some_and(is_more_than_a_window) {
+        return refused(
+            "of `.buffer_config(…)` only `window_size` takes effect: for summaries and limits of tokens use `.middleware(\"summarization\", …)`",
+        );
+    }
+    Ok(())
 }

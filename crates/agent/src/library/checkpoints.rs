@@ -4,6 +4,8 @@ use super::agent::Agent;
 use crate::memory;
 use crate::pending::conflict;
 use crate::saved::Saved;
+use crate::state::State;
+use crate::summary::Summarization;
 use valvehouse_core::fault::Fault;
 use valvehouse_json::Json;
 use valvehouse_store::{Beginning, Begun, Checkpoint, Run, RunStatus, Step, Store};
@@ -118,40 +120,106 @@ impl Agent {
         ])
     }
 
-    /// Becomes what another agent exported. Tools, callbacks, provider and storage stay this one's own.
+    /// Becomes what another agent exported: its settings, its conversation and what its latest run waits for. The
+    /// provider, and what runs when tools and callbacks are called, stay this one's own.
+    ///
+    /// # Errors
+    ///
+    /// Returns a request fault, and leaves this agent as it is, if the export is damaged, or if it names a tool, a
+    /// callback or a storage that this agent has not.
     pub fn import_state(&mut self, exported: &Json) -> Result<(), Fault> {
-        let broken = |what: &str| {
-            Fault::invalid(format!("this is no exported agent: its `{what}` is missing or damaged"), None)
-        };
         if exported.get("version").and_then(|version| version.as_i64()) != Some(1) {
-            return Err(broken("version"));
+            return Err(damaged("version"));
         }
-        let state = exported.get("state").ok_or_else(|| broken("state"))?;
-        let list = |of: &Json, name: &str| match of.get(name) {
-            Some(Json::Array(items)) => Ok(items.items().iter().map(Json::copy).collect::<Vec<_>>()),
-            _ => Err(broken(name)),
-        };
-        let (messages, scratchpad) = (list(&state, "messages")?, list(&state, "scratchpad")?);
+        let state = exported.get("state").ok_or_else(|| damaged("state"))?;
+        let state = self.imported(&state)?;
         let saved = match exported.get("saved") {
             None | Some(Json::Null) => None,
             Some(saved) => Some(Saved::from_json(&saved)?),
         };
-        let conversation = exported.text("conversation").ok_or_else(|| broken("conversation"))?;
+        let conversation = exported.text("conversation").ok_or_else(|| damaged("conversation"))?;
         let object = |name: &str| {
-            exported.get(name).filter(|part| part.as_object().is_some()).ok_or_else(|| broken(name))
+            exported.get(name).filter(|part| part.as_object().is_some()).ok_or_else(|| damaged(name))
         };
         let (variables, kept) = (object("variables")?.copy(), object("kept")?.copy());
-        let text = |name: &str| state.text(name).map(String::from);
-        let own = &mut self.state;
-        own.system_prompt = text("system_prompt").unwrap_or_default();
-        own.run_id = text("run_id");
-        own.pending_action =
-            state.get("pending_action").filter(|pending| !pending.is_null()).map(|it| it.copy());
-        (own.messages, own.scratchpad) = (messages, scratchpad);
+        let before = std::mem::replace(&mut self.state, state);
+        if let Err(fault) = self.assemble() {
+            self.state = before;
+            self.assemble()?;
+            return Err(fault);
+        }
         self.conversation = conversation.into();
         (self.variables, self.kept, self.latest) = (variables, kept, saved);
-        self.assemble()
+        Ok(())
     }
+
+    /// Returns the state of another agent with the handlers of this one.
+    fn imported(&self, state: &Json) -> Result<State, Fault> {
+        let text = |name: &str| state.text(name).map(String::from).ok_or_else(|| damaged(name));
+        let list = |name: &str| match state.get(name) {
+            Some(Json::Array(items)) => Ok(items.items().iter().map(Json::copy).collect::<Vec<_>>()),
+            _ => Err(damaged(name)),
+        };
+        let given = |name: &str| state.get(name).filter(|value| !value.is_null()).map(|value| value.copy());
+        let truth =
+            |name: &str| state.get(name).and_then(|value| value.as_bool()).ok_or_else(|| damaged(name));
+        let names = |name: &str| {
+            let names = list(name)?.into_iter().map(|own| own.as_str().map(str::to_owned));
+            names.collect::<Option<Vec<String>>>().ok_or_else(|| damaged(name))
+        };
+        let missing = |what: &str, name: &str| {
+            let message = format!(
+                "cannot import this agent: it has {what} `{name}`, which this one has not; build this one with it"
+            );
+            Err(Fault::invalid(message, None))
+        };
+        if let Some(name) =
+            names("tool_handlers")?.iter().find(|name| !self.state.tool_handlers.contains_key(*name))
+        {
+            return missing("the tool", name);
+        }
+        let own = self.state.callbacks.names();
+        if let Some(name) = names("callbacks")?.iter().find(|name| !own.contains(&name.as_str())) {
+            return missing("the callback", name);
+        }
+        let auto_checkpoint = truth("auto_checkpoint")?;
+        if auto_checkpoint && self.state.storage.is_none() {
+            return missing("a storage for", "auto_checkpoint");
+        }
+        let most = state.get("max_iterations").and_then(|most| most.as_i64());
+        let most = most.and_then(|most| usize::try_from(most).ok()).filter(|most| *most > 0);
+        let middlewares = list("middlewares")?.into_iter().map(|one| {
+            let options = one.get("options").unwrap_or_else(Json::object);
+            Some((one.text("name")?.into(), options.copy()))
+        });
+        let window = given("buffer_config").map(|window| {
+            let size = window.get("window_size").and_then(|size| size.as_i64());
+            size.and_then(|size| usize::try_from(size).ok()).ok_or_else(|| damaged("buffer_config"))
+        });
+        let window = window.transpose()?;
+        Ok(State {
+            id: text("id")?,
+            name: text("name")?,
+            system_prompt: text("system_prompt")?,
+            llm_config: given("llm_config").ok_or_else(|| damaged("llm_config"))?,
+            graph: given("graph"),
+            max_iterations: most.ok_or_else(|| damaged("max_iterations"))?,
+            messages: list("messages")?,
+            buffer_config: window
+                .map(|window_size| Summarization { window_size, ..Summarization::default() }),
+            scratchpad: list("scratchpad")?,
+            pending_action: given("pending_action"),
+            response_format: given("response_format"),
+            middlewares: middlewares.collect::<Option<_>>().ok_or_else(|| damaged("middlewares"))?,
+            auto_checkpoint,
+            run_id: state.text("run_id").map(String::from),
+            ..self.state.clone()
+        })
+    }
+}
+
+fn damaged(what: &str) -> Fault {
+    Fault::invalid(format!("this is no exported agent: its `{what}` is missing or damaged"), None)
 }
 
 /// Returns `true` if a run has not ended.

@@ -2,6 +2,7 @@
 
 use super::parameters::Parameters;
 use super::result::{ToolError, ToolResult};
+use super::spawned;
 use super::spec::{Retry, ToolSpec};
 use crate::context::{Context, Notice, Turn};
 use crate::fault::Refusal;
@@ -73,21 +74,24 @@ impl Tool {
         Self { spec: Arc::new(spec), filters: Vec::new(), handler: Arc::new(handler), figures }
     }
 
-    /// A tool from a plain function of its arguments.
+    /// A tool from a function of its arguments as JSON. It may block: it runs on a thread for such work, and its timeout
+    /// ends the wait for it.
     pub fn from_json_fn(
         name: &str,
         run: impl Fn(Json) -> Result<ToolResult, ToolError> + Send + Sync + 'static,
     ) -> Self {
-        Self::new(ToolSpec::new(name), move |args: Json, _: Context| std::future::ready(run(args)))
+        Self::from_json_fn_with_context(name, move |args, _| run(args))
     }
 
-    /// A tool from a plain function of its arguments and the context.
+    /// The same with the context of the turn.
     pub fn from_json_fn_with_context(
         name: &str,
         run: impl Fn(Json, Context) -> Result<ToolResult, ToolError> + Send + Sync + 'static,
     ) -> Self {
+        let run = Arc::new(run);
         Self::new(ToolSpec::new(name), move |args: Json, context: Context| {
-            std::future::ready(run(args, context))
+            let run = run.clone();
+            spawned::blocking(move || run(args, context))
         })
     }
 

@@ -5,6 +5,7 @@ mod declare;
 mod module;
 mod parameters;
 mod result;
+mod spawned;
 mod spec;
 mod toolbox;
 #[cfg(feature = "typed")]

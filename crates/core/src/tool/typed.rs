@@ -3,6 +3,7 @@
 use super::callable::{Handler, Tool};
 use super::parameters::Parameters;
 use super::result::{ToolError, ToolResult};
+use super::spawned;
 use super::spec::ToolSpec;
 use crate::context::{Context, Turn};
 use crate::fault::{BoxError, Refusal, with_sources};
@@ -14,7 +15,6 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use tokio::task::{JoinError, JoinHandle};
 use tracing::Instrument;
 use valvehouse_json::Json;
 
@@ -67,7 +67,7 @@ impl Tool {
         let start = move |args, context| {
             let answer = run(args, context);
             let task = async move { result_of(answer.await) };
-            tokio::spawn(task.in_current_span())
+            spawned::answer_of(tokio::spawn(task.in_current_span()))
         };
         Self::new(spec_of::<A>(name), TypedHandler { start, args: PhantomData })
     }
@@ -81,14 +81,12 @@ impl Tool {
     {
         let run = Arc::new(run);
         let start = move |args, _| {
-            let (run, span) = (run.clone(), tracing::Span::current());
-            tokio::task::spawn_blocking(move || span.in_scope(|| result_of(run(args))))
+            let run = run.clone();
+            spawned::blocking(move || result_of(run(args)))
         };
         Self::new(spec_of::<A>(name), TypedHandler { start, args: PhantomData })
     }
 }
-
-type Task = JoinHandle<Result<ToolResult, ToolError>>;
 
 /// A function of typed arguments: what starts it.
 struct TypedHandler<A, S> {
@@ -96,36 +94,18 @@ struct TypedHandler<A, S> {
     args: PhantomData<fn(A)>,
 }
 
-impl<A, S> Handler for TypedHandler<A, S>
+impl<A, S, F> Handler for TypedHandler<A, S>
 where
     A: DeserializeOwned,
-    S: Fn(A, Context) -> Task + Send + Sync,
+    S: Fn(A, Context) -> F + Send + Sync,
+    F: Future<Output = Result<ToolResult, ToolError>> + Send,
 {
     fn call(&self, args: Json, turn: Turn) -> BoxFuture<'_, Result<ToolResult, ToolError>> {
         Box::pin(async move {
             let args = serde_json::from_value(Value::from(&args));
             let args = args.map_err(|error| Refusal::new(format!("the arguments do not fit: {error}")))?;
-            let mut task = AbortOnDrop((self.start)(args, turn.context().clone()));
-            (&mut task.0).await.unwrap_or_else(|error| Err(failed(error)))
+            (self.start)(args, turn.context().clone()).await
         })
-    }
-}
-
-/// A task that ends with whoever waits for it.
-struct AbortOnDrop(Task);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-/// Returns the error of a task without a result.
-fn failed(error: JoinError) -> ToolError {
-    match error.try_into_panic() {
-        // The call ends as any that panics.
-        Ok(panic) => std::panic::resume_unwind(panic),
-        Err(_) => "the call was cancelled: the runtime is shutting down".into(),
     }
 }
 
