@@ -87,20 +87,23 @@ fn serve_until(
     shutdown: BoxFuture<'static, ()>,
 ) -> BoxFuture<'static, std::io::Result<()>> {
     let (router, serving) = (router(app.clone()), app.clone());
-    #[cfg(feature = "mcp")]
-    let mounts = valvehouse_mcp::Mounts::start(&app);
     let answer = move |request: Request| answer(serving.clone(), router.clone(), request);
+    let stopping = app.clone();
     let until = async move {
         shutdown.await;
-        app.stop().await;
+        stopping.stop().await;
     };
     let served = listen::serve(listener, answer, until);
-    Box::pin(async move {
-        // As long as it serves.
-        #[cfg(feature = "mcp")]
-        let _mounts = mounts;
-        served.await
-    })
+    #[cfg(feature = "mcp")]
+    let served = {
+        // Servers are mounted as long as it serves.
+        let mounts = valvehouse_mcp::Mounts::start(&app);
+        async move {
+            let _mounts = mounts;
+            served.await
+        }
+    };
+    Box::pin(served)
 }
 
 /// Chats go straight to their door: what the router does on the way costs more than theirs.
