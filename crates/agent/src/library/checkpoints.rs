@@ -114,7 +114,7 @@ impl Agent {
             ("conversation", self.conversation.as_str().into()),
             ("variables", self.variables.copy()),
             ("kept", self.kept.copy()),
-            ("saved", saved.unwrap_or_default()),
+            ("saved", saved.into()),
         ])
     }
 
@@ -143,7 +143,7 @@ impl Agent {
         let (variables, kept) = (object("variables")?.copy(), object("kept")?.copy());
         let text = |name: &str| state.text(name).map(String::from);
         let own = &mut self.state;
-        own.system_prompt = text("system_prompt").unwrap_or_default();
+        own.system_prompt = state.string("system_prompt");
         own.run_id = text("run_id");
         own.pending_action =
             state.get("pending_action").filter(|pending| !pending.is_null()).map(|it| it.copy());
