@@ -7,8 +7,11 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 fn main() -> io::Result<()> {
-    let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
-    let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
+    let folder = |name: &str| {
+        let unset = || io::Error::other(format!("cannot write the migrations: {name} is not set"));
+        env::var_os(name).map(PathBuf::from).ok_or_else(unset)
+    };
+    let (root, out) = (folder("CARGO_MANIFEST_DIR")?, folder("OUT_DIR")?);
     fs::write(out.join("migrations.rs"), migrations(&root.join("src/migrations"))?)
 }
 

@@ -9,6 +9,7 @@ use valvehouse_core::chat::{ChatRequest, message, response};
 use valvehouse_core::context::{Context, Turn, TurnFacts};
 use valvehouse_core::kernel::RunOptions;
 use valvehouse_core::trace::{Asked, Recording};
+use valvehouse_core::words::optional;
 use valvehouse_host::Ready;
 use valvehouse_host::app::App;
 use valvehouse_json::{Json, Object};
@@ -67,7 +68,7 @@ async fn before(app: &App, id: &str, model: Option<&str>) -> Result<store::Conve
     }
     let newest = app.runs.store().conversations(model, 1).await?;
     newest.into_iter().next().ok_or_else(|| {
-        let whose = model.map(|model| format!(" with {model}")).unwrap_or_default();
+        let whose = optional(model, |model| format!(" with {model}"));
         CommandError::usage(format!(
             "there is no conversation{whose} to go on with: those of models with `memory = true` are kept"
         ))

@@ -141,7 +141,7 @@ impl Subject<'_> {
         if used.is_none_or(|used| used.contains(&capability)) {
             return Ok(());
         }
-        let used: Vec<&str> = used.unwrap_or_default().iter().map(|used| used.name()).collect();
+        let used: Vec<&str> = used.into_iter().flatten().map(|used| used.name()).collect();
         let (name, used) = (capability.name(), used.join(" and "));
         Err(CommandError::usage(format!("`{}` has no use for `{name}`, only for {used}", self.id)))
     }

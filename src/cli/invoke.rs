@@ -42,7 +42,7 @@ async fn invoke(
         }
     }
     let (events, questions) = questions::listening(Some(&app.questions), out);
-    let model = ready.map(|ready| ready.facts).unwrap_or_default();
+    let model = Json::from(ready.map(|ready| ready.facts));
     let turn = Turn::new(TurnFacts { model, ..facts(asked, &snapshot) }, context, events);
     // Arguments from stdin leave nobody there to answer.
     let mut lines =

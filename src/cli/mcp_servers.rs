@@ -153,7 +153,7 @@ fn as_text(server: &McpServer, look: &Look, out: &Console) -> String {
     for tool in &look.tools {
         let word = word(tool);
         let word = if tool.is_offered() { paint.green(word) } else { paint.red(word) };
-        let first = tool.seen.description.lines().next().unwrap_or_default();
+        let first = tool.seen.description.lines().next().unwrap_or("");
         text.push_str(&format!("\n  {}  {word}  {}", paint.bold(&tool.name), paint.dim(&clean(first))));
         for Difference { part, approved, now } in &tool.differences {
             text.push_str(&format!("\n    {part}\n    - {}\n    + {}", shown(approved), shown(now)));

@@ -69,7 +69,7 @@ impl Remote {
     }
 
     async fn refused(&self, status: u16, response: Response) -> CommandError {
-        let body = response.whole().await.ok().and_then(|bytes| Json::parse(&bytes).ok()).unwrap_or_default();
+        let body = Json::from(response.whole().await.ok().and_then(|bytes| Json::parse(&bytes).ok()));
         let said = body.at_path("error.message");
         let said = said.as_str().map_or_else(|| format!("status {status}, and no reason"), str::to_owned);
         let exit = match status {

@@ -68,9 +68,9 @@ async fn write(
 
 /// Says how to go on with a run whose answer is one that waits.
 pub(super) fn say_how_to_go_on(answer: &Json, out: &Console) {
-    let pending = answer.get("pending_action").unwrap_or_default();
+    let pending = answer.field("pending_action");
     if !pending.is_null() {
-        out.say(&ways_on(&answer.text("run_id").unwrap_or_default(), &pending));
+        out.say(&ways_on(&answer.text_or_empty("run_id"), &pending));
     }
 }
 

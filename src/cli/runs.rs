@@ -143,7 +143,7 @@ async fn show(runs: &Runs, id: &str, config: &Config, out: &Console) -> Result<(
         out.json(&state)?;
         return Ok(());
     }
-    let text = |key: &str| state.text(key).map(|text| clean(&text)).unwrap_or_default();
+    let text = |key: &str| clean(&state.text_or_empty(key));
     let paint = out.results();
     out.line(&format!("run      {}", paint.bold(&clean(id))))?;
     out.line(&format!("chat     {}, with {}", text("chat_id"), text("agent")))?;

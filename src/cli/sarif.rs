@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use valvehouse_core::words::optional;
 use valvehouse_json::Json;
 use valvehouse_script::{Code, Problem, Severity};
 use valvehouse_terminal::report::near;
@@ -39,7 +40,7 @@ fn rule(code: Code) -> Json {
 }
 
 fn result(problem: &Problem, codes: &[Code]) -> Json {
-    let help = problem.help.as_ref().map(|help| format!(" ({help})")).unwrap_or_default();
+    let help = optional(problem.help.as_ref(), |help| format!(" ({help})"));
     let level = match problem.severity {
         Severity::Error => "error",
         Severity::Warning => "warning",

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tokio::sync::broadcast;
 use valvehouse_agent::{INTERRUPTED, Wanted};
 use valvehouse_config::{Config, FILE};
-use valvehouse_core::words::count;
+use valvehouse_core::words::{count, optional};
 use valvehouse_host::app::App;
 use valvehouse_host::{Change, Report, Standing};
 use valvehouse_json::Json;
@@ -119,7 +119,7 @@ fn tell_report(app: &App, report: &Report, out: &Console) {
         let news = News::of(change, app);
         let human = || {
             let paint = out.talk();
-            let id = change.id().map(|id| format!("{} ", paint.bold(id))).unwrap_or_default();
+            let id = optional(change.id(), |id| format!("{} ", paint.bold(id)));
             let word = if news.is_bad { paint.red(news.word) } else { paint.green(news.word) };
             let when = paint.dim(&format!("(generation {}, {ms} ms)", report.generation));
             let mut text = format!("{id}{word}{} {when}", news.what_now);
@@ -180,5 +180,5 @@ impl News {
 fn warnings(app: &App, id: &str) -> Vec<Problem> {
     let snapshot = app.host.snapshot();
     let script = snapshot.plugins.get(id).and_then(|plugin| plugin.script.as_ref());
-    script.map(|script| script.findings()).unwrap_or_default()
+    script.map_or_else(Vec::new, |script| script.findings())
 }

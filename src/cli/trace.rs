@@ -83,7 +83,7 @@ async fn follow(host: &Remote, asked: &Asked, out: &Console) -> Result<(), Comma
         parser.push(&piece?);
         for event in parser.by_ref() {
             let event = event.map_err(|error| CommandError::new(Exit::Unavailable, error.to_string()))?;
-            let name = event.name.as_deref().unwrap_or_default();
+            let name = event.name.as_deref().unwrap_or("");
             if let Ok(told) = Json::parse(&event.data) {
                 tell(name, &told, asked, out)?;
             }
@@ -119,7 +119,7 @@ fn tell(name: &str, told: &Json, asked: &Asked, out: &Console) -> Result<(), Com
         ],
         "emitted" => {
             let event = told.get("event").filter(|event| !event.is_null());
-            let event = event.map(|event| clean(&event.to_string())).unwrap_or_default();
+            let event = event.map_or_else(String::new, |event| clean(&event.to_string()));
             vec![paint.bold(&word(told, "trace")), word(told, "plugin"), word(told, "type"), event]
         }
         "snapshot" => vec![format!("generation {}", number(told, "generation"))],

@@ -59,7 +59,7 @@ impl<'a> Valves<'a> {
         };
         let configured = all.get(id).filter(|_| user.is_none());
         let configured_by = project::configured_by(config, &format!("{section}.{id}.valves"));
-        let configured = configured.map(|settings| settings.valves.clone()).unwrap_or_default();
+        let configured = Json::from(configured.map(|settings| settings.valves.clone()));
         Ok(Self { project, id, user, schema, configured, configured_by })
     }
 
@@ -85,7 +85,7 @@ impl<'a> Valves<'a> {
             None => {
                 let rows = self.schema.fields().iter().map(|field| {
                     let value = now.values.field(&field.name).to_string();
-                    let about = field.description.as_deref().unwrap_or_default();
+                    let about = field.description.as_deref().unwrap_or("");
                     let from = now.source(self, &field.name).to_owned();
                     vec![out.results().bold(&field.name), value, from, out.results().dim(about)]
                 });

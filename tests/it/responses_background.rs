@@ -223,6 +223,21 @@ async fn a_response_whose_host_stopped_or_died_is_failed_and_not_in_progress_for
     };
     host.store().save_response(&died("resp_dead", valvehouse::store::now() - 60_000)).await.unwrap();
     host.store().save_response(&died("resp_alive", valvehouse::store::now())).await.unwrap();
+    // A row that something else changed is an error, not an empty response.
+    for (id, items, response) in
+        [("resp_torn", "[]", "{\"id\":"), ("resp_cut", "[{", "{\"background\":true}")]
+    {
+        let row = died(id, valvehouse::store::now());
+        let row =
+            StoredResponse { items: items.into(), response: response.into(), runner: String::new(), ..row };
+        host.store().save_response(&row).await.unwrap();
+    }
+    for path in ["resp_torn", "resp_torn?stream=true", "resp_cut/input_items"] {
+        let answer = host.get(&format!("/v1/responses/{path}")).await;
+        assert_eq!(answer.status, 500, "{path}: {}", answer.body());
+    }
+    let on = json!({"model": "mock-1", "input": "hi", "previous_response_id": "resp_cut"});
+    assert_eq!(send(&host, "POST", "/v1/responses", &on).await.status, 500);
     let failed = fetched(&host, "resp_dead").await;
     assert_eq!(failed["status"], "failed");
     assert!(

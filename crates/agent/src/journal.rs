@@ -78,12 +78,11 @@ impl<'a> Keeping<'a> {
             (stand.saved.clone(), stand.said)
         };
         let said = before.progress.said.items();
-        let messages = said.get(kept_before..).unwrap_or_default();
+        let messages = said.get(kept_before..).unwrap_or(&[]);
         if messages.is_empty() {
             return Ok(());
         }
-        let count = u64::try_from(messages.len()).unwrap_or_default();
-        let saved = Saved { length: before.length + count, ..before };
+        let saved = Saved { length: before.length + messages.len() as u64, ..before };
         let (name, status, pending) = ("decided", RunStatus::Running, Json::Null);
         let kept = Kept { name, saved: Some(&saved), messages, status, pending: &pending, error: "" };
         self.keeper.keep(kept).await?;
@@ -107,12 +106,11 @@ impl<'a> Keeping<'a> {
             (stand.saved.clone(), stand.said)
         };
         let said = progress.said.items();
-        let mut messages = said.get(kept_before..).unwrap_or_default().to_vec();
+        let mut messages = said.get(kept_before..).unwrap_or(&[]).to_vec();
         if is_end {
             messages.push(final_message(&progress.response));
         }
-        let count = u64::try_from(messages.len()).unwrap_or_default();
-        let saved = before.of(progress, turn, before.length + count);
+        let saved = before.of(progress, turn, before.length + messages.len() as u64);
         let status = if is_end { RunStatus::Done } else { RunStatus::Running };
         let (name, pending) = (step_name(progress), Json::Null);
         let kept =

@@ -91,10 +91,8 @@ pub(super) async fn goes_on(store: &dyn Store, id: &str, said: Vec<Json>) -> Res
 pub(super) fn through(window: Option<usize>, messages: Vec<Json>, summary: &Json) -> Vec<Json> {
     let Some(window) = window else { return messages };
     let kept = keep_last(&messages, window);
-    let offset = summary.get("offset").and_then(|offset| offset.as_i64()).unwrap_or_default();
-    let left_out = i64::try_from(messages.len() - kept.len()).unwrap_or_default();
-    // A number in an object of plain values.
-    summary.edit("offset", offset + left_out);
+    let left_out = (messages.len() - kept.len()) as u64;
+    summary.edit("offset", summary.count("offset") + left_out);
     kept
 }
 
@@ -148,7 +146,7 @@ impl Past {
     async fn of(store: &dyn Store, line: &Conversation) -> Result<Self, StoreError> {
         let summary = line.kept.get(SUMMARIZATION).unwrap_or_else(Json::object).copy();
         let place = |name: &str| summary.get(name).and_then(|place| u64::try_from(place.as_i64()?).ok());
-        let covered = place("shown_from").or_else(|| place("covers")).unwrap_or_default().min(line.length);
+        let covered = place("shown_from").or_else(|| place("covers")).unwrap_or(0).min(line.length);
         let from = covered.min(line.length.saturating_sub(TAIL));
         let tail = store.messages(&line.id, from, line.length).await?;
         Ok(Self { summary, covered, tail })
@@ -160,9 +158,9 @@ impl Past {
 
     /// The conversation with what is said now, and the system messages that hold now where they are known.
     fn with(self, line: &Conversation, new: Vec<Json>, systems: Vec<Json>) -> Recalled {
-        let before = line.length - u64::try_from(self.tail.len()).unwrap_or_default();
-        let read = usize::try_from(self.covered.saturating_sub(before)).unwrap_or_default();
-        let recent = self.tail.get(read..).unwrap_or_default();
+        let before = line.length - self.tail.len() as u64;
+        let read = self.covered.saturating_sub(before) as usize;
+        let recent = self.tail.get(read..).unwrap_or(&[]);
         let all = [recent, new.as_slice()].concat();
         let kept = remembering(&line.kept, &new);
         let working = if !systems.is_empty() && (self.covered > 0 || systems_in(&all) != systems) {
@@ -176,7 +174,7 @@ impl Past {
             // Copies in an object that nobody else holds: they fit.
             kept.edit("system", systems.iter().map(Json::copy).collect::<Vec<_>>());
         }
-        self.summary.edit("offset", i64::try_from(self.covered).unwrap_or_default());
+        self.summary.edit("offset", self.covered);
         let states = Json::from([(SUMMARIZATION, self.summary)]);
         Recalled { id: line.id.clone(), length: line.length, new, working, kept, states }
     }
@@ -237,11 +235,10 @@ struct Watermark {
 impl Watermark {
     fn of(kept: &Json) -> Self {
         let seen = kept.field("seen");
-        let count = seen.get("count").and_then(|count| count.as_i64()).unwrap_or_default();
         Self {
-            count: usize::try_from(count).unwrap_or_default(),
+            count: seen.count("count") as usize,
             hash: seen.text_or_empty("hash").into(),
-            answered: seen.get("answered").and_then(|answered| answered.as_bool()).unwrap_or_default(),
+            answered: seen.is_true("answered"),
         }
     }
 

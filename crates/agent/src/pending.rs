@@ -122,7 +122,7 @@ pub(super) fn is_waiting(message: &Json) -> bool {
 /// The question of a pending action, to come after the name of its run.
 pub fn in_words(pending: &Json) -> String {
     let data = pending.at_path("question.data");
-    let asked = data.text("message").or_else(|| data.text("description")).unwrap_or_default();
+    let asked = data.text("message").unwrap_or_else(|| data.text_or_empty("description"));
     match pending.text("type").as_deref() {
         Some("approval") => {
             let tool = data.text_or_empty("tool");
@@ -195,10 +195,10 @@ fn changed(saved: &mut Saved, pending: &Json, arguments: &Json) -> Result<(), Fa
         result.map_err(|error| Fault::Host(format!("failed to change arguments: {error}")))
     };
     fits(question.at_path("data").set("arguments", arguments.copy()))?;
-    let place = pending.get("place").and_then(|place| place.as_i64()).unwrap_or_default();
+
     let asked = Pending {
         by: pending.text_or_empty("by").into(),
-        place: u32::try_from(place).unwrap_or_default(),
+        place: u32::try_from(pending.count("place")).unwrap_or(0),
         question,
         call,
         within: String::new(),

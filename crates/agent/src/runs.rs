@@ -235,9 +235,7 @@ impl Runs {
             claimed?;
             return Err(conflict(format!("run {id} is {} and cannot be gone on with", run.status.name())));
         };
-        let conversation = self.store.conversation(&run.conversation).await;
-        let conversation = conversation?;
-        let kept = conversation.map(|conversation| conversation.kept).unwrap_or_default();
+        let kept = self.conversation(&run.conversation).await?.kept;
         let keeper = self.keeper(run, kept);
         leaving.done();
         let opening = Opening::GoesOn { decision: decision.to_json(), pending };
@@ -350,7 +348,7 @@ fn opening(begin: &Begin, recalled: &Recalled) -> Saved {
     let summary = recalled.states.get(SUMMARIZATION).unwrap_or_else(Json::object);
     let working = memory::through(begin.window, recalled.working.clone(), &summary);
     let request = begin.request.clone().with_messages(working.iter().map(Json::copy).collect());
-    let length = recalled.length + u64::try_from(recalled.new.len()).unwrap_or_default();
+    let length = recalled.length + recalled.new.len() as u64;
     let variables = memory::variables(&recalled.kept, begin.context.variables());
     let facts = TurnFacts { chat_id: recalled.id.clone(), ..begin.facts.clone() };
     let progress = Progress::new(request);

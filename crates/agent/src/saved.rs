@@ -93,7 +93,7 @@ impl Saved {
 
     /// The model that was asked for.
     pub fn model(&self) -> String {
-        self.progress.model.as_str().unwrap_or_default().to_owned()
+        self.progress.model.str_or_empty().to_owned()
     }
 
     /// The toggle filters the request asked for.

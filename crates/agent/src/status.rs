@@ -120,7 +120,7 @@ impl Runs {
     /// simply run again.
     pub fn pending_action(run: &Run, saved: Option<&Saved>, setup: Option<&Setup>) -> Json {
         let known = waits_for(run);
-        let in_flight = saved.map(|saved| saved.in_flight.copy()).unwrap_or_default();
+        let in_flight = Json::from(saved.map(|saved| saved.in_flight.copy()));
         let has_stopped = matches!(standing(run), INTERRUPTED | "failed");
         if !known.is_null() || in_flight.is_null() || !has_stopped {
             return known;
@@ -188,7 +188,7 @@ fn status_of(word: &str) -> Result<RunStatus, Fault> {
 /// The summary of the run; before its first step, that of the conversation.
 fn summary_of(saved: Option<&Saved>, kept: &Json) -> Json {
     let of_run = saved.and_then(|saved| saved.states.get(SUMMARIZATION));
-    of_run.or_else(|| kept.get(SUMMARIZATION)).unwrap_or_default()
+    of_run.or_else(|| kept.get(SUMMARIZATION)).into()
 }
 
 /// The parts of the graph state.
@@ -201,10 +201,10 @@ fn graph(
 ) -> [(&'static str, Json); 17] {
     let progress = saved.map(|saved| &saved.progress);
     let seen = progress.map(|progress| summary::seen(&progress.messages().items(), summary));
-    let seen: Vec<Json> = seen.unwrap_or_default().iter().map(Json::copy).collect();
-    let answer = progress.map(|progress| progress.response.copy()).unwrap_or_default();
-    let calls = progress.map(|progress| progress.open_calls()).unwrap_or_default();
-    let calls: Vec<Json> = calls.iter().map(|call| call.to_json()).collect();
+    let seen: Vec<Json> = seen.iter().flatten().map(Json::copy).collect();
+    let answer = Json::from(progress.map(|progress| progress.response.copy()));
+    let calls = progress.into_iter().flat_map(|progress| progress.open_calls());
+    let calls: Vec<Json> = calls.map(|call| call.to_json()).collect();
     let kernel = setup.map(|setup| &setup.kernel);
     let prompt = kernel.and_then(|kernel| kernel.settings().system_prompt.clone());
     let tools = kernel.map(|kernel| kernel.tool_schemas(SchemaDialect::OpenAi)).unwrap_or_default();
@@ -222,7 +222,7 @@ fn graph(
         ("callback_meta", meta.clone()),
         ("last_content", content_of(&answer)),
         ("tool_calls", calls.into()),
-        ("tool_results", progress.map(results).unwrap_or_default().into()),
+        ("tool_results", progress.into_iter().flat_map(results).collect::<Vec<Json>>().into()),
         ("finish_reason", response::finish_reason_of(&answer).into()),
         ("last_response", answer),
         ("context", saved.map_or_else(Json::object, |saved| saved.variables.copy())),

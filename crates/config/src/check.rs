@@ -14,7 +14,7 @@ pub(super) fn check(config: &Config, log: &mut Log) {
     let models: Vec<&str> = config.models.iter().map(|model| model.name.as_str()).collect();
     if providers.contains(&PIPES) {
         let key = format!("providers.{PIPES}.name");
-        let origin = log.origins.get(&key).cloned().unwrap_or_default();
+        let origin = log.origin(&key);
         log.problem(
             &origin,
             format!("{key} is what all scripts with `fn pipe` are called: choose another name"),
@@ -33,7 +33,7 @@ pub(super) fn check(config: &Config, log: &mut Log) {
         if !providers.contains(&model.provider.as_str()) && model.provider != PIPES && !was_dropped {
             let hint = did_you_mean(&model.provider, providers.iter().copied());
             let known = providers.join(", ");
-            let origin = log.origins.get(&key).cloned().unwrap_or_default();
+            let origin = log.origin(&key);
             log.problem(
                 &origin,
                 format!("{key} is the unknown {:?}{hint}; there are: {known}", model.provider),
@@ -46,7 +46,7 @@ pub(super) fn check(config: &Config, log: &mut Log) {
 fn check_reach(config: &Config, log: &mut Log) {
     let listen = &config.server.listen;
     if config.server.keys.is_empty() && !listen.is_loopback() {
-        let origin = log.origins.get("server.listen").cloned().unwrap_or_default();
+        let origin = log.origin("server.listen");
         log.problem(
             &origin,
             format!(
@@ -63,7 +63,7 @@ fn check_keys(config: &Config, log: &mut Log) {
     let literal: Vec<_> = config.server.keys.iter().map(|key| &key.key).collect();
     let is_twin = |(index, key): (usize, &&SecretSource)| literal[..index].contains(key);
     if literal.iter().enumerate().any(is_twin) {
-        let origin = log.origins.get("server.keys").cloned().unwrap_or_default();
+        let origin = log.origin("server.keys");
         log.problem(&origin, "server.keys holds the same key twice: give each user one of their own");
     }
 }
@@ -71,7 +71,7 @@ fn check_keys(config: &Config, log: &mut Log) {
 fn refuse_twins(section: &str, names: &[&str], log: &mut Log) {
     for (index, name) in names.iter().enumerate() {
         if names[..index].contains(name) {
-            let origin = log.origins.get(&format!("{section}.{name}.name")).cloned().unwrap_or_default();
+            let origin = log.origin(&format!("{section}.{name}.name"));
             log.problem(&origin, format!("{section} holds {name:?} twice: give each a name of its own"));
         }
     }

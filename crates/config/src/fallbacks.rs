@@ -60,7 +60,7 @@ pub(super) fn check(config: &Config, log: &mut Log) {
     let mut in_circles: Vec<&str> = Vec::new();
     for model in &config.models {
         let key = format!("models.{}.fallbacks", model.name);
-        let origin = log.origins.get(&key).cloned().unwrap_or_default();
+        let origin = log.origin(&key);
         for name in &model.fallbacks {
             if config.target(name).is_none() {
                 log.problem(&origin, format!("{key} names the unknown {name:?}{}", hint(config, name)));

@@ -21,6 +21,11 @@ impl Log {
     pub(super) fn problem(&mut self, origin: &Origin, message: impl Into<String>) {
         self.problems.push(ConfigProblem { origin: origin.clone(), message: message.into() });
     }
+
+    /// Returns the origin of a setting, by its dotted key; that of defaults where nothing sets it.
+    pub(super) fn origin(&self, key: &str) -> Origin {
+        self.origins.get(key).cloned().unwrap_or_else(Origin::default)
+    }
 }
 
 pub(super) struct Reader<'l> {
@@ -138,16 +143,20 @@ impl<'l> Reader<'l> {
         }
     }
 
-    pub(super) fn texts(&mut self, key: &'static str) -> Option<Vec<String>> {
+    pub(super) fn texts_given(&mut self, key: &'static str) -> Option<Vec<String>> {
         let items = self.list(key)?;
         Some(items.into_iter().filter_map(|item| self.text_of(key, item)).collect())
     }
 
+    /// The texts of a list; none where the key is not there.
+    pub(super) fn texts(&mut self, key: &'static str) -> Vec<String> {
+        self.texts_given(key).unwrap_or_else(Vec::new)
+    }
+
     /// The entries of a `[[…]]`, with their places by name or number.
     pub(super) fn entries(&mut self, key: &'static str) -> Vec<(String, Setting)> {
-        let items = self.list(key).unwrap_or_default();
+        let items = self.list(key).into_iter().flatten();
         items
-            .into_iter()
             .enumerate()
             .map(|(index, item)| {
                 let name = match &item.node {

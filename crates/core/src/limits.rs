@@ -171,7 +171,7 @@ fn pattern(declared: &Json, type_name: &str, problems: &mut Vec<String>) -> Opti
 fn reason_of(error: &regex::Error) -> String {
     // The last line says what is wrong; those before draw the place.
     let error = error.to_string();
-    let reason = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
+    let reason = error.lines().last().unwrap_or(&error).trim_start_matches("error: ");
     let hint = if reason.starts_with("look-around") {
         ", so that every pattern runs in linear time: say what the text is, not what it is not"
     } else {

@@ -40,7 +40,17 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
 
 /// `; did you mean …?` when something is near, for the end of an error message.
 pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    nearest(word, known).map_or_else(String::new, |near| format!("; did you mean `{near}`?"))
+    optional(nearest(word, known), |near| format!("; did you mean `{near}`?"))
+}
+
+/// Returns the text of a part that may be missing; "" without it.
+pub fn optional<T>(part: Option<T>, text: impl FnOnce(T) -> String) -> String {
+    part.map_or_else(String::new, text)
+}
+
+/// `did you mean …? ` when something is near, for the beginning of a hint.
+pub fn suggested(near: Option<&str>) -> String {
+    optional(near, |near| format!("did you mean `{near}`? "))
 }
 
 /// `1 file`, `2 files`.

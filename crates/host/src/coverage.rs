@@ -25,10 +25,9 @@ impl Plugin {
 
     /// The endpoints at which it runs.
     pub fn endpoints(&self) -> Vec<&str> {
-        let listed = self.script.as_ref().map(|script| script.manifest.endpoints.as_slice());
-        match listed.unwrap_or_default() {
-            [] => vec![CHAT],
-            listed => listed.iter().map(String::as_str).collect(),
+        match self.script.as_ref().map(|script| script.manifest.endpoints.as_slice()) {
+            None | Some([]) => vec![CHAT],
+            Some(listed) => listed.iter().map(String::as_str).collect(),
         }
     }
 }

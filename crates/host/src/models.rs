@@ -69,7 +69,9 @@ fn question(
 ) -> Result<(Kernel, Turn), Fault> {
     let own_model = || turn.facts().model.text("id");
     let model = request.text("model").or_else(own_model).map(String::from);
-    let model = model.or_else(|| snapshot.model_names().into_iter().next()).unwrap_or_default();
+    let missing =
+        || Fault::invalid("missing model: none is configured, and the request names none", Some("model"));
+    let model = model.or_else(|| snapshot.model_names().into_iter().next()).ok_or_else(missing)?;
     // New values in an object that nobody else holds: they fit.
     request.edit("model", model.as_str());
     request.remove("stream");

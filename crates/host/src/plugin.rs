@@ -225,7 +225,10 @@ impl Plugin {
     /// The hooks of a guard that an Open WebUI cannot ask for one by one: they run in chats of this host's models only.
     /// Empty for other filters.
     pub fn hooks_of_chats_only(&self) -> Vec<&'static str> {
-        self.script.as_ref().filter(|_| self.security).map(|script| chats_only(script)).unwrap_or_default()
+        match &self.script {
+            Some(script) if self.security => chats_only(script),
+            _ => Vec::new(),
+        }
     }
 
     /// The valves of a user, secrets masked; null where it declares none.
@@ -237,7 +240,7 @@ impl Plugin {
 
     /// The valves of which one has to have a value for it to be in a chain.
     pub fn needs(&self) -> &[String] {
-        self.script.as_ref().map(|script| script.manifest.needs.as_slice()).unwrap_or_default()
+        self.script.as_ref().map_or(&[], |script| &script.manifest.needs)
     }
 
     /// Returns `true` if it does nothing with the values that its valves have now.

@@ -213,10 +213,10 @@ impl Snapshot {
             let held = self.held_for(name).map(|plugin| plugin.id.to_string());
             return model.filters.iter().cloned().chain(held).collect();
         }
-        let passed = self.served.passes(name);
-        passed
-            .map(|(provider, upstream)| self.guards_of_passed(provider.name(), upstream))
-            .unwrap_or_default()
+        match self.served.passes(name) {
+            Some((provider, upstream)) => self.guards_of_passed(provider.name(), upstream),
+            None => Vec::new(),
+        }
     }
 
     /// Selects for a name which clients use.
@@ -239,7 +239,7 @@ impl Snapshot {
 
     /// The same for any endpoint: the filters that run there. Middleware belongs to chats.
     pub(crate) fn select_at(&self, endpoint: &str, model: Option<&ModelPlan>, asked: &[String]) -> Selected {
-        let listed = model.map(|model| model.filters.as_slice()).unwrap_or_default();
+        let listed = model.map_or(&[][..], |model| &model.filters);
         self.select_listed(endpoint, model, listed, asked)
     }
 
@@ -267,14 +267,12 @@ impl Snapshot {
         let mut settings = model.map(|model| model.settings.clone()).unwrap_or_default();
         settings.files_handled = says(|manifest| manifest.file_handler);
         settings.hold = says(|manifest| manifest.hold);
-        let wanted = model.map(|model| model.tools.as_slice()).unwrap_or_default();
-        let middleware = model.map(|model| model.middleware.as_slice()).unwrap_or_default();
+        let wanted = model.map_or(&[][..], |model| &model.tools);
+        let middleware = model.map_or(&[][..], |model| &model.middleware);
         let callbacks = listeners(&chosen);
         let mut filters: Vec<Filter> = chosen.iter().filter_map(|plugin| plugin.filter()).collect();
-        filters.extend(
-            self.absent(listed)
-                .map(|id| absent(id, model.map(|model| model.name.as_str()).unwrap_or_default())),
-        );
+        let name = model.map_or("", |model| model.name.as_str());
+        filters.extend(self.absent(listed).map(|id| absent(id, name)));
         if endpoint == CHAT {
             filters.extend(Middleware::filters_of(middleware));
         }
@@ -306,7 +304,7 @@ impl Snapshot {
 
     /// The tools a model is offered, in order.
     pub fn offered(&self, model: &str) -> &[Tool] {
-        self.models.get(model).map(|selected| selected.tools.as_slice()).unwrap_or_default()
+        self.models.get(model).map_or(&[], |selected| &selected.tools)
     }
 
     /// Returns `true` if there may be turns in which nobody has a part; those of a model without filters alone.

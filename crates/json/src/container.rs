@@ -84,6 +84,15 @@ impl Array {
         Ok(())
     }
 
+    /// Replaces one element of an array that the caller made and nobody else has.
+    ///
+    /// # Panics
+    /// Panics in debug builds if it does not take the value; in others it stays as it is.
+    pub fn put(&self, position: usize, value: Json) {
+        let put = self.set(position, value);
+        debug_assert!(put.is_ok(), "cannot put an element into an array: {put:?}");
+    }
+
     /// Adds an element at the end.
     pub fn push(&self, value: Json) -> Result<(), MisplacedValue> {
         check_place(&value, self.address())?;
@@ -214,7 +223,7 @@ impl Object {
 
     /// Returns the value of a key; null where there is none.
     pub fn field(&self, key: &str) -> Json {
-        self.get(key).unwrap_or_default()
+        self.get(key).unwrap_or(Json::Null)
     }
 
     /// Returns `true` if a key's value is a text that says something.
@@ -253,7 +262,10 @@ impl Object {
 
     /// Sets a key; an object that is read-only or would contain itself stays as it is.
     pub fn edit(&self, key: &str, value: Json) {
-        let _ = self.set(key, value);
+        if let Err(why) = self.set(key, value) {
+            use MisplacedValue::{Cycle, Frozen, TooDeep};
+            debug_assert!(matches!(why, Cycle | Frozen | TooDeep), "cannot edit {key:?}: {why}");
+        }
     }
 
     /// Takes a key out; the order of the others stays.

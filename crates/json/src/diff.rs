@@ -95,7 +95,7 @@ impl Differ {
     }
 
     fn objects(&mut self, before: &Json, after: &Json) {
-        let entries = |value: &Json| value.as_object().map(|object| object.entries()).unwrap_or_default();
+        let entries = |value: &Json| value.entries();
         for (key, old) in entries(before) {
             match after.get(&key) {
                 Some(new) => self.within(&key, |it| it.values(&old, &new)),
@@ -166,7 +166,7 @@ fn steps<T: Hash + Ord>(old: &[T], new: &[T]) -> impl Iterator<Item = (bool, Ran
 
 /// The kind of an element, whatever it holds: a message of a role, a part of a type, a tool of a name.
 fn kind(value: &Json) -> String {
-    let words = ["role", "type", "name", "id"].map(|key| value.text(key).unwrap_or_default());
+    let words = ["role", "type", "name", "id"].map(|key| value.text_or_empty(key));
     format!("{} {}", value.kind(), words.join(" "))
 }
 

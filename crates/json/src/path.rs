@@ -41,7 +41,7 @@ impl Json {
             Self::Array(_) => step.parse().ok().and_then(|index| self.at(index)),
             _ => None,
         }
-        .unwrap_or_default()
+        .unwrap_or(Self::Null)
     }
 
     fn put_segment(&self, step: &str, value: Self) -> Result<Self, MisplacedValue> {

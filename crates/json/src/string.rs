@@ -14,7 +14,7 @@ const MADE: usize = 256;
 #[inline]
 pub(super) fn read<'a>(text: &'a str, at: &mut usize) -> Result<Cow<'a, str>, Invalid> {
     let start = *at + 1;
-    let end = start + scan::plain(text.as_bytes().get(start..).unwrap_or_default());
+    let end = start + scan::plain(text.as_bytes().get(start..).unwrap_or(b""));
     if text.as_bytes().get(end) == Some(&b'"') {
         *at = end + 1;
         return Ok(Cow::Borrowed(text.get(start..end).ok_or(Invalid)?));
@@ -64,7 +64,7 @@ impl Reader<'_> {
 
     /// Moves on to the next quote, backslash or control character.
     fn skip_plain(&mut self) {
-        self.at += scan::plain(self.bytes.get(self.at..).unwrap_or_default());
+        self.at += scan::plain(self.bytes.get(self.at..).unwrap_or(b""));
     }
 
     fn escape(&mut self) -> Result<char, Invalid> {
@@ -103,7 +103,7 @@ impl Reader<'_> {
     }
 
     fn hex4(&mut self) -> Result<u32, Invalid> {
-        let (value, _) = scan::hex4(self.bytes.get(self.at..).unwrap_or_default()).ok_or(Invalid)?;
+        let (value, _) = self.bytes.get(self.at..).and_then(scan::hex4).ok_or(Invalid)?;
         self.at += 4;
         Ok(value)
     }

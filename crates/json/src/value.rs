@@ -125,13 +125,13 @@ impl Json {
 
     /// Returns the value of a key; null where there is none, or where this is no object.
     pub fn field(&self, key: &str) -> Self {
-        self.get(key).unwrap_or_default()
+        self.get(key).unwrap_or(Self::Null)
     }
 
     /// Returns the elements of the array at a key; none where there is no array.
     pub fn list(&self, key: &str) -> Vec<Self> {
         match self {
-            Self::Object(object) => object.with(key, |value| value.map(Self::items)).unwrap_or_default(),
+            Self::Object(object) => object.with(key, |value| value.map_or_else(Vec::new, Self::items)),
             _ => Vec::new(),
         }
     }
@@ -170,7 +170,9 @@ impl Json {
     /// Sets a key of a value that others may have changed or replaced. What is no object, is read-only or would
     /// contain itself stays as it is.
     pub fn edit(&self, key: &str, value: impl Into<Self>) {
-        let _ = self.set(key, value);
+        if let Self::Object(object) = self {
+            object.edit(key, value.into());
+        }
     }
 
     /// Takes a key out, when this is an object that has it.
@@ -189,6 +191,14 @@ impl Json {
         }
     }
 
+    /// Returns the string; an empty one where this is no string.
+    pub fn str_or_empty(&self) -> &str {
+        match self {
+            Self::Text(text) => text,
+            _ => "",
+        }
+    }
+
     /// The string behind a key.
     pub fn text(&self, key: &str) -> Option<CompactString> {
         match self {
@@ -202,12 +212,20 @@ impl Json {
 
     /// Returns the string at a key; an empty one where there is no string.
     pub fn text_or_empty(&self, key: &str) -> CompactString {
-        self.text(key).unwrap_or_default()
+        self.text(key).unwrap_or(CompactString::const_new(""))
     }
 
     /// Returns the string at a key as one of the standard library; an empty one where there is no string.
     pub fn string(&self, key: &str) -> String {
-        self.text(key).map(String::from).unwrap_or_default()
+        self.text_or_empty(key).into()
+    }
+
+    /// Returns `true` if the value of a key is `true`.
+    pub fn is_true(&self, key: &str) -> bool {
+        match self {
+            Self::Object(object) => object.with(key, |value| matches!(value, Some(Self::Bool(true)))),
+            _ => false,
+        }
     }
 
     /// The boolean, when this is one.
@@ -223,6 +241,15 @@ impl Json {
         match self {
             Self::Number(number) => number.as_i64(),
             _ => None,
+        }
+    }
+
+    /// Returns the count at a key: a whole number, 0 where there is none or a negative one.
+    pub fn count(&self, key: &str) -> u64 {
+        let number = |value: &Self| value.as_i64().and_then(|number| u64::try_from(number).ok());
+        match self {
+            Self::Object(object) => object.with(key, |value| value.and_then(number).unwrap_or(0)),
+            _ => 0,
         }
     }
 

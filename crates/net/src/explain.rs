@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use url::Url;
 use valvehouse_core::fault::{Explanation, Fault};
+use valvehouse_core::words::optional;
 
 /// The reason for which there is no answer, or no more of one, of either client.
 #[derive(Debug, thiserror::Error)]
@@ -45,8 +46,8 @@ impl Peer {
         if failed.connecting {
             let timeout = failed.timeout;
             let why = if timeout {
-                let within = self.connect.map(|connect| format!(" within {} s", connect.as_secs_f64()));
-                format!("no connection{}{}", within.unwrap_or_default(), self.raise("connect_ms"))
+                let within = optional(self.connect, |connect| format!(" within {} s", connect.as_secs_f64()));
+                format!("no connection{within}{}", self.raise("connect_ms"))
             } else {
                 let reason = root_cause(&*failed.cause);
                 let hint = self.hint(&reason);
@@ -96,8 +97,7 @@ impl Peer {
 
     /// It did not come to its end in time.
     pub(super) fn too_long(&self) -> Fault {
-        let within = self.total.map(|total| format!(" within {} s", total.as_secs_f64()));
-        let within = within.unwrap_or_default();
+        let within = optional(self.total, |total| format!(" within {} s", total.as_secs_f64()));
         let message = self.both(|who| format!("{who} did not answer completely{within}"));
         Fault::Provider { message, timeout: true }
     }

@@ -40,8 +40,8 @@ impl Response {
 
     /// `content-type` without parameters, in lower case; "" where there is none.
     pub fn media_type(&self) -> String {
-        let value = self.header("content-type").unwrap_or_default();
-        value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+        let value = self.header("content-type").unwrap_or("");
+        value.split_once(';').map_or(value, |(media, _)| media).trim().to_ascii_lowercase()
     }
 
     /// The body as it comes, unpacked.

@@ -49,7 +49,8 @@ pub enum TooLong {
 pub fn write(out: &mut BytesMut, name: Option<&str>, data: &[u8]) {
     if let Some(name) = name {
         out.put_slice(b"event: ");
-        out.put_slice(name.split(['\n', '\r']).next().unwrap_or_default().as_bytes());
+        let line = name.split_once(['\n', '\r']).map_or(name, |(line, _)| line);
+        out.put_slice(line.as_bytes());
         out.put_u8(b'\n');
     }
     let mut rest = data;
@@ -155,7 +156,7 @@ impl Parser {
             return self.dispatch();
         }
         let colon = line.iter().position(|&byte| byte == b':').unwrap_or(line.len());
-        let value = line.get(colon + 1..).unwrap_or_default();
+        let value = line.get(colon + 1..).unwrap_or(b"");
         let value = value.strip_prefix(b" ").unwrap_or(value);
         match &line[..colon] {
             b"data" => self.add_data(value),

@@ -185,8 +185,8 @@ fn message(message: &Json) -> Json {
 /// The text in the arguments of a function that stands for a custom tool. A model that wrote the text itself, without an
 /// object around it, is taken at its word.
 fn input_of(arguments: &str) -> String {
-    let parsed = Json::parse(arguments.as_bytes()).unwrap_or_default();
-    parsed.text(INPUT).map_or_else(|| arguments.to_owned(), String::from)
+    let parsed = Json::parse(arguments.as_bytes()).ok();
+    parsed.and_then(|parsed| parsed.text(INPUT)).map_or_else(|| arguments.to_owned(), String::from)
 }
 
 /// Puts calls of custom tools in place of those of their functions.
@@ -271,7 +271,7 @@ fn look(piece: Piece, custom: &HashSet<String>, calls: &mut Vec<OpenCall>) -> Ve
             let arguments = call.at_path("function.arguments");
             if let Some(known) = known {
                 match &mut calls[known].arguments {
-                    Some(so_far) => so_far.push_str(arguments.as_str().unwrap_or_default()),
+                    Some(so_far) => so_far.push_str(arguments.str_or_empty()),
                     None => left.push(call),
                 }
                 continue;
@@ -283,7 +283,7 @@ fn look(piece: Piece, custom: &HashSet<String>, calls: &mut Vec<OpenCall>) -> Ve
                 choice: at,
                 index,
                 id: call.text_or_empty("id"),
-                arguments: is_custom.then(|| arguments.as_str().unwrap_or_default().to_owned()),
+                arguments: is_custom.then(|| arguments.str_or_empty().to_owned()),
                 name: name.clone(),
             });
             if is_custom {

@@ -17,7 +17,7 @@ const DESCRIBES: [&str; 6] =
 
 /// Returns `true` if a service with OpenAI's API may have this route.
 pub(super) fn is_openai(path: &str) -> bool {
-    let first = path.split('/').next().unwrap_or_default();
+    let first = path.split_once('/').map_or(path, |(first, _)| first);
     first != MESSAGES && ROUTES.contains(&first)
 }
 

@@ -156,8 +156,10 @@ fn folded(key: &str) -> String {
 
 /// The first word of a value, without quotes and commas around it.
 fn first_word(value: &str) -> String {
-    let word = value.trim().split(|letter: char| letter.is_whitespace() || ",;".contains(letter)).next();
-    let word = word.unwrap_or_default().trim_matches(|letter: char| !letter.is_alphanumeric());
+    let value = value.trim();
+    let is_end = |letter: char| letter.is_whitespace() || ",;".contains(letter);
+    let word = value.split_once(is_end).map_or(value, |(word, _)| word);
+    let word = word.trim_matches(|letter: char| !letter.is_alphanumeric());
     word.to_lowercase()
 }
 

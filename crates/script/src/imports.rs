@@ -132,7 +132,7 @@ impl Imports {
 
     /// From the store, for a plugin folder.
     pub fn from_json(json: &Json, root: &Path) -> Self {
-        let entries = json.as_array().map(|entries| entries.items()).unwrap_or_default();
+        let entries = json.items();
         let import = |entry: &Json| {
             let text = |key: &str| entry.text(key).map(String::from);
             let key = text("key")?;

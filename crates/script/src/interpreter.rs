@@ -135,7 +135,7 @@ impl Seat {
     fn set(&mut self, values: &mut [Dynamic]) {
         for (index, name) in self.function.definition.params.iter().enumerate() {
             if let Some(place) = self.scope.get_mut(name) {
-                *place = values.get_mut(index).map(std::mem::take).unwrap_or_default();
+                *place = values.get_mut(index).map_or(Dynamic::UNIT, std::mem::take);
             }
         }
     }

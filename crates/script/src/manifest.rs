@@ -9,7 +9,7 @@ use std::path::Path;
 use valvehouse_config::Capability;
 use valvehouse_core::filter::{Hook, OnBreak};
 use valvehouse_core::valve::Schema;
-use valvehouse_core::words::nearest;
+use valvehouse_core::words::{nearest, optional, suggested};
 use valvehouse_json::Json;
 
 /// The constants that say something of a plugin; they are read without running it.
@@ -132,15 +132,14 @@ pub(crate) fn read(
         manifest.on_break = OnBreak::Abort;
     }
     // No capability has a blank in its name, so that one does for a comma.
-    let requirements = manifest.get("requirements").unwrap_or_default().replace(' ', ",");
+    let requirements = manifest.get("requirements").unwrap_or("").replace(' ', ",");
     for word in list(&requirements).iter().take(MAX_PROBLEMS) {
         match Capability::ALL.into_iter().find(|capability| capability.name() == word) {
             Some(capability) if manifest.requirements.contains(&capability) => {}
             Some(capability) => manifest.requirements.push(capability),
             None => {
                 let known = Capability::ALL.map(Capability::name);
-                let near =
-                    nearest(word, known).map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
+                let near = suggested(nearest(word, known));
                 wrong(
                     Code::UnknownRequirement,
                     ("requirements", word),
@@ -168,8 +167,8 @@ pub(crate) fn read(
             _ => {}
         }
     }
-    manifest.matches = list(manifest.get("match").unwrap_or_default());
-    manifest.allow_hosts = list(manifest.get("allow_hosts").unwrap_or_default());
+    manifest.matches = list(manifest.get("match").unwrap_or(""));
+    manifest.allow_hosts = list(manifest.get("allow_hosts").unwrap_or(""));
     for (name, value) in constants {
         match name.as_str() {
             "tool" => manifest.tool = value.clone(),
@@ -199,7 +198,7 @@ pub(crate) fn read(
             _ => {}
         }
     }
-    manifest.needs = list(manifest.get("needs").unwrap_or_default());
+    manifest.needs = list(manifest.get("needs").unwrap_or(""));
     let is_valve = |name: &str| {
         let users = manifest.user_valves.as_ref().and_then(|valves| valves.field(name));
         manifest.valves.field(name).or(users).is_some()
@@ -208,8 +207,7 @@ pub(crate) fn read(
     let unknown = manifest.needs.iter().filter(|name| of_valves.is_empty() && !is_valve(name));
     for name in unknown.take(MAX_PROBLEMS) {
         let known: Vec<&str> = manifest.valves.fields().iter().map(|field| field.name.as_str()).collect();
-        let near =
-            manifest.valves.nearest(name).map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
+        let near = suggested(manifest.valves.nearest(name));
         wrong(
             Code::BadSwitch,
             ("needs", name),
@@ -271,7 +269,7 @@ fn endpoints(value: &Json) -> Result<Vec<String>, String> {
             Some(name) => listed.push(name.to_owned()),
             None => {
                 let near = item.as_str().and_then(|name| nearest(name, ENDPOINTS));
-                let near = near.map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
+                let near = optional(near, |near| format!("; did you mean \"{near}\"?"));
                 return Err(format!("unknown endpoint {item} in `endpoints`{near}"));
             }
         }

@@ -73,7 +73,7 @@ impl Script {
     /// The same with what the rehearsal lets it reach, on a copy of what it keeps.
     #[must_use]
     pub fn rehearsed(mut self, reaches: Rehearsal) -> Self {
-        let granted = Arc::into_inner(self.reach).unwrap_or_default();
+        let granted = Arc::unwrap_or_clone(self.reach);
         self.settings.background = Some(Arc::new(NoBackground));
         let tools = match granted.tools {
             Tools::Undeclared => Tools::Undeclared,

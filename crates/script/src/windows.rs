@@ -36,8 +36,8 @@ pub(super) fn held(state: &Json) -> Vec<(Json, Json)> {
 /// Restores the text that waited before a call.
 pub(super) fn put_back(state: &Json, before: Vec<(Json, Json)>) {
     for kept in keepers(state) {
-        let was = before.iter().find(|(keeper, _)| keeper.is_same(&kept)).map(|(_, held)| held.copy());
-        window::set_held(&kept, was.unwrap_or_default());
+        let was = before.iter().find(|(keeper, _)| keeper.is_same(&kept));
+        window::set_held(&kept, was.map(|(_, held)| held.copy()).into());
     }
 }
 

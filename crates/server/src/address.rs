@@ -1,7 +1,7 @@
 //! The addresses of a request: of the client that sends it, and of the host that it is for.
 
 use axum::extract::ConnectInfo;
-use axum::http::header;
+use axum::http::header::{self, HeaderValue};
 use axum::http::request::Parts;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use valvehouse_config::is_loopback;
@@ -28,10 +28,10 @@ pub(crate) fn at_this_machine(parts: &Parts) -> Result<(), Fault> {
     let is_near = peer(parts).is_none_or(|client| client.is_loopback());
     let is_passed_on =
         ["forwarded", "x-forwarded-for", "x-real-ip"].iter().any(|name| headers.contains_key(*name));
-    let host = host_of(parts).unwrap_or_default();
-    let is_here = host.is_empty() || name_of(host).is_some_and(is_loopback);
-    let origin = headers.get(header::ORIGIN).map(|origin| origin.to_str().unwrap_or_default());
-    if is_near && !is_passed_on && is_here && origin.is_none_or(|origin| is_own(origin, host)) {
+    let host = host_of(parts);
+    let is_here = host.is_none_or(|host| host.is_empty() || name_of(host).is_some_and(is_loopback));
+    let is_of = |origin: &HeaderValue| origin.to_str().is_ok_and(|origin| is_own(origin, host.unwrap_or("")));
+    if is_near && !is_passed_on && is_here && headers.get(header::ORIGIN).is_none_or(is_of) {
         return Ok(());
     }
     Err(Fault::Request {

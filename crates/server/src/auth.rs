@@ -141,7 +141,7 @@ fn is_of_page(headers: &HeaderMap) -> bool {
 /// A role, with the name that its holder gives.
 pub(crate) fn named(role: &str, headers: &HeaderMap) -> Operator {
     let given = headers.get("x-valvehouse-by").and_then(|value| std::str::from_utf8(value.as_bytes()).ok());
-    Operator(with_name(role, given.unwrap_or_default()))
+    Operator(with_name(role, given.unwrap_or("")))
 }
 
 /// The longest name that is written down.

@@ -32,7 +32,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Words {
     type Rejection = OpenAiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, OpenAiError> {
-        let query = parts.uri.query().unwrap_or_default();
+        let query = parts.uri.query().unwrap_or("");
         Ok(Self(url::form_urlencoded::parse(query.as_bytes()).into_owned().collect()))
     }
 }

@@ -81,8 +81,8 @@ pub(crate) fn of_body(
         request: request(parts).freeze(),
         chat_id,
         message_id: message_id.unwrap_or_default(),
-        features: body.get("features").or_else(|| metadata.get("features")).unwrap_or_default(),
-        files: body.get("files").or_else(|| metadata.get("files")).unwrap_or_default(),
+        features: body.get("features").or_else(|| metadata.get("features")).into(),
+        files: body.get("files").or_else(|| metadata.get("files")).into(),
         filter_ids: filter_ids(body),
         variables: configured_variables(&model, key_user),
         client: client_variables(&metadata),
@@ -99,8 +99,7 @@ pub(crate) fn of_body(
 
 /// The toggle filters a request asks for.
 pub(crate) fn filter_ids(body: &Json) -> Vec<String> {
-    let within = || body.get("metadata")?.get("filter_ids");
-    let ids = body.get("filter_ids").or_else(within).unwrap_or_default();
+    let ids = body.get("filter_ids").unwrap_or_else(|| body.field("metadata").field("filter_ids"));
     ids.items().iter().filter_map(|id| id.as_str().map(str::to_owned)).collect()
 }
 

@@ -90,8 +90,10 @@ pub(super) async fn ready(State(app): State<Arc<App>>, request: Request) -> Resp
     let reason = (!lacking.is_empty()).then(|| lacking.join(", "));
     let answer = Json::from([("ready", lacking.is_empty().into()), ("reason", reason.into())]);
     if auth::operator(&app, &parts).is_ok() {
-        let is_verbose = url::form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes())
-            .any(|(name, value)| name == "verbose" && !matches!(&*value, "0" | "false"));
+        let is_verbose = parts.uri.query().is_some_and(|query| {
+            url::form_urlencoded::parse(query.as_bytes())
+                .any(|(name, value)| name == "verbose" && !matches!(&*value, "0" | "false"))
+        });
         let checks = is_verbose.then(|| checks.into_iter().map(Check::into_json).collect::<Vec<_>>());
         let (plugins, providers) = (plugins(&snapshot), providers(&snapshot));
         for (name, part) in [
@@ -100,8 +102,9 @@ pub(super) async fn ready(State(app): State<Arc<App>>, request: Request) -> Resp
             ("providers", Some(providers.into())),
             ("checks", checks.map(Json::from)),
         ] {
-            // New values in a new object: they fit.
-            let _ = part.map(|part| answer.set(name, part));
+            if let Some(part) = part {
+                answer.put(name, part);
+            }
         }
     }
     json_response(status, &answer)

@@ -36,7 +36,7 @@ pub(super) fn recorded(
     everything: bool,
     facts: &mut TurnFacts,
 ) -> Recording {
-    let text = |json: &valvehouse_json::Json| json.text("id").map(String::from).unwrap_or_default();
+    let text = |json: &valvehouse_json::Json| json.string("id");
     let asked = Asked {
         door,
         model: text(&facts.model),

@@ -1,6 +1,7 @@
 //! A request as people read it: its steps, what each cost, what it changed.
 
 use crate::output::{Paint, clean, table};
+use valvehouse_core::words::optional;
 use valvehouse_json::Json;
 
 /// The number of changed values of one step that are shown.
@@ -142,7 +143,7 @@ pub fn word(value: &Json, key: &str) -> String {
 
 /// A number of a value as it is written.
 pub fn number(value: &Json, key: &str) -> String {
-    value.get(key).filter(|number| !number.is_null()).map(|number| number.to_string()).unwrap_or_default()
+    optional(value.given(key), |number| number.to_string())
 }
 
 fn ms(microseconds: i64) -> String {

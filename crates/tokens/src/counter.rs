@@ -90,15 +90,15 @@ impl Counter {
         beat: &mut impl FnMut() -> Result<(), E>,
     ) -> Result<usize, E> {
         let mut tokens = PER_MESSAGE + self.field(message, "role", beat)?;
-        tokens += self.content(&message.get("content").unwrap_or_default(), beat)?;
+        tokens += self.content(&message.field("content"), beat)?;
         if message.text("name").is_some() {
             tokens += 1 + self.field(message, "name", beat)?;
         }
         tokens += self.field(message, "refusal", beat)?;
-        for call in message.get("tool_calls").unwrap_or_default().items() {
-            let function = call.get("function").unwrap_or_default();
+        for call in message.list("tool_calls") {
+            let function = call.field("function");
             tokens += self.field(&function, "name", beat)?;
-            tokens += match function.get("arguments").unwrap_or_default() {
+            tokens += match function.field("arguments") {
                 Json::Null => 0,
                 Json::Text(text) => self.text_between(&text, beat)?,
                 // Some servers send the object itself instead of its text.
@@ -154,7 +154,7 @@ impl Counter {
 }
 
 fn has_media(message: &Json) -> bool {
-    message.get("content").unwrap_or_default().items().iter().any(is_medium)
+    message.list("content").iter().any(is_medium)
 }
 
 /// A part that is no text.

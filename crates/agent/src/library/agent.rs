@@ -79,7 +79,7 @@ impl Agent {
     pub fn graph_state(&self) -> Json {
         let saved = self.latest.clone().unwrap_or_else(|| self.standing());
         let full = self.state.messages.iter().map(Json::copy).collect();
-        let run = self.state.run_id.as_deref().unwrap_or_default();
+        let run = self.state.run_id.as_deref().unwrap_or("");
         status::graph_state(full, &saved, &self.setup(), run, &self.kept)
     }
 
@@ -209,7 +209,7 @@ impl Agent {
 
     /// The agent between two runs.
     pub(super) fn standing(&self) -> Saved {
-        let length = u64::try_from(self.state.messages.len()).unwrap_or_default();
+        let length = self.state.messages.len() as u64;
         let states = match self.kept.get(SUMMARIZATION) {
             Some(summary) => Json::from([(SUMMARIZATION, summary.copy())]),
             None => Json::object(),

@@ -116,7 +116,7 @@ impl Agent {
             ("conversation", self.conversation.as_str().into()),
             ("variables", self.variables.copy()),
             ("kept", self.kept.copy()),
-            ("saved", saved.unwrap_or_default()),
+            ("saved", saved.into()),
         ])
     }
 

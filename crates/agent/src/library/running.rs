@@ -58,7 +58,7 @@ impl Agent {
         let working = memory::through(self.window(), self.state.messages.clone(), &summary);
         let states = Json::from([(SUMMARIZATION, summary)]);
         let progress = Progress::new(ChatRequest::new(self.body(working))?);
-        let length = u64::try_from(self.state.messages.len()).unwrap_or_default();
+        let length = self.state.messages.len() as u64;
         let saved = Saved::new(progress, &facts, self.variables.copy(), states, length);
         let run = uuid::Uuid::now_v7().to_string();
         self.drive(&setup, run, saved, 0, Opening::Begins(new.into()), pieces).await
@@ -188,7 +188,7 @@ impl Agent {
     /// Reads what the storage has beyond what the agent knows.
     async fn catch_up(&mut self) -> Result<(), Fault> {
         let store = self.storage()?.clone();
-        let known = u64::try_from(self.state.messages.len()).unwrap_or_default();
+        let known = self.state.messages.len() as u64;
         let news = store.messages(&self.conversation, known, u64::MAX).await?;
         self.state.messages.extend(news);
         let Some(id) = self.state.run_id.clone() else { return Ok(()) };

@@ -119,8 +119,7 @@ fn was_counted(turn: &Turn, state: &Json) -> bool {
 
 /// One more of these; how many that makes.
 fn count(state: &Json, key: &str) -> u64 {
-    let before = state.get(key).and_then(|made| made.as_i64()).and_then(|made| u64::try_from(made).ok());
-    let made = before.unwrap_or_default().saturating_add(1);
+    let made = state.count(key).saturating_add(1);
     keep(state, key, made);
     made
 }

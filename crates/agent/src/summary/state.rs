@@ -43,7 +43,7 @@ impl Kept {
     pub(super) fn keep(&self, turn: &Turn, compressed: bool) {
         let state = turn.state(NAME);
         // An object that only this filter and whoever keeps the conversation write to takes plain values.
-        state.edit("summary", self.summary.as_deref().unwrap_or_default());
+        state.edit("summary", self.summary.as_deref().unwrap_or(""));
         state.edit("covers", self.covers);
         state.edit("offset", number(&state, "offset"));
         state.edit("compressed", compressed);
@@ -70,6 +70,5 @@ pub(super) fn shown_from(turn: &Turn, place: Option<u64>) {
 }
 
 pub(super) fn number(state: &Json, key: &str) -> u64 {
-    let number = state.get(key).and_then(|number| number.as_i64());
-    number.and_then(|number| u64::try_from(number).ok()).unwrap_or_default()
+    state.count(key)
 }

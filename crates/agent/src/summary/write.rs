@@ -36,7 +36,7 @@ pub(super) fn extend(
             let seconds = ALL_PATIENCE.as_secs();
             return Err(format!("there is more to sum up than model {} did in {seconds} s", writer.model));
         }
-        let so_far = kept.summary.as_deref().unwrap_or_default();
+        let so_far = kept.summary.as_deref().unwrap_or("");
         let summary = wait(ask(writer, instructions(settings, so_far, &record), turn), turn)??;
         kept.summary = Some(counts.cut(&summary, settings.longest_summary()));
         kept.covers = to;

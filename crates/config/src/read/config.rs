@@ -14,7 +14,7 @@ pub(crate) fn config(project: PathBuf, root: Setting, log: &mut Log) -> Config {
     let admin = Admin { key: section(&mut root, "admin", |it| key(it, &project)).flatten() };
     let folders = server::folders(&mut root, &project);
     let store = section(&mut root, "store", |it| (server::store(it, &project), secret(it, "key", &project)));
-    let (address, key) = store.unwrap_or_default();
+    let (address, key) = store.unwrap_or((None, None));
     let usual = || StoreAddress::Sqlite(project.join(".valvehouse/state.db"));
     let store = StoreSettings { address: address.unwrap_or_else(usual), key };
     let breaker = section(&mut root, "breaker", plugins::breaker).unwrap_or_default();

@@ -39,7 +39,7 @@ fn server(place: String, entry: Setting, project: &Path, log: &mut Log) -> Optio
             None
         }
     };
-    let tools = it.texts("tools").unwrap_or_else(|| vec!["*".to_owned()]);
+    let tools = it.texts_given("tools").unwrap_or_else(|| vec!["*".to_owned()]);
     let trust = match it.text("trust").as_deref() {
         None | Some("pin") => McpTrust::Pin,
         Some("always") => McpTrust::Always,
@@ -101,16 +101,16 @@ fn command(it: &mut Reader<'_>) -> Option<Vec<String>> {
     });
     let mut command = match program {
         Some(program) => vec![program],
-        None => it.texts("command").unwrap_or_default(),
+        None => it.texts("command"),
     };
-    let args = it.texts("args");
+    let args = it.texts_given("args");
     if command.is_empty() {
         if args.is_some() {
             it.wrong("args", "are given without a `command`");
         }
         return None;
     }
-    command.extend(args.unwrap_or_default());
+    command.extend(args.into_iter().flatten());
     if command[0].trim().is_empty() {
         it.wrong("command", "is empty: name a program");
         return None;

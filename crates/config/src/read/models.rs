@@ -134,7 +134,7 @@ fn base_url_of(it: &mut Reader<'_>, text: &str) -> Option<String> {
 }
 
 fn routes(it: &mut Reader<'_>) -> Option<Vec<String>> {
-    let routes = it.texts("routes")?;
+    let routes = it.texts_given("routes")?;
     if let Some(wrong) = routes.iter().find(|route| !ROUTES.contains(&route.as_str())) {
         let known = format!("names the unknown {wrong:?}{}", did_you_mean(wrong, ROUTES));
         it.wrong("routes", &format!("{known}; known routes: {}", ROUTES.join(", ")));
@@ -148,7 +148,7 @@ fn offered(it: &mut Reader<'_>) -> Offered {
         Some(Setting { node: Node::Text(text), .. }) if text.trim() == "*" => Offered::All,
         Some(setting) => {
             it.put_back("models", setting);
-            let models = it.texts("models").unwrap_or_default();
+            let models = it.texts("models");
             if models.iter().any(|model| model == "*") { Offered::All } else { Offered::Listed(models) }
         }
     }
@@ -177,10 +177,10 @@ fn model(
         }
     });
     let model = it.text("model").or_else(|| name.clone());
-    let fallbacks = it.texts("fallbacks").unwrap_or_default();
+    let fallbacks = it.texts("fallbacks");
     let system_prompt = it.text("system_prompt");
-    let filters = it.texts("filters").unwrap_or_default();
-    let tools = it.texts("tools").unwrap_or_default();
+    let filters = it.texts("filters");
+    let tools = it.texts("tools");
     let max_tool_iterations = it.whole("max_tool_iterations", 1..=1000).unwrap_or(10) as usize;
     let memory = it.truth("memory").unwrap_or(false);
     let variables = table(&mut it, "variables", "{ permissions = [\"chat\"] }");

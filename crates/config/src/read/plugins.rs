@@ -66,7 +66,7 @@ pub(super) fn grants(it: &mut Reader<'_>, project: &Path) -> Grants {
 
 fn folders(it: &mut Reader<'_>, project: &Path) -> Vec<PathBuf> {
     let mut folders = Vec::new();
-    for folder in it.texts("files").unwrap_or_default() {
+    for folder in it.texts("files") {
         match grant_word::folder(&folder, project) {
             Ok(folder) => folders.push(folder),
             Err(why) => it.wrong("files", &why),
@@ -83,7 +83,7 @@ fn grant(it: &mut Reader<'_>, key: &'static str) -> Grant {
         Some(false) => Grant::Nothing,
         None => {
             it.put_back(key, setting);
-            let names = it.texts(key).unwrap_or_default();
+            let names = it.texts(key);
             if let Some(why) = names.iter().find_map(|name| grant_word::name(name).err()) {
                 it.wrong(key, &why);
             }

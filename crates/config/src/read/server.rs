@@ -40,15 +40,15 @@ pub(super) fn server(root: &mut Reader<'_>, project: &Path) -> Server {
         }
         server.keys = it
             .list("keys")
-            .unwrap_or_default()
             .into_iter()
+            .flatten()
             .enumerate()
             .filter_map(|(index, item)| key(it, index, item, project))
             .collect();
         server.trust_user_headers = it.truth("trust_user_headers").unwrap_or(server.trust_user_headers);
         server.trusted_proxies = proxies(it);
         server.pipelines = it.truth("pipelines").unwrap_or(server.pipelines);
-        server.client_variables = it.texts("client_variables").unwrap_or_default();
+        server.client_variables = it.texts("client_variables");
         if let Some(names) = headers(it, "request_headers") {
             server.request_headers = names;
         }
@@ -60,7 +60,7 @@ pub(super) fn server(root: &mut Reader<'_>, project: &Path) -> Server {
         server.keep_alive_ms = it.whole("keep_alive_ms", 0..=3_600_000).unwrap_or(server.keep_alive_ms);
         server.hosts = hosts(it);
         server.origins = origins(it);
-        server.mcp_tools = it.texts("mcp_tools").unwrap_or_else(|| server.mcp_tools.clone());
+        server.mcp_tools = it.texts_given("mcp_tools").unwrap_or_else(|| server.mcp_tools.clone());
         let often =
             it.whole("requests_per_minute", 0..=1_000_000).and_then(|often| u32::try_from(often).ok());
         server.requests_per_minute = often.unwrap_or(server.requests_per_minute);
@@ -116,7 +116,7 @@ const NEVER_PASSED: [&str; 20] = [
 
 /// Names of headers, in lower case; one may end in `*`.
 fn headers(it: &mut Reader<'_>, key: &'static str) -> Option<Vec<String>> {
-    let names = it.texts(key)?;
+    let names = it.texts_given(key)?;
     for name in &names {
         let stem = name.strip_suffix('*').unwrap_or(name);
         let is_name = |name: &str| {
@@ -145,7 +145,7 @@ fn headers(it: &mut Reader<'_>, key: &'static str) -> Option<Vec<String>> {
 
 fn proxies(it: &mut Reader<'_>) -> Vec<Network> {
     let mut networks = Vec::new();
-    for text in it.texts("trusted_proxies").unwrap_or_default() {
+    for text in it.texts("trusted_proxies") {
         match text.parse::<Network>() {
             Ok(network) => networks.push(network),
             Err(why) => it.wrong("trusted_proxies", &why),
@@ -156,7 +156,7 @@ fn proxies(it: &mut Reader<'_>) -> Vec<Network> {
 
 /// Names of this host, as they stand in a URL: without a port, which is any.
 fn hosts(it: &mut Reader<'_>) -> Vec<String> {
-    let hosts = it.texts("hosts").unwrap_or_default();
+    let hosts = it.texts("hosts");
     let wrong = hosts.iter().find(|host| {
         let inner = host.strip_prefix('[').and_then(|inner| inner.strip_suffix(']'));
         inner.unwrap_or(host).parse::<IpAddr>().is_err() && host.contains([':', '/', '*', ' ', '[', ']'])
@@ -174,7 +174,7 @@ fn hosts(it: &mut Reader<'_>) -> Vec<String> {
 
 /// Sites, as browsers name them: scheme, name and, where it is not the usual one, port.
 fn origins(it: &mut Reader<'_>) -> Vec<String> {
-    let origins = it.texts("origins").unwrap_or_default();
+    let origins = it.texts("origins");
     let is_origin = |text: &str| {
         let rest = text.split_once("://").map(|(scheme, rest)| {
             !scheme.is_empty() && !rest.is_empty() && !rest.contains(['/', '*', ' ', ','])
@@ -232,7 +232,7 @@ fn key(it: &mut Reader<'_>, index: usize, item: Setting, project: &Path) -> Opti
     if key.is_none() && !entry.was_given("key") {
         entry.wrong("key", "is missing: write { key = \"…\", user = { id = \"…\" } }");
     }
-    let mcp_tools = entry.texts("mcp_tools");
+    let mcp_tools = entry.texts_given("mcp_tools");
     entry.finish();
     Some(Key { key: key?, user, mcp_tools })
 }
@@ -240,7 +240,7 @@ fn key(it: &mut Reader<'_>, index: usize, item: Setting, project: &Path) -> Opti
 pub(super) fn trace(it: &mut Reader<'_>) -> TraceSettings {
     let usual = TraceSettings::default();
     let turns = it.whole("turns", 0..=10_000).and_then(|turns| usize::try_from(turns).ok());
-    let contents = it.texts("contents").unwrap_or(usual.contents);
+    let contents = it.texts_given("contents").unwrap_or(usual.contents);
     TraceSettings { turns: turns.unwrap_or(usual.turns), contents }
 }
 

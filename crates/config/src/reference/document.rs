@@ -1,6 +1,7 @@
 //! The settings as a document.
 
 use super::table::{Described, SECTIONS, Section};
+use valvehouse_core::words::optional;
 
 const HEAD: &str = "\
 # Configuration
@@ -40,7 +41,7 @@ fn setting(it: &Described) -> String {
     let name = written(key);
     // An entry of a list is written within it.
     let assigned = name.rsplit_once("].").map_or(&*name, |(_, own)| own);
-    let env = env_of(key).map(|env| format!(" · `{env}`")).unwrap_or_default();
+    let env = optional(env_of(key), |env| format!(" · `{env}`"));
     format!(
         "### `{name}`\n\n{about}\n\n{form} · default {usual}{env}\n\n```toml\n{assigned} = {example}\n```\n"
     )

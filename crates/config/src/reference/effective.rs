@@ -10,6 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 use url::Url;
 use valvehouse_core::breaker::BreakerSettings;
+use valvehouse_core::words::optional;
 use valvehouse_json::Json;
 
 /// One setting in force.
@@ -27,11 +28,11 @@ pub struct Effective {
 pub fn effective(config: &Config) -> Vec<Effective> {
     let mut all = View { config, all: Vec::new() };
     all.server();
-    all.add("admin.key", config.admin.key.as_ref().map(secret).unwrap_or_default());
+    all.add_given("admin.key", config.admin.key.as_ref().map(secret));
     all.add("folders.filters", path(&config.folders.filters, config));
     all.add("folders.tools", path(&config.folders.tools, config));
     all.add("store.url", store(config));
-    all.add("store.key", config.store.key.as_ref().map(secret).unwrap_or_default());
+    all.add_given("store.key", config.store.key.as_ref().map(secret));
     all.breaker("breaker", &config.breaker);
     all.add("trace.turns", config.trace.turns.to_string());
     all.add("trace.contents", texts(&config.trace.contents));
@@ -56,6 +57,11 @@ impl View<'_> {
         let key = key.into();
         let origin = self.config.origin(&key);
         self.all.push(Effective { key, value: value.into(), origin });
+    }
+
+    /// Adds a setting that may be unset, which shows as nothing.
+    fn add_given(&mut self, key: impl Into<String>, value: Option<String>) {
+        self.add(key, value.unwrap_or_else(String::new));
     }
 
     fn server(&mut self) {
@@ -97,12 +103,9 @@ impl View<'_> {
 
     fn otlp(&mut self) {
         let otlp = self.config.otlp.as_ref();
-        self.add(
-            "otlp.endpoint",
-            otlp.map(|otlp| text(without_password(&otlp.endpoint).as_str())).unwrap_or_default(),
-        );
-        let headers = otlp.map(|otlp| otlp.headers.as_slice()).unwrap_or_default();
-        let headers = headers.iter().map(|(name, value)| format!("{name} = {}", secret(value)));
+        self.add_given("otlp.endpoint", otlp.map(|otlp| text(without_password(&otlp.endpoint).as_str())));
+        let headers = otlp.into_iter().flat_map(|otlp| &otlp.headers);
+        let headers = headers.map(|(name, value)| format!("{name} = {}", secret(value)));
         let headers: Vec<String> = headers.collect();
         self.add(
             "otlp.headers",
@@ -119,7 +122,7 @@ impl View<'_> {
         match &it.transport {
             McpTransport::Http { url: address, auth: token } => {
                 url = text(without_password(address).as_str());
-                auth = token.as_ref().map(secret).unwrap_or_default();
+                auth = optional(token.as_ref(), secret);
             }
             McpTransport::Command { command: program, env: variables, cwd: folder } => {
                 command = texts(program);
@@ -161,11 +164,11 @@ impl View<'_> {
         self.add(format!("{place}.name"), text(&it.name));
         self.add(format!("{place}.kind"), text(it.kind.name));
         self.add(format!("{place}.base_url"), text(&it.base_url));
-        self.add(
+        self.add_given(
             format!("{place}.api_key"),
             match it.is_paid_by_callers {
-                true => text("client"),
-                false => it.api_key.as_ref().map(secret).unwrap_or_default(),
+                true => Some(text("client")),
+                false => it.api_key.as_ref().map(secret),
             },
         );
         let models = match &it.models {
@@ -173,11 +176,11 @@ impl View<'_> {
             Offered::Listed(names) => texts(names),
         };
         self.add(format!("{place}.models"), models);
-        self.add(format!("{place}.routes"), it.routes.as_deref().map(texts).unwrap_or_default());
+        self.add_given(format!("{place}.routes"), it.routes.as_deref().map(texts));
         self.add(format!("{place}.timeouts.connect_ms"), ms(it.timeouts.connect));
         self.add(format!("{place}.timeouts.answer_ms"), ms(it.timeouts.answer));
         self.add(format!("{place}.timeouts.idle_ms"), ms(it.timeouts.idle));
-        self.add(format!("{place}.timeouts.total_ms"), it.timeouts.total.map(ms).unwrap_or_default());
+        self.add_given(format!("{place}.timeouts.total_ms"), it.timeouts.total.map(ms));
         self.add(format!("{place}.retry.times"), it.retry.times.to_string());
         self.add(format!("{place}.retry.first_ms"), ms(it.retry.first));
         self.add(format!("{place}.retry.longest_ms"), ms(it.retry.longest));
@@ -191,13 +194,13 @@ impl View<'_> {
         self.add(format!("{place}.provider"), text(&it.provider));
         self.add(format!("{place}.model"), text(&it.model));
         self.add(format!("{place}.fallbacks"), texts(&it.fallbacks));
-        self.add(format!("{place}.system_prompt"), it.system_prompt.as_deref().map(text).unwrap_or_default());
+        self.add_given(format!("{place}.system_prompt"), it.system_prompt.as_deref().map(text));
         self.add(format!("{place}.filters"), texts(&it.filters));
         self.add(format!("{place}.tools"), texts(&it.tools));
         self.add(format!("{place}.max_tool_iterations"), it.max_tool_iterations.to_string());
         self.add(format!("{place}.memory"), it.memory.to_string());
         self.add(format!("{place}.variables"), value(&it.variables));
-        self.add(format!("{place}.preset"), it.preset.as_deref().map(text).unwrap_or_default());
+        self.add_given(format!("{place}.preset"), it.preset.as_deref().map(text));
         self.add(format!("{place}.middleware"), value(&it.middleware));
     }
 
@@ -208,10 +211,10 @@ impl View<'_> {
         let valves = if valves.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", valves.join(", ")) };
         self.add(format!("{place}.valves"), valves);
         self.add(format!("{place}.enabled"), it.enabled.to_string());
-        let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
-        self.add(format!("{place}.budget.ms"), number(it.budget.ms));
-        self.add(format!("{place}.budget.operations"), number(it.budget.operations));
-        self.add(format!("{place}.budget.memory_mb"), number(it.budget.memory_mb));
+        let number = |number: Option<u64>| number.map(|number| number.to_string());
+        self.add_given(format!("{place}.budget.ms"), number(it.budget.ms));
+        self.add_given(format!("{place}.budget.operations"), number(it.budget.operations));
+        self.add_given(format!("{place}.budget.memory_mb"), number(it.budget.memory_mb));
     }
 
     fn grants(&mut self, place: &str, it: &Grants) {

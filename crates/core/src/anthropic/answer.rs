@@ -39,7 +39,7 @@ fn events(message: &Json) -> Vec<Json> {
 
 /// A `chat.completion` as a message of Anthropic's: its first choice. Others have no place in a message.
 pub fn message(completion: &Json) -> Json {
-    let choice = response::first_choice(completion).unwrap_or_default();
+    let choice = Json::from(response::first_choice(completion));
     let said = choice.field("message");
     let blocks = blocks::of_message(&said);
     let has_calls = said.get("tool_calls").is_some_and(|calls| !calls.is_empty());

@@ -38,7 +38,7 @@ pub(super) fn thinking_in(content: &Json) -> String {
     let parts = content.items().into_iter().filter(|part| is(part, "thinking"));
     let texts = parts.map(|part| match part.get("thinking") {
         Some(Json::Text(text)) => text.into(),
-        thinking => message::text_of(&Json::from([("content", thinking.unwrap_or_default())])),
+        thinking => message::text_of(&Json::from([("content", thinking.into())])),
     });
     texts.collect::<Vec<CompactString>>().concat()
 }
@@ -170,8 +170,7 @@ impl Building {
     fn add(&mut self, item: &Json) {
         match &*item.text_or_empty("type") {
             "text" => {
-                let added = self.text.added().unwrap_or_default();
-                self.blocks.extend(part::text_block(&added));
+                self.blocks.extend(self.text.added().and_then(|added| part::text_block(&added)));
                 let (text, is_sealed) = self.text.next();
                 if !is_sealed {
                     self.blocks.extend(part::text_block(&text));
@@ -181,8 +180,7 @@ impl Building {
                 }
             }
             "thinking" => {
-                let added = self.thinking.added().unwrap_or_default();
-                self.blocks.extend(unsigned(&added));
+                self.blocks.extend(self.thinking.added().and_then(|added| unsigned(&added)));
                 let (text, is_sealed) = self.thinking.next();
                 if !is_sealed {
                     self.blocks.extend(unsigned(&text));

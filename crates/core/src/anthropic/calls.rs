@@ -32,7 +32,7 @@ impl Calls {
         let is_custom = is_custom(piece);
         let function = piece.field("function");
         let more = match function.get("arguments") {
-            _ if is_custom => piece.at_path("custom.input").as_str().unwrap_or_default().into(),
+            _ if is_custom => piece.at_path("custom.input").str_or_empty().into(),
             Some(Json::Text(text)) => text.into(),
             None | Some(Json::Null) => CompactString::default(),
             Some(value) => value.to_string().into(),

@@ -98,7 +98,9 @@ impl Events {
             block.edit("input", Json::object());
         }
         self.start(block);
-        self.input(&input.map(|input| input.to_string()).unwrap_or_default());
+        if let Some(input) = input {
+            self.input(&input.to_string());
+        }
         self.stop();
     }
 

@@ -44,7 +44,7 @@ impl Incoming {
             }
             _ => (Kind::Other { input: String::new() }, None, ""),
         };
-        let items = rank.map(|rank| self.layout.begin(rank)).unwrap_or_default();
+        let items = rank.into_iter().flat_map(|rank| self.layout.begin(rank)).collect();
         let mut deltas = remembered(items);
         let is_call = matches!(kind, Kind::Call { .. });
         let kept = if is_call { Json::from([("id", block.field("id"))]) } else { Json::object() };

@@ -138,7 +138,7 @@ impl<'a> DataUrl<'a> {
         let scheme = url.get(..5).filter(|scheme| scheme.eq_ignore_ascii_case("data:"))?;
         let (head, data) = url[scheme.len()..].split_once(',')?;
         let mut words = head.split(';');
-        let kind = words.next().unwrap_or_default().trim().to_ascii_lowercase();
+        let kind = words.next()?.trim().to_ascii_lowercase();
         // One kind of file often has the other name by mistake.
         let kind = if kind == "image/jpg" { "image/jpeg".to_owned() } else { kind };
         Some(Self { kind, is_base64: words.any(|word| word.trim().eq_ignore_ascii_case("base64")), data })

@@ -1,6 +1,7 @@
 //! A request without what only Anthropic knows: other services refuse fields they have never heard of.
 
 use super::extra::{CONTENT_BLOCKS, ONLY_ANTHROPIC};
+use crate::words::optional;
 use valvehouse_json::{Json, Object};
 
 /// The request as every other service takes it. What Claude thought goes with its signature: nobody
@@ -181,8 +182,8 @@ fn part(part: &Json) -> Json {
         _ => None,
     };
     if let Some(text) = texts {
-        let title = part.text("title").map(|title| format!("{title}\n\n")).unwrap_or_default();
-        let text = format!("{title}{}", text.as_str().unwrap_or_default());
+        let title = optional(part.text("title"), |title| format!("{title}\n\n"));
+        let text = format!("{title}{}", text.str_or_empty());
         return Json::from([("type", "text".into()), ("text", text.into())]);
     }
     match part.get("file") {

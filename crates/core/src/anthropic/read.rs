@@ -120,8 +120,8 @@ fn wishes(request: &Json, body: &Json, beta: Option<&str>) -> Json {
         rest.put("output_config", config);
     }
     let beta: Vec<Json> = beta
-        .unwrap_or_default()
-        .split(',')
+        .into_iter()
+        .flat_map(|beta| beta.split(','))
         .map(str::trim)
         .filter(|word| !word.is_empty())
         .map(Json::from)

@@ -85,7 +85,7 @@ impl Fold {
     /// The text of the first choice so far.
     pub fn text(&self) -> &str {
         let first = self.choices.iter().min_by_key(|choice| choice.index);
-        first.and_then(|choice| choice.message.text("content")).unwrap_or_default()
+        first.and_then(|choice| choice.message.text("content")).unwrap_or("")
     }
 
     /// The answer as a `chat.completion`. A `finish_reason` nobody gave is not invented.
@@ -134,8 +134,7 @@ pub fn continues_call(piece: &Json, id: &str, name: &str) -> bool {
 
 /// The name of what a call, or a piece of one, calls: a function or a custom tool. "" where it has none.
 pub fn call_name(piece: &Json) -> CompactString {
-    let name = |of: &str| piece.get(of).and_then(|of| of.text("name"));
-    name("function").or_else(|| name("custom")).unwrap_or_default()
+    piece.field("function").text("name").unwrap_or_else(|| piece.field("custom").text_or_empty("name"))
 }
 
 /// Returns `true` if a call is of a custom tool, whose input is a text of any form.
@@ -212,7 +211,7 @@ impl Call {
     fn goes_on_with(&self, piece: &Json) -> bool {
         let name = |of: &str| self.fields.map(of).and_then(|of| of.text("name"));
         let name = name("function").or_else(|| name("custom"));
-        continues_call(piece, self.fields.text("id").unwrap_or_default(), name.unwrap_or_default())
+        continues_call(piece, self.fields.text("id").unwrap_or(""), name.unwrap_or(""))
     }
 
     fn finish(self) -> Json {

@@ -199,7 +199,7 @@ pub fn text(event: &Json) -> CompactString {
     let content = look(event, |delta| delta.with("content", |content| content.map(content_text)));
     match content {
         Some(content) => content.unwrap_or_default(),
-        None => event.text("text").or_else(|| event.text("data")).unwrap_or_default(),
+        None => event.text("text").unwrap_or_else(|| event.text_or_empty("data")),
     }
 }
 

@@ -86,7 +86,7 @@ fn check_all_but_messages(body: &Json) -> Result<(), Fault> {
     match body.get("model") {
         Some(Json::Text(model)) if !model.is_empty() => {}
         Some(Json::Text(_)) => return Err(Fault::invalid("model is empty; name a model", Some("model"))),
-        other => return Err(wrong("model", "a string", &other.unwrap_or_default(), Some("model"))),
+        other => return Err(wrong("model", "a string", &other.into(), Some("model"))),
     }
     match body.get("stream") {
         None | Some(Json::Null | Json::Bool(_)) => Ok(()),

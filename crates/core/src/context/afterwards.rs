@@ -157,7 +157,7 @@ impl FinishedChat {
         if told.is_unfinished {
             return None;
         }
-        let part = |name: &str| told.body.get(name).unwrap_or_default().copy();
+        let part = |name: &str| told.body.field(name).copy();
         let messages = match &told.messages {
             Some(messages) => messages.iter().map(Json::copy).collect::<Vec<_>>().into(),
             None => part("messages"),

@@ -74,7 +74,8 @@ impl HostCalls {
         let sequence = self.plugins.entry(by.to_owned()).or_default();
         match sequence.calls.get(sequence.next) {
             Some((known, _)) if *known != call => {
-                return HostCall::Differs(known.split(' ').next().unwrap_or_default().to_owned());
+                let name = known.split_once(' ').map_or(&**known, |(name, _)| name);
+                return HostCall::Differs(name.to_owned());
             }
             Some((_, Some(result))) => {
                 sequence.next += 1;
@@ -156,7 +157,7 @@ impl HostCalls {
     pub(super) fn from_json(json: &Json) -> Self {
         let mut read = Self::default();
         for (plugin, sequence) in json.entries() {
-            let told = sequence.get("told").and_then(|told| told.as_i64()).unwrap_or_default();
+            let told = sequence.count("told");
             let calls = sequence.list("calls");
             let calls = calls.iter().map_while(|call| {
                 let result = match (call.get("value"), call.text("failure")) {
@@ -166,8 +167,7 @@ impl HostCalls {
                 };
                 Some((call.text("call")?.into(), Some(result)))
             });
-            let sequence =
-                Sequence { calls: calls.collect(), told: told.unsigned_abs(), ..Sequence::default() };
+            let sequence = Sequence { calls: calls.collect(), told: told, ..Sequence::default() };
             read.count += sequence.calls.len();
             read.plugins.insert(plugin.to_string(), sequence);
         }

@@ -70,7 +70,7 @@ impl Within {
             )));
         }
         let place = pauses.map(|pauses| {
-            let before = outer.map(|outer| outer.place.as_str()).unwrap_or_default();
+            let before = outer.map_or("", |outer| outer.place.as_str());
             let by = if before.is_empty() { plugin.to_owned() } else { recorded_by(plugin, before) };
             let digest = hex(&Sha256::digest(args.to_string()));
             let call = format!("{before}/{plugin} {} {tool} {digest}", pauses.place_of(&by));

@@ -162,6 +162,11 @@ impl PartedTurns {
         kept.turns.get(part).map(|(turn, ..)| turn.clone())
     }
 
+    /// The turn of a part; a new one where no earlier part of it is known.
+    pub fn find_or_begin(&self, part: &Part) -> Parted {
+        self.find(part).unwrap_or_else(Parted::default)
+    }
+
     /// Keeps a turn for its next part. Of one whose scripts keep too much nothing is kept.
     pub fn keep(&self, part: Part, turn: &Parted) {
         let weight = turn.weight();

@@ -147,7 +147,7 @@ impl TurnFacts {
 /// The facts with which the turn of a trace began, as far as they are kept, to run it once more: without the models,
 /// and with its variables and metadata.
 pub fn begun_again(trace: &Trace) -> (TurnFacts, Context) {
-    let begun = trace.facts().cloned().unwrap_or_default();
+    let begun = Json::from(trace.facts().cloned());
     let part = |name: &str| begun.field(name).copy();
     let context = Context::new(part("variables"));
     if let (Json::Object(own), Json::Object(kept)) = (context.metadata(), part("metadata")) {

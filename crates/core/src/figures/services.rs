@@ -207,7 +207,7 @@ impl Asking {
         if ending == Answered::Whole {
             service.times.add(self.began.elapsed());
         }
-        for (sum, tokens) in service.tokens.iter().zip(self.tokens.unwrap_or_default()) {
+        for (sum, tokens) in service.tokens.iter().zip(self.tokens.into_iter().flatten()) {
             sum.fetch_add(tokens, Relaxed);
         }
     }

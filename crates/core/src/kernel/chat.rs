@@ -41,8 +41,13 @@ impl Kernel {
     /// The same within a turn of the caller's own.
     pub async fn invoke_in(&self, name: &str, args: Json, turn: &Turn) -> Result<Invoked, Fault> {
         self.runs(turn);
-        let work =
-            async { turn.flushed(invocation::invoke(self, name, args.copy(), turn, None).await).await };
+        let work = async {
+            let invoked = match invocation::find(self, name) {
+                Ok(tool) => invocation::invoke(self, tool, args.copy(), turn, None).await,
+                Err(unknown) => Err(unknown),
+            };
+            turn.flushed(invoked).await
+        };
         let value = turn.lasting(work).await?;
         Ok(Invoked { value, context: turn.context().clone() })
     }
@@ -87,8 +92,8 @@ impl Kernel {
     ) -> Result<TurnStream<'static>, Fault> {
         let model = options.model.as_deref().or(self.settings().model.as_deref()).unwrap_or("default");
         let messages: Vec<Json> = messages.iter().map(Json::copy).collect();
-        let own = options.request.as_ref().map(Json::entries).unwrap_or_default();
-        let own = own.into_iter().map(|(key, value)| (key, value.copy()));
+        let own = options.request.iter().flat_map(Json::entries);
+        let own = own.map(|(key, value)| (key, value.copy()));
         let body = own.chain([("model".into(), model.into()), ("messages".into(), messages.into())]);
         let request = ChatRequest::new(Json::Object(body.collect()))?;
         let facts = TurnFacts { model: Json::from([("id", model.into())]), ..TurnFacts::default() };

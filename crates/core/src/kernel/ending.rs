@@ -64,7 +64,7 @@ fn end_once(piece: &mut Piece, reasons: &BTreeMap<i64, CompactString>, ended: &m
         .collect();
     let mut changed = ends.len() < all.len() && piece.event.set("choices", ends.clone()).is_ok();
     for choice in &ends {
-        let index = choice.get("index").and_then(|index| index.as_i64()).unwrap_or_default();
+        let index = choice.get("index").and_then(|index| index.as_i64()).unwrap_or(0);
         let reason =
             reasons.get(&index).filter(|reason| choice.text("finish_reason").as_ref() != Some(*reason));
         changed |= reason.is_some_and(|reason| choice.set("finish_reason", reason.clone()).is_ok());

@@ -10,20 +10,8 @@ use crate::tool::{Tool, ToolError, ToolResult};
 use crate::trace::What;
 use valvehouse_json::Json;
 
-/// Calls a tool of the kernel through the filters; the value is what the model reads.
-pub(super) async fn invoke(
-    kernel: &Kernel,
-    name: &str,
-    args: Json,
-    turn: &Turn,
-    starting: Option<Starting<'_>>,
-) -> Result<Json, Fault> {
-    let tool = find(kernel, name)?;
-    invoke_tool(kernel, tool, args, turn, starting).await
-}
-
 /// The kernel's tool of that name, or a fault that says which there are.
-fn find<'a>(kernel: &'a Kernel, name: &str) -> Result<&'a Tool, Fault> {
+pub(super) fn find<'a>(kernel: &'a Kernel, name: &str) -> Result<&'a Tool, Fault> {
     kernel.find_tool(name).ok_or_else(|| {
         let known: Vec<&str> = kernel.toolbox().iter().map(Tool::name).collect();
         let of_module = kernel.toolbox().iter().filter(|tool| tool.spec.module.as_deref() == Some(name));
@@ -46,8 +34,8 @@ fn find<'a>(kernel: &'a Kernel, name: &str) -> Result<&'a Tool, Fault> {
     })
 }
 
-/// The same for a tool that need not be the kernel's own.
-pub(super) async fn invoke_tool(
+/// Calls a tool through the filters of a kernel, whose own it need not be; the value is what the model reads.
+pub(super) async fn invoke(
     kernel: &Kernel,
     tool: &Tool,
     args: Json,
@@ -206,14 +194,17 @@ pub(super) async fn answer_call(
     let called = || ToolCalled {
         id: call.id.to_string(),
         name: call.name.to_string(),
-        arguments: args.as_ref().ok().cloned().unwrap_or_default(),
-        tags: kernel.find_tool(&call.name).map(|tool| tool.spec.tags.clone()).unwrap_or_default(),
+        arguments: args.as_ref().ok().cloned().into(),
+        tags: kernel.find_tool(&call.name).map_or_else(Vec::new, |tool| tool.spec.tags.clone()),
     };
     turn.tell(|| Notice::ToolStart { call: called() });
     let result = match &args {
         Ok(args) => {
             let starting = journal.map(|journal| Starting { call, progress, journal });
-            invoke(kernel, &call.name, args.clone(), turn, starting).await
+            match find(kernel, &call.name) {
+                Ok(tool) => invoke(kernel, tool, args.clone(), turn, starting).await,
+                Err(unknown) => Err(unknown),
+            }
         }
         Err(error) => Err(Fault::Refused(Refusal::new(error.to_string()))),
     };

@@ -144,7 +144,7 @@ impl Progress {
             iterations: usize::try_from(iterations).ok()?,
             response: part("response")?,
             asked: part("asked")?,
-            usage: part("usage").unwrap_or_default(),
+            usage: part("usage").into(),
             arguments: part("arguments")?,
         })
     }

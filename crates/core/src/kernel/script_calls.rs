@@ -1,7 +1,7 @@
 //! Calls of tools that scripts make within a turn: through the filters of the turn, as calls of its model.
 
 use super::assembly::Kernel;
-use super::invocation::invoke_tool;
+use super::invocation::invoke;
 use crate::context::Turn;
 use crate::fault::{Fault, Refusal};
 use crate::tool::Tool;
@@ -27,6 +27,6 @@ impl Kernel {
         let turn = turn
             .calling(plugin, tool.name(), &args)
             .map_err(|many| Fault::Refused(Refusal::new(many.to_string()).with_status(500)))?;
-        turn.within_limits(invoke_tool(self, tool, args, &turn, None)).await
+        turn.within_limits(invoke(self, tool, args, &turn, None)).await
     }
 }

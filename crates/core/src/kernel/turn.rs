@@ -332,8 +332,7 @@ async fn outlet(kernel: &Kernel, progress: &Progress, turn: &Turn) -> Result<(),
         ]);
         match kernel.chain().run(Hook::Outlet, conversation, turn).await? {
             Outcome::Done(conversation) => {
-                let last =
-                    conversation.get("messages").and_then(|messages| messages.at(-1)).unwrap_or_default();
+                let last = Json::from(conversation.get("messages").and_then(|messages| messages.at(-1)));
                 if is_role(&last, "assistant") || last.is_same(&shown) {
                     answer::take_edits(&choice, &said, &last);
                 } else {

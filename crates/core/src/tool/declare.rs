@@ -92,7 +92,7 @@ fn read(declared: &Json, default_tags: &[String], problems: &mut Vec<String>) ->
     let retry = given("retry").map(|given| Retry::parse(&given));
     spec.retry = or_tell(retry, &mut noted).unwrap_or_default();
     let idempotent = given("idempotent").map(|given| idempotent(&given));
-    spec.idempotent = or_tell(idempotent, &mut noted).unwrap_or_default();
+    spec.idempotent = or_tell(idempotent, &mut noted).unwrap_or(false);
     let filters = given("filters").map(|given| filter_ids(&given));
     let filters = or_tell(filters, &mut noted).unwrap_or_default();
     Declared { spec, filters }

@@ -25,7 +25,7 @@ impl ToolResult {
                         ("metadata", context.metadata().copy()),
                     ])
                 });
-                Json::from([("value", value.copy()), ("context", context.unwrap_or_default())])
+                Json::from([("value", value.copy()), ("context", context.into())])
             }
             Err(error) => Json::from([
                 ("error", error.message.as_str().into()),
@@ -38,7 +38,7 @@ impl ToolResult {
 
     /// Reads what [`ToolResult::to_json`] wrote.
     pub(crate) fn from_json(json: &Json) -> Result<Self, ToolError> {
-        let is = |name: &str| json.get(name).and_then(|value| value.as_bool()).unwrap_or_default();
+        let is = |name: &str| json.is_true(name);
         if let Some(message) = json.text("error") {
             let status = json.get("status").and_then(|status| status.as_i64());
             let status = status.and_then(|status| u16::try_from(status).ok()).unwrap_or(500);

@@ -250,18 +250,18 @@ impl GuardCoverageRow {
     /// Reads what [`GuardCoverageRow::to_json`] wrote; whatever is not there is empty.
     pub fn from_json(json: &Json) -> Self {
         let parts = json.items();
-        let text = |value: Option<&Json>| value.and_then(|value| Some(value.as_str()?.to_owned()));
+        let text = |value: Option<&Json>| value.map_or("", Json::str_or_empty).to_owned();
         let number = |value: Option<&Json>| {
             value.and_then(|value| value.as_i64()).and_then(|count| u64::try_from(count).ok()).unwrap_or(0)
         };
-        let runs = parts.get(7).map(Json::items).unwrap_or_default().into_iter().map(|run| {
+        let runs = parts.get(7).into_iter().flat_map(Json::items).map(|run| {
             let run = run.items();
-            (text(run.first()).unwrap_or_default(), text(run.get(1)).unwrap_or_default(), number(run.get(2)))
+            (text(run.first()), text(run.get(1)), number(run.get(2)))
         });
         Self {
-            endpoint: text(parts.first()).unwrap_or_default(),
-            model: text(parts.get(1)).unwrap_or_default(),
-            user: text(parts.get(2)).unwrap_or_default(),
+            endpoint: text(parts.first()),
+            model: text(parts.get(1)),
+            user: text(parts.get(2)),
             requests: number(parts.get(3)),
             answered: number(parts.get(4)),
             streamed: number(parts.get(5)),

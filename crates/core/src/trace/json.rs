@@ -87,12 +87,8 @@ impl Record {
         // The input of a model or a tool is something else than its output.
         let is_same_thing = !matches!(self.hook, "model" | "tool");
         let changes = after.as_ref().filter(|_| is_same_thing).map(|after| diff(before, after));
-        let changes: Vec<Json> = changes.unwrap_or_default().iter().map(Change::to_json).collect();
-        Json::from([
-            ("before", before.clone()),
-            ("after", after.clone().unwrap_or_default()),
-            ("diff", changes.into()),
-        ])
+        let changes: Vec<Json> = changes.iter().flatten().map(Change::to_json).collect();
+        Json::from([("before", before.clone()), ("after", after.clone().into()), ("diff", changes.into())])
     }
 }
 
@@ -113,7 +109,7 @@ impl Emitted {
             ("at_ms", ms(self.at)),
             ("plugin", self.plugin.as_str().into()),
             ("type", self.kind.as_str().into()),
-            ("event", self.event.clone().unwrap_or_default()),
+            ("event", self.event.clone().into()),
         ])
     }
 }

@@ -137,7 +137,7 @@ impl Declaration<'_> {
     fn named_kind(&mut self, given: &Json) -> Option<Kind> {
         let kind = given.as_str().and_then(Kind::named);
         if kind.is_none() {
-            let hint = did_you_mean(given.as_str().unwrap_or_default(), Kind::NAMES);
+            let hint = did_you_mean(given.str_or_empty(), Kind::NAMES);
             let (given, known) = (clipped(given), Kind::NAMES.join(", "));
             self.problem(&format!("has the unknown type {given}{hint}; known types: {known}"));
         }

@@ -105,7 +105,7 @@ fn start_of(bytes: &[u8]) -> Option<u64> {
 
 fn bit_of(start: u64) -> (usize, u64) {
     let mixed = start.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - FILTER_BITS.trailing_zeros());
-    (usize::try_from(mixed / 64).unwrap_or_default(), 1 << (mixed % 64))
+    ((mixed / 64) as usize, 1 << (mixed % 64))
 }
 
 impl UserSecrets {

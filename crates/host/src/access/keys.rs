@@ -37,7 +37,7 @@ impl Keys {
     pub fn new(users: &[Key], admin: Option<SecretSource>) -> Self {
         let user = |key: &Key| UserKey {
             held: KeyFile::new(key.key.clone()),
-            user: key.user.clone().unwrap_or_default(),
+            user: key.user.clone().into(),
             mcp_tools: key.mcp_tools.clone(),
         };
         let users = users.iter().map(user);

@@ -191,7 +191,7 @@ impl State {
     }
 
     fn text(&self) -> &str {
-        self.content.as_deref().unwrap_or_default()
+        self.content.as_deref().unwrap_or("")
     }
 
     /// The values without those that are secret today, even if they were not at the time.

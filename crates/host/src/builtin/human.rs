@@ -109,7 +109,7 @@ fn text_of(value: &Json) -> String {
 
 fn input(answer: &Json, choices: &[Json]) -> Result<ToolResult, ToolError> {
     let answer = match answer {
-        Json::Object(object) => object.get("answer").or_else(|| object.get("value")).unwrap_or_default(),
+        Json::Object(object) => object.get("answer").unwrap_or_else(|| object.field("value")),
         plain => plain.clone(),
     };
     // A dialog that is closed answers with false.

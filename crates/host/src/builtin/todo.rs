@@ -191,7 +191,7 @@ fn unknown(id: &Json, items: &[Json]) -> TodoError {
 
 fn list(map: &KvMap, args: &Json) -> Result<Json, TodoError> {
     let wanted = status(args)?;
-    let items = map.get(KEY).unwrap_or_default().list("items");
+    let items = map.get(KEY).map_or_else(Vec::new, |kept| kept.list("items"));
     let stands = |item: &Json, status: &str| item.text("status").is_some_and(|own| own == status);
     let counts =
         STATUSES.map(|status| (status, Json::from(items.iter().filter(|item| stands(item, status)).count())));

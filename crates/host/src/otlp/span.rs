@@ -83,7 +83,7 @@ impl Family {
             ("valvehouse.generation", asked.generation.into()),
             ("valvehouse.whole", ended.is_some_and(|ended| ended.whole).into()),
         ]);
-        let took = ended.map(|ended| ended.took).unwrap_or_default();
+        let took = ended.map_or(Duration::ZERO, |ended| ended.took);
         let name = format!("chat {}", asked.model);
         let said = Contents { name, kind: SERVER, from: Duration::ZERO, took, error, attributes };
         self.span(&self.root, parent.as_deref(), said)
@@ -110,7 +110,7 @@ impl Family {
         Json::from([
             ("traceId", self.id.as_str().into()),
             ("spanId", id.into()),
-            ("parentSpanId", parent.unwrap_or_default().into()),
+            ("parentSpanId", parent.unwrap_or("").into()),
             ("name", said.name.into()),
             ("kind", said.kind.into()),
             ("startTimeUnixNano", at(said.from)),
@@ -176,7 +176,7 @@ fn model(step: &Record) -> (&str, &str) {
 
 /// A tool's own name.
 fn tool(step: &Record) -> &str {
-    step.name.rsplit('/').next().unwrap_or_default()
+    step.name.rsplit_once('/').map_or(&step.name, |(_, tool)| tool)
 }
 
 /// Messages as the conventions write them: roles and parts.

@@ -131,7 +131,7 @@ impl Reload {
     /// The number that tells the plugin that has an id now from those that had it before: the number under which the
     /// values of the last one were set aside, 0 for the first.
     pub(super) fn incarnation(&self, id: &str) -> u64 {
-        self.aside.iter().filter(|one| one.plugin == id).map(|one| one.number).max().unwrap_or_default()
+        self.aside.iter().filter(|one| one.plugin == id).map(|one| one.number).max().unwrap_or(0)
     }
 
     async fn put_aside(&mut self, id: &str, number: u64) -> Result<(), StoreError> {

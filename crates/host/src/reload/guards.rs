@@ -268,8 +268,8 @@ fn losses(before: &Script, next: &Script) -> Vec<String> {
         lost.push("the tool calls that failed (`on_tool_error`)".to_owned());
     }
     let (old, new) = (before.file.text.trim_end(), next.file.text.trim_end());
-    let cut = old.strip_prefix(new).unwrap_or_default();
-    if ["fn", "Valves", "import"].iter().any(|part| cut.contains(part)) {
+    let holds_code = |cut: &str| ["fn", "Valves", "import"].iter().any(|part| cut.contains(part));
+    if old.strip_prefix(new).is_some_and(holds_code) {
         lost.push("its end: the file stops where the last good version goes on".to_owned());
     }
     lost

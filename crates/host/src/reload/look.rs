@@ -122,7 +122,7 @@ impl Reload {
         let others =
             shelf.problems.iter().chain(&self.plan.problems).chain(&self.plan.mounted.problems).chain(&aside);
         let problems: Vec<Problem> = beside.chain(others).cloned().collect();
-        let known = current.map(|current| current.problems.as_slice()).unwrap_or_default();
+        let known = current.map_or(&[][..], |current| &current.problems);
         changes.extend(unknown(&problems, known).cloned().map(Change::Problem));
         let problems_gone = current.is_some_and(|current| current.problems != problems);
         let replanned = current.is_some_and(|current| !current.is_of(&self.plan));

@@ -272,10 +272,8 @@ impl Reload {
                 plugin.held_for = self.models_lost_by(&plugin.id).into();
             }
             if let Some(schema) = &script.manifest.user_valves {
-                let rows = self
-                    .stored_for(&self.stored.user_valves, &plugin.id)
-                    .map(Vec::as_slice)
-                    .unwrap_or_default();
+                let rows =
+                    self.stored_for(&self.stored.user_valves, &plugin.id).map_or(&[][..], Vec::as_slice);
                 rows.iter().for_each(|(_, values)| self.compiler.secrets.add_user(schema, values));
                 let effective = |values: &Json| schema.effective(&[values]).0.freeze();
                 plugin.users = Arc::new(UserValves {

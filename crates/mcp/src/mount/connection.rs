@@ -194,7 +194,7 @@ fn seen(tool: &rmcp::model::Tool) -> ToolParts {
     ToolParts {
         name: tool.name.to_string(),
         title: tool.title.clone(),
-        description: tool.description.as_deref().unwrap_or_default().to_owned(),
+        description: tool.description.as_deref().unwrap_or("").to_owned(),
         input_schema: Value::Object((*tool.input_schema).clone()),
         output_schema: tool.output_schema.as_ref().map(|schema| Value::Object((**schema).clone())),
         annotations,

@@ -56,7 +56,7 @@ impl Notifier {
     }
 
     async fn send_line(&self, kind: &str, data: &Json) {
-        let word = data.text("level").or_else(|| data.text("type")).unwrap_or_default();
+        let word = data.text("level").unwrap_or_else(|| data.text_or_empty("type"));
         let level = level_of(&word);
         if self.level.is_none_or(|least| rank(level) < rank(least)) {
             return;

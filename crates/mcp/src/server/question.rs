@@ -2,7 +2,7 @@
 
 use rmcp::model::{ClientCapabilities, InputRequest};
 use serde_json::{Value, json};
-use valvehouse_core::words::yes_or_no;
+use valvehouse_core::words::{optional, yes_or_no};
 use valvehouse_json::Json;
 
 /// The part of the client that a request needs.
@@ -131,7 +131,7 @@ fn ask(key: &str, event: &Json) -> Result<Ask, String> {
             ("elicitation/create", form, Needs::Elicitation, Reading::Confirmation)
         }
         "approval" => {
-            let why = data.text("description").map(|why| format!("{why}\n")).unwrap_or_default();
+            let why = optional(data.text("description"), |why| format!("{why}\n"));
             let tool = data.text_or_empty("tool");
             let arguments = data.field("arguments").pretty(2);
             let text = data

@@ -129,7 +129,7 @@ impl Search {
         }
         let pattern = RegexBuilder::new(what.pattern).size_limit(MAX_PATTERN).build().map_err(|error| {
             let why = error.to_string();
-            let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ");
+            let why = why.lines().last().unwrap_or(&why).trim_start_matches("error: ");
             Failure::new(format!("the pattern `{}` cannot be read: {why}", what.pattern))
         })?;
         let glob = what.glob.map(Pattern::new).transpose()?;

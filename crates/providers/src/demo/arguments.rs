@@ -114,8 +114,8 @@ impl Material {
 /// The example that a parameter's description gives: `City name, e.g. Beijing, Tokyo`.
 fn example(schema: &Json) -> String {
     let description = schema.text_or_empty("description");
-    let (_, examples) = description.split_once("e.g.").unwrap_or_default();
-    examples.split([',', ';', '.', ')']).next().unwrap_or_default().trim().to_owned()
+    let examples = description.split_once("e.g.").map_or("", |(_, examples)| examples);
+    examples.split_once([',', ';', '.', ')']).map_or(examples, |(example, _)| example).trim().to_owned()
 }
 
 /// The texts in quotation marks, and the text around them. An apostrophe within a word is none.
@@ -171,8 +171,8 @@ fn capitalised(words: &str) -> Vec<String> {
 fn rest(words: &str) -> String {
     let sentence = words.split(['.', '?', '!', '\n']).find(|part| part.contains(char::is_alphanumeric));
     let words: Vec<&str> = sentence
-        .unwrap_or_default()
-        .split_whitespace()
+        .into_iter()
+        .flat_map(str::split_whitespace)
         .map(|word| word.trim_matches([',', ':', ';', '"']))
         .filter(|word| !word.is_empty())
         .collect();

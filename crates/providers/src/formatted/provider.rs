@@ -172,7 +172,7 @@ fn added(a: &Json, b: &Json) -> Json {
     match (a, b) {
         (Json::Number(_), Json::Number(_)) => match (a.as_i64(), b.as_i64()) {
             (Some(a), Some(b)) => a.saturating_add(b).into(),
-            _ => (a.as_f64().unwrap_or_default() + b.as_f64().unwrap_or_default()).into(),
+            _ => (a.as_f64().unwrap_or(0.0) + b.as_f64().unwrap_or(0.0)).into(),
         },
         (Json::Object(a), Json::Object(b)) => {
             let sum = Object::new(a.entries());

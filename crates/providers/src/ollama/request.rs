@@ -124,8 +124,7 @@ fn images(said: &Json, place: usize) -> Result<Vec<Json>, Fault> {
             None | Some("text" | "input_text" | "output_text" | "refusal") => {}
             Some("image_url" | "input_image") => {
                 let url = part.field("image_url");
-                let url =
-                    url.text("url").or_else(|| url.as_str().map(CompactString::from)).unwrap_or_default();
+                let url = url.text("url").unwrap_or_else(|| url.str_or_empty().into());
                 match url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,")) {
                     Some((_, data)) => images.push(data.into()),
                     None => {
@@ -178,9 +177,7 @@ fn options(body: &Json) -> Json {
         _ => {}
     }
     // What is said in its own words counts more.
-    for (key, value) in
-        body.get("options").and_then(|own| own.as_object().map(Object::entries)).unwrap_or_default()
-    {
+    for (key, value) in body.field("options").entries() {
         set(&key, value);
     }
     options

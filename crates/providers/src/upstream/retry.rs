@@ -119,7 +119,7 @@ fn asked_for(text: &str) -> Option<Duration> {
     let moment = rfc2822::parse(text).ok()?.timestamp();
     let wait = moment.duration_since(Timestamp::now());
     // A moment that has passed is now.
-    Some(Duration::try_from(wait).unwrap_or_default())
+    Some(Duration::try_from(wait).unwrap_or(Duration::ZERO))
 }
 
 /// Any time up to this one: those who failed together shall not come back together.

@@ -507,9 +507,9 @@ pub(super) fn with_clock_stopped<T>(other: impl FnOnce() -> T) -> T {
         let more = used.and_then(|used| Some(processor::time_of_this_thread()?.saturating_sub(used)));
         let others =
             computed.and_then(|computed| Some(processor::processor_time()?.saturating_sub(computed)));
-        let began = began.map(|began| began.saturating_add(others.unwrap_or_default()));
+        let began = began.map(|began| began.saturating_add(others.unwrap_or(Duration::ZERO)));
         meter.processor.set((began, is_exact));
-        meter.end.set(end.map(|end| end.saturating_add(more.unwrap_or_default())));
+        meter.end.set(end.map(|end| end.saturating_add(more.unwrap_or(Duration::ZERO))));
         meter.waited.set(meter.waited.get() + left.elapsed());
         let passed = clock::now().saturating_sub(ticks);
         meter.look.set(meter.look.get().saturating_add(passed));

@@ -25,8 +25,8 @@ pub(super) struct LeftOver {
 
 /// Parses the bytes of a record; returns `None` if they are not a whole record.
 pub(super) fn left_over(bytes: &[u8]) -> Option<LeftOver> {
-    let words: Vec<u64> =
-        bytes.chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap_or_default())).collect();
+    let (words, _) = bytes.as_chunks();
+    let words: Vec<u64> = words.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
     if words.len() != WORDS || words[0] != MAGIC {
         return None;
     }

@@ -75,7 +75,7 @@ fn write_version(words: &[AtomicU64], id: &str, hash: &str) {
         let digits = std::str::from_utf8(digits).unwrap_or_default();
         *byte = u8::from_str_radix(digits, 16).unwrap_or(0);
     }
-    for (word, bytes) in words.iter().zip(bytes.chunks_exact(8)) {
-        word.store(u64::from_le_bytes(bytes.try_into().unwrap_or_default()), Relaxed);
+    for (word, bytes) in words.iter().zip(bytes.as_chunks().0) {
+        word.store(u64::from_le_bytes(*bytes), Relaxed);
     }
 }

@@ -96,7 +96,7 @@ impl Sketch {
 
     /// In the comment that the file opens with.
     fn in_head(&self, before: &str) -> Vec<Suggestion> {
-        let line = before.rsplit('\n').next().unwrap_or_default();
+        let line = before.rsplit_once('\n').map_or(before, |(_, line)| line);
         let Some((key, said)) = line.split_once(':') else {
             return reference::frontmatter()
                 .iter()

@@ -6,6 +6,7 @@ use super::scan::Kind;
 use super::suggestion::doc_of;
 use crate::reference::{self, Function, Type, Word};
 use std::ops::Range;
+use valvehouse_core::words::optional;
 
 /// The description of a word.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +69,7 @@ impl Sketch {
             }
             Meaning::Member(of, words) => {
                 let signatures: Vec<String> = words.iter().map(|word| word.signature(&of.name())).collect();
-                (signatures.join("\n"), words.first().map(|word| word.doc.clone()).unwrap_or_default())
+                (signatures.join("\n"), optional(words.first(), |word| word.doc.clone()))
             }
             Meaning::Own(function) => {
                 let entry = reference::entry(&function.name).map(|entry| entry.doc.to_owned());

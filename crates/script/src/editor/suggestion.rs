@@ -83,7 +83,7 @@ impl Suggestion {
 
     /// The frame of a function that the host calls; without its `fn` where that is written already.
     pub(super) fn entry(entry: &Entry, has_fn: bool) -> Self {
-        let subject = entry.subject.map(|(name, _)| name).unwrap_or_default();
+        let subject = entry.subject.map_or("", |(name, _)| name);
         let params = if entry.name == "handler" { "args, ctx" } else { subject };
         let fun = if has_fn { "" } else { "fn " };
         let begins =

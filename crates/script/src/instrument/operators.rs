@@ -99,9 +99,9 @@ pub(crate) fn keep_unordered(engine: &mut Engine) {
 /// The operator and its place in one number, as the state of a step.
 pub(super) fn state_of(operator: &str, position: Position) -> Dynamic {
     let operator = ORDERING.iter().position(|name| *name == operator).unwrap_or_default();
-    let (line, column) = (position.line().unwrap_or_default(), position.position().unwrap_or_default());
+    let (line, column) = (position.line().unwrap_or(0), position.position().unwrap_or(0));
     let number = (line << 20) | (column.min(0xFFFF) << 4) | operator;
-    i64::try_from(number).unwrap_or_default().into()
+    (number as i64).into()
 }
 
 fn operator_of(state: &Dynamic) -> (&'static str, Position) {
@@ -254,7 +254,7 @@ pub(super) fn added(
         (None, Some(target)) => {
             let target = context.eval_expression_tree(target)?;
             let length = target.read_lock::<Array>().map(|array| array.len());
-            budget::charge((length.unwrap_or_default() / ELEMENTS) as u64).map_err(budget::ended)?;
+            budget::charge((length.unwrap_or(0) / ELEMENTS) as u64).map_err(budget::ended)?;
             length.is_some()
         }
     };

@@ -43,8 +43,7 @@ impl Rewrite<'_> {
             {
                 lines.add(line);
                 self.has_changed = true;
-                let number = i64::try_from(line).unwrap_or_default();
-                let probe = custom(PROBE, [Expr::IntegerConstant(number, Position::NONE)]);
+                let probe = custom(PROBE, [Expr::IntegerConstant(line as i64, Position::NONE)]);
                 block.statements_mut().push(Stmt::Expr(probe.into()));
             }
             if let Stmt::Share(variables) = &statement {

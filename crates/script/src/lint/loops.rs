@@ -7,7 +7,7 @@ use rhai::{Expr, Position, Stmt};
 
 pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
     let mut problems = Vec::new();
-    let warnings = view.script.map(|script| script.warnings.as_slice()).unwrap_or_default();
+    let warnings = view.script.map_or(&[][..], |script| &script.warnings);
     let is_told = |position: Position| {
         let line = position.line();
         warnings.iter().any(|problem| problem.code == Code::NeedlessLoop && problem.line == line)

@@ -45,6 +45,6 @@ fn is_of_regex(above: &[Node<'_>]) -> bool {
 pub(super) fn placeholders(text: &str) -> Vec<String> {
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
     let inside = text.split("${").skip(1).filter(|rest| rest.contains('}'));
-    let names = inside.map(|rest| rest.split(|letter| !is_part(letter)).next().unwrap_or_default());
+    let names = inside.filter_map(|rest| rest.split(|letter| !is_part(letter)).next());
     names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }

@@ -112,7 +112,7 @@ fn too_long(length: u64) -> String {
 }
 
 fn stem_of(path: &Path) -> String {
-    path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
+    path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
 fn read_bytes(what: As, kind: Kind, path: &Path, bytes: Vec<u8>) -> Result<Read, Problem> {

@@ -147,7 +147,7 @@ impl Listing {
 }
 
 fn no_file(path: &Path, what: &str) -> Problem {
-    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let stem = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy();
     Problem::new(Code::Unreadable, &stem, path, what).help("put a text file in its place, or delete it")
 }
 

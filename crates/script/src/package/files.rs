@@ -10,6 +10,7 @@ use crate::budget::{self, processor_time};
 use crate::value::{Bytes, Shape, json_of, live};
 use rhai::{Array, Dynamic, Module};
 use sha2::{Digest, Sha256};
+use std::time::Duration;
 use valvehouse_core::words::{did_you_mean, hex};
 use valvehouse_json::Json;
 use valvehouse_os::{Failure, Folders, Globbing, Grepping, Lines, Writing};
@@ -157,7 +158,7 @@ fn within<T: Send + 'static>(
         let began = processor_time();
         let done = act(&folders);
         let spent = began.and_then(|began| Some(processor_time()?.saturating_sub(began)));
-        (done, spent.unwrap_or_default())
+        (done, spent.unwrap_or(Duration::ZERO))
     };
     let done = budget::wait(&call.turn, tokio::task::spawn_blocking(work))?;
     let (done, spent) = done.map_err(|error| fail(&function, format!("broke off: {error}")))?;
@@ -259,6 +260,6 @@ fn whole(function: &str, cut: bool, way_out: &str) -> RhaiResultOf<()> {
 }
 
 fn elements(json: &Json, key: &str) -> Array {
-    let items = json.get(key).map(|list| list.items()).unwrap_or_default();
+    let items = json.list(key);
     items.iter().map(|item| live(item, Shape::Plain)).collect()
 }

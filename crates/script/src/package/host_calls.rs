@@ -44,7 +44,7 @@ impl Recordable for Dynamic {
     }
 
     fn from_json(json: &Json) -> Option<Self> {
-        let value = json.get("value").unwrap_or_default();
+        let value = json.field("value");
         Some(match json.text(MARK).as_deref() {
             Some("bytes") => Dynamic::from(Bytes::from_json(&value)?),
             Some("reply") => live(&value.copy(), Shape::Reply),

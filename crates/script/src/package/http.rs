@@ -18,7 +18,7 @@ use futures::StreamExt;
 use rhai::{Array, Dynamic, EvalAltResult, FnNamespace, FuncRegistration, Module};
 use std::time::Duration;
 use valvehouse_core::lanes::Piece;
-use valvehouse_core::words::nearest;
+use valvehouse_core::words::{nearest, suggested};
 use valvehouse_json::Json;
 use valvehouse_net::Web;
 use valvehouse_net::web::{Answer, Ask, WebError};
@@ -207,8 +207,7 @@ fn shown(answer: Answer) -> Json {
         Ok(text) => ("text", text),
         Err(bytes) => (BODY, STANDARD.encode(bytes.as_bytes())),
     };
-    // A text has nothing in it that it could be inside of.
-    let _ = shown.set(key, body.into());
+    shown.put(key, body.into());
     Json::Object(shown)
 }
 
@@ -300,7 +299,7 @@ impl Options {
 }
 
 fn no_option(function: &str, unknown: &str) -> Box<EvalAltResult> {
-    let near = nearest(unknown, OPTIONS).map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
+    let near = suggested(nearest(unknown, OPTIONS));
     fail(function, format!("there is no option `{unknown}`; {near}the options are {}", OPTIONS.join(", ")))
 }
 

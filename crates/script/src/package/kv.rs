@@ -52,7 +52,7 @@ fn functions(scope: Scope) -> Module {
         &format!("The value of a key in {place}, `()` when there is none."),
     )
     .set_into_module(&mut module, move |key: &str| -> RhaiResultOf<Dynamic> {
-        Ok(live(&scope.get(key)?.unwrap_or_default(), Shape::Plain))
+        Ok(live(&scope.get(key)?.into(), Shape::Plain))
     });
     effect(
         "get",
@@ -288,7 +288,7 @@ impl Scope {
         Ok(match self {
             Self::Own => kv.map(&call.caller.plugin, "own"),
             Self::User => {
-                let id = facts.user.get("id").unwrap_or_default();
+                let id = facts.user.field("id");
                 let id = id
                     .as_str()
                     .map_or_else(|| if id.is_null() { String::new() } else { id.to_string() }, str::to_owned);

@@ -234,7 +234,7 @@ fn build(pattern: &str) -> Result<(Regex, usize), regex::Error> {
 fn explain(pattern: &str, error: &regex::Error) -> String {
     let error = error.to_string();
     // The library draws the pattern with a caret; its last line is the reason.
-    let reason = error.lines().last().unwrap_or_default();
+    let reason = error.lines().last().unwrap_or(&error);
     let reason = reason.strip_prefix("error: ").unwrap_or(reason);
     let reason = if reason.starts_with("look-around") {
         "look-around (`(?=`, `(?!`, `(?<=`, `(?<!`) is not supported, so that every pattern runs in linear \

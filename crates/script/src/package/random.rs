@@ -33,7 +33,11 @@ pub(super) mod functions {
             return Err(fail("random::choice", "the array is empty"));
         };
         let place = host_calls::value("random::choice", || fastrand::usize(0..=last) as i64);
-        Ok(usize::try_from(place).ok().and_then(|place| items.get(place).cloned()).unwrap_or_default())
+        // A step that runs again has the place of its first run.
+        let item = usize::try_from(place).ok().and_then(|place| items.get(place).cloned());
+        item.ok_or_else(|| {
+            fail("random::choice", "the array has become shorter since the first run of this step")
+        })
     }
 }
 

@@ -275,8 +275,7 @@ pub(super) fn head(status: u16, headers: Vec<(String, String)>) -> Object {
             Some(before) => format!("{before}, {value}"),
             None => value,
         };
-        // A text has nothing in it that it could be inside of.
-        let _ = all.set(&name, value.into());
+        all.put(&name, value.into());
     }
     [("status".into(), i64::from(status).into()), ("headers".into(), Json::Object(all))].into_iter().collect()
 }

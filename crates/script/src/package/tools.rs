@@ -68,8 +68,7 @@ pub(crate) fn offered_tools(plugin: Arc<str>, reach: Arc<Reach>, turn: &Turn) ->
         let mut callable = FnPtr::new(CALLABLE).ok()?;
         callable.add_curry(tool.name().into());
         let described = tool.spec.describe();
-        let spec = ["name", "description", "parameters"]
-            .map(|key| (key.into(), described.get(key).unwrap_or_default()));
+        let spec = ["name", "description", "parameters"].map(|key| (key.into(), described.field(key)));
         let spec = Json::Object(spec.into_iter().collect::<Object>());
         let entry =
             Map::from([("spec".into(), live(&spec, Shape::Plain)), ("callable".into(), callable.into())]);
@@ -218,7 +217,7 @@ fn all(calls: &Dynamic, options: &Dynamic) -> RhaiResultOf<Array> {
     for one in items(ALL, "calls", calls)? {
         let json = json_of(&one)?;
         let name = json.text("name");
-        let unknown = json.as_object().map(Object::entries).unwrap_or_default().into_iter();
+        let unknown = json.entries().into_iter();
         let unknown = unknown.map(|(key, _)| key).find(|key| !["name", "args"].contains(&key.as_str()));
         let (Some(name), None) = (name, unknown) else {
             return Err(unfit(

@@ -66,7 +66,7 @@ fn send_event(event: &Dynamic) -> Answer<()> {
 fn ask(question: &Dynamic) -> Answer<Dynamic> {
     let event = checked_event(question)?;
     // The script's own keeps its `timeout`.
-    let fields = event.as_object().map(|fields| fields.entries()).unwrap_or_default();
+    let fields = event.entries();
     let event = Json::from(fields.into_iter().collect::<Object>());
     let timeout = event.remove("timeout").and_then(|ms| ms.as_i64()).unwrap_or(ASK_TIMEOUT_MS);
     let Some(call) = call::current() else { return Err(error("nobody can answer outside of a turn")) };
@@ -141,7 +141,7 @@ fn checked_event(event: &Dynamic) -> Answer<Json> {
 /// `models::list()` and `models::get(id)`.
 pub(super) fn models() -> Module {
     fn all() -> Json {
-        call::current().map(|call| call.turn.facts().models.clone()).unwrap_or_default()
+        call::current().map(|call| call.turn.facts().models.clone()).into()
     }
     let mut module = Module::new();
     effect("list", &["array"], "The models of this host, a list of `#{ id, name, provider }`.")
@@ -152,7 +152,7 @@ pub(super) fn models() -> Module {
     effect("get", &["id: &str", "__model__"], "What is known of a model, `()` for an unknown one.")
         .set_into_module(&mut module, |id: &str| {
             let found = all().items().into_iter().find(|model| model.text("id").is_some_and(|own| own == id));
-            live(&found.unwrap_or_default(), Shape::Plain)
+            live(&found.into(), Shape::Plain)
         });
     module
 }

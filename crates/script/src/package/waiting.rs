@@ -192,7 +192,7 @@ impl<'a> Options<'a> {
             options @ Json::Object(_) => options,
             _ => return Err(unfit(function, "options", "a map", options)),
         };
-        for (name, _) in options.as_object().map(valvehouse_json::Object::entries).unwrap_or_default() {
+        for (name, _) in options.entries() {
             if !known.contains(&name.as_str()) {
                 let near = did_you_mean(&name, known.iter().copied());
                 let known = known.join(", ");

@@ -37,7 +37,7 @@ const AHEAD: usize = 16;
 impl Script {
     /// The models this script offers.
     pub fn offers(&self) -> &[Offer] {
-        self.pipe.as_ref().map(|pipe| pipe.offers.as_slice()).unwrap_or_default()
+        self.pipe.as_ref().map_or(&[], |pipe| &pipe.offers)
     }
 
     /// The pipe this script is, when it is one.

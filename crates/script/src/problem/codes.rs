@@ -209,7 +209,7 @@ impl Code {
 
     /// Returns its title: the words behind its number.
     pub fn title(self) -> &'static str {
-        self.section().lines().next().unwrap_or_default()
+        self.section().split_once('\n').map_or("", |(title, _)| title)
     }
 
     /// Returns its page: the problem, why it is wrong, an example and the correction, in Markdown.
@@ -219,7 +219,7 @@ impl Code {
 
     /// The first paragraph of its page.
     pub fn summary(self) -> String {
-        let paragraph = self.page().split("\n\n").next().unwrap_or_default();
+        let paragraph = self.page().split_once("\n\n").map_or_else(|| self.page(), |(first, _)| first);
         paragraph.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 

@@ -188,7 +188,7 @@ fn of_place(problem: &Problem) -> Option<(Option<&'static str>, &'static str)> {
         return told("`{` opens a block here, and no map", "a map is written `#{ key: value }`");
     }
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
-    let word = before.rsplit(|letter| !is_part(letter)).next().unwrap_or_default();
+    let word = before.rsplit_once(|letter| !is_part(letter)).map_or(before, |(_, word)| word);
     let is_given_a_value = at.trim_start_matches(is_part).trim_start().starts_with("= ");
     if ["lte", "Let", "lett", "elt", "led", "LET", "le", "var"].contains(&word) && is_given_a_value {
         return told("a variable is not declared so", "write `let name = value;`");

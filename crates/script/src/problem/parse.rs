@@ -152,7 +152,7 @@ fn help_for_unknown(problem: &Problem, source: &str) -> String {
 
 fn first_word(text: &str) -> &str {
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
-    text.split(|letter| !is_part(letter)).next().unwrap_or_default()
+    text.split_once(|letter| !is_part(letter)).map_or(text, |(word, _)| word)
 }
 
 /// Returns `true` if the line of a problem gives a value to the name at its place.

@@ -10,8 +10,8 @@ impl Problem {
     pub(crate) fn at(mut self, source: &str, position: Position) -> Self {
         self.line = position.line();
         self.column = position.position().or(position.line().map(|_| 1));
-        if let Some(line) = self.line {
-            self.excerpt = source.lines().nth(line - 1).unwrap_or_default().trim_end().to_owned();
+        if let Some(line) = self.line.and_then(|line| source.lines().nth(line - 1)) {
+            self.excerpt = line.trim_end().to_owned();
         }
         self
     }
@@ -31,12 +31,12 @@ impl Problem {
         let comment = pieces::of(source).into_iter().find(|(piece, _)| *piece == Piece::Comment);
         let comment = comment.map_or("", |(_, range)| &source[..range.end]);
         let key = comment.match_indices(key).map(|(at, _)| at).find(|&at| {
-            let line = comment[..at].rsplit('\n').next().unwrap_or_default();
+            let line = comment[..at].rsplit_once('\n').map_or(&comment[..at], |(_, line)| line);
             let line = line.trim_start_matches("/*").trim_start();
             line.is_empty() && comment[at + key.len()..].starts_with(':')
         });
         let Some(key) = key else { return self.at_text(source, word) };
-        let line = comment[key..].split('\n').next().unwrap_or_default();
+        let line = comment[key..].split_once('\n').map_or(&comment[key..], |(line, _)| line);
         let word =
             line.split_once(':').and_then(|(name, said)| Some(name.len() + 1 + find_word(said, word)?));
         self.at_byte(source, key + word.unwrap_or(0))

@@ -8,6 +8,8 @@ use super::theme::of_module;
 use crate::value::Type;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use valvehouse_config::Capability;
+use valvehouse_core::words::optional;
 
 /// Every file: its name and its text.
 pub fn definitions() -> Vec<(String, String)> {
@@ -45,7 +47,7 @@ fn all() -> impl Iterator<Item = &'static Function> {
 
 fn module(name: &str) -> String {
     let about = of_module(name).map(|theme| theme.about).filter(|about| !about.is_empty());
-    let mut text = about.map(|about| comment(about, "")).unwrap_or_default();
+    let mut text = optional(about, |about| comment(about, ""));
     let _ = writeln!(text, "module {name};");
     let of = |module: &str| all().filter(move |function| function.module == module).collect::<Vec<_>>();
     of(name).into_iter().for_each(|function| text.push_str(&written(function, "")));
@@ -97,9 +99,8 @@ fn written(function: &Function, indent: &str) -> String {
         .iter()
         .map(|param| format!("{}: {}", param.name, param.kind.in_definitions()))
         .collect();
-    let needs =
-        function.capability.map(|capability| format!("\n\nNeeds `requirements: {}`.", capability.name()));
-    let doc = format!("{}{}", function.doc, needs.unwrap_or_default());
+    let needs = |capability: Capability| format!("\n\nNeeds `requirements: {}`.", capability.name());
+    let doc = format!("{}{}", function.doc, optional(function.capability, needs));
     let returns = match function.returns {
         Type::Nothing => "()",
         other => other.in_definitions(),

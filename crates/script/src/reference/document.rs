@@ -65,7 +65,7 @@ fn called_by_the_host() -> String {
 /// `inlet(body)`
 pub(super) fn head(entry: &Entry) -> String {
     let context = if entry.name == "handler" { ", ctx" } else { "" };
-    format!("{}({}{context})", entry.name, entry.subject.map(|(name, _)| name).unwrap_or_default())
+    format!("{}({}{context})", entry.name, entry.subject.map_or("", |(name, _)| name))
 }
 
 fn what_scripts_say() -> String {

@@ -14,7 +14,7 @@ use valvehouse_core::context::{Event, Questions, Turn};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::provider::{self, Answer, Provider, Reply, Request};
 use valvehouse_core::words;
-use valvehouse_json::{Json, Object};
+use valvehouse_json::Json;
 use valvehouse_net::web::{self, Ask, WebError};
 
 /// A model that gives each of its answers once.
@@ -95,10 +95,9 @@ impl std::fmt::Debug for Model {
 impl Model {
     /// The answer to a script that asks.
     async fn ask(&self, request: Json, turn: &Turn, streams: bool) -> Result<Answer, Fault> {
-        let own = turn.facts().model.text("id").unwrap_or_default();
+        let own = turn.facts().model.text_or_empty("id");
         if request.get("model").is_none() {
-            // A new value in an object of its own.
-            let _ = request.set("model", own);
+            request.edit("model", own);
         }
         self.answer(Request::new(request, streams)).await
     }
@@ -117,10 +116,10 @@ impl Models for Model {
             Ok(Json::from([
                 ("content", message::text_of(&said).as_str().into()),
                 ("tool_calls", said.get("tool_calls").unwrap_or_else(Json::array)),
-                ("finish_reason", answer.at_path("choices.0").get("finish_reason").unwrap_or_default()),
-                ("usage", answer.get("usage").unwrap_or_default()),
-                ("model", answer.get("model").unwrap_or_default()),
-                ("id", answer.get("id").unwrap_or_default()),
+                ("finish_reason", answer.at_path("choices.0").field("finish_reason")),
+                ("usage", answer.field("usage")),
+                ("model", answer.field("model")),
+                ("id", answer.field("id")),
             ]))
         }
         .boxed()
@@ -173,18 +172,17 @@ fn message_reply(said: Json) -> Reply {
     let natural = response::natural_finish(&said);
     let why = why.and_then(|why| why.as_str().map(str::to_owned)).unwrap_or_else(|| natural.to_owned());
     let completion = Head::with_id("chatcmpl-canned", "test").completion(said, &why);
-    // A new object takes any value.
-    let _ = completion.set("usage", usage.unwrap_or_default());
+    completion.put("usage", usage);
     Reply::whole(completion)
 }
 
 /// Calls of tools in a delta stand under their index.
 fn numbered(delta: &Json) {
-    let calls = delta.get("tool_calls").unwrap_or_default().items();
+    let calls = delta.list("tool_calls");
     for (index, call) in calls.iter().enumerate() {
         written_out(call, index);
         if call.get("index").is_none() {
-            let _ = call.set("index", index);
+            call.edit("index", index);
         }
     }
 }
@@ -196,14 +194,14 @@ fn message_of(given: &Json) -> Json {
         other => message::assistant(other.to_string()),
     };
     if said.get("role").is_none() {
-        let rest = said.as_object().map(Object::entries).unwrap_or_default();
+        let rest = said.entries();
         let entries = [("role".into(), "assistant".into())].into_iter().chain(rest);
         return message_of(&Json::Object(entries.collect()));
     }
     if said.get("content").is_none() {
-        let _ = said.set("content", Json::Null);
+        said.put("content", Json::Null);
     }
-    for (index, call) in said.get("tool_calls").unwrap_or_default().items().iter().enumerate() {
+    for (index, call) in said.list("tool_calls").iter().enumerate() {
         written_out(call, index);
     }
     said
@@ -219,13 +217,12 @@ fn written_out(call: &Json, index: usize) {
         Some(Json::Text(text)) => text,
         Some(other) => other.to_string().into(),
     };
-    let name = call.remove("name").unwrap_or_default();
-    // New values in an object that nobody else holds: they fit.
+    let name = Json::from(call.remove("name"));
     if call.get("id").is_none() {
-        let _ = call.set("id", format!("call_{}", index + 1));
+        call.edit("id", format!("call_{}", index + 1));
     }
-    let _ = call.set("type", "function");
-    let _ = call.set("function", Json::from([("name", name), ("arguments", arguments.into())]));
+    call.edit("type", "function");
+    call.edit("function", Json::from([("name", name), ("arguments", arguments.into())]));
 }
 
 fn fault(answer: &Json) -> Fault {
@@ -292,11 +289,10 @@ impl Hosts {
     /// The answer to one request. The last one of a place is given again and again.
     pub(super) fn answer(&self, ask: &Ask) -> Result<web::Answer, WebError> {
         let asked = ask.to_json();
-        let text = |name: &str| asked.text(name).unwrap_or_default();
+        let text = |name: &str| asked.text_or_empty(name);
         let (method, url) = (text("method"), text("url"));
-        let json = Json::parse(text("body").as_bytes()).unwrap_or_default();
-        // A new value in an object of its own.
-        let _ = asked.set("json", json);
+        // Null where the body is something else.
+        asked.put("json", Json::parse(text("body").as_bytes()).ok());
         let mut serving = self.0.lock();
         serving.asked.push(asked.copy());
         let Some(place) = serving.places.iter_mut().find(|place| place.is_meant(&method, &url)) else {
@@ -308,7 +304,7 @@ impl Hosts {
             0 | 1 => place.answers.front().cloned(),
             _ => place.answers.pop_front(),
         };
-        read(&answer.unwrap_or_default())
+        read(&answer.into())
     }
 }
 
@@ -320,9 +316,7 @@ fn read(answer: &Json) -> Result<web::Answer, WebError> {
     let status = answer.get("status").and_then(|status| status.as_i64());
     let status = status.and_then(|status| u16::try_from(status).ok()).unwrap_or(200);
     let mut headers: Vec<(String, String)> = Vec::new();
-    for (name, value) in
-        answer.get("headers").and_then(|it| it.as_object().map(Object::entries)).unwrap_or_default()
-    {
+    for (name, value) in answer.field("headers").entries() {
         headers.push((
             name.to_lowercase().into(),
             value.as_str().map_or_else(|| value.to_string(), str::to_owned),
@@ -330,7 +324,7 @@ fn read(answer: &Json) -> Result<web::Answer, WebError> {
     }
     let body = match (answer, answer.get("json"), answer.text("text")) {
         (_, None, None) if answer.text("base64").is_some() => {
-            let body = STANDARD.decode(answer.text("base64").unwrap_or_default().as_bytes());
+            let body = STANDARD.decode(answer.text_or_empty("base64").as_bytes());
             let body =
                 body.map_err(|why| WebError::new(format!("`base64` of the answer is not base64: {why}")))?;
             return Ok(web::Answer { status, headers, body: Bytes::from(body) });
@@ -342,7 +336,8 @@ fn read(answer: &Json) -> Result<web::Answer, WebError> {
             }
             json.to_string()
         }
-        (_, None, text) => text.unwrap_or_default().into(),
+        (_, None, None) => String::new(),
+        (_, None, Some(text)) => text.into(),
     };
     Ok(web::Answer { status, headers, body: Bytes::from(body) })
 }

@@ -18,7 +18,7 @@ pub struct Failed {
 impl Failed {
     /// Returns the changes that make the expected value of the actual one.
     pub fn differences(&self) -> Vec<Change> {
-        self.compared.as_ref().map(|(actual, expected)| diff(expected, actual)).unwrap_or_default()
+        self.compared.iter().flat_map(|(actual, expected)| diff(expected, actual)).collect()
     }
 }
 

@@ -28,7 +28,7 @@ impl Stage {
             for (name, own) in [("context", turn.context().as_json()), ("metadata", turn.metadata().clone())]
             {
                 if value.get(name).is_none() {
-                    let _ = value.set(name, own);
+                    value.edit(name, own);
                 }
             }
         }
@@ -117,7 +117,7 @@ impl Stage {
             let offered =
                 self.made().map_err(Fault::Host)?.script.offers().first().map(|offer| offer.id.clone());
             let model = offered.or_else(|| self.turn().facts().model.text("id").map(String::from));
-            let _ = body.set("model", model.unwrap_or_else(|| "test".into()));
+            body.edit("model", model.unwrap_or_else(|| "test".into()));
         }
         let turn = self.same_turn();
         let options = RunOptions::new(turn.clone()).streamed(stream);

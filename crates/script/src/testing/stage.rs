@@ -192,12 +192,7 @@ impl Stage {
 
     /// Returns the printed lines, oldest first: the level and the line.
     pub(super) fn lines(&self) -> Vec<(&'static str, String)> {
-        self.recording
-            .trace()
-            .lines()
-            .into_iter()
-            .map(|line| (line.level, line.text.unwrap_or_default()))
-            .collect()
+        self.recording.trace().lines().into_iter().filter_map(|line| Some((line.level, line.text?))).collect()
     }
 
     /// The hooks and tools that ran.
@@ -216,8 +211,7 @@ impl Stage {
         let values = Json::object();
         for (name, value) in entries {
             let value = schema.check(&name, &value).map_err(|wrong| wrong.to_string())?;
-            // A new value in an object of its own.
-            let _ = values.set(&name, value);
+            values.put(&name, value);
         }
         self.laid_anew(|laid| laid.valves = values);
         Ok(())
@@ -276,8 +270,7 @@ impl Stage {
         };
         laid.script = Some(script.clone());
         let schema = script.manifest.user_valves.as_ref();
-        let default =
-            schema.map(|schema| schema.effective(&[&laid.user_valves]).0.freeze()).unwrap_or_default();
+        let default = Json::from(schema.map(|schema| schema.effective(&[&laid.user_valves]).0.freeze()));
         let users = Arc::new(UserValves { default, ..UserValves::default() });
         let filter = script.clone().into_filter(users.clone());
         let tools = script.tools(&users).into_iter().map(|scripted| without_pauses(scripted.tool)).collect();
@@ -293,7 +286,7 @@ impl Stage {
             None => Script::compile(&self.declared.file, &settings),
         };
         let mut script = compiled.map_err(|problems| told_of(&problems))?;
-        let granted = Arc::into_inner(std::mem::take(&mut script.reach)).unwrap_or_default();
+        let granted = Arc::unwrap_or_clone(std::mem::take(&mut script.reach));
         let hosts = self.hosts.clone();
         let folders = laid.files.as_ref().map(Files::folders).unwrap_or_default();
         script.reach = Arc::new(Reach {

@@ -169,6 +169,6 @@ fn listed(tests: &Script) -> Vec<Test> {
 
 /// `filters/turn_limit.golden` beside `filters/turn_limit.test.rhai`.
 fn golden_folder(tests: &Path) -> PathBuf {
-    let name = tests.file_name().unwrap_or_default().to_string_lossy();
+    let name = tests.file_name().unwrap_or(tests.as_os_str()).to_string_lossy();
     tests.with_file_name(format!("{}.golden", name.trim_end_matches(".test.rhai")))
 }

@@ -41,7 +41,7 @@ impl Stage {
         let facts = facts.copy();
         let valves = facts.get("user").and_then(|user| user.remove("valves")).unwrap_or_else(Json::object);
         let schema = &self.declared.manifest.user_valves;
-        for (name, value) in valves.as_object().map(Object::entries).unwrap_or_default() {
+        for (name, value) in valves.entries() {
             let schema = schema.as_ref().ok_or("the script declares no UserValves")?;
             schema.check(&name, &value).map_err(|wrong| wrong.to_string())?;
         }
@@ -56,7 +56,7 @@ impl Stage {
     }
 
     pub(super) fn turn_of(self: &Arc<Self>, facts: &Json) -> Turn {
-        let part = |name: &str| facts.get(name).unwrap_or_default();
+        let part = |name: &str| facts.field(name);
         let model = match part("model") {
             Json::Null => {
                 Json::from([("id", "test".into()), ("name", "test".into()), ("provider", "canned".into())])
@@ -67,12 +67,11 @@ impl Stage {
         let request = object(part("request"));
         for (name, usual) in USUAL_REQUEST {
             if request.get(name).is_none() {
-                // A new value in an object of the test's own.
-                let _ = request.set(name, usual);
+                request.edit(name, usual);
             }
         }
         if request.get("headers").is_none() {
-            let _ = request.set("headers", Json::object());
+            request.edit("headers", Json::object());
         }
         let own = TurnFacts {
             request: request.freeze(),

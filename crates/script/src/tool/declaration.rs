@@ -318,8 +318,7 @@ fn param(place: usize, name: &str, spec: &ToolSpec, subject: Option<&str>) -> Re
         ("ctx" | "context", ..) => Ok(Param::Context),
         (_, Some(param), _) => Ok(param),
         _ if name == hooks::OF_TOOLS.0 => Ok(hooks::OF_TOOLS.1),
-        _ if hooks::help_elsewhere(name).is_some() => {
-            let help = hooks::help_elsewhere(name).unwrap_or_default();
+        _ if let Some(help) = hooks::help_elsewhere(name) => {
             Err(format!("the handler has an unknown parameter `{name}`: {help}"))
         }
         _ if is_argument() => Err(format!(

@@ -126,7 +126,7 @@ fn prompt(script: &Script, entry: &Dynamic) -> Result<Vec<ServedFunction>, Strin
             let why = unknown.unwrap_or_else(|| "has no `name`".into());
             return Err(format!("gives the prompt `{name}` an argument that {why}"));
         };
-        let required = argument.get("required").and_then(|required| required.as_bool()).unwrap_or_default();
+        let required = argument.is_true("required");
         let description = argument.text_or_empty("description");
         let parameter = Json::from([
             ("type", "string".into()),

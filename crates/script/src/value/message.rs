@@ -77,7 +77,7 @@ pub(crate) const PROPERTIES: [Property; 10] = [
         about: "Why the answer ends with this event: `\"stop\"`, `\"length\"`, `\"tool_calls\"` …; `()` while it goes on.",
         read: |map| {
             let reason = choice(map).and_then(|choice| choice.get("finish_reason"));
-            Ok(live(&reason.unwrap_or_default(), Shape::Plain))
+            Ok(live(&reason.into(), Shape::Plain))
         },
         write: |map, value| match choice(map) {
             Some(choice) => choice.set("finish_reason", json_of(value)?).map_err(misplaced),
@@ -107,7 +107,7 @@ pub(crate) const PROPERTIES: [Property; 10] = [
         about: "The pieces of tool calls in this event, a list; `()` where there are none.",
         read: |map| {
             let calls = event::delta(&json(map)).and_then(|delta| delta.get("tool_calls"));
-            Ok(live(&calls.unwrap_or_default(), Shape::Plain))
+            Ok(live(&calls.into(), Shape::Plain))
         },
         write: |map, value| match event::delta(&json(map)) {
             Some(delta) => delta.set("tool_calls", json_of(value)?).map_err(misplaced),
@@ -133,7 +133,7 @@ pub(crate) const PROPERTIES: [Property; 10] = [
         is_writable: false,
         about: "The parts of the content that are images.",
         read: |map| {
-            let parts = map.object.get("content").map(|content| content.items()).unwrap_or_default();
+            let parts = map.object.field("content").items();
             let is_image = |part: &Json| part.text("type").is_some_and(|kind| kind.contains("image"));
             let images = parts.into_iter().filter(is_image).collect();
             Ok(Dynamic::from(List { shape: Shape::Plain, array: Array::new(images) }))
@@ -234,8 +234,8 @@ fn reply_bytes(map: &Map) -> Answer<Bytes> {
             Bytes::new(body.map_err(|_| error(format!("`{BODY}` of the answer is not base64")))?)
         }
         _ => {
-            let text = map.object.get("text").and_then(|text| text.as_str().map(str::to_owned));
-            Bytes::new(text.unwrap_or_default().into_bytes())
+            let text = map.object.with("text", |text| text.map_or("", Json::str_or_empty).to_owned());
+            Bytes::new(text.into_bytes())
         }
     }
 }

@@ -62,16 +62,11 @@ impl Following {
         loop {
             match self.news().await {
                 Ok(news) if is_over(&self.run) => {
-                    let end = named_event("end", &run_to_json(&self.run, &self.agent().await));
-                    return Some(([news, end].concat().into(), None));
+                    return Some(([news, self.end().await].concat().into(), None));
                 }
                 Ok(news) if news.is_empty() => self.moves().await,
                 Ok(news) => return Some((news, Some(self))),
-                Err(fault) => {
-                    tracing::warn!(run = self.run.id, "failed to follow a run: {fault}");
-                    let error = crate::reply::body(&fault);
-                    return Some((named_event("error", &error), None));
-                }
+                Err(fault) => return Some((self.failed(&fault), None)),
             }
         }
     }
@@ -124,9 +119,18 @@ impl Following {
         Ok(out.freeze())
     }
 
-    async fn agent(&self) -> String {
-        let conversation = self.app.runs.conversation(&self.run.conversation).await;
-        conversation.map(|conversation| conversation.agent).unwrap_or_default()
+    /// The last event: the run, with its agent.
+    async fn end(&self) -> Bytes {
+        match self.app.runs.conversation(&self.run.conversation).await {
+            Ok(conversation) => named_event("end", &run_to_json(&self.run, &conversation.agent)),
+            Err(fault) => self.failed(&fault),
+        }
+    }
+
+    /// The last event of a run that cannot be followed any further.
+    fn failed(&self, fault: &Fault) -> Bytes {
+        tracing::warn!(run = self.run.id, "failed to follow a run: {fault}");
+        named_event("error", &crate::reply::body(fault))
     }
 }
 

@@ -90,8 +90,11 @@ impl Encoder for Outcome {
     fn encode_end(self, end: Result<Json, Fault>) -> BoxFuture<'static, Bytes> {
         Box::pin(async move {
             let outcome = outcome(&self.app, &self.run, end.as_ref().ok(), self.is_operator).await;
-            let last = outcome.map_or_else(|_| Bytes::new(), |ended| named_event("run", &ended));
-            encode_end(end.as_ref().err(), &last)
+            match outcome {
+                Ok(ended) => encode_end(end.as_ref().err(), &named_event("run", &ended)),
+                // The turn failed before it had a run, or the store fails now.
+                Err(fault) => encode_end(Some(end.as_ref().err().unwrap_or(&fault)), b""),
+            }
         })
     }
 
@@ -159,8 +162,10 @@ async fn resumed(
 
 /// The outcome of a run, for now.
 async fn outcome(app: &App, run: &RunSlot, answer: Option<&Json>, is_operator: bool) -> Result<Json, Fault> {
-    let id = run.get().map(|run| run.id.clone()).unwrap_or_default();
-    let run = app.runs.run(&id).await?;
+    let Some(begun) = run.get() else {
+        return Err(Fault::Host("cannot show the run of an agent: it answered before its run began".into()));
+    };
+    let run = app.runs.run(&begun.id).await?;
     let text = answer.map(|answer| message::text_of(&response::message_of(answer)));
     // Of its own answer, not of what somebody said to it since.
     let pending = answer.map_or_else(|| run.pending.copy(), |answer| answer.field("pending_action"));

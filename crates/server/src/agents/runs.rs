@@ -28,8 +28,8 @@ async fn all(app: &App) -> Result<Json, Fault> {
         let held = held.map_err(|error| Fault::Host(format!("failed to {error}")))?;
         // Tools as its turns have them; none while its provider cannot serve it.
         let ready = snapshot.ready(&model.name, &[]).ok();
-        let specs = ready.map(|ready| ready.kernel.tool_specs()).unwrap_or_default();
-        let tools: Vec<Json> = specs.iter().map(|spec| spec.name.as_str().into()).collect();
+        let specs = ready.iter().flat_map(|ready| ready.kernel.tool_specs());
+        let tools: Vec<Json> = specs.map(|spec| spec.name.as_str().into()).collect();
         agents.push(Json::from([
             ("id", model.name.as_str().into()),
             ("provider", model.provider.as_str().into()),

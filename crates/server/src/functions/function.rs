@@ -104,10 +104,9 @@ fn content(plugin: &Plugin) -> String {
 
 fn meta(plugin: &Plugin) -> Json {
     let manifest = plugin.script.as_ref().map(|script| &script.manifest);
-    let words = manifest.map(|manifest| manifest.frontmatter.as_slice()).unwrap_or_default();
-    let words: Object =
-        words.iter().map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect();
-    let description = manifest.and_then(|manifest| manifest.get("description")).unwrap_or_default();
+    let words = manifest.into_iter().flat_map(|manifest| &manifest.frontmatter);
+    let words: Object = words.map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect();
+    let description = manifest.and_then(|manifest| manifest.get("description")).unwrap_or("");
     Json::from([
         ("description", description.into()),
         ("manifest", words.into()),
@@ -119,7 +118,7 @@ fn meta(plugin: &Plugin) -> Json {
 fn seconds_of_file(plugin: &Plugin) -> i64 {
     let written = std::fs::metadata(&plugin.path).and_then(|metadata| metadata.modified()).ok();
     let since = written.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-    since.and_then(|since| i64::try_from(since.as_secs()).ok()).unwrap_or_default()
+    since.and_then(|since| i64::try_from(since.as_secs()).ok()).unwrap_or(0)
 }
 
 /// The answer, or why there is none.

@@ -24,7 +24,7 @@ pub(super) async fn stored(State(app): State<Arc<App>>, Id(id): Id) -> Response 
 /// `GET …/valves/spec`: JSON Schema; null where it has no valves.
 pub(super) async fn spec(State(app): State<Arc<App>>, Id(id): Id) -> Response {
     let schema = |plugin: Arc<Plugin>| plugin.script.as_ref().map(|script| spec_of(&script.manifest.valves));
-    answer(&app, app.admin.plugin(&id).map(|plugin| schema(plugin).unwrap_or_default()))
+    answer(&app, app.admin.plugin(&id).map(|plugin| schema(plugin).into()))
 }
 
 /// `GET …/valves/effective`: what is in force, and where each value comes from.
@@ -69,7 +69,7 @@ pub(super) async fn user_spec(State(app): State<Arc<App>>, Id(id): Id, request: 
         Asker::of(&app, &parts)?;
         let plugin = app.admin.plugin(&id)?;
         let schema = plugin.script.as_ref().and_then(|script| script.manifest.user_valves.as_ref());
-        Ok(schema.map(spec_of).unwrap_or_default())
+        Ok(schema.map(spec_of).into())
     };
     answer(&app, spec())
 }

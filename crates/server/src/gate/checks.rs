@@ -130,7 +130,7 @@ fn in_time(app: &App, parts: &Parts) -> Result<(), Fault> {
 /// Users behind a key have a share each where we know them.
 fn asker(app: &App, parts: &Parts) -> Option<Asker> {
     let user = parts.headers.get("x-openwebui-user-id").filter(|_| app.config.server.trust_user_headers);
-    let user = user.and_then(|user| user.to_str().ok()).unwrap_or_default();
+    let user = user.and_then(|user| user.to_str().ok()).unwrap_or("");
     let key = given_key(&parts.headers).filter(|key| app.access.keys.holder(key).is_some());
     match (key, user) {
         (Some(key), user) => Some(Asker::Key(Digest::of(&format!("{key}\n{user}")))),

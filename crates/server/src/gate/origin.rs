@@ -52,7 +52,7 @@ pub(super) fn check_origin(app: &App, parts: &Parts, door: Door) -> Result<Optio
     if site == Some("same-origin") {
         return Ok(None);
     }
-    let is_own_page = origin.is_none_or(|origin| is_own(origin, host_of(parts).unwrap_or_default()));
+    let is_own_page = origin.is_none_or(|origin| host_of(parts).is_some_and(|host| is_own(origin, host)));
     let is_beside = matches!(site, Some("cross-site" | "same-site"));
     if is_own_page && (!is_beside || is_visit(parts)) {
         return Ok(None);

@@ -11,7 +11,7 @@ pub(crate) fn speaks_anthropic(headers: &HeaderMap) -> bool {
 /// All models, on one page.
 pub(crate) fn list(models: &[Json]) -> Json {
     let models: Vec<Json> = models.iter().map(entry).collect();
-    let id = |model: Option<&Json>| model.and_then(|model| model.get("id")).unwrap_or_default();
+    let id = |model: Option<&Json>| Json::from(model.and_then(|model| model.get("id")));
     Json::from([
         ("first_id", id(models.first())),
         ("last_id", id(models.last())),

@@ -56,7 +56,7 @@ impl Writer {
     /// A whole answer.
     pub(super) fn whole(&self, answer: &Json) -> Json {
         let own = message_of(answer);
-        let thinking = own.text("reasoning_content").or_else(|| own.text("reasoning")).unwrap_or_default();
+        let thinking = own.text("reasoning_content").unwrap_or_else(|| own.text_or_empty("reasoning"));
         let said = self.said(&message::text_of(&own), &thinking, calls(&own));
         self.line(said, self.figures(answer), true)
     }
@@ -97,7 +97,7 @@ impl Writer {
     fn figures(&self, answer: &Json) -> Vec<(CompactString, Json)> {
         let usage = answer.field("usage");
         let count = |key: &str| usage.get(key).and_then(|count| count.as_i64()).unwrap_or(0);
-        let choice = response::first_choice(answer).unwrap_or_default();
+        let choice = Json::from(response::first_choice(answer));
         let why = match choice.text("finish_reason").as_deref() {
             Some("length") => "length",
             _ => "stop",
@@ -117,7 +117,7 @@ impl Writer {
 
 /// The message of the first choice, wherever that stands.
 fn message_of(answer: &Json) -> Json {
-    response::first_choice(answer).and_then(|choice| choice.get("message")).unwrap_or_default()
+    response::first_choice(answer).and_then(|choice| choice.get("message")).into()
 }
 
 /// Calls with their arguments as objects, as Ollama has them.

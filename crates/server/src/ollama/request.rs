@@ -88,7 +88,7 @@ pub(super) fn read(sent: &Json, kind: Kind) -> Result<OllamaRequest, Fault> {
 
 fn prompt(sent: &Json) -> Result<Vec<Json>, Fault> {
     let prompt = sent.text_or_empty("prompt");
-    let images = images(sent);
+    let images = images(sent)?;
     if prompt.is_empty() && images.is_empty() {
         return Ok(Vec::new());
     }
@@ -119,7 +119,7 @@ fn messages(sent: &Json) -> Result<Vec<Json>, Fault> {
             return Err(Fault::invalid(what, Some("messages")));
         };
         let text = message.text_or_empty("content");
-        let own = said(&role, content(&text, images(message)));
+        let own = said(&role, content(&text, images(message)?));
         if let Some(thinking) = message.text("thinking").filter(|thinking| !thinking.is_empty()) {
             put(&own, "reasoning_content", thinking.into())?;
         }
@@ -216,8 +216,15 @@ fn put(object: &Json, key: &str, value: Json) -> Result<(), Fault> {
     object.set(key, value).map(drop).map_err(|error| Fault::Host(error.to_string()))
 }
 
-fn images(of: &Json) -> Vec<Json> {
-    of.list("images")
+fn images(of: &Json) -> Result<Vec<Json>, Fault> {
+    let images = of.list("images");
+    match images.iter().find(|image| image.as_str().is_none()) {
+        None => Ok(images),
+        Some(other) => {
+            let message = format!("invalid images: expected texts in base64, got {}", other.kind());
+            Err(Fault::invalid(message, Some("images")))
+        }
+    }
 }
 
 /// A text, or parts where there are images: bare base64, as Ollama has them.
@@ -227,7 +234,7 @@ fn content(text: &str, images: Vec<Json>) -> Json {
     }
     let text = (!text.is_empty()).then(|| Json::from([("type", "text".into()), ("text", text.into())]));
     let images = images.iter().map(|image| {
-        let data = image.as_str().unwrap_or_default();
+        let data = image.str_or_empty();
         let url = if data.starts_with("data:") {
             data.to_owned()
         } else {
@@ -254,6 +261,20 @@ mod tests {
 
     fn body(sent: &str, kind: Kind) -> String {
         read(&Json::parse(sent.as_bytes()).unwrap(), kind).unwrap().body.to_string()
+    }
+
+    #[test]
+    fn an_image_that_is_not_a_text_is_refused() {
+        for (sent, kind) in [
+            (r#"{"model":"m","prompt":"look","images":[{"data":"/9j/AA"}]}"#, Kind::Generate),
+            (
+                r#"{"model":"m","messages":[{"role":"user","content":"look","images":["/9j/AA",7]}]}"#,
+                Kind::Chat,
+            ),
+        ] {
+            let fault = read(&Json::parse(sent.as_bytes()).unwrap(), kind).map(|_| ()).unwrap_err();
+            assert!(fault.to_string().contains("invalid images: expected texts in base64"), "{fault}");
+        }
     }
 
     #[test]

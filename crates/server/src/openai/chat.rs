@@ -48,7 +48,7 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
             let watch = recording::begin(&app, DOOR, stream, snapshot.generation, &parts.headers, &mut facts);
             let keep_alive_ms = app.config.server.keep_alive_ms;
             let (trace, model) = (facts.trace, facts.model.text_or_empty("id"));
-            let asked = || Json::parse(&bytes).unwrap_or_default();
+            let asked = || Json::parse(&bytes).ok().into();
             let call = Traced::begin(trace.as_ref(), provider.name(), &model, asked);
             let relayed = async { relay::relay(call.follow(forwarded.await)?, keep_alive_ms, trace).await };
             let mut response = recording::ended(watch, relayed.await, refused);

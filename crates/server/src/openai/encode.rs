@@ -45,6 +45,6 @@ pub(crate) fn encode_chunk(chunk: &Chunk) -> Bytes {
 
 /// The end of a stream, with an error where it broke off, and `last` before the word for it.
 pub(crate) fn encode_end(failure: Option<&Fault>, last: &[u8]) -> Bytes {
-    let failure = failure.map(wire::error).unwrap_or_default();
-    [&failure[..], last, wire::DONE].concat().into()
+    let Some(failure) = failure else { return [last, wire::DONE].concat().into() };
+    [&wire::error(failure)[..], last, wire::DONE].concat().into()
 }

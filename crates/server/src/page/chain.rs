@@ -18,8 +18,8 @@ pub(super) async fn show(State(app): State<Arc<App>>, Path(model): Path<String>,
     let snapshot = app.host.snapshot();
     let toggles: Vec<String> = words
         .text("filter_ids")
-        .unwrap_or_default()
-        .split(',')
+        .iter()
+        .flat_map(|ids| ids.split(','))
         .map(str::trim)
         .filter(|id| !id.is_empty())
         .map(str::to_owned)

@@ -33,7 +33,7 @@ pub(super) async fn deployment(
 
 /// The request without the version of Azure's API: the service's own address has one, where it wants one.
 fn without_version(mut request: Request) -> Request {
-    let query = request.uri().query().unwrap_or_default();
+    let Some(query) = request.uri().query() else { return request };
     let kept: Vec<&str> = query.split('&').filter(|pair| !pair.starts_with("api-version=")).collect();
     let path = request.uri().path();
     let uri = if kept.concat().is_empty() { path.to_owned() } else { format!("{path}?{}", kept.join("&")) };

@@ -40,8 +40,8 @@ pub(super) struct RequestBody {
 
 impl Form {
     fn of(headers: &HeaderMap) -> Self {
-        let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        let media = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("");
+        let media = kind.split_once(';').map_or(kind, |(media, _)| media).trim().to_ascii_lowercase();
         match multipart::boundary(kind) {
             Some(boundary) => Self::Multipart(boundary),
             None if media == "application/json" || media.ends_with("+json") => Self::Json,

@@ -178,9 +178,7 @@ fn set_at(request: &Json, path: &[Step], text: String) -> Result<(), Fault> {
         at = match step {
             Step::Key(key) => at.field(key),
             // Not a copy of the list for each of its texts.
-            Step::Index(index) => {
-                i64::try_from(*index).ok().and_then(|index| at.at(index)).unwrap_or_default()
-            }
+            Step::Index(index) => i64::try_from(*index).ok().and_then(|index| at.at(index)).into(),
         };
     }
     match (last, &at) {

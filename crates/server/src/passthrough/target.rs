@@ -102,7 +102,7 @@ impl Target {
 
 /// Returns `true` if a provider may have a route.
 fn has(plan: &ProviderPlan, path: &str, anthropic: bool) -> bool {
-    let first = path.split('/').next().unwrap_or_default();
+    let first = path.split_once('/').map_or(path, |(first, _)| first);
     let speaks_anthropic = plan.provider.has_route("messages/count_tokens");
     plan.provider.has_route(path)
         && plan.routes.as_ref().is_none_or(|routes| routes.iter().any(|route| route == first))

@@ -37,8 +37,8 @@ async fn added(app: &App, by: &Operator, body: Body) -> Result<String, Fault> {
     let url =
         sent.text("url").ok_or_else(|| Fault::invalid("send {\"url\": \"https://…/NAME.rhai\"}", None))?;
     let url = raw(url.trim());
-    let path = url.split(['?', '#']).next().unwrap_or_default();
-    let id = id_of(path.rsplit('/').next().unwrap_or_default())?;
+    let path = url.split_once(['?', '#']).map_or(&*url, |(path, _)| path);
+    let id = id_of(path.rsplit_once('/').map_or(path, |(_, name)| name))?;
     let text = downloaded(&url).await?;
     write(app, by, &id, text).await?;
     Ok(format!("Pipeline added successfully: {id}"))
@@ -62,7 +62,8 @@ async fn uploaded(app: &App, by: &Operator, mut form: Multipart) -> Result<Strin
         if part.name() != Some("file") {
             continue;
         }
-        let id = id_of(part.file_name().unwrap_or_default())?;
+        let unnamed = || Fault::invalid("the field `file` has no file name: send NAME.rhai", None);
+        let id = id_of(part.file_name().ok_or_else(unnamed)?)?;
         let text = part.bytes().await.map_err(|error| wrong_form(&error.body_text()))?;
         write(app, by, &id, text.to_vec()).await?;
         return Ok(format!("Pipeline uploaded successfully: {id}"));

@@ -56,7 +56,7 @@ async fn answer(app: Arc<App>, names: &[(String, String)], hook: Hook, request: 
 fn refused(fault: Fault) -> Response {
     reply::log(&fault);
     let detail = reply::body(&fault).at_path("error.message");
-    let line: String = detail.as_str().unwrap_or_default().chars().take(LONGEST_REASON).collect();
+    let line: String = detail.str_or_empty().chars().take(LONGEST_REASON).collect();
     let line = line.replace(|letter: char| letter.is_control(), " ");
     let mut response = Detail(fault).into_response();
     if let Ok(reason) = ReasonPhrase::try_from(line.into_bytes()) {
@@ -104,7 +104,7 @@ impl Call {
         }
         let user = match sent.get("user") {
             Some(user @ Json::Object(_)) => user,
-            _ => parts.extensions.get::<KeyUser>().map(|user| user.0.clone()).unwrap_or_default(),
+            _ => parts.extensions.get::<KeyUser>().map_or(Json::Null, |user| user.0.clone()),
         };
         Ok(Self { hook, body, user })
     }
@@ -132,7 +132,7 @@ impl Call {
         if let Some(part) = split_turn::of_hook(snapshot, &self.body, &self.user, Hook::Inlet) {
             let part = split_turn::of_caller(app, parts, part);
             split_turn::mark(snapshot, &self.body, &part);
-            let parted = app.parted.find(&part).unwrap_or_default();
+            let parted = app.parted.find_or_begin(&part);
             parted.inlet_ran(&plugin.id);
             app.parted.keep(part, &parted);
         }
@@ -148,7 +148,7 @@ impl Call {
         let Self { hook, body, user } = self;
         let part = split_turn::of_hook(snapshot, body, user, *hook);
         let part = part.map(|part| split_turn::of_caller(app, parts, part));
-        let parted = part.as_ref().and_then(|part| app.parted.find(part)).unwrap_or_default();
+        let parted = part.as_ref().map_or_else(Parted::default, |part| app.parted.find_or_begin(part));
         split_turn::forget_strangers(&parted, snapshot);
         parted.meets(&plugin.id, plugin.incarnation);
         let has_run = *hook == Hook::Outlet && parted.has_outlet_run(&plugin.id);
@@ -160,7 +160,7 @@ impl Call {
         // Tools that its script calls are those of the model, where it is one of ours.
         let kernel =
             model.as_ref().map_or_else(|| snapshot.invoking_only(Vec::new()), |ready| ready.kernel.clone());
-        let model = model.map(|ready| ready.facts).unwrap_or_default();
+        let model = Json::from(model.map(|ready| ready.facts));
         let mut facts = facts::of_body(app, parts, body, user, model, snapshot.listed().clone());
         facts.states = Some(parted.states().clone());
         let watch =
@@ -254,7 +254,7 @@ impl Call {
         {
             let part = split_turn::of_caller(app, parts, part);
             split_turn::mark(snapshot, &self.body, &part);
-            let parted = app.parted.find(&part).unwrap_or_default();
+            let parted = app.parted.find_or_begin(&part);
             app.parted.keep(part, &parted);
         }
         Ok(json_response(StatusCode::OK, &self.body))

@@ -23,8 +23,8 @@ pub(super) fn of_hook(snapshot: &Snapshot, body: &Json, user: &Json, hook: Hook)
         return of_model(body, user);
     }
     let message = text(body, "id").or_else(|| text(body, "metadata.message_id"))?;
-    let chat = text(body, "chat_id").or_else(|| text(body, "metadata.chat_id")).unwrap_or_default();
-    Some(Part { user: text(user, "id").unwrap_or_default(), chat, message })
+    let chat = text(body, "chat_id").unwrap_or_else(|| text_or_empty(body, "metadata.chat_id"));
+    Some(Part { user: text_or_empty(user, "id"), chat, message })
 }
 
 /// Keeps the parts that callers with a user's key send apart from those of an operator's Open WebUI, which alone says
@@ -38,7 +38,7 @@ pub(super) fn of_caller(app: &App, parts: &Parts, part: Part) -> Part {
 
 /// The same for a turn whose chat comes here: it has a name in any case.
 pub(super) fn of_model(body: &Json, user: &Json) -> Option<Part> {
-    let user = text(user, "id").unwrap_or_default();
+    let user = text_or_empty(user, "id");
     let own = || format!("{OWN}{}", uuid::Uuid::new_v4().simple());
     let named = text(body, "id").or_else(|| text(body, "metadata.message_id").filter(|_| !is_task(body)));
     let chat = text(body, "chat_id").or_else(|| text(body, "metadata.chat_id").filter(|_| !is_task(body)));
@@ -77,9 +77,9 @@ pub(crate) fn go_on(
     facts: &mut TurnFacts,
 ) -> Context {
     let part = Part {
-        user: text(body, "user.id").unwrap_or_default(),
-        chat: text(body, "chat_id").unwrap_or_default(),
-        message: text(body, "id").unwrap_or_default(),
+        user: text_or_empty(body, "user.id"),
+        chat: text_or_empty(body, "chat_id"),
+        message: text_or_empty(body, "id"),
     };
     // Who has only a key to chat with could have an inlet look at one body and send another.
     let is_trusted = || auth::may_operate(app, parts);
@@ -130,5 +130,9 @@ fn is_task(body: &Json) -> bool {
 }
 
 fn text(body: &Json, path: &str) -> Option<String> {
-    body.at_path(path).as_str().filter(|text| !text.is_empty()).map(str::to_owned)
+    Some(text_or_empty(body, path)).filter(|text| !text.is_empty())
+}
+
+fn text_or_empty(body: &Json, path: &str) -> String {
+    body.at_path(path).str_or_empty().to_owned()
 }

@@ -46,7 +46,7 @@ async fn updated(app: &Arc<App>, id: &str, by: &Operator, request: Request) -> R
 
 /// The valves that the filter declares; none where it does not load.
 fn schema(plugin: &Plugin) -> Schema {
-    plugin.script.as_ref().map(|script| script.manifest.valves.clone()).unwrap_or_default()
+    plugin.script.as_ref().map_or_else(Schema::default, |script| script.manifest.valves.clone())
 }
 
 fn in_force(plugin: &Plugin) -> Json {

@@ -110,7 +110,7 @@ pub(super) async fn resume(app: &Arc<App>, stored: &StoredResponse, after: i64) 
         Err(Fault::Request { message, param: Some("stream"), code: Some(code), kind: RequestFault::Invalid })
     };
     let id = &stored.id;
-    if !is_in_background(stored) {
+    if !is_in_background(stored)? {
         return invalid(
             format!(
                 "cannot stream `{id}` again: it was not created with `background: true`; fetch it without `stream`"
@@ -133,7 +133,7 @@ pub(super) async fn resume(app: &Arc<App>, stored: &StoredResponse, after: i64) 
 /// Returns a request fault if it was not made in the background, and a store's fault.
 pub(super) async fn cancel(app: &Arc<App>, parts: &Parts, stored: StoredResponse) -> Result<Json, Fault> {
     let id = &stored.id;
-    if !is_in_background(&stored) {
+    if !is_in_background(&stored)? {
         return Err(Fault::invalid(
             format!("cannot cancel `{id}`: it was not created with `background: true`"),
             None,
@@ -154,18 +154,17 @@ pub(super) async fn cancel(app: &Arc<App>, parts: &Parts, stored: StoredResponse
     }
     if !latest.runner.is_empty() {
         // Another host works on it, and sees within seconds that it is not its own any more.
-        let response = Json::parse(latest.response.as_bytes()).unwrap_or_default();
+        let response = storage::response_of(&latest)?;
         super::object::put(&response, "status", "cancelled");
         let store = app.host.store();
         store.change_response(id, &latest.runner, &response.to_string(), None, true).await?;
         latest = storage::find(app, parts, id).await?;
     }
-    Ok(Json::parse(latest.response.as_bytes()).unwrap_or_default())
+    storage::response_of(&latest)
 }
 
-fn is_in_background(stored: &StoredResponse) -> bool {
-    let response = Json::parse(stored.response.as_bytes()).unwrap_or_default();
-    response.get("background").and_then(|is| is.as_bool()) == Some(true)
+fn is_in_background(stored: &StoredResponse) -> Result<bool, Fault> {
+    Ok(storage::response_of(stored)?.is_true("background"))
 }
 
 /// The stored events of a response as a stream.
@@ -221,8 +220,8 @@ fn written(events: &[(i64, String)]) -> Bytes {
 
 /// The type of an event, its first field.
 fn type_of(event: &str) -> &str {
-    let rest = event.strip_prefix(r#"{"type":""#).unwrap_or_default();
-    rest.split('"').next().unwrap_or_default()
+    let kind = event.strip_prefix(r#"{"type":""#).and_then(|rest| rest.split_once('"'));
+    kind.map_or("", |(kind, _)| kind)
 }
 
 /// The events of a response that are not stored yet, and what is known from all of them.
@@ -341,7 +340,7 @@ impl Run {
         if self.log.last.is_none() {
             self.fail("server_error", "the answer ended too early");
         }
-        let response = self.log.last.take().unwrap_or_default();
+        let response = Json::from(self.log.last.take());
         self.finish(response).await;
     }
 
@@ -361,7 +360,7 @@ impl Run {
         let standing = self.writer.standing(&[], &End::InProgress).to_string();
         let runner = &self.app.detached.runner;
         let _ = self.app.host.store().change_response(&self.id, runner, &standing, None, false).await;
-        let next = u64::try_from(self.log.next).unwrap_or_default();
+        let next = self.log.next.unsigned_abs();
         let endpoint = Responses { begun: Some((self.writer.resource().clone(), next)), in_background: true };
         let snapshot = self.app.host.snapshot();
         let call = Call::new(&self.app, &snapshot, &self.parts);
@@ -422,7 +421,7 @@ impl Run {
 
     /// Writes the events of a failure behind those that are there.
     fn fail(&mut self, code: &str, message: &str) {
-        self.writer.go_on(u64::try_from(self.log.next).unwrap_or_default());
+        self.writer.go_on(self.log.next.unsigned_abs());
         let events = self.writer.fail_with(code, message, &self.log.output.clone());
         self.log.push_all(&events);
     }
@@ -466,8 +465,8 @@ async fn interruption(app: Arc<App>, id: String, mut ticket: Ticket) -> Interrup
 /// Code and message of a refusal.
 async fn refusal_of(response: Response) -> (String, String) {
     let bytes = axum::body::to_bytes(response.into_body(), MAX_WAITING).await.unwrap_or_default();
-    let error = Json::parse(&bytes).unwrap_or_default().get("error").unwrap_or_default();
+    let error = Json::parse(&bytes).unwrap_or_default().field("error");
     let code =
         ["code", "type"].iter().find_map(|key| error.text(key)).unwrap_or_else(|| "server_error".into());
-    (code.into(), error.text("message").map(String::from).unwrap_or_default())
+    (code.into(), error.string("message"))
 }

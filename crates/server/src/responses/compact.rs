@@ -47,17 +47,17 @@ impl Endpoint for Compactions {
         let sent = parsed(bytes)?;
         request::check(&sent)?;
         let before = match sent.given("previous_response_id") {
-            Some(id) => storage::before(app, call.parts, id.as_str().unwrap_or_default()).await?,
+            Some(id) => storage::before(app, call.parts, id.str_or_empty()).await?,
             None => Vec::new(),
         };
         storage::resolve(app, headers, &sent, &before).await?;
         let same = SAME.into_iter().filter_map(|key| Some((key, sent.given(key)?)));
-        let items = input::items(&sent.get("input").unwrap_or_default())?;
+        let items = input::items(&sent.field("input"))?;
         let tools = tools_of(before.iter().chain(&items));
         let choice = (!tools.is_empty()).then(|| ("tool_choice", "none".into()));
         let whole = object(same.chain([("tools", tools.into())]).chain(choice));
         let request = request::read(whole, before)?;
-        if let Some(messages) = request.chat.get("messages").unwrap_or_default().as_array() {
+        if let Some(messages) = request.chat.field("messages").as_array() {
             let ask = Json::from([("role", "user".into()), ("content", ASK.into())]);
             messages.push(ask).map_err(|error| Fault::Host(error.to_string()))?;
         }
@@ -70,7 +70,7 @@ impl Endpoint for Compactions {
 fn tools_of<'a>(items: impl Iterator<Item = &'a Json>) -> Vec<Json> {
     let mut tools = BTreeMap::new();
     for item in items {
-        let name = item.text("name").unwrap_or_default();
+        let name = item.text_or_empty("name");
         match item.text("type").as_deref() {
             Some("function_call") => {
                 let name = match item.text("namespace") {
@@ -106,8 +106,8 @@ pub(super) struct Compaction {
 impl Encoder for Compaction {
     async fn encode(self, answer: Json) -> Result<Json, Fault> {
         first_choice::check(&answer)?;
-        let choice = response::first_choice(&answer).unwrap_or_default();
-        let summary = message::text_of(&choice.get("message").unwrap_or_default());
+        let choice = Json::from(response::first_choice(&answer));
+        let summary = message::text_of(&choice.field("message"));
         if summary.is_empty() {
             return Err(Fault::Misshapen {
                 message: "cannot compact the conversation: the model wrote no summary; try again".into(),

@@ -2,7 +2,7 @@
 
 use super::id::new_id;
 use super::input;
-use super::object::object;
+use super::object::{object, read_stored};
 use super::page::{limit_of, page_of};
 use crate::auth;
 use crate::extract::{self, Id, Words};
@@ -56,13 +56,13 @@ pub(super) async fn create(State(app): State<Arc<App>>, parts: Parts, body: Body
         };
         app.host.store().save_response_conversation(&conversation).await?;
         append(&app, &conversation.id, &items).await?;
-        Ok(shown(&conversation))
+        shown(&conversation)
     };
     reply::answer(created.await)
 }
 
 pub(super) async fn show(State(app): State<Arc<App>>, Id(id): Id, parts: Parts) -> Response {
-    reply::answer(find(&app, &parts, &id).await.map(|found| shown(&found)))
+    reply::answer(find(&app, &parts, &id).await.and_then(|found| shown(&found)))
 }
 
 pub(super) async fn update(State(app): State<Arc<App>>, Id(id): Id, parts: Parts, body: Body) -> Response {
@@ -77,7 +77,7 @@ pub(super) async fn update(State(app): State<Arc<App>>, Id(id): Id, parts: Parts
         }
         let metadata = metadata(&sent)?.to_string();
         app.host.store().set_conversation_metadata(&id, &metadata).await?;
-        Ok(shown(&ResponseConversation { metadata, ..found }))
+        shown(&ResponseConversation { metadata, ..found })
     };
     reply::answer(updated.await)
 }
@@ -134,7 +134,7 @@ pub(super) async fn delete_item(State(app): State<Arc<App>>, path: ItemPath, par
     let deleted = async {
         let found = find(&app, &parts, &path.conversation).await?;
         match app.host.store().delete_conversation_item(&path.conversation, &path.item).await? {
-            true => Ok(shown(&found)),
+            true => shown(&found),
             false => Err(no_item(&path)),
         }
     };
@@ -148,7 +148,7 @@ pub(super) async fn delete_item(State(app): State<Arc<App>>, path: ItemPath, par
 pub(super) async fn before(app: &App, parts: &Parts, id: &str) -> Result<Vec<Json>, Fault> {
     find(app, parts, id).await?;
     let items = app.host.store().conversation_items(id).await?;
-    Ok(items.iter().map(|item| Json::parse(item.item.as_bytes()).unwrap_or_default()).collect())
+    items.iter().map(|item| read_stored(&item.item, "an item of a conversation")).collect()
 }
 
 /// Adds items at the end of a conversation.
@@ -159,13 +159,8 @@ pub(super) async fn append(app: &App, id: &str, items: &[Json]) -> Result<(), Fa
     if items.is_empty() {
         return Ok(());
     }
-    let rows: Vec<ResponseItem> = items
-        .iter()
-        .map(|item| ResponseItem {
-            id: item.text("id").map(String::from).unwrap_or_default(),
-            item: item.to_string(),
-        })
-        .collect();
+    let rows: Vec<ResponseItem> =
+        items.iter().map(|item| ResponseItem { id: item.string("id"), item: item.to_string() }).collect();
     if app.host.store().append_conversation_items(id, &rows, expiry()).await? {
         return Ok(());
     }
@@ -204,18 +199,18 @@ fn expiry() -> i64 {
     now().saturating_add(i64::try_from(KEPT.as_millis()).unwrap_or(i64::MAX))
 }
 
-fn shown(conversation: &ResponseConversation) -> Json {
-    object([
+fn shown(conversation: &ResponseConversation) -> Result<Json, Fault> {
+    Ok(object([
         ("id", conversation.id.as_str().into()),
         ("object", "conversation".into()),
         ("created_at", (conversation.created_ms / 1000).into()),
-        ("metadata", Json::parse(conversation.metadata.as_bytes()).unwrap_or_default()),
-    ])
+        ("metadata", read_stored(&conversation.metadata, "the metadata of a conversation")?),
+    ]))
 }
 
 /// The items of a request, each with an id and a status.
 fn given_items(sent: &Json) -> Result<Vec<Json>, Fault> {
-    let given = sent.given("items").unwrap_or_default();
+    let given = sent.field("items");
     if given.as_str().is_some() {
         return Err(Fault::invalid("invalid items: expected a list of items", Some("items")));
     }

@@ -107,12 +107,12 @@ impl Answer {
     async fn end(mut self) -> Vec<Json> {
         let events = self.writer.end();
         if let (Some((local, mut items)), Some(last)) = (self.local, events.last()) {
-            let response = last.get("response").unwrap_or_default();
-            items.extend(response.get("output").unwrap_or_default().items());
-            local.keep(&response.text("id").unwrap_or_default(), items);
+            let response = last.field("response");
+            items.extend(response.list("output"));
+            local.keep(&response.text_or_empty("id"), items);
         }
         if let (Some(keeper), Some(last)) = (self.keeper, events.last()) {
-            keeper.keep(&last.get("response").unwrap_or_default()).await;
+            keeper.keep(&last.field("response")).await;
         }
         events
     }
@@ -125,10 +125,10 @@ impl Encoder for Answer {
 
     async fn encode(mut self, answer: Json) -> Result<Json, Fault> {
         first_choice::check(&answer)?;
-        self.writer.expect_logprobs(&response::first_choice(&answer).unwrap_or_default());
+        self.writer.expect_logprobs(&Json::from(response::first_choice(&answer)));
         split(&answer, true).iter().for_each(|chunk| drop(self.writer.write(chunk)));
-        let last = self.end().await.pop().unwrap_or_default();
-        Ok(last.get("response").unwrap_or_default())
+        let last = Json::from(self.end().await.pop());
+        Ok(last.field("response"))
     }
 
     fn encode_chunk(&mut self, chunk: Chunk) -> Bytes {
@@ -149,7 +149,7 @@ impl Encoder for Answer {
                 Err(fault) => {
                     let events = self.writer.fail(code_of(&fault), &message_of(&fault));
                     if let (Some(keeper), Some(last)) = (self.keeper, events.last()) {
-                        keeper.keep(&last.get("response").unwrap_or_default()).await;
+                        keeper.keep(&last.field("response")).await;
                     }
                     events
                 }

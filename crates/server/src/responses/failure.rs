@@ -8,7 +8,7 @@ const KNOWN: [&str; 3] = ["context_length_exceeded", "insufficient_quota", "rate
 
 /// The code of an error in the middle of a stream, in the words that clients of this API read.
 pub(super) fn code_of(fault: &Fault) -> &'static str {
-    let error = reply::body(fault).get("error").unwrap_or_default();
+    let error = reply::body(fault).field("error");
     let named = ["code", "type"].iter().find_map(|key| {
         let given = error.text(key)?;
         KNOWN.into_iter().find(|known| *known == given)
@@ -32,5 +32,5 @@ pub(super) fn message_of(fault: &Fault) -> String {
 }
 
 fn told(fault: &Fault) -> String {
-    reply::body(fault).at_path("error.message").as_str().unwrap_or_default().to_owned()
+    reply::body(fault).at_path("error.message").str_or_empty().to_owned()
 }

@@ -40,7 +40,7 @@ pub(super) async fn show(State(app): State<Arc<App>>, Id(id): Id, words: Words, 
     let answer = async {
         let stored = storage::find(&app, &parts, &id).await?;
         if !words.is_true("stream")? {
-            let response = Json::parse(stored.response.as_bytes()).unwrap_or_default();
+            let response = storage::response_of(&stored)?;
             return Ok(json_response(StatusCode::OK, &response));
         }
         let after =
@@ -72,13 +72,13 @@ pub(super) async fn input_items(
 ) -> Response {
     let found = async {
         let limit = limit_of(&page)?;
-        Ok::<_, Fault>((storage::find(&app, &parts, &id).await?, limit))
+        let stored = storage::find(&app, &parts, &id).await?;
+        Ok::<_, Fault>((storage::items(&stored)?, stored.input_items, limit))
     };
-    let (stored, limit) = match found.await {
+    let (mut items, given, limit) = match found.await {
         Ok(found) => found,
         Err(fault) => return reply::refused(fault),
     };
-    let mut items = storage::items(&stored);
-    items.truncate(stored.input_items);
+    items.truncate(given);
     json_response(StatusCode::OK, &page_of(items, &page, limit))
 }

@@ -46,7 +46,7 @@ fn whole(item: &Json) -> Json {
         fields.push(("id".into(), new_id(prefix).into()));
     }
     let is_said = item.text("role").is_some_and(|role| role == "assistant");
-    for (key, value) in item.as_object().map(Object::entries).unwrap_or_default() {
+    for (key, value) in item.entries() {
         match (key.as_str(), &value) {
             ("type", _) => {}
             ("id", Json::Null) => {}
@@ -104,7 +104,7 @@ pub(super) fn messages(items: &[Json], tools: &Tools) -> Result<Vec<Json>, Fault
                     check_content(item, at)?;
                     // A service that knows no `developer` knows `system`.
                     let role = if role == "developer" { "system" } else { role };
-                    out.push(message(role, content(&item.get("content").unwrap_or_default())));
+                    out.push(message(role, content(&item.field("content"))));
                 }
                 _ => {
                     let text =
@@ -146,7 +146,7 @@ pub(super) fn messages(items: &[Json], tools: &Tools) -> Result<Vec<Json>, Fault
 
 /// Refuses the result of a call that is not in the conversation: no service takes it.
 fn check_called(item: &Json, at: usize, called: &HashSet<CompactString>) -> Result<(), Fault> {
-    let id = item.text("call_id").unwrap_or_default();
+    let id = item.text_or_empty("call_id");
     if called.contains(&id) {
         return Ok(());
     }
@@ -168,7 +168,7 @@ struct Turn {
 
 impl Turn {
     fn say(&mut self, item: &Json) {
-        let parts = item.get("content").unwrap_or_default();
+        let parts = item.field("content");
         if let Json::Text(text) = &parts {
             self.text.push(text.to_string());
         }
@@ -187,7 +187,7 @@ impl Turn {
             return;
         }
         let parts = [item.get("content"), item.get("summary")];
-        let parts = parts.into_iter().flatten().find(|parts| !parts.is_empty()).unwrap_or_default();
+        let parts = Json::from(parts.into_iter().flatten().find(|parts| !parts.is_empty()));
         parts
             .items()
             .iter()
@@ -212,7 +212,7 @@ impl Turn {
         let is_custom =
             tools.is_custom(&name) || item.text("type").is_some_and(|kind| kind == "custom_tool_call");
         let (kind, key) = if is_custom { ("custom", "input") } else { ("function", "arguments") };
-        let given = match item.get(key).or_else(|| item.get("arguments")).unwrap_or_default() {
+        let given = match item.get(key).unwrap_or_else(|| item.field("arguments")) {
             Json::Text(text) => text.into(),
             Json::Null => Json::from(""),
             // Arguments that are no text are those that it would hold.
@@ -248,7 +248,7 @@ fn result(item: &Json, at: usize) -> Result<Json, Fault> {
     let id = item.text("call_id").filter(|id| !id.is_empty()).ok_or_else(|| {
         Fault::invalid(format!("missing input[{at}].call_id: name the call that this answers"), Some("input"))
     })?;
-    let output = item.get("output").unwrap_or_default();
+    let output = item.field("output");
     let content = match &output {
         Json::Text(_) | Json::Array(_) => content(&output),
         _ => {
@@ -268,9 +268,7 @@ fn content(content: &Json) -> Json {
     let Json::Array(parts) = content else { return content.clone() };
     let parts: Vec<Json> = parts.items().iter().map(part).collect();
     match parts.as_slice() {
-        [only] if only.text("type").is_some_and(|kind| kind == "text") => {
-            only.get("text").unwrap_or_default()
-        }
+        [only] if only.text("type").is_some_and(|kind| kind == "text") => only.field("text"),
         _ => parts.into(),
     }
 }
@@ -279,10 +277,10 @@ fn part(part: &Json) -> Json {
     let field = |key: &str| part.given(key);
     match part.text("type").as_deref() {
         Some("input_text" | "output_text" | "text") => {
-            Json::from([("type", "text".into()), ("text", field("text").unwrap_or_default())])
+            Json::from([("type", "text".into()), ("text", part.field("text"))])
         }
         Some("input_image") => {
-            let mut image = vec![("url", field("image_url").unwrap_or_default())];
+            let mut image = vec![("url", part.field("image_url"))];
             image.extend(field("detail").map(|detail| ("detail", detail)));
             Json::from([("type", "image_url".into()), ("image_url", object(image))])
         }
@@ -298,13 +296,13 @@ fn part(part: &Json) -> Json {
 /// Refuses content of which a filter would not see the text.
 fn check_content(item: &Json, at: usize) -> Result<(), Fault> {
     let invalid = |what: String| Err(Fault::invalid(what, Some("input")));
-    let parts = match item.get("content").unwrap_or_default() {
+    let parts = match item.field("content") {
         Json::Text(_) => return Ok(()),
         Json::Array(parts) => parts.items(),
         _ => return invalid(format!("invalid input[{at}].content: expected a text or a list of parts")),
     };
     for (index, part) in parts.iter().enumerate() {
-        let kind = part.text("type").unwrap_or_default();
+        let kind = part.text_or_empty("type");
         let place = format!("input[{at}].content[{index}]");
         match &*kind {
             "input_text" | "output_text" | "text" if part.text("text").is_none() => {
@@ -324,7 +322,7 @@ fn check_content(item: &Json, at: usize) -> Result<(), Fault> {
 
 /// Packs thoughts and what their service signed, or a summary, for a client that keeps no state here.
 pub(super) fn sealed(thoughts: &str, blocks: Option<&Json>) -> String {
-    let packed = Json::from([("text", thoughts.into()), ("blocks", blocks.cloned().unwrap_or_default())]);
+    let packed = Json::from([("text", thoughts.into()), ("blocks", blocks.cloned().into())]);
     format!("{OWN}{}", URL_SAFE_NO_PAD.encode(packed.to_string()))
 }
 
@@ -332,5 +330,5 @@ pub(super) fn sealed(thoughts: &str, blocks: Option<&Json>) -> String {
 fn opened(text: &str) -> Option<(String, Option<Json>)> {
     let packed = URL_SAFE_NO_PAD.decode(text.strip_prefix(OWN)?).ok()?;
     let packed = Json::parse(&packed).ok()?;
-    Some((packed.text("text").map(String::from).unwrap_or_default(), packed.given("blocks")))
+    Some((packed.string("text"), packed.given("blocks")))
 }

@@ -58,7 +58,7 @@ pub(super) fn text_part(text: &str, annotations: &[Json], logprobs: &[Json]) -> 
 
 /// A source of a text, which chats nest under its type.
 pub(super) fn annotation(given: &Json) -> Json {
-    let kind = given.text("type").unwrap_or_default();
+    let kind = given.text_or_empty("type");
     let Some(Json::Object(inner)) = given.get(&kind) else { return given.copy() };
     let fields: Vec<(compact_str::CompactString, Json)> =
         inner.entries().into_iter().map(|(key, value)| (key, value.copy())).collect();
@@ -69,7 +69,7 @@ pub(super) fn annotation(given: &Json) -> Json {
 /// The probability of a token with all fields that clients read.
 pub(super) fn logprob(given: &Json) -> Json {
     let given = given.copy();
-    let token = given.text("token").unwrap_or_default();
+    let token = given.text_or_empty("token");
     if given.get("bytes").is_none_or(|bytes| bytes.is_null()) {
         let bytes: Vec<Json> = token.bytes().map(|byte| i64::from(byte).into()).collect();
         put(&given, "bytes", bytes);

@@ -24,7 +24,7 @@ pub(super) fn page_of(mut items: Vec<Json>, page: &Words, limit: usize) -> Json 
     let from = items.iter().position(is_it).map_or(0, |at| at + 1);
     let has_more = items.len() > from + limit;
     let items: Vec<Json> = items.into_iter().skip(from).take(limit).collect();
-    let id_of = |item: Option<&Json>| item.and_then(|item| item.get("id")).unwrap_or_default();
+    let id_of = |item: Option<&Json>| Json::from(item.and_then(|item| item.get("id")));
     Json::from([
         ("object", "list".into()),
         ("first_id", id_of(items.first())),

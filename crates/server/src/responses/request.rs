@@ -52,7 +52,7 @@ pub(super) struct ResponsesRequest {
 /// # Errors
 /// Returns a request fault that names the field if an item or a tool cannot be read.
 pub(super) fn read(sent: Json, before: Vec<Json>) -> Result<ResponsesRequest, Fault> {
-    let items = input::items(&sent.get("input").unwrap_or_default())?;
+    let items = input::items(&sent.field("input"))?;
     let tools = Tools::read(&sent)?;
     let left_out = left_out(&items, &tools);
     let earlier = before.len();
@@ -68,14 +68,12 @@ pub(super) fn read(sent: Json, before: Vec<Json>) -> Result<ResponsesRequest, Fa
     }
     fields.push(("messages", messages.into()));
     for (key, field) in [("max_output_tokens", "max_completion_tokens"), ("verbosity", "verbosity")] {
-        let value = sent.given(key).or_else(|| sent.get("text").unwrap_or_default().given(key));
+        let value = sent.given(key).or_else(|| sent.field("text").given(key));
         fields.extend(value.map(|value| (field, value)));
     }
-    fields.extend(
-        sent.get("reasoning").unwrap_or_default().given("effort").map(|effort| ("reasoning_effort", effort)),
-    );
+    fields.extend(sent.field("reasoning").given("effort").map(|effort| ("reasoning_effort", effort)));
     let count = sent.given("top_logprobs").filter(|count| count.as_i64() != Some(0));
-    let include = sent.get("include").unwrap_or_default().items();
+    let include = sent.list("include");
     if count.is_some() || include.iter().any(|word| word.as_str() == Some("message.output_text.logprobs")) {
         fields.push(("logprobs", true.into()));
         fields.extend(count.map(|count| ("top_logprobs", count)));

@@ -41,12 +41,12 @@ impl Resource {
         let or = |key: &str, default: Json| sent.given(key).map_or(default, |value| value.copy());
         let format = sent.at_path("text.format");
         let format = if format.is_null() { Json::from([("type", "text".into())]) } else { format.copy() };
-        let verbosity = sent.get("text").unwrap_or_default().given("verbosity");
+        let verbosity = sent.field("text").given("verbosity");
         let text =
             Json::from([("format", format), ("verbosity", verbosity.unwrap_or_else(|| "medium".into()))]);
-        let reasoning = sent.get("reasoning").unwrap_or_default();
+        let reasoning = sent.field("reasoning");
         let with_summary = reasoning.text("summary").is_some_and(|kind| kind != "none");
-        let reasoning = ["effort", "summary"].map(|key| (key, reasoning.given(key).unwrap_or_default()));
+        let reasoning = ["effort", "summary"].map(|key| (key, reasoning.field(key)));
         let settings = vec![
             ("background", or("background", false.into())),
             ("frequency_penalty", or("frequency_penalty", 0.0.into())),
@@ -65,10 +65,7 @@ impl Resource {
             ("temperature", or("temperature", 1.0.into())),
             ("text", text),
             ("tool_choice", or("tool_choice", "auto".into())),
-            (
-                "tools",
-                sent.get("tools").unwrap_or_default().items().iter().map(tool).collect::<Vec<_>>().into(),
-            ),
+            ("tools", sent.list("tools").iter().map(tool).collect::<Vec<_>>().into()),
             ("top_logprobs", or("top_logprobs", 0_i64.into())),
             ("top_p", or("top_p", 1.0.into())),
             ("truncation", or("truncation", "disabled".into())),
@@ -79,12 +76,12 @@ impl Resource {
             .as_ref()
             .map(|id| ("conversation", Json::from([("id", id.as_str().into())])));
         let settings: Vec<_> = settings.into_iter().chain(conversation).collect();
-        let include = sent.get("include").unwrap_or_default().items();
+        let include = sent.list("include");
         Self {
             id: new_id("resp"),
             created_at: now(),
             settings,
-            model: sent.get("model").unwrap_or_default(),
+            model: sent.field("model"),
             with_summary,
             with_encrypted: include.iter().any(|word| word.as_str() == Some("reasoning.encrypted_content")),
         }

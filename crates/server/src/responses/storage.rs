@@ -12,7 +12,7 @@ use valvehouse_json::Json;
 use valvehouse_store::{RUNNER_SILENCE, StoredResponse, now};
 
 use super::conversations;
-use super::object::put;
+use super::object::{put, read_stored};
 use super::request::ResponsesRequest;
 use crate::auth;
 
@@ -65,7 +65,7 @@ impl Keeper {
         if matches!(response.text("status").as_deref(), Some("failed" | "cancelled")) {
             return;
         }
-        let output = response.get("output").unwrap_or_default().items();
+        let output = response.list("output");
         let items: Vec<Json> = self.input.iter().skip(self.earlier).cloned().chain(output).collect();
         if let Err(fault) = conversations::append(&self.app, id, &items).await {
             tracing::warn!("cannot add to the conversation {id}: {fault}");
@@ -75,7 +75,7 @@ impl Keeper {
     /// The items of the conversation with those of a response.
     fn items_with(&self, response: &Json) -> Vec<Json> {
         let has_failed = response.text("status").is_some_and(|status| status == "failed");
-        let output = response.get("output").unwrap_or_default().items().into_iter();
+        let output = response.list("output").into_iter();
         // Nothing can go on with half a call.
         let output = output
             .filter(|item| !has_failed || item.text("status").is_none_or(|status| status == "completed"));
@@ -85,7 +85,7 @@ impl Keeper {
     fn row(&self, response: &Json, runner: &str) -> StoredResponse {
         let kept = i64::try_from(KEPT.as_millis()).unwrap_or(i64::MAX);
         StoredResponse {
-            id: response.text("id").map(String::from).unwrap_or_default(),
+            id: response.string("id"),
             owner: self.asker.clone(),
             expires_ms: now().saturating_add(kept),
             input_items: self.input.len(),
@@ -169,7 +169,7 @@ pub(super) fn is_lost(seen_ms: i64) -> bool {
 
 /// Marks a response as failed whose runner is gone.
 async fn give_up(app: &App, stored: &StoredResponse) -> Result<(), Fault> {
-    let response = Json::parse(stored.response.as_bytes()).unwrap_or_default();
+    let response = response_of(stored)?;
     put(&response, "status", "failed");
     let error = [
         ("code", "server_error".into()),
@@ -201,7 +201,7 @@ pub(super) async fn delete(app: &App, parts: &Parts, id: &str) -> Result<(), Fau
 /// As [`find`], with status 400: the request names it.
 pub(super) async fn before(app: &App, parts: &Parts, id: &str) -> Result<Vec<Json>, Fault> {
     match find(app, parts, id).await {
-        Ok(stored) if stored.runner.is_empty() => Ok(items(&stored)),
+        Ok(stored) if stored.runner.is_empty() => items(&stored),
         Ok(_) => Err(Fault::Request {
             message: format!("previous response `{id}` is not over yet: wait until it is completed"),
             param: Some("previous_response_id"),
@@ -232,7 +232,7 @@ pub(super) async fn resolve(
     before: &[Json],
 ) -> Result<(), Fault> {
     let is_reference = |item: &Json| item.text("type").is_some_and(|kind| kind == "item_reference");
-    let input = sent.get("input").unwrap_or_default().items();
+    let input = sent.list("input");
     if !input.iter().any(is_reference) {
         return Ok(());
     }
@@ -252,10 +252,13 @@ pub(super) async fn resolve(
             resolved.push(item);
             continue;
         }
-        let id = item.text("id").filter(|id| id.len() > 3).unwrap_or_default();
-        if !id.is_empty() && !known.contains_key(&id) {
-            let stored = app.host.store().response_items_with(&owner, &format!("\"{id}\"")).await?;
-            learn(&mut known, stored.map(|items| parsed_items(&items)).unwrap_or_default());
+        let id = item.text_or_empty("id");
+        let id = if id.len() > 3 { id } else { "".into() };
+        if !id.is_empty()
+            && !known.contains_key(&id)
+            && let Some(items) = app.host.store().response_items_with(&owner, &format!("\"{id}\"")).await?
+        {
+            learn(&mut known, parsed_items(&items)?);
         }
         let found = known.get(&id).filter(|_| !id.is_empty()).cloned();
         resolved.push(found.ok_or_else(|| Fault::Request {
@@ -272,12 +275,20 @@ pub(super) async fn resolve(
 }
 
 /// The items of a conversation up to and with a response.
-pub(super) fn items(stored: &StoredResponse) -> Vec<Json> {
+pub(super) fn items(stored: &StoredResponse) -> Result<Vec<Json>, Fault> {
     parsed_items(&stored.items)
 }
 
-fn parsed_items(items: &str) -> Vec<Json> {
-    Json::parse(items.as_bytes()).unwrap_or_default().items()
+fn parsed_items(items: &str) -> Result<Vec<Json>, Fault> {
+    Ok(read_stored(items, "the items of a response")?.items())
+}
+
+/// The resource of a response, as it was stored last.
+///
+/// # Errors
+/// As [`read_stored`].
+pub(super) fn response_of(stored: &StoredResponse) -> Result<Json, Fault> {
+    read_stored(&stored.response, "a response")
 }
 
 fn not_found(id: &str) -> Fault {

@@ -35,7 +35,7 @@ impl Tools {
     /// Returns a request fault if a tool has no name, or a hosted tool is demanded.
     pub(super) fn read(sent: &Json) -> Result<Self, Fault> {
         let mut tools = Self::default();
-        for (index, tool) in sent.get("tools").unwrap_or_default().items().iter().enumerate() {
+        for (index, tool) in sent.list("tools").iter().enumerate() {
             tools.add(tool, index, None)?;
         }
         tools.choice = tools.choice_of(sent)?;
@@ -43,7 +43,7 @@ impl Tools {
     }
 
     fn add(&mut self, tool: &Json, index: usize, space: Option<&str>) -> Result<(), Fault> {
-        let kind = tool.text("type").unwrap_or_default();
+        let kind = tool.text_or_empty("type");
         if kind == "namespace" && space.is_none() {
             let space = tool.text("name").filter(|name| !name.is_empty()).ok_or_else(|| {
                 Fault::invalid(
@@ -51,7 +51,7 @@ impl Tools {
                     Some("tools"),
                 )
             })?;
-            let inner = tool.get("tools").unwrap_or_default().items();
+            let inner = tool.list("tools");
             return inner.iter().try_for_each(|tool| self.add(tool, index, Some(&space)));
         }
         let is_custom = kind == "custom";
@@ -90,15 +90,15 @@ impl Tools {
         if choice.as_str().is_some() {
             return Ok((!self.functions.is_empty()).then_some(choice));
         }
-        let kind = choice.text("type").unwrap_or_default();
+        let kind = choice.text_or_empty("type");
         match &*kind {
             "function" | "custom" => {
-                let named = Json::from([("name", choice.get("name").unwrap_or_default())]);
-                let kind = choice.text("type").unwrap_or_default();
+                let named = Json::from([("name", choice.field("name"))]);
+                let kind = choice.text_or_empty("type");
                 Ok(Some(Json::from([("type", kind.clone().into()), (&*kind, named)])))
             }
             "allowed_tools" => {
-                let allowed = choice.get("tools").unwrap_or_default().items();
+                let allowed = choice.list("tools");
                 let allowed: HashSet<String> =
                     allowed.iter().filter_map(|tool| tool.text("name").map(String::from)).collect();
                 self.functions.retain(|function| {
@@ -143,6 +143,6 @@ fn grammar(format: &Json) -> Json {
     if format.text("type").is_none_or(|kind| kind != "grammar") {
         return format.copy();
     }
-    let parts = ["syntax", "definition"].map(|key| (key, format.get(key).unwrap_or_default()));
+    let parts = ["syntax", "definition"].map(|key| (key, format.field(key)));
     Json::from([("type", "grammar".into()), ("grammar", Json::from(parts))])
 }

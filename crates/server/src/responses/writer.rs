@@ -140,14 +140,14 @@ impl Writer {
             return events;
         };
         self.has_first = true;
-        let delta = choice.get("delta").unwrap_or_default();
-        self.blocks.extend(delta.get(CONTENT_BLOCKS).unwrap_or_default().items().iter().map(Json::copy));
+        let delta = choice.field("delta");
+        self.blocks.extend(delta.list(CONTENT_BLOCKS).iter().map(Json::copy));
         if let Some(thought) =
             REASONING.iter().find_map(|key| delta.text(key)).filter(|text| !text.is_empty())
         {
             self.think(&thought, &mut events);
         }
-        let annotations = delta.get("annotations").unwrap_or_default().items();
+        let annotations = delta.list("annotations");
         self.annotations.extend(annotations.iter().map(output::annotation));
         if !self.has_logprobs {
             self.logprobs.extend(logprobs_of(&choice));
@@ -160,7 +160,7 @@ impl Writer {
         if let Some(refusal) = delta.text("refusal").filter(|text| !text.is_empty()) {
             self.refuse(&refusal, &mut events);
         }
-        for (place, piece) in delta.get("tool_calls").unwrap_or_default().items().iter().enumerate() {
+        for (place, piece) in delta.list("tool_calls").iter().enumerate() {
             self.call(place, piece, &mut events);
         }
         if let Some(reason) = choice.text("finish_reason").filter(|reason| !reason.is_empty()) {
@@ -377,23 +377,22 @@ impl Writer {
         let is_own = |item: &Item| matches!(&item.kind, Kind::Call { index: own, .. } if *own == index);
         let at = self.items.iter().position(is_own);
         let is_custom = custom.is_some();
-        let called = custom.or_else(|| piece.get("function")).unwrap_or_default();
+        let called = custom.unwrap_or_else(|| piece.field("function"));
         let at = at.unwrap_or_else(|| {
             self.close_texts(events);
             self.close_whole_calls(events);
             let call_id = piece.text("id").filter(|id| !id.is_empty());
             let call_id = call_id.map_or_else(|| new_id("call"), String::from);
-            let name = called.text("name").map(String::from).unwrap_or_default();
+            let name = called.string("name");
             let prefix = if is_custom { "ctc" } else { "fc" };
             self.open(prefix, Kind::Call { index, call_id, name, given: String::new(), is_custom }, events)
         });
-        let more =
-            match ["arguments", "input"].into_iter().find_map(|key| called.get(key)).unwrap_or_default() {
-                Json::Text(text) => text.to_string(),
-                Json::Null => String::new(),
-                // Some services send the object itself.
-                other => other.to_string(),
-            };
+        let more = match called.get("arguments").unwrap_or_else(|| called.field("input")) {
+            Json::Text(text) => text.to_string(),
+            Json::Null => String::new(),
+            // Some services send the object itself.
+            other => other.to_string(),
+        };
         // Its arguments were whole: only white space can follow.
         if self.items[at].status != OPEN {
             return;

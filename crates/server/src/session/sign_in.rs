@@ -71,7 +71,7 @@ async fn signed_in(app: &App, request: Request) -> Result<Response, Fault> {
 
 async fn sign_out(State(app): State<Arc<App>>, request: Request) -> Response {
     let (parts, _) = request.into_parts();
-    let given = parts.headers.get(CSRF).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let given = parts.headers.get(CSRF).and_then(|value| value.to_str().ok()).unwrap_or("");
     match cookie::session(&app, &parts) {
         Some(session) if !session.has_csrf(given) => OpenAiError(Fault::Request {
             message: "signing out needs the header `x-valvehouse-csrf`: load the page again".into(),

@@ -117,7 +117,7 @@ impl Stage {
     }
 
     async fn call(&self, record: &Record, before: &Json, turn: &Turn) -> Replayed {
-        let tool = record.name.rsplit('/').next().unwrap_or_default();
+        let tool = record.name.rsplit_once('/').map_or(&*record.name, |(_, tool)| tool);
         let tally = self.script.figures().of(if record.hook == "tool" { tool } else { record.hook });
         let (operations, begun) = (tally.sum().operations, Instant::now());
         let (word, cause, after) = match Hook::ALL.into_iter().find(|hook| hook.name() == record.hook) {
@@ -166,7 +166,7 @@ fn compared(record: &Record, recorded: Option<&Json>, replayed: &Replayed) -> Js
     // Of events only the last word is known that was another one; what went on has a value.
     let word = if record.calls > 1 && recorded.is_some() { "continue" } else { record.word };
     let is_same = recorded == replayed.after.as_ref() && (record.calls > 1 || word == replayed.word);
-    let or_null = |value: Option<&Json>| value.map(Json::copy).unwrap_or_default();
+    let or_null = |value: Option<&Json>| Json::from(value.map(Json::copy));
     let (was, is) = (or_null(recorded), or_null(replayed.after.as_ref()));
     let changes: Vec<Json> = diff(&was, &is).iter().map(Change::to_json).collect();
     Json::from([

@@ -95,7 +95,7 @@ impl KvMap {
     pub fn window(&self, key: &str, length: Duration, limit: u64) -> Result<Window, KvError> {
         checked(key, &Json::Null)?;
         let (mut maps, now) = self.open();
-        let before = maps.entry(&self.scope, key, now).map(|entry| entry.value.clone()).unwrap_or_default();
+        let before = Json::from(maps.entry(&self.scope, key, now).map(|entry| entry.value.clone()));
         let (window, slots) = window::count(&before, now, length, limit).ok_or(KvError::NoWindow)?;
         if window.allowed {
             maps.write(&self.scope, key, slots, Some(end(now, length)), now)?;

@@ -52,7 +52,7 @@ pub(crate) async fn open(url: &str) -> Result<Opened, StoreError> {
 /// Names the database as errors may: without user and password.
 fn place(url: &str) -> Place {
     let named = url::Url::parse(url).ok().map(|url| {
-        let host = url.host_str().unwrap_or_default();
+        let host = url.host_str().unwrap_or("");
         let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
         format!("postgres://{host}{port}{}", url.path())
     });

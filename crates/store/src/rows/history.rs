@@ -366,7 +366,7 @@ fn version(key: &SealKey, plugin: &str, row: &Row) -> Result<Version, sqlx::Erro
         place: row.try_get("place")?,
         hash: row.try_get("source")?,
         // Values that nobody can read any more must not hide the others; such a version cannot be put back.
-        valves: valves.unwrap_or_default(),
+        valves: valves.ok().into(),
         enabled: row.try_get("enabled")?,
         global: row.try_get("global")?,
     })

@@ -47,7 +47,7 @@ pub(crate) async fn all(session: &mut Session) -> Result<Vec<HostSeen>, sqlx::Er
                 pid: u32::try_from(row.try_get::<i64>("pid")?).unwrap_or_default(),
                 applied_generation: row.try_get::<i64>("applied_generation")?.unsigned_abs(),
                 // A host of another version may tell in other words: then it tells nothing.
-                tells: Json::parse(row.try_get::<&str>("tells")?.as_bytes()).unwrap_or_default(),
+                tells: Json::parse(row.try_get::<&str>("tells")?.as_bytes()).ok().into(),
                 seen_at: row.try_get("seen_at")?,
             })
         })

@@ -131,7 +131,7 @@ pub(crate) async fn delete_item(session: &mut Session, conversation: &str, id: &
         .execute(session)
         .await?;
     query("UPDATE response_conversations SET size = size - ? WHERE id = ?")
-        .bind(i64::try_from(size).unwrap_or_default())
+        .bind(i64::try_from(size).unwrap_or(i64::MAX))
         .bind(conversation)
         .execute(session)
         .await?;

@@ -116,7 +116,7 @@ impl<'q> Query<'q> {
 fn numbered(text: &str) -> String {
     let mut numbered = String::with_capacity(text.len() + 16);
     let mut parts = text.split('?');
-    numbered.push_str(parts.next().unwrap_or_default());
+    parts.next().into_iter().for_each(|first| numbered.push_str(first));
     for (number, part) in (1..).zip(parts) {
         numbered.push('$');
         if !part.starts_with(|letter: char| letter.is_ascii_digit()) {

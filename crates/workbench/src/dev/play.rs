@@ -32,7 +32,7 @@ pub(super) async fn again(app: &App, trace: &Trace, models: ReplayModels) -> Res
         return Err("it is too large for all of it to be kept; --replay=live asks the model again".into());
     }
     let snapshot = app.host.snapshot();
-    let model = body.text("model").unwrap_or_default();
+    let model = body.text_or_empty("model");
     let (facts, context) = begun_again(trace);
     let ready = snapshot.ready(&model, &facts.filter_ids).map_err(|fault| fault.to_string())?;
     let kernel = Stage::new(&snapshot, models, &records).kernel(&ready.kernel, &model, &facts.filter_ids)?;

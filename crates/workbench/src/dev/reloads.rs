@@ -2,6 +2,7 @@
 
 use super::view::{View, in_short};
 use std::sync::Arc;
+use valvehouse_core::words::optional;
 use valvehouse_host::{Change, Plugin, Report, Snapshot, State};
 use valvehouse_json::Json;
 use valvehouse_script::Problem;
@@ -94,7 +95,7 @@ impl News {
 
     fn in_lines(&self, ms: f64, paint: Paint) -> String {
         let word = if self.is_bad { paint.red(self.word) } else { paint.green(self.word) };
-        let id = self.id.as_ref().map(|id| format!(" {}", paint.bold(id))).unwrap_or_default();
+        let id = optional(self.id.as_ref(), |id| format!(" {}", paint.bold(id)));
         let rest = if self.rest.is_empty() { String::new() } else { format!(": {}", self.rest) };
         let mut text = format!("{word}{id}{rest} {}", paint.dim(&format!("({ms:.1} ms)")));
         for problem in &self.problems {
@@ -119,7 +120,7 @@ impl News {
 /// The warnings of a script that loads.
 fn warnings(now: &Snapshot, id: &str) -> Vec<Problem> {
     let script = now.plugins.get(id).and_then(|plugin| plugin.script.as_ref());
-    script.map(|script| script.findings()).unwrap_or_default()
+    script.map_or_else(Vec::new, |script| script.findings())
 }
 
 /// The id that a new file had before: one that is gone had the same text.
@@ -146,12 +147,12 @@ fn text(snapshot: &Snapshot, id: &str) -> Option<Arc<str>> {
 fn valves(before: Option<&Arc<Plugin>>, now: Option<&Arc<Plugin>>) -> String {
     let values = |plugin: Option<&Arc<Plugin>>| {
         let script = plugin.and_then(|plugin| plugin.script.as_ref());
-        script.map(|script| script.manifest.valves.mask(&script.valves)).unwrap_or_default()
+        Json::from(script.map(|script| script.manifest.valves.mask(&script.valves)))
     };
     let (old, new) = (values(before), values(now));
-    let names = new.as_object().map(|valves| valves.keys()).unwrap_or_default();
+    let names = new.keys();
     let changed = names.iter().filter_map(|name| {
-        let (was, is) = (old.get(name).unwrap_or_default(), new.get(name).unwrap_or_default());
+        let (was, is) = (old.field(name), new.field(name));
         (was != is).then(|| format!("{name} {} → {}", in_short(&was), in_short(&is)))
     });
     changed.collect::<Vec<_>>().join(", ")

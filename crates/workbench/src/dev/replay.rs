@@ -3,6 +3,7 @@
 use super::view::{View, change_in_short};
 use std::sync::Arc;
 use valvehouse_core::trace::{Record, Trace};
+use valvehouse_core::words::optional;
 use valvehouse_json::Json;
 use valvehouse_json::diff::{Change, diff};
 use valvehouse_terminal::{Paint, clean};
@@ -45,7 +46,7 @@ impl Outcome {
             status: trace.ended().map_or(0, |ended| ended.status),
             error: trace.error(),
             asked: asked.map(|(asked, _)| asked.clone()).collect(),
-            answer: trace.answer().and_then(|answer| answer.get("choices")).unwrap_or_default(),
+            answer: trace.answer().and_then(|answer| answer.get("choices")).into(),
             hooks: hooks.collect(),
         }
     }
@@ -178,9 +179,10 @@ impl Difference {
 fn endings(was: &[Ending], is: &[Ending]) -> Vec<(String, Json)> {
     let told = |ending: &Ending, before: &str, after: &str, cause: Option<&str>| {
         let (name, hook) = (clean(&ending.name), ending.hook);
-        let why =
-            cause.map(|cause| format!(": {}", super::requests::near(cause).replace('\n', "\n           ")));
-        let line = format!("{name} {hook}: {before} → {after}{}", why.unwrap_or_default());
+        let why = optional(cause, |cause| {
+            format!(": {}", super::requests::near(cause).replace('\n', "\n           "))
+        });
+        let line = format!("{name} {hook}: {before} → {after}{why}");
         let json = Json::from([
             ("name", name.as_str().into()),
             ("hook", hook.into()),

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 use valvehouse_core::trace::{Record, Trace};
+use valvehouse_core::words::optional;
 use valvehouse_json::Json;
 use valvehouse_terminal::trace_view::{opened, standing, word};
 use valvehouse_terminal::{Paint, clean, report::Broke};
@@ -83,9 +84,7 @@ fn in_lines(number: usize, trace: &Trace, detail: &Json, open: StepDetail, paint
         word(detail, "model"),
         standing(detail, paint),
         took(detail),
-        tokens(&records)
-            .map(|(prompt, completion)| format!("{prompt}+{completion} tokens"))
-            .unwrap_or_default(),
+        optional(tokens(&records), |(prompt, completion)| format!("{prompt}+{completion} tokens")),
         bar(&records, paint),
     ];
     let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
@@ -98,7 +97,7 @@ fn in_lines(number: usize, trace: &Trace, detail: &Json, open: StepDetail, paint
         StepDetail::Never => {}
         StepDetail::Always => text.push_str(&opened(detail, paint)),
         StepDetail::Changed => {
-            let steps = detail.get("steps").unwrap_or_default().items();
+            let steps = detail.list("steps");
             for (record, step) in records.iter().zip(&steps).filter(|(record, _)| is_notable(record)) {
                 text.push_str(&format!("\n         {}", in_a_line(record, step, paint)));
             }
@@ -123,7 +122,7 @@ fn said(trace: &Trace, paint: Paint) -> String {
 }
 
 fn took(detail: &Json) -> String {
-    let ms = detail.get("took_ms").and_then(|ms| ms.as_f64()).unwrap_or_default();
+    let ms = detail.get("took_ms").and_then(|ms| ms.as_f64()).unwrap_or(0.0);
     if ms < 10.0 { format!("{ms:.1} ms") } else { format!("{ms:.0} ms") }
 }
 
@@ -172,8 +171,8 @@ fn in_a_line(record: &Record, step: &Json, paint: Paint) -> String {
     if record.calls > 1 {
         parts.push(format!("changed {} of {}", record.details().changed, record.calls));
     }
-    let values = step.get("values").unwrap_or_default().items();
-    let changes = values.iter().map(|value| value.get("diff").unwrap_or_default().items());
+    let values = step.list("values");
+    let changes = values.iter().map(|value| value.list("diff"));
     // Of many events the first that changed shows how.
     if let Some(changes) = changes.into_iter().find(|changes| !changes.is_empty()) {
         parts.push(change_in_short(&changes[0], paint));
@@ -222,7 +221,7 @@ pub(super) fn near(cause: &str) -> String {
 
 fn as_json(number: usize, trace: &Trace, detail: &Json, open: StepDetail) -> Json {
     let records = trace.records();
-    let steps = detail.get("steps").unwrap_or_default().items();
+    let steps = detail.list("steps");
     let shown: Vec<Json> = records
         .iter()
         .zip(steps)
@@ -241,12 +240,11 @@ fn as_json(number: usize, trace: &Trace, detail: &Json, open: StepDetail) -> Jso
         ),
         ("bar", bar(&records, valvehouse_terminal::PLAIN).into()),
         ("shown", shown.into()),
-        ("lines", detail.get("lines").unwrap_or_default()),
+        ("lines", detail.field("lines")),
     ];
     let all = Json::from(others);
-    for (name, value) in told.as_object().map(|told| told.entries()).unwrap_or_default() {
-        // A new object takes any value.
-        let _ = all.set(&name, value);
+    for (name, value) in told.entries() {
+        all.put(&name, value);
     }
     all
 }

@@ -85,8 +85,7 @@ impl Ran {
         let sum = Sum::of(&self.files, &self.problems, self.took);
         if view.is_json() {
             let told = told(&self.files, &self.problems, &[], &sum);
-            // A text in a new object.
-            let _ = told.set("event", "tests");
+            told.put("event", "tests");
             return view.tell(|_| String::new(), || told);
         }
         let shown = Shown { paint: view.paint(), output: false };

@@ -73,7 +73,7 @@ pub(super) fn change_in_short(change: &Json, paint: Paint) -> String {
         (Some(before), None) => paint.red(&format!("- {}", in_short(&before))),
         (None, None) => String::new(),
     };
-    format!("{} {told}", paint.dim(&clean(&change.text("path").unwrap_or_default())))
+    format!("{} {told}", paint.dim(&clean(&change.text_or_empty("path"))))
 }
 
 /// A value as far as it fits in a line.

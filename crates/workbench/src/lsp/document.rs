@@ -33,7 +33,7 @@ pub(super) fn byte_at(text: &str, position: Position) -> usize {
             None => return text.len(),
         },
     };
-    let line = text[start..].split('\n').next().unwrap_or_default();
+    let line = text[start..].split_once('\n').map_or(&text[start..], |(line, _)| line);
     let line = line.strip_suffix('\r').unwrap_or(line);
     let mut units = position.character as usize;
     for (at, letter) in line.char_indices() {

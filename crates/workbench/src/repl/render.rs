@@ -51,7 +51,9 @@ pub(super) fn functions(text: &str, out: &Console) -> io::Result<()> {
         out.say(&format!("no function has `{text}` in its name{}", near(text)));
         return Ok(());
     }
-    let first = |function: &Function| function.doc.split(['\n', '.']).next().unwrap_or_default().to_owned();
+    let first = |function: &Function| {
+        function.doc.split_once(['\n', '.']).map_or(&*function.doc, |(first, _)| first).to_owned()
+    };
     let row = |function: &&Function| vec![function.signature(), out.results().dim(&first(function))];
     let rows: Vec<Vec<String>> = found.iter().take(LISTED).map(row).collect();
     out.line(&table(&rows))?;

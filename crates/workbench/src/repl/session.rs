@@ -161,7 +161,7 @@ impl<'a> Session<'a> {
     }
 
     fn body(&self) -> Json {
-        self.repl.as_ref().and_then(|repl| repl.variable("body")).unwrap_or_default()
+        self.repl.as_ref().and_then(|repl| repl.variable("body")).into()
     }
 
     fn turn(&self) -> Turn {
@@ -170,7 +170,7 @@ impl<'a> Session<'a> {
 
     fn facts(&self) -> TurnFacts {
         let snapshot = self.snapshot();
-        let model = snapshot.ready(&self.model(), &[]).map(|ready| ready.facts).unwrap_or_default();
+        let model = Json::from(snapshot.ready(&self.model(), &[]).map(|ready| ready.facts).ok());
         let user = self.user.as_deref().map(|id| Json::from([("id", id.into())]));
         TurnFacts {
             user: user.unwrap_or_else(Json::object),
@@ -282,8 +282,8 @@ impl<'a> Session<'a> {
                 out.line(&valves.pretty(2))?;
             }
             Command::Variables => {
-                let all = self.repl.as_ref().map(Repl::variables).unwrap_or_default();
-                let rows: Vec<Vec<String>> = all.into_iter().map(|(name, kind)| vec![name, kind]).collect();
+                let all = self.repl.iter().flat_map(Repl::variables);
+                let rows: Vec<Vec<String>> = all.map(|(name, kind)| vec![name, kind]).collect();
                 out.line(&table(&rows))?;
             }
             Command::Plugins => {

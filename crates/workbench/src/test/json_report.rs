@@ -24,7 +24,7 @@ pub(crate) fn told(files: &[FileRan], problems: &[Problem], untested: &[PathBuf]
 
 /// A file with its tests.
 fn file_told(file: &FileRan) -> Json {
-    let problems = file.result.as_ref().err().map(Vec::as_slice).unwrap_or_default();
+    let problems = file.result.as_ref().err().map_or(&[][..], Vec::as_slice);
     let told = Json::from([
         ("id", file.id.as_str().into()),
         ("file", path(&file.tests)),
@@ -33,8 +33,7 @@ fn file_told(file: &FileRan) -> Json {
         ("problems", report::all_as_json(problems)),
     ]);
     if let Some(covered) = &file.covered {
-        // A value in an object of its own.
-        let _ = told.set("coverage", coverage_told(covered));
+        told.put("coverage", coverage_told(covered));
     }
     told
 }
@@ -54,12 +53,11 @@ fn test_told(TestRan { test, ran }: &TestRan) -> Json {
     ]);
     if let Some(failed) = &ran.failed {
         let changes: Vec<Json> = failed.differences().iter().map(|change| change.to_json()).collect();
-        // Values in an object of its own.
-        let _ = told.set("problem", report::as_json(&failed.problem));
-        let _ = told.set("differences", changes);
+        told.put("problem", report::as_json(&failed.problem));
+        told.put("differences", changes);
         if let Some((actual, expected)) = &failed.compared {
-            let _ = told.set("actual", actual.clone());
-            let _ = told.set("expected", expected.clone());
+            told.put("actual", actual.clone());
+            told.put("expected", expected.clone());
         }
     }
     told

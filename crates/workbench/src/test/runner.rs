@@ -70,7 +70,7 @@ pub(crate) struct Covered {
 impl FileRan {
     /// Its tests that were run.
     pub(crate) fn tests(&self) -> &[TestRan] {
-        self.result.as_deref().unwrap_or_default()
+        self.result.as_deref().unwrap_or(&[])
     }
 
     /// The names of all its tests.

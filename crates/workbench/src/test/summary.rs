@@ -56,7 +56,7 @@ impl Shown {
 
     /// The reason for which it failed, and what was printed.
     fn below(&self, TestRan { ran, .. }: &TestRan) -> String {
-        let mut text = ran.failed.as_ref().map(|failed| self.failed(failed)).unwrap_or_default();
+        let mut text = ran.failed.as_ref().map_or_else(String::new, |failed| self.failed(failed));
         if (self.output || ran.failed.is_some()) && !ran.printed.is_empty() {
             text.push_str(&format!("\n      {}", self.paint.dim("printed:")));
             for (level, line) in &ran.printed {
@@ -80,8 +80,7 @@ impl Shown {
         };
         let changes: Vec<Json> = failed.differences().iter().map(|change| change.to_json()).collect();
         for change in changes.iter().filter(|change| change.text("path").as_deref() == Some("")) {
-            // A text in an object of its own.
-            let _ = change.set("path", "the whole value");
+            change.put("path", "the whole value");
         }
         if !changes.is_empty() {
             let legend = [self.paint.red("- expected"), self.paint.green("+ came")].join("  ");

@@ -78,7 +78,7 @@ fn text(hook: Hook, value: &Json) -> String {
         },
         (Hook::PreInvocation, _) => value.field("args").to_string(),
         _ => {
-            let last = value.get("messages").and_then(|messages| messages.at(-1)).unwrap_or_default();
+            let last = Json::from(value.get("messages").and_then(|messages| messages.at(-1)));
             message::text_of(&last).to_string()
         }
     }

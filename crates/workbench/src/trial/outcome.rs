@@ -5,7 +5,7 @@ use super::stage::Stage;
 use valvehouse_core::fault::Fault;
 use valvehouse_core::trace::Recording;
 use valvehouse_json::Json;
-use valvehouse_json::diff::{Change, diff};
+use valvehouse_json::diff::diff;
 use valvehouse_script::{Code, Problem};
 use valvehouse_terminal::report::{self, Broke};
 use valvehouse_terminal::{CommandError, Console, Exit, clean, trace_view};
@@ -50,7 +50,7 @@ fn problem(stage: &Stage, cause: &str) -> Problem {
     };
     let mut problem = Problem::new(Code::Broke, &file.id, &file.path, broke.why);
     (problem.line, problem.column) = (Some(broke.line), Some(broke.column));
-    problem.excerpt = broke.excerpt(&file.text).unwrap_or_default().trim_end().to_owned();
+    problem.excerpt = broke.excerpt(&file.text).unwrap_or("").trim_end().to_owned();
     problem
 }
 
@@ -101,9 +101,9 @@ pub(super) fn show(
 
 /// All of it for programs.
 pub(super) fn as_json(stage: &Stage, asked: &TrialOptions, before: &Json, came: &Came, trace: &Json) -> Json {
-    let value = came.value.clone().unwrap_or_default();
-    let changes = came.value.as_ref().map(|value| diff(before, value)).unwrap_or_default();
-    let changes: Vec<Json> = changes.iter().map(Change::to_json).collect();
+    let value = Json::from(came.value.clone());
+    let changes = came.value.iter().flat_map(|value| diff(before, value));
+    let changes: Vec<Json> = changes.map(|change| change.to_json()).collect();
     let told = head(stage, asked, came, trace);
     // New values in a new object: they fit.
     told.edit("value", value.copy());

@@ -107,7 +107,7 @@ pub(crate) fn find(
         });
     let script = script.map_err(|problems| does_not_load(&problems))?;
     let default = script.manifest.user_valves.as_ref().map(|schema| schema.effective(&[]).0);
-    let users = UserValves { default: default.unwrap_or_default(), ..UserValves::default() };
+    let users = UserValves { default: default.into(), ..UserValves::default() };
     Ok((script, Arc::new(users)))
 }
 

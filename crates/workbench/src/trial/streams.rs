@@ -9,6 +9,7 @@ use valvehouse_core::context::Turn;
 use valvehouse_core::fault::Fault;
 use valvehouse_core::filter::Hook;
 use valvehouse_core::kernel::Kernel;
+use valvehouse_core::words::optional;
 use valvehouse_json::Json;
 use valvehouse_terminal::{CommandError, Console, Exit, Paint, clean, report, trace_view};
 
@@ -147,7 +148,7 @@ impl EventPair {
 fn said(one: &Json) -> String {
     let text = event::text(one);
     let why = one.at_path("choices.0.finish_reason");
-    let ends = why.as_str().map(|why| format!(" (finish_reason {why})")).unwrap_or_default();
+    let ends = optional(why.as_str(), |why| format!(" (finish_reason {why})"));
     let says = match event::delta(one) {
         // An empty text is one, too.
         Some(delta) if text.is_empty() && !delta.is_empty() && delta.text("content").is_none() => {

@@ -60,7 +60,7 @@ async fn turn(
         _ if out.is_json() => {
             let told = Json::from([
                 ("live", asked.live.into()),
-                ("answer", answer.clone().unwrap_or_default()),
+                ("answer", answer.clone().into()),
                 ("trace", trace),
             ]);
             out.json(&told)?;

@@ -95,7 +95,7 @@ impl Calls {
         ends: bool,
         look: &mut L,
     ) -> Result<(), L::Error> {
-        let given = choice.get("delta").and_then(|delta| delta.get("tool_calls")).unwrap_or_default().items();
+        let given = choice.field("delta").list("tool_calls");
         let waits = !self.queue.is_empty() || self.calls.iter().any(|call| call.lane.waits());
         if given.is_empty() && !waits {
             return Ok(());
@@ -207,8 +207,7 @@ impl Call {
     /// Puts in place of a piece's text what of it goes out now; returns `true` if nothing is left of it.
     fn feed<L: Look>(&mut self, piece: &Json, is_last: bool, look: &mut L) -> Result<bool, L::Error> {
         let Some((of, holder, key)) = input_of(piece) else { return Ok(false) };
-        let text = holder.with(key, |text| text.and_then(Json::as_str).map(CompactString::from));
-        let text = text.unwrap_or_default();
+        let text = holder.with(key, |text| CompactString::from(text.map_or("", Json::str_or_empty)));
         let index = self.index;
         self.lane.begin_with("arguments", || {
             let mold = Json::object();
@@ -258,8 +257,8 @@ impl Out {
             self.0.push((at, piece));
             return;
         };
-        let text = |of: &Object| of.with(key, |text| text.and_then(Json::as_str).map(str::to_owned));
-        let (before, more) = (text(&holder).unwrap_or_default(), text(&more).unwrap_or_default());
+        let text = |of: &Object| of.with(key, |text| text.map_or("", Json::str_or_empty).to_owned());
+        let (before, more) = (text(&holder), text(&more));
         if !more.is_empty() {
             // A text in the place of a text.
             holder.edit(key, format!("{before}{more}").into());

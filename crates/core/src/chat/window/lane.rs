@@ -249,7 +249,7 @@ impl Lane {
     }
 
     pub(super) fn take_tokens(&mut self, choice: &Json, name: &str) {
-        self.tokens.extend(spelling(choice, name).map(|tokens| tokens.items()).unwrap_or_default());
+        self.tokens.extend(spelling(choice, name).into_iter().flat_map(|tokens| tokens.items()));
     }
 
     /// Only the tokens of what goes out go out with it, and none of what was changed.
@@ -316,7 +316,7 @@ fn mold(of: &Json, way: &[Step]) -> Json {
     match way {
         [] => Json::Null,
         [Step::Item(place, _), way @ ..] => {
-            let item = i64::try_from(*place).ok().and_then(|place| of.at(place)).unwrap_or_default();
+            let item = i64::try_from(*place).ok().and_then(|place| of.at(place)).into();
             vec![mold(&item, way)].into()
         }
         [Step::Key(key), way @ ..] => {
@@ -344,7 +344,7 @@ fn fill(mold: &Json, text: &str) {
             }
         }
         Json::Array(array) => array.items().iter().enumerate().for_each(|(place, value)| match value {
-            Json::Null => drop(array.set(place, text.into())),
+            Json::Null => array.put(place, text.into()),
             value => fill(value, text),
         }),
         _ => {}

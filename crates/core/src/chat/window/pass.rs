@@ -12,15 +12,14 @@ use valvehouse_json::Json;
 
 /// The choices whose texts wait, to be let out with [`end`].
 pub fn waiting(kept: &Json) -> Vec<i64> {
-    let choices = kept.get(HELD).and_then(|held| held.as_object().map(|held| held.entries()));
+    let choices = kept.field(HELD).entries();
     let waits = |choice: &Json| lanes_of(choice).any(|(_, lane)| lane::waits(&lane)) || Calls::wait(choice);
-    let choices = choices.unwrap_or_default().into_iter().filter(|(_, choice)| waits(choice));
+    let choices = choices.into_iter().filter(|(_, choice)| waits(choice));
     choices.filter_map(|(index, _)| index.parse().ok()).collect()
 }
 
 fn lanes_of(choice: &Json) -> impl Iterator<Item = (CompactString, Json)> {
-    let lanes = choice.get(LANES).and_then(|lanes| lanes.as_object().map(|lanes| lanes.entries()));
-    lanes.unwrap_or_default().into_iter()
+    choice.field(LANES).entries().into_iter()
 }
 
 /// Returns the stored texts and calls that wait, by choice.
@@ -88,7 +87,7 @@ pub fn pass<L: Look>(event: &Json, kept: &Json, longest: usize, look: &mut L) ->
     let lanes = child(&held, LANES);
     let ends = delta::finishes(event) || held.get(OVER).is_some();
     let speech = Speech::of(event);
-    let delta = event::delta(event).unwrap_or_default();
+    let delta = Json::from(event::delta(event));
 
     let mut seen = Vec::new();
     for (way, place) in &places {

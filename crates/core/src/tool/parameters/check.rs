@@ -50,7 +50,7 @@ pub(super) fn arguments(declared: Option<&[Parameter]>, args: &Json) -> Result<J
 /// A value that an author wrote down, which must be of its type without coercion.
 pub(super) fn own_value(shape: &Shape, value: &Json, path: &str) -> Result<Json, Vec<String>> {
     let mut check = Check::new(Spelling::Exact);
-    let fitting = check.value(shape, value, &Path::Start(path)).unwrap_or_default();
+    let fitting = Json::from(check.value(shape, value, &Path::Start(path)));
     check.end(fitting).map_err(|error| error.problems)
 }
 

@@ -169,7 +169,7 @@ impl Reader {
     fn named(&mut self, given: &Json, place: &Place) -> Option<Kind> {
         let kind = given.as_str().and_then(Kind::named);
         if kind.is_none() {
-            let hint = match given.as_str().unwrap_or_default() {
+            let hint = match given.str_or_empty() {
                 // As Python says it.
                 "str" | "text" => "; did you mean `string`?".to_owned(),
                 "list" | "tuple" | "set" => "; did you mean `array`?".to_owned(),
@@ -275,7 +275,7 @@ impl Reader {
             let problem = format!("is {}: write true or false{hint}", clipped(&given));
             self.problem(&format!("{}.{key}", place.path), &problem);
         }
-        truth.unwrap_or_default()
+        truth.unwrap_or(false)
     }
 }
 

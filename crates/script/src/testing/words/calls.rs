@@ -141,7 +141,7 @@ fn chat(request: &Dynamic, options: &Dynamic) -> RhaiResultOf<Dynamic> {
         ("text", text_of(&answer)),
         ("message", response::message_of(&answer)),
         ("finish_reason", answer.at_path("choices.0.finish_reason")),
-        ("usage", answer.get("usage").unwrap_or_default()),
+        ("usage", answer.field("usage")),
         ("messages", asked.unwrap_or_else(Json::array)),
         ("events", events.into()),
     ];
