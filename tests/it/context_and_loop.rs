@@ -2,12 +2,14 @@
 //! that carries it.
 
 use crate::kernel::*;
+use serde_json::json as value;
+use valvehouse::ChatRequest;
 use valvehouse::chat::message;
-use valvehouse::context::Context;
-use valvehouse::fault::{Fault, RequestFault};
-use valvehouse::filter::{Filter, Verdict::Continue, Verdict::Error};
+use valvehouse::context::{Context, Turn};
+use valvehouse::fault::{Breakage, Fault, RequestFault};
+use valvehouse::filter::{Filter, Verdict::Continue, Verdict::Error, Verdict::Skip};
 use valvehouse::json::Json;
-use valvehouse::kernel::{ChatOptions, Kernel, ModelSettings, TurnAnswer};
+use valvehouse::kernel::{ChatOptions, Kernel, ModelSettings, RunOptions, TurnAnswer};
 use valvehouse::provider::Reply;
 use valvehouse::tool::{Retry, Tool, ToolError, ToolResult};
 
@@ -357,12 +359,39 @@ async fn a_providers_failure_is_the_turns() {
 }
 
 #[tokio::test]
-async fn a_trace_tells_what_was_called() {
+async fn a_trace_tells_of_every_call_how_it_ended() {
     let fail = Tool::from_json_fn("fail", |_| Err("no".into()));
-    let (builder, _) = asking([calls("", &[("echo", r#"{"a":1}"#), ("fail", "{}")]), "done".into()]);
-    let chat = chat(&builder.tools([echo(), fail]).build(), "hi").await.unwrap();
-    let expected = r#"[{"type":"tool_call","name":"echo","args":{"a":1},"ok":true},{"type":"tool_call","name":"fail","args":{},"ok":false}]"#;
-    assert_eq!(chat.context.trace().to_string(), expected);
+    let long = Tool::from_json_fn("long", |_| Ok("x".repeat(5_000).into()));
+    let guard = Filter::pre_invocation("guard", |ctx| match ctx.args().text("do").as_deref() {
+        Some("skip") => Ok(Skip("from the cache".into())),
+        Some("refuse") => Ok(Error("not allowed".into())),
+        Some("break") => Err(Breakage::new("a secret")),
+        _ => Ok(Continue(ctx)),
+    });
+    let (builder, _) = asking([
+        calls("", &[("echo", r#"{"a":1}"#), ("fail", "{}"), ("long", "{}")]),
+        calls("", &[("echo", r#"{"do":"skip"}"#), ("echo", r#"{"do":"refuse"}"#)]),
+        "done".into(),
+    ]);
+    let kernel = builder.tools([echo(), fail, long]).filter(guard.clone()).build();
+    let chat = chat(&kernel, "hi").await.unwrap();
+    let long = format!("{}… (5000 bytes)", "x".repeat(2_000));
+    let expected = value!([
+        {"type": "tool_call", "name": "echo", "args": {"a": 1}, "ok": true, "result": {"a": 1}},
+        {"type": "tool_call", "name": "fail", "args": {}, "ok": false, "error": "no"},
+        {"type": "tool_call", "name": "long", "args": {}, "ok": true, "result": long},
+        {"type": "tool_call", "name": "echo", "args": {"do": "skip"}, "ok": true, "skipped": true,
+            "result": "from the cache"},
+        {"type": "tool_call", "name": "echo", "args": {"do": "refuse"}, "ok": false, "error": "not allowed"},
+    ]);
+    assert_eq!(chat.context.trace().to_string(), expected.to_string());
+    let (builder, _) = asking([calls("", &[("echo", r#"{"do":"break"}"#)])]);
+    let kernel = builder.tool(echo()).filter(guard).build();
+    let turn = Turn::default();
+    let body = value!({"model": "m", "messages": [{"role": "user", "content": "hi"}]});
+    let request = ChatRequest::new(body.into()).unwrap();
+    kernel.run(request, RunOptions::new(turn.clone())).answer().await.unwrap_err();
+    assert_eq!(turn.context().trace().at_path("0.error"), "the plugin `guard` broke".into());
 }
 
 #[tokio::test]

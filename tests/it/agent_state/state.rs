@@ -165,7 +165,10 @@ async fn state_scratchpad_tells_what_was_done_on_the_way() {
     let mut agent = agent(looks()).0.tool(weather()).build().unwrap();
     agent.run("hello").await.unwrap();
     let entries = Json::from(agent.state().scratchpad.clone()).to_string();
-    assert_eq!(entries, r#"[{"type":"tool_call","name":"weather","args":{"city":"Oslo"},"ok":true}]"#);
+    assert_eq!(
+        entries,
+        r#"[{"type":"tool_call","name":"weather","args":{"city":"Oslo"},"ok":true,"result":"sunny in Oslo"}]"#
+    );
 }
 
 #[tokio::test]

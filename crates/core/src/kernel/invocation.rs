@@ -8,6 +8,7 @@ use crate::fault::{Fault, Refusal, RequestFault};
 use crate::filter::{Chain, Hook, Outcome};
 use crate::tool::{Tool, ToolError, ToolResult};
 use crate::trace::What;
+use crate::words::shortened;
 use valvehouse_json::Json;
 
 /// The kernel's tool of that name, or a fault that says which there are.
@@ -45,13 +46,28 @@ pub(super) async fn invoke(
     // The value that filters guard is the one that the tool would get: a list that came as JSON in a string
     // is a list to them, too. Arguments that do not fit yet may still be corrected by a filter.
     let args = tool.check(&args).unwrap_or(args);
+    let given = args.clone();
     let chain = chain_of(kernel, tool);
     // Filters choose by it, approvals among them: none of them changes it.
     let about = tool.spec.describe().freeze();
     let ctx = ctx_of(turn, [("tool", about.clone()), ("args", args)]);
-    let args = match chain.run(Hook::PreInvocation, ctx, turn).await? {
-        Outcome::Done(ctx) => ctx.get("args").unwrap_or_else(Json::object),
-        Outcome::Skipped(value) => return Ok(value),
+    let args = match chain.run(Hook::PreInvocation, ctx, turn).await {
+        Ok(Outcome::Done(ctx)) => ctx.get("args").unwrap_or_else(Json::object),
+        Ok(Outcome::Skipped(value)) => {
+            record(tool, given, CallEnd::Skipped(&value), turn);
+            return Ok(value);
+        }
+        Err(fault) => {
+            let reason = match &fault {
+                Fault::Paused => None,
+                Fault::Broken(breakage) => Some(format!("the plugin `{}` broke", breakage.plugin)),
+                fault => Some(fault.to_string()),
+            };
+            if let Some(reason) = reason {
+                record(tool, given, CallEnd::Failed(&reason), turn);
+            }
+            return Err(fault);
+        }
     };
     // Filters after the tool see what it got, or what was refused.
     let (args, result) = match tool.check(&args) {
@@ -66,15 +82,11 @@ pub(super) async fn invoke(
     if turn.is_paused() {
         return Err(Fault::Paused);
     }
-    let entry = Json::from([
-        ("type", "tool_call".into()),
-        ("name", tool.name().into()),
-        ("args", args.copy()),
-        ("ok", result.is_ok().into()),
-    ]);
-    if let Json::Array(trace) = turn.context().trace() {
-        let _ = trace.push(entry);
-    }
+    let end = match &result {
+        Ok(result) => CallEnd::Ran(&result.value),
+        Err(error) => CallEnd::Failed(&error.message),
+    };
+    record(tool, args.clone(), end, turn);
     let value = match result {
         Ok(result) => {
             if let Some(context) = result.context {
@@ -88,6 +100,51 @@ pub(super) async fn invoke(
     match chain.run(Hook::PostInvocation, ctx, turn).await? {
         Outcome::Done(ctx) => Ok(ctx.field("result")),
         Outcome::Skipped(value) => Ok(value),
+    }
+}
+
+/// The most characters that the trace of a turn keeps of a result or a reason.
+const MAX_RECORDED: usize = 2_000;
+
+/// The end of a call, for the trace of its turn.
+enum CallEnd<'a> {
+    /// The tool ran.
+    Ran(&'a Json),
+    /// A filter answered in its place.
+    Skipped(&'a Json),
+    /// It failed, or a filter refused it.
+    Failed(&'a str),
+}
+
+/// Adds a call to the trace of the turn: `{type: "tool_call", name, args, ok, skipped?, result | error}`. A result that is
+/// long as JSON is kept as the beginning of its text.
+fn record(tool: &Tool, args: Json, end: CallEnd<'_>, turn: &Turn) {
+    let Json::Array(trace) = turn.context().trace() else { return };
+    let entry = Json::from([
+        ("type", "tool_call".into()),
+        ("name", tool.name().into()),
+        ("args", args.copy()),
+        ("ok", (!matches!(end, CallEnd::Failed(_))).into()),
+    ]);
+    if let CallEnd::Skipped(_) = end {
+        entry.put("skipped", true);
+    }
+    match end {
+        CallEnd::Ran(value) | CallEnd::Skipped(value) => entry.put("result", recorded(value)),
+        CallEnd::Failed(error) => entry.put("error", shortened(error.to_owned(), MAX_RECORDED)),
+    }
+    // An array that is full, or frozen by a script, stays as it is.
+    let _ = trace.push(entry);
+}
+
+/// Returns a result as the trace keeps it.
+fn recorded(value: &Json) -> Json {
+    match value {
+        Json::Text(text) => shortened(text.to_string(), MAX_RECORDED).into(),
+        value => {
+            let text = value.to_string();
+            if text.len() <= MAX_RECORDED { value.copy() } else { shortened(text, MAX_RECORDED).into() }
+        }
     }
 }
 

@@ -270,8 +270,12 @@ pub(super) const HANDLES: &[Keys] = &[
         is_open: false,
         words: &[
             writable("variables", Type::Map, "The variables themselves, which `get` and `set` mean."),
-            readable("history", Type::Array, "What was called in this turn so far."),
-            readable("trace", Type::Any, "The steps of the turn."),
+            readable("history", Type::Array, "The messages of the turn so far."),
+            readable(
+                "trace",
+                Type::Any,
+                "The tool calls of the turn: `{type: \"tool_call\", name, args, ok}` with `result` or `error`, and `skipped` where a filter answered in the place of the tool.",
+            ),
             writable("metadata", Type::Map, "The turn's own map, the same as `__metadata__`."),
             readable("client", Type::Map, "The variables that the client sent: its word, and nobody else's."),
         ],
