@@ -47,6 +47,7 @@ mod mcp;
 mod metrics;
 mod modules;
 mod one_request;
+mod open_responses;
 mod page;
 mod passthrough;
 mod pauses;
