@@ -54,6 +54,7 @@ mod pauses;
 mod pipelines;
 mod pipes;
 mod processes;
+mod prompt_cache;
 mod providers;
 mod python;
 mod readme;
