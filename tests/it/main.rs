@@ -65,6 +65,7 @@ mod response_format;
 mod responses;
 mod responses_background;
 mod responses_socket;
+mod responses_upstream;
 mod safety;
 mod same_either_way;
 mod same_everywhere;
