@@ -1,6 +1,6 @@
-//! What the compliance suite of Open Responses checks, check by check and by its names, as checks of our own: the suite
-//! is in no package registry. Every answer and event is compared with the published schema, by types generated from it
-//! (the Python package `openresponses-types`).
+//! The checks of the compliance suite of Open Responses, by its names, written anew: the suite is in no package registry.
+//! Every answer and event is compared with the published schema, by types generated from it (the Python package
+//! `openresponses-types`).
 
 use crate::host::{Answer, TestHost};
 use crate::python::python;
@@ -15,11 +15,11 @@ use std::process::{Command, Stdio};
 const IMAGE: &str = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==";
 const KEYS: &str = "[[server.keys]]\nuser = { id = \"ann\" }\nkey = \"ann-secret-0001\"";
 
-/// What was received, by its name in the schema.
+/// The answers and events that were received, by their names in the schema.
 #[derive(Default)]
-struct Received(Vec<(&'static str, Value)>);
+struct Transcript(Vec<(&'static str, Value)>);
 
-impl Received {
+impl Transcript {
     fn events(&mut self, events: &[Value]) {
         for event in events {
             let name = if event.get("status").is_some() { "socket error" } else { "event" };
@@ -141,7 +141,7 @@ fn events(answer: &Answer) -> Vec<Value> {
 async fn responses_over_http_pass_the_checks_of_open_responses() {
     let Some(python) = python() else { return };
     let host = host().await;
-    let mut received = Received::default();
+    let mut received = Transcript::default();
     for (name, mut body) in requests() {
         body["model"] = json!("mock-1");
         let whole = post(&host, "/v1/responses", &body).await.ok();
@@ -179,7 +179,7 @@ async fn responses_over_http_pass_the_checks_of_open_responses() {
 async fn responses_over_a_websocket_pass_the_checks_of_open_responses() {
     let Some(python) = python() else { return };
     let host = host().await;
-    let mut received = Received::default();
+    let mut received = Transcript::default();
     let mut client = Client::open(&host, "ann-secret-0001").await.unwrap();
     let mut ask = async |client: &mut Client, name: &str, body: Value, expected: &str| {
         client.send(body).await;
@@ -251,7 +251,7 @@ async fn the_schema_of_open_responses_takes_a_phase_and_refuses_what_does_not_fi
     let check = async |name: &'static str, change: fn(&mut Value)| {
         let mut changed = whole.clone();
         change(&mut changed);
-        Received(vec![(name, changed)]).fits(python.clone()).await
+        Transcript(vec![(name, changed)]).fits(python.clone()).await
     };
     check("response", |response| response["output"][0]["phase"] = json!("final_answer")).await.unwrap();
     let found =
