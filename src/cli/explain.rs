@@ -5,6 +5,7 @@ use super::args;
 use super::project::Project;
 use super::providers;
 use valvehouse_config::Config;
+use valvehouse_core::figures::PromptCacheCount;
 use valvehouse_core::tool::Tool;
 use valvehouse_core::trace::GuardCoverageRow;
 use valvehouse_host::{Decision, HostPart, Part, Plugin, Snapshot};
@@ -29,7 +30,11 @@ pub(super) async fn run(asked: &args::Explain, config: &Config, out: &Console) -
     let rests = |plugin: &Plugin| standing.of(&plugin.id).and_then(|standing| standing.rests.clone());
     let parts = project.snapshot.parts(model, &[], rests);
     let own = project.snapshot.host_parts(model, &[]);
-    let mut filters: Vec<FilterReport> = parts.iter().map(|part| FilterReport::new(part, user)).collect();
+    let cached = |part: &Part| {
+        standing.of(&part.plugin.id).map_or_else(PromptCacheCount::default, |own| own.prompt_cache)
+    };
+    let mut filters: Vec<FilterReport> =
+        parts.iter().map(|part| FilterReport::new(part, user, cached(part))).collect();
     filters.extend(own.iter().map(FilterReport::of_host));
     // A refusal comes before everything else; what does not run has its place all the same.
     filters.sort_by(|a, b| a.place().total_cmp(&b.place()));
@@ -143,6 +148,8 @@ struct FilterReport {
     reason: String,
     /// The user's own valves; null where there are none.
     user_valves: Json,
+    /// The requests in which it kept the prompt cache, on all hosts that run.
+    prompt_cache: PromptCacheCount,
 }
 
 /// The mark of a filter.
@@ -154,7 +161,7 @@ enum Mark {
 }
 
 impl FilterReport {
-    fn new(part: &Part, user: Option<&str>) -> Self {
+    fn new(part: &Part, user: Option<&str>, prompt_cache: PromptCacheCount) -> Self {
         let plugin = &part.plugin;
         Self {
             id: plugin.id.to_string(),
@@ -168,6 +175,7 @@ impl FilterReport {
             hooks: plugin.hooks(),
             reason: clean(&part.reason).replace('\n', " "),
             user_valves: user.map_or(Json::Null, |user| plugin.valves_of_user(user)),
+            prompt_cache,
         }
     }
 
@@ -180,6 +188,7 @@ impl FilterReport {
             hooks: part.hooks.clone(),
             reason: part.reason.clone(),
             user_valves: Json::Null,
+            prompt_cache: PromptCacheCount::default(),
         }
     }
 
@@ -200,6 +209,7 @@ impl FilterReport {
             ("priority", self.priority.into()),
             ("hooks", self.hooks.iter().map(|hook| Json::from(*hook)).collect::<Vec<_>>().into()),
             ("user_valves", self.user_valves.clone()),
+            ("prompt_cache", self.prompt_cache.to_json()),
         ])
     }
 }
@@ -208,7 +218,7 @@ fn as_table(filters: &[FilterReport], paint: Paint) -> String {
     let (mut running, mut others) = (Vec::new(), Vec::new());
     for filter in filters {
         let priority = filter.priority.map_or_else(String::new, |priority| format!("priority {priority}"));
-        let reason = with_user_valves(filter);
+        let reason = with_details(filter);
         let mark = match filter.mark {
             Mark::Runs => format!("{:>3}.", running.len() + 1),
             Mark::Refuses => paint.red("   !"),
@@ -223,9 +233,12 @@ fn as_table(filters: &[FilterReport], paint: Paint) -> String {
     tables.join("\n").trim_matches('\n').to_owned()
 }
 
-fn with_user_valves(filter: &FilterReport) -> String {
-    match &filter.user_valves {
-        Json::Null => filter.reason.clone(),
-        valves => format!("{}; user valves {valves}", filter.reason),
-    }
+/// The reason, the user's valves, and whether it keeps the prompt cache.
+fn with_details(filter: &FilterReport) -> String {
+    let valves = match &filter.user_valves {
+        Json::Null => None,
+        valves => Some(format!("user valves {valves}")),
+    };
+    let details = [Some(filter.reason.clone()), valves, filter.prompt_cache.to_words()];
+    details.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }

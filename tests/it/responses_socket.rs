@@ -12,10 +12,10 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 const KEYS: &str = "[[server.keys]]\nuser = { id = \"ann\" }\nkey = \"ann-secret-0001\"";
 const LOUD: &str = "fn stream(event) { event.text = event.text.to_upper(); event }";
 
-struct Client(WebSocketStream<TcpStream>);
+pub(crate) struct Client(WebSocketStream<TcpStream>);
 
 impl Client {
-    async fn open(host: &TestHost, key: &str) -> Result<Self, Error> {
+    pub(crate) async fn open(host: &TestHost, key: &str) -> Result<Self, Error> {
         let url = host.url("/v1/responses");
         let address = url.strip_prefix("http://").unwrap().split('/').next().unwrap().to_owned();
         let stream = TcpStream::connect(&address).await.unwrap();
@@ -24,7 +24,7 @@ impl Client {
         tokio_tungstenite::client_async(request, stream).await.map(|(stream, _)| Self(stream))
     }
 
-    async fn send(&mut self, mut body: Value) {
+    pub(crate) async fn send(&mut self, mut body: Value) {
         body["type"] = json!("response.create");
         body["model"] = json!("mock-1");
         self.0.send(Message::text(body.to_string())).await.unwrap();
@@ -40,17 +40,24 @@ impl Client {
         }
     }
 
-    /// The last event of a response, or its error.
-    async fn end(&mut self) -> Value {
-        for number in 0.. {
+    /// The events of a response up to its last, or to its error.
+    pub(crate) async fn events(&mut self) -> Vec<Value> {
+        let mut events = Vec::new();
+        loop {
             let event = self.next().await.expect("the connection ended in the middle of a response");
             let kind = event["type"].as_str().unwrap();
             if matches!(kind, "response.completed" | "response.failed") || event.get("status").is_some() {
-                return event;
+                events.push(event);
+                return events;
             }
-            assert_eq!(event["sequence_number"], number, "{event}");
+            assert_eq!(event["sequence_number"], events.len(), "{event}");
+            events.push(event);
         }
-        unreachable!()
+    }
+
+    /// The last event of a response, or its error.
+    async fn end(&mut self) -> Value {
+        self.events().await.pop().unwrap()
     }
 
     async fn ask(&mut self, body: Value) -> Value {

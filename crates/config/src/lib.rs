@@ -39,7 +39,7 @@ pub use load::FILE;
 pub use mcp::{McpServer, McpTransport, McpTrust};
 pub use network::Network;
 pub use origin::Origin;
-pub use provider::{KINDS, Offered, ProviderKind, ProviderSettings, ROUTES, Retry, Timeouts, Wire};
+pub use provider::{Api, KINDS, Offered, ProviderKind, ProviderSettings, ROUTES, Retry, Timeouts, Wire};
 pub use reference::{Described, Effective, SECTIONS, Section, document, effective};
 #[cfg(feature = "schema")]
 pub use schema::schema;

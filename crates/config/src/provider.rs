@@ -90,6 +90,29 @@ impl ProviderKind {
     }
 }
 
+/// The API by which a service with OpenAI's wire is asked for chats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Api {
+    /// Chat completions.
+    #[default]
+    Chat,
+    /// The Responses API.
+    Responses,
+}
+
+impl Api {
+    /// Every one, by its name in the configuration.
+    pub const ALL: [(&'static str, Self); 2] = [("chat", Self::Chat), ("responses", Self::Responses)];
+
+    /// The name in the configuration.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Responses => "responses",
+        }
+    }
+}
+
 /// One service that serves models.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProviderSettings {
@@ -99,6 +122,8 @@ pub struct ProviderSettings {
     pub kind: ProviderKind,
     /// The address, without a slash at the end; empty for the demo.
     pub base_url: String,
+    /// The API by which it is asked.
+    pub api: Api,
     /// The key that pays for it; without it see [`ProviderSettings::usual_key`].
     pub api_key: Option<SecretSource>,
     /// Is `true` if each caller pays with its own key: then there is no other.

@@ -6,7 +6,7 @@ use crate::snapshot::Snapshot;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use valvehouse_core::breaker::Open;
-use valvehouse_core::figures::Sum;
+use valvehouse_core::figures::{PromptCacheCount, Sum};
 use valvehouse_core::filter::OnBreak;
 use valvehouse_core::trace::{GuardCoverage, GuardCoverageRow};
 use valvehouse_core::words::count;
@@ -26,6 +26,11 @@ impl Plugin {
     pub fn sum(&self) -> Sum {
         let sums = self.script.iter().flat_map(|script| script.figures().sums());
         sums.fold(Sum::default(), |all, (_, sum)| all.and(sum))
+    }
+
+    /// The requests on this host in which it kept the prompt cache of the service, of those that were measured.
+    pub fn prompt_cache(&self) -> PromptCacheCount {
+        self.script.as_ref().map_or(PromptCacheCount::default(), |script| script.prompt_cache.count())
     }
 
     /// The state in one word: that of its file, or that it rests since it broke again and again.
@@ -104,6 +109,8 @@ pub struct PluginStanding {
     pub sums: BTreeMap<String, Sum>,
     /// The rest on some host, since it broke again and again.
     pub rests: Option<Open>,
+    /// The requests in which it kept the prompt cache of the service.
+    pub prompt_cache: PromptCacheCount,
 }
 
 impl Standing {
@@ -120,6 +127,7 @@ impl Standing {
             let told = Json::from([
                 ("sums", sums.into()),
                 ("rests", rests.map_or(Json::Null, |open| written(&open))),
+                ("prompt_cache", script.prompt_cache.count().to_json()),
             ]);
             Some(((*plugin.id).into(), told))
         });
@@ -183,6 +191,7 @@ impl PluginStanding {
         if let Some(rests @ Json::Object(_)) = told.get("rests") {
             self.rests = Some(read(&rests));
         }
+        self.prompt_cache = self.prompt_cache.and(PromptCacheCount::from_json(&told.field("prompt_cache")));
     }
 }
 

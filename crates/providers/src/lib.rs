@@ -13,6 +13,7 @@ mod ollama;
 mod openai;
 mod origin;
 mod relay;
+mod responses;
 mod service;
 mod upstream;
 
@@ -23,4 +24,5 @@ pub use fallback::{Choice, Fallback};
 pub use formatted::Formatted;
 pub use ollama::Ollama;
 pub use openai::OpenAi;
+pub use responses::OpenAiResponses;
 pub use upstream::{Credentials, Retrying, Upstream};

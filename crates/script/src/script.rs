@@ -15,7 +15,7 @@ use super::tool::{ServedFunction, ToolFunction};
 use rhai::{AST, Engine};
 use std::sync::Arc;
 use valvehouse_core::breaker::Breaker;
-use valvehouse_core::figures::Figures;
+use valvehouse_core::figures::{Figures, PromptCacheTally};
 use valvehouse_core::filter::Hook;
 use valvehouse_json::Json;
 
@@ -39,6 +39,8 @@ pub struct Script {
     pub warnings: Vec<Problem>,
     /// The circuit breaker of its calls.
     pub breaker: Arc<Breaker>,
+    /// The requests in which its hooks kept the prompt cache of the service.
+    pub prompt_cache: Arc<PromptCacheTally>,
     pub(super) hooks: Vec<HookFunction>,
     pub(super) callbacks: Vec<CallbackFunction>,
     /// The parameters of `fn done`, where there is one.

@@ -2,7 +2,7 @@
 
 use super::plugins::breaker;
 use super::section::{secret, section};
-use crate::provider::{KINDS, Offered, ProviderKind, ProviderSettings, ROUTES, Retry, Timeouts, Wire};
+use crate::provider::{Api, KINDS, Offered, ProviderKind, ProviderSettings, ROUTES, Retry, Timeouts, Wire};
 use crate::reader::{Log, Reader};
 use crate::secret::SecretSource;
 use crate::settings::ModelSettings;
@@ -35,6 +35,7 @@ fn provider(place: String, entry: Setting, project: &Path, log: &mut Log) -> Opt
         }
         (None, kind) => kind.map(|kind| kind.base_url.to_owned()),
     };
+    let api = api(&mut it, kind);
     let api_key = secret(&mut it, "api_key", project);
     // `client` is a word, and not a key.
     let is_paid_by_callers =
@@ -61,6 +62,7 @@ fn provider(place: String, entry: Setting, project: &Path, log: &mut Log) -> Opt
         name: name?,
         kind: kind?,
         base_url: base_url?,
+        api,
         api_key,
         is_paid_by_callers,
         models,
@@ -69,6 +71,26 @@ fn provider(place: String, entry: Setting, project: &Path, log: &mut Log) -> Opt
         retry,
         breaker,
     })
+}
+
+/// The API by which it is asked: only services with OpenAI's wire have two.
+fn api(it: &mut Reader<'_>, kind: Option<ProviderKind>) -> Api {
+    let Some(given) = it.text("api") else { return Api::default() };
+    let known = Api::ALL.into_iter().find(|(name, _)| *name == given).map(|(_, api)| api);
+    match (known, kind) {
+        (None, _) => {
+            let names = Api::ALL.map(|(name, _)| name).join(" or ");
+            it.wrong("api", &format!("is `{given}`: expected {names}"));
+        }
+        (Some(Api::Responses), Some(kind)) if kind.wire != Wire::OpenAi => {
+            it.wrong(
+                "api",
+                &format!("is `responses`, which a service of kind `{}` does not have", kind.name),
+            );
+        }
+        _ => {}
+    }
+    known.unwrap_or(Api::Chat)
 }
 
 fn retry(it: &mut Reader<'_>) -> Retry {
@@ -221,6 +243,7 @@ pub(super) fn demo_provider() -> ProviderSettings {
         name: "demo".to_owned(),
         kind,
         base_url: String::new(),
+        api: Api::Chat,
         api_key: None,
         is_paid_by_callers: false,
         routes: None,

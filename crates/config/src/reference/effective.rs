@@ -164,6 +164,7 @@ impl View<'_> {
         self.add(format!("{place}.name"), text(&it.name));
         self.add(format!("{place}.kind"), text(it.kind.name));
         self.add(format!("{place}.base_url"), text(&it.base_url));
+        self.add(format!("{place}.api"), text(it.api.as_str()));
         self.add_given(
             format!("{place}.api_key"),
             match it.is_paid_by_callers {

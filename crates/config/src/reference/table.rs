@@ -288,6 +288,13 @@ pub const SECTIONS: &[Section] = &[
                 "\"https://api.example.com/v1\"",
             ),
             it(
+                "providers.NAME.api",
+                "`\"chat\"` or `\"responses\"`",
+                "\"chat\"",
+                "The API by which a service with OpenAI's wire is asked for chats: chat completions, or Responses.",
+                "\"responses\"",
+            ),
+            it(
                 "providers.NAME.api_key",
                 "secret",
                 "*the usual variable of its kind*",

@@ -152,11 +152,19 @@ enum Trust {
 }
 
 #[derive(JsonSchema)]
+#[schemars(rename_all = "lowercase")]
+enum Api {
+    Chat,
+    Responses,
+}
+
+#[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 struct Provider {
     name: String,
     kind: String,
     base_url: String,
+    api: Api,
     api_key: String,
     models: TextOrTexts,
     routes: Vec<String>,

@@ -6,7 +6,7 @@ use super::part;
 use super::seal::{Seal, is_for, length_on, split_at};
 use crate::chat::delta::is_custom;
 use crate::chat::event::REASONING;
-use crate::chat::{Call, message};
+use crate::chat::{Call, items, message};
 use compact_str::CompactString;
 use std::collections::{HashMap, VecDeque};
 use valvehouse_json::Json;
@@ -192,6 +192,8 @@ impl Building {
                 let id = item.text_or_empty("id");
                 self.blocks.extend(self.calls.take(&id));
             }
+            // Only the service that it came from reads it.
+            items::ITEM => {}
             _ => self.blocks.push(without_index(item)),
         }
     }

@@ -7,7 +7,7 @@ use super::events::Events;
 use super::extra::{CONTENT_BLOCKS, others};
 use super::seal::{Seal, length_on, split_at};
 use crate::chat::event::REASONING;
-use crate::chat::{message, response};
+use crate::chat::{items, message, response};
 use compact_str::CompactString;
 use std::collections::VecDeque;
 use valvehouse_json::Json;
@@ -151,6 +151,10 @@ impl Writer {
     /// is still to come.
     fn item(&mut self, item: Json) {
         let kind = item.text_or_empty("type");
+        if kind == items::ITEM {
+            // It is another service's, which clients of Anthropic's cannot read.
+            return;
+        }
         if self.is_within_call() {
             self.plan.push_back(item);
             return;

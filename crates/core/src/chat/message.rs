@@ -58,8 +58,8 @@ pub fn text_of(message: &Json) -> CompactString {
     }
 }
 
-/// Makes it say something else. In a list of parts one text part takes the place of all there were;
-/// images and whatever else is in the list stay.
+/// Makes it say something else. In a list of parts one text part takes the place of all there were, with the last of
+/// their cache marks; images and whatever else is in the list stay. What says that already is not changed.
 pub fn set_text(message: &Json, text: &str) {
     let content = match message.get("content") {
         Some(Json::Array(parts)) => parts,
@@ -69,11 +69,20 @@ pub fn set_text(message: &Json, text: &str) {
             return;
         }
     };
+    if text_of(message) == text {
+        return;
+    }
     let mut parts = content.items();
+    let texts = parts.iter().rev().filter(|part| part_text(part).is_some());
+    let mark = texts.into_iter().find_map(|part| part.get("cache_control"));
     let place = parts.iter().position(|part| part_text(part).is_some()).unwrap_or(0);
     parts.retain(|part| part_text(part).is_none());
     // Before the first text part there are no others, so its place is still the same.
-    parts.insert(place, text_part(text));
+    let part = text_part(text);
+    if let Some(mark) = mark {
+        part.put("cache_control", mark);
+    }
+    parts.insert(place, part);
     // Parts of the list may stand in it again, and a new part holds nothing.
     let _ = content.replace(parts);
 }
@@ -100,6 +109,18 @@ mod tests {
 
     fn json(text: &str) -> Json {
         Json::parse(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_changed_text_keeps_its_cache_mark_and_the_same_text_every_byte() {
+        let said = r#"{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b","cache_control":{"type":"ephemeral"}}]}"#;
+        let message = json(said);
+        set_text(&message, &text_of(&message));
+        assert_eq!(message.to_string(), said);
+        assert!(!message.is_changed());
+        set_text(&message, "c");
+        let parts = r#"[{"type":"text","text":"c","cache_control":{"type":"ephemeral"}}]"#;
+        assert_eq!(message.field("content"), json(parts));
     }
 
     #[test]

@@ -8,6 +8,7 @@ pub mod delta;
 pub mod event;
 mod grow;
 pub mod history;
+pub mod items;
 pub mod message;
 pub mod request;
 pub mod response;

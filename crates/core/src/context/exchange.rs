@@ -4,8 +4,9 @@
 use compact_str::CompactString;
 use parking_lot::Mutex;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use valvehouse_json::Json;
 
 /// The header that names a request so that a service carries it out once.
 const IDEMPOTENCY: &str = "idempotency-key";
@@ -64,6 +65,8 @@ pub struct Exchange {
     /// The headers of a service that its client may see; none is collected where this is missing.
     shown: Option<Arc<HeaderNames>>,
     received: Mutex<Vec<Header>>,
+    /// The wishes of a client that speaks Responses beyond those of a chat.
+    wishes: OnceLock<Json>,
     /// The one that answered, `provider/model`, where one of several could.
     served_by: Mutex<Option<String>>,
     /// `true` if the client says that it retries by itself.
@@ -97,6 +100,17 @@ impl Exchange {
     /// Records that the client retries by itself, and which of its retries this is; 0 is its first attempt.
     pub fn set_client_retry(&mut self, number: u32) {
         (self.is_retried, self.client_retry) = (true, number);
+    }
+
+    /// Sets what a client that speaks Responses asks for beyond a chat, for services that are asked over that API:
+    /// fields of its request, such as `include`, and its hosted tools in `tools`. Ignored if it was set before.
+    pub fn set_wishes(&self, wishes: Json) {
+        self.wishes.get_or_init(|| wishes);
+    }
+
+    /// Returns what the client asks for beyond a chat.
+    pub fn wishes(&self) -> Option<&Json> {
+        self.wishes.get()
     }
 
     /// Creates the outer side of a further request in this one, such as a script's question to a model: the same

@@ -2,12 +2,14 @@
 //! runs, from any thread, cheap to add to.
 
 mod doors;
+mod prompt_cache;
 mod services;
 mod spread;
 mod tally;
 mod tools;
 
 pub use doors::{Answering, CLASSES, Door, Doors};
+pub use prompt_cache::{PromptCacheCount, PromptCacheTally};
 pub use services::{Answered, Asking, Service};
 pub use spread::{BUCKETS, Spread, Spreading};
 pub use tally::{Ending, Figures, Spent, Sum, Tally, Timing};

@@ -7,7 +7,7 @@ use crate::breaker::Admission;
 use crate::context::{FinishedChat, Turn};
 use crate::fault::{Breakage, Fault, Refusal};
 use crate::lanes::{self, LaneError, Pace, STUCK};
-use crate::trace::{End, What};
+use crate::trace::{End, PromptCacheWatch, What};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use valvehouse_json::Json;
@@ -110,6 +110,16 @@ impl Chain {
         self.run_those(Hook::PostInvocation, value, turn, |filter| filter.sees_failures).await
     }
 
+    /// Measures the prompt cache where a request goes to a model, for some of the requests that are traced.
+    fn watch(&self, hook: Hook, value: &Json, turn: &Turn) -> Option<Box<PromptCacheWatch>> {
+        match hook {
+            Hook::Inlet | Hook::PreChat if self.has(hook) => {
+                turn.trace()?.watch_prompt_cache(hook.name(), value)
+            }
+            _ => None,
+        }
+    }
+
     async fn run_those(
         &self,
         hook: Hook,
@@ -121,11 +131,20 @@ impl Chain {
             note_size(hook, &value, turn);
         }
         let (mut value, mut end) = (value, None);
+        let mut watch = self.watch(hook, &value, turn);
         for filter in self.at(hook).filter(|filter| those(filter)) {
             match step(filter, hook, value, turn, &mut end).await? {
-                Outcome::Done(next) => value = next,
+                Outcome::Done(next) => {
+                    value = next;
+                    if let Some(watch) = &mut watch {
+                        watch.after(&filter.prompt_cache, &value);
+                    }
+                }
                 skipped @ Outcome::Skipped(_) => return Ok(skipped),
             }
+        }
+        if let Some(watch) = watch {
+            watch.finish();
         }
         Ok(Outcome::Done(value))
     }

@@ -5,6 +5,7 @@ use super::subject::FilterContext;
 use crate::breaker::Breaker;
 use crate::context::{FinishedChat, Turn};
 use crate::fault::{BoxError, Breakage, Refusal, with_sources};
+use crate::figures::{PromptCacheCount, PromptCacheTally};
 use crate::lanes::{self, Pace, Stopped};
 use std::sync::Arc;
 use valvehouse_json::Json;
@@ -99,6 +100,7 @@ pub struct Filter {
     /// Has work for the time when the client has its answer.
     pub(super) leaves: bool,
     pub(super) breaker: Option<Arc<Breaker>>,
+    pub(super) prompt_cache: Arc<PromptCacheTally>,
     pub(super) run: Arc<dyn Run>,
 }
 
@@ -115,6 +117,7 @@ impl Filter {
             sees_failures: false,
             leaves: false,
             breaker: None,
+            prompt_cache: Arc::default(),
             run,
         }
     }
@@ -215,6 +218,18 @@ impl Filter {
     pub fn breaker(mut self, breaker: Arc<Breaker>) -> Self {
         self.breaker = Some(breaker);
         self
+    }
+
+    /// The same filter, which counts there in which requests it kept the prompt cache of the service.
+    #[must_use]
+    pub fn counting_prompt_cache(mut self, tally: Arc<PromptCacheTally>) -> Self {
+        self.prompt_cache = tally;
+        self
+    }
+
+    /// The requests in which it kept the prompt cache of the service, of those that were measured.
+    pub fn prompt_cache(&self) -> PromptCacheCount {
+        self.prompt_cache.count()
     }
 
     /// The same filter, which does not act at these moments.

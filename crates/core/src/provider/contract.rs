@@ -16,6 +16,9 @@ use valvehouse_json::Json;
 /// The name of the provider of all scripts that offer models.
 pub const PIPES: &str = "pipes";
 
+/// The route of providers that are asked over the Responses API.
+pub const RESPONSES: &str = "responses";
+
 /// A chat request for one model of one service.
 #[derive(Debug, Clone)]
 pub struct Request {

@@ -9,6 +9,7 @@ mod traced;
 
 pub use canned::{Canned, Reply};
 pub use contract::{
-    Answer, ForwardRequest, Forwarded, PIPES, Passed, Piece, Provider, RelayRequest, Relayed, Request, whole,
+    Answer, ForwardRequest, Forwarded, PIPES, Passed, Piece, Provider, RESPONSES, RelayRequest, Relayed,
+    Request, whole,
 };
 pub use traced::Traced;

@@ -7,6 +7,7 @@
 mod guard_coverage;
 mod facts;
 mod json;
+mod prompt_cache;
 mod record;
 mod step;
 #[cfg(test)]
@@ -17,6 +18,7 @@ mod traces;
 
 pub use facts::{Asked, Contents, Emitted, Ended, Line};
 pub use guard_coverage::{GuardCoverage, GuardCoverageRow};
+pub(crate) use prompt_cache::PromptCacheWatch;
 pub use record::{Cost, Details, Record, Tokens, What};
 pub use step::{End, Step};
 pub use trace::{News, Trace};

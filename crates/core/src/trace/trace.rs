@@ -1,6 +1,7 @@
 //! One request: who asked, the steps taken for it, their cost and, on demand, their values.
 
 use super::facts::{Asked, Contents, Emitted, Ended, Line, MAX_FACTS, short};
+use super::prompt_cache::{PromptCacheWatch, PromptCaches};
 use super::record::{Record, Taken};
 use crate::figures::Spent;
 use parking_lot::Mutex;
@@ -25,6 +26,7 @@ pub struct Trace {
     pub(super) taken: Mutex<Taken>,
     pub(super) ended: OnceLock<Ended>,
     pub(super) news: broadcast::Sender<News>,
+    pub(super) prompt_caches: Arc<PromptCaches>,
 }
 
 impl Trace {
@@ -102,6 +104,15 @@ impl Trace {
             event: event.clone(),
         });
         self.remember_event(Emitted { at: self.elapsed(), plugin: plugin.to_owned(), kind, event });
+    }
+
+    /// Begins to measure whether filters keep the prompt cache, in some of the requests.
+    pub(crate) fn watch_prompt_cache(
+        &self,
+        hook: &'static str,
+        body: &Json,
+    ) -> Option<Box<PromptCacheWatch>> {
+        PromptCacheWatch::begin(&self.prompt_caches, (&self.asked, self.started), hook, body)
     }
 
     /// The time since it began.

@@ -2,6 +2,7 @@
 
 use super::facts::{Asked, Contents, Ended, MAX_LENGTH, short};
 use super::guard_coverage::GuardCoverage;
+use super::prompt_cache::PromptCaches;
 use super::trace::{News, Trace, tell};
 use crate::context::Afterwards;
 use parking_lot::Mutex;
@@ -29,6 +30,7 @@ pub struct Traces {
     everything: AtomicBool,
     news: broadcast::Sender<News>,
     coverage: GuardCoverage,
+    prompt_caches: Arc<PromptCaches>,
 }
 
 impl Traces {
@@ -45,6 +47,7 @@ impl Traces {
             everything: AtomicBool::new(false),
             news: broadcast::channel(NEWS).0,
             coverage: GuardCoverage::default(),
+            prompt_caches: PromptCaches::new(),
         })
     }
 
@@ -74,6 +77,7 @@ impl Traces {
             taken: Mutex::default(),
             ended: OnceLock::new(),
             news: self.news.clone(),
+            prompt_caches: self.prompt_caches.clone(),
         });
         self.live.lock().insert(number, trace.clone());
         tell(&self.news, || News::Begun(trace.clone()));

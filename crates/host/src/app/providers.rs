@@ -3,13 +3,15 @@
 use super::error::OpenError;
 use crate::plan::{Passes, ProviderPlan};
 use std::sync::Arc;
-use valvehouse_config::{self as config, Offered, Secret, SecretSource, SecretUnread, Timeouts, Wire};
+use valvehouse_config::{self as config, Api, Offered, Secret, SecretSource, SecretUnread, Timeouts, Wire};
 use valvehouse_core::breaker::BreakerSettings;
 use valvehouse_core::context::Credential;
 use valvehouse_core::fault::Fault;
 use valvehouse_core::provider::Provider;
 use valvehouse_net::Client;
-use valvehouse_providers::{Anthropic, Credentials, CustomTools, Demo, Ollama, OpenAi, Upstream};
+use valvehouse_providers::{
+    Anthropic, Credentials, CustomTools, Demo, Ollama, OpenAi, OpenAiResponses, Upstream,
+};
 
 /// The need of the providers' keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,6 +124,9 @@ fn service(
     let key = key.unwrap_or_else(|| "".into());
     let service: Arc<dyn Provider> = match settings.kind.wire {
         Wire::Demo => Arc::new(Demo::default()),
+        Wire::OpenAi if settings.api == Api::Responses => {
+            Arc::new(OpenAiResponses::new(name, url, client)?.with_key(key))
+        }
         Wire::OpenAi => Arc::new(OpenAi::new(name, url, client)?.with_key(key)),
         Wire::Anthropic => Arc::new(Anthropic::new(name, url, client)?.with_key(key)),
         Wire::Ollama => Arc::new(Ollama::new(name, url, client)?.with_key(key)),
@@ -129,9 +134,9 @@ fn service(
     Ok(custom_tools(settings, service))
 }
 
-/// A service that takes custom tools: OpenAI's own API knows them.
+/// A service that takes custom tools: OpenAI's own API knows them, and so does Responses.
 fn custom_tools(settings: &config::ProviderSettings, service: Arc<dyn Provider>) -> Arc<dyn Provider> {
-    let is_native = matches!(settings.kind.name, "openai" | "azure");
+    let is_native = matches!(settings.kind.name, "openai" | "azure") || settings.api == Api::Responses;
     if is_native { service } else { Arc::new(CustomTools::new(service)) }
 }
 

@@ -23,7 +23,7 @@ use valvehouse_net::{Address, Call, Client, Response};
 /// Unknown fields travel along untouched, both ways.
 #[derive(Clone)]
 pub struct OpenAi {
-    pub(super) service: Service,
+    pub(crate) service: Service,
     chat: Address,
 }
 
@@ -50,7 +50,7 @@ impl OpenAi {
         self
     }
 
-    async fn send(&self, call: Call, exchange: Option<&Exchange>) -> Result<Response, Fault> {
+    pub(crate) async fn send(&self, call: Call, exchange: Option<&Exchange>) -> Result<Response, Fault> {
         self.service.send(call, exchange, |call, key| call.bearer(key)).await
     }
 

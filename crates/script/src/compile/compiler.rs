@@ -218,6 +218,7 @@ impl Script {
             valves: valves.freeze(),
             warnings: Vec::new(),
             breaker,
+            prompt_cache: Arc::default(),
             hooks: Vec::new(),
             callbacks: Vec::new(),
             listening: Breaker::new(&*file.id, settings.breaker),

@@ -72,12 +72,14 @@ impl Script {
         let sees_failures = self.manifest.on_tool_error;
         let name = self.file.id.clone();
         let breaker = self.breaker.clone();
+        let prompt_cache = self.prompt_cache.clone();
         let tallies = Hook::ALL.map(|hook| self.hook(hook).map(|_| self.figures().of(hook.name())));
         let run = ScriptFilter::new(self, users, tallies);
         let by_size = if run.script.settings.is_served { hooks.without(run.cheap) } else { Hooks::default() };
         Filter::new(name, hooks, Arc::new(run))
             .by_size(by_size)
             .breaker(breaker)
+            .counting_prompt_cache(prompt_cache)
             .priority(priority)
             .on_break(on_break)
             .seeing_failures(sees_failures)

@@ -238,6 +238,11 @@ async fn live_values_behave_like_python_objects() {
             r#"body.out = body.messages.system; body.messages.system = "S"; body.messages.append_system("T"); body.out += body.messages[0].content;"#,
             r#""sS\n\nT""#,
         ),
+        (
+            r#"let mark = #{ type: "ephemeral" }; body.messages[0].content = [#{ type: "text", text: "s", cache_control: mark }];
+               body.messages.append_system("T"); body.out = body.messages[0].content.map(|part| part.text);"#,
+            r#"["s","T"]"#,
+        ),
         (r#"body.out = body.messages[2].images.len();"#, "1"),
         (r#"body.messages[2].text = "new"; body.out = body.messages[2].parts.len();"#, "2"),
         (

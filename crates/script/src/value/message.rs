@@ -327,9 +327,12 @@ pub(super) fn register(module: &mut Module) {
     method(
         "append_system",
         &["messages: &mut messages", "text: &str"],
-        "Adds a paragraph at the end of the system message; makes one where there is none.",
+        "Adds a paragraph at the end of the system message, behind its cache marks; makes one where there is none.",
     )
     .set_into_module(module, |list: &mut List, text: &str| -> Answer<()> {
+        if add_behind_marks(list, text)? {
+            return Ok(());
+        }
         write_system(list, text, |old, new| format!("{old}\n\n{new}"))
     });
     method(
@@ -389,20 +392,38 @@ fn system(list: &List) -> Option<Json> {
     })
 }
 
+/// Adds a paragraph as a part of its own where a part of the system message ends what a service caches: within that part
+/// it would change what is cached.
+fn add_behind_marks(list: &List, text: &str) -> Answer<bool> {
+    let content = system(list).and_then(|found| found.get("content"));
+    let Some(Json::Array(parts)) = content else { return Ok(false) };
+    let is_marked = |part: &Json| part.get("cache_control").is_some_and(|mark| !mark.is_null());
+    if !parts.with(|parts| parts.iter().any(is_marked)) {
+        return Ok(false);
+    }
+    let old = system(list).map_or(0, |found| message::text_of(&found).len());
+    check_system(old + text.len())?;
+    let part = Json::from([("type", "text".into()), ("text", text.into())]);
+    parts.push(part).map_err(misplaced)?;
+    Ok(true)
+}
+
 /// Bytes of a system message that a script writes.
 const MAX_SYSTEM: usize = 8 << 20;
+
+fn check_system(bytes: usize) -> Answer<()> {
+    let most = MAX_SYSTEM >> 20;
+    match bytes > MAX_SYSTEM {
+        true => Err(error(format!("cannot write the system message: {bytes} bytes; at most {most} MiB"))),
+        false => Ok(()),
+    }
+}
 
 fn write_system(list: &List, text: &str, join: fn(&str, &str) -> String) -> Answer<()> {
     match system(list) {
         Some(found) => {
             let old = message::text_of(&found);
-            let bytes = old.len() + text.len();
-            if bytes > MAX_SYSTEM {
-                let most = MAX_SYSTEM >> 20;
-                return Err(error(format!(
-                    "cannot write the system message: {bytes} bytes; at most {most} MiB"
-                )));
-            }
+            check_system(old.len() + text.len())?;
             let text = if old.is_empty() { text.to_owned() } else { join(&old, text) };
             message::set_text(&found, &text);
             Ok(())

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use tokio::task::JoinHandle;
 use valvehouse_core::anthropic::{self, Writer};
 use valvehouse_core::chat::ChatRequest;
+use valvehouse_core::context::TurnFacts;
 use valvehouse_core::fault::Fault;
 use valvehouse_host::Ready;
 use valvehouse_host::app::App;
@@ -40,7 +41,13 @@ impl Endpoint for Messages {
         Ok((ChatRequest::new(chat)?, Message::default()))
     }
 
-    fn prepare(&self, call: &Call<'_>, chat: &ChatRequest, ready: &Ready, encoder: &mut Message) {
+    fn prepare(
+        &self,
+        call: &Call<'_>,
+        chat: &ChatRequest,
+        (ready, _): (&Ready, &TurnFacts),
+        encoder: &mut Message,
+    ) {
         if count::has_counter(ready, call.snapshot) {
             return;
         }

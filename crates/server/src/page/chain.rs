@@ -106,6 +106,7 @@ fn as_json(part: &Part, user: Option<&str>) -> Json {
         ("priority", plugin.priority().into()),
         ("hooks", hooks.into()),
         ("state", state.into()),
+        ("prompt_cache", plugin.prompt_cache().to_json()),
         ("user_valves", user.map_or(Json::Null, |user| plugin.valves_of_user(user))),
     ])
 }

@@ -21,8 +21,11 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use std::sync::Arc;
 use valvehouse_core::chat::{ChatRequest, response, split};
+use valvehouse_core::context::TurnFacts;
 use valvehouse_core::fault::Fault;
+use valvehouse_core::provider::RESPONSES;
 use valvehouse_host::app::App;
+use valvehouse_host::{Ready, Snapshot};
 use valvehouse_json::Json;
 
 /// The events of a response that a client asks for before it needs it: no model is asked.
@@ -72,7 +75,8 @@ impl Endpoint for Responses {
             },
         };
         storage::resolve(app, headers, &sent, &before).await?;
-        let request = request::read(sent, before)?;
+        let is_native = request::is_beyond_chats(&sent, &before) && is_native(call, &sent);
+        let request = request::read(sent, before, is_native)?;
         let (keeper, writer) = match &self.begun {
             Some((resource, sequence)) => {
                 let mut writer = Writer::new(resource.clone(), request.spaces);
@@ -87,8 +91,28 @@ impl Endpoint for Responses {
         let local = local.map(|local| (local.clone(), request.conversation));
         Ok((
             ChatRequest::new(request.chat)?,
-            Answer { writer, keeper, local, left_out: left_out(&request.left_out, "a chat service") },
+            Answer {
+                writer,
+                keeper,
+                local,
+                left_out: request.left_out,
+                wishes: request.wishes,
+                header: None,
+            },
         ))
+    }
+
+    fn prepare(
+        &self,
+        call: &Call<'_>,
+        _: &ChatRequest,
+        (ready, facts): (&Ready, &TurnFacts),
+        encoder: &mut Answer,
+    ) {
+        match (&facts.exchange, speaks_responses(ready, call.snapshot)) {
+            (Some(exchange), true) => exchange.set_wishes(std::mem::take(&mut encoder.wishes)),
+            _ => encoder.header = left_out(&encoder.left_out, "a chat service"),
+        }
     }
 }
 
@@ -99,7 +123,24 @@ pub(super) struct Answer {
     pub(super) keeper: Option<Keeper>,
     /// Keeps it for the next one of its connection, with the items before it.
     local: Option<(Local, Vec<Json>)>,
-    left_out: Option<(HeaderName, HeaderValue)>,
+    /// The names of what a chat service is not sent.
+    left_out: Vec<String>,
+    /// The same for a service that is asked over this API.
+    wishes: Json,
+    header: Option<(HeaderName, HeaderValue)>,
+}
+
+/// Returns `true` if the service of a model is asked over this API.
+fn speaks_responses(ready: &Ready, snapshot: &Snapshot) -> bool {
+    let name = ready.kernel.provider().map(|provider| provider.name());
+    let mut plans = snapshot.plan().providers.iter();
+    plans.any(|plan| Some(plan.provider.name()) == name && plan.provider.has_route(RESPONSES))
+}
+
+/// The same for the model that a request names. One that cannot be had is refused later.
+fn is_native(call: &Call<'_>, sent: &Json) -> bool {
+    let ready = call.snapshot.ready_for(&sent.text_or_empty("model"), &[]);
+    ready.is_ok_and(|ready| speaks_responses(&ready, call.snapshot))
 }
 
 impl Answer {
@@ -120,12 +161,14 @@ impl Answer {
 
 impl Encoder for Answer {
     fn header(&self) -> Option<(HeaderName, HeaderValue)> {
-        self.left_out.clone()
+        self.header.clone()
     }
 
     async fn encode(mut self, answer: Json) -> Result<Json, Fault> {
         first_choice::check(&answer)?;
-        self.writer.expect_logprobs(&Json::from(response::first_choice(&answer)));
+        let choice = Json::from(response::first_choice(&answer));
+        self.writer.expect_logprobs(&choice);
+        self.writer.expect_thoughts(&choice);
         split(&answer, true).iter().for_each(|chunk| drop(self.writer.write(chunk)));
         let last = Json::from(self.end().await.pop());
         Ok(last.field("response"))

@@ -8,6 +8,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use compact_str::CompactString;
 use std::collections::HashSet;
 use valvehouse_core::anthropic::CONTENT_BLOCKS;
+use valvehouse_core::chat::items;
 use valvehouse_core::fault::Fault;
 use valvehouse_json::{Json, Object};
 
@@ -86,6 +87,13 @@ pub(super) fn unsupported(item: &Json) -> Option<String> {
     (!known).then(|| kind.into())
 }
 
+/// Returns `true` for reasoning that its service encrypted.
+pub(super) fn is_encrypted(item: &Json) -> bool {
+    let is_reasoning = item.text("type").is_some_and(|kind| kind == "reasoning");
+    is_reasoning
+        && item.text("encrypted_content").is_some_and(|text| !text.is_empty() && !text.starts_with(OWN))
+}
+
 /// The messages of a conversation. What a model said, thought and called between two others' words is one message.
 ///
 /// # Errors
@@ -112,7 +120,7 @@ pub(super) fn messages(items: &[Json], tools: &Tools) -> Result<Vec<Json>, Fault
                     return Err(Fault::invalid(text, Some("input")));
                 }
             },
-            "reasoning" => turn.think(item),
+            "reasoning" => turn.think(item, tools.is_native),
             "compaction" | "compaction_summary" => {
                 turn.end(&mut out);
                 let summary = item.text("encrypted_content").and_then(|text| opened(&text));
@@ -134,6 +142,7 @@ pub(super) fn messages(items: &[Json], tools: &Tools) -> Result<Vec<Json>, Fault
                 check_called(item, at, &called)?;
                 out.push(result);
             }
+            _ if tools.is_native => turn.keep(item.copy()),
             _ => {}
         }
     }
@@ -163,10 +172,19 @@ struct Turn {
     refusal: Option<Json>,
     thoughts: String,
     blocks: Option<Json>,
+    /// Items that only their service reads, as blocks.
+    kept: Vec<Json>,
+    has_hosted: bool,
     calls: Vec<Json>,
 }
 
 impl Turn {
+    /// Keeps an item of a hosted tool where it is.
+    fn keep(&mut self, item: Json) {
+        self.has_hosted = true;
+        self.kept.push(items::block(item, self.calls.len()));
+    }
+
     fn say(&mut self, item: &Json) {
         let parts = item.field("content");
         if let Json::Text(text) = &parts {
@@ -180,7 +198,17 @@ impl Turn {
         }
     }
 
-    fn think(&mut self, item: &Json) {
+    fn think(&mut self, item: &Json, is_native: bool) {
+        if is_native && is_encrypted(item) {
+            // Its texts are the thoughts of the message, where filters see them.
+            let none: Vec<Json> = Vec::new();
+            let bare = item.entries().into_iter().filter(|(key, _)| key != "content" && key != "status");
+            let bare = bare.map(|(key, value)| match key == "summary" {
+                true => (key, none.clone().into()),
+                false => (key, value),
+            });
+            self.kept.push(items::block(bare.collect::<Object>().into(), self.calls.len()));
+        }
         if let Some((thoughts, blocks)) = item.text("encrypted_content").and_then(|text| opened(&text)) {
             self.thoughts.push_str(&thoughts);
             self.blocks = blocks;
@@ -226,7 +254,7 @@ impl Turn {
     fn end(&mut self, out: &mut Vec<Json>) {
         let turn = std::mem::take(self);
         // Thoughts alone are no message: their service would refuse it.
-        if turn.text.is_empty() && turn.calls.is_empty() && turn.refusal.is_none() {
+        if turn.text.is_empty() && turn.calls.is_empty() && turn.refusal.is_none() && !turn.has_hosted {
             return;
         }
         let text = turn.text.concat();
@@ -235,7 +263,10 @@ impl Turn {
         if !turn.thoughts.is_empty() {
             fields.push(("reasoning_content", turn.thoughts.into()));
         }
-        fields.extend(turn.blocks.map(|blocks| (CONTENT_BLOCKS, blocks)));
+        let blocks: Vec<Json> = turn.blocks.iter().flat_map(Json::items).chain(turn.kept).collect();
+        if !blocks.is_empty() {
+            fields.push((CONTENT_BLOCKS, blocks.into()));
+        }
         fields.extend(turn.refusal.map(|refusal| ("refusal", refusal)));
         if !turn.calls.is_empty() {
             fields.push(("tool_calls", turn.calls.into()));

@@ -30,6 +30,23 @@ pub(super) fn reasoning(
     object(item.into_iter().chain(encrypted))
 }
 
+/// An item of reasoning that its service encrypted: with what it wrote, and the text that filters left.
+pub(super) fn encrypted_reasoning(
+    id: &str,
+    text: &str,
+    sent: &Json,
+    resource: &Resource,
+    status: &str,
+) -> Json {
+    let own = reasoning(id, text, None, resource, status);
+    own.remove("encrypted_content");
+    // Its client asked for it, or cannot do without: it keeps no state here.
+    if status != "in_progress" {
+        own.put("encrypted_content", sent.field("encrypted_content"));
+    }
+    own
+}
+
 pub(super) fn reasoning_part(text: &str, is_summary: bool) -> Json {
     let kind = if is_summary { "summary_text" } else { "reasoning_text" };
     Json::from([("type", kind.into()), ("text", text.into())])

@@ -4,7 +4,7 @@ use super::input;
 use super::object::object;
 use super::tools::{Spaces, Tools};
 use valvehouse_core::fault::Fault;
-use valvehouse_json::Json;
+use valvehouse_json::{Json, Object};
 
 /// Fields that mean the same in a chat request, or are the host's own.
 const SAME: [&str; 17] = [
@@ -26,6 +26,28 @@ const SAME: [&str; 17] = [
     "files",
     "tool_ids",
 ];
+/// Fields that are translated, or that are between the client and this host.
+const SAID: [&str; 19] = [
+    "type",
+    "input",
+    "instructions",
+    "tools",
+    "tool_choice",
+    "text",
+    "verbosity",
+    "max_output_tokens",
+    "top_logprobs",
+    "metadata",
+    "previous_response_id",
+    "conversation",
+    "store",
+    "background",
+    "stream_options",
+    "generate",
+    "prompt",
+    "context_management",
+    "client_metadata",
+];
 /// Keys of `metadata` that the host reads.
 const HOST_METADATA: [&str; 6] = ["chat_id", "message_id", "features", "files", "filter_ids", "variables"];
 
@@ -39,6 +61,8 @@ pub(super) struct ResponsesRequest {
     pub(super) conversation: Vec<Json>,
     /// The names of what a chat service cannot be sent: hosted tools and items of theirs.
     pub(super) left_out: Vec<String>,
+    /// The same for a service that is asked over this API: fields of its request.
+    pub(super) wishes: Json,
     /// The id of the stored conversation that it goes on with.
     pub(super) conversation_id: Option<String>,
     /// The number of items of the conversation before those of this request.
@@ -47,13 +71,42 @@ pub(super) struct ResponsesRequest {
     pub(super) spaces: Spaces,
 }
 
-/// Reads a request that was checked; `before` are the items of the conversation that it continues.
+/// Returns `true` if a request says what no chat can: a hosted tool, an item of one, or reasoning that its service
+/// encrypted.
+pub(super) fn is_beyond_chats(sent: &Json, before: &[Json]) -> bool {
+    let is_hosted = |tool: &Json| {
+        tool.text("type").is_some_and(|kind| !matches!(&*kind, "function" | "custom" | "namespace"))
+    };
+    let is_foreign = |item: &Json| input::unsupported(item).is_some() || input::is_encrypted(item);
+    sent.list("tools").iter().any(is_hosted)
+        || sent.list("input").iter().any(is_foreign)
+        || before.iter().any(is_foreign)
+}
+
+/// The fields of a request that a chat has no words for, for a service that is asked over this API.
+fn wishes(sent: &Json, tools: &Tools) -> Json {
+    let other = sent.entries().into_iter().filter(|(key, value)| {
+        !SAME.contains(&key.as_str()) && !SAID.contains(&key.as_str()) && !value.is_null()
+    });
+    let wishes: Object = other.map(|(key, value)| (key, value.copy())).collect();
+    if !tools.hosted.is_empty() {
+        wishes.put("tools", tools.hosted.clone().into());
+    }
+    if let Some(choice) = &tools.hosted_choice {
+        wishes.put("tool_choice", choice.copy());
+    }
+    wishes.into()
+}
+
+/// Reads a request that was checked; `before` are the items of the conversation that it continues, and `is_native` says
+/// that the service of its model is asked over this API.
 ///
 /// # Errors
 /// Returns a request fault that names the field if an item or a tool cannot be read.
-pub(super) fn read(sent: Json, before: Vec<Json>) -> Result<ResponsesRequest, Fault> {
+pub(super) fn read(sent: Json, before: Vec<Json>, is_native: bool) -> Result<ResponsesRequest, Fault> {
     let items = input::items(&sent.field("input"))?;
-    let tools = Tools::read(&sent)?;
+    let tools = Tools::read(&sent, is_native)?;
+    let wishes = wishes(&sent, &tools);
     let left_out = left_out(&items, &tools);
     let earlier = before.len();
     let mut conversation = before;
@@ -91,6 +144,7 @@ pub(super) fn read(sent: Json, before: Vec<Json>) -> Result<ResponsesRequest, Fa
         sent,
         conversation,
         left_out,
+        wishes,
         conversation_id,
         earlier,
         spaces,
@@ -218,7 +272,7 @@ fn host_metadata(sent: &Json) -> Option<Json> {
 }
 
 fn left_out(items: &[Json], tools: &Tools) -> Vec<String> {
-    let mut names: Vec<String> = tools.left_out.clone();
+    let mut names: Vec<String> = tools.hosted.iter().map(|tool| tool.string("type")).collect();
     names.extend(items.iter().filter_map(input::unsupported));
     names.sort();
     names.dedup();

@@ -12,9 +12,13 @@ pub(super) struct Tools {
     functions: Vec<Json>,
     /// The names of those that are custom tools, called with a text.
     custom: HashSet<String>,
-    /// The types of hosted tools, which only their own service has.
-    pub(super) left_out: Vec<String>,
+    /// Hosted tools, which only their own service has.
+    pub(super) hosted: Vec<Json>,
     choice: Option<Json>,
+    /// The choice of a hosted tool.
+    pub(super) hosted_choice: Option<Json>,
+    /// Is `true` if the service of the model is asked over this API: it gets what no chat can say.
+    pub(super) is_native: bool,
     /// The functions of namespaces, by the names that chats have for them.
     spaces: Spaces,
 }
@@ -33,8 +37,8 @@ impl Tools {
     ///
     /// # Errors
     /// Returns a request fault if a tool has no name, or a hosted tool is demanded.
-    pub(super) fn read(sent: &Json) -> Result<Self, Fault> {
-        let mut tools = Self::default();
+    pub(super) fn read(sent: &Json, is_native: bool) -> Result<Self, Fault> {
+        let mut tools = Self { is_native, ..Self::default() };
         for (index, tool) in sent.list("tools").iter().enumerate() {
             tools.add(tool, index, None)?;
         }
@@ -56,7 +60,7 @@ impl Tools {
         }
         let is_custom = kind == "custom";
         if !is_custom && kind != "function" {
-            self.left_out.push(kind.into());
+            self.hosted.push(tool.copy());
             return Ok(());
         }
         let name = tool.text("name").filter(|name| !name.is_empty()).ok_or_else(|| {
@@ -88,7 +92,8 @@ impl Tools {
     fn choice_of(&mut self, sent: &Json) -> Result<Option<Json>, Fault> {
         let Some(choice) = sent.given("tool_choice") else { return Ok(None) };
         if choice.as_str().is_some() {
-            return Ok((!self.functions.is_empty()).then_some(choice));
+            let any = !self.functions.is_empty() || (self.is_native && !self.hosted.is_empty());
+            return Ok(any.then_some(choice));
         }
         let kind = choice.text_or_empty("type");
         match &*kind {
@@ -107,6 +112,10 @@ impl Tools {
                     })
                 });
                 Ok(choice.get("mode").filter(|_| !self.functions.is_empty()))
+            }
+            _ if self.is_native => {
+                self.hosted_choice = Some(choice);
+                Ok(None)
             }
             kind => Err(Fault::invalid(
                 format!(

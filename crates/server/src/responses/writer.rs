@@ -5,9 +5,10 @@ use super::object::object;
 use super::output;
 use super::resource::{End, Resource, incomplete_reason, usage};
 use super::tools::Spaces;
+use std::collections::VecDeque;
 use valvehouse_core::anthropic::CONTENT_BLOCKS;
 use valvehouse_core::chat::event::REASONING;
-use valvehouse_core::chat::{message, response};
+use valvehouse_core::chat::{items, message, response};
 use valvehouse_json::Json;
 
 /// Writes the chunks of a chat, one after the other, as events: `response.created`, items with their parts, and one
@@ -22,6 +23,12 @@ pub(super) struct Writer {
     items: Vec<Item>,
     /// The blocks that a service signed.
     blocks: Vec<Json>,
+    /// Encrypted reasoning that has no text.
+    encrypted: VecDeque<Json>,
+    /// The thoughts of a whole answer, until the reasoning comes that they are of.
+    thoughts: Option<String>,
+    /// Is `true` if the thoughts came at once.
+    has_thoughts: bool,
     finish: String,
     usage: Json,
     /// Sources and probabilities that came before the text that they belong to.
@@ -68,9 +75,24 @@ impl Text {
 }
 
 enum Kind {
-    Reasoning(String),
-    Message { text: Option<Text>, refusal: Option<String> },
-    Call { index: i64, call_id: String, name: String, given: String, is_custom: bool },
+    /// Thoughts, and what their service encrypted of them.
+    Reasoning {
+        text: String,
+        encrypted: Option<Json>,
+    },
+    /// An item that only its service reads.
+    Foreign(Json),
+    Message {
+        text: Option<Text>,
+        refusal: Option<String>,
+    },
+    Call {
+        index: i64,
+        call_id: String,
+        name: String,
+        given: String,
+        is_custom: bool,
+    },
 }
 
 impl Writer {
@@ -84,6 +106,9 @@ impl Writer {
             has_others: false,
             items: Vec::new(),
             blocks: Vec::new(),
+            encrypted: VecDeque::new(),
+            thoughts: None,
+            has_thoughts: false,
             finish: String::new(),
             usage: Json::Null,
             annotations: Vec::new(),
@@ -127,6 +152,16 @@ impl Writer {
         self.has_logprobs = true;
     }
 
+    /// Takes the thoughts of a whole answer, where its service encrypted them: the first reasoning shows them.
+    pub(super) fn expect_thoughts(&mut self, choice: &Json) {
+        let message = choice.field("message");
+        let is_reasoning = |item: &Json| item.text("type").is_some_and(|kind| kind == "reasoning");
+        if items::of(&message).iter().any(|(_, item)| is_reasoning(item)) {
+            self.has_thoughts = true;
+            self.thoughts = REASONING.iter().find_map(|key| message.text(key)).map(String::from);
+        }
+    }
+
     /// The events that a chunk is.
     pub(super) fn write(&mut self, chunk: &Json) -> Vec<Json> {
         let mut events = Vec::new();
@@ -141,9 +176,16 @@ impl Writer {
         };
         self.has_first = true;
         let delta = choice.field("delta");
-        self.blocks.extend(delta.list(CONTENT_BLOCKS).iter().map(Json::copy));
-        if let Some(thought) =
-            REASONING.iter().find_map(|key| delta.text(key)).filter(|text| !text.is_empty())
+        for block in delta.list(CONTENT_BLOCKS) {
+            match items::of_block(&block) {
+                Some(item) => self.foreign(item, &mut events),
+                None => self.blocks.push(block.copy()),
+            }
+        }
+        if let Some(thought) = REASONING
+            .iter()
+            .find_map(|key| delta.text(key))
+            .filter(|text| !text.is_empty() && !self.has_thoughts)
         {
             self.think(&thought, &mut events);
         }
@@ -183,6 +225,7 @@ impl Writer {
             None => ("completed", "response.completed"),
         };
         self.close_all(status, &mut events);
+        self.flush_encrypted(&mut events);
         let response = self.response(&End::Finished(self.finish.clone()));
         events.push(self.event(name, vec![("response", response)]));
         events
@@ -265,11 +308,46 @@ impl Writer {
         at
     }
 
+    /// An item of a service that is asked over this API itself.
+    fn foreign(&mut self, item: Json, events: &mut Vec<Json>) {
+        if item.text("type").is_some_and(|kind| kind == "reasoning") {
+            if let Some(thoughts) = self.thoughts.take().filter(|text| !text.is_empty()) {
+                self.think(&thoughts, events);
+            }
+            let open = self.last_open(|kind| matches!(kind, Kind::Reasoning { encrypted: None, .. }));
+            match open.and_then(|at| self.items.get_mut(at)) {
+                Some(Item { kind: Kind::Reasoning { encrypted, .. }, .. }) => *encrypted = Some(item),
+                _ => self.encrypted.push_back(item),
+            }
+            return;
+        }
+        self.close_texts(events);
+        self.flush_encrypted(events);
+        let id = item.text("id").map_or_else(|| new_id("item"), String::from);
+        let at = self.items.len();
+        self.items.push(Item { id, kind: Kind::Foreign(item), status: OPEN });
+        let item = self.item(&self.items[at]);
+        events.push(
+            self.event("response.output_item.added", vec![("output_index", at.into()), ("item", item)]),
+        );
+        self.close(at, "completed", events);
+    }
+
+    /// Writes encrypted reasoning that has no text.
+    fn flush_encrypted(&mut self, events: &mut Vec<Json>) {
+        while let Some(item) = self.encrypted.pop_front() {
+            let kind = Kind::Reasoning { text: String::new(), encrypted: Some(item) };
+            let at = self.open("rs", kind, events);
+            self.close(at, "completed", events);
+        }
+    }
+
     fn think(&mut self, text: &str, events: &mut Vec<Json>) {
-        let at = self.last_open(|kind| matches!(kind, Kind::Reasoning(_)));
+        // Where encrypted reasoning came behind a text, that text is over.
+        let at = self.last_open(|kind| matches!(kind, Kind::Reasoning { encrypted: None, .. }));
         let at = at.unwrap_or_else(|| {
             self.close_texts(events);
-            let at = self.open("rs", Kind::Reasoning(String::new()), events);
+            let at = self.open("rs", Kind::Reasoning { text: String::new(), encrypted: None }, events);
             let part = output::reasoning_part("", self.resource.with_summary);
             events.push(self.event_of(
                 self.thought_event("part.added"),
@@ -278,7 +356,7 @@ impl Writer {
             ));
             at
         });
-        if let Kind::Reasoning(all) = &mut self.items[at].kind {
+        if let Kind::Reasoning { text: all, .. } = &mut self.items[at].kind {
             all.push_str(text);
         }
         let delta = self.thought_at(vec![("delta", text.into())]);
@@ -309,6 +387,7 @@ impl Writer {
     fn message(&mut self, is: impl Fn(&Kind) -> bool, events: &mut Vec<Json>) -> usize {
         self.last_open(is).unwrap_or_else(|| {
             self.close_texts(events);
+            self.flush_encrypted(events);
             self.open("msg", Kind::Message { text: None, refusal: None }, events)
         })
     }
@@ -380,6 +459,7 @@ impl Writer {
         let called = custom.unwrap_or_else(|| piece.field("function"));
         let at = at.unwrap_or_else(|| {
             self.close_texts(events);
+            self.flush_encrypted(events);
             self.close_whole_calls(events);
             let call_id = piece.text("id").filter(|id| !id.is_empty());
             let call_id = call_id.map_or_else(|| new_id("call"), String::from);
@@ -446,7 +526,10 @@ impl Writer {
         }
         self.items[at].status = status;
         match &self.items[at].kind {
-            Kind::Reasoning(text) => {
+            Kind::Foreign(_) => {}
+            // It has no text, and no part was begun.
+            Kind::Reasoning { text, .. } if text.is_empty() => {}
+            Kind::Reasoning { text, .. } => {
                 let text = text.clone();
                 let done = self.thought_at(vec![("text", text.as_str().into())]);
                 events.push(self.event_of(self.thought_event("text.done"), at, done));
@@ -494,7 +577,11 @@ impl Writer {
     fn item(&self, item: &Item) -> Json {
         let status = item.status;
         match &item.kind {
-            Kind::Reasoning(text) => {
+            Kind::Foreign(item) => item.clone(),
+            Kind::Reasoning { text, encrypted: Some(encrypted) } => {
+                output::encrypted_reasoning(&item.id, text, encrypted, &self.resource, status)
+            }
+            Kind::Reasoning { text, encrypted: None } => {
                 let blocks = (!self.blocks.is_empty()).then(|| Json::from(self.blocks.clone()));
                 output::reasoning(&item.id, text, blocks.as_ref(), &self.resource, status)
             }

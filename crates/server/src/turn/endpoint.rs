@@ -76,9 +76,15 @@ pub(crate) trait Endpoint: Sync {
         facts::context(call.app, facts, chat.body())
     }
 
-    /// Tells the encoder what is known once the model is.
-    fn prepare(&self, call: &Call<'_>, chat: &ChatRequest, ready: &Ready, encoder: &mut Self::Encoder) {
-        let _ = (call, chat, ready, encoder);
+    /// Tells the encoder what is known once the model is, and the service what the chat has no words for.
+    fn prepare(
+        &self,
+        call: &Call<'_>,
+        chat: &ChatRequest,
+        known: (&Ready, &TurnFacts),
+        encoder: &mut Self::Encoder,
+    ) {
+        let _ = (call, chat, known, encoder);
     }
 
     /// Returns `true` if a client that streams takes what plugins emit.

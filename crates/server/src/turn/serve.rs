@@ -67,7 +67,7 @@ pub(crate) async fn serve_turn<E: Endpoint>(
     let mut ready = endpoint.ready(call, &chat)?;
     let mut facts = facts::of_chat(app, parts, chat.body(), key_user, &ready);
     let context = endpoint.context(call, &chat, &mut ready, &mut facts);
-    endpoint.prepare(call, &chat, &ready, &mut encoder);
+    endpoint.prepare(call, &chat, (&ready, &facts), &mut encoder);
     let stream = chat.is_streamed();
     let recording = recording::begin(app, E::NAME, stream, snapshot.generation, &parts.headers, &mut facts);
     let takes_events = stream && endpoint.takes_events(call, &chat);

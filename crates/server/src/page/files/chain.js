@@ -82,7 +82,8 @@ function link(filter) {
   const anchor = filter.is_host ? h("span", {}, filter.id) : h("a", { href: address("plugins", filter.id) }, filter.id);
   const priority = h("span", { class: "dim" });
   const own = h("span", { class: "dim" });
-  const item = h("li", { class: "link" }, anchor, priority, state, own);
+  const cache = h("span", { class: "cache" });
+  const item = h("li", { class: "link" }, anchor, priority, state, cache, own);
   item.update = (filter) => {
     anchor.title = [plugin(filter.id)?.description, filter.reason].filter(Boolean).join("\n");
     say(priority, filter.priority == null ? "" : String(filter.priority));
@@ -91,6 +92,14 @@ function link(filter) {
     state.update(word);
     state.hidden = word === "live";
     item.dataset.state = word;
+    const measured = filter.prompt_cache;
+    cache.hidden = !measured;
+    if (measured) {
+      say(cache, `keeps prompt cache: ${measured.keeps ? "yes" : "no"}`);
+      cache.dataset.state = measured.keeps ? "kept" : "lost";
+      cache.title = measured.keeps ? `Measured in ${count(measured.requests, "request")}`
+        : `Lost in ${measured.lost} of ${count(measured.requests, "request")}: what it writes before the last message differs from request to request`;
+    }
     say(own, filter.user_valves ? plain(filter.user_valves) : "");
     own.hidden = !filter.user_valves;
   };

@@ -1,0 +1,320 @@
+//! Measures on live requests whether filters keep the prompt cache of services.
+//!
+//! A service caches the beginning of what it is sent: tools, then messages. A request that continues a conversation
+//! finds it as far as it begins with the same bytes. So the hashes of what each filter left of a request are kept, by
+//! the conversation as the client sent it; where a later request continues that conversation, each filter has to leave
+//! the same beginning again.
+//!
+//! Hashing takes time, and a sample is enough: a host measures 64 requests at once and four a second on average, fewer
+//! where they are long.
+
+use super::facts::Asked;
+use crate::figures::PromptCacheTally;
+use memchr::memmem::Finder;
+use parking_lot::Mutex;
+use std::collections::hash_map::RandomState;
+use std::collections::{HashMap, VecDeque};
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, LazyLock};
+use std::time::Instant;
+use valvehouse_json::{Json, Object};
+
+/// The most conversations that are remembered, by hook.
+const MAX_CONVERSATIONS: usize = 1_000;
+/// The time that one measurement takes of the budget, in milliseconds; and so do as many bytes each.
+const SHARE: u64 = 250;
+const SHARE_BYTES: usize = 64 << 10;
+/// The budget that may be unspent, in milliseconds.
+const MAX_UNSPENT: u64 = 16_000;
+/// The most bytes of one request that are hashed, for all of its filters together.
+const MAX_HASHED: usize = 4 << 20;
+/// Endpoints at which no client asks: an operator's dry run, a tool's test.
+const NO_CLIENTS: [&str; 2] = ["try", "test"];
+
+/// The parts of a body that are hashed.
+const PARTS: [&str; 2] = ["messages", "tools"];
+
+/// The beginning of a mark, as encoded JSON has it: within a text its quotes would be escaped.
+static MARK: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"cache_control\":"));
+
+/// The conversations of a host that were measured lately.
+#[derive(Debug)]
+pub(super) struct PromptCaches {
+    started: Instant,
+    hasher: RandomState,
+    /// The time at which the budget is whole again, in milliseconds from the start.
+    spent_until: AtomicU64,
+    known: Mutex<Conversations>,
+}
+
+#[derive(Debug, Default)]
+struct Conversations {
+    by_hash: HashMap<u64, Vec<CachedPart>>,
+    /// The oldest first.
+    order: VecDeque<u64>,
+}
+
+/// The part of what a filter left that a service may have cached.
+#[derive(Debug)]
+struct CachedPart {
+    tally: Arc<PromptCacheTally>,
+    /// The number of its pieces.
+    length: usize,
+    /// The hash of all of them.
+    hash: u64,
+}
+
+/// The hashes of a body, piece by piece: its tools, where there are any, and each message, or part of one.
+#[derive(Debug)]
+struct Prints {
+    /// Each by itself.
+    own: Vec<u64>,
+    /// Each with all before it.
+    chained: Vec<u64>,
+    /// The number of them up to the last mark.
+    marked: Option<usize>,
+    /// The place at which the last message begins.
+    last: usize,
+}
+
+/// One request on its way through a chain.
+#[derive(Debug)]
+pub(crate) struct PromptCacheWatch {
+    caches: Arc<PromptCaches>,
+    client: Arc<Prints>,
+    left: Vec<(Arc<PromptCacheTally>, Arc<Prints>)>,
+    /// The messages and tools that were hashed last, and their hashes.
+    last: Option<([Json; 2], Arc<Prints>)>,
+    seed: u64,
+    hashed: usize,
+    /// The begin of the request, in milliseconds from the start.
+    now: u64,
+}
+
+impl PromptCaches {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            started: Instant::now(),
+            hasher: RandomState::new(),
+            spent_until: AtomicU64::new(0),
+            known: Mutex::default(),
+        })
+    }
+
+    /// The time since the start, in milliseconds.
+    fn ms(&self, time: Instant) -> u64 {
+        u64::try_from(time.saturating_duration_since(self.started).as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Returns `true` if there is budget for a measurement.
+    fn has_budget(&self, now: u64) -> bool {
+        self.spent_until.load(Relaxed) <= now.saturating_add(MAX_UNSPENT)
+    }
+
+    fn spend(&self, now: u64, bytes: usize) {
+        let share = SHARE + SHARE * u64::try_from(bytes / SHARE_BYTES).unwrap_or(0);
+        let later = |until: u64| Some(until.max(now) + share);
+        // The function always returns a value.
+        let _ = self.spent_until.fetch_update(Relaxed, Relaxed, later);
+    }
+}
+
+impl PromptCacheWatch {
+    /// Begins to measure a request where the budget allows it: the body, or the context of a hook, with its `messages`.
+    pub(super) fn begin(
+        caches: &Arc<PromptCaches>,
+        (asked, started): (&Asked, Instant),
+        hook: &'static str,
+        body: &Json,
+    ) -> Option<Box<Self>> {
+        let now = caches.ms(started);
+        let is_meant = || !NO_CLIENTS.contains(&asked.door) && !asked.model.is_empty();
+        if !caches.has_budget(now) || !is_meant() {
+            return None;
+        }
+        let seed = caches.hasher.hash_one((hook, asked.model.as_str(), asked.user.as_str()));
+        let mut hashed = 0;
+        let client = Arc::new(Prints::of(body, &caches.hasher, seed, &mut hashed)?);
+        let parts = PARTS.map(|part| body.field(part));
+        // Where they were changed before, their marks of change say nothing.
+        let is_known = !parts.iter().any(Json::is_changed);
+        let last = is_known.then(|| (parts, client.clone()));
+        Some(Box::new(Self { caches: caches.clone(), client, left: Vec::new(), last, seed, hashed, now }))
+    }
+
+    /// Looks at what a filter left.
+    pub(crate) fn after(&mut self, tally: &Arc<PromptCacheTally>, body: &Json) {
+        let is_same = |(part, before): (&str, &Json)| {
+            // What is null or missing is no container.
+            (body.field(part).is_same(before) || before.is_null() && body.get(part).is_none())
+                && !before.is_changed()
+        };
+        let prints = match &self.last {
+            Some((parts, prints)) if PARTS.into_iter().zip(parts).all(is_same) => prints.clone(),
+            _ => match Prints::of(body, &self.caches.hasher, self.seed, &mut self.hashed) {
+                Some(prints) => Arc::new(prints),
+                None => return,
+            },
+        };
+        self.left.push((tally.clone(), prints));
+    }
+
+    /// Counts for each filter whether it left the beginning as in the latest request that this one continues, and
+    /// remembers this one.
+    pub(crate) fn finish(self) {
+        let Self { caches, client, left, hashed, now, .. } = self;
+        caches.spend(now, hashed);
+        let mut known = caches.known.lock();
+        if let Some(before) = client.chained.iter().rev().find_map(|hash| known.by_hash.get(hash)) {
+            for ((tally, now), before) in left.iter().zip(before) {
+                if !Arc::ptr_eq(tally, &before.tally) {
+                    // Another filter, or another version of it.
+                    break;
+                }
+                let Some(last) = before.length.checked_sub(1) else { continue };
+                let is_kept = now.chained.get(last) == Some(&before.hash);
+                tally.add(is_kept);
+                if !is_kept {
+                    // Nothing can be said of those behind it.
+                    break;
+                }
+            }
+        }
+        let Some(whole) = client.chained.last() else { return };
+        let sent = left.into_iter().map(|(tally, prints)| {
+            let length = prints.cached(&client);
+            let hash = length.checked_sub(1).and_then(|last| prints.chained.get(last)).copied().unwrap_or(0);
+            CachedPart { tally, length, hash }
+        });
+        if known.by_hash.insert(*whole, sent.collect()).is_none() {
+            known.order.push_back(*whole);
+        }
+        if known.order.len() > MAX_CONVERSATIONS
+            && let Some(oldest) = known.order.pop_front()
+        {
+            known.by_hash.remove(&oldest);
+        }
+    }
+}
+
+impl Prints {
+    /// The hashes of a body; `None` where it has no messages, or too much was hashed already.
+    fn of(body: &Json, hasher: &RandomState, seed: u64, hashed: &mut usize) -> Option<Self> {
+        let messages = body.get("messages")?;
+        let messages = messages.as_array()?.items();
+        let mut prints = Self { own: Vec::new(), chained: Vec::new(), marked: None, last: 0 };
+        let mut add = |piece: &Json| prints.add(piece, hasher, seed, hashed);
+        if let Some(tools) = body.get("tools").filter(|tools| !tools.is_empty()) {
+            add(&tools)?;
+        }
+        for message in &messages {
+            prints.last = prints.own.len();
+            let mut add = |piece: &Json| prints.add(piece, hasher, seed, hashed);
+            // A mark is on a part, and what follows the part is behind the mark.
+            let shell = message.entries().into_iter().filter(|(key, _)| key != "content");
+            add(&shell.collect::<Object>().into())?;
+            match message.get("content") {
+                Some(Json::Array(parts)) => parts.items().iter().try_for_each(add)?,
+                // Clients say a text alone where they do not mark it.
+                Some(text @ Json::Text(_)) => add(&Json::from([("type", "text".into()), ("text", text)]))?,
+                Some(other) if !other.is_null() => add(&other)?,
+                _ => {}
+            }
+        }
+        (!messages.is_empty()).then_some(prints)
+    }
+
+    fn add(&mut self, piece: &Json, hasher: &RandomState, seed: u64, hashed: &mut usize) -> Option<()> {
+        if *hashed > MAX_HASHED {
+            return None;
+        }
+        let bytes = piece.encode_as_spelt().ok()?;
+        *hashed += bytes.len();
+        let own = match unmarked(&bytes) {
+            Some(rest) => {
+                self.marked = Some(self.own.len() + 1);
+                hasher.hash_one(rest)
+            }
+            None => hasher.hash_one(&bytes),
+        };
+        let before = self.chained.last().copied().unwrap_or(seed);
+        self.own.push(own);
+        self.chained.push(hasher.hash_one((before, own)));
+        Some(())
+    }
+
+    /// The number of pieces that a service may have cached: up to the last mark, and without marks all before the
+    /// client's last message, where that still is.
+    fn cached(&self, client: &Self) -> usize {
+        let last = client.own.get(client.last);
+        self.marked.or_else(|| self.own.iter().rposition(|own| Some(own) == last)).unwrap_or(self.last)
+    }
+}
+
+/// The bytes of a value without its marks, which move from message to message as a conversation goes on; `None` where
+/// there is no mark.
+fn unmarked(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut found = MARK.find(bytes)?;
+    let (mut rest, mut out) = (bytes, Vec::with_capacity(bytes.len()));
+    loop {
+        let (before, mark) = rest.split_at(found);
+        let value = mark.get(MARK.needle().len()..).unwrap_or(&[]);
+        // It is null, or an object without objects in it.
+        let length = match value.starts_with(b"null") {
+            true => 4,
+            false => value.iter().position(|byte| *byte == b'}').map_or(value.len(), |end| end + 1),
+        };
+        let after = value.get(length..).unwrap_or(&[]);
+        let is_first = before.trim_ascii_end().ends_with(b"{");
+        out.extend_from_slice(before.trim_ascii_end().strip_suffix(b",").unwrap_or(before));
+        rest = match after.trim_ascii_start().strip_prefix(b",") {
+            Some(next) if is_first => next,
+            _ => after,
+        };
+        match MARK.find(rest) {
+            Some(next) => found = next,
+            None => {
+                out.extend_from_slice(rest);
+                return Some(out);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_are_no_part_of_what_is_compared() {
+        let plain = br#"{"type":"text","text":"a"}"#.to_vec();
+        for marked in [
+            r#"{"type":"text","text":"a","cache_control":{"type":"ephemeral","ttl":"1h"}}"#,
+            r#"{"type":"text","cache_control":{"type":"ephemeral"},"text":"a"}"#,
+            r#"{"cache_control":{"type":"ephemeral"},"type":"text","text":"a"}"#,
+            r#"{"type":"text","text":"a","cache_control":null}"#,
+        ] {
+            assert_eq!(unmarked(marked.as_bytes()), Some(plain.clone()), "{marked}");
+        }
+        let two = br#"[{"a":1,"cache_control":{}},{"b":2,"cache_control":{}}]"#;
+        assert_eq!(unmarked(two), Some(br#"[{"a":1},{"b":2}]"#.to_vec()));
+        assert_eq!(unmarked(br#"{"text":"\"cache_control\":{}"}"#), None);
+    }
+
+    #[test]
+    fn a_few_requests_are_measured_at_once_and_four_a_second_after() {
+        let caches = PromptCaches::new();
+        let mut measured = 0;
+        for now in [0, 1_000] {
+            while caches.has_budget(now) {
+                caches.spend(now, 100);
+                measured += 1;
+            }
+        }
+        assert_eq!(measured, 65 + 4);
+        // Long ones take more of the budget.
+        caches.spend(1_000, 10 << 20);
+        assert!(!caches.has_budget(40_000) && caches.has_budget(60_000));
+    }
+}

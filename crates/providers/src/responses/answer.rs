@@ -1,0 +1,188 @@
+//! A response as the answer of a chat.
+
+use super::ask::object;
+use crate::origin::Origin;
+use valvehouse_core::anthropic::CONTENT_BLOCKS;
+use valvehouse_core::chat::items;
+use valvehouse_core::fault::Fault;
+use valvehouse_json::{Json, Object};
+
+/// The statuses of codes of errors that come without a status.
+const STATUSES: [(&str, u16); 9] = [
+    ("rate_limit_exceeded", 429),
+    ("too_many_requests", 429),
+    ("insufficient_quota", 429),
+    ("context_length_exceeded", 400),
+    ("invalid_prompt", 400),
+    ("invalid_request", 400),
+    ("invalid_request_error", 400),
+    ("not_found", 404),
+    ("server_overloaded", 503),
+];
+
+/// Translates a whole response.
+///
+/// # Errors
+/// Returns the error of a response that failed.
+pub(super) fn completion(response: &Json, origin: &Origin) -> Result<Json, Fault> {
+    if response.text("status").is_some_and(|status| status == "failed") {
+        return Err(failed(response, origin));
+    }
+    let message = Json::from([("role", "assistant".into()), ("content", Json::Null)]);
+    let (mut text, mut refusal, mut thoughts) = (String::new(), String::new(), Vec::new());
+    let (mut calls, mut blocks, mut sources, mut logprobs) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut says = false;
+    for item in response.list("output") {
+        match &*item.text_or_empty("type") {
+            "message" => {
+                says = true;
+                for part in item.list("content") {
+                    text.push_str(&part.text_or_empty("text"));
+                    refusal.push_str(&part.text_or_empty("refusal"));
+                    sources.extend(part.list("annotations").iter().map(annotation));
+                    logprobs.extend(part.list("logprobs"));
+                }
+            }
+            "function_call" | "custom_tool_call" => calls.push(call(&item)),
+            "reasoning" => {
+                thoughts.extend(thought(&item));
+                blocks.extend(opaque(&item).map(|item| items::block(item, calls.len())));
+            }
+            _ => blocks.push(items::block(item, calls.len())),
+        }
+    }
+    if says {
+        message.put("content", text);
+    }
+    let put = |key: &str, list: Vec<Json>| {
+        if !list.is_empty() {
+            message.put(key, list);
+        }
+    };
+    put("tool_calls", calls.clone());
+    put("annotations", sources);
+    put(CONTENT_BLOCKS, blocks);
+    message.put("refusal", if refusal.is_empty() { Json::Null } else { refusal.into() });
+    if !thoughts.is_empty() {
+        message.put("reasoning_content", thoughts.join("\n\n"));
+    }
+    let reason = finish_reason(response, !calls.is_empty());
+    let logprobs = match logprobs.is_empty() {
+        true => Json::Null,
+        false => Json::from([("content", logprobs.into())]),
+    };
+    let choice = Json::from([
+        ("index", 0_i64.into()),
+        ("message", message),
+        ("logprobs", logprobs),
+        ("finish_reason", reason.into()),
+    ]);
+    let mut fields = head(response, "chat.completion");
+    fields.push(("choices", vec![choice].into()));
+    fields.extend(usage(response).map(|usage| ("usage", usage)));
+    Ok(object(fields))
+}
+
+/// The fields that say which answer something is of.
+pub(super) fn head(response: &Json, kind: &'static str) -> Vec<(&'static str, Json)> {
+    let mut head = vec![
+        ("id", response.field("id")),
+        ("object", kind.into()),
+        ("created", response.field("created_at")),
+        ("model", response.field("model")),
+    ];
+    head.extend(response.given("service_tier").map(|tier| ("service_tier", tier)));
+    head
+}
+
+/// The reason for which an answer is over, as chats have it.
+pub(super) fn finish_reason(response: &Json, calls: bool) -> &'static str {
+    let reason = response.at_path("incomplete_details.reason");
+    match (response.text("status").as_deref(), reason.as_str()) {
+        (Some("incomplete"), Some("content_filter")) => "content_filter",
+        (Some("incomplete"), _) => "length",
+        _ if calls => "tool_calls",
+        _ => "stop",
+    }
+}
+
+/// The counts of tokens, in the words of chats.
+pub(super) fn usage(response: &Json) -> Option<Json> {
+    let usage = response.given("usage")?;
+    let count = |path: &str| usage.at_path(path).as_i64().unwrap_or(0);
+    let (input, output) = (count("input_tokens"), count("output_tokens"));
+    let cached = Json::from([("cached_tokens", count("input_tokens_details.cached_tokens").into())]);
+    let reasoning =
+        Json::from([("reasoning_tokens", count("output_tokens_details.reasoning_tokens").into())]);
+    Some(Json::from([
+        ("prompt_tokens", input.into()),
+        ("completion_tokens", output.into()),
+        ("total_tokens", usage.get("total_tokens").unwrap_or_else(|| (input + output).into())),
+        ("prompt_tokens_details", cached),
+        ("completion_tokens_details", reasoning),
+    ]))
+}
+
+/// The thoughts of an item as one text, where its service shows them.
+pub(super) fn shown(item: &Json) -> Option<String> {
+    let thoughts = thought(item).join("\n\n");
+    (!thoughts.is_empty()).then_some(thoughts)
+}
+
+/// The thoughts of an item, where its service shows them: its summary, or else the thoughts themselves.
+fn thought(item: &Json) -> Vec<String> {
+    let texts = |key: &str| {
+        let parts = item.list(key).into_iter();
+        parts.filter_map(|part| Some(part.text("text")?.to_string())).collect::<Vec<_>>()
+    };
+    let summary = texts("summary");
+    if summary.is_empty() { texts("content") } else { summary }
+}
+
+/// An item of reasoning without its texts, which filters see as the thoughts of the message; `None` where that is all.
+pub(super) fn opaque(item: &Json) -> Option<Json> {
+    item.given("encrypted_content")?;
+    let none: Vec<Json> = Vec::new();
+    let kept = item.entries().into_iter().filter_map(|(key, value)| match key.as_str() {
+        "content" => None,
+        "summary" => Some((key, none.clone().into())),
+        // It is over, and says so.
+        "status" => None,
+        _ => Some((key, value)),
+    });
+    Some(kept.collect::<Object>().into())
+}
+
+/// A call, as the message of a chat holds it.
+fn call(item: &Json) -> Json {
+    let is_custom = item.text("type").is_some_and(|kind| kind == "custom_tool_call");
+    let (kind, key) = if is_custom { ("custom", "input") } else { ("function", "arguments") };
+    let called = Json::from([("name", item.field("name")), (key, item.field(key))]);
+    Json::from([("id", item.field("call_id")), ("type", kind.into()), (kind, called)])
+}
+
+/// A source of a text, nested under its type as chats have it.
+pub(super) fn annotation(given: &Json) -> Json {
+    let kind = given.text_or_empty("type");
+    let fields = given.entries().into_iter().filter(|(key, _)| key != "type");
+    Json::from([("type", kind.clone().into()), (&*kind, Json::from(fields.collect::<Object>()))])
+}
+
+/// The error of a response that failed, or of an event `error`.
+pub(super) fn failed(told: &Json, origin: &Origin) -> Fault {
+    // An event has its code and message beside its type.
+    let error = told.given("error").unwrap_or_else(|| {
+        let fields = told.entries().into_iter().filter(|(key, _)| key != "type" && key != "sequence_number");
+        fields.collect::<Object>().into()
+    });
+    let code = ["code", "type"].into_iter().find_map(|key| error.text(key));
+    let is_it = |(name, _): &&(&str, u16)| code.as_deref() == Some(*name);
+    let known = STATUSES.iter().find(is_it).map(|(_, status)| *status);
+    let body = Json::from([("error", error)]);
+    match (origin.in_band(&body), known) {
+        (Fault::Answered { provider, body, retry_after, .. }, Some(status)) => {
+            Fault::Answered { provider, status, body, retry_after }
+        }
+        (fault, _) => fault,
+    }
+}

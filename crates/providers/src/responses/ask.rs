@@ -1,0 +1,284 @@
+//! A chat request in the words of Responses.
+
+use compact_str::CompactString;
+use std::collections::HashSet;
+use valvehouse_core::anthropic;
+use valvehouse_core::chat::event::REASONING;
+use valvehouse_core::chat::{history, items, message};
+use valvehouse_core::fault::Fault;
+use valvehouse_json::{Json, Object};
+
+/// Fields of a chat request that mean nothing here, or are said in another field.
+const TRANSLATED: [&str; 17] = [
+    "messages",
+    "tools",
+    "tool_choice",
+    "max_tokens",
+    "max_completion_tokens",
+    "response_format",
+    "reasoning_effort",
+    "verbosity",
+    "logprobs",
+    "top_logprobs",
+    "stream",
+    "stream_options",
+    "n",
+    "stop",
+    "logit_bias",
+    "seed",
+    "store",
+];
+/// The part of the answer that reasoning is read back from.
+const ENCRYPTED: &str = "reasoning.encrypted_content";
+
+/// Translates a request; `wishes` are what its client asked for beyond a chat: fields of a Responses request, `tools`
+/// and `tool_choice` among them.
+///
+/// # Errors
+/// Returns a request fault that names a field that would change the answer and that this API does not have.
+pub(super) fn ask(request: &Json, wishes: Option<&Json>, stream: bool) -> Result<Json, Fault> {
+    refuse_what_cannot_be(request)?;
+    // Blocks are taken out of what other services are sent; the items in them are for this one.
+    let said = request.list("messages").into_iter().filter(|message| history::is_role(message, "assistant"));
+    let blocks: Vec<_> = said.map(|message| items::of(&message)).collect();
+    let request = anthropic::plain(request);
+    let wish = |key: &str| wishes.and_then(|wishes| wishes.given(key));
+    let mut fields: Vec<(&str, Json)> = vec![("model", request.field("model"))];
+    fields.push(("input", input(&request.list("messages"), &blocks).into()));
+    let mut tools: Vec<Json> = request.list("tools").iter().map(tool).collect();
+    tools.extend(wish("tools").map(|tools| tools.items()).into_iter().flatten());
+    if !tools.is_empty() {
+        fields.push(("tools", tools.into()));
+    }
+    let choice = wish("tool_choice").or_else(|| request.given("tool_choice").map(|choice| flat(&choice)));
+    fields.extend(choice.map(|choice| ("tool_choice", choice)));
+    let limit = ["max_completion_tokens", "max_tokens"].into_iter().find_map(|key| request.given(key));
+    fields.extend(limit.map(|limit| ("max_output_tokens", limit)));
+    fields.extend(text(&request).map(|text| ("text", text)));
+    fields.extend(reasoning(&request, wish("reasoning")).map(|reasoning| ("reasoning", reasoning)));
+    fields.extend(request.given("top_logprobs").map(|count| ("top_logprobs", count)));
+    let mut include =
+        wish("include").map(|include| include.items()).into_iter().flatten().collect::<Vec<_>>();
+    let mut add = |word: &str| {
+        if include.iter().all(|own| own.as_str() != Some(word)) {
+            include.push(word.into());
+        }
+    };
+    add(ENCRYPTED);
+    if request.given("logprobs").and_then(|wanted| wanted.as_bool()) == Some(true) {
+        add("message.output_text.logprobs");
+    }
+    fields.push(("include", include.into()));
+    // The host stores conversations itself, as its filters left them.
+    fields.push(("store", false.into()));
+    fields.push(("stream", stream.into()));
+    let body: Object = fields.into_iter().map(|(key, value)| (key.into(), value)).collect();
+    for (key, value) in request.entries() {
+        if !TRANSLATED.contains(&key.as_str()) && !body.contains(&key) {
+            body.put(&key, value);
+        }
+    }
+    for (key, value) in wishes.map(Json::entries).into_iter().flatten() {
+        if !body.contains(&key) {
+            body.put(&key, value);
+        }
+    }
+    Ok(body.into())
+}
+
+/// Fields that would change the answer, if only this API had them.
+fn refuse_what_cannot_be(request: &Json) -> Result<(), Fault> {
+    let cannot = |field: &'static str, why: &str| {
+        Err(Fault::invalid(
+            format!("cannot send {field} to a service over its Responses API: {why}"),
+            Some(field),
+        ))
+    };
+    if request.given("n").is_some_and(|count| count.as_i64() != Some(1)) {
+        return cannot("n", "it gives one answer; ask several times");
+    }
+    if request.given("stop").is_some_and(|stop| !stop.is_empty()) {
+        return cannot(
+            "stop",
+            "it has no such setting; leave it out, or set `api = \"chat\"` for the provider",
+        );
+    }
+    if request.given("logit_bias").is_some_and(|bias| !bias.is_empty()) {
+        return cannot("logit_bias", "tokens cannot be weighted");
+    }
+    Ok(())
+}
+
+/// The messages as items; `blocks` are the items that the messages of the model hold, each with the number of calls
+/// before it.
+fn input(messages: &[Json], blocks: &[Vec<(usize, Json)>]) -> Vec<Json> {
+    let mut out = Vec::new();
+    let mut blocks = blocks.iter();
+    // By the id of a call: the results of custom tools are items of their own.
+    let mut custom = HashSet::new();
+    for message in messages {
+        match &*message.text_or_empty("role") {
+            "assistant" => {
+                let blocks = blocks.next().map_or(&[][..], Vec::as_slice);
+                said(message, blocks, &mut custom, &mut out);
+            }
+            "tool" | "function" => {
+                let id = message.text_or_empty("tool_call_id");
+                let kind = match custom.contains(&id) {
+                    true => "custom_tool_call_output",
+                    false => "function_call_output",
+                };
+                let output = match message.field("content") {
+                    Json::Array(parts) => parts.items().iter().map(part).collect::<Vec<_>>().into(),
+                    content => content,
+                };
+                out.push(Json::from([("type", kind.into()), ("call_id", id.into()), ("output", output)]));
+            }
+            role => {
+                let content = match message.field("content") {
+                    Json::Array(parts) => parts.items().iter().map(part).collect::<Vec<_>>().into(),
+                    content => content,
+                };
+                out.push(Json::from([
+                    ("type", "message".into()),
+                    ("role", role.into()),
+                    ("content", content),
+                ]));
+            }
+        }
+    }
+    out
+}
+
+/// The items of a message of the model, those that only its service reads where they were.
+fn said(said: &Json, blocks: &[(usize, Json)], custom: &mut HashSet<CompactString>, out: &mut Vec<Json>) {
+    let has_reasoning =
+        blocks.iter().any(|(_, item)| item.text("type").is_some_and(|kind| kind == "reasoning"));
+    let thoughts = REASONING.iter().find_map(|key| said.text(key)).filter(|text| !text.is_empty());
+    if let Some(thoughts) = thoughts.filter(|_| !has_reasoning) {
+        let part = Json::from([("type", "reasoning_text".into()), ("text", thoughts.into())]);
+        let none: Vec<Json> = Vec::new();
+        out.push(Json::from([
+            ("type", "reasoning".into()),
+            ("summary", none.into()),
+            ("content", vec![part].into()),
+        ]));
+    }
+    let calls = said.list("tool_calls");
+    let mut blocks = blocks.iter().peekable();
+    let mut before = |count: usize, out: &mut Vec<Json>| {
+        while let Some((_, item)) = blocks.next_if(|(before, _)| *before <= count) {
+            out.push(item.clone());
+        }
+    };
+    before(0, out);
+    let mut parts = Vec::new();
+    let text = message::text_of(said);
+    if !text.is_empty() {
+        let none: Vec<Json> = Vec::new();
+        let fields = [("type", "output_text".into()), ("text", text.into()), ("annotations", none.into())];
+        parts.push(Json::from(fields));
+    }
+    if let Some(refusal) = said.text("refusal").filter(|text| !text.is_empty()) {
+        parts.push(Json::from([("type", "refusal".into()), ("refusal", refusal.into())]));
+    }
+    if !parts.is_empty() {
+        let fields = [("type", "message".into()), ("role", "assistant".into()), ("content", parts.into())];
+        out.push(Json::from(fields));
+    }
+    for (at, call) in calls.iter().enumerate() {
+        before(at, out);
+        let id = call.text_or_empty("id");
+        let given = call.field("custom");
+        let (kind, called, key) = match given.is_null() {
+            true => ("function_call", call.field("function"), "arguments"),
+            false => ("custom_tool_call", given, "input"),
+        };
+        if key == "input" {
+            custom.insert(id.clone());
+        }
+        let input = match called.field(key) {
+            Json::Text(text) => text.into(),
+            Json::Null => "".into(),
+            other => other.to_string().into(),
+        };
+        out.push(Json::from([
+            ("type", kind.into()),
+            ("call_id", id.into()),
+            ("name", called.field("name")),
+            (key, input),
+        ]));
+    }
+    before(usize::MAX, out);
+}
+
+/// A part of a message of somebody else than the model.
+fn part(part: &Json) -> Json {
+    let kind = part.text_or_empty("type");
+    match &*kind {
+        "text" => Json::from([("type", "input_text".into()), ("text", part.field("text"))]),
+        "image_url" => {
+            let image = part.field("image_url");
+            let url = image.given("url").unwrap_or_else(|| image.clone());
+            let fields = [("type", "input_image".into()), ("image_url", url)];
+            let detail = image.given("detail").map(|detail| ("detail", detail));
+            object(fields.into_iter().chain(detail))
+        }
+        "file" => {
+            let file = part.entries().into_iter().filter(|(key, _)| key == "file");
+            let file = file.flat_map(|(_, file)| file.entries());
+            let kind = [("type".into(), "input_file".into())];
+            kind.into_iter().chain(file).collect::<Object>().into()
+        }
+        _ => part.clone(),
+    }
+}
+
+/// A tool, without the object that its kind is nested in.
+fn tool(tool: &Json) -> Json {
+    let flat = flat(tool);
+    let grammar = flat.at_path("format.grammar");
+    if let Json::Object(grammar) = &grammar {
+        let kind = [("type".into(), "grammar".into())];
+        let format: Object = kind.into_iter().chain(grammar.entries()).collect();
+        // A text in an object just made.
+        flat.edit("format", Json::from(format));
+    }
+    if flat.text("type").is_some_and(|kind| kind == "function") && flat.get("strict").is_none() {
+        // What is not said is strict there, and not in chats.
+        flat.edit("strict", false);
+    }
+    flat
+}
+
+/// `{type, TYPE: {…}}` as `{type, …}`; anything else as it is.
+fn flat(nested: &Json) -> Json {
+    let kind = nested.text_or_empty("type");
+    let Some(Json::Object(inner)) = nested.get(&kind) else { return nested.clone() };
+    let kind = [("type".into(), kind.into())];
+    kind.into_iter().chain(inner.entries()).collect::<Object>().into()
+}
+
+/// The form of the text of the answer.
+fn text(request: &Json) -> Option<Json> {
+    let format = request.given("response_format").map(|format| {
+        let schema = format.field("json_schema");
+        let kind = [("type".into(), format.field("type"))];
+        Json::from(kind.into_iter().chain(schema.entries()).collect::<Object>())
+    });
+    let fields = [("format", format), ("verbosity", request.given("verbosity"))];
+    let fields: Vec<_> = fields.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
+    (!fields.is_empty()).then(|| object(fields))
+}
+
+/// The wish of the client, with the effort that the chat has.
+fn reasoning(request: &Json, wish: Option<Json>) -> Option<Json> {
+    let effort = request.given("reasoning_effort").map(|effort| ("effort".into(), effort));
+    let others = wish.map(|wish| wish.entries()).into_iter().flatten().filter(|(key, _)| key != "effort");
+    let reasoning: Object = effort.into_iter().chain(others).collect();
+    (!reasoning.is_empty()).then(|| reasoning.into())
+}
+
+pub(super) fn object<'a>(fields: impl IntoIterator<Item = (&'a str, Json)>) -> Json {
+    fields.into_iter().map(|(key, value)| (key.into(), value)).collect::<Object>().into()
+}

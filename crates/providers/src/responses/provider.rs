@@ -1,0 +1,115 @@
+//! The service as a provider: chats are translated on their way, everything else is as with OpenAI's chat API.
+
+use super::{answer, ask, stream};
+use crate::openai::OpenAi;
+use crate::origin::{Shape, is_error, shape_of};
+use crate::service::{Service, encoded};
+use futures::future::BoxFuture;
+use std::fmt;
+use valvehouse_config::Secret;
+use valvehouse_core::chat::request;
+use valvehouse_core::context::Exchange;
+use valvehouse_core::fault::Fault;
+use valvehouse_core::provider::{Answer, Provider, RESPONSES, RelayRequest, Relayed, Request, whole};
+use valvehouse_json::Json;
+use valvehouse_net::{Address, Call, Client, Response};
+
+/// A service that is asked over OpenAI's Responses API. It stores nothing there: the host sends the whole conversation.
+#[derive(Clone)]
+pub struct OpenAiResponses {
+    openai: OpenAi,
+    responses: Address,
+}
+
+impl OpenAiResponses {
+    /// Creates a service under its configured name. `base_url` is what `/responses` is appended to:
+    /// `https://api.openai.com/v1`. A query (`?api-version=…`) is kept.
+    ///
+    /// # Errors
+    /// Returns a host fault if `base_url` is not an address.
+    pub fn new(name: &str, base_url: &str, client: Client) -> Result<Self, Fault> {
+        let openai = OpenAi::new(name, base_url, client)?;
+        let responses = openai.service.endpoint(&["responses"]).into();
+        Ok(Self { openai, responses })
+    }
+
+    /// Adds a key, sent as `authorization: Bearer …`.
+    #[must_use]
+    pub fn with_key(mut self, key: impl Into<Secret>) -> Self {
+        self.openai = self.openai.with_key(key);
+        self
+    }
+
+    /// Adds one more header to every call; it may be a key too (`api-key`).
+    #[must_use]
+    pub fn with_header(mut self, name: &str, value: impl Into<Secret>) -> Self {
+        self.openai = self.openai.with_header(name, value);
+        self
+    }
+
+    fn service(&self) -> &Service {
+        &self.openai.service
+    }
+
+    async fn ask(&self, request: Request) -> Result<Answer, Fault> {
+        let exchange = request.turn.as_ref().map(|turn| turn.exchange());
+        let body = ask::ask(&request.body, exchange.and_then(Exchange::wishes), request.stream)?;
+        let accept = if request.stream { "text/event-stream" } else { "application/json" };
+        let call = Call::post(self.responses.clone(), encoded(&body)?)
+            .header("content-type", "application/json")
+            .header("accept", accept);
+        let mut response = self.openai.send(call, exchange).await?;
+        match shape_of(&mut response).await? {
+            Shape::Json => self.whole(response).await.map(Answer::Whole),
+            Shape::Events => {
+                let with_usage = !request.stream || request::wants_usage(&request.body);
+                let pieces =
+                    stream::pieces(self.service().origin.clone(), response.into_stream(), with_usage);
+                if request.stream {
+                    return Ok(Answer::Stream(pieces));
+                }
+                whole(pieces).await.map(Answer::Whole)
+            }
+            Shape::Other => Err(self.service().unexpected(response, "a response; is base_url right?").await),
+        }
+    }
+
+    async fn whole(&self, response: Response) -> Result<Json, Fault> {
+        let response = self.service().parse(&response.whole().await?)?;
+        if response.get("output").is_some_and(|output| output.as_array().is_some()) {
+            return answer::completion(&response, &self.service().origin);
+        }
+        if is_error(&response) {
+            return Err(answer::failed(&response, &self.service().origin));
+        }
+        Err(self.service().lacks(&response, "output"))
+    }
+}
+
+impl fmt::Debug for OpenAiResponses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OpenAiResponses({})", self.service())
+    }
+}
+
+impl Provider for OpenAiResponses {
+    fn name(&self) -> &str {
+        self.openai.name()
+    }
+
+    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Fault>> {
+        self.openai.models()
+    }
+
+    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
+        Box::pin(self.ask(request))
+    }
+
+    fn has_route(&self, path: &str) -> bool {
+        path == RESPONSES || self.openai.has_route(path)
+    }
+
+    fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<Relayed, Fault>> {
+        self.openai.relay(request)
+    }
+}

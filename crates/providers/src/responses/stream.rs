@@ -1,0 +1,251 @@
+//! An answer that comes as the events of a response: pieces of a chat, errors among them, and whether the end is a
+//! proper end.
+
+use super::answer;
+use super::ask::object;
+use crate::origin::Origin;
+use crate::service::{Reads, drain, read};
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use std::collections::{HashMap, HashSet, VecDeque};
+use valvehouse_core::anthropic::CONTENT_BLOCKS;
+use valvehouse_core::chat::items;
+use valvehouse_core::fault::Fault;
+use valvehouse_core::provider::Piece;
+use valvehouse_json::Json;
+use valvehouse_net::sse::{Event, Parser};
+
+/// The pieces of a streamed answer. An error is the last item.
+pub(super) fn pieces(
+    origin: Origin,
+    body: BoxStream<'static, Result<Bytes, Fault>>,
+    with_usage: bool,
+) -> BoxStream<'static, Result<Piece, Fault>> {
+    let response = Response { with_usage, ..Response::default() };
+    read(Reader { origin, body, parser: Parser::default(), response, is_ended: false })
+}
+
+struct Reader {
+    origin: Origin,
+    body: BoxStream<'static, Result<Bytes, Fault>>,
+    parser: Parser,
+    response: Response,
+    is_ended: bool,
+}
+
+/// The response as far as it came.
+#[derive(Default)]
+struct Response {
+    with_usage: bool,
+    /// The first event's, with its id.
+    head: Json,
+    ready: VecDeque<Json>,
+    /// Items that have said something in pieces, by their place.
+    spoken: HashSet<i64>,
+    /// The number of each call, by the place of its item.
+    calls: HashMap<i64, usize>,
+    /// The place of the thoughts that came last.
+    thought: Option<(i64, i64)>,
+    is_over: bool,
+}
+
+impl Reads for Reader {
+    async fn next(&mut self) -> Option<Result<Piece, Fault>> {
+        loop {
+            if let Some(chunk) = self.response.ready.pop_front() {
+                return Some(Ok(Piece::new(chunk)));
+            }
+            if self.response.is_over {
+                drain(&mut self.body).await;
+                return None;
+            }
+            match self.parser.next() {
+                Some(Ok(event)) => {
+                    if let Err(fault) = self.read(&event) {
+                        return Some(Err(fault));
+                    }
+                }
+                Some(Err(error)) => return Some(Err(self.origin.fault(&format!("cannot be read: {error}")))),
+                None if self.is_ended => {
+                    return Some(Err(self.origin.cut("the stream ended before response.completed")));
+                }
+                None => match self.body.next().await {
+                    Some(Ok(bytes)) => self.parser.push(&bytes),
+                    Some(Err(fault)) => return Some(Err(fault)),
+                    None => {
+                        self.is_ended = true;
+                        self.parser.finish();
+                    }
+                },
+            }
+        }
+    }
+}
+
+impl Reader {
+    fn read(&mut self, event: &Event) -> Result<(), Fault> {
+        if matches!(event.data.trim_ascii(), b"" | b"[DONE]") {
+            return Ok(());
+        }
+        let json = match Json::parse(&event.data) {
+            Ok(json) => json,
+            Err(_) if self.is_ended => return Err(self.origin.cut("it ends within an event")),
+            Err(error) => {
+                let start = self.origin.excerpt(&event.data);
+                let what = format!("sent an event that is no valid JSON: {error}; it begins: {start}");
+                return Err(self.origin.fault(&what));
+            }
+        };
+        match &*json.text_or_empty("type") {
+            "error" | "" => return Err(answer::failed(&json, &self.origin)),
+            "response.failed" => return Err(answer::failed(&json.field("response"), &self.origin)),
+            kind => self.response.read(kind, &json),
+        }
+        Ok(())
+    }
+}
+
+impl Response {
+    fn read(&mut self, kind: &str, event: &Json) {
+        let place = event.get("output_index").and_then(|place| place.as_i64()).unwrap_or(0);
+        let delta = || event.field("delta");
+        match kind {
+            "response.created" => {
+                self.head = event.field("response");
+                self.say([("role", "assistant".into()), ("content", "".into())]);
+            }
+            "response.output_text.delta" => {
+                self.spoken.insert(place);
+                let logprobs = event.list("logprobs");
+                self.say([("content", delta())]);
+                if let (false, Some(chunk)) = (logprobs.is_empty(), self.ready.back()) {
+                    // Of an object just made.
+                    chunk.at_path("choices.0").edit("logprobs", Json::from([("content", logprobs.into())]));
+                }
+            }
+            "response.output_text.annotation.added" => {
+                let source = answer::annotation(&event.field("annotation"));
+                self.say([("annotations", vec![source].into())]);
+            }
+            "response.refusal.delta" => {
+                self.spoken.insert(place);
+                self.say([("refusal", delta())]);
+            }
+            "response.reasoning_summary_text.delta"
+            | "response.reasoning_text.delta"
+            | "response.reasoning.delta" => {
+                self.spoken.insert(place);
+                let index =
+                    ["summary_index", "content_index"].into_iter().find_map(|key| event.get(key)?.as_i64());
+                let now = (place, index.unwrap_or(0));
+                // Each part of a summary is a paragraph.
+                let is_next = self.thought.replace(now).is_some_and(|before| before != now);
+                let text = event.text_or_empty("delta");
+                let text = if is_next { format!("\n\n{text}") } else { text.to_string() };
+                self.say([("reasoning_content", text.into())]);
+            }
+            "response.output_item.added" => self.added(place, &event.field("item")),
+            "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
+                self.spoken.insert(place);
+                let is_custom = kind == "response.custom_tool_call_input.delta";
+                self.called(place, is_custom, delta());
+            }
+            "response.output_item.done" => self.done(place, &event.field("item")),
+            "response.completed" | "response.incomplete" => self.end(&event.field("response")),
+            // The other events say again what these say, or how far a tool of the service is.
+            _ => {}
+        }
+    }
+
+    fn added(&mut self, place: i64, item: &Json) {
+        let kind = item.text_or_empty("type");
+        if !matches!(&*kind, "function_call" | "custom_tool_call") || self.calls.contains_key(&place) {
+            return;
+        }
+        let number = self.calls.len();
+        self.calls.insert(place, number);
+        let (kind, key) =
+            if kind == "custom_tool_call" { ("custom", "input") } else { ("function", "arguments") };
+        let called = Json::from([("name", item.field("name")), (key, "".into())]);
+        let call =
+            [("index", number.into()), ("id", item.field("call_id")), ("type", kind.into()), (kind, called)];
+        self.say([("tool_calls", vec![Json::from(call)].into())]);
+    }
+
+    /// More of what a tool is called with.
+    fn called(&mut self, place: i64, is_custom: bool, given: Json) {
+        let Some(number) = self.calls.get(&place) else { return };
+        let (kind, key) = if is_custom { ("custom", "input") } else { ("function", "arguments") };
+        let call = Json::from([("index", (*number).into()), (kind, Json::from([(key, given)]))]);
+        self.say([("tool_calls", vec![call].into())]);
+    }
+
+    /// An item is whole: what of it did not come in pieces comes now.
+    fn done(&mut self, place: i64, item: &Json) {
+        let has_come = self.spoken.contains(&place);
+        let kind = item.text_or_empty("type");
+        match &*kind {
+            "function_call" | "custom_tool_call" => {
+                self.added(place, item);
+                let is_custom = kind == "custom_tool_call";
+                let given = item.field(if is_custom { "input" } else { "arguments" });
+                if !has_come && !given.is_empty() {
+                    self.called(place, is_custom, given);
+                }
+            }
+            "message" if has_come => {}
+            "message" => {
+                for part in item.list("content") {
+                    for (key, field) in [("text", "content"), ("refusal", "refusal")] {
+                        if let Some(text) = part.given(key) {
+                            self.say([(field, text)]);
+                        }
+                    }
+                }
+            }
+            "reasoning" => {
+                if let (false, Some(text)) = (has_come, answer::shown(item)) {
+                    self.say([("reasoning_content", text.into())]);
+                }
+                if let Some(item) = answer::opaque(item) {
+                    self.block(item);
+                }
+            }
+            _ => self.block(item.clone()),
+        }
+    }
+
+    fn block(&mut self, item: Json) {
+        let block = items::block(item, self.calls.len());
+        self.say([(CONTENT_BLOCKS, vec![block].into())]);
+    }
+
+    fn end(&mut self, response: &Json) {
+        self.is_over = true;
+        if self.head.is_null() {
+            self.head = response.clone();
+        }
+        let reason = answer::finish_reason(response, !self.calls.is_empty());
+        self.chunk(Json::object(), reason.into());
+        if let Some(usage) = answer::usage(response).filter(|_| self.with_usage) {
+            let mut fields = answer::head(&self.head, "chat.completion.chunk");
+            fields.extend([("choices", Json::array()), ("usage", usage)]);
+            self.ready.push_back(object(fields));
+        }
+    }
+
+    fn say<const N: usize>(&mut self, delta: [(&str, Json); N]) {
+        self.chunk(Json::from(delta), Json::Null);
+    }
+
+    fn chunk(&mut self, delta: Json, reason: Json) {
+        let choice = [("index", CHOICE.into()), ("delta", delta), ("finish_reason", reason)];
+        let mut fields = answer::head(&self.head, "chat.completion.chunk");
+        fields.push(("choices", vec![Json::from(choice)].into()));
+        self.ready.push_back(object(fields));
+    }
+}
+
+/// The index of the one choice.
+const CHOICE: i64 = 0;

@@ -1,0 +1,209 @@
+//! Services that are asked over the Responses API: `api = "responses"` of a provider.
+
+use crate::host::{Answer, TestHost};
+use crate::upstream::{Asked, Reply};
+use serde_json::{Value, json};
+
+/// Shows that filters see what is said, in both directions.
+const LOUD: &str = r#"
+fn inlet(body) { body.messages[-1].text = regex::replace(body.messages[-1].text, "secret", "[masked]"); body }
+fn stream(event) { event.text = regex::replace(event.text, "cold", "COLD"); event }
+fn outlet(body) { body.messages[-1].text = regex::replace(body.messages[-1].text, "cold", "COLD"); body }
+"#;
+
+/// The items of the service: encrypted reasoning, a search of its own, words and, where it is given a function, a call.
+fn items(asked: &Value) -> Vec<Value> {
+    let mut items = vec![
+        json!({"id": "rs_1", "type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}], "encrypted_content": "gAAA+/=="}),
+        json!({"id": "ws_1", "type": "web_search_call", "status": "completed", "action": {"type": "search", "query": "q"}}),
+        json!({"id": "msg_1", "type": "message", "role": "assistant", "status": "completed",
+            "content": [{"type": "output_text", "text": "It is cold.", "annotations": []}]}),
+    ];
+    let tools = asked["tools"].as_array().into_iter().flatten();
+    let is_asked = asked["input"].as_array().unwrap().last().unwrap()["role"] == "user";
+    if tools.into_iter().any(|tool| tool["name"] == "weather") && is_asked {
+        items.push(json!({"id": "fc_1", "type": "function_call", "call_id": "call_1", "name": "weather",
+            "arguments": "{\"city\":\"Oslo\"}", "status": "completed"}));
+    }
+    items
+}
+
+fn service(asked: &Asked) -> Reply {
+    assert_eq!(asked.path, "/v1/responses");
+    let body = asked.json();
+    if body["input"].to_string().contains("limited") {
+        let error = json!({"error": {"code": "rate_limit_exceeded", "message": "Please try again in 2s.", "type": "requests"}});
+        return Reply::json(&error).status(429);
+    }
+    let items = items(&body);
+    let usage = json!({"input_tokens": 7, "input_tokens_details": {"cached_tokens": 2}, "output_tokens": 5,
+        "output_tokens_details": {"reasoning_tokens": 3}, "total_tokens": 12});
+    let response = |status: &str, output: &[Value]| {
+        json!({"id": "resp_up", "object": "response", "created_at": 9, "status": status, "model": "mock-1",
+            "error": null, "incomplete_details": null, "output": output, "usage": usage})
+    };
+    if body["stream"] != true {
+        return Reply::json(&response("completed", &items));
+    }
+    let mut events = vec![json!({"type": "response.created", "response": response("in_progress", &[])})];
+    for (at, item) in items.iter().enumerate() {
+        let place =
+            |kind: &str, key: &str, value: Value| json!({"type": kind, "output_index": at, key: value});
+        let mut begun = item.clone();
+        if begun.get("arguments").is_some() {
+            begun["arguments"] = json!("");
+        }
+        events.push(place("response.output_item.added", "item", begun));
+        match item["type"].as_str().unwrap() {
+            "reasoning" => events.push(place("response.reasoning_summary_text.delta", "delta", json!("Hm."))),
+            "message" => {
+                for text in ["It is ", "cold."] {
+                    events.push(place("response.output_text.delta", "delta", json!(text)));
+                }
+            }
+            "function_call" => {
+                for text in ["{\"city\":", "\"Oslo\"}"] {
+                    events.push(place("response.function_call_arguments.delta", "delta", json!(text)));
+                }
+            }
+            _ => {}
+        }
+        events.push(place("response.output_item.done", "item", item.clone()));
+    }
+    events.push(json!({"type": "response.completed", "response": response("completed", &items)}));
+    let events: String = events
+        .iter()
+        .map(|event| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap()))
+        .collect();
+    Reply::raw("text/event-stream", events)
+}
+
+async fn host() -> TestHost {
+    let host = TestHost::new()
+        .config("[[models]]\nname = \"mock-1\"\nprovider = \"mock\"")
+        .provider("api = \"responses\"")
+        .filter("loud", LOUD)
+        .start()
+        .await;
+    host.upstream.script(service);
+    host
+}
+
+fn function() -> Value {
+    json!({"type": "function", "name": "weather", "parameters": {"type": "object"}})
+}
+
+/// The response, however it came.
+async fn respond(host: &TestHost, mut body: Value, stream: bool) -> Value {
+    body["model"] = json!("mock-1");
+    if stream {
+        body["stream"] = json!(true);
+    }
+    let answer = host.respond(&body).await;
+    assert_eq!(answer.status, 200, "{}", answer.body());
+    assert_eq!(answer.header("x-valvehouse-left-out"), None);
+    match stream {
+        false => answer.json(),
+        true => {
+            let last = answer.body().trim_end().rsplit("data: ").next().unwrap();
+            serde_json::from_str::<Value>(last).unwrap()["response"].clone()
+        }
+    }
+}
+
+fn kinds(items: &Value) -> Vec<&str> {
+    items.as_array().unwrap().iter().map(|item| item["type"].as_str().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn reasoning_and_hosted_tools_travel_whole_between_a_client_and_a_service_of_responses() {
+    let host = host().await;
+    let tools = json!([{"type": "web_search", "search_context_size": "low"}, function()]);
+    for stream in [false, true] {
+        let ask = json!({"input": "a secret", "tools": tools, "tool_choice": {"type": "web_search"}, "max_tool_calls": 3,
+            "reasoning": {"effort": "low", "summary": "auto"}, "include": ["reasoning.encrypted_content"]});
+        let first = respond(&host, ask, stream).await;
+        let sent = host.upstream.last().json();
+        assert_eq!(sent["input"][0]["content"], "a [masked]", "a filter acts: {sent}");
+        assert_eq!(sent["tools"][1], json!({"type": "web_search", "search_context_size": "low"}), "{sent}");
+        assert_eq!(sent["tools"][0]["name"], "weather", "{sent}");
+        let wishes = (&sent["tool_choice"], &sent["max_tool_calls"], &sent["reasoning"]);
+        assert_eq!(
+            wishes,
+            (&json!({"type": "web_search"}), &json!(3), &json!({"effort": "low", "summary": "auto"}))
+        );
+        assert_eq!((&sent["store"], &sent["previous_response_id"]), (&json!(false), &json!(null)), "{sent}");
+
+        let output = &first["output"];
+        assert_eq!(kinds(output), ["reasoning", "web_search_call", "message", "function_call"], "{first}");
+        assert_eq!(output[0]["encrypted_content"], "gAAA+/==", "{first}");
+        assert_eq!(output[0]["summary"][0]["text"], "Hm.", "{first}");
+        assert_eq!(output[1], items(&sent)[1], "{first}");
+        assert_eq!(output[2]["content"][0]["text"], "It is COLD.", "{first}");
+        let usage = &first["usage"];
+        assert_eq!(
+            (&usage["input_tokens"], &usage["output_tokens_details"]["reasoning_tokens"]),
+            (&json!(7), &json!(3))
+        );
+
+        // All of it goes back, over the items themselves or over the stored response.
+        let result = json!({"type": "function_call_output", "call_id": "call_1", "output": "3"});
+        let mut items = output.as_array().unwrap().clone();
+        items.insert(0, json!({"role": "user", "content": "a secret"}));
+        items.push(result.clone());
+        let by_id = json!({"input": [result], "previous_response_id": first["id"], "tools": tools});
+        for body in [json!({"input": items, "tools": tools}), by_id] {
+            let second = respond(&host, body, stream).await;
+            assert_eq!(kinds(&second["output"]), ["reasoning", "web_search_call", "message"], "{second}");
+            let sent = host.upstream.last().json();
+            let expected = [
+                "message",
+                "reasoning",
+                "web_search_call",
+                "message",
+                "function_call",
+                "function_call_output",
+            ];
+            assert_eq!(kinds(&sent["input"]), expected, "{sent}");
+            assert_eq!(sent["input"][1]["encrypted_content"], "gAAA+/==", "{sent}");
+            assert_eq!(sent["input"][2]["action"]["query"], "q", "{sent}");
+            assert_eq!(sent["input"][4]["arguments"], "{\"city\":\"Oslo\"}", "{sent}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn clients_of_chats_and_messages_are_served_by_a_service_of_responses() {
+    let host = host().await;
+    let tool = json!({"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}});
+    for stream in [false, true] {
+        let ask = json!({"model": "mock-1", "messages": [{"role": "user", "content": "hi"}], "tools": [tool], "stream": stream});
+        let answer = host.chat(&ask).await;
+        assert_eq!((answer.status, answer.text().as_str()), (200, "It is COLD."), "{}", answer.body());
+        assert!(
+            answer.body().contains("call_1") && answer.body().contains("tool_calls"),
+            "{}",
+            answer.body()
+        );
+        assert_eq!(host.upstream.last().json()["stream"], stream);
+
+        let tool = json!({"name": "weather", "input_schema": {"type": "object"}});
+        let ask = json!({"model": "mock-1", "max_tokens": 99, "messages": [{"role": "user", "content": "hi"}], "tools": [tool], "stream": stream});
+        let request = host.request("POST", "/v1/messages").header("content-type", "application/json");
+        let answer = Answer::of(request.body(ask.to_string())).await;
+        assert_eq!(answer.status, 200, "{}", answer.body());
+        assert!(answer.body().contains("COLD") && answer.body().contains("tool_use"), "{}", answer.body());
+        assert!(!answer.body().contains("response_item"), "{}", answer.body());
+        assert_eq!(host.upstream.last().json()["max_output_tokens"], 99);
+    }
+    // What this API has no field for is refused with advice, and errors keep their status and code.
+    let ask = json!({"model": "mock-1", "messages": [{"role": "user", "content": "hi"}], "stop": ["x"]});
+    host.chat(&ask).await.refused(400, "cannot send stop");
+    let limited = host.ask("limited").await;
+    assert_eq!(
+        (limited.status, &limited.error()["code"]),
+        (429, &json!("rate_limit_exceeded")),
+        "{}",
+        limited.body()
+    );
+}
