@@ -139,6 +139,26 @@ async fn a_hook_that_changed_only_behind_its_question_goes_on() {
 }
 
 #[tokio::test]
+async fn a_choice_out_of_an_array_that_became_shorter_meanwhile_is_an_error() {
+    const CHOOSES: &str = r#"fn inlet(body) {
+    let all = [];
+    for number in 0..100 { all.push(number); }
+    // Not all of them are the first element.
+    for time in 0..20 { random::choice(all); }
+    body.messages[-1].content = ask(#{ type: "input", data: #{ message: "Which?" } });
+    body
+}
+"#;
+    let host = clerk("").filter("chooses", CHOOSES).start().await;
+    let run = begin(&host, "hi").await;
+    host.update("chooses", &CHOOSES.replace("0..100", "0..1")).await;
+    let failed = resume(&host, &run, json!({"decision": "answer", "answer": "both"})).await;
+    assert_eq!(failed.status, 500, "{}", failed.body());
+    let runs = host.get(&format!("/api/v1/agents/runs/{}", run["run_id"].as_str().unwrap())).await;
+    assert!(runs.body().contains("the array has become shorter"), "{}", runs.body());
+}
+
+#[tokio::test]
 async fn a_tool_runs_once_although_a_filter_behind_it_asks() {
     let tool = "/*\nrequirements: kv\n*/\nconst parameters = #{ amount: #{ type: \"integer\" } };\nfn handler(args, ctx) { ctx.set(\"paid\", true); `paid ${args.amount}, ${kv::incr(\"payments\")}` }";
     let asks = "fn post_invocation(ctx) { let said = ask(#{ type: \"input\", data: #{ message: `sure of ${ctx.result}?` } }); ctx.result = `${ctx.result} ${said} ${ctx.context.get(\"paid\")}`; ctx }";

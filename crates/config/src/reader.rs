@@ -24,7 +24,7 @@ impl Log {
 
     /// Returns the origin of a setting, by its dotted key; that of defaults where nothing sets it.
     pub(super) fn origin(&self, key: &str) -> Origin {
-        self.origins.get(key).cloned().unwrap_or_else(Origin::default)
+        self.origins.get(key).cloned().unwrap_or_default()
     }
 }
 
@@ -150,7 +150,7 @@ impl<'l> Reader<'l> {
 
     /// The texts of a list; none where the key is not there.
     pub(super) fn texts(&mut self, key: &'static str) -> Vec<String> {
-        self.texts_given(key).unwrap_or_else(Vec::new)
+        self.texts_given(key).unwrap_or_default()
     }
 
     /// The entries of a `[[…]]`, with their places by name or number.

@@ -176,9 +176,7 @@ pub(super) fn go_on(call: Option<Call>) {
 
 /// The plugin that runs, "" outside of a call.
 pub(crate) fn plugin() -> String {
-    CALL.with_borrow(|call| {
-        call.as_ref().map(|call| call.caller.plugin.to_string()).unwrap_or_else(String::new)
-    })
+    CALL.with_borrow(|call| call.as_ref().map(|call| call.caller.plugin.to_string()).unwrap_or_default())
 }
 
 /// Returns `true` if nobody waits for the running call any more.

@@ -61,7 +61,7 @@ impl View<'_> {
 
     /// Adds a setting that may be unset, which shows as nothing.
     fn add_given(&mut self, key: impl Into<String>, value: Option<String>) {
-        self.add(key, value.unwrap_or_else(String::new));
+        self.add(key, value.unwrap_or_default());
     }
 
     fn server(&mut self) {

@@ -167,7 +167,7 @@ impl HostCalls {
                 };
                 Some((call.text("call")?.into(), Some(result)))
             });
-            let sequence = Sequence { calls: calls.collect(), told: told, ..Sequence::default() };
+            let sequence = Sequence { calls: calls.collect(), told, ..Sequence::default() };
             read.count += sequence.calls.len();
             read.plugins.insert(plugin.to_string(), sequence);
         }

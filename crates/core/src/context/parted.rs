@@ -164,7 +164,7 @@ impl PartedTurns {
 
     /// The turn of a part; a new one where no earlier part of it is known.
     pub fn find_or_begin(&self, part: &Part) -> Parted {
-        self.find(part).unwrap_or_else(Parted::default)
+        self.find(part).unwrap_or_default()
     }
 
     /// Keeps a turn for its next part. Of one whose scripts keep too much nothing is kept.
