@@ -359,7 +359,11 @@ impl Run {
         self.log.flush(&self.app, &self.id).await;
         let standing = self.writer.standing(&[], &End::InProgress).to_string();
         let runner = &self.app.detached.runner;
-        let _ = self.app.host.store().change_response(&self.id, runner, &standing, None, false).await;
+        let changed = self.app.host.store().change_response(&self.id, runner, &standing, None, false).await;
+        if let Err(error) = changed {
+            // Its end is tried again and again; only clients that look meanwhile read an old state.
+            tracing::warn!("cannot store that the response {} is worked on: {error}", self.id);
+        }
         let next = self.log.next.unsigned_abs();
         let endpoint = Responses { begun: Some((self.writer.resource().clone(), next)), in_background: true };
         let snapshot = self.app.host.snapshot();
@@ -428,9 +432,10 @@ impl Run {
 
     /// Stores the end: first the events, so that whoever sees the end has them all.
     async fn finish(mut self, response: Json) {
+        let mut is_added = false;
         for attempt in 1..=TRIES {
             let is_stored = self.log.flush(&self.app, &self.id).await
-                && match self.keeper.finish(&self.id, &response).await {
+                && match self.keeper.finish(&self.id, &response, &mut is_added).await {
                     Ok(_) => true,
                     Err(fault) => {
                         tracing::warn!("cannot store the response {}: {fault}", self.id);

@@ -128,19 +128,22 @@ impl Keeper {
         Ok(self.app.host.store().save_response(&stored).await?)
     }
 
-    /// Stores the end of a response in the background. Returns `false` if it is not this host's any more.
+    /// Stores the end of a response in the background. Returns `false` if it is not this host's any more. Its items are
+    /// in its conversation, once (`is_added`), before anybody sees that it is over.
     ///
     /// # Errors
     /// Returns a store's fault if it cannot be stored.
-    pub(super) async fn finish(&self, id: &str, response: &Json) -> Result<bool, Fault> {
+    pub(super) async fn finish(&self, id: &str, response: &Json, is_added: &mut bool) -> Result<bool, Fault> {
         let items = Json::from(self.items_with(response)).to_string();
         let store = self.app.host.store();
         let runner = &self.app.detached.runner;
-        let is_own = store.change_response(id, runner, &response.to_string(), Some(&items), true).await?;
-        if is_own {
+        if !store.touch_response(id, runner).await? {
+            return Ok(false);
+        }
+        if !std::mem::replace(is_added, true) {
             self.add_to_conversation(response).await;
         }
-        Ok(is_own)
+        Ok(store.change_response(id, runner, &response.to_string(), Some(&items), true).await?)
     }
 }
 
