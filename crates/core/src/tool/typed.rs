@@ -148,7 +148,7 @@ fn declared(schema: &Json) -> Option<Json> {
         if required.iter().any(|own| own.as_str() == Some(&*name)) {
             property.put("required", true);
         }
-        declared.put(&*name, property);
+        declared.put(&name, property);
     }
     let is_plain = |key: &str| ["type", "title", "description", "properties", "required"].contains(&key);
     let is_object = schema.text("type").as_deref() == Some("object");
@@ -180,7 +180,7 @@ fn shape(schema: &Json) -> Option<Json> {
                     .for_each(|(key, value)| shape.put(&key, value));
             }
             "type" | "description" | "default" | "minimum" | "maximum" | "pattern" => {
-                shape.put(&*key, value.copy());
+                shape.put(&key, value.copy());
             }
             "items" => shape.put("items", self::shape(&value)?),
             "properties" => shape.put("properties", declared(schema)?),
