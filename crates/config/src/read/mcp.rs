@@ -1,7 +1,7 @@
 //! `[[mcp]]`.
 
 use super::section::secret;
-use crate::mcp::{McpServer, McpTransport, McpTrust};
+use crate::mcp::{McpAuth, McpOAuth, McpServer, McpTransport, McpTrust};
 use crate::reader::{Log, Reader};
 use crate::secret::SecretSource;
 use crate::tree::{Node, Setting};
@@ -9,6 +9,8 @@ use std::path::Path;
 use std::time::Duration;
 use url::Url;
 
+/// The value of `auth` that stands for OAuth in place of a token.
+const OAUTH: &str = "oauth";
 /// The longest name of a server: the names of its tools begin with it, and have 64 characters.
 const MAX_NAME: usize = 32;
 
@@ -21,7 +23,7 @@ fn server(place: String, entry: Setting, project: &Path, log: &mut Log) -> Optio
     let mut it = Reader::new(place, entry, log);
     let name = name(&mut it);
     let url = it.text("url");
-    let auth = secret(&mut it, "auth", project);
+    let auth = auth(&mut it, project);
     let command = command(&mut it);
     let env = env(&mut it, project);
     let cwd = it.text("cwd").map_or_else(|| project.to_owned(), |cwd| project.join(cwd));
@@ -64,6 +66,41 @@ fn server(place: String, entry: Setting, project: &Path, log: &mut Log) -> Optio
         concurrency: usize::try_from(concurrency).unwrap_or(8),
         max_result: usize::try_from(max_result).unwrap_or(1_024) * 1_024,
     })
+}
+
+/// `auth = "oauth"` with the table `oauth`, or a token.
+fn auth(it: &mut Reader<'_>, project: &Path) -> McpAuth {
+    let auth = secret(it, "auth", project);
+    let is_oauth = matches!(&auth, Some(SecretSource::Literal(word)) if word.expose() == OAUTH);
+    let Some(mut table) = it.inner("oauth") else {
+        return match auth {
+            _ if is_oauth => McpAuth::OAuth(McpOAuth::default()),
+            Some(token) => McpAuth::Bearer(token),
+            None => McpAuth::None,
+        };
+    };
+    let client_id = table.text("client_id").filter(|id| !id.is_empty());
+    let client_secret = secret(&mut table, "client_secret", project);
+    let document = table.text("client_metadata_url");
+    let client_metadata_url = document.and_then(|text| {
+        let url = Url::parse(text.trim()).ok().filter(|url| url.scheme() == "https" && url.path() != "/");
+        if url.is_none() {
+            let what = "must be the address of a document, such as \"https://example.com/client.json\"";
+            table.wrong("client_metadata_url", what);
+        }
+        url
+    });
+    let scopes = table.texts("scopes").map_or_else(Vec::new, |scopes| scopes);
+    let port = table.whole("redirect_port", 0..=u64::from(u16::MAX)).and_then(|port| u16::try_from(port).ok());
+    if client_secret.is_some() && client_id.is_none() {
+        table.wrong("client_secret", "is given without the `client_id` that it belongs to");
+    }
+    table.finish();
+    if !is_oauth {
+        it.wrong("oauth", "counts only with `auth = \"oauth\"`");
+    }
+    let redirect_port = port.map_or(0, |port| port);
+    McpAuth::OAuth(McpOAuth { client_id, client_secret, client_metadata_url, scopes, redirect_port })
 }
 
 fn name(it: &mut Reader<'_>) -> Option<String> {

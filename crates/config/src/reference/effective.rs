@@ -1,7 +1,7 @@
 //! The settings in force: every key with its value as it is written, secrets masked, and where it came from.
 
 use crate::grants::{Capability, Grants};
-use crate::mcp::{McpServer, McpTransport};
+use crate::mcp::{McpAuth, McpServer, McpTransport};
 use crate::origin::Origin;
 use crate::provider::{Offered, ProviderSettings};
 use crate::secret::SecretSource;
@@ -116,10 +116,18 @@ impl View<'_> {
         self.add(format!("{place}.name"), text(&it.name));
         let (mut url, mut auth, mut command) = (String::new(), String::new(), String::new());
         let (mut env, mut cwd) = ("{}".to_owned(), text("."));
+        let mut oauth = None;
         match &it.transport {
             McpTransport::Http { url: address, auth: token } => {
                 url = text(without_password(address).as_str());
-                auth = token.as_ref().map(secret).unwrap_or_default();
+                match token {
+                    McpAuth::None => {}
+                    McpAuth::Bearer(token) => auth = secret(token),
+                    McpAuth::OAuth(own) => {
+                        auth = text("oauth");
+                        oauth = Some(own);
+                    }
+                }
             }
             McpTransport::Command { command: program, env: variables, cwd: folder } => {
                 command = texts(program);
@@ -142,6 +150,20 @@ impl View<'_> {
         ];
         for (key, value) in all {
             self.add(format!("{place}.{key}"), value);
+        }
+        if let Some(oauth) = oauth {
+            let place = format!("{place}.oauth");
+            let document = oauth.client_metadata_url.as_ref().map_or("", |url| url.as_str());
+            let all = [
+                ("client_id", text(oauth.client_id.as_deref().map_or("", |id| id))),
+                ("client_secret", oauth.client_secret.as_ref().map_or_else(|| text(""), secret)),
+                ("client_metadata_url", text(document)),
+                ("scopes", texts(&oauth.scopes)),
+                ("redirect_port", oauth.redirect_port.to_string()),
+            ];
+            for (key, value) in all {
+                self.add(format!("{place}.{key}"), value);
+            }
         }
         self.add(format!("{place}.tools"), texts(&it.tools));
         self.add(format!("{place}.trust"), text(it.trust.as_str()));

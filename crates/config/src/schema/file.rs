@@ -123,6 +123,7 @@ struct Mcp {
     name: String,
     url: String,
     auth: String,
+    oauth: McpOAuth,
     command: Command,
     args: Vec<String>,
     env: BTreeMap<String, String>,
@@ -135,6 +136,16 @@ struct Mcp {
     concurrency: u64,
     #[schemars(range(min = 1, max = 65_536))]
     max_result_kb: u64,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct McpOAuth {
+    client_id: String,
+    client_secret: String,
+    client_metadata_url: String,
+    scopes: Vec<String>,
+    redirect_port: u16,
 }
 
 #[derive(JsonSchema)]

@@ -3,10 +3,13 @@
 mod child;
 mod connection;
 mod link;
+mod login;
 mod look;
 mod mounts;
 mod names;
+mod oauth;
 mod tool;
 
+pub use login::{login, logout};
 pub use look::{Look, Tool, look};
 pub use mounts::{Mounts, Status};

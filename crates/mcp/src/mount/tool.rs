@@ -2,6 +2,7 @@
 
 use super::link::Link;
 use super::names;
+use super::oauth;
 use crate::pins::ToolParts;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -13,7 +14,7 @@ use rmcp::model::{
 use rmcp::service::PeerRequestOptions;
 use serde_json::Value;
 use std::sync::Arc;
-use valvehouse_config::McpTrust;
+use valvehouse_config::{McpTransport, McpTrust};
 use valvehouse_core::context::Turn;
 use valvehouse_core::tool::{Handler, Parameters, Tool, ToolError, ToolResult, ToolSpec};
 use valvehouse_json::Json;
@@ -83,7 +84,10 @@ impl RemoteTool {
                 PeerRequestOptions::no_options(),
             )
             .await;
-        let handle = sent.map_err(|error| self.failed(&error))?;
+        let handle = match sent {
+            Ok(handle) => handle,
+            Err(error) => return Err(self.failed(&error).await),
+        };
         let mut following =
             OpenCall::begin(&self.link, turn, handle.progress_token.clone(), handle.id.clone());
         let answered = handle.await_response().await;
@@ -94,15 +98,37 @@ impl RemoteTool {
                 Err("the server asks the person something, which is not passed on".into())
             }
             Ok(_) => Err("the server answered something else than a result".into()),
-            Err(error) => Err(self.failed(&error)),
+            Err(error) => Err(self.failed(&error).await),
         }
     }
 
-    fn failed(&self, error: &ServiceError) -> ToolError {
+    async fn failed(&self, error: &ServiceError) -> ToolError {
+        if let Some(why) = self.refused(error).await {
+            return why.into();
+        }
         if matches!(error, ServiceError::TransportClosed | ServiceError::TransportSend(_)) {
             self.link.look_again.notify_one();
         }
         format!("the server `{}` failed: {error}", self.link.server.name).into()
+    }
+
+    /// The reason of a server that wants another token, in words for models and operators.
+    async fn refused(&self, error: &ServiceError) -> Option<String> {
+        let challenge = error.auth_challenge()?;
+        let server = &self.link.server;
+        let McpTransport::Http { url, .. } = &server.transport else { return None };
+        let Some(vault) = &self.link.vault else {
+            return Some(format!("the server `{}` refuses the token of `auth`", server.name));
+        };
+        let Some(scopes) = oauth::lacks(challenge, url) else {
+            self.link.look_again.notify_one();
+            let remedy = oauth::remedy(&server.name);
+            return Some(format!("the server `{}` refuses the token of the login; {remedy}", server.name));
+        };
+        vault.note_missing(&scopes).await;
+        let wanted = if scopes.is_empty() { "more scopes".to_owned() } else { format!("the scopes `{scopes}`") };
+        let remedy = oauth::remedy(&server.name);
+        Some(format!("the server `{}` wants {wanted} for this call, which the login lacks; {remedy}", server.name))
     }
 
     /// A result within its limits: structured content where there is some, else the text, else the content itself.
