@@ -1,20 +1,22 @@
 //! A connection to a server, in whichever era it speaks.
 
+use super::ask;
 use super::child::Program;
 use super::link::{Link, Remote};
 use super::oauth;
 use crate::pins::ToolParts;
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, Implementation, PaginatedRequestParams, ProgressNotificationParam,
-    ProtocolVersion, SubscriptionFilter,
+    ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationCapability,
+    FormElicitationCapability, Implementation, PaginatedRequestParams, ProgressNotificationParam, ProtocolVersion,
+    SubscriptionFilter, UrlElicitationCapability,
 };
 use rmcp::service::{
-    ClientInitializeError, ClientLifecycleMode, NotificationContext, RunningService, ServiceError,
+    ClientInitializeError, ClientLifecycleMode, NotificationContext, RequestContext, RunningService, ServiceError,
     serve_client_with_lifecycle,
 };
 use rmcp::transport::{AuthClient, StreamableHttpClientTransport};
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
-use rmcp::{ClientHandler, RoleClient};
+use rmcp::{ClientHandler, ErrorData, RoleClient};
 use serde_json::Value;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -47,11 +49,13 @@ pub(super) struct Unavailable {
     pub(super) why: String,
     /// The `WWW-Authenticate` header of its refusal, where it wants a token, or another one.
     pub(super) challenge: Option<String>,
+    /// It did not answer in time.
+    is_silent: bool,
 }
 
 impl From<String> for Unavailable {
     fn from(why: String) -> Self {
-        Self { why, challenge: None }
+        Self { why, challenge: None, is_silent: false }
     }
 }
 
@@ -62,7 +66,29 @@ pub(super) struct Client(Arc<Link>);
 impl ClientHandler for Client {
     fn get_info(&self) -> ClientConfig {
         let own = Implementation::new("valvehouse", env!("CARGO_PKG_VERSION"));
-        ClientConfig::new(ClientCapabilities::default(), own)
+        let mut capabilities = ClientCapabilities::default();
+        capabilities.elicitation = Some(
+            ElicitationCapability::new()
+                .with_form(FormElicitationCapability::new())
+                .with_url(UrlElicitationCapability::default()),
+        );
+        ClientConfig::new(capabilities, own)
+    }
+
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        let server = &self.0.server;
+        // A server with sessions does not say for which call it asks.
+        let Some(turn) = self.0.only_call() else {
+            let why = "cannot ask: none of its calls is under way, or several are";
+            tracing::warn!(server = server.name, "{why}");
+            return Err(ErrorData::invalid_request(why, None));
+        };
+        let asked = ask::elicit(&server.name, &turn, &request, server.timeout).await;
+        asked.map_err(|why| ErrorData::invalid_request(why, None))
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
@@ -89,11 +115,12 @@ impl Connection {
     /// # Errors
     /// Returns the reason.
     pub(super) async fn open(link: &Arc<Link>) -> Result<Self, Unavailable> {
+        let is_program = matches!(link.server.transport, McpTransport::Command { .. });
         match Self::open_as(link, true).await {
             // A program that takes long to start answers the question for its version when it is too late for that.
-            Err(_) if matches!(link.server.transport, McpTransport::Command { .. }) => {
-                Self::open_as(link, false).await
-            }
+            Err(_) if is_program => Self::open_as(link, false).await,
+            // Some servers with sessions answer what they do not know with an empty result.
+            Err(error) if !error.is_silent && error.challenge.is_none() => Self::open_as(link, false).await,
             opened => opened,
         }
     }
@@ -148,7 +175,10 @@ impl Connection {
             }
         };
         let opened = tokio::time::timeout(PATIENCE, opening).await;
-        opened.unwrap_or_else(|_| Err(format!("it did not answer within {} s", PATIENCE.as_secs()).into()))
+        opened.unwrap_or_else(|_| {
+            let why = format!("it did not answer within {} s", PATIENCE.as_secs());
+            Err(Unavailable { why, challenge: None, is_silent: true })
+        })
     }
 
     /// The login whose tokens it uses.
@@ -193,7 +223,7 @@ fn refused(error: &ClientInitializeError, server: &str, auth: &McpAuth) -> Unava
         McpAuth::Bearer(_) => "it refuses the token of `auth`".to_owned(),
         McpAuth::OAuth(_) => format!("it refuses the token of the login; {}", oauth::remedy(server)),
     };
-    Unavailable { why, challenge: Some(challenge.to_owned()) }
+    Unavailable { challenge: Some(challenge.to_owned()), ..Unavailable::from(why) }
 }
 
 /// The words of an error, without the name of a Rust type in brackets.
@@ -245,7 +275,7 @@ fn unlisted(error: &ServiceError) -> Unavailable {
         Some(_) => "it refuses to list its tools to this token".to_owned(),
         None => format!("cannot list its tools: {error}"),
     };
-    Unavailable { why, challenge }
+    Unavailable { challenge, ..Unavailable::from(why) }
 }
 
 fn seen(tool: &rmcp::model::Tool) -> ToolParts {

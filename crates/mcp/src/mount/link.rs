@@ -78,6 +78,16 @@ impl Link {
         Ok(remote)
     }
 
+    /// The turn of the call that is under way, where it is the only one.
+    pub(super) fn only_call(&self) -> Option<Turn> {
+        let open = self.progress.lock();
+        let mut turns = open.values();
+        match (turns.next(), turns.next()) {
+            (Some(turn), None) => Some(turn.clone()),
+            _ => None,
+        }
+    }
+
     /// The way to the server, for what belongs to a call that began.
     pub(super) fn connected(&self) -> Option<Remote> {
         self.state.lock().remote.clone().ok()

@@ -1,5 +1,6 @@
 //! Other MCP servers: connected, looked after, and their tools offered as far as they are approved.
 
+mod ask;
 mod child;
 mod connection;
 mod link;

@@ -1,6 +1,7 @@
 //! A tool of another server, called like any other.
 
-use super::link::Link;
+use super::ask;
+use super::link::{Link, Remote};
 use super::names;
 use super::oauth;
 use crate::pins::ToolParts;
@@ -9,7 +10,7 @@ use futures::future::BoxFuture;
 use rmcp::ServiceError;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotificationParam, ClientRequest,
-    ContentBlock, ProgressToken, RequestId, ServerResult,
+    ContentBlock, InputRequests, InputRequiredResult, ProgressToken, RequestId, ServerResult,
 };
 use rmcp::service::PeerRequestOptions;
 use serde_json::Value;
@@ -22,10 +23,19 @@ use valvehouse_json::Json;
 /// The most blocks of content in a result.
 const MAX_BLOCKS: usize = 256;
 
+/// The most times that a server asks the person something within one call.
+const MAX_ROUNDS: usize = 10;
+
 struct RemoteTool {
     link: Arc<Link>,
     tool: String,
     hash: String,
+}
+
+/// The outcome of one request of a call.
+enum Round {
+    Over(Result<ToolResult, ToolError>),
+    Asks(InputRequiredResult),
 }
 
 /// The tool as the host offers it.
@@ -77,6 +87,26 @@ impl RemoteTool {
         if let Value::Object(args) = Value::from(args) {
             params = params.with_arguments(args);
         }
+        for _ in 0..MAX_ROUNDS {
+            let asked = match self.round(&remote, params.clone(), turn).await? {
+                Round::Over(result) => return result,
+                Round::Asks(asked) => asked,
+            };
+            let inputs = asked.input_requests.unwrap_or_else(InputRequests::new);
+            let answers = ask::answers(&self.link.server.name, turn, inputs, self.link.server.timeout).await?;
+            params.input_responses = Some(answers);
+            params.request_state = asked.request_state;
+        }
+        Err(format!("the server asks for more than {MAX_ROUNDS} times before it answers").into())
+    }
+
+    /// Sends the call, with the answers to what the server asked before.
+    async fn round(
+        &self,
+        remote: &Remote,
+        params: CallToolRequestParams,
+        turn: &Turn,
+    ) -> Result<Round, ToolError> {
         let request = CallToolRequest::new(params);
         let sent = remote
             .send_cancellable_request(
@@ -93,10 +123,8 @@ impl RemoteTool {
         let answered = handle.await_response().await;
         following.is_over = true;
         match answered {
-            Ok(ServerResult::CallToolResult(result)) => self.result(result),
-            Ok(ServerResult::InputRequiredResult(_)) => {
-                Err("the server asks the person something, which is not passed on".into())
-            }
+            Ok(ServerResult::CallToolResult(result)) => Ok(Round::Over(self.result(result))),
+            Ok(ServerResult::InputRequiredResult(asked)) => Ok(Round::Asks(asked)),
             Ok(_) => Err("the server answered something else than a result".into()),
             Err(error) => Err(self.failed(&error).await),
         }
