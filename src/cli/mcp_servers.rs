@@ -149,8 +149,9 @@ pub(super) async fn login(
     };
     let done = valvehouse_mcp::login(server, &store, announce).await;
     store.close().await;
-    let scopes = done
-        .map_err(|why| CommandError::new(Exit::Unavailable, format!("cannot log in to `{name}`: {}", clean(&why))))?;
+    let scopes = done.map_err(|why| {
+        CommandError::new(Exit::Unavailable, format!("cannot log in to `{name}`: {}", clean(&why)))
+    })?;
     if out.is_json() {
         let scopes: Vec<Json> = scopes.iter().map(|scope| scope.as_str().into()).collect();
         out.json(&Json::from([("server", name.into()), ("scopes", scopes.into())]))?;
@@ -168,8 +169,8 @@ pub(super) async fn logout(name: &str, config: &Config, out: &Console) -> Result
     let store = valvehouse_store::open(&config.store).await?;
     let done = valvehouse_mcp::logout(server, &store).await;
     store.close().await;
-    let was_there =
-        done.map_err(|why| CommandError::new(Exit::Unavailable, format!("cannot log out of `{name}`: {why}")))?;
+    let was_there = done
+        .map_err(|why| CommandError::new(Exit::Unavailable, format!("cannot log out of `{name}`: {why}")))?;
     if out.is_json() {
         out.json(&Json::from([("server", name.into()), ("changed", was_there.into())]))?;
     } else {

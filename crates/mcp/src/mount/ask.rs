@@ -1,6 +1,8 @@
 //! Questions of other servers to the person of a turn.
 
-use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction, InputRequest, InputRequests, InputResponses};
+use rmcp::model::{
+    ElicitRequestParams, ElicitResult, ElicitationAction, InputRequest, InputRequests, InputResponses,
+};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 use valvehouse_core::context::Turn;
@@ -20,7 +22,9 @@ pub(super) async fn answers(
     let mut answers = InputResponses::new();
     for (name, request) in asked {
         let InputRequest::Elicitation(request) = request else {
-            return Err(format!("the server `{server}` asks for a model or for folders, which it is not given"));
+            return Err(format!(
+                "the server `{server}` asks for a model or for folders, which it is not given"
+            ));
         };
         let result = elicit(server, turn, &request.params, timeout).await?;
         answers.insert(name, serde_json::to_value(result).map_err(|error| error.to_string())?);
@@ -44,7 +48,7 @@ pub(super) async fn elicit(
     // Whoever answers has to know who asks: the text is the server's own.
     let text = fields.get("message").and_then(Value::as_str).map_or_else(String::new, str::to_owned);
     fields.insert("message".into(), format!("{server}: {text}").into());
-    let schema = fields.get("requestedSchema").cloned().map_or(Value::Null, |schema| schema);
+    let schema = fields.get("requestedSchema").cloned().unwrap_or(Value::Null);
     let question = Json::from([("type", "elicitation".into()), ("data", Json::from(data))]);
     let answer = turn.ask(server, question, timeout).await;
     let answer = answer.map_err(|nobody| format!("the server `{server}` asks: {text}; {nobody}"))?;
@@ -117,7 +121,9 @@ mod tests {
         assert_eq!(read(json!({ "action": "accept" })), accepted(json!({ "name": "Ann" })));
         assert_eq!(read(json!("yes")), accepted(json!({ "name": "Ann" })));
         assert_eq!(read(json!({ "age": 7, "name": "Bo" })), accepted(json!({ "age": 7, "name": "Bo" })));
-        for no in [json!(null), json!(false), json!(""), json!("n"), json!({ "action": "decline", "content": {} })] {
+        for no in
+            [json!(null), json!(false), json!(""), json!("n"), json!({ "action": "decline", "content": {} })]
+        {
             assert_eq!(read(no), Ok(json!({ "action": "decline" })));
         }
         assert_eq!(read(json!({ "action": "cancel" })), Ok(json!({ "action": "cancel" })));

@@ -7,15 +7,15 @@ use super::oauth;
 use crate::pins::ToolParts;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationCapability,
-    FormElicitationCapability, Implementation, PaginatedRequestParams, ProgressNotificationParam, ProtocolVersion,
-    SubscriptionFilter, UrlElicitationCapability,
+    FormElicitationCapability, Implementation, PaginatedRequestParams, ProgressNotificationParam,
+    ProtocolVersion, SubscriptionFilter, UrlElicitationCapability,
 };
 use rmcp::service::{
-    ClientInitializeError, ClientLifecycleMode, NotificationContext, RequestContext, RunningService, ServiceError,
-    serve_client_with_lifecycle,
+    ClientInitializeError, ClientLifecycleMode, NotificationContext, RequestContext, RunningService,
+    ServiceError, serve_client_with_lifecycle,
 };
-use rmcp::transport::{AuthClient, StreamableHttpClientTransport};
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::transport::{AuthClient, StreamableHttpClientTransport};
 use rmcp::{ClientHandler, ErrorData, RoleClient};
 use serde_json::Value;
 use std::collections::HashSet;
@@ -261,7 +261,9 @@ pub(super) async fn tools(remote: &Remote) -> Result<Vec<ToolParts>, Unavailable
         match page.next_cursor {
             Some(next) if known.insert(next.clone()) => cursor = Some(next),
             Some(_) => {
-                return Err("its list of tools has no end: a page names itself as the next one".to_owned().into());
+                return Err("its list of tools has no end: a page names itself as the next one"
+                    .to_owned()
+                    .into());
             }
             None => return Ok(all),
         }

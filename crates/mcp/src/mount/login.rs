@@ -38,7 +38,10 @@ pub async fn login(
     let listener = TcpListener::bind(("127.0.0.1", oauth.redirect_port)).await;
     let port = listener.as_ref().ok().and_then(|listener| listener.local_addr().ok());
     let (Ok(listener), Some(port)) = (listener, port.map(|address| address.port())) else {
-        return Err(format!("port {} of this machine is taken; change oauth.redirect_port", oauth.redirect_port));
+        return Err(format!(
+            "port {} of this machine is taken; change oauth.redirect_port",
+            oauth.redirect_port
+        ));
     };
     let redirect_uri = format!("http://127.0.0.1:{port}{CALLBACK}");
 
@@ -87,7 +90,10 @@ pub async fn logout(server: &McpServer, store: &Arc<dyn Store>) -> Result<bool, 
     oauth_of(server, store)?.2.forget().await
 }
 
-fn oauth_of<'s>(server: &'s McpServer, store: &Arc<dyn Store>) -> Result<(&'s Url, &'s McpOAuth, Vault), String> {
+fn oauth_of<'s>(
+    server: &'s McpServer,
+    store: &Arc<dyn Store>,
+) -> Result<(&'s Url, &'s McpOAuth, Vault), String> {
     match (&server.transport, Vault::of(server, store)) {
         (McpTransport::Http { url, auth: McpAuth::OAuth(oauth) }, Some(vault)) => Ok((url, oauth, vault)),
         _ => Err("it has no login: set auth = \"oauth\" beside its `url`".into()),
@@ -136,9 +142,10 @@ async fn client(
         manager.configure_client(config(&client, scopes)).map_err(|error| plain(&error))?;
         return Ok(client);
     }
-    let registered = manager.register_client("Valvehouse", &redirect_uri, scopes).await.map_err(|error| {
-        format!("{}; register this host yourself and set oauth.client_id", plain(&error))
-    })?;
+    let registered = manager
+        .register_client("Valvehouse", &redirect_uri, scopes)
+        .await
+        .map_err(|error| format!("{}; register this host yourself and set oauth.client_id", plain(&error)))?;
     Ok(ClientIdentity { id: registered.client_id, secret: registered.client_secret, redirect_uri })
 }
 
@@ -151,7 +158,8 @@ struct Callback {
 /// Waits for the browser. Requests with another state are not of this login.
 async fn returned(listener: &TcpListener, state: &str) -> Result<Callback, String> {
     loop {
-        let (mut stream, _) = listener.accept().await.map_err(|error| format!("cannot wait for the browser: {error}"))?;
+        let (mut stream, _) =
+            listener.accept().await.map_err(|error| format!("cannot wait for the browser: {error}"))?;
         let path = tokio::time::timeout(REQUEST, path(&mut stream)).await;
         let Ok(Some(path)) = path else { continue };
         let address = format!("http://127.0.0.1{path}");

@@ -97,7 +97,8 @@ impl Vault {
     pub(super) async fn note_missing(&self, scopes: &str) {
         let noted = async {
             let Some(mut login) = self.login().await? else { return Ok(()) };
-            let more = scopes.split_whitespace().filter(|scope| !login.missing.iter().any(|had| had == scope));
+            let more =
+                scopes.split_whitespace().filter(|scope| !login.missing.iter().any(|had| had == scope));
             let more: Vec<String> = more.map(str::to_owned).collect();
             if more.is_empty() {
                 return Ok(());
@@ -227,7 +228,7 @@ pub(super) fn config(client: &ClientIdentity, scopes: Vec<String>) -> OAuthClien
 /// The scopes that a challenge names as missing; `None` where something else is wrong with the token.
 pub(super) fn lacks(challenge: &str, url: &Url) -> Option<String> {
     let params = WWWAuthenticateParams::parse(challenge, url);
-    params.is_insufficient_scope().then(|| params.scope.map_or_else(String::new, |scope| scope))
+    params.is_insufficient_scope().then(|| params.scope.into_iter().collect())
 }
 
 /// The way to a valid token.

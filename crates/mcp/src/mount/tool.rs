@@ -93,7 +93,8 @@ impl RemoteTool {
                 Round::Asks(asked) => asked,
             };
             let inputs = asked.input_requests.unwrap_or_else(InputRequests::new);
-            let answers = ask::answers(&self.link.server.name, turn, inputs, self.link.server.timeout).await?;
+            let answers =
+                ask::answers(&self.link.server.name, turn, inputs, self.link.server.timeout).await?;
             params.input_responses = Some(answers);
             params.request_state = asked.request_state;
         }
@@ -154,9 +155,13 @@ impl RemoteTool {
             return Some(format!("the server `{}` refuses the token of the login; {remedy}", server.name));
         };
         vault.note_missing(&scopes).await;
-        let wanted = if scopes.is_empty() { "more scopes".to_owned() } else { format!("the scopes `{scopes}`") };
+        let wanted =
+            if scopes.is_empty() { "more scopes".to_owned() } else { format!("the scopes `{scopes}`") };
         let remedy = oauth::remedy(&server.name);
-        Some(format!("the server `{}` wants {wanted} for this call, which the login lacks; {remedy}", server.name))
+        Some(format!(
+            "the server `{}` wants {wanted} for this call, which the login lacks; {remedy}",
+            server.name
+        ))
     }
 
     /// A result within its limits: structured content where there is some, else the text, else the content itself.
