@@ -6,7 +6,7 @@
 // speaks: the host translates.
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -18,10 +18,32 @@ const isAuth = SCENARIO.startsWith("auth/");
 // What nobody asks for more than twice.
 const MAX_LOGINS = 3;
 
+/** Waits for one of a few places: the suite starts all scenarios at once, and each has a host of its own. */
+async function place() {
+    for (;;) {
+        for (let number = 0; number < 6; number++) {
+            const file = join(tmpdir(), `valvehouse-suite-place-${number}`);
+            try {
+                writeFileSync(file, String(process.pid), { flag: "wx" });
+                process.on("exit", () => rmSync(file, { force: true }));
+                return;
+            } catch {
+                try {
+                    process.kill(Number(readFileSync(file, "utf8")) || process.pid, 0);
+                } catch (error) {
+                    // Its holder was killed.
+                    if (error.code === "ESRCH") rmSync(file, { force: true });
+                }
+            }
+        }
+        await pause();
+    }
+}
+
 const project = mkdtempSync(join(tmpdir(), "valvehouse-suite-"));
 const oauth = { client_metadata_url: "https://conformance-test.local/client-metadata.json" };
 if (CONTEXT.client_id) Object.assign(oauth, { client_id: CONTEXT.client_id, client_secret: CONTEXT.client_secret });
-const inline = Object.entries(oauth).map(([key, value]) => `${key} = ${JSON.stringify(value)}`);
+const inline = Object.entries(oauth).filter(([, value]) => value).map(([key, value]) => `${key} = ${JSON.stringify(value)}`);
 const auth = isAuth ? `auth = "oauth"\noauth = { ${inline.join(", ")} }\n` : "";
 writeFileSync(join(project, "valvehouse.toml"), `[[mcp]]\nname = "suite"\nurl = "${url}"\ntrust = "always"\n${auth}`);
 
@@ -152,6 +174,7 @@ async function run() {
     }
 }
 
+await place();
 try {
     await run();
 } catch (error) {

@@ -65,7 +65,7 @@ pub enum McpTransport {
 /// The credential that a server is sent.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum McpAuth {
-    /// None.
+    /// No credential.
     #[default]
     None,
     /// A bearer token of the settings.
@@ -107,4 +107,19 @@ impl McpTrust {
             Self::Always => "always",
         }
     }
+}
+
+/// `[oauth]`: the authorization servers whose tokens `/mcp` takes beside the host's own keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResourceServer {
+    /// Their issuers, exactly as their tokens name them.
+    pub authorization_servers: Vec<String>,
+    /// The public address of `/mcp`, for which tokens are made.
+    pub resource: Url,
+    /// The scopes that a token needs.
+    pub scopes: Vec<String>,
+    /// The claim that names the user.
+    pub user_claim: String,
+    /// The tools that holders of tokens see, where they are others than those of `server.mcp_tools`.
+    pub mcp_tools: Option<Vec<String>>,
 }

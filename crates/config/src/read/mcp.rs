@@ -1,7 +1,7 @@
 //! `[[mcp]]`.
 
 use super::section::secret;
-use crate::mcp::{McpAuth, McpOAuth, McpServer, McpTransport, McpTrust};
+use crate::mcp::{McpAuth, McpOAuth, McpServer, McpTransport, McpTrust, ResourceServer};
 use crate::reader::{Log, Reader};
 use crate::secret::SecretSource;
 use crate::tree::{Node, Setting};
@@ -90,8 +90,9 @@ fn auth(it: &mut Reader<'_>, project: &Path) -> McpAuth {
         }
         url
     });
-    let scopes = table.texts("scopes").map_or_else(Vec::new, |scopes| scopes);
-    let port = table.whole("redirect_port", 0..=u64::from(u16::MAX)).and_then(|port| u16::try_from(port).ok());
+    let scopes = table.texts("scopes").into_iter().flatten().collect();
+    let port =
+        table.whole("redirect_port", 0..=u64::from(u16::MAX)).and_then(|port| u16::try_from(port).ok());
     if client_secret.is_some() && client_id.is_none() {
         table.wrong("client_secret", "is given without the `client_id` that it belongs to");
     }
@@ -99,7 +100,7 @@ fn auth(it: &mut Reader<'_>, project: &Path) -> McpAuth {
     if !is_oauth {
         it.wrong("oauth", "counts only with `auth = \"oauth\"`");
     }
-    let redirect_port = port.map_or(0, |port| port);
+    let redirect_port = port.unwrap_or(0);
     McpAuth::OAuth(McpOAuth { client_id, client_secret, client_metadata_url, scopes, redirect_port })
 }
 
@@ -169,4 +170,45 @@ fn env(it: &mut Reader<'_>, project: &Path) -> Vec<(String, SecretSource)> {
     }
     table.finish();
     read
+}
+
+/// `[oauth]`.
+pub(super) fn resource_server(it: &mut Reader<'_>) -> Option<ResourceServer> {
+    let issuers = it.texts("authorization_servers");
+    let resource = it.text("resource");
+    let scopes = it.texts("scopes").into_iter().flatten().collect();
+    let user_claim = it.text("user_claim").filter(|claim| !claim.is_empty());
+    let mcp_tools = it.texts("mcp_tools");
+    let issuers = issuers.filter(|issuers| !issuers.is_empty()).or_else(|| {
+        it.wrong(
+            "authorization_servers",
+            "is missing: name an issuer, such as [\"https://login.example.com\"]",
+        );
+        None
+    })?;
+    if let Some(other) = issuers.iter().find(|issuer| !is_issuer(issuer)) {
+        let what = format!("must be issuers, such as \"https://login.example.com\", not {other:?}");
+        it.wrong("authorization_servers", &what);
+        return None;
+    }
+    let url = resource.as_deref().and_then(|text| Url::parse(text.trim()).ok());
+    let url = url.filter(|url| url.path().trim_end_matches('/') == "/mcp" && url.fragment().is_none());
+    let Some(resource) = url else {
+        it.wrong(
+            "resource",
+            "must be the public address of this endpoint, such as \"https://example.com/mcp\"",
+        );
+        return None;
+    };
+    let user_claim = user_claim.unwrap_or_else(|| "sub".to_owned());
+    Some(ResourceServer { authorization_servers: issuers, resource, scopes, user_claim, mcp_tools })
+}
+
+/// Returns `true` if this is an issuer that nobody on the way can pretend to be: behind TLS, or on this machine.
+fn is_issuer(text: &str) -> bool {
+    Url::parse(text).is_ok_and(|url| {
+        let is_near = url.host_str().is_some_and(crate::is_loopback);
+        let is_safe = url.scheme() == "https" || url.scheme() == "http" && is_near;
+        is_safe && url.query().is_none() && url.fragment().is_none()
+    })
 }

@@ -1,7 +1,7 @@
 //! The settings in force: every key with its value as it is written, secrets masked, and where it came from.
 
 use crate::grants::{Capability, Grants};
-use crate::mcp::{McpAuth, McpServer, McpTransport};
+use crate::mcp::{McpAuth, McpServer, McpTransport, ResourceServer};
 use crate::origin::Origin;
 use crate::provider::{Offered, ProviderSettings};
 use crate::secret::SecretSource;
@@ -39,6 +39,9 @@ pub fn effective(config: &Config) -> Vec<Effective> {
     config.providers.iter().for_each(|provider| all.provider(provider));
     config.models.iter().for_each(|model| all.model(model));
     config.mcp.iter().for_each(|server| all.mcp(server));
+    if let Some(oauth) = &config.oauth {
+        all.oauth(oauth);
+    }
     for (kind, plugins) in [("filters", &config.filters), ("tools", &config.tools)] {
         plugins.iter().for_each(|(id, plugin)| all.plugin(&format!("{kind}.{id}"), plugin));
     }
@@ -111,6 +114,16 @@ impl View<'_> {
         self.add("otlp.service", text(otlp.map_or("valvehouse", |otlp| &otlp.service)));
     }
 
+    fn oauth(&mut self, it: &ResourceServer) {
+        self.add("oauth.authorization_servers", texts(&it.authorization_servers));
+        self.add("oauth.resource", text(it.resource.as_str()));
+        self.add("oauth.scopes", texts(&it.scopes));
+        self.add("oauth.user_claim", text(&it.user_claim));
+        if let Some(tools) = &it.mcp_tools {
+            self.add("oauth.mcp_tools", texts(tools));
+        }
+    }
+
     fn mcp(&mut self, it: &McpServer) {
         let place = format!("mcp.{}", it.name);
         self.add(format!("{place}.name"), text(&it.name));
@@ -155,7 +168,7 @@ impl View<'_> {
             let place = format!("{place}.oauth");
             let document = oauth.client_metadata_url.as_ref().map_or("", |url| url.as_str());
             let all = [
-                ("client_id", text(oauth.client_id.as_deref().map_or("", |id| id))),
+                ("client_id", text(oauth.client_id.as_deref().unwrap_or(""))),
                 ("client_secret", oauth.client_secret.as_ref().map_or_else(|| text(""), secret)),
                 ("client_metadata_url", text(document)),
                 ("scopes", texts(&oauth.scopes)),

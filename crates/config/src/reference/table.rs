@@ -455,6 +455,42 @@ pub const SECTIONS: &[Section] = &[
         ],
     },
     Section {
+        header: "[oauth]",
+        about: "The authorization servers whose access tokens `/mcp` takes beside the keys of `[server]` ([MCP](mcp.md)).",
+        waits: true,
+        settings: &[
+            it(
+                "oauth.authorization_servers",
+                "list of issuers",
+                NEEDED,
+                "Their issuers, exactly as their tokens name them. Their keys are found by their metadata (RFC 8414, or OpenID Connect).",
+                "[\"https://login.example.com\"]",
+            ),
+            it(
+                "oauth.resource",
+                "URL that ends in `/mcp`",
+                NEEDED,
+                "The public address of this endpoint: the audience that a token needs.",
+                "\"https://example.com/mcp\"",
+            ),
+            it("oauth.scopes", "list of texts", "[]", "The scopes that a token needs.", "[\"tools\"]"),
+            it(
+                "oauth.user_claim",
+                "name of a claim",
+                "\"sub\"",
+                "The claim of a token that is the user's id; with several issuers the issuer and `#` come before it.",
+                "\"email\"",
+            ),
+            it(
+                "oauth.mcp_tools",
+                "names, scripts and `tag:x`",
+                "*those of `server.mcp_tools`*",
+                "The tools, prompts and resources that holders of tokens see.",
+                "[\"tag:reading\"]",
+            ),
+        ],
+    },
+    Section {
         header: "[[mcp]]",
         about: "Other MCP servers, whose tools every model and client is offered behind the same filters ([MCP](mcp.md)).",
         waits: false,

@@ -44,9 +44,9 @@ pub(super) struct ClientIdentity {
 
 /// The place of one server's login in the store.
 #[derive(Clone)]
-pub(super) struct Vault(Arc<Shared>);
+pub(super) struct Vault(Arc<VaultState>);
 
-struct Shared {
+struct VaultState {
     store: Arc<dyn Store>,
     /// The name of the secret.
     name: String,
@@ -59,7 +59,7 @@ impl Vault {
     /// Returns the place of a server's login; `None` where its `auth` is another one.
     pub(super) fn of(server: &McpServer, store: &Arc<dyn Store>) -> Option<Self> {
         let McpTransport::Http { url, auth: McpAuth::OAuth(_) } = &server.transport else { return None };
-        let shared = Shared {
+        let shared = VaultState {
             store: store.clone(),
             name: format!("mcp.{}", server.name),
             url: url.to_string(),
@@ -180,7 +180,7 @@ impl CredentialStore for Vault {
 
 /// The right to refresh, given back when it is dropped.
 struct Lease {
-    shared: Arc<Shared>,
+    shared: Arc<VaultState>,
     holder: String,
 }
 
