@@ -23,6 +23,10 @@ pub(super) async fn run(
         Some(args::McpCommand::Approve { name, tools, forget }) => {
             return mcp_servers::approve(name, tools, *forget, &config, out).await;
         }
+        Some(args::McpCommand::Login { name, no_browser }) => {
+            return mcp_servers::login(name, *no_browser, &config, out).await;
+        }
+        Some(args::McpCommand::Logout { name }) => return mcp_servers::logout(name, &config, out).await,
         None => {}
     }
     // From here on a signal ends this host in order.

@@ -1,12 +1,14 @@
 //! `valvehouse mcp list` and `approve`: the tools of other servers, and which of them are offered.
 
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
-use valvehouse_config::{Config, FILE, McpServer, McpTransport};
+use valvehouse_config::{Config, FILE, McpAuth, McpServer, McpTransport};
 use valvehouse_core::words::{count, did_you_mean};
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 use valvehouse_mcp::{Difference, LOCK, Look, Mounts, Pins, Standing, Tool, look};
+use valvehouse_store::Store;
 use valvehouse_terminal::{CommandError, Console, Exit, clean};
 
 /// The longest value of a difference that is shown.
@@ -36,7 +38,12 @@ pub(super) async fn list(name: Option<&str>, config: &Config, out: &Console) -> 
     if servers.is_empty() && !out.is_json() {
         out.say(&format!("no MCP server is mounted: add [[mcp]] to {FILE}"));
     }
-    let looks = futures::future::join_all(servers.iter().map(|server| look(server, &pins))).await;
+    let store = store_of(&servers, config).await?;
+    let looks = servers.iter().map(|server| look(server, &pins, store.as_ref()));
+    let looks = futures::future::join_all(looks).await;
+    if let Some(store) = store {
+        store.close().await;
+    }
     let is_well = looks.iter().all(|look| look.trouble.is_none() && look.tools.iter().all(Tool::is_offered));
     if out.is_json() {
         let all: Vec<Json> = servers.iter().zip(&looks).map(|(server, look)| as_json(server, look)).collect();
@@ -74,7 +81,11 @@ pub(super) async fn approve(
             )));
         }
     } else {
-        let look = look(server, &pins).await;
+        let store = store_of(&[server], config).await?;
+        let look = look(server, &pins, store.as_ref()).await;
+        if let Some(store) = store {
+            store.close().await;
+        }
         if let Some(why) = look.trouble {
             return Err(CommandError::new(
                 Exit::Unavailable,
@@ -115,6 +126,81 @@ pub(super) async fn approve(
         }
     }
     Ok(Exit::Done)
+}
+
+/// Logs the person at this machine in to a server.
+pub(super) async fn login(
+    name: &str,
+    no_browser: bool,
+    config: &Config,
+    out: &Console,
+) -> Result<Exit, CommandError> {
+    let server = named(config, name)?;
+    let store = valvehouse_store::open(&config.store).await?;
+    let announce = |address: &str| {
+        let address = clean(address);
+        out.tell(
+            || format!("open this address in a browser to log in to {name}:\n  {address}"),
+            || Json::from([("open", address.as_str().into())]),
+        );
+        if !no_browser {
+            open_browser(&address);
+        }
+    };
+    let done = valvehouse_mcp::login(server, &store, announce).await;
+    store.close().await;
+    let scopes = done.map_err(|why| {
+        CommandError::new(Exit::Unavailable, format!("cannot log in to `{name}`: {}", clean(&why)))
+    })?;
+    if out.is_json() {
+        let scopes: Vec<Json> = scopes.iter().map(|scope| scope.as_str().into()).collect();
+        out.json(&Json::from([("server", name.into()), ("scopes", scopes.into())]))?;
+    } else if scopes.is_empty() {
+        out.line(&format!("{name}: logged in"))?;
+    } else {
+        out.line(&format!("{name}: logged in, with the scopes {}", clean(&scopes.join(" "))))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Forgets the tokens of a server.
+pub(super) async fn logout(name: &str, config: &Config, out: &Console) -> Result<Exit, CommandError> {
+    let server = named(config, name)?;
+    let store = valvehouse_store::open(&config.store).await?;
+    let done = valvehouse_mcp::logout(server, &store).await;
+    store.close().await;
+    let was_there = done
+        .map_err(|why| CommandError::new(Exit::Unavailable, format!("cannot log out of `{name}`: {why}")))?;
+    if out.is_json() {
+        out.json(&Json::from([("server", name.into()), ("changed", was_there.into())]))?;
+    } else {
+        out.line(&format!("{name}: {}", if was_there { "logged out" } else { "nobody was logged in" }))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Opens an address in the person's browser, where there is one; the address is printed anyway.
+fn open_browser(address: &str) {
+    let (program, args): (&str, &[&str]) = match std::env::consts::OS {
+        "macos" => ("open", &[]),
+        "windows" => ("rundll32", &["url.dll,FileProtocolHandler"]),
+        _ => ("xdg-open", &[]),
+    };
+    let mut command = Command::new(program);
+    command.args(args).arg(address).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    if let Err(error) = command.spawn() {
+        tracing::debug!("cannot open a browser: {error}");
+    }
+}
+
+/// The store, where one of these servers has its login in it.
+async fn store_of(servers: &[&McpServer], config: &Config) -> Result<Option<Arc<dyn Store>>, CommandError> {
+    let has_login =
+        |server: &&McpServer| matches!(server.transport, McpTransport::Http { auth: McpAuth::OAuth(_), .. });
+    match servers.iter().any(has_login) {
+        true => Ok(Some(valvehouse_store::open(&config.store).await?)),
+        false => Ok(None),
+    }
 }
 
 fn pins(config: &Config) -> Result<Pins, CommandError> {
@@ -216,7 +302,7 @@ mod tests {
             name: "far".into(),
             transport: McpTransport::Http {
                 url: "https://ann:canary@example.com/mcp?key=canary".parse().unwrap(),
-                auth: None,
+                auth: McpAuth::None,
             },
             tools: Vec::new(),
             trust: McpTrust::Pin,

@@ -29,7 +29,11 @@ impl McpServer {
     pub(crate) fn secrets(&self) -> Vec<(String, &SecretSource)> {
         let key = |name: &str| format!("mcp.{}.{name}", self.name);
         match &self.transport {
-            McpTransport::Http { auth, .. } => auth.iter().map(|source| (key("auth"), source)).collect(),
+            McpTransport::Http { auth: McpAuth::None, .. } => Vec::new(),
+            McpTransport::Http { auth: McpAuth::Bearer(source), .. } => vec![(key("auth"), source)],
+            McpTransport::Http { auth: McpAuth::OAuth(oauth), .. } => {
+                oauth.client_secret.iter().map(|source| (key("oauth.client_secret"), source)).collect()
+            }
             McpTransport::Command { env, .. } => {
                 env.iter().map(|(name, source)| (key(&format!("env.{name}")), source)).collect()
             }
@@ -44,8 +48,8 @@ pub enum McpTransport {
     Http {
         /// The endpoint.
         url: Url,
-        /// The bearer token.
-        auth: Option<SecretSource>,
+        /// The credential of requests.
+        auth: McpAuth,
     },
     /// A program that speaks over its standard input and output.
     Command {
@@ -56,6 +60,33 @@ pub enum McpTransport {
         /// The folder it runs in.
         cwd: PathBuf,
     },
+}
+
+/// The credential that a server is sent.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum McpAuth {
+    /// No credential.
+    #[default]
+    None,
+    /// A bearer token of the settings.
+    Bearer(SecretSource),
+    /// An access token of OAuth 2.1, which `valvehouse mcp login` gets and hosts refresh.
+    OAuth(McpOAuth),
+}
+
+/// The client that this host is for the authorization server of an MCP server.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct McpOAuth {
+    /// The id under which an operator registered it; without one it registers itself.
+    pub client_id: Option<String>,
+    /// The secret that belongs to the id.
+    pub client_secret: Option<SecretSource>,
+    /// The address of a document about the client, which is its id where the authorization server reads such documents.
+    pub client_metadata_url: Option<Url>,
+    /// The scopes that are asked for, in place of those that the server names.
+    pub scopes: Vec<String>,
+    /// The port of this machine that a browser is sent back to; 0 for any free one.
+    pub redirect_port: u16,
 }
 
 /// The tools of a server that are offered.
@@ -76,4 +107,19 @@ impl McpTrust {
             Self::Always => "always",
         }
     }
+}
+
+/// `[oauth]`: the authorization servers whose tokens `/mcp` takes beside the host's own keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResourceServer {
+    /// Their issuers, exactly as their tokens name them.
+    pub authorization_servers: Vec<String>,
+    /// The public address of `/mcp`, for which tokens are made.
+    pub resource: Url,
+    /// The scopes that a token needs.
+    pub scopes: Vec<String>,
+    /// The claim that names the user.
+    pub user_claim: String,
+    /// The tools that holders of tokens see, where they are others than those of `server.mcp_tools`.
+    pub mcp_tools: Option<Vec<String>>,
 }

@@ -1,7 +1,7 @@
 //! The settings, typed and checked.
 
 use crate::grants::Grants;
-use crate::mcp::McpServer;
+use crate::mcp::{McpServer, ResourceServer};
 use crate::network::Network;
 use crate::origin::Origin;
 use crate::provider::ProviderSettings;
@@ -40,6 +40,8 @@ pub struct Config {
     pub models: Vec<ModelSettings>,
     /// `[[mcp]]`; other servers whose tools are offered.
     pub mcp: Vec<McpServer>,
+    /// `[oauth]`; None where `/mcp` takes the host's own keys alone.
+    pub oauth: Option<ResourceServer>,
     /// `[filters.ID]`
     pub filters: IndexMap<String, PluginSettings>,
     /// `[tools.ID]`
@@ -71,6 +73,7 @@ impl Config {
             ("server.max_text_mb", now.max_text_mb != next.max_text_mb),
             ("server.keep_alive_ms", now.keep_alive_ms != next.keep_alive_ms),
             ("server.mcp_tools", now.mcp_tools != next.mcp_tools),
+            ("oauth", self.oauth != other.oauth),
             ("server.hosts", now.hosts != next.hosts),
             ("server.origins", now.origins != next.origins),
             ("admin.key", self.admin != other.admin),

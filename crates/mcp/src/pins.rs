@@ -196,12 +196,12 @@ mod tests {
     use super::*;
     use serde_json::json;
     use std::time::Duration;
-    use valvehouse_config::McpTrust;
+    use valvehouse_config::{McpAuth, McpTrust};
 
     fn server(url: &str) -> McpServer {
         McpServer {
             name: "shop".into(),
-            transport: McpTransport::Http { url: url.parse().unwrap(), auth: None },
+            transport: McpTransport::Http { url: url.parse().unwrap(), auth: McpAuth::None },
             tools: vec!["*".into()],
             trust: McpTrust::Pin,
             timeout: Duration::from_secs(1),

@@ -155,7 +155,7 @@ pub(crate) fn with_name(role: &str, name: &str) -> String {
 
 /// Refuses a wrong key and records the attempt: after many attempts an address has to wait. A valid key never
 /// waits, even from the same address. A key that is valid for another endpoint does not count as an attempt.
-fn wrong_key(app: &App, client: Option<IpAddr>, key: &str, message: &str) -> Fault {
+pub(crate) fn wrong_key(app: &App, client: Option<IpAddr>, key: &str, message: &str) -> Fault {
     if app.access.keys.holder(key).is_some() {
         return unauthenticated(message);
     }

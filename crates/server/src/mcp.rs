@@ -1,18 +1,22 @@
-//! `/mcp`: the host's tools for clients of the Model Context Protocol, with the keys and limits of other endpoints.
+//! `/mcp`: the host's tools for clients of the Model Context Protocol, with the keys and limits of other endpoints, and with
+//! access tokens of authorization servers.
 
+use crate::credentials::{API_KEY, HOST_KEY, X_API_KEY};
 use crate::reply::OpenAiError;
-use crate::{auth, credentials, facts};
+use crate::{address, auth, credentials, facts};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use std::sync::Arc;
-use valvehouse_core::fault::Fault;
+use valvehouse_config::ResourceServer;
+use valvehouse_core::fault::{Fault, RequestFault};
 use valvehouse_host::app::App;
 use valvehouse_json::{Json, Object};
-use valvehouse_mcp::{Caller, Endpoint};
+use valvehouse_mcp::{Bearer, Caller, Endpoint, TokenChecker, TokenRefusal};
 
 /// The route; none where no tool is served.
 pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
@@ -23,27 +27,150 @@ pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
         return Router::new();
     }
     let endpoint = Arc::new(Endpoint::new(app.clone()));
+    let tokens = app.config.oauth.as_ref().and_then(|oauth| {
+        let tokens =
+            TokenChecker::new(oauth).inspect_err(|fault| tracing::error!("tokens are not taken: {fault}"));
+        tokens.ok().map(Arc::new)
+    });
+    let metadata = tokens.as_ref().map(|tokens| metadata(tokens.settings()));
     let app = app.clone();
-    let serve = move |request: Request| answer(app.clone(), endpoint.clone(), request);
-    Router::new().route("/mcp", get(serve.clone()).post(serve.clone()).delete(serve))
+    let serve = move |request: Request| answer(app.clone(), endpoint.clone(), tokens.clone(), request);
+    let mut router = Router::new().route("/mcp", get(serve.clone()).post(serve.clone()).delete(serve));
+    if let Some(metadata) = metadata {
+        for path in [METADATA.to_owned(), format!("{METADATA}/mcp")] {
+            let metadata = metadata.clone();
+            router = router.route(&path, get(move || async move { Json200(metadata).into_response() }));
+        }
+    }
+    router
 }
 
-async fn answer(app: Arc<App>, endpoint: Arc<Endpoint>, request: Request) -> Response {
+/// The path of the metadata that names the authorization servers of this host (RFC 9728).
+const METADATA: &str = "/.well-known/oauth-protected-resource";
+
+/// The metadata of the resource, as it is sent.
+fn metadata(oauth: &ResourceServer) -> String {
+    let list = |texts: &[String]| texts.iter().map(|text| Json::from(text.as_str())).collect::<Vec<_>>();
+    let metadata = Json::from([
+        ("resource", oauth.resource.as_str().into()),
+        ("authorization_servers", list(&oauth.authorization_servers).into()),
+        ("scopes_supported", list(&oauth.scopes).into()),
+        ("bearer_methods_supported", vec![Json::from("header")].into()),
+        ("resource_name", "Valvehouse".into()),
+    ]);
+    metadata.to_string()
+}
+
+struct Json200(String);
+
+impl IntoResponse for Json200 {
+    fn into_response(self) -> Response {
+        ([(header::CONTENT_TYPE, "application/json")], self.0).into_response()
+    }
+}
+
+async fn answer(
+    app: Arc<App>,
+    endpoint: Arc<Endpoint>,
+    tokens: Option<Arc<TokenChecker>>,
+    request: Request,
+) -> Response {
     let (parts, body) = request.into_parts();
-    match caller(&app, &parts) {
+    let caller = match &tokens {
+        Some(tokens) if !has_key(&app, &parts) => match bearer(&app, tokens, &parts).await {
+            Ok(caller) => Ok(caller),
+            Err(refusal) => return refused(&app, tokens.settings(), &parts, refusal),
+        },
+        _ => caller(&app, &parts),
+    };
+    match caller {
         Ok(caller) => endpoint.answer(Request::from_parts(parts, body), caller).await.map(Body::new),
         Err(fault) => OpenAiError(fault).into_response(),
     }
 }
 
+/// Returns `true` if a request has a key of this host.
+fn has_key(app: &App, parts: &Parts) -> bool {
+    credentials::given_key(&parts.headers).is_some_and(|given| app.access.keys.holder(given).is_some())
+}
+
+/// The sender of a request, by its token; `None` as the refusal where it has none.
+async fn bearer(app: &App, tokens: &TokenChecker, parts: &Parts) -> Result<Caller, Option<TokenRefusal>> {
+    let token = credentials::given_key(&parts.headers).ok_or(None)?;
+    let Bearer { user, owner } = tokens.check(token).await.map_err(Some)?;
+    let tools = tokens.settings().mcp_tools.as_ref().unwrap_or(&app.config.server.mcp_tools).clone();
+    // The token is for this host: no service behind it may see it, not even one that takes the callers' own keys.
+    let mut parts = parts.clone();
+    for name in [header::AUTHORIZATION, X_API_KEY, API_KEY, HOST_KEY] {
+        parts.headers.remove(name);
+    }
+    Ok(caller_of(app, &parts, &user, owner, tools))
+}
+
+/// A refusal that says where a client gets a token (RFC 6750, RFC 9728).
+fn refused(app: &App, oauth: &ResourceServer, parts: &Parts, refusal: Option<TokenRefusal>) -> Response {
+    let fault = |message: String, code, kind| Fault::Request { message, param: None, code: Some(code), kind };
+    let does_not_count = |why: &str| format!("this access token does not count: {why}; log in again");
+    let (fault, error) = match refusal {
+        None => {
+            let message = "no access token: log in at one of the authorization servers that the header \
+                           www-authenticate leads to, or send a key of [server] keys";
+            (fault(message.into(), "invalid_api_key", RequestFault::Unauthenticated), None)
+        }
+        Some(TokenRefusal::Foreign(why)) => {
+            // It may be a guess at a key.
+            let given = credentials::given_key(&parts.headers).unwrap_or("");
+            let fault = auth::wrong_key(app, address::client(parts), given, &does_not_count(&why));
+            (fault, Some("invalid_token"))
+        }
+        Some(TokenRefusal::Invalid(why)) => {
+            let fault = fault(does_not_count(&why), "invalid_token", RequestFault::Unauthenticated);
+            (fault, Some("invalid_token"))
+        }
+        Some(TokenRefusal::Scopes(missing)) => {
+            let message =
+                format!("this access token lacks the scopes `{}`; log in with them", missing.join(" "));
+            let code = "insufficient_scope";
+            (fault(message, code, RequestFault::Forbidden), Some(code))
+        }
+        Some(TokenRefusal::Unavailable(why)) => {
+            tracing::warn!("an access token cannot be checked: {why}");
+            let message =
+                "cannot check this access token: its authorization server does not answer; try again later";
+            let mut response = OpenAiError(Fault::Host(message.into())).into_response();
+            *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+            return response;
+        }
+    };
+    let mut url = oauth.resource.clone();
+    url.set_path(&format!("{METADATA}/mcp"));
+    url.set_query(None);
+    let mut challenge = format!("Bearer resource_metadata=\"{url}\"");
+    if !oauth.scopes.is_empty() {
+        challenge.push_str(&format!(", scope=\"{}\"", oauth.scopes.join(" ")));
+    }
+    if let Some(error) = error {
+        challenge.push_str(&format!(", error=\"{error}\""));
+    }
+    let mut response = OpenAiError(fault).into_response();
+    if let Ok(value) = HeaderValue::from_str(&challenge) {
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, value);
+    }
+    response
+}
+
 /// The sender of a request, by its key.
 fn caller(app: &App, parts: &Parts) -> Result<Caller, Fault> {
     let key_user = auth::user_of_key(app, parts)?;
-    let body = Json::object();
-    let listed = app.host.snapshot().listed().clone();
-    let facts = facts::of_body(app, parts, &body, &key_user, Json::Null, listed);
-    let variables: Object = facts.variables.entries().into_iter().collect();
     let own = credentials::given_key(&parts.headers).and_then(|given| app.access.keys.mcp_tools(given));
     let tools = own.unwrap_or(&app.config.server.mcp_tools).to_vec();
-    Ok(Caller { owner: auth::asker(app, &parts.headers), facts, variables: variables.into(), tools })
+    Ok(caller_of(app, parts, &key_user, auth::asker(app, &parts.headers), tools))
+}
+
+fn caller_of(app: &App, parts: &Parts, user: &Json, owner: String, tools: Vec<String>) -> Caller {
+    let body = Json::object();
+    let listed = app.host.snapshot().listed().clone();
+    let facts = facts::of_body(app, parts, &body, user, Json::Null, listed);
+    let variables: Object = facts.variables.entries().into_iter().collect();
+    Caller { owner, facts, variables: variables.into(), tools }
 }

@@ -158,6 +158,16 @@ pub trait Store: Conversations + History + Responses {
     /// Opens a text that [`Store::seal`] sealed for this use; `None` for any other.
     fn unseal(&self, sealed: &str, about: &str) -> Option<String>;
 
+    /// Returns a text that was stored sealed under this name; `None` where there is none.
+    fn secret<'a>(&'a self, name: &'a str) -> Answer<'a, Option<String>>;
+
+    /// Seals a text and stores it under this name in place of the one before; `None` drops that.
+    fn set_secret<'a>(&'a self, name: &'a str, text: Option<&'a str>) -> Answer<'a, ()>;
+
+    /// Takes the lease of a secret, or prolongs it, for this many milliseconds; 0 gives it back. Returns `false` while
+    /// another holder has it. Nothing but other calls of this takes note of it.
+    fn lease_secret<'a>(&'a self, name: &'a str, holder: &'a str, ms: u32) -> Answer<'a, bool>;
+
     /// Returns the number of errors of each kind since it was opened.
     fn troubles(&self) -> Vec<(Trouble, u64)> {
         Vec::new()

@@ -104,6 +104,9 @@ impl Question {
             // A type of the plugin's own: whatever it says.
             None => shown.push_str(&format!("\n  {}", clean(&data.to_string()))),
         }
+        if self.kind() == "elicitation" {
+            shown.push_str(&form(&data));
+        }
         let choices = self.choices();
         for (place, choice) in choices.iter().enumerate() {
             let choice = choice.as_str().map_or_else(|| choice.to_string(), str::to_owned);
@@ -111,6 +114,7 @@ impl Question {
         }
         shown.push_str(&match (self.kind().as_str(), part("placeholder")) {
             ("confirmation" | "approval", _) => "\n  [y/N] ".to_owned(),
+            ("elicitation", _) => "\n  (y, n, or a JSON object with the fields) > ".to_owned(),
             (_, Some(hint)) if choices.is_empty() => format!("\n  ({hint}) > "),
             _ => "\n  > ".to_owned(),
         });
@@ -158,6 +162,18 @@ fn call(data: &Json) -> String {
     format!("{}\n  may `{}` run with {}?", why.unwrap_or_default(), clean(&tool), clean(&arguments))
 }
 
+/// The address or the fields of a server's question, a line each.
+fn form(data: &Json) -> String {
+    let mut shown = data.text("url").map_or_else(String::new, |url| format!("\n  {}", clean(&url)));
+    for (name, property) in data.at_path("requestedSchema.properties").entries() {
+        let kind = property.text_or_empty("type");
+        let about = property.text("description").map_or_else(String::new, |about| format!(": {about}"));
+        let usual = property.get("default").map_or_else(String::new, |usual| format!(" [{usual}]"));
+        shown.push_str(&format!("\n  {}", clean(&format!("{name} ({kind}){about}{usual}"))));
+    }
+    shown
+}
+
 /// A word to the person; programs need none.
 fn prompt(out: &Console, text: &str) {
     if !out.is_json() {
@@ -187,6 +203,11 @@ mod tests {
         assert_eq!(
             shown(approval),
             "\n[approval]\n  Pays\n  may `pay` run with {\n    \"amount\": 10\n  }?\n  [y/N] "
+        );
+        let form = r#"{"type": "elicitation", "data": {"message": "shop: Where to?", "requestedSchema": {"properties": {"city": {"type": "string", "description": "The city", "default": "Oslo"}}}}}"#;
+        assert_eq!(
+            shown(form),
+            "\n[elicitation]\n  shop: Where to?\n  city (string): The city [\"Oslo\"]\n  (y, n, or a JSON object with the fields) > "
         );
         assert_eq!(shown(r#"{"type": "own", "data": [1]}"#), "\n[own]\n  [1]\n  > ");
     }

@@ -415,6 +415,7 @@ pub(in crate::cli) struct Grant {
 
   valvehouse mcp list                         the servers of [[mcp]] and how their tools stand
   valvehouse mcp approve github               offer its tools as they are now
+  valvehouse mcp login github                 log in to it, where its auth is oauth
 
 The same tools are served over HTTP by valvehouse serve, at /mcp.")]
 #[command(args_conflicts_with_subcommands = true)]
@@ -456,6 +457,24 @@ Approvals are written to mcp.lock.json of the project. Running hosts follow at o
         /// Take the approval back
         #[arg(long)]
         forget: bool,
+    },
+    /// Log in to a server whose auth is "oauth", in a browser
+    #[command(after_help = "Examples:
+  valvehouse mcp login github
+  valvehouse mcp login github --no-browser    only print the address to open
+
+The tokens are sealed in the store, where running hosts find and refresh them.")]
+    Login {
+        /// The server
+        name: String,
+        /// Print the address in place of opening it
+        #[arg(long)]
+        no_browser: bool,
+    },
+    /// Forget the tokens of a login
+    Logout {
+        /// The server
+        name: String,
     },
 }
 

@@ -4,4 +4,6 @@ mod clients;
 mod conformance;
 mod fixtures;
 mod mounted;
+mod login;
 mod same;
+mod tokens;

@@ -1,4 +1,4 @@
-//! One tool, called by a model's chat, by `invoke` and by MCP: the same result, through the same filters.
+//! One tool, called by a model's chat, by an agent, by `invoke` and by MCP: the same result, through the same filters.
 
 use crate::host::TestHost;
 use crate::upstream::Reply;
@@ -7,6 +7,11 @@ use valvehouse::trace::Traces;
 
 const TOOL: &str = "/*\ndescription: Adds\n*/\nconst parameters = #{ a: #{ type: \"integer\", required: true } };\nfn handler(args) { #{ sum: args.a + 1 } }";
 const FILTER: &str = "fn pre_invocation(ctx) { ctx.args.a += 10; ctx }\nfn post_invocation(ctx) { ctx.result.seen = true; ctx }";
+
+/// The call that the model makes.
+fn plus() -> Value {
+    json!({ "index": 0, "id": "call_1", "type": "function", "function": { "name": "plus", "arguments": "{\"a\":1}" } })
+}
 
 /// The steps around the tool of the latest trace: names and endings.
 fn steps(traces: &Traces) -> Vec<String> {
@@ -49,11 +54,12 @@ async fn rpc(host: &TestHost, method: &str, params: Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tool_called_by_chat_invoke_and_mcp_gives_one_result_through_one_chain() {
+async fn a_tool_called_by_chat_agent_invoke_and_mcp_gives_one_result_through_one_chain() {
     let host = TestHost::new()
         .tool("plus", TOOL)
         .filter("shift", FILTER)
         .config("[[models]]\nname = \"helper\"\nprovider = \"mock\"\nmodel = \"mock-1\"\ntools = [\"plus\"]")
+        .config("[[models]]\nname = \"clerk\"\nprovider = \"mock\"\nmodel = \"mock-1\"\ntools = [\"plus\"]\nmemory = true")
         .start()
         .await;
     let expected = json!({ "sum": 12, "seen": true });
@@ -64,10 +70,19 @@ async fn a_tool_called_by_chat_invoke_and_mcp_gives_one_result_through_one_chain
 
     host.upstream.script(|asked| match asked.text().contains("\"role\":\"tool\"") {
         true => Reply::fitting(asked, "done"),
+        false if asked.json()["stream"] == true => {
+            let delta = json!({ "role": "assistant", "content": null, "tool_calls": [plus()] });
+            let chunk = |delta: Value, end: Value| {
+                json!({ "id": "c", "object": "chat.completion.chunk", "created": 1, "model": "mock-1",
+                    "choices": [{ "index": 0, "delta": delta, "finish_reason": end }] })
+            };
+            let (first, last) = (chunk(delta, Value::Null), chunk(json!({}), json!("tool_calls")));
+            Reply::raw("text/event-stream", format!("data: {first}\n\ndata: {last}\n\ndata: [DONE]\n\n"))
+        }
         false => Reply::json(&json!({
             "id": "c", "object": "chat.completion", "created": 1, "model": "mock-1",
-            "choices": [{ "index": 0, "finish_reason": "tool_calls", "message": { "role": "assistant", "content": null,
-                "tool_calls": [{ "id": "call_1", "type": "function", "function": { "name": "plus", "arguments": "{\"a\":1}" } }] } }],
+            "choices": [{ "index": 0, "finish_reason": "tool_calls",
+                "message": { "role": "assistant", "content": null, "tool_calls": [plus()] } }],
         })),
     });
     let body = json!({ "model": "helper", "messages": [{ "role": "user", "content": "add" }] });
@@ -77,6 +92,14 @@ async fn a_tool_called_by_chat_invoke_and_mcp_gives_one_result_through_one_chain
     let message =
         sent["messages"].as_array().unwrap().last().unwrap()["content"].as_str().unwrap().to_owned();
     assert_eq!(serde_json::from_str::<Value>(&message).unwrap(), expected);
+    assert_eq!(steps(&host.app().traces), of_mcp);
+
+    let run = json!({ "input": "add" }).to_string();
+    let run = host.request("POST", "/api/v1/agents/clerk/runs").body(run).send().await.unwrap();
+    assert_eq!(run.status(), 200, "{}", run.text().await.unwrap());
+    let sent = host.upstream.asked().last().unwrap().json();
+    let result = sent["messages"].as_array().unwrap().last().unwrap()["content"].as_str().unwrap().to_owned();
+    assert_eq!(serde_json::from_str::<Value>(&result).unwrap(), expected);
     assert_eq!(steps(&host.app().traces), of_mcp);
 
     let mut invoke = std::process::Command::new(super::clients::BINARY);

@@ -1,7 +1,7 @@
 //! `[[mcp]]`.
 
 use super::section::secret;
-use crate::mcp::{McpServer, McpTransport, McpTrust};
+use crate::mcp::{McpAuth, McpOAuth, McpServer, McpTransport, McpTrust, ResourceServer};
 use crate::reader::{Log, Reader};
 use crate::secret::SecretSource;
 use crate::tree::{Node, Setting};
@@ -9,6 +9,8 @@ use std::path::Path;
 use std::time::Duration;
 use url::Url;
 
+/// The value of `auth` that stands for OAuth in place of a token.
+const OAUTH: &str = "oauth";
 /// The longest name of a server: the names of its tools begin with it, and have 64 characters.
 const MAX_NAME: usize = 32;
 
@@ -21,7 +23,7 @@ fn server(place: String, entry: Setting, project: &Path, log: &mut Log) -> Optio
     let mut it = Reader::new(place, entry, log);
     let name = name(&mut it);
     let url = it.text("url");
-    let auth = secret(&mut it, "auth", project);
+    let auth = auth(&mut it, project);
     let command = command(&mut it);
     let env = env(&mut it, project);
     let cwd = it.text("cwd").map_or_else(|| project.to_owned(), |cwd| project.join(cwd));
@@ -64,6 +66,42 @@ fn server(place: String, entry: Setting, project: &Path, log: &mut Log) -> Optio
         concurrency: usize::try_from(concurrency).unwrap_or(8),
         max_result: usize::try_from(max_result).unwrap_or(1_024) * 1_024,
     })
+}
+
+/// `auth = "oauth"` with the table `oauth`, or a token.
+fn auth(it: &mut Reader<'_>, project: &Path) -> McpAuth {
+    let auth = secret(it, "auth", project);
+    let is_oauth = matches!(&auth, Some(SecretSource::Literal(word)) if word.expose() == OAUTH);
+    let Some(mut table) = it.inner("oauth") else {
+        return match auth {
+            _ if is_oauth => McpAuth::OAuth(McpOAuth::default()),
+            Some(token) => McpAuth::Bearer(token),
+            None => McpAuth::None,
+        };
+    };
+    let client_id = table.text("client_id").filter(|id| !id.is_empty());
+    let client_secret = secret(&mut table, "client_secret", project);
+    let document = table.text("client_metadata_url");
+    let client_metadata_url = document.and_then(|text| {
+        let url = Url::parse(text.trim()).ok().filter(|url| url.scheme() == "https" && url.path() != "/");
+        if url.is_none() {
+            let what = "must be the address of a document, such as \"https://example.com/client.json\"";
+            table.wrong("client_metadata_url", what);
+        }
+        url
+    });
+    let scopes = table.texts("scopes");
+    let port =
+        table.whole("redirect_port", 0..=u64::from(u16::MAX)).and_then(|port| u16::try_from(port).ok());
+    if client_secret.is_some() && client_id.is_none() {
+        table.wrong("client_secret", "is given without the `client_id` that it belongs to");
+    }
+    table.finish();
+    if !is_oauth {
+        it.wrong("oauth", "counts only with `auth = \"oauth\"`");
+    }
+    let redirect_port = port.unwrap_or(0);
+    McpAuth::OAuth(McpOAuth { client_id, client_secret, client_metadata_url, scopes, redirect_port })
 }
 
 fn name(it: &mut Reader<'_>) -> Option<String> {
@@ -132,4 +170,45 @@ fn env(it: &mut Reader<'_>, project: &Path) -> Vec<(String, SecretSource)> {
     }
     table.finish();
     read
+}
+
+/// `[oauth]`.
+pub(super) fn resource_server(it: &mut Reader<'_>) -> Option<ResourceServer> {
+    let issuers = it.texts("authorization_servers");
+    let resource = it.text("resource");
+    let scopes = it.texts("scopes");
+    let user_claim = it.text("user_claim").filter(|claim| !claim.is_empty());
+    let mcp_tools = it.texts_given("mcp_tools");
+    if issuers.is_empty() {
+        it.wrong(
+            "authorization_servers",
+            "is missing: name an issuer, such as [\"https://login.example.com\"]",
+        );
+        return None;
+    }
+    if let Some(other) = issuers.iter().find(|issuer| !is_issuer(issuer)) {
+        let what = format!("must be issuers, such as \"https://login.example.com\", not {other:?}");
+        it.wrong("authorization_servers", &what);
+        return None;
+    }
+    let url = resource.as_deref().and_then(|text| Url::parse(text.trim()).ok());
+    let url = url.filter(|url| url.path().trim_end_matches('/') == "/mcp" && url.fragment().is_none());
+    let Some(resource) = url else {
+        it.wrong(
+            "resource",
+            "must be the public address of this endpoint, such as \"https://example.com/mcp\"",
+        );
+        return None;
+    };
+    let user_claim = user_claim.unwrap_or_else(|| "sub".to_owned());
+    Some(ResourceServer { authorization_servers: issuers, resource, scopes, user_claim, mcp_tools })
+}
+
+/// Returns `true` if this is an issuer that nobody on the way can pretend to be: behind TLS, or on this machine.
+fn is_issuer(text: &str) -> bool {
+    Url::parse(text).is_ok_and(|url| {
+        let is_near = url.host_str().is_some_and(crate::is_loopback);
+        let is_safe = url.scheme() == "https" || url.scheme() == "http" && is_near;
+        is_safe && url.query().is_none() && url.fragment().is_none()
+    })
 }

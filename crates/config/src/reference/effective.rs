@@ -1,7 +1,7 @@
 //! The settings in force: every key with its value as it is written, secrets masked, and where it came from.
 
 use crate::grants::{Capability, Grants};
-use crate::mcp::{McpServer, McpTransport};
+use crate::mcp::{McpAuth, McpServer, McpTransport, ResourceServer};
 use crate::origin::Origin;
 use crate::provider::{Offered, ProviderSettings};
 use crate::secret::SecretSource;
@@ -10,7 +10,6 @@ use std::path::Path;
 use std::time::Duration;
 use url::Url;
 use valvehouse_core::breaker::BreakerSettings;
-use valvehouse_core::words::optional;
 use valvehouse_json::Json;
 
 /// One setting in force.
@@ -40,6 +39,9 @@ pub fn effective(config: &Config) -> Vec<Effective> {
     config.providers.iter().for_each(|provider| all.provider(provider));
     config.models.iter().for_each(|model| all.model(model));
     config.mcp.iter().for_each(|server| all.mcp(server));
+    if let Some(oauth) = &config.oauth {
+        all.oauth(oauth);
+    }
     for (kind, plugins) in [("filters", &config.filters), ("tools", &config.tools)] {
         plugins.iter().for_each(|(id, plugin)| all.plugin(&format!("{kind}.{id}"), plugin));
     }
@@ -114,15 +116,33 @@ impl View<'_> {
         self.add("otlp.service", text(otlp.map_or("valvehouse", |otlp| &otlp.service)));
     }
 
+    fn oauth(&mut self, it: &ResourceServer) {
+        self.add("oauth.authorization_servers", texts(&it.authorization_servers));
+        self.add("oauth.resource", text(it.resource.as_str()));
+        self.add("oauth.scopes", texts(&it.scopes));
+        self.add("oauth.user_claim", text(&it.user_claim));
+        if let Some(tools) = &it.mcp_tools {
+            self.add("oauth.mcp_tools", texts(tools));
+        }
+    }
+
     fn mcp(&mut self, it: &McpServer) {
         let place = format!("mcp.{}", it.name);
         self.add(format!("{place}.name"), text(&it.name));
         let (mut url, mut auth, mut command) = (String::new(), String::new(), String::new());
         let (mut env, mut cwd) = ("{}".to_owned(), text("."));
+        let mut oauth = None;
         match &it.transport {
             McpTransport::Http { url: address, auth: token } => {
                 url = text(without_password(address).as_str());
-                auth = optional(token.as_ref(), secret);
+                match token {
+                    McpAuth::None => {}
+                    McpAuth::Bearer(token) => auth = secret(token),
+                    McpAuth::OAuth(own) => {
+                        auth = text("oauth");
+                        oauth = Some(own);
+                    }
+                }
             }
             McpTransport::Command { command: program, env: variables, cwd: folder } => {
                 command = texts(program);
@@ -145,6 +165,20 @@ impl View<'_> {
         ];
         for (key, value) in all {
             self.add(format!("{place}.{key}"), value);
+        }
+        if let Some(oauth) = oauth {
+            let place = format!("{place}.oauth");
+            let document = oauth.client_metadata_url.as_ref().map_or("", |url| url.as_str());
+            let all = [
+                ("client_id", text(oauth.client_id.as_deref().unwrap_or(""))),
+                ("client_secret", oauth.client_secret.as_ref().map_or_else(|| text(""), secret)),
+                ("client_metadata_url", text(document)),
+                ("scopes", texts(&oauth.scopes)),
+                ("redirect_port", oauth.redirect_port.to_string()),
+            ];
+            for (key, value) in all {
+                self.add(format!("{place}.{key}"), value);
+            }
         }
         self.add(format!("{place}.tools"), texts(&it.tools));
         self.add(format!("{place}.trust"), text(it.trust.as_str()));

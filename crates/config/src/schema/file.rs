@@ -20,6 +20,7 @@ pub(super) struct File {
     providers: Vec<Provider>,
     models: Vec<Model>,
     mcp: Vec<Mcp>,
+    oauth: OAuth,
     filters: BTreeMap<Id, Plugin>,
     tools: BTreeMap<Id, Plugin>,
     grants: BTreeMap<Id, Grants>,
@@ -123,6 +124,7 @@ struct Mcp {
     name: String,
     url: String,
     auth: String,
+    oauth: McpOAuth,
     command: Command,
     args: Vec<String>,
     env: BTreeMap<String, String>,
@@ -135,6 +137,26 @@ struct Mcp {
     concurrency: u64,
     #[schemars(range(min = 1, max = 65_536))]
     max_result_kb: u64,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct OAuth {
+    authorization_servers: Vec<String>,
+    resource: String,
+    scopes: Vec<String>,
+    user_claim: String,
+    mcp_tools: Vec<String>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct McpOAuth {
+    client_id: String,
+    client_secret: String,
+    client_metadata_url: String,
+    scopes: Vec<String>,
+    redirect_port: u16,
 }
 
 #[derive(JsonSchema)]

@@ -1,21 +1,27 @@
 //! A connection to a server, in whichever era it speaks.
 
+use super::ask;
 use super::child::Program;
 use super::link::{Link, Remote};
+use super::oauth;
 use crate::pins::ToolParts;
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, Implementation, PaginatedRequestParams, ProgressNotificationParam,
-    ProtocolVersion, SubscriptionFilter,
+    ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationCapability,
+    FormElicitationCapability, Implementation, PaginatedRequestParams, ProgressNotificationParam,
+    ProtocolVersion, SubscriptionFilter, UrlElicitationCapability,
 };
-use rmcp::service::{ClientLifecycleMode, NotificationContext, RunningService, serve_client_with_lifecycle};
-use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::service::{
+    ClientInitializeError, ClientLifecycleMode, NotificationContext, RequestContext, RunningService,
+    ServiceError, serve_client_with_lifecycle,
+};
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
-use rmcp::{ClientHandler, RoleClient};
+use rmcp::transport::{AuthClient, StreamableHttpClientTransport};
+use rmcp::{ClientHandler, ErrorData, RoleClient};
 use serde_json::Value;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
-use valvehouse_config::McpTransport;
+use valvehouse_config::{McpAuth, McpTransport};
 use valvehouse_json::Json;
 
 /// The time in which a server has to answer its first request.
@@ -32,6 +38,25 @@ const MIN_ANSWER: usize = 4 << 20;
 pub(super) struct Connection {
     running: RunningService<RoleClient, Client>,
     program: Option<Program>,
+    /// The login whose tokens it uses.
+    login: Option<String>,
+}
+
+/// The reason for which a server cannot be used.
+#[derive(Debug)]
+pub(super) struct Unavailable {
+    /// In words.
+    pub(super) why: String,
+    /// The `WWW-Authenticate` header of its refusal, where it wants a token, or another one.
+    pub(super) challenge: Option<String>,
+    /// It did not answer in time.
+    is_silent: bool,
+}
+
+impl From<String> for Unavailable {
+    fn from(why: String) -> Self {
+        Self { why, challenge: None, is_silent: false }
+    }
 }
 
 /// The host, as servers see it.
@@ -41,7 +66,29 @@ pub(super) struct Client(Arc<Link>);
 impl ClientHandler for Client {
     fn get_info(&self) -> ClientConfig {
         let own = Implementation::new("valvehouse", env!("CARGO_PKG_VERSION"));
-        ClientConfig::new(ClientCapabilities::default(), own)
+        let mut capabilities = ClientCapabilities::default();
+        capabilities.elicitation = Some(
+            ElicitationCapability::new()
+                .with_form(FormElicitationCapability::new())
+                .with_url(UrlElicitationCapability::default()),
+        );
+        ClientConfig::new(capabilities, own)
+    }
+
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        let server = &self.0.server;
+        // A server with sessions does not say for which call it asks.
+        let Some(turn) = self.0.only_call() else {
+            let why = "cannot ask: none of its calls is under way, or several are";
+            tracing::warn!(server = server.name, "{why}");
+            return Err(ErrorData::invalid_request(why, None));
+        };
+        let asked = ask::elicit(&server.name, &turn, &request, server.timeout).await;
+        asked.map_err(|why| ErrorData::invalid_request(why, None))
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
@@ -66,19 +113,20 @@ impl Connection {
     /// Connects.
     ///
     /// # Errors
-    /// Returns the reason in words.
-    pub(super) async fn open(link: &Arc<Link>) -> Result<Self, String> {
+    /// Returns the reason.
+    pub(super) async fn open(link: &Arc<Link>) -> Result<Self, Unavailable> {
+        let is_program = matches!(link.server.transport, McpTransport::Command { .. });
         match Self::open_as(link, true).await {
             // A program that takes long to start answers the question for its version when it is too late for that.
-            Err(_) if matches!(link.server.transport, McpTransport::Command { .. }) => {
-                Self::open_as(link, false).await
-            }
+            Err(_) if is_program => Self::open_as(link, false).await,
+            // Some servers with sessions answer what they do not know with an empty result.
+            Err(error) if !error.is_silent && error.challenge.is_none() => Self::open_as(link, false).await,
             opened => opened,
         }
     }
 
     /// Connects, asking for the version without sessions first, or not at all.
-    async fn open_as(link: &Arc<Link>, asks: bool) -> Result<Self, String> {
+    async fn open_as(link: &Arc<Link>, asks: bool) -> Result<Self, Unavailable> {
         let client = Client(link.clone());
         let lifecycle = match asks {
             true => ClientLifecycleMode::Auto {
@@ -94,30 +142,48 @@ impl Connection {
                     let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
                     config.max_json_response_size = max_answer;
                     config.max_sse_event_size = max_answer;
-                    config.auth_header = match auth {
-                        Some(source) => {
-                            Some(source.read().map_err(|error| error.to_string())?.expose().to_owned())
-                        }
-                        None => None,
-                    };
+                    if let McpAuth::Bearer(source) = auth {
+                        let token = source.read().map_err(|error| error.to_string())?;
+                        config.auth_header = Some(token.expose().to_owned());
+                    }
                     let http =
                         valvehouse_net::following_nobody(url).await.map_err(|fault| fault.to_string())?;
-                    let transport = StreamableHttpClientTransport::with_client(http, config);
-                    let running = serve_client_with_lifecycle(client, transport, lifecycle).await;
-                    let running = running.map_err(|error| plain(&error.to_string()))?;
-                    Ok(Self { running, program: None })
+                    let (running, login) = match (auth, &link.vault) {
+                        (McpAuth::OAuth(_), Some(vault)) => {
+                            let (manager, login) = oauth::manager(&link.server.name, url, vault).await?;
+                            let transport = StreamableHttpClientTransport::with_client(
+                                AuthClient::new(http, manager),
+                                config,
+                            );
+                            (serve_client_with_lifecycle(client, transport, lifecycle).await, Some(login))
+                        }
+                        _ => {
+                            let transport = StreamableHttpClientTransport::with_client(http, config);
+                            (serve_client_with_lifecycle(client, transport, lifecycle).await, None)
+                        }
+                    };
+                    let running = running.map_err(|error| refused(&error, &link.server.name, auth))?;
+                    Ok(Self { running, program: None, login })
                 }
                 McpTransport::Command { command, env, cwd } => {
                     let (program, output, input) = Program::start(&link.server.name, command, env, cwd)?;
                     match serve_client_with_lifecycle(client, (output, input), lifecycle).await {
-                        Ok(running) => Ok(Self { running, program: Some(program) }),
-                        Err(error) => Err(with_last_words(plain(&error.to_string()), &program)),
+                        Ok(running) => Ok(Self { running, program: Some(program), login: None }),
+                        Err(error) => Err(with_last_words(plain(&error.to_string()), &program).into()),
                     }
                 }
             }
         };
         let opened = tokio::time::timeout(PATIENCE, opening).await;
-        opened.unwrap_or_else(|_| Err(format!("it did not answer within {} s", PATIENCE.as_secs())))
+        opened.unwrap_or_else(|_| {
+            let why = format!("it did not answer within {} s", PATIENCE.as_secs());
+            Err(Unavailable { why, challenge: None, is_silent: true })
+        })
+    }
+
+    /// The login whose tokens it uses.
+    pub(super) fn login(&self) -> Option<&str> {
+        self.login.as_deref()
     }
 
     /// The server's side.
@@ -140,13 +206,24 @@ impl Connection {
 
     /// Ends it; a program gets a moment to end by itself.
     pub(super) async fn close(self) {
-        let Self { mut running, program } = self;
+        let Self { mut running, program, .. } = self;
         let _ = running.close_with_timeout(Duration::from_secs(2)).await;
         drop(running);
         if let Some(program) = program {
             program.end().await;
         }
     }
+}
+
+/// A server that did not let the host in.
+fn refused(error: &ClientInitializeError, server: &str, auth: &McpAuth) -> Unavailable {
+    let Some(challenge) = error.auth_challenge() else { return plain(&error.to_string()).into() };
+    let why = match auth {
+        McpAuth::None => "it wants a token: set `auth`, to \"oauth\" for a login in the browser".to_owned(),
+        McpAuth::Bearer(_) => "it refuses the token of `auth`".to_owned(),
+        McpAuth::OAuth(_) => format!("it refuses the token of the login; {}", oauth::remedy(server)),
+    };
+    Unavailable { challenge: Some(challenge.to_owned()), ..Unavailable::from(why) }
 }
 
 /// The words of an error, without the name of a Rust type in brackets.
@@ -163,30 +240,44 @@ fn with_last_words(cause: String, program: &Program) -> String {
 /// All tools of a server, page by page.
 ///
 /// # Errors
-/// Returns the reason in words: a failure, or a list without end.
-pub(super) async fn tools(remote: &Remote) -> Result<Vec<ToolParts>, String> {
+/// Returns the reason: a failure, or a list without end.
+pub(super) async fn tools(remote: &Remote) -> Result<Vec<ToolParts>, Unavailable> {
     let (mut all, mut cursor, mut known) = (Vec::new(), None, HashSet::new());
     for _ in 0..MAX_PAGES {
         let asked = PaginatedRequestParams::default().with_cursor(cursor.clone());
         let page = tokio::time::timeout(LISTING, remote.list_tools(Some(asked))).await;
         let page =
             page.map_err(|_| format!("its list of tools did not come within {} s", LISTING.as_secs()))?;
-        let page = page.map_err(|error| format!("cannot list its tools: {error}"))?;
+        let page = page.map_err(|error| unlisted(&error))?;
         for tool in page.tools {
             if all.len() >= MAX_TOOLS {
                 return Err(format!(
                     "it lists more than {MAX_TOOLS} tools; name those that you need in `tools`"
-                ));
+                )
+                .into());
             }
             all.push(seen(&tool));
         }
         match page.next_cursor {
             Some(next) if known.insert(next.clone()) => cursor = Some(next),
-            Some(_) => return Err("its list of tools has no end: a page names itself as the next one".into()),
+            Some(_) => {
+                return Err("its list of tools has no end: a page names itself as the next one"
+                    .to_owned()
+                    .into());
+            }
             None => return Ok(all),
         }
     }
-    Err(format!("its list of tools has more than {MAX_PAGES} pages"))
+    Err(format!("its list of tools has more than {MAX_PAGES} pages").into())
+}
+
+fn unlisted(error: &ServiceError) -> Unavailable {
+    let challenge = error.auth_challenge().map(str::to_owned);
+    let why = match challenge {
+        Some(_) => "it refuses to list its tools to this token".to_owned(),
+        None => format!("cannot list its tools: {error}"),
+    };
+    Unavailable { challenge, ..Unavailable::from(why) }
 }
 
 fn seen(tool: &rmcp::model::Tool) -> ToolParts {

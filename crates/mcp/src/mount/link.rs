@@ -1,5 +1,6 @@
 //! The link to one server, as its tools use it: up or down, with the tools that may be called now.
 
+use super::oauth::Vault;
 use parking_lot::Mutex;
 use rmcp::RoleClient;
 use rmcp::model::ProgressToken;
@@ -9,6 +10,7 @@ use std::sync::Arc;
 use tokio::sync::{Notify, Semaphore};
 use valvehouse_config::McpServer;
 use valvehouse_core::context::Turn;
+use valvehouse_store::Store;
 
 /// The server's side of a connection.
 pub(super) type Remote = Peer<RoleClient>;
@@ -16,6 +18,8 @@ pub(super) type Remote = Peer<RoleClient>;
 /// The link to one server.
 pub(super) struct Link {
     pub(super) server: McpServer,
+    /// The place of its login, where it has one.
+    pub(super) vault: Option<Vault>,
     /// Calls at once.
     pub(super) calls: Semaphore,
     state: Mutex<State>,
@@ -32,8 +36,10 @@ struct State {
 }
 
 impl Link {
-    pub(super) fn new(server: McpServer) -> Arc<Self> {
+    /// Without a store nobody is logged in.
+    pub(super) fn new(server: McpServer, store: Option<&Arc<dyn Store>>) -> Arc<Self> {
         Arc::new(Self {
+            vault: store.and_then(|store| Vault::of(&server, store)),
             calls: Semaphore::new(server.concurrency),
             server,
             state: Mutex::new(State {
@@ -70,6 +76,16 @@ impl Link {
             ));
         }
         Ok(remote)
+    }
+
+    /// The turn of the call that is under way, where it is the only one.
+    pub(super) fn only_call(&self) -> Option<Turn> {
+        let open = self.progress.lock();
+        let mut turns = open.values();
+        match (turns.next(), turns.next()) {
+            (Some(turn), None) => Some(turn.clone()),
+            _ => None,
+        }
     }
 
     /// The way to the server, for what belongs to a call that began.

@@ -6,7 +6,9 @@ use super::names;
 use crate::pins::{Difference, Pins, Standing, ToolParts};
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use std::collections::HashSet;
+use std::sync::Arc;
 use valvehouse_config::{McpServer, McpTrust};
+use valvehouse_store::Store;
 
 /// A tool of a server, or of what was approved of it.
 #[derive(Debug, Clone)]
@@ -39,9 +41,10 @@ pub struct Look {
     pub trouble: Option<String>,
 }
 
-/// Connects to a server, lists its tools and ends the connection.
-pub async fn look(server: &McpServer, pins: &Pins) -> Look {
-    let link = Link::new(server.clone());
+/// Connects to a server, lists its tools and ends the connection. The store has its login; a server without one needs
+/// none.
+pub async fn look(server: &McpServer, pins: &Pins, store: Option<&Arc<dyn Store>>) -> Look {
+    let link = Link::new(server.clone(), store);
     let listed = match Connection::open(&link).await {
         Ok(connection) => {
             let listed = tools(&connection.remote()).await;
@@ -52,7 +55,7 @@ pub async fn look(server: &McpServer, pins: &Pins) -> Look {
     };
     match listed {
         Ok(listed) => Look { tools: compared(server, &listed, pins), trouble: None },
-        Err(error) => Look { tools: remembered(server, pins), trouble: Some(error) },
+        Err(error) => Look { tools: remembered(server, pins), trouble: Some(error.why) },
     }
 }
 

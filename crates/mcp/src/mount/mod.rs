@@ -1,12 +1,16 @@
 //! Other MCP servers: connected, looked after, and their tools offered as far as they are approved.
 
+mod ask;
 mod child;
 mod connection;
 mod link;
+mod login;
 mod look;
 mod mounts;
 mod names;
+mod oauth;
 mod tool;
 
+pub use login::{login, logout};
 pub use look::{Look, Tool, look};
 pub use mounts::{Mounts, Status};

@@ -120,7 +120,7 @@ async fn supervise(app: Arc<App>, board: Arc<Board>, mut stamp: Option<Stamp>) {
         board.state.lock().retain(|name, _| tasks.contains_key(name));
         for server in wanted.iter() {
             if !tasks.contains_key(&server.name) {
-                let link = Link::new(server.clone());
+                let link = Link::new(server.clone(), Some(app.host.store()));
                 let status = Status { tools: remembered(server, &board.pins.borrow()), ..Status::default() };
                 board.state.lock().insert(server.name.clone(), (link.clone(), status));
                 let task = Task(tokio::spawn(keep(link, board.clone())));
@@ -173,7 +173,7 @@ async fn keep(link: Arc<Link>, board: Arc<Board>) {
         let began = tokio::time::Instant::now();
         let why = match Connection::open(&link).await {
             Ok(connection) => attend(&link, &board, connection).await,
-            Err(why) => why,
+            Err(error) => error.why,
         };
         let is_news = link.trouble().as_ref() != Some(&why);
         link.set(Err(why.clone()));
@@ -190,8 +190,22 @@ async fn keep(link: Arc<Link>, board: Arc<Board>) {
         if began.elapsed() > STABLE {
             pause = FIRST_PAUSE;
         }
-        tokio::time::sleep(pause + pause.mul_f64(fastrand::f64())).await;
-        pause = (pause * 2).min(MAX_PAUSE);
+        let known = match &link.vault {
+            Some(vault) => vault.login().await.ok().flatten().map(|login| login.id),
+            None => None,
+        };
+        tokio::select! {
+            () = tokio::time::sleep(pause + pause.mul_f64(fastrand::f64())) => pause = (pause * 2).min(MAX_PAUSE),
+            () = another_login(&link, known.as_deref()) => pause = FIRST_PAUSE,
+        }
+    }
+}
+
+/// Waits until somebody logs in to a server anew; for ever where it has no login.
+async fn another_login(link: &Link, known: Option<&str>) {
+    match &link.vault {
+        Some(vault) => vault.changed(known).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -202,10 +216,13 @@ async fn attend(link: &Arc<Link>, board: &Board, connection: Connection) -> Stri
     let mut pins = board.pins.subscribe();
     let following = follow(&remote, link);
     let mut following = std::pin::pin!(following);
+    let login = connection.login().map(str::to_owned);
+    let another_login = another_login(link, login.as_deref());
+    let mut another_login = std::pin::pin!(another_login);
     let why = loop {
         let listed = match tools(&remote).await {
             Ok(listed) => listed,
-            Err(why) => break why,
+            Err(error) => break error.why,
         };
         let approved = pins.borrow_and_update().clone();
         let found = compared(&link.server, &listed, &approved);
@@ -215,6 +232,7 @@ async fn attend(link: &Arc<Link>, board: &Board, connection: Connection) -> Stri
         board.note(link, |status| *status = Status { tools: found, trouble: None, is_settled: true });
         tokio::select! {
             why = connection.ended() => break why,
+            () = &mut another_login => break "somebody logged in to it anew".into(),
             () = link.look_again.notified() => {}
             _ = pins.changed() => {}
             () = &mut following => {}

@@ -1,19 +1,21 @@
 //! A tool of another server, called like any other.
 
-use super::link::Link;
+use super::ask;
+use super::link::{Link, Remote};
 use super::names;
+use super::oauth;
 use crate::pins::ToolParts;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use rmcp::ServiceError;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotificationParam, ClientRequest,
-    ContentBlock, ProgressToken, RequestId, ServerResult,
+    ContentBlock, InputRequests, InputRequiredResult, ProgressToken, RequestId, ServerResult,
 };
 use rmcp::service::PeerRequestOptions;
 use serde_json::Value;
 use std::sync::Arc;
-use valvehouse_config::McpTrust;
+use valvehouse_config::{McpTransport, McpTrust};
 use valvehouse_core::context::Turn;
 use valvehouse_core::tool::{Handler, Parameters, Tool, ToolError, ToolResult, ToolSpec};
 use valvehouse_json::Json;
@@ -21,10 +23,19 @@ use valvehouse_json::Json;
 /// The most blocks of content in a result.
 const MAX_BLOCKS: usize = 256;
 
+/// The most times that a server asks the person something within one call.
+const MAX_ROUNDS: usize = 10;
+
 struct RemoteTool {
     link: Arc<Link>,
     tool: String,
     hash: String,
+}
+
+/// The outcome of one request of a call.
+enum Round {
+    Over(Result<ToolResult, ToolError>),
+    Asks(InputRequiredResult),
 }
 
 /// The tool as the host offers it.
@@ -76,6 +87,27 @@ impl RemoteTool {
         if let Value::Object(args) = Value::from(args) {
             params = params.with_arguments(args);
         }
+        for _ in 0..MAX_ROUNDS {
+            let asked = match self.round(&remote, params.clone(), turn).await? {
+                Round::Over(result) => return result,
+                Round::Asks(asked) => asked,
+            };
+            let inputs = asked.input_requests.unwrap_or_else(InputRequests::new);
+            let answers =
+                ask::answers(&self.link.server.name, turn, inputs, self.link.server.timeout).await?;
+            params.input_responses = Some(answers);
+            params.request_state = asked.request_state;
+        }
+        Err(format!("the server asks for more than {MAX_ROUNDS} times before it answers").into())
+    }
+
+    /// Sends the call, with the answers to what the server asked before.
+    async fn round(
+        &self,
+        remote: &Remote,
+        params: CallToolRequestParams,
+        turn: &Turn,
+    ) -> Result<Round, ToolError> {
         let request = CallToolRequest::new(params);
         let sent = remote
             .send_cancellable_request(
@@ -83,26 +115,53 @@ impl RemoteTool {
                 PeerRequestOptions::no_options(),
             )
             .await;
-        let handle = sent.map_err(|error| self.failed(&error))?;
+        let handle = match sent {
+            Ok(handle) => handle,
+            Err(error) => return Err(self.failed(&error).await),
+        };
         let mut following =
             OpenCall::begin(&self.link, turn, handle.progress_token.clone(), handle.id.clone());
         let answered = handle.await_response().await;
         following.is_over = true;
         match answered {
-            Ok(ServerResult::CallToolResult(result)) => self.result(result),
-            Ok(ServerResult::InputRequiredResult(_)) => {
-                Err("the server asks the person something, which is not passed on".into())
-            }
+            Ok(ServerResult::CallToolResult(result)) => Ok(Round::Over(self.result(result))),
+            Ok(ServerResult::InputRequiredResult(asked)) => Ok(Round::Asks(asked)),
             Ok(_) => Err("the server answered something else than a result".into()),
-            Err(error) => Err(self.failed(&error)),
+            Err(error) => Err(self.failed(&error).await),
         }
     }
 
-    fn failed(&self, error: &ServiceError) -> ToolError {
+    async fn failed(&self, error: &ServiceError) -> ToolError {
+        if let Some(why) = self.refused(error).await {
+            return why.into();
+        }
         if matches!(error, ServiceError::TransportClosed | ServiceError::TransportSend(_)) {
             self.link.look_again.notify_one();
         }
         format!("the server `{}` failed: {error}", self.link.server.name).into()
+    }
+
+    /// The reason of a server that wants another token, in words for models and operators.
+    async fn refused(&self, error: &ServiceError) -> Option<String> {
+        let challenge = error.auth_challenge()?;
+        let server = &self.link.server;
+        let McpTransport::Http { url, .. } = &server.transport else { return None };
+        let Some(vault) = &self.link.vault else {
+            return Some(format!("the server `{}` refuses the token of `auth`", server.name));
+        };
+        let Some(scopes) = oauth::lacks(challenge, url) else {
+            self.link.look_again.notify_one();
+            let remedy = oauth::remedy(&server.name);
+            return Some(format!("the server `{}` refuses the token of the login; {remedy}", server.name));
+        };
+        vault.note_missing(&scopes).await;
+        let wanted =
+            if scopes.is_empty() { "more scopes".to_owned() } else { format!("the scopes `{scopes}`") };
+        let remedy = oauth::remedy(&server.name);
+        Some(format!(
+            "the server `{}` wants {wanted} for this call, which the login lacks; {remedy}",
+            server.name
+        ))
     }
 
     /// A result within its limits: structured content where there is some, else the text, else the content itself.

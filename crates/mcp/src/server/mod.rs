@@ -12,6 +12,8 @@ mod question;
 mod result;
 mod shared;
 mod state;
+mod tokens;
 
 pub use caller::Caller;
 pub use endpoint::Endpoint;
+pub use tokens::{Bearer, TokenChecker, TokenRefusal};

@@ -50,7 +50,7 @@ impl Door {
             |door: &str| bare.strip_prefix(door).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
         if path.starts_with("/api/v1/questions/") {
             Self::OpenAi
-        } else if path == "/mcp" {
+        } else if path == "/mcp" || path.starts_with("/.well-known/oauth-protected-resource") {
             Self::Mcp
         } else if path.starts_with("/api/v1/functions") {
             Self::Functions

@@ -13,7 +13,7 @@ use valvehouse_core::fault::{Fault, RequestFault};
 use valvehouse_host::app::App;
 
 /// The headers of our own that pages may read.
-const SHOWN: &str = "retry-after, mcp-session-id, x-valvehouse-generation, x-valvehouse-trace, x-valvehouse-events, x-valvehouse-model";
+const SHOWN: &str = "retry-after, www-authenticate, mcp-session-id, x-valvehouse-generation, x-valvehouse-trace, x-valvehouse-events, x-valvehouse-model";
 
 /// Without keys only names of this machine are ours; with keys, any as long as none is listed.
 pub(super) fn check_host(app: &App, parts: &Parts) -> Result<(), Fault> {

@@ -16,10 +16,11 @@ const CONNECTIONS: u32 = 8;
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Number, title and text of each step.
-const STEPS: [(i64, &str, &str); 3] = [
+const STEPS: [(i64, &str, &str); 4] = [
     (1, "state", include_str!("../migrations/postgres/0001_state.sql")),
     (2, "background responses", include_str!("../migrations/postgres/0002_background_responses.sql")),
     (3, "response conversations", include_str!("../migrations/postgres/0003_response_conversations.sql")),
+    (10, "secrets", include_str!("../migrations/postgres/0010_secrets.sql")),
 ];
 
 /// An open database.

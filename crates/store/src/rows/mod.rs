@@ -12,5 +12,6 @@ pub(crate) mod kv;
 pub(crate) mod response_conversations;
 pub(crate) mod responses;
 pub(crate) mod sealed;
+pub(crate) mod secrets;
 pub(crate) mod switches;
 pub(crate) mod valves;

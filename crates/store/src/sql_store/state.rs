@@ -6,7 +6,7 @@ use crate::history::Action;
 use crate::record::{Aside, Confirmed, HostSeen, KvChange, KvRow, LastGood, StoredValves, Switch};
 use crate::rows::generation::{self, raise};
 use crate::rows::valves::{self, Change};
-use crate::rows::{aside, grants, guards, history, hosts, kv, switches};
+use crate::rows::{aside, grants, guards, history, hosts, kv, secrets, switches};
 use crate::sql::Lock;
 use crate::sqlite::open;
 use crate::store::Store;
@@ -192,6 +192,29 @@ impl Store for SqlStore {
             let mut transaction = self.begin(Lock::Settings).await?;
             guards::save_models(&mut transaction, plugin, models).await?;
             transaction.commit().await
+        })
+    }
+
+    fn secret<'a>(&'a self, name: &'a str) -> Answer<'a, Option<String>> {
+        self.work("read a secret of this host", async move {
+            secrets::read(&mut self.swift.session().await?, &self.key, name).await
+        })
+    }
+
+    fn set_secret<'a>(&'a self, name: &'a str, text: Option<&'a str>) -> Answer<'a, ()> {
+        self.work("store a secret of this host", async move {
+            let mut transaction = self.begin(Lock::Settings).await?;
+            secrets::write(&mut transaction, &self.key, name, text).await?;
+            transaction.commit().await
+        })
+    }
+
+    fn lease_secret<'a>(&'a self, name: &'a str, holder: &'a str, ms: u32) -> Answer<'a, bool> {
+        self.work("take the lease of a secret", async move {
+            let mut transaction = self.begin(Lock::Settings).await?;
+            let taken = secrets::lease(&mut transaction, name, holder, ms).await?;
+            transaction.commit().await?;
+            Ok(taken)
         })
     }
 

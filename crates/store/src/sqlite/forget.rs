@@ -50,7 +50,12 @@ async fn forget(pool: &Pool) -> Result<u64, sqlx::Error> {
     let mut transaction = pool.begin(Lock::Settings).await?;
     let plugins: i64 =
         query_scalar("SELECT count(DISTINCT plugin) FROM valves").fetch_one(&mut transaction).await?;
-    for change in ["DELETE FROM valves", "UPDATE versions SET valves = '{}'", "DELETE FROM sealing"] {
+    for change in [
+        "DELETE FROM valves",
+        "UPDATE versions SET valves = '{}'",
+        "DELETE FROM secrets",
+        "DELETE FROM sealing",
+    ] {
         query(change).execute(&mut transaction).await?;
     }
     raise(&mut transaction).await?;

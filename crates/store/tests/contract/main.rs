@@ -8,6 +8,7 @@ mod history;
 mod pruned;
 mod responses;
 mod runs;
+mod secrets;
 
 #[cfg(all(unix, feature = "postgres"))]
 use valvehouse_config::{Secret, SecretSource};
@@ -64,6 +65,7 @@ async fn check<F: Future<Output = Box<dyn Store>>>(fresh: impl Fn() -> F) {
     export::check(&fresh).await;
     pruned::check(&fresh).await;
     responses::check(&fresh).await;
+    secrets::check(&fresh).await;
 }
 
 async fn nothing_is_there_at_first(store: &dyn Store) {

@@ -1,0 +1,141 @@
+//! Questions of other servers to the person of a turn.
+
+use rmcp::model::{
+    ElicitRequestParams, ElicitResult, ElicitationAction, InputRequest, InputRequests, InputResponses,
+};
+use serde_json::{Map, Value, json};
+use std::time::Duration;
+use valvehouse_core::context::Turn;
+use valvehouse_core::words::yes_or_no;
+use valvehouse_json::Json;
+
+/// Asks whoever listens to a turn all that a server needs to go on with a call; returns the answers by name.
+///
+/// # Errors
+/// Returns the reason in words: nobody answers, or the server asks for something else than a person's answer.
+pub(super) async fn answers(
+    server: &str,
+    turn: &Turn,
+    asked: InputRequests,
+    timeout: Duration,
+) -> Result<InputResponses, String> {
+    let mut answers = InputResponses::new();
+    for (name, request) in asked {
+        let InputRequest::Elicitation(request) = request else {
+            return Err(format!(
+                "the server `{server}` asks for a model or for folders, which it is not given"
+            ));
+        };
+        let result = elicit(server, turn, &request.params, timeout).await?;
+        answers.insert(name, serde_json::to_value(result).map_err(|error| error.to_string())?);
+    }
+    Ok(answers)
+}
+
+/// Asks one question.
+///
+/// # Errors
+/// Returns the reason in words if nobody answers, or the answer does not fit the server's form.
+pub(super) async fn elicit(
+    server: &str,
+    turn: &Turn,
+    asked: &ElicitRequestParams,
+    timeout: Duration,
+) -> Result<ElicitResult, String> {
+    let mut data = serde_json::to_value(asked).map_err(|error| error.to_string())?;
+    let Some(fields) = data.as_object_mut() else { return Err("the question has no fields".into()) };
+    fields.remove("_meta");
+    // Whoever answers has to know who asks: the text is the server's own.
+    let text = fields.get("message").and_then(Value::as_str).map_or_else(String::new, str::to_owned);
+    fields.insert("message".into(), format!("{server}: {text}").into());
+    let schema = fields.get("requestedSchema").cloned().unwrap_or(Value::Null);
+    let question = Json::from([("type", "elicitation".into()), ("data", Json::from(data))]);
+    let answer = turn.ask(server, question, timeout).await;
+    let answer = answer.map_err(|nobody| format!("the server `{server}` asks: {text}; {nobody}"))?;
+    result(&Value::from(&answer), &schema).map_err(|why| format!("the answer to `{server}` {why}"))
+}
+
+/// An answer as MCP has it: `{action, content}` itself, the fields of the form, the one field it has, or yes and no.
+/// Fields that are left out get the form's defaults.
+fn result(answer: &Value, schema: &Value) -> Result<ElicitResult, String> {
+    let none = Map::new();
+    let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
+    let given = match answer {
+        Value::Object(fields) if fields.get("action").is_some_and(|action| is_action(action, properties)) => {
+            match fields.get("action").and_then(Value::as_str) {
+                Some("accept") => fields.get("content").cloned(),
+                Some("decline") => return Ok(ElicitResult::new(ElicitationAction::Decline)),
+                _ => return Ok(ElicitResult::new(ElicitationAction::Cancel)),
+            }
+        }
+        Value::Null | Value::Bool(false) => return Ok(ElicitResult::new(ElicitationAction::Decline)),
+        Value::Bool(true) => None,
+        Value::String(line) if line.is_empty() || yes_or_no(line) == Some(false) => {
+            return Ok(ElicitResult::new(ElicitationAction::Decline));
+        }
+        Value::String(line) if yes_or_no(line) == Some(true) => None,
+        Value::Object(_) => Some(answer.clone()),
+        other => match properties.keys().next() {
+            Some(only) if properties.len() == 1 => Some(json!({ only: other })),
+            _ => return Err("is not an object with the fields of its form".into()),
+        },
+    };
+    let mut content = match given {
+        Some(Value::Object(content)) => content,
+        Some(Value::Null) | None => Map::new(),
+        Some(_) => return Err("has a `content` that is not an object".into()),
+    };
+    for (name, property) in properties {
+        if let (false, Some(usual)) = (content.contains_key(name), property.get("default")) {
+            content.insert(name.clone(), usual.clone());
+        }
+    }
+    let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+    if let Some(missing) = required.filter_map(Value::as_str).find(|name| !content.contains_key(*name)) {
+        return Err(format!("lacks the field `{missing}`"));
+    }
+    // A question that leads to an address has no form, and takes no content.
+    let accepted = ElicitResult::new(ElicitationAction::Accept);
+    Ok(if schema.is_null() { accepted } else { accepted.with_content(Value::Object(content)) })
+}
+
+/// Returns `true` if `action` is a word of MCP and not a field of the form.
+fn is_action(action: &Value, properties: &Map<String, Value>) -> bool {
+    !properties.contains_key("action")
+        && action.as_str().is_some_and(|action| ["accept", "decline", "cancel"].contains(&action))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(answer: Value) -> Result<Value, String> {
+        let schema = json!({ "type": "object", "required": ["name"], "properties": {
+            "name": { "type": "string", "default": "Ann" }, "age": { "type": "integer" } } });
+        result(&answer, &schema).map(|result| serde_json::to_value(result).unwrap())
+    }
+
+    #[test]
+    fn an_answer_gets_the_defaults_of_the_form_and_lacks_nothing_that_is_required() {
+        let accepted = |content: Value| Ok(json!({ "action": "accept", "content": content }));
+        assert_eq!(read(json!({ "action": "accept" })), accepted(json!({ "name": "Ann" })));
+        assert_eq!(read(json!("yes")), accepted(json!({ "name": "Ann" })));
+        assert_eq!(read(json!({ "age": 7, "name": "Bo" })), accepted(json!({ "age": 7, "name": "Bo" })));
+        for no in
+            [json!(null), json!(false), json!(""), json!("n"), json!({ "action": "decline", "content": {} })]
+        {
+            assert_eq!(read(no), Ok(json!({ "action": "decline" })));
+        }
+        assert_eq!(read(json!({ "action": "cancel" })), Ok(json!({ "action": "cancel" })));
+        assert!(read(json!(7)).unwrap_err().contains("fields of its form"));
+        let schema = json!({ "properties": { "city": {} }, "required": ["city"] });
+        assert_eq!(result(&json!("Oslo"), &schema).unwrap().content, Some(json!({ "city": "Oslo" })));
+        assert!(result(&json!(true), &schema).unwrap_err().contains("lacks the field `city`"));
+        // A form whose own field is called so.
+        let schema = json!({ "properties": { "action": {} } });
+        assert_eq!(
+            result(&json!({ "action": "decline" }), &schema).unwrap().content,
+            Some(json!({ "action": "decline" }))
+        );
+    }
+}

@@ -1,0 +1,214 @@
+//! A person's login to another server: in a browser, which comes back to this machine with a code.
+
+use super::connection::{Connection, tools};
+use super::link::Link;
+use super::oauth::{ClientIdentity, Vault, config, plain};
+use rmcp::transport::auth::{AuthorizationManager, AuthorizationMetadata};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use url::Url;
+use valvehouse_config::{McpAuth, McpOAuth, McpServer, McpTransport};
+use valvehouse_store::Store;
+
+/// The time in which a person has to log in.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// The time in which a browser has to send its request.
+const REQUEST: Duration = Duration::from_secs(10);
+/// The longest request of a browser, in bytes.
+const MAX_REQUEST: usize = 16 << 10;
+/// The path that the browser comes back to.
+const CALLBACK: &str = "/callback";
+
+/// Logs a person in; returns the scopes that were granted. `announce` is called with the address to open in a browser.
+///
+/// The tokens replace those of an earlier login in the store, and hosts take them up within seconds.
+///
+/// # Errors
+/// Returns the reason in words: the server's `auth` is another one, a server cannot be asked or refuses, or nobody logged
+/// in within ten minutes.
+pub async fn login(
+    server: &McpServer,
+    store: &Arc<dyn Store>,
+    announce: impl FnOnce(&str),
+) -> Result<Vec<String>, String> {
+    let (url, oauth, vault) = oauth_of(server, store)?;
+    let before = vault.login().await?;
+    let listener = TcpListener::bind(("127.0.0.1", oauth.redirect_port)).await;
+    let port = listener.as_ref().ok().and_then(|listener| listener.local_addr().ok());
+    let (Ok(listener), Some(port)) = (listener, port.map(|address| address.port())) else {
+        return Err(format!(
+            "port {} of this machine is taken; change oauth.redirect_port",
+            oauth.redirect_port
+        ));
+    };
+    let redirect_uri = format!("http://127.0.0.1:{port}{CALLBACK}");
+
+    let challenge = challenge(server).await;
+    let mut manager = AuthorizationManager::new(url.clone()).await.map_err(|error| plain(&error))?;
+    let found = manager.resolve_metadata_from_challenge(challenge.as_deref()).await;
+    let metadata = found.map_err(|error| plain(&error))?.metadata;
+    manager.set_metadata(metadata.clone());
+
+    let mut scopes = match oauth.scopes.is_empty() {
+        true => manager.select_initial_scopes(&[]).await,
+        false => oauth.scopes.clone(),
+    };
+    // Nobody loses by a new login what an earlier one was granted.
+    if let Some(before) = before.filter(|before| before.credentials.issuer == metadata.issuer) {
+        let more = before.credentials.granted_scopes.into_iter().chain(before.missing);
+        for scope in more {
+            if !scopes.contains(&scope) {
+                scopes.push(scope);
+            }
+        }
+    }
+    let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
+    let client = client(&mut manager, &metadata, oauth, redirect_uri, &scopes).await?;
+    vault.begin(client);
+    manager.set_credential_store(vault.clone());
+    let address = manager.get_authorization_url(&scopes).await.map_err(|error| plain(&error))?;
+    let state = query(&address, "state").ok_or("the address of the login has no `state`")?;
+    announce(&address);
+    let callback = tokio::time::timeout(PATIENCE, returned(&listener, &state)).await;
+    let callback =
+        callback.map_err(|_| format!("nobody logged in within {} minutes", PATIENCE.as_secs() / 60))??;
+    manager
+        .exchange_code_for_token_with_issuer(&callback.code, &state, callback.issuer.as_deref())
+        .await
+        .map_err(|error| plain(&error))?;
+    let login = vault.login().await?.ok_or("the login is not in the store")?;
+    Ok(login.credentials.granted_scopes)
+}
+
+/// Drops the tokens of a server; returns `true` if there were some.
+///
+/// # Errors
+/// Returns the reason in words: the server's `auth` is another one, or the store cannot be written.
+pub async fn logout(server: &McpServer, store: &Arc<dyn Store>) -> Result<bool, String> {
+    oauth_of(server, store)?.2.forget().await
+}
+
+fn oauth_of<'s>(
+    server: &'s McpServer,
+    store: &Arc<dyn Store>,
+) -> Result<(&'s Url, &'s McpOAuth, Vault), String> {
+    match (&server.transport, Vault::of(server, store)) {
+        (McpTransport::Http { url, auth: McpAuth::OAuth(oauth) }, Some(vault)) => Ok((url, oauth, vault)),
+        _ => Err("it has no login: set auth = \"oauth\" beside its `url`".into()),
+    }
+}
+
+/// The challenge of the server to somebody without a token. Some let anybody connect and refuse the list of tools.
+async fn challenge(server: &McpServer) -> Option<String> {
+    let mut without = server.clone();
+    if let McpTransport::Http { auth, .. } = &mut without.transport {
+        *auth = McpAuth::None;
+    }
+    let connection = match Connection::open(&Link::new(without, None)).await {
+        Ok(connection) => connection,
+        Err(error) => return error.challenge,
+    };
+    let listed = tools(&connection.remote()).await;
+    connection.close().await;
+    listed.err().and_then(|error| error.challenge)
+}
+
+/// The client that the settings name, or one that is registered now.
+async fn client(
+    manager: &mut AuthorizationManager,
+    metadata: &AuthorizationMetadata,
+    oauth: &McpOAuth,
+    redirect_uri: String,
+    scopes: &[&str],
+) -> Result<ClientIdentity, String> {
+    let reads_documents =
+        metadata.additional_fields.get("client_id_metadata_document_supported").is_some_and(|it| it == true);
+    let document = oauth.client_metadata_url.as_ref().filter(|_| reads_documents);
+    let known = match (&oauth.client_id, document) {
+        (Some(id), _) => {
+            let secret = oauth.client_secret.as_ref().map(|source| source.read()).transpose();
+            let secret = secret.map_err(|error| error.to_string())?.map(|secret| secret.expose().to_owned());
+            Some(ClientIdentity { id: id.clone(), secret, redirect_uri: redirect_uri.clone() })
+        }
+        (None, Some(url)) => {
+            Some(ClientIdentity { id: url.to_string(), secret: None, redirect_uri: redirect_uri.clone() })
+        }
+        (None, None) => None,
+    };
+    if let Some(client) = known {
+        let scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
+        manager.configure_client(config(&client, scopes)).map_err(|error| plain(&error))?;
+        return Ok(client);
+    }
+    let registered = manager
+        .register_client("Valvehouse", &redirect_uri, scopes)
+        .await
+        .map_err(|error| format!("{}; register this host yourself and set oauth.client_id", plain(&error)))?;
+    Ok(ClientIdentity { id: registered.client_id, secret: registered.client_secret, redirect_uri })
+}
+
+/// The answer of an authorization server, as the browser brings it.
+struct Callback {
+    code: String,
+    issuer: Option<String>,
+}
+
+/// Waits for the browser. Requests with another state are not of this login.
+async fn returned(listener: &TcpListener, state: &str) -> Result<Callback, String> {
+    loop {
+        let (mut stream, _) =
+            listener.accept().await.map_err(|error| format!("cannot wait for the browser: {error}"))?;
+        let path = tokio::time::timeout(REQUEST, path(&mut stream)).await;
+        let Ok(Some(path)) = path else { continue };
+        let address = format!("http://127.0.0.1{path}");
+        if !path.starts_with(CALLBACK) || query(&address, "state").is_none_or(|given| given != state) {
+            reply(stream, "404 Not Found", "This is not the login that is waited for.").await;
+            continue;
+        }
+        if let Some(code) = query(&address, "code") {
+            reply(stream, "200 OK", "Logged in. This page can be closed.").await;
+            return Ok(Callback { code, issuer: query(&address, "iss") });
+        }
+        reply(stream, "200 OK", "Not logged in. The terminal says why.").await;
+        let why = query(&address, "error_description").or_else(|| query(&address, "error"));
+        return Err(match why {
+            Some(why) => format!("the authorization server refuses: {why}"),
+            None => "the authorization server sent no code".into(),
+        });
+    }
+}
+
+/// The path and query of a request.
+async fn path(stream: &mut TcpStream) -> Option<String> {
+    let mut head = Vec::new();
+    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
+        let mut part = [0; 1_024];
+        let length = stream.read(&mut part).await.ok().filter(|length| *length > 0)?;
+        head.extend_from_slice(&part[..length]);
+        if head.len() > MAX_REQUEST {
+            return None;
+        }
+    }
+    let head = String::from_utf8(head).ok()?;
+    let mut words = head.lines().next()?.split(' ');
+    (words.next() == Some("GET")).then(|| words.next().map(str::to_owned)).flatten()
+}
+
+async fn reply(mut stream: TcpStream, status: &str, text: &str) {
+    let page = format!("<!doctype html><meta charset=\"utf-8\"><title>Valvehouse</title><p>{text}</p>");
+    let length = page.len();
+    let response = format!(
+        "HTTP/1.1 {status}\r\ncontent-type: text/html; charset=utf-8\r\ncontent-length: {length}\r\nconnection: close\r\ncache-control: no-store\r\n\r\n{page}"
+    );
+    // A browser that is gone reads nothing, and the login does not depend on it.
+    if stream.write_all(response.as_bytes()).await.is_ok() {
+        drop(stream.shutdown().await);
+    }
+}
+
+fn query(address: &str, name: &str) -> Option<String> {
+    let url = Url::parse(address).ok()?;
+    url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
+}

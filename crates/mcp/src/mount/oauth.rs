@@ -1,0 +1,251 @@
+//! OAuth 2.1 towards other servers: the tokens of a login, sealed in the store and shared by all hosts of it.
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use rmcp::transport::auth::{
+    AuthError, AuthorizationManager, CredentialRefreshGuard, CredentialStore, OAuthClientConfig,
+    StoredCredentials, WWWAuthenticateParams,
+};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use url::Url;
+use valvehouse_config::{McpAuth, McpServer, McpTransport};
+use valvehouse_store::Store;
+
+/// The longest time that a refresh may take, and that another host waits for it.
+const REFRESH: Duration = Duration::from_secs(60);
+/// The pause between two looks at a lease that another host has.
+const LEASE_POLL: Duration = Duration::from_millis(100);
+/// The interval at which the store is asked whether somebody logged in.
+const LOGIN_POLL: Duration = Duration::from_secs(1);
+
+/// A login: who this host is for the authorization server, and the tokens it got.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Login {
+    /// A name of its own: another login has another one.
+    pub(super) id: String,
+    /// The address of the server that the tokens are for.
+    pub(super) url: String,
+    pub(super) client: ClientIdentity,
+    pub(super) credentials: StoredCredentials,
+    /// The scopes that calls lacked since then.
+    #[serde(default)]
+    pub(super) missing: Vec<String>,
+}
+
+/// This host as a client of the authorization server.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct ClientIdentity {
+    pub(super) id: String,
+    pub(super) secret: Option<String>,
+    pub(super) redirect_uri: String,
+}
+
+/// The place of one server's login in the store.
+#[derive(Clone)]
+pub(super) struct Vault(Arc<VaultState>);
+
+struct VaultState {
+    store: Arc<dyn Store>,
+    /// The name of the secret.
+    name: String,
+    url: String,
+    /// The client of the login that is under way.
+    pending: Mutex<Option<ClientIdentity>>,
+}
+
+impl Vault {
+    /// Returns the place of a server's login; `None` where its `auth` is another one.
+    pub(super) fn of(server: &McpServer, store: &Arc<dyn Store>) -> Option<Self> {
+        let McpTransport::Http { url, auth: McpAuth::OAuth(_) } = &server.transport else { return None };
+        let shared = VaultState {
+            store: store.clone(),
+            name: format!("mcp.{}", server.name),
+            url: url.to_string(),
+            pending: Mutex::default(),
+        };
+        Some(Self(Arc::new(shared)))
+    }
+
+    /// The login of this very server: one of another address is none.
+    ///
+    /// # Errors
+    /// Returns an error if the store cannot be read.
+    pub(super) async fn login(&self) -> Result<Option<Login>, String> {
+        let text = self.0.store.secret(&self.0.name).await.map_err(|error| error.to_string())?;
+        let login = text.and_then(|text| serde_json::from_str::<Login>(&text).ok());
+        Ok(login.filter(|login| login.url == self.0.url))
+    }
+
+    /// Notes the client whose tokens are stored next, as a login of their own.
+    pub(super) fn begin(&self, client: ClientIdentity) {
+        *self.0.pending.lock() = Some(client);
+    }
+
+    /// Drops the login; returns `true` if there was one.
+    ///
+    /// # Errors
+    /// Returns an error if the store cannot be written.
+    pub(super) async fn forget(&self) -> Result<bool, String> {
+        let was_there = self.login().await?.is_some();
+        self.0.store.set_secret(&self.0.name, None).await.map_err(|error| error.to_string())?;
+        Ok(was_there)
+    }
+
+    /// Notes the scopes that a call lacked, for the next login.
+    pub(super) async fn note_missing(&self, scopes: &str) {
+        let noted = async {
+            let Some(mut login) = self.login().await? else { return Ok(()) };
+            let more =
+                scopes.split_whitespace().filter(|scope| !login.missing.iter().any(|had| had == scope));
+            let more: Vec<String> = more.map(str::to_owned).collect();
+            if more.is_empty() {
+                return Ok(());
+            }
+            login.missing.extend(more);
+            self.write(&login).await
+        };
+        let noted: Result<(), String> = noted.await;
+        if let Err(error) = noted {
+            tracing::warn!("cannot note what a login lacks: {error}");
+        }
+    }
+
+    /// Waits until there is another login than this one.
+    pub(super) async fn changed(&self, known: Option<&str>) {
+        loop {
+            tokio::time::sleep(LOGIN_POLL).await;
+            if let Ok(Some(login)) = self.login().await
+                && known != Some(login.id.as_str())
+            {
+                return;
+            }
+        }
+    }
+
+    async fn write(&self, login: &Login) -> Result<(), String> {
+        let text = serde_json::to_string(login).map_err(|error| error.to_string())?;
+        self.0.store.set_secret(&self.0.name, Some(&text)).await.map_err(|error| error.to_string())
+    }
+}
+
+fn unstored(error: impl ToString) -> AuthError {
+    AuthError::CredentialStoreError(error.to_string())
+}
+
+#[async_trait]
+impl CredentialStore for Vault {
+    async fn load(&self) -> Result<Option<StoredCredentials>, AuthError> {
+        Ok(self.login().await.map_err(unstored)?.map(|login| login.credentials))
+    }
+
+    async fn save(&self, credentials: StoredCredentials) -> Result<(), AuthError> {
+        let pending = self.0.pending.lock().take();
+        let login = match pending {
+            Some(client) => Login {
+                id: uuid::Uuid::new_v4().to_string(),
+                url: self.0.url.clone(),
+                client,
+                credentials,
+                missing: Vec::new(),
+            },
+            None => match self.login().await.map_err(unstored)? {
+                Some(login) if login.client.id == credentials.client_id => Login { credentials, ..login },
+                // Somebody logged in or out meanwhile, which counts more.
+                _ => return Ok(()),
+            },
+        };
+        self.write(&login).await.map_err(unstored)
+    }
+
+    async fn clear(&self) -> Result<(), AuthError> {
+        self.forget().await.map(drop).map_err(unstored)
+    }
+
+    async fn acquire_refresh_guard(&self) -> Result<Option<CredentialRefreshGuard>, AuthError> {
+        let lease = Lease { shared: self.0.clone(), holder: uuid::Uuid::new_v4().to_string() };
+        let ms = u32::try_from(REFRESH.as_millis()).map_err(unstored)?;
+        let end = Instant::now() + REFRESH;
+        // A refresh token often counts once: hosts use it one after the other.
+        while !self.0.store.lease_secret(&self.0.name, &lease.holder, ms).await.map_err(unstored)? {
+            if Instant::now() >= end {
+                return Err(unstored("another host refreshes the token and does not come to an end"));
+            }
+            tokio::time::sleep(LEASE_POLL).await;
+        }
+        Ok(Some(CredentialRefreshGuard::new(lease)))
+    }
+}
+
+/// The right to refresh, given back when it is dropped.
+struct Lease {
+    shared: Arc<VaultState>,
+    holder: String,
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let (shared, holder) = (self.shared.clone(), std::mem::take(&mut self.holder));
+        runtime.spawn(async move {
+            if let Err(error) = shared.store.lease_secret(&shared.name, &holder, 0).await {
+                tracing::debug!("a lease ends by itself only: {error}");
+            }
+        });
+    }
+}
+
+/// The keeper of a server's tokens, and the name of the login that they are from.
+///
+/// # Errors
+/// Returns an error in words if nobody logged in, or the authorization server cannot be asked.
+pub(super) async fn manager(
+    server: &str,
+    url: &Url,
+    vault: &Vault,
+) -> Result<(AuthorizationManager, String), String> {
+    let login = vault.login().await?.ok_or_else(|| format!("nobody logged in to it; {}", remedy(server)))?;
+    let mut manager = AuthorizationManager::new(url.clone()).await.map_err(|error| plain(&error))?;
+    manager.set_credential_store(vault.clone());
+    if !manager.initialize_from_store().await.map_err(|error| plain(&error))? {
+        return Err(format!("it has another authorization server than at the login; {}", remedy(server)));
+    }
+    let config = config(&login.client, login.credentials.granted_scopes.clone());
+    manager.configure_client(config).map_err(|error| plain(&error))?;
+    Ok((manager, login.id))
+}
+
+/// The settings of a client, as the library takes them.
+pub(super) fn config(client: &ClientIdentity, scopes: Vec<String>) -> OAuthClientConfig {
+    let config = OAuthClientConfig::new(client.id.as_str(), client.redirect_uri.as_str()).with_scopes(scopes);
+    match &client.secret {
+        Some(secret) => config.with_client_secret(secret.as_str()),
+        None => config,
+    }
+}
+
+/// The scopes that a challenge names as missing; `None` where something else is wrong with the token.
+pub(super) fn lacks(challenge: &str, url: &Url) -> Option<String> {
+    let params = WWWAuthenticateParams::parse(challenge, url);
+    params.is_insufficient_scope().then(|| params.scope.into_iter().collect())
+}
+
+/// The way to a valid token.
+pub(super) fn remedy(server: &str) -> String {
+    format!("log in: valvehouse mcp login {server}")
+}
+
+/// An error with its cause, which the library leaves out of its text.
+pub(super) fn plain(error: &AuthError) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(inner) = cause {
+        let inner_text = inner.to_string();
+        if !text.contains(&inner_text) {
+            text.push_str(&format!(": {inner_text}"));
+        }
+        cause = inner.source();
+    }
+    text
+}

@@ -1,0 +1,173 @@
+//! The check of one token.
+
+use super::crypto::{ALGORITHMS, install};
+use super::issuer::{Issuer, NoKey};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jsonwebtoken::errors::ErrorKind;
+use jsonwebtoken::{DecodingKey, Header, Validation, decode, decode_header};
+use serde_json::Value;
+use valvehouse_config::ResourceServer;
+use valvehouse_core::fault::Fault;
+use valvehouse_json::Json;
+use valvehouse_net::Client;
+
+/// The longest token, in bytes.
+const MAX_TOKEN: usize = 16 << 10;
+/// The seconds by which the clocks of issuer and host may differ.
+const LEEWAY: u64 = 30;
+
+/// The authorization servers whose tokens are taken.
+pub struct TokenChecker {
+    settings: ResourceServer,
+    issuers: Vec<Issuer>,
+    client: Client,
+}
+
+/// The holder of a valid token.
+#[derive(Debug, Clone)]
+pub struct Bearer {
+    /// The user as scripts see it: `{id, name, email, role, issuer, scopes}`.
+    pub user: Json,
+    /// An identifier for comparisons only.
+    pub owner: String,
+}
+
+/// The reason for which a token does not count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TokenRefusal {
+    /// It does not even claim to be of one of the issuers, in words: it may be a guess at a key of the host.
+    Foreign(String),
+    /// It is not valid, in words.
+    Invalid(String),
+    /// It is valid and lacks these scopes.
+    Scopes(Vec<String>),
+    /// Its issuer cannot be asked for its keys, in words.
+    Unavailable(String),
+}
+
+impl TokenChecker {
+    /// The authorization servers of `[oauth]`. Nothing is asked before the first token comes.
+    ///
+    /// # Errors
+    /// Returns a fault if outward HTTP cannot be set up.
+    pub fn new(settings: &ResourceServer) -> Result<Self, Fault> {
+        install();
+        let issuers = settings.authorization_servers.iter().map(|name| Issuer::new(name)).collect();
+        Ok(Self { settings: settings.clone(), issuers, client: Client::new()? })
+    }
+
+    /// The settings it was made with.
+    pub fn settings(&self) -> &ResourceServer {
+        &self.settings
+    }
+
+    /// Checks a token: issuer, signature, audience, times and scopes.
+    ///
+    /// # Errors
+    /// Returns the reason for which it does not count.
+    pub async fn check(&self, token: &str) -> Result<Bearer, TokenRefusal> {
+        let invalid = |why: &str| TokenRefusal::Invalid(why.to_owned());
+        let foreign = |why: &str| TokenRefusal::Foreign(why.to_owned());
+        if token.len() > MAX_TOKEN {
+            return Err(foreign("it is longer than 16 KiB"));
+        }
+        let (claims, header) =
+            unverified(token).ok_or_else(|| foreign("it is not a JSON web token that can be read"))?;
+        // Only a name to look up: the signature decides.
+        let issuer = claims["iss"].as_str();
+        let issuer = self.issuers.iter().find(|known| Some(known.name.as_str()) == issuer);
+        let issuer = issuer.ok_or_else(|| foreign("its issuer is not one of this host"))?;
+        if !ALGORITHMS.contains(&header.alg) {
+            return Err(invalid("its algorithm is not one that only its issuer can sign with"));
+        }
+        let key = issuer.key(header.kid.as_deref(), &self.client).await.map_err(|no_key| match no_key {
+            NoKey::Unknown => invalid("its issuer has no such key"),
+            NoKey::Unavailable(why) => TokenRefusal::Unavailable(why),
+        })?;
+        if key.common.key_algorithm.is_some_and(|only| only.to_string() != format!("{:?}", header.alg)) {
+            return Err(invalid("its key is for another algorithm"));
+        }
+        let mut validation = Validation::new(header.alg);
+        validation.leeway = LEEWAY;
+        validation.validate_nbf = true;
+        validation.set_issuer(&[&issuer.name]);
+        let resource = self.settings.resource.as_str();
+        validation.set_audience(&[resource, resource.trim_end_matches('/')]);
+        validation.set_required_spec_claims(&["exp", "iss", "aud"]);
+        let key = DecodingKey::from_jwk(&key).map_err(|_| invalid("its key cannot be used"))?;
+        let claims =
+            decode::<Value>(token, &key, &validation).map_err(|error| invalid(reason(error.kind())))?;
+        self.holder(&issuer.name, &claims.claims)
+    }
+
+    fn holder(&self, issuer: &str, claims: &Value) -> Result<Bearer, TokenRefusal> {
+        let name = &self.settings.user_claim;
+        let Some(id) = claims[name.as_str()].as_str().filter(|id| !id.is_empty()) else {
+            return Err(TokenRefusal::Invalid(format!("it has no text `{name}`, which names the user")));
+        };
+        let scopes = scopes(claims);
+        let missing = self.settings.scopes.iter().filter(|wanted| !scopes.contains(&wanted.as_str()));
+        let missing: Vec<String> = missing.cloned().collect();
+        if !missing.is_empty() {
+            return Err(TokenRefusal::Scopes(missing));
+        }
+        // The same name of another issuer is another person.
+        let id = match self.issuers.len() {
+            1 => id.to_owned(),
+            _ => format!("{issuer}#{id}"),
+        };
+        let text = |key: &str| claims[key].as_str().map_or(Json::Null, Json::from);
+        let user = Json::from([
+            ("id", id.as_str().into()),
+            ("name", text("name")),
+            ("email", text("email")),
+            ("role", "user".into()),
+            ("issuer", issuer.into()),
+            ("scopes", scopes.iter().map(|scope| Json::from(*scope)).collect::<Vec<_>>().into()),
+        ]);
+        Ok(Bearer { user, owner: format!("token {issuer} {id}") })
+    }
+}
+
+/// The claims and the header of a token, which nobody has checked.
+fn unverified(token: &str) -> Option<(Value, Header)> {
+    let mut parts = token.split('.');
+    let (Some(header), Some(claims), Some(_), None) =
+        (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return None;
+    };
+    let read = |part: &str| {
+        let bytes = URL_SAFE_NO_PAD.decode(part).ok()?;
+        serde_json::from_slice::<Value>(&bytes).ok().filter(Value::is_object)
+    };
+    // An extension that has to be understood, and is not.
+    if read(header)?.get("crit").is_some() {
+        return None;
+    }
+    Some((read(claims)?, decode_header(token).ok()?))
+}
+
+/// The scopes of a token: a text with blanks between them, or a list.
+fn scopes(claims: &Value) -> Vec<&str> {
+    let all = ["scope", "scp"].map(|key| &claims[key]);
+    let texts = all.iter().flat_map(|value| match value {
+        Value::String(text) => vec![text.as_str()],
+        Value::Array(texts) => texts.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    });
+    texts.flat_map(str::split_whitespace).collect()
+}
+
+fn reason(kind: &ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::ExpiredSignature => "it has expired",
+        ErrorKind::ImmatureSignature => "it is not valid yet",
+        ErrorKind::InvalidAudience => "it is for another resource",
+        ErrorKind::InvalidSignature => "its signature is not its issuer's",
+        ErrorKind::MissingRequiredClaim(_) => "it lacks one of `exp`, `iss` and `aud`",
+        ErrorKind::InvalidClaimFormat(_) => "its times are not numbers",
+        _ => "it cannot be read",
+    }
+}

@@ -1,0 +1,141 @@
+//! `/mcp` as a protected resource: access tokens of an authorization server beside the host's own keys.
+
+use crate::host::TestHost;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::rand::SystemRandom;
+use ring::signature::{Ed25519KeyPair, KeyPair as _};
+use serde_json::{Value, json};
+use std::time::{SystemTime, UNIX_EPOCH};
+use valvehouse_testkit::loopback::Server;
+
+const RESOURCE: &str = "https://house.example/mcp";
+const TOOL: &str = "/*\ndescription: Names the user\n*/\nfn handler(args, __user__) { __user__.id }";
+
+/// An authorization server with one key.
+struct Issuer {
+    server: Server,
+    key: Ed25519KeyPair,
+}
+
+impl Issuer {
+    async fn start() -> Self {
+        let key = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
+        let key = Ed25519KeyPair::from_pkcs8(key.as_ref()).unwrap();
+        let x = URL_SAFE_NO_PAD.encode(key.public_key());
+        let server = Server::start(move |request| {
+            let host = request.lines().find_map(|line| line.strip_prefix("host: ")).unwrap();
+            let body = match request.split(' ').nth(1) {
+                Some("/keys") => json!({ "keys": [{ "kty": "OKP", "crv": "Ed25519", "kid": "k", "x": x }] }),
+                _ => json!({ "issuer": format!("http://{host}"), "jwks_uri": format!("http://{host}/keys") }),
+            };
+            let body = body.to_string();
+            let length = body.len();
+            format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+            )
+            .into_bytes()
+        })
+        .await;
+        Self { server, key }
+    }
+
+    fn token(&self, user: &str, scope: &str, life: i64) -> String {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs().cast_signed();
+        let claims = json!({ "iss": self.server.url(""), "sub": user, "aud": RESOURCE, "exp": now + life, "scope": scope });
+        let header = json!({ "alg": "EdDSA", "kid": "k" });
+        let message = [header, claims].map(|part| URL_SAFE_NO_PAD.encode(part.to_string())).join(".");
+        let signature = URL_SAFE_NO_PAD.encode(self.key.sign(message.as_bytes()));
+        format!("{message}.{signature}")
+    }
+}
+
+async fn call(host: &TestHost, key: Option<&str>) -> reqwest::Response {
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let params = json!({ "name": "me", "arguments": {}, "_meta": meta });
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+    let mut request = host
+        .request("POST", "/mcp")
+        .header("content-type", "application/json")
+        .header("accept", "application/json, text/event-stream")
+        .header("mcp-protocol-version", "2026-07-28")
+        .header("mcp-method", "tools/call")
+        .header("mcp-name", "me")
+        .body(body.to_string());
+    if let Some(key) = key {
+        request = request.header("authorization", format!("Bearer {key}"));
+    }
+    request.send().await.unwrap()
+}
+
+fn challenge(response: &reqwest::Response) -> String {
+    response.headers()["www-authenticate"].to_str().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_of_an_authorization_server_names_the_user_and_keys_go_on_working() {
+    let issuer = Issuer::start().await;
+    let oauth = format!(
+        "[oauth]\nauthorization_servers = [\"{}\"]\nresource = \"{RESOURCE}\"\nscopes = [\"tools\"]",
+        issuer.server.url("")
+    );
+    let keys = "[server]\nkeys = [{ key = \"sk-ann\", user = { id = \"ann\" } }]";
+    let host = TestHost::new().tool("me", TOOL).config(keys).config(&oauth).start().await;
+
+    for path in ["/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"] {
+        let metadata = host.request("GET", path).send().await.unwrap();
+        assert_eq!(metadata.status(), 200);
+        let metadata: Value = serde_json::from_str(&metadata.text().await.unwrap()).unwrap();
+        assert_eq!(metadata["resource"], RESOURCE);
+        assert_eq!(metadata["authorization_servers"], json!([issuer.server.url("")]));
+        assert_eq!(metadata["scopes_supported"], json!(["tools"]));
+    }
+
+    let leads = "resource_metadata=\"https://house.example/.well-known/oauth-protected-resource/mcp\"";
+    let nobody = call(&host, None).await;
+    assert_eq!(nobody.status(), 401);
+    assert!(challenge(&nobody).contains(leads) && challenge(&nobody).contains("scope=\"tools\""));
+    assert!(!challenge(&nobody).contains("error="), "{}", challenge(&nobody));
+    for bad in [
+        issuer.token("bob", "tools", -120),
+        "sk-wrong".into(),
+        format!("{}x", issuer.token("bob", "tools", 60)),
+    ] {
+        let refused = call(&host, Some(&bad)).await;
+        assert_eq!(refused.status(), 401, "{bad}");
+        assert!(
+            challenge(&refused).contains(leads) && challenge(&refused).contains("error=\"invalid_token\"")
+        );
+    }
+    let few = call(&host, Some(&issuer.token("bob", "other", 60))).await;
+    assert_eq!(few.status(), 403);
+    assert!(challenge(&few).contains("error=\"insufficient_scope\""), "{}", challenge(&few));
+
+    let own = call(&host, Some("sk-ann")).await.text().await.unwrap();
+    assert!(own.contains("\"ann\""), "{own}");
+    let token = call(&host, Some(&issuer.token("bob", "tools", 60))).await.text().await.unwrap();
+    assert!(token.contains("\"bob\""), "{token}");
+    // A token is for this endpoint alone.
+    let body = json!({ "model": "mock-1", "messages": [{ "role": "user", "content": "hi" }] });
+    let chat = host.request("POST", "/v1/chat/completions").header("content-type", "application/json");
+    let chat = chat.header("authorization", format!("Bearer {}", issuer.token("bob", "tools", 60)));
+    assert_eq!(chat.body(body.to_string()).send().await.unwrap().status(), 401);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn guesses_at_keys_have_to_wait_where_tokens_are_taken_too() {
+    let oauth = format!(
+        "[oauth]\nauthorization_servers = [\"http://127.0.0.1:9\"]\nresource = \"{RESOURCE}\"\n[server]\nkeys = [\"sk-own\"]"
+    );
+    let host = TestHost::new().tool("me", TOOL).config(&oauth).start().await;
+    let mut waits = false;
+    for guess in 0..100 {
+        waits |= call(&host, Some(&format!("sk-{guess}"))).await.status() == 429;
+    }
+    assert!(waits);
+    assert_eq!(call(&host, Some("sk-own")).await.status(), 200);
+}
