@@ -146,7 +146,11 @@ fn once<T: Recordable>(
     host_calls::once(function, || arguments.into(), work)
 }
 
-/// Does something in the plugin's folders while the script waits. The processor time that it takes is the script's own.
+/// The processor time for which a call's way to another thread and back is counted.
+const WAY: Duration = Duration::from_micros(25);
+
+/// Does something in the plugin's folders while the script waits. The processor time that it takes is the script's own,
+/// and so is that of the way there and back.
 fn within<T: Send + 'static>(
     function: &str,
     act: impl FnOnce(&Folders) -> Result<T, Failure> + Send + 'static,
@@ -162,7 +166,7 @@ fn within<T: Send + 'static>(
     };
     let done = budget::wait(&call.turn, tokio::task::spawn_blocking(work))?;
     let (done, spent) = done.map_err(|error| fail(&function, format!("broke off: {error}")))?;
-    budget::spend(spent).map_err(budget::ended)?;
+    budget::spend(spent + WAY).map_err(budget::ended)?;
     done.map_err(|failure| fail(&function, failure.told_to(&call.caller.plugin)))
 }
 
