@@ -27,11 +27,14 @@ pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
         return Router::new();
     }
     let endpoint = Arc::new(Endpoint::new(app.clone()));
-    let tokens = app.config.oauth.as_ref().and_then(|oauth| {
-        let tokens =
-            TokenChecker::new(oauth).inspect_err(|fault| tracing::error!("tokens are not taken: {fault}"));
-        tokens.ok().map(Arc::new)
-    });
+    let tokens = match app.config.oauth.as_ref().map(TokenChecker::new).transpose() {
+        Ok(tokens) => tokens.map(Arc::new),
+        Err(fault) => {
+            // Without the check of tokens a host without keys would serve everybody.
+            tracing::error!("/mcp is not served, since access tokens cannot be checked: {fault}");
+            return Router::new();
+        }
+    };
     let metadata = tokens.as_ref().map(|tokens| metadata(tokens.settings()));
     let app = app.clone();
     let serve = move |request: Request| answer(app.clone(), endpoint.clone(), tokens.clone(), request);
