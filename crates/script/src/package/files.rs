@@ -147,7 +147,7 @@ fn once<T: Recordable>(
 }
 
 /// The processor time for which a call's way to another thread and back is counted.
-const WAY: Duration = Duration::from_micros(25);
+const WAY: Duration = Duration::from_micros(40);
 
 /// Does something in the plugin's folders while the script waits. The processor time that it takes is the script's own,
 /// and so is that of the way there and back.
