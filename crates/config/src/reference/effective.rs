@@ -121,9 +121,7 @@ impl View<'_> {
         self.add("oauth.resource", text(it.resource.as_str()));
         self.add("oauth.scopes", texts(&it.scopes));
         self.add("oauth.user_claim", text(&it.user_claim));
-        if let Some(tools) = &it.mcp_tools {
-            self.add("oauth.mcp_tools", texts(tools));
-        }
+        self.add_given("oauth.mcp_tools", it.mcp_tools.as_deref().map(texts));
     }
 
     fn mcp(&mut self, it: &McpServer) {
@@ -168,17 +166,12 @@ impl View<'_> {
         }
         if let Some(oauth) = oauth {
             let place = format!("{place}.oauth");
-            let document = oauth.client_metadata_url.as_ref().map_or("", |url| url.as_str());
-            let all = [
-                ("client_id", text(oauth.client_id.as_deref().unwrap_or(""))),
-                ("client_secret", oauth.client_secret.as_ref().map_or_else(|| text(""), secret)),
-                ("client_metadata_url", text(document)),
-                ("scopes", texts(&oauth.scopes)),
-                ("redirect_port", oauth.redirect_port.to_string()),
-            ];
-            for (key, value) in all {
-                self.add(format!("{place}.{key}"), value);
-            }
+            self.add_given(format!("{place}.client_id"), oauth.client_id.as_deref().map(text));
+            self.add_given(format!("{place}.client_secret"), oauth.client_secret.as_ref().map(secret));
+            let document = oauth.client_metadata_url.as_ref().map(|url| text(url.as_str()));
+            self.add_given(format!("{place}.client_metadata_url"), document);
+            self.add(format!("{place}.scopes"), texts(&oauth.scopes));
+            self.add(format!("{place}.redirect_port"), oauth.redirect_port.to_string());
         }
         self.add(format!("{place}.tools"), texts(&it.tools));
         self.add(format!("{place}.trust"), text(it.trust.as_str()));

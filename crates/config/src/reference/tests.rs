@@ -25,13 +25,21 @@ name = "NAME"
 [[mcp]]
 name = "name"
 url = "http://127.0.0.1:1/mcp"
+auth = "oauth"
+oauth = {}
 env = {}
+[oauth]
+authorization_servers = ["https://login.example.com"]
+resource = "https://example.com/mcp"
 [filters.id]
 budget = {}
 [tools.id]
 budget = {}
 [grants.id]
 "#;
+
+/// The keys of [`ALL`] that have a value.
+const GIVEN: [&str; 4] = ["mcp.name.url", "mcp.name.auth", "oauth.authorization_servers", "oauth.resource"];
 
 fn described() -> BTreeMap<String, Described> {
     SECTIONS
@@ -68,8 +76,8 @@ fn the_defaults_that_are_described_are_those_in_force() {
     for one in &shown {
         let described = left.remove(&one.key).unwrap_or_else(|| panic!("{} is not described", one.key));
         match described.usual {
-            // A server needs an address.
-            _ if one.key == "mcp.name.url" => {}
+            // A server needs an address, and tokens need an issuer and what they are for.
+            _ if GIVEN.contains(&one.key.as_str()) => {}
             "*none*" => assert_eq!(one.value, "", "{}", one.key),
             usual if usual.starts_with('*') => {}
             _ if one.key == "server.keys" => {}

@@ -98,8 +98,10 @@ async fn dropping_the_future_ends_the_work_and_drops_what_it_holds() {
 
 #[tokio::test]
 async fn work_that_computes_gives_way_and_is_ended_too() {
+    let (begins, begun) = oneshot::channel();
     let (told, end) = oneshot::channel();
     let work = run(move || {
+        begins.send(()).unwrap();
         let mut rounds = 0_u64;
         while give_way().is_ok() {
             rounds += 1;
@@ -107,6 +109,7 @@ async fn work_that_computes_gives_way_and_is_ended_too() {
         told.send(rounds).unwrap();
     });
     let others = async {
+        begun.await.unwrap();
         for _ in 0..8 {
             assert_eq!(run(|| 7).await.unwrap(), 7);
         }
