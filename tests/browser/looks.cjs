@@ -5,7 +5,7 @@ const axe = require.resolve("axe-core/axe.min.js");
 
 const PLACES = {
   overview: "#/", plugins: "#/plugins", plugin: "#/plugins/greets", users: "#/plugins/greets/users/ann", source: "#/plugins/greets/source",
-  history: "#/plugins/greets/history/1", requests: "#/requests", try: "#/try", new: "#/new",
+  history: "#/plugins/greets/history/1", requests: "#/requests", try: "#/try", new: "#/new", mcp: "#/mcp",
 };
 
 async function settled(page) {

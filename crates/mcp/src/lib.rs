@@ -12,6 +12,6 @@ mod mount;
 mod pins;
 mod server;
 
-pub use mount::{Look, Mounts, Status, Tool, login, logout, look};
+pub use mount::{ApprovalError, Approvals, Look, Mounts, Status, Tool, login, logout, look};
 pub use pins::{Difference, LOCK, Pins, Standing, ToolParts, path};
 pub use server::{Bearer, Caller, Endpoint, TokenChecker, TokenRefusal};

@@ -1,8 +1,8 @@
 //! The tools of other servers that operators approved: name, description and schema of each, in `mcp.lock.json` of the
 //! project.
 //!
-//! The file belongs to the project as a lock file does: it is written by `valvehouse mcp approve` alone and read by every
-//! host.
+//! The file belongs to the project as a lock file does: it is written where an operator approves (`valvehouse mcp approve`,
+//! the page), and read by every host.
 
 use crate::canonical::canonical;
 use serde::{Deserialize, Serialize};

@@ -17,6 +17,8 @@ mod headers;
 mod listen;
 #[cfg(feature = "mcp")]
 mod mcp;
+#[cfg(feature = "mcp")]
+mod mcp_servers;
 mod messages;
 mod metrics;
 mod ollama;

@@ -26,8 +26,13 @@ const CHAT: &str = "/v1/chat/completions";
 /// The number of headers that an answer gains on its way out and on the wire, so that they grow once.
 const HEADERS: usize = 12;
 
-/// All routes, without a socket.
+/// All routes, without a socket. MCP servers are mounted by [`serve`] alone, which has the routes about them, too.
 pub fn router(app: Arc<App>) -> Router {
+    with(app, Router::new())
+}
+
+/// All routes, and some more.
+fn with(app: Arc<App>, more: Router<Arc<App>>) -> Router {
     let most =
         usize::try_from(app.config.server.max_body_mb.saturating_mul(1024 * 1024)).unwrap_or(usize::MAX);
     Router::new()
@@ -50,6 +55,7 @@ pub fn router(app: Arc<App>) -> Router {
         .merge(session::routes(&app))
         .merge(metrics::routes(&app))
         .merge(tools_routes(&app))
+        .merge(more)
         .merge(openapi::routes())
         .fallback(fallback::not_found)
         .method_not_allowed_fallback(fallback::wrong_method)
@@ -86,7 +92,15 @@ fn serve_until(
     app: Arc<App>,
     shutdown: BoxFuture<'static, ()>,
 ) -> BoxFuture<'static, std::io::Result<()>> {
-    let (router, serving) = (router(app.clone()), app.clone());
+    #[cfg(feature = "mcp")]
+    let (mounts, more) = {
+        let mounts = valvehouse_mcp::Mounts::start(&app);
+        let more = crate::mcp_servers::routes(&app, mounts.approvals());
+        (mounts, more)
+    };
+    #[cfg(not(feature = "mcp"))]
+    let more = Router::new();
+    let (router, serving) = (with(app.clone(), more), app.clone());
     let answer = move |request: Request| answer(serving.clone(), router.clone(), request);
     let stopping = app.clone();
     let until = async move {
@@ -95,13 +109,10 @@ fn serve_until(
     };
     let served = listen::serve(listener, answer, until);
     #[cfg(feature = "mcp")]
-    let served = {
+    let served = async move {
         // Servers are mounted as long as it serves.
-        let mounts = valvehouse_mcp::Mounts::start(&app);
-        async move {
-            let _mounts = mounts;
-            served.await
-        }
+        let _mounts = mounts;
+        served.await
     };
     Box::pin(served)
 }

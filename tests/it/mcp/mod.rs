@@ -1,9 +1,10 @@
 //! The Model Context Protocol, both ways, with the official suite and the official clients and servers.
 
+mod approvals;
 mod clients;
 mod conformance;
 mod fixtures;
-mod mounted;
+pub(crate) mod mounted;
 mod login;
 mod same;
 mod tokens;

@@ -21,7 +21,7 @@ impl Drop for Running {
 }
 
 /// `[[mcp]]` of a server in Python, which inherits nothing.
-fn python_toml(name: &str, more: &str) -> Option<String> {
+pub(crate) fn python_toml(name: &str, more: &str) -> Option<String> {
     let python = python_with_mcp()?;
     let command = json!([python, python_server()]);
     Some(format!("[[mcp]]\nname = \"{name}\"\ncommand = {command}\n{more}\n"))
@@ -40,7 +40,7 @@ async fn approve(host: &TestHost, args: &[&str]) {
     assert!(done, "{text}");
 }
 
-fn offered(host: &TestHost) -> Vec<String> {
+pub(super) fn offered(host: &TestHost) -> Vec<String> {
     let snapshot = host.snapshot();
     snapshot
         .tools
@@ -50,7 +50,7 @@ fn offered(host: &TestHost) -> Vec<String> {
         .collect()
 }
 
-async fn until(what: &str, mut is: impl FnMut() -> bool) {
+pub(super) async fn until(what: &str, mut is: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !is() {
         assert!(Instant::now() < end, "in vain: {what}");
@@ -67,7 +67,7 @@ async fn call(host: &TestHost, tool: &str, args: Value) -> Result<String, String
 }
 
 /// Calls again until the server is connected.
-async fn called(host: &TestHost, tool: &str, args: Value) -> Result<String, String> {
+pub(super) async fn called(host: &TestHost, tool: &str, args: Value) -> Result<String, String> {
     let end = Instant::now() + PATIENCE;
     loop {
         match call(host, tool, args.clone()).await {

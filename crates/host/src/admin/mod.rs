@@ -18,4 +18,4 @@ pub use refusal::Refused;
 pub use rollback::rollback;
 pub use scripts::Expected;
 pub use valves::{schema, shown};
-pub use versions::{Against, Detail, Entry, detail, entries};
+pub use versions::{Against, Detail, Entry, detail, diff, entries};

@@ -219,7 +219,7 @@ fn changed_keys(before: &Json, after: &Json) -> Vec<String> {
 }
 
 /// The changes by which one text becomes another, as `diff -u` writes them.
-fn diff(before: &str, after: &str, names: [&str; 2]) -> String {
+pub fn diff(before: &str, after: &str, names: [&str; 2]) -> String {
     let diff = TextDiff::configure().timeout(PATIENCE).diff_lines(before, after);
     diff.unified_diff().context_radius(CONTEXT).header(names[0], names[1]).to_string()
 }

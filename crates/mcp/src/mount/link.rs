@@ -8,7 +8,7 @@ use rmcp::service::Peer;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::{Notify, Semaphore};
-use valvehouse_config::McpServer;
+use valvehouse_config::{McpServer, McpTransport};
 use valvehouse_core::context::Turn;
 use valvehouse_store::Store;
 
@@ -49,6 +49,16 @@ impl Link {
             progress: Arc::default(),
             look_again: Arc::default(),
         })
+    }
+
+    /// A reason as it may be shown: without what may be secret in the server's address.
+    pub(super) fn showable(&self, why: String) -> String {
+        let McpTransport::Http { url, .. } = &self.server.transport else { return why };
+        // Clients name an address without its user, who goes into a header.
+        let mut anonymous = url.clone();
+        let _ = (anonymous.set_username(""), anonymous.set_password(None));
+        let shown = valvehouse_net::shown(url);
+        why.replace(url.as_str(), &shown).replace(anonymous.as_str(), &shown)
     }
 
     /// Notes the way to the server, or why there is none.

@@ -1,9 +1,9 @@
-//! One look at a server, for commands: its tools beside what is approved of them.
+//! One look at a server: its tools beside what is approved of them.
 
 use super::connection::{Connection, tools};
 use super::link::Link;
 use super::names;
-use crate::pins::{Difference, Pins, Standing, ToolParts};
+use crate::pins::{Difference, Pin, Pins, Standing, ToolParts};
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -21,6 +21,8 @@ pub struct Tool {
     pub standing: Standing,
     /// The parts that are not as they were approved.
     pub differences: Vec<Difference>,
+    /// The hash of what was approved under this name.
+    pub approved_hash: Option<String>,
     /// Another tool of the same name is offered in its place.
     pub is_hidden: bool,
 }
@@ -55,7 +57,7 @@ pub async fn look(server: &McpServer, pins: &Pins, store: Option<&Arc<dyn Store>
     };
     match listed {
         Ok(listed) => Look { tools: compared(server, &listed, pins), trouble: None },
-        Err(error) => Look { tools: remembered(server, pins), trouble: Some(error.why) },
+        Err(error) => Look { tools: remembered(server, pins), trouble: Some(link.showable(error.why)) },
     }
 }
 
@@ -70,7 +72,8 @@ pub(super) fn compared(server: &McpServer, listed: &[ToolParts], pins: &Pins) ->
                 McpTrust::Always => Standing::Approved,
                 McpTrust::Pin => pins.standing(server, seen),
             };
-            let pin = pins.of(&server.name, &seen.name).filter(|_| standing == Standing::Changed);
+            let approved = pins.of(&server.name, &seen.name);
+            let pin = approved.filter(|_| standing == Standing::Changed);
             let mut differences = pin.map(|pin| pin.seen.differences(seen)).unwrap_or_default();
             if let (true, Some(pin)) = (differences.is_empty(), pin) {
                 differences.push(Difference {
@@ -79,14 +82,14 @@ pub(super) fn compared(server: &McpServer, listed: &[ToolParts], pins: &Pins) ->
                     now: seen.hash(server),
                 });
             }
-            tool(server, seen.clone(), standing, differences)
+            Tool { differences, ..tool(server, seen.clone(), standing, approved) }
         })
         .collect();
     if server.trust == McpTrust::Pin {
         let there: HashSet<&str> = listed.iter().map(|seen| seen.name.as_str()).collect();
         let approved = pins.servers.get(&server.name).into_iter().flatten();
         let gone = approved.filter(|(name, _)| wanted.is_match(name) && !there.contains(name.as_str()));
-        tools.extend(gone.map(|(_, pin)| tool(server, pin.seen.clone(), Standing::Gone, Vec::new())));
+        tools.extend(gone.map(|(_, pin)| tool(server, pin.seen.clone(), Standing::Gone, Some(pin))));
     }
     hide_twins(&mut tools);
     tools
@@ -98,13 +101,20 @@ pub(super) fn remembered(server: &McpServer, pins: &Pins) -> Vec<Tool> {
     let approved = pins.servers.get(&server.name).into_iter().flatten().map(|(_, pin)| pin);
     let valid = approved.filter(|pin| pin.hash == pin.seen.hash(server) && wanted.is_match(&pin.seen.name));
     let mut tools: Vec<Tool> =
-        valid.map(|pin| tool(server, pin.seen.clone(), Standing::Approved, Vec::new())).collect();
+        valid.map(|pin| tool(server, pin.seen.clone(), Standing::Approved, Some(pin))).collect();
     hide_twins(&mut tools);
     tools
 }
 
-fn tool(server: &McpServer, seen: ToolParts, standing: Standing, differences: Vec<Difference>) -> Tool {
-    Tool { name: names::name(&server.name, &seen.name), seen, standing, differences, is_hidden: false }
+fn tool(server: &McpServer, seen: ToolParts, standing: Standing, approved: Option<&Pin>) -> Tool {
+    Tool {
+        name: names::name(&server.name, &seen.name),
+        seen,
+        standing,
+        differences: Vec::new(),
+        approved_hash: approved.map(|pin| pin.hash.clone()),
+        is_hidden: false,
+    }
 }
 
 /// Of two tools with one name the first is offered.

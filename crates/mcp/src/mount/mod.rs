@@ -1,5 +1,6 @@
 //! Other MCP servers: connected, looked after, and their tools offered as far as they are approved.
 
+mod approvals;
 mod ask;
 mod child;
 mod connection;
@@ -11,6 +12,7 @@ mod names;
 mod oauth;
 mod tool;
 
+pub use approvals::{ApprovalError, Approvals};
 pub use login::{login, logout};
 pub use look::{Look, Tool, look};
 pub use mounts::{Mounts, Status};

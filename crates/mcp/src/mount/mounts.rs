@@ -1,12 +1,13 @@
 //! All servers of the settings: a task each, and their tools together in the host.
 
+use super::approvals::Approvals;
 use super::connection::{Connection, follow, tools};
 use super::link::Link;
 use super::look::{Tool, compared, remembered};
 use super::tool::mounted;
 use crate::pins::{self, Pins, Standing};
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -47,8 +48,10 @@ pub struct Mounts {
     supervisor: JoinHandle<()>,
 }
 
-struct Board {
-    project: PathBuf,
+pub(super) struct Board {
+    pub(super) project: PathBuf,
+    /// One change of the approvals at a time.
+    pub(super) changing: tokio::sync::Mutex<()>,
     state: Mutex<BTreeMap<String, (Arc<Link>, Status)>>,
     /// Something in the state is new.
     news: Notify,
@@ -74,6 +77,7 @@ impl Mounts {
         let pins = read(&project);
         let board = Arc::new(Board {
             project,
+            changing: tokio::sync::Mutex::default(),
             state: Mutex::default(),
             news: Notify::new(),
             pins: watch::Sender::new(Arc::new(pins)),
@@ -90,9 +94,9 @@ impl Mounts {
         let _ = self.board.settled.subscribe().wait_for(|settled| *settled).await;
     }
 
-    /// The servers, by name.
-    pub fn status(&self) -> Vec<(String, Status)> {
-        self.board.state.lock().iter().map(|(name, (_, status))| (name.clone(), status.clone())).collect()
+    /// The servers and their tools, for operators.
+    pub fn approvals(&self) -> Approvals {
+        Approvals::new(self.board.clone())
     }
 }
 
@@ -142,7 +146,7 @@ async fn supervise(app: Arc<App>, board: Arc<Board>, mut stamp: Option<Stamp>) {
                     let now = stamp_of(&board.project);
                     if now != stamp {
                         stamp = now;
-                        board.pins.send_replace(Arc::new(read(&board.project)));
+                        board.follow(read(&board.project));
                     }
                 }
             }
@@ -175,6 +179,7 @@ async fn keep(link: Arc<Link>, board: Arc<Board>) {
             Ok(connection) => attend(&link, &board, connection).await,
             Err(error) => error.why,
         };
+        let why = link.showable(why);
         let is_news = link.trouble().as_ref() != Some(&why);
         link.set(Err(why.clone()));
         if is_news {
@@ -226,8 +231,7 @@ async fn attend(link: &Arc<Link>, board: &Board, connection: Connection) -> Stri
         };
         let approved = pins.borrow_and_update().clone();
         let found = compared(&link.server, &listed, &approved);
-        let callable = found.iter().filter(|tool| tool.is_offered());
-        link.allow(callable.map(|tool| (tool.seen.name.clone(), tool.seen.hash(&link.server))).collect());
+        link.allow(callable(&link.server, &found));
         link.set(Ok(remote.clone()));
         board.note(link, |status| *status = Status { tools: found, trouble: None, is_settled: true });
         tokio::select! {
@@ -248,7 +252,45 @@ async fn attend(link: &Arc<Link>, board: &Board, connection: Connection) -> Stri
     why
 }
 
+/// The hashes of the tools that may be called, by the server's names.
+fn callable(server: &McpServer, tools: &[Tool]) -> HashMap<String, String> {
+    let offered = tools.iter().filter(|tool| tool.is_offered());
+    offered.map(|tool| (tool.seen.name.clone(), tool.seen.hash(server))).collect()
+}
+
 impl Board {
+    /// The servers, by name. Of two offered tools with one name the first is offered.
+    pub(super) fn servers(&self) -> Vec<(McpServer, Status)> {
+        let state = self.state.lock();
+        let mut servers: Vec<_> =
+            state.values().map(|(link, status)| (link.server.clone(), status.clone())).collect();
+        let mut taken = HashSet::new();
+        for tool in servers.iter_mut().flat_map(|(_, status)| &mut status.tools) {
+            tool.is_hidden |= tool.is_offered() && !taken.insert(tool.name.clone());
+        }
+        servers
+    }
+
+    /// Puts approvals in force, for what the servers had when they were last asked. Those that are connected are asked
+    /// again.
+    pub(super) fn follow(&self, pins: Pins) {
+        let pins = Arc::new(pins);
+        self.pins.send_replace(pins.clone());
+        for (link, status) in self.state.lock().values_mut() {
+            status.tools = match status.is_settled && status.trouble.is_none() {
+                true => {
+                    let there = status.tools.drain(..).filter(|tool| tool.standing != Standing::Gone);
+                    let listed: Vec<_> = there.map(|tool| tool.seen).collect();
+                    let tools = compared(&link.server, &listed, &pins);
+                    link.allow(callable(&link.server, &tools));
+                    tools
+                }
+                false => remembered(&link.server, &pins),
+            };
+        }
+        self.news.notify_one();
+    }
+
     fn note(&self, link: &Arc<Link>, change: impl FnOnce(&mut Status)) {
         if let Some((own, status)) = self.state.lock().get_mut(&link.server.name)
             && Arc::ptr_eq(own, link)

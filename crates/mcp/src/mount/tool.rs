@@ -138,7 +138,8 @@ impl RemoteTool {
         if matches!(error, ServiceError::TransportClosed | ServiceError::TransportSend(_)) {
             self.link.look_again.notify_one();
         }
-        format!("the server `{}` failed: {error}", self.link.server.name).into()
+        let why = self.link.showable(error.to_string());
+        format!("the server `{}` failed: {why}", self.link.server.name).into()
     }
 
     /// The reason of a server that wants another token, in words for models and operators.

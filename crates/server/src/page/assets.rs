@@ -49,6 +49,7 @@ static FILES: LazyLock<Vec<File>> = LazyLock::new(|| {
         "icon.svg" PICTURE,
         "index.html" HTML,
         "main.js" SCRIPT,
+        "mcp.js" SCRIPT,
         "plugin.js" SCRIPT,
         "plugins.js" SCRIPT,
         "problems.js" SCRIPT,

@@ -10,9 +10,10 @@ const LONG = 1200;
 export function textDifference(diff) {
   const lines = diff.replace(/\n$/, "").split("\n");
   const kinds = { "+": "added", "-": "removed", "@": "place" };
-  const isHead = (line) => line.startsWith("+++ ") || line.startsWith("--- ");
+  // The names of both texts stand before the first place. Further below, `--- ` is a line that begins with `-- `.
+  const first = Math.max(0, lines.findIndex((line) => line.startsWith("@@")));
   return h("pre", { class: "difference", tabindex: "0" },
-    lines.filter((line) => !isHead(line)).map((line) => h("span", { class: kinds[line[0]] ?? "same" }, `${line}\n`)));
+    lines.slice(first).map((line) => h("span", { class: kinds[line[0]] ?? "same" }, `${line}\n`)));
 }
 
 const OPS = { add: "added", remove: "removed", replace: "changed" };

@@ -1,0 +1,162 @@
+//! Approvals by operators of a running host, of the very tools that they were shown.
+
+use super::mounts::{Board, Status};
+use crate::pins::{Pins, Standing};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use valvehouse_config::McpServer;
+use valvehouse_core::words::did_you_mean;
+
+/// The servers of a running host, as operators see them.
+#[derive(Clone)]
+pub struct Approvals {
+    board: Arc<Board>,
+}
+
+/// A reason for which an approval is not given or not taken back; nothing is changed then.
+#[derive(Debug, thiserror::Error)]
+pub enum ApprovalError {
+    /// There is no such server, tool or approval.
+    #[error("{0}")]
+    Unknown(String),
+    /// The tool or its approval is another one than was shown.
+    #[error("{0}")]
+    Changed(String),
+    /// The server is not connected.
+    #[error("{0}")]
+    Away(String),
+    /// The file of approvals cannot be read or written.
+    #[error("{0}")]
+    File(String),
+}
+
+impl Approvals {
+    pub(super) fn new(board: Arc<Board>) -> Self {
+        Self { board }
+    }
+
+    /// The servers with their tools, by name.
+    pub fn servers(&self) -> Vec<(McpServer, Status)> {
+        self.board.servers()
+    }
+
+    /// Approves tools of a server: the server's names of them, with the hashes that the operator was shown. All of them or
+    /// none; returns those that were not approved before.
+    ///
+    /// # Errors
+    /// Returns an error if the server is unknown or not connected, if a tool is unknown or has another hash by now, or if
+    /// the file of approvals cannot be changed.
+    pub async fn approve(
+        &self,
+        name: &str,
+        shown: &BTreeMap<String, String>,
+    ) -> Result<Vec<String>, ApprovalError> {
+        let (server, status) = self.named(name)?;
+        if let (Some(why), _) | (None, Some(why)) =
+            (status.trouble.as_deref(), (!status.is_settled).then_some("it is not connected yet"))
+        {
+            return Err(ApprovalError::Away(format!("cannot approve tools of `{name}`: {why}")));
+        }
+        let there = || status.tools.iter().filter(|tool| tool.standing != Standing::Gone);
+        let mut wanted = Vec::new();
+        for (tool, hash) in shown {
+            // A server may list two tools of one name.
+            let mut same = there().filter(|one| one.seen.name == *tool).peekable();
+            if same.peek().is_none() {
+                let near = did_you_mean(tool, there().map(|one| one.seen.name.as_str()));
+                return Err(ApprovalError::Unknown(format!(
+                    "cannot approve `{tool}`: `{name}` has no such tool{near}"
+                )));
+            }
+            let as_shown = same.find(|one| one.seen.hash(&server) == *hash).ok_or_else(|| {
+                ApprovalError::Changed(format!(
+                    "cannot approve `{tool}` of `{name}`: it has changed since it was shown; look at it again"
+                ))
+            })?;
+            wanted.push(as_shown.seen.clone());
+        }
+        self.change(move |pins| {
+            wanted.retain(|tool| pins.standing(&server, tool) != Standing::Approved);
+            wanted.iter().for_each(|tool| pins.approve(&server, tool));
+            Ok(wanted.into_iter().map(|tool| tool.name).collect())
+        })
+        .await
+    }
+
+    /// Takes approvals of a server's tools back: the server's names of them, with the hashes of the approvals that the
+    /// operator was shown. All of them or none; returns their names.
+    ///
+    /// # Errors
+    /// Returns an error if the server or an approval is unknown, if one was given anew since, or if the file of approvals
+    /// cannot be changed.
+    pub async fn forget(
+        &self,
+        name: &str,
+        shown: &BTreeMap<String, String>,
+    ) -> Result<Vec<String>, ApprovalError> {
+        let (server, _) = self.named(name)?;
+        let shown = shown.clone();
+        self.change(move |pins| {
+            let name = &server.name;
+            for (tool, hash) in &shown {
+                let pin = pins.of(name, tool).ok_or_else(|| {
+                    let approved = pins.servers.get(name).into_iter().flatten().map(|(tool, _)| tool.as_str());
+                    let near = did_you_mean(tool, approved);
+                    ApprovalError::Unknown(format!(
+                        "cannot take an approval back: `{tool}` of `{name}` has none{near}"
+                    ))
+                })?;
+                if pin.hash != *hash {
+                    return Err(ApprovalError::Changed(format!(
+                        "cannot take the approval of `{tool}` of `{name}` back: it was given anew since it was shown; look at it again"
+                    )));
+                }
+            }
+            for tool in shown.keys() {
+                pins.forget(name, tool);
+            }
+            Ok(shown.into_keys().collect())
+        })
+        .await
+    }
+
+    fn named(&self, name: &str) -> Result<(McpServer, Status), ApprovalError> {
+        let mut servers = self.board.servers();
+        match servers.iter().position(|(server, _)| server.name == name) {
+            Some(place) => Ok(servers.swap_remove(place)),
+            None => {
+                let near = did_you_mean(name, servers.iter().map(|(server, _)| server.name.as_str()));
+                Err(ApprovalError::Unknown(format!("unknown MCP server `{name}`{near}")))
+            }
+        }
+    }
+
+    /// Changes the file of approvals; what it says is in force on this host when it returns.
+    async fn change(
+        &self,
+        change: impl FnOnce(&mut Pins) -> Result<Vec<String>, ApprovalError> + Send + 'static,
+    ) -> Result<Vec<String>, ApprovalError> {
+        let _one_at_a_time = self.board.changing.lock().await;
+        let project = self.board.project.clone();
+        let changing = tokio::task::spawn_blocking(move || {
+            let mut pins = Pins::read(&project).map_err(|error| {
+                ApprovalError::File(format!("{error}; correct it, or delete it and approve again"))
+            })?;
+            let names = change(&mut pins)?;
+            if !names.is_empty() {
+                let cannot = |error| {
+                    let file = crate::pins::path(&project);
+                    ApprovalError::File(format!(
+                        "cannot write {}: {error}; let the host write there, or use `valvehouse mcp approve`",
+                        file.display()
+                    ))
+                };
+                pins.write(&project).map_err(cannot)?;
+            }
+            Ok((names, pins))
+        });
+        let (names, pins) = changing.await.map_err(|error| ApprovalError::File(error.to_string()))??;
+        self.board.follow(pins);
+        Ok(names)
+    }
+}
