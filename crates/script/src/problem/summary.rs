@@ -91,7 +91,20 @@ pub(crate) fn help_for_run(error: &EvalAltResult) -> Option<&'static str> {
                      something, `a ?? b` is `b` where `a` is nothing",
                 );
             }
-            foreign::function(name)
+            match name {
+                "!" => Some("compare it: `x == ()`, `x == \"\"`, or `empty(x)`"),
+                _ if kinds.split(", ").any(|kind| kind.trim_end_matches(')') == "(") => {
+                    Some("a value is missing; give it a default with `??`, such as `value ?? 0`")
+                }
+                _ => foreign::function(name),
+            }
+        }
+        EvalAltResult::ErrorFor(_) => Some(
+            "what stands behind `in` is no list, map, text or range: `for x in list ?? []` runs over nothing where \
+             it is `()`",
+        ),
+        EvalAltResult::ErrorIndexingType(text, _) if text.starts_with("() [") => {
+            Some("what stands before the `[` is `()`, nothing; `?[` reads on only where there is something")
         }
         EvalAltResult::ErrorMismatchDataType(wanted, ..) if wanted == "bool" => {
             Some("compare it: `if x != () {`, `if x != \"\" {`, or `if !empty(x) {`")

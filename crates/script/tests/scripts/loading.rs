@@ -569,7 +569,21 @@ fn words_of_python_are_told_with_how_they_are_written_here() {
 #[tokio::test]
 async fn what_breaks_at_run_is_said_in_words_of_scripts() {
     for (code, words) in [
-        ("body.messages.keep_last(\"3\");", &["keep_last (array, string)"] as &[_]),
+        (
+            "body.messages.keep_last(\"3\");",
+            &["keep_last (array, string)", "keep_last(count: integer)"] as &[_],
+        ),
+        ("body.metadata.seen = true;", &["`body.metadata` is ()"]),
+        ("let x = body.nope; x.y = 1;", &["`x` is ()"]),
+        ("let l = [#{}]; l[0].nope[\"a\"] = 3;", &["`l[0].nope` is ()", "before the `[`"]),
+        ("body.x = body.nope.len() + 3;", &["`body.nope` is ()"]),
+        ("body.x = len(body.nope);", &["`body.nope` is ()"]),
+        ("body.x = body.nope + 3;", &["`body.nope` is ()", "default with `??`"]),
+        ("body.x = 3 + body.nope;", &["`body.nope` is ()"]),
+        ("if body.nope > 2 { body.x = 1; }", &["cannot compare () with a number", "`body.nope` is ()"]),
+        ("if 2 < body.nope { body.x = 1; }", &["`body.nope` is ()"]),
+        ("for x in body.nope { body.x = x; }", &["`for x in list ?? []`"]),
+        ("let l = [1]; if !l { body.x = 1; }", &["`empty(x)`"]),
         ("if body.name { body.x = 1; }", &["a condition is true or false, not ()", "if !empty(x)"]),
         ("let x = body.a; x.get(\"b\");", &["get ((), string)", "`?.` calls only where there is something"]),
         ("1.5.pad(3, 'a');", &["pad (float, integer, char)"]),
