@@ -601,6 +601,10 @@ async fn events_are_sent_and_lines_printed_as_in_open_webui() {
         __event_emitter__.call(#{ type: "status", data: #{ description: "y" } });
         print("tokens", 5, [1, #{ a: 2 }]);
         print();
+        print(1, 2, 3, 4, 5, 6, 7, 8);
+        let n = 1;
+        let next = || n + 1;
+        print(n, next.call(), body.messages);
         debug("a", "b");
         body.ok = true;
         body
