@@ -556,6 +556,10 @@ fn words_of_python_are_told_with_how_they_are_written_here() {
         ("fn inlet(body) { for i, m in body.messages { } }", "for (item, index) in list"),
         ("fn inlet(body) { if \"x\" { } }", "error"),
         ("fn inlet(body) { lte x = 1; }", "write `let name = value;`"),
+        ("fn inlet(body) { lat x = 1; }", "write `let name = value;`"),
+        ("fn inlet(body) {\n let found = 1;\n body.x = fuond;\n}", "did you mean `found`?"),
+        ("fn inlet(body, valves) {\n body.x = valvse.a;\n}", "did you mean `valves`?"),
+        ("fn inlet(self, body) { }", "a hook has no `self`"),
         ("fn inlet(body) { let x = f\"a {b}\"; }", "stands in backticks"),
         ("const Valves = #{ n: #{ value: 1, ge: 1 } };\nfn inlet(body) { }", "here it is `minimum`"),
         ("const Valves = #{ n: #{ value: 1, le: 1 } };\nfn inlet(body) { }", "here it is `maximum`"),
@@ -620,6 +624,8 @@ fn a_pattern_in_backticks_reads_its_own_escapes_and_what_fills_a_list_has_no_val
     let doubts = |code: &str| told(&format!("fn inlet(body) {{ {code} }}"));
     let fine = doubts(r"body.x = regex::replace(body.y, `\n\s*\n`, `a`); let l = []; l.push(1); body.l = l;");
     assert_eq!(fine, "");
+    let held = doubts(r"let blank = `\n\s*\n`; body.x = regex::replace(body.y, blank, `a`);");
+    assert_eq!(held, "");
     assert!(doubts(r"body.x = regex::replace(body.y, `a`, `b`) + `\n`;").contains("V602"));
     for code in ["let l = []; body.x = l.push(1);", "let s = \"a\"; body.x = s.pad(4, \"*\");"] {
         let told = doubts(code);
