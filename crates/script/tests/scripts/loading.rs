@@ -578,6 +578,8 @@ async fn what_breaks_at_run_is_said_in_words_of_scripts() {
             &["keep_last (array, string)", "keep_last(count: integer)"] as &[_],
         ),
         ("body.metadata.seen = true;", &["`body.metadata` is ()"]),
+        ("let x = 1; x.y = 2;", &["for type 'integer' to handle 'integer'"]),
+        ("let x = 1; body.x = x[\"a\"];", &["string (expecting integer)"]),
         ("let x = body.nope; x.y = 1;", &["`x` is ()"]),
         ("let l = [#{}]; l[0].nope[\"a\"] = 3;", &["`l[0].nope` is ()", "before the `[`"]),
         ("body.x = body.nope.len() + 3;", &["`body.nope` is ()"]),
