@@ -108,12 +108,20 @@ fn is_in_regex(before: &str) -> bool {
     opened > closed
 }
 
+/// Returns `true` if a text is a pattern by what else is in it, wherever it is used.
+fn is_pattern(text: &str) -> bool {
+    ["\\s", "\\S", "\\d", "\\D", "\\w", "\\W", "\\b", "\\.", "[^", "(?"]
+        .iter()
+        .any(|part| text.contains(part))
+}
+
 /// Places of `\n` and its like in strings of backticks, where they mean nothing.
 fn escapes_in_backticks(source: &str) -> Vec<(usize, char)> {
     let texts = pieces::of(source).into_iter().filter(|(piece, _)| *piece == Piece::Backticks);
     // A pattern reads its own escapes.
     let texts = texts
-        .filter(|(_, range)| source[range.clone()].contains('\\') && !is_in_regex(&source[..range.start]));
+        .filter(|(_, range)| source[range.clone()].contains('\\') && !is_in_regex(&source[..range.start]))
+        .filter(|(_, range)| !is_pattern(&source[range.clone()]));
     let escapes = texts.flat_map(|(_, range)| {
         let text = &source[range.clone()];
         text.match_indices('\\').filter_map(move |(at, _)| {

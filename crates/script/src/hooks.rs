@@ -176,6 +176,7 @@ pub(crate) fn help_elsewhere(name: &str) -> Option<&'static str> {
         "__messages__" => {
             Some("only a tool may ask for `__messages__`; write `body.messages`, or `ctx.messages`")
         }
+        "self" => Some("a hook has no `self`: take it away; its settings are the parameter `valves`"),
         "__tools__" => Some(
             "only a pipe may ask for `__tools__`; write `tools::list()` and `tools::call(name, arguments)`",
         ),

@@ -4,6 +4,7 @@ use super::tree::{self, Node};
 use super::view::{Body, View};
 use crate::functions;
 use crate::hooks::DONE;
+use crate::package::turn::MAX_PRINTED;
 use crate::problem::{Code, Problem};
 use crate::source::Kind;
 use rhai::{Expr, FnCallExpr, Position, Stmt};
@@ -36,6 +37,7 @@ pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
             let is_operator = call.op_token.is_some() || !is_name(&call.name);
             if is_operator || LANGUAGE.contains(&&*call.name) {
                 problems.extend(named(view, call, position));
+                problems.extend(printed(view, call, is_method, position));
             } else if call.namespace.path.is_empty() {
                 let may_be_held =
                     if is_method { view.written.contains(&*call.name) } else { held.contains(&*call.name) };
@@ -74,6 +76,18 @@ fn named(view: &View<'_>, call: &FnCallExpr, position: Position) -> Option<Probl
     let name = call.args.first().filter(|_| call.name == "Fn").and_then(tree::text)?;
     let is_there = own(view).any(|(own, _)| own == name) || functions::arities(name).is_some();
     (!is_there && is_name(name)).then(|| unknown(view, name, "", position))
+}
+
+/// `print` of more values than one line takes.
+fn printed(view: &View<'_>, call: &FnCallExpr, is_method: bool, position: Position) -> Option<Problem> {
+    let (name, count) = (&*call.name, call.args.len());
+    let is_hosts = ["print", "debug"].contains(&name) && !is_method && call.namespace.path.is_empty();
+    if !is_hosts || count <= MAX_PRINTED || own(view).any(|(own, takes)| own == name && takes == count) {
+        return None;
+    }
+    let message = format!("`{name}` takes at most {MAX_PRINTED} arguments, and is given {count}");
+    let problem = view.problem(Code::WrongArguments, position, message);
+    Some(problem.help(format!("put them into one text, `{name}(`${{a}} ${{b}}`)`, or write two lines")))
 }
 
 /// A call without a module in front of it.

@@ -1,9 +1,10 @@
-//! Comparisons of values whose kinds never fit.
+//! Comparisons of values whose kinds never fit, and conditions that are neither true nor false.
 
-use super::tree;
+use super::tree::{self, Node};
 use super::view::View;
 use crate::instrument::{Kinds, ValueKind};
 use crate::problem::{Code, Problem};
+use rhai::{Expr, Stmt};
 use std::collections::HashSet;
 use valvehouse_json::Json;
 
@@ -16,6 +17,17 @@ pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
         let params: Vec<&str> = function.params.iter().map(String::as_str).collect();
         let kinds = Kinds::in_body(&function.name, &params, &function.statements, valves, &own);
         tree::each(&function.statements, &mut |node, _| {
+            for condition in conditions(node) {
+                let Some(kind) = kinds.kind_of(condition).filter(|kind| *kind != ValueKind::Boolean) else {
+                    continue;
+                };
+                let root = tree::chain(condition).0.position();
+                let message = format!(
+                    "a condition is true or false, and this is {}: the run fails here",
+                    kind.as_str()
+                );
+                problems.push(view.problem(Code::NoCondition, root, message).help(as_condition(kind)));
+            }
             let Some((call, false, position)) = tree::call(node) else { return };
             let [first, second] = call.args.as_slice() else { return };
             if call.op_token.is_none() {
@@ -41,4 +53,30 @@ pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
         });
     }
     problems
+}
+
+/// The expressions of a node that have to be true or false.
+fn conditions(node: Node<'_>) -> Vec<&Expr> {
+    match node {
+        // A `loop` has nothing for its condition.
+        Node::Stmt(Stmt::While(flow, _)) if matches!(flow.expr, Expr::Unit(_)) => Vec::new(),
+        Node::Stmt(Stmt::If(flow, _) | Stmt::While(flow, _) | Stmt::Do(flow, ..)) => vec![&flow.expr],
+        Node::Expr(Expr::And(parts, _) | Expr::Or(parts, _)) => parts.iter().collect(),
+        _ => match tree::call(node) {
+            Some((call, false, _)) if call.op_token.is_some() && call.name == "!" => {
+                call.args.iter().collect()
+            }
+            _ => Vec::new(),
+        },
+    }
+}
+
+/// The condition that was likely meant, in words of Python's truth.
+fn as_condition(kind: ValueKind) -> &'static str {
+    match kind {
+        ValueKind::Number => "compare it: `if n != 0 { … }`",
+        ValueKind::Text => "compare it: `if text != \"\" { … }`",
+        ValueKind::Unit => "compare it: `if value != () { … }`",
+        _ => "ask whether there is anything in it: `if !empty(value) { … }`",
+    }
 }

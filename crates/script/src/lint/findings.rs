@@ -1,7 +1,9 @@
 //! All that the lints find in a file.
 
 use super::view::View;
-use super::{answers, calls, capabilities, comparisons, flow, loops, quotes, returns, valves, words};
+use super::{
+    answers, calls, capabilities, comparisons, dropped, flow, loops, quotes, returns, valves, words,
+};
 use crate::problem::{MAX_PROBLEMS, Problem};
 use crate::script::Script;
 use crate::settings::Settings;
@@ -56,6 +58,7 @@ fn all(file: &SourceFile, script: Option<&Script>, key: &str) -> Vec<Problem> {
         loops::look,
         quotes::look,
         comparisons::look,
+        dropped::look,
     ];
     let found = families.into_iter().flat_map(|look| look(&view).into_iter().take(MAX_PROBLEMS));
     let mut found: Vec<Problem> = found.map(Problem::warning).collect();

@@ -7,6 +7,7 @@ mod answers;
 mod calls;
 mod capabilities;
 mod comparisons;
+mod dropped;
 mod findings;
 mod flow;
 mod loops;

@@ -11,6 +11,9 @@ use std::collections::{BTreeMap, HashSet};
 use valvehouse_core::filter::Hook;
 use valvehouse_core::words::nearest;
 
+/// The letters from which `max_token` is a mistake for `max_tokens`, and no key of its own.
+const MIN_SINGULAR: usize = 9;
+
 /// A value of the host's.
 #[derive(Clone, Copy, PartialEq)]
 enum Handle {
@@ -53,6 +56,14 @@ impl Handle {
             Self::User => ("__user__", &["profile_image_url", "timezone"]),
             Self::Model => ("__model__", &["info"]),
             Self::Request => ("__request__", &["cookies", "ip", "query", "state", "url"]),
+        }
+    }
+
+    /// The letters from which a written key that is almost a known one is a mistake: those of requests are many.
+    const fn min_written(self) -> usize {
+        match self {
+            Self::Event | Self::Message => 3,
+            _ => 6,
         }
     }
 
@@ -114,14 +125,14 @@ fn misspelt<'a>(
 ) -> Option<&'static str> {
     let is_known = handle.words().any(|word| word == name)
         || name.len() < 3
-        || view.written.contains(name) && (name.len() < 6 || !named_once.contains(name))
+        || view.written.contains(name) && (name.len() < handle.min_written() || !named_once.contains(name))
         || view.texts.contains(name);
     if is_known {
         return None;
     }
     nearest(name, handle.words().filter(|word| word.len() > 3)).filter(|near| {
         // `tool` and `tools`, `file` and `files` may well be two keys.
-        near.trim_end_matches('s') != name.trim_end_matches('s')
+        name.len() >= MIN_SINGULAR || near.trim_end_matches('s') != name.trim_end_matches('s')
     })
 }
 

@@ -5,7 +5,10 @@ use super::host_calls;
 use crate::standard::shortened_text;
 use crate::value::{Shape, error, json_of, live};
 use crate::{budget, call};
-use rhai::{Dynamic, EvalAltResult, FnNamespace, FuncRegistration, Module};
+use rhai::{
+    Dynamic, EvalAltResult, FnNamespace, FuncRegistration, Module, NativeCallContext, RhaiFunc, Shared,
+};
+use std::any::TypeId;
 use std::time::Duration;
 use valvehouse_core::context::NobodyAnswers;
 use valvehouse_json::{Json, Object};
@@ -14,6 +17,9 @@ type Answer<T> = Result<T, Box<EvalAltResult>>;
 
 /// How long a question waits when it does not say.
 const ASK_TIMEOUT_MS: i64 = 60_000;
+/// The most values that one call of `print` or `debug` takes: the engine looks for a function of several values once
+/// for every set of them.
+pub(crate) const MAX_PRINTED: usize = 8;
 
 pub(crate) fn register(module: &mut Module) {
     fn global(name: &'static str, params: &[&str], comment: &str) -> FuncRegistration {
@@ -99,18 +105,20 @@ fn print_several(module: &mut Module) {
     }
     for name in ["print", "debug"] {
         several(name, &[]).set_into_module(module, String::new);
-        several(name, &["a: any", "b: any"])
-            .set_into_module(module, |a: Dynamic, b: Dynamic| joined(&[&a, &b]));
-        several(name, &["a: any", "b: any", "c: any"])
-            .set_into_module(module, |a: Dynamic, b: Dynamic, c: Dynamic| joined(&[&a, &b, &c]));
-        several(name, &["a: any", "b: any", "c: any", "d: any"])
-            .set_into_module(module, |a: Dynamic, b: Dynamic, c: Dynamic, d: Dynamic| {
-                joined(&[&a, &b, &c, &d])
-            });
-        several(name, &["a: any", "b: any", "c: any", "d: any", "e: any"])
-            .set_into_module(module, |a: Dynamic, b: Dynamic, c: Dynamic, d: Dynamic, e: Dynamic| {
-                joined(&[&a, &b, &c, &d, &e])
-            });
+        for count in 2..=MAX_PRINTED {
+            let params: Vec<String> = (1..=count).map(|place| format!("value_{place}: any")).collect();
+            let params: Vec<&str> = params.iter().map(String::as_str).collect();
+            let print = |_: Option<NativeCallContext<'_>>, values: &mut [&mut Dynamic]| {
+                Ok(Dynamic::from(joined(&values.iter().map(|value| &**value).collect::<Vec<_>>())))
+            };
+            let func = RhaiFunc::Pure {
+                func: Shared::new(print),
+                has_context: false,
+                is_pure: true,
+                is_volatile: true,
+            };
+            several(name, &params).set_into_module_raw(module, vec![TypeId::of::<Dynamic>(); count], func);
+        }
     }
 }
 

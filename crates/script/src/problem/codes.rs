@@ -187,6 +187,10 @@ codes! {
     TryAsValue = "V614",
     /// Values of two kinds are compared.
     ForeignKinds = "V615",
+    /// A condition is neither true nor false.
+    NoCondition = "V616",
+    /// A call does nothing but give a value, and nothing takes it.
+    LostResult = "V617",
 
     // -- its tests
     /// Tests that belong to no script, or a file without any.

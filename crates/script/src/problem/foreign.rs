@@ -2,6 +2,7 @@
 
 use super::codes::Code;
 use super::diagnostic::Problem;
+use valvehouse_core::words::nearest;
 
 const NOTHING_TO_IMPORT: &str = "there is nothing to import from elsewhere: what a script may use is there, as in \
                                  json:: and http::; a file of your own: `import \"lib/words\" as words;`";
@@ -190,7 +191,7 @@ fn of_place(problem: &Problem) -> Option<(Option<&'static str>, &'static str)> {
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
     let word = before.rsplit_once(|letter| !is_part(letter)).map_or(before, |(_, word)| word);
     let is_given_a_value = at.trim_start_matches(is_part).trim_start().starts_with("= ");
-    if ["lte", "Let", "lett", "elt", "led", "LET", "le", "var"].contains(&word) && is_given_a_value {
+    if (word == "var" || nearest(word, ["let"]).is_some()) && is_given_a_value {
         return told("a variable is not declared so", "write `let name = value;`");
     }
     if at.starts_with("=>") {
@@ -233,6 +234,13 @@ pub(crate) fn function(name: &str) -> Option<&'static str> {
         "enumerate" => "`for (item, index) in list { … }`",
         "isinstance" | "type" | "typeof" => "`type_of(value)` is a text: \"string\", \"array\", \"map\" …",
         "any" => "`list.some(|x| …)`",
+        "reversed" => "`let back = list.copy(); back.reverse();`",
+        "list" => "an array is `[a, b]`; `map.keys()` and `text.split(\",\")` give arrays",
+        "dict" => "a map is written `#{ key: value }`",
+        "bool" => "compare it: `x != ()`, `x != \"\"`, `!empty(x)`",
+        "hasattr" => "`\"key\" in map`",
+        "getattr" => "`map[\"key\"] ?? value`",
+        "open" => "files::read(path), with `requirements: files` in the opening comment",
         "sleep" => "time::sleep(milliseconds)",
         "gather" => "parallel([|| …, || …])",
         "create_task" => "what waits beside each other: parallel([|| …, || …])",

@@ -1,8 +1,10 @@
 //! A problem of a script: its kind, its place, and its hint.
 
+mod absent;
 mod codes;
 mod diagnostic;
 mod foreign;
+mod forms;
 mod parse;
 mod place;
 mod run;

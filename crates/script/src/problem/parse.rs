@@ -6,6 +6,7 @@ use super::{foreign, unclosed};
 use crate::{hooks, pieces};
 use rhai::{LexError, ParseError, ParseErrorType, Position};
 use std::path::Path;
+use valvehouse_core::words::nearest;
 
 /// Describes a parse error, with a hint for the usual ones.
 pub(crate) fn of_parse(id: &str, path: &Path, source: &str, error: &ParseError) -> Problem {
@@ -143,11 +144,33 @@ fn help_for_unknown(problem: &Problem, source: &str) -> String {
             name.to_uppercase()
         );
     }
+    if let Some(near) = nearest(name, names_before(problem, source)).filter(|near| near.len() > 2) {
+        return format!("did you mean `{near}`?");
+    }
     if is_assigned(problem, name) {
         format!("a new variable is declared where it begins: `let {name} = …;`")
     } else {
         format!("`{name}` is neither a parameter, a `let`, nor a literal constant of this file")
     }
+}
+
+/// The names that the function around a problem declares before it.
+fn names_before<'a>(problem: &Problem, source: &'a str) -> Vec<&'a str> {
+    let before: Vec<&str> = source.lines().take(problem.line.unwrap_or(0)).collect();
+    let begins = before.iter().rposition(|line| line.starts_with("fn ") || line.starts_with("private fn "));
+    let mut names = Vec::new();
+    for line in &before[begins.unwrap_or(0)..] {
+        let code = line.split("//").next().unwrap_or(line);
+        if let Some((_, params)) = code.split_once("fn ").and_then(|(_, rest)| rest.split_once('(')) {
+            names.extend(params.split(')').next().unwrap_or(params).split(',').map(str::trim));
+        }
+        for word in ["let ", "for ", "const "] {
+            let declared = code.match_indices(word).map(|(at, _)| &code[at + word.len()..]);
+            names.extend(declared.map(|rest| first_word(rest.trim_start_matches([' ', '(']))));
+        }
+    }
+    names.retain(|name| !name.is_empty());
+    names
 }
 
 fn first_word(text: &str) -> &str {

@@ -1,7 +1,9 @@
 //! Errors of a running script.
 
+use super::absent;
 use super::codes::Code;
 use super::diagnostic::{Problem, lower_first};
+use super::forms;
 use super::place::position_at;
 use super::summary::{help_for_run, message_of};
 use crate::rename;
@@ -17,9 +19,12 @@ pub(crate) fn of_run(sources: &Sources, function: &str, error: &EvalAltResult) -
     let message = message_of(root);
     let Trail { source, position, calls } = trail(sources, function, error, &message);
     let mut text = format!("{}: {}", place(&source.path, position), lower_first(&message));
+    if let Some(name) = absent::name_of(root, &source.text, position) {
+        text.push_str(&format!("; `{name}` is ()"));
+    }
     let function = if function.starts_with("anon$") { "a closure" } else { function };
     text.push_str(&format!(", in {}", rename::as_written(function)));
-    if let Some(help) = help_for_run(root) {
+    if let Some(help) = help_for(root) {
         text.push_str(&format!(" (help: {help})"));
     }
     if !calls.is_empty() {
@@ -38,12 +43,20 @@ pub(crate) fn at_run(
     message: String,
 ) -> Problem {
     let Trail { source, position, calls } = trail(sources, function, error, &message);
+    let message = match absent::name_of(error.unwrap_inner(), &source.text, position) {
+        Some(name) => format!("{message}; `{name}` is ()"),
+        None => message,
+    };
     let message = if calls.is_empty() { message } else { format!("{message} ({})", calls.join(", ")) };
     let problem = Problem::new(code, id, &source.path, message).at(&source.text, position);
-    match help_for_run(error.unwrap_inner()) {
+    match help_for(error.unwrap_inner()) {
         Some(help) => problem.help(help),
         None => problem,
     }
+}
+
+fn help_for(error: &EvalAltResult) -> Option<String> {
+    help_for_run(error).map(str::to_owned).or_else(|| forms::fitting(error))
 }
 
 /// The place of a run's error, and the calls that led there, the outermost first.

@@ -28,6 +28,9 @@ pub(super) fn message_of(error: &EvalAltResult) -> String {
         EvalAltResult::ErrorMismatchDataType(wanted, given, _) if wanted == "bool" => {
             format!("a condition is true or false, not {}", kind_in_words(given))
         }
+        EvalAltResult::ErrorDotExpr(..)
+        | EvalAltResult::ErrorIndexingType(..)
+        | EvalAltResult::ErrorMismatchDataType(..) => shown(&with_kinds(&without_place(&error.to_string()))),
         // The place is said by us, with the file.
         other => shown(&without_place(&other.to_string())),
     }
@@ -39,6 +42,17 @@ fn in_words(signature: &str) -> String {
     let Some(kinds) = kinds.strip_suffix(')') else { return signature.to_owned() };
     let kinds: Vec<&str> = kinds.split(", ").map(kind_in_words).collect();
     format!("{name} ({})", kinds.join(", "))
+}
+
+/// A text in which types of the interpreter stand between other words.
+fn with_kinds(text: &str) -> String {
+    let text = text.replace("&str | ImmutableString | String", "string");
+    let words = text.split_inclusive(|letter: char| !letter.is_alphanumeric() && letter != '_');
+    let words = words.map(|word| {
+        let name = word.trim_end_matches(|letter: char| !letter.is_alphanumeric() && letter != '_');
+        format!("{}{}", kind_in_words(name), &word[name.len()..])
+    });
+    words.collect()
 }
 
 /// The word of scripts for a type of the interpreter.
@@ -91,7 +105,20 @@ pub(crate) fn help_for_run(error: &EvalAltResult) -> Option<&'static str> {
                      something, `a ?? b` is `b` where `a` is nothing",
                 );
             }
-            foreign::function(name)
+            match name {
+                "!" => Some("compare it: `x == ()`, `x == \"\"`, or `empty(x)`"),
+                _ if kinds.split(", ").any(|kind| kind.trim_end_matches(')') == "(") => {
+                    Some("a value is missing; give it a default with `??`, such as `value ?? 0`")
+                }
+                _ => foreign::function(name),
+            }
+        }
+        EvalAltResult::ErrorFor(_) => Some(
+            "what stands behind `in` is no list, map, text or range: `for x in list ?? []` runs over nothing where \
+             it is `()`",
+        ),
+        EvalAltResult::ErrorIndexingType(text, _) if text.starts_with("() [") => {
+            Some("what stands before the `[` is `()`, nothing; `?[` reads on only where there is something")
         }
         EvalAltResult::ErrorMismatchDataType(wanted, ..) if wanted == "bool" => {
             Some("compare it: `if x != () {`, `if x != \"\" {`, or `if !empty(x) {`")

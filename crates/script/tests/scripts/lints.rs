@@ -12,7 +12,7 @@ fn lints(text: &str) -> String {
 
 #[test]
 fn each_says_what_it_is_about_and_what_was_meant() {
-    let cases: [(&str, Code, &str); 40] = [
+    let cases: [(&str, Code, &str); 56] = [
         (
             "fn inlet(body) { body.x = regex::fnd(\"a\", \"b\"); }",
             Code::UnknownFunction,
@@ -133,6 +133,38 @@ fn each_says_what_it_is_about_and_what_was_meant() {
             "compares a number with a string: they have no order",
         ),
         ("fn inlet(body) { let n = 0; body.x = n == \"0\"; n += 1; }", Code::ForeignKinds, "never true"),
+        (
+            "const Valves = #{ prefix: \"\" };\nfn inlet(body, valves) { if valves.prefix { body.x = valves.prefix; } }",
+            Code::NoCondition,
+            "if text != \"\"",
+        ),
+        ("fn inlet(body) { let n = 1; if n { body.x = n; } }", Code::NoCondition, "this is a number"),
+        ("fn inlet(body) { if !body.messages.len() { body.x = 1; } }", Code::NoCondition, "if n != 0"),
+        ("fn inlet(body) { while body.messages.len() { break; } }", Code::NoCondition, "true or false"),
+        ("fn inlet(body) { let l = [1]; body.x = l && body.y; }", Code::NoCondition, "if !empty(value)"),
+        ("fn inlet(body) { body.model.to_upper(); body }", Code::LostResult, "`make_upper()`"),
+        ("fn inlet(body) { text::trim(body.model); body }", Code::LostResult, "x = text::trim(x, …)"),
+        ("fn inlet(body) { let m = body.messages[0]; m.content + \"x\"; body }", Code::LostResult, "x += …"),
+        ("fn inlet(body) { body.metadata?.seen = true; body }", Code::LostResult, "is lost without a word"),
+        (
+            "fn inlet(body) { body.x = regex::replace(body.y, `a+`, |m| \"*\".pad(4, \"*\")); }",
+            Code::ChangesInPlace,
+            "the closure ends with `pad`",
+        ),
+        (
+            "fn inlet(body) { let n = 4; body.x = [\"a\"].map(|t| t.pad(n, \"*\")); }",
+            Code::ChangesInPlace,
+            "`map` goes on with nothing",
+        ),
+        (
+            "fn inlet(body) { print(1, 2, 3, 4, 5, 6, 7, 8, 9); }",
+            Code::WrongArguments,
+            "takes at most 8 arguments, and is given 9",
+        ),
+        ("fn stream(event) { event.txt = \"x\"; }", Code::UnknownProperty, "did you mean `text`?"),
+        ("fn inlet(body) { body.max_token = 3; }", Code::UnknownProperty, "did you mean `max_tokens`?"),
+        ("fn inlet(body) { body.x = reversed([1]); }", Code::UnknownFunction, "back.reverse()"),
+        ("fn inlet(body) { body.x = hasattr(body, \"a\"); }", Code::UnknownFunction, "in map"),
         ("fn handler(args) { if args.a { return 1; } args.b = 2; }", Code::NoResult, "nothing on this one"),
         (
             "fn inlet(body) { let s = (); for m in body.messages { if m.role == \"system\" { s = m; break; } } body.s = s; }",
@@ -176,6 +208,13 @@ fn what_may_well_be_meant_is_left_alone() {
         "const Valves = #{ server: \"example.com\" };\nfn inlet(body, valves) { body.x = valves[\"server\"]; }",
         "/*\nrequirements: http\nallow_hosts: valve:server\n*/\nconst Valves = #{ server: \"example.com\" };\nfn inlet(body) { body.x = http::get(\"https://example.com\").text; }",
         "const UserValves = #{ a: 1 };\nfn inlet(body, __user__) { body.x = bonus(__user__.valves); } fn bonus(valves) { valves.a }",
+        // Conditions, and calls for what they do.
+        "fn inlet(body) { loop { break; } if body.x { body.y = 1; } if !body.x && body.y { body.z = 1; } }",
+        "fn inlet(body) { let found = false; if !found { found = body.x; } body.y = found; }",
+        "fn inlet(body) { let l = []; body.messages.map(|m| l.push(m.role)); body.x = l; }",
+        "fn inlet(body) { body.model.trim(); body.x = [\"a\"].map(|t| { t.pad(4, \"*\"); t }); }",
+        "fn inlet(body) { body.x?.y; body.to_upper(); body } fn to_upper() { this.x = 1; }",
+        "fn inlet(body) { print(1, 2, 3, 4, 5, 6, 7, 8); debug(); }",
         // Open maps.
         "fn inlet(body) { body.modle = 1; body.x = body.modle; }",
         "fn inlet(body) { body.x = body.custom_key; body.y = body.tool; }",

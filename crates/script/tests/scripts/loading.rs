@@ -556,6 +556,10 @@ fn words_of_python_are_told_with_how_they_are_written_here() {
         ("fn inlet(body) { for i, m in body.messages { } }", "for (item, index) in list"),
         ("fn inlet(body) { if \"x\" { } }", "error"),
         ("fn inlet(body) { lte x = 1; }", "write `let name = value;`"),
+        ("fn inlet(body) { lat x = 1; }", "write `let name = value;`"),
+        ("fn inlet(body) {\n let found = 1;\n body.x = fuond;\n}", "did you mean `found`?"),
+        ("fn inlet(body, valves) {\n body.x = valvse.a;\n}", "did you mean `valves`?"),
+        ("fn inlet(self, body) { }", "a hook has no `self`"),
         ("fn inlet(body) { let x = f\"a {b}\"; }", "stands in backticks"),
         ("const Valves = #{ n: #{ value: 1, ge: 1 } };\nfn inlet(body) { }", "here it is `minimum`"),
         ("const Valves = #{ n: #{ value: 1, le: 1 } };\nfn inlet(body) { }", "here it is `maximum`"),
@@ -569,7 +573,23 @@ fn words_of_python_are_told_with_how_they_are_written_here() {
 #[tokio::test]
 async fn what_breaks_at_run_is_said_in_words_of_scripts() {
     for (code, words) in [
-        ("body.messages.keep_last(\"3\");", &["keep_last (array, string)"] as &[_]),
+        (
+            "body.messages.keep_last(\"3\");",
+            &["keep_last (array, string)", "keep_last(count: integer)"] as &[_],
+        ),
+        ("body.metadata.seen = true;", &["`body.metadata` is ()"]),
+        ("let x = 1; x.y = 2;", &["for type 'integer' to handle 'integer'"]),
+        ("let x = 1; body.x = x[\"a\"];", &["string (expecting integer)"]),
+        ("let x = body.nope; x.y = 1;", &["`x` is ()"]),
+        ("let l = [#{}]; l[0].nope[\"a\"] = 3;", &["`l[0].nope` is ()", "before the `[`"]),
+        ("body.x = body.nope.len() + 3;", &["`body.nope` is ()"]),
+        ("body.x = len(body.nope);", &["`body.nope` is ()"]),
+        ("body.x = body.nope + 3;", &["`body.nope` is ()", "default with `??`"]),
+        ("body.x = 3 + body.nope;", &["`body.nope` is ()"]),
+        ("if body.nope > 2 { body.x = 1; }", &["cannot compare () with a number", "`body.nope` is ()"]),
+        ("if 2 < body.nope { body.x = 1; }", &["`body.nope` is ()"]),
+        ("for x in body.nope { body.x = x; }", &["`for x in list ?? []`"]),
+        ("let l = [1]; if !l { body.x = 1; }", &["`empty(x)`"]),
         ("if body.name { body.x = 1; }", &["a condition is true or false, not ()", "if !empty(x)"]),
         ("let x = body.a; x.get(\"b\");", &["get ((), string)", "`?.` calls only where there is something"]),
         ("1.5.pad(3, 'a');", &["pad (float, integer, char)"]),
@@ -587,6 +607,10 @@ async fn events_are_sent_and_lines_printed_as_in_open_webui() {
         __event_emitter__.call(#{ type: "status", data: #{ description: "y" } });
         print("tokens", 5, [1, #{ a: 2 }]);
         print();
+        print(1, 2, 3, 4, 5, 6, 7, 8);
+        let n = 1;
+        let next = || n + 1;
+        print(n, next.call(), body.messages);
         debug("a", "b");
         body.ok = true;
         body
@@ -602,6 +626,8 @@ fn a_pattern_in_backticks_reads_its_own_escapes_and_what_fills_a_list_has_no_val
     let doubts = |code: &str| told(&format!("fn inlet(body) {{ {code} }}"));
     let fine = doubts(r"body.x = regex::replace(body.y, `\n\s*\n`, `a`); let l = []; l.push(1); body.l = l;");
     assert_eq!(fine, "");
+    let held = doubts(r"let blank = `\n\s*\n`; body.x = regex::replace(body.y, blank, `a`);");
+    assert_eq!(held, "");
     assert!(doubts(r"body.x = regex::replace(body.y, `a`, `b`) + `\n`;").contains("V602"));
     for code in ["let l = []; body.x = l.push(1);", "let s = \"a\"; body.x = s.pad(4, \"*\");"] {
         let told = doubts(code);

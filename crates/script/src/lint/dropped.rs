@@ -1,0 +1,151 @@
+//! Values that are lost: a call that does nothing but give one, and a closure that ends with a call that gives none.
+
+use super::tree::{self, Link, Node};
+use super::view::{Body, View};
+use crate::problem::{Code, Problem};
+use rhai::{ASTFlags, Expr, FnCallExpr, Position, Stmt};
+
+/// Methods that leave what they are called on as it is, and what to write where it was to change.
+const GIVE: [(&str, &str); 6] = [
+    ("to_upper", "`make_upper()` changes the text itself"),
+    ("to_lower", "`make_lower()` changes the text itself"),
+    ("sub_string", "`crop(start, count)` changes the text itself"),
+    ("split", ""),
+    ("starts_with", ""),
+    ("ends_with", ""),
+];
+/// Functions of the host's modules that only give a value.
+const GIVE_OF_HOST: [(&str, &str); 8] = [
+    ("text", "trim"),
+    ("text", "replace"),
+    ("text", "join"),
+    ("regex", "replace"),
+    ("json", "stringify"),
+    ("hash", "sha256"),
+    ("html", "text"),
+    ("html", "escape"),
+];
+const ARITHMETIC: [&str; 5] = ["+", "-", "*", "/", "%"];
+/// Methods that change what they are called on and give nothing.
+const FILL: [&str; 6] = ["push", "insert", "append", "pad", "trim", "replace"];
+/// Functions that go on with what their closure gives.
+const TAKE: [&str; 7] = ["map", "filter", "reduce", "find", "some", "all", "order"];
+
+pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for function in &view.functions {
+        tree::each_block(&function.statements, &mut |block| {
+            // The last one may be the value of the block.
+            let before = block.split_last().map_or(&[][..], |(_, before)| before);
+            problems.extend(before.iter().filter_map(|statement| lost(view, statement)));
+        });
+        tree::each(&function.statements, &mut |node, above| {
+            problems.extend(empty_closure(view, node, above));
+            problems.extend(lost_write(view, node));
+        });
+    }
+    problems
+}
+
+/// `x?.y = 1`: nothing is written where `x` is `()`, and nothing says so.
+fn lost_write(view: &View<'_>, node: Node<'_>) -> Option<Problem> {
+    let Node::Stmt(Stmt::Assignment(assignment)) = node else { return None };
+    let (mut link, mut may_end) = (&assignment.1.lhs, false);
+    while let Expr::Dot(pair, flags, _) | Expr::Index(pair, flags, _) = link {
+        may_end |= flags.contains(ASTFlags::NEGATED);
+        link = &pair.rhs;
+    }
+    may_end.then(|| {
+        let place = tree::chain(&assignment.1.lhs).0.position();
+        let message = "a write through `?.` is lost without a word where there is nothing before it";
+        view.problem(Code::LostResult, place, message)
+            .help("ask first, `if x != () { x.y = 1; }`, or put something there: `x = x ?? #{};`")
+    })
+}
+
+fn is_own(view: &View<'_>, name: &str) -> bool {
+    view.functions.iter().any(|function| function.name == name)
+}
+
+fn lost(view: &View<'_>, statement: &Stmt) -> Option<Problem> {
+    let (message, place, help) = match statement {
+        Stmt::FnCall(call, position) => of_call(call, *position)?,
+        Stmt::Expr(value) => match &**value {
+            Expr::FnCall(call, position) => of_call(call, *position)?,
+            chain @ Expr::Dot(..) => {
+                let (root, links) = tree::chain(chain);
+                let Some(Link::Call(call)) = links.last() else { return None };
+                let (name, help) = GIVE.iter().find(|(name, _)| *name == &*call.name)?;
+                if is_own(view, name) {
+                    return None;
+                }
+                let help = match *help {
+                    "" => "take it, `let x = …`, or take the call away".to_owned(),
+                    help => format!("{help}; or take what it gives: `x = x.{name}(…);`"),
+                };
+                (format!("`{name}` gives a value that nothing takes"), root.position(), help)
+            }
+            _ => return None,
+        },
+        _ => return None,
+    };
+    Some(view.problem(Code::LostResult, place, message).help(help))
+}
+
+fn of_call(call: &FnCallExpr, position: Position) -> Option<(String, Position, String)> {
+    let name = &*call.name;
+    if call.op_token.is_some() {
+        let is_sum = ARITHMETIC.contains(&name) && call.args.len() == 2;
+        let message = format!("`{name}` gives a value that nothing takes");
+        return is_sum.then(|| (message, position, format!("take it: `x {name}= …;` or `let x = …;`")));
+    }
+    let module = tree::module_of(call);
+    let known = GIVE_OF_HOST.contains(&(module.as_str(), name));
+    let place = call.namespace.path.first().map_or(position, |first| first.pos);
+    let message = format!("`{module}::{name}` gives a value that nothing takes");
+    known.then(|| (message, place, format!("take it: `x = {module}::{name}(x, …);`")))
+}
+
+/// `list.map(|x| x.pad(4, "*"))`: the closure gives `()` for each.
+fn empty_closure(view: &View<'_>, node: Node<'_>, above: &[Node<'_>]) -> Option<Problem> {
+    let Node::Expr(Expr::DynamicConstant(value, _)) = node else { return None };
+    // A closure that uses variables around it stands in a block of its own.
+    let is_wrapped = |node: &Node<'_>| {
+        matches!(node, Node::Expr(Expr::Stmt(_)) | Node::Stmt(Stmt::Expr(_)))
+            || tree::call(*node).is_some_and(|(call, ..)| &*call.name == "curry")
+    };
+    let taker = above.iter().rposition(|node| !is_wrapped(node))?;
+    let (call, is_method, _) = tree::call(above[taker])?;
+    let takes = match is_method {
+        true => TAKE.contains(&&*call.name) && is_taken(&above[..taker]),
+        false => tree::module_of(call) == "regex" && &*call.name == "replace",
+    };
+    let name = value.read_lock::<rhai::FnPtr>().filter(|_| takes)?.fn_name().to_owned();
+    let closure = view.functions.iter().find(|function| function.is_closure() && function.name == name)?;
+    let (method, place) = last_call(closure)?;
+    (FILL.contains(&method) && !is_own(view, method)).then(|| {
+        let message = format!(
+            "the closure ends with `{method}`, which gives `()`: `{}` goes on with nothing",
+            call.name
+        );
+        view.problem(Code::ChangesInPlace, place, message)
+            .help("end the closure with the value itself: `|x| { x.push(1); x }`")
+    })
+}
+
+/// Returns `true` if the code around a chain of dots takes its value.
+fn is_taken(above: &[Node<'_>]) -> bool {
+    let is_chain = |node: &&Node<'_>| matches!(node, Node::Expr(Expr::Dot(..) | Expr::Index(..)));
+    let user = above.iter().rev().find(|node| !is_chain(node));
+    !matches!(user, None | Some(Node::Stmt(Stmt::Expr(_))))
+}
+
+/// The method that a function ends with.
+fn last_call(function: &Body) -> Option<(&str, Position)> {
+    let Some(Stmt::Expr(value)) = function.statements.last() else { return None };
+    let (root, links) = tree::chain(value);
+    match links.last()? {
+        Link::Call(call) => Some((&call.name, root.position())),
+        _ => None,
+    }
+}
