@@ -95,7 +95,7 @@ fn serve_until(
     #[cfg(feature = "mcp")]
     let (mounts, more) = {
         let mounts = valvehouse_mcp::Mounts::start(&app);
-        let more = crate::mcp_servers::routes(&app, mounts.approvals());
+        let more = crate::mcp_servers::routes(&app, valvehouse_mcp::Approvals::of(&mounts));
         (mounts, more)
     };
     #[cfg(not(feature = "mcp"))]

@@ -1,6 +1,6 @@
 //! Approvals by operators of a running host, of the very tools that they were shown.
 
-use super::mounts::{Board, Status};
+use super::mounts::{Board, Mounts, Status};
 use crate::pins::{Pins, Standing};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,8 +31,9 @@ pub enum ApprovalError {
 }
 
 impl Approvals {
-    pub(super) fn new(board: Arc<Board>) -> Self {
-        Self { board }
+    /// The servers of these mounts, whose end this does not put off.
+    pub fn of(mounts: &Mounts) -> Self {
+        Self { board: mounts.board.clone() }
     }
 
     /// The servers with their tools, by name.

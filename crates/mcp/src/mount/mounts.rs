@@ -1,6 +1,5 @@
 //! All servers of the settings: a task each, and their tools together in the host.
 
-use super::approvals::Approvals;
 use super::connection::{Connection, follow, tools};
 use super::link::Link;
 use super::look::{Tool, compared, remembered};
@@ -44,7 +43,7 @@ pub struct Status {
 
 /// The servers of a host; ended when it is dropped.
 pub struct Mounts {
-    board: Arc<Board>,
+    pub(super) board: Arc<Board>,
     supervisor: JoinHandle<()>,
 }
 
@@ -92,11 +91,6 @@ impl Mounts {
     pub async fn settled(&self) {
         // The supervisor lives as long as this does.
         let _ = self.board.settled.subscribe().wait_for(|settled| *settled).await;
-    }
-
-    /// The servers and their tools, for operators.
-    pub fn approvals(&self) -> Approvals {
-        Approvals::new(self.board.clone())
     }
 }
 
