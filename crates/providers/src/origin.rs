@@ -34,6 +34,17 @@ impl Origin {
         Fault::Provider { message, timeout: false }
     }
 
+    /// Reads one part of a stream, `an event` or `a line`; one that is damaged at the end of the stream was cut off.
+    pub(super) fn parse_part(&self, part: &str, bytes: &[u8], is_ended: bool) -> Result<Json, Fault> {
+        Json::parse(bytes).map_err(|error| match is_ended {
+            true => self.cut(&format!("it ends within {part}")),
+            false => {
+                let start = self.excerpt(bytes);
+                self.fault(&format!("sent {part} that is no valid JSON: {error}; it begins: {start}"))
+            }
+        })
+    }
+
     /// An answer that came without its end.
     pub(super) fn cut(&self, why: &str) -> Fault {
         let message = format!("the answer of provider {} broke off: {why}", self.provider);

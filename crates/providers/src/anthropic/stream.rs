@@ -89,17 +89,7 @@ impl Reader {
         if matches!(event.data.trim_ascii(), b"" | b"[DONE]") {
             return Ok(());
         }
-        let json = match Json::parse(&event.data) {
-            Ok(json) => json,
-            Err(_) if self.input == Input::Ended => {
-                return Err(self.origin.cut("it ends within an event"));
-            }
-            Err(error) => {
-                let start = self.origin.excerpt(&event.data);
-                let what = format!("sent an event that is no valid JSON: {error}; it begins: {start}");
-                return Err(self.origin.fault(&what));
-            }
-        };
+        let json = self.origin.parse_part("an event", &event.data, self.input == Input::Ended)?;
         if event.name.as_deref() == Some("error") || is_error(&json) {
             return Err(in_band(&self.origin, &json));
         }

@@ -105,15 +105,7 @@ impl Lines {
     }
 
     fn read(&mut self, line: &[u8]) -> Result<(), Fault> {
-        let json = match Json::parse(line) {
-            Ok(json) => json,
-            Err(_) if self.state == State::Over => return Err(self.origin.cut("it ends within a line")),
-            Err(error) => {
-                let start = self.origin.excerpt(line);
-                let what = format!("sent a line that is no valid JSON: {error}; it begins: {start}");
-                return Err(self.origin.fault(&what));
-            }
-        };
+        let json = self.origin.parse_part("a line", line, self.state == State::Over)?;
         if is_error(&json) {
             return Err(self.origin.in_band(&json));
         }

@@ -75,15 +75,7 @@ impl Reader {
             b"[DONE]" => return Ok(Line::Done),
             _ => {}
         }
-        let json = match Json::parse(&event.data) {
-            Ok(json) => json,
-            Err(_) if self.ended => return Err(self.origin.cut("it ends within an event")),
-            Err(error) => {
-                let start = self.origin.excerpt(&event.data);
-                let what = format!("sent an event that is no valid JSON: {error}; it begins: {start}");
-                return Err(self.origin.fault(&what));
-            }
-        };
+        let json = self.origin.parse_part("an event", &event.data, self.ended)?;
         if event.name.as_deref() == Some("error") || is_error(&json) {
             return Err(self.origin.in_band(&json));
         }

@@ -88,15 +88,7 @@ impl Reader {
         if matches!(event.data.trim_ascii(), b"" | b"[DONE]") {
             return Ok(());
         }
-        let json = match Json::parse(&event.data) {
-            Ok(json) => json,
-            Err(_) if self.is_ended => return Err(self.origin.cut("it ends within an event")),
-            Err(error) => {
-                let start = self.origin.excerpt(&event.data);
-                let what = format!("sent an event that is no valid JSON: {error}; it begins: {start}");
-                return Err(self.origin.fault(&what));
-            }
-        };
+        let json = self.origin.parse_part("an event", &event.data, self.is_ended)?;
         match &*json.text_or_empty("type") {
             "error" | "" => return Err(answer::failed(&json, &self.origin)),
             "response.failed" => return Err(answer::failed(&json.field("response"), &self.origin)),
