@@ -35,6 +35,13 @@ pub struct Asked {
     pub generation: u64,
 }
 
+impl Asked {
+    /// Returns `true` if a client asks a model: neither an operator's dry run nor a tool's test.
+    pub(super) fn is_of_client(&self) -> bool {
+        !self.model.is_empty() && !matches!(self.door, "try" | "test")
+    }
+}
+
 /// The end of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {

@@ -19,8 +19,6 @@ const PERIODS: u64 = 12;
 const MAX_ROWS: usize = 1_000;
 /// Stands for the models and users of further combinations.
 const OTHERS: &str = "(others)";
-/// Endpoints at which no client asks: an operator's dry run, a tool's test.
-const NO_CLIENTS: [&str; 2] = ["try", "test"];
 
 /// The requests of an hour by endpoint, model and user, and the filters that ran in them.
 pub struct GuardCoverage {
@@ -102,8 +100,7 @@ impl GuardCoverage {
         }
         let asked = &trace.asked;
         let Some(ended) = trace.ended() else { return };
-        // Requests of clients have a model.
-        if asked.model.is_empty() || NO_CLIENTS.contains(&asked.door) {
+        if !asked.is_of_client() {
             return;
         }
         let is_answered = ended.whole && ended.error.is_none() && (200..400).contains(&ended.status);

@@ -29,8 +29,6 @@ const SHARE_BYTES: usize = 64 << 10;
 const MAX_UNSPENT: u64 = 16_000;
 /// The most bytes of one request that are hashed, for all of its filters together.
 const MAX_HASHED: usize = 4 << 20;
-/// Endpoints at which no client asks: an operator's dry run, a tool's test.
-const NO_CLIENTS: [&str; 2] = ["try", "test"];
 
 /// The parts of a body that are hashed.
 const PARTS: [&str; 2] = ["messages", "tools"];
@@ -129,8 +127,7 @@ impl PromptCacheWatch {
         body: &Json,
     ) -> Option<Box<Self>> {
         let now = caches.ms(started);
-        let is_meant = || !NO_CLIENTS.contains(&asked.door) && !asked.model.is_empty();
-        if !caches.has_budget(now) || !is_meant() {
+        if !caches.has_budget(now) || !asked.is_of_client() {
             return None;
         }
         let seed = caches.hasher.hash_one((hook, asked.model.as_str(), asked.user.as_str()));
