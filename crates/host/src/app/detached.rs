@@ -4,7 +4,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use valvehouse_core::fault::Fault;
 
@@ -12,8 +12,6 @@ use valvehouse_core::fault::Fault;
 const AT_A_TIME: usize = 32;
 /// Pieces that may be queued or run.
 const MAX_PENDING: usize = 256;
-/// The interval at which a stopping host looks whether all is done.
-const POLL: Duration = Duration::from_millis(20);
 /// The longest time that work has to record its end when the host closes.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -35,6 +33,8 @@ pub struct DetachedTasks {
     tasks: Mutex<JoinSet<()>>,
     running: Arc<Semaphore>,
     stops: Stops,
+    /// Tells that a piece of work has ended.
+    ended: Arc<Notify>,
 }
 
 /// One piece of work: its place among those that run, and the word that it has to end.
@@ -75,6 +75,7 @@ impl Default for DetachedTasks {
             tasks: Mutex::default(),
             running: Arc::new(Semaphore::new(AT_A_TIME)),
             stops: Stops::default(),
+            ended: Arc::default(),
         }
     }
 }
@@ -101,7 +102,7 @@ impl DetachedTasks {
         }
         stops.insert(id.to_owned(), sender);
         drop(stops);
-        let entry = Entry { stops: self.stops.clone(), id: id.to_owned() };
+        let entry = Entry { stops: self.stops.clone(), ended: self.ended.clone(), id: id.to_owned() };
         let work = work(Ticket { running: self.running.clone(), stop });
         let mut tasks = self.tasks.lock();
         while tasks.try_join_next().is_some() {}
@@ -128,8 +129,12 @@ impl DetachedTasks {
 
     /// Waits until nothing is queued or runs.
     pub(crate) async fn idle(&self) {
-        while !self.stops.lock().is_empty() {
-            tokio::time::sleep(POLL).await;
+        loop {
+            let ended = self.ended.notified();
+            if self.stops.lock().is_empty() {
+                return;
+            }
+            ended.await;
         }
     }
 
@@ -147,11 +152,13 @@ impl DetachedTasks {
 /// One piece of work among those under way.
 struct Entry {
     stops: Stops,
+    ended: Arc<Notify>,
     id: String,
 }
 
 impl Drop for Entry {
     fn drop(&mut self) {
         self.stops.lock().remove(&self.id);
+        self.ended.notify_waiters();
     }
 }
