@@ -2,7 +2,7 @@
 //! access tokens of authorization servers.
 
 use crate::credentials::{API_KEY, HOST_KEY, X_API_KEY};
-use crate::reply::OpenAiError;
+use crate::reply::{OpenAiError, json_response};
 use crate::{address, auth, credentials, facts};
 use axum::Router;
 use axum::body::Body;
@@ -42,7 +42,8 @@ pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
     if let Some(metadata) = metadata {
         for path in [METADATA.to_owned(), format!("{METADATA}/mcp")] {
             let metadata = metadata.clone();
-            router = router.route(&path, get(move || async move { Json200(metadata).into_response() }));
+            router =
+                router.route(&path, get(move || async move { json_response(StatusCode::OK, &metadata) }));
         }
     }
     router
@@ -51,25 +52,16 @@ pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
 /// The path of the metadata that names the authorization servers of this host (RFC 9728).
 const METADATA: &str = "/.well-known/oauth-protected-resource";
 
-/// The metadata of the resource, as it is sent.
-fn metadata(oauth: &ResourceServer) -> String {
+/// The metadata of the resource.
+fn metadata(oauth: &ResourceServer) -> Json {
     let list = |texts: &[String]| texts.iter().map(|text| Json::from(text.as_str())).collect::<Vec<_>>();
-    let metadata = Json::from([
+    Json::from([
         ("resource", oauth.resource.as_str().into()),
         ("authorization_servers", list(&oauth.authorization_servers).into()),
         ("scopes_supported", list(&oauth.scopes).into()),
         ("bearer_methods_supported", vec![Json::from("header")].into()),
         ("resource_name", "Valvehouse".into()),
-    ]);
-    metadata.to_string()
-}
-
-struct Json200(String);
-
-impl IntoResponse for Json200 {
-    fn into_response(self) -> Response {
-        ([(header::CONTENT_TYPE, "application/json")], self.0).into_response()
-    }
+    ])
 }
 
 async fn answer(
