@@ -89,8 +89,8 @@ impl fmt::Display for Breakage {
     }
 }
 
-/// An error of Rust code is breakage: with this, `?` works in a filter's closure. (Hence a breakage is no
-/// [`std::error::Error`] itself; [`Fault`] is.)
+/// An error of Rust code is breakage: with this, `?` works in a filter's closure. For that, a
+/// breakage does not implement [`std::error::Error`] itself; [`Fault`] does.
 impl<E: Error> From<E> for Breakage {
     fn from(error: E) -> Self {
         Self::new(with_sources(&error))

@@ -221,7 +221,7 @@ impl Object {
         self.0.lock().items.get(key).cloned()
     }
 
-    /// Returns the value of a key; null where there is none.
+    /// Returns the value of a key; null where it is missing.
     pub fn field(&self, key: &str) -> Json {
         self.get(key).unwrap_or(Json::Null)
     }

@@ -123,12 +123,12 @@ impl Json {
         }
     }
 
-    /// Returns the value of a key; null where there is none, or where this is no object.
+    /// Returns the value of a key; null where it is missing, or where this is not an object.
     pub fn field(&self, key: &str) -> Self {
         self.get(key).unwrap_or(Self::Null)
     }
 
-    /// Returns the elements of the array at a key; none where there is no array.
+    /// Returns the elements of the array at a key; none for any other value.
     pub fn list(&self, key: &str) -> Vec<Self> {
         match self {
             Self::Object(object) => object.with(key, |value| value.map_or_else(Vec::new, Self::items)),
@@ -167,8 +167,8 @@ impl Json {
         debug_assert!(put.is_ok(), "cannot put {key:?} into {}: {put:?}", self.kind());
     }
 
-    /// Sets a key of a value that others may have changed or replaced. What is no object, is read-only or would
-    /// contain itself stays as it is.
+    /// Sets a key of a value that others may have changed or replaced. A value that is not an object, is read-only
+    /// or would contain itself stays as it is.
     pub fn edit(&self, key: &str, value: impl Into<Self>) {
         if let Self::Object(object) = self {
             object.edit(key, value.into());
@@ -191,7 +191,7 @@ impl Json {
         }
     }
 
-    /// Returns the string; an empty one where this is no string.
+    /// Returns the string; an empty one for any other value.
     pub fn str_or_empty(&self) -> &str {
         match self {
             Self::Text(text) => text,
@@ -210,12 +210,12 @@ impl Json {
         }
     }
 
-    /// Returns the string at a key; an empty one where there is no string.
+    /// Returns the string at a key; an empty one for any other value.
     pub fn text_or_empty(&self, key: &str) -> CompactString {
         self.text(key).unwrap_or(CompactString::const_new(""))
     }
 
-    /// Returns the string at a key as one of the standard library; an empty one where there is no string.
+    /// Returns the string at a key as one of the standard library; an empty one for any other value.
     pub fn string(&self, key: &str) -> String {
         self.text_or_empty(key).into()
     }

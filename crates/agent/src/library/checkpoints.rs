@@ -219,7 +219,10 @@ impl Agent {
 }
 
 fn damaged(what: &str) -> Fault {
-    Fault::invalid(format!("this is no exported agent: its `{what}` is missing or damaged"), None)
+    Fault::invalid(
+        format!("cannot import this agent: its `{what}` is missing or damaged; export it again"),
+        None,
+    )
 }
 
 /// Returns `true` if a run has not ended.

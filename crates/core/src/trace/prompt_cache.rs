@@ -143,7 +143,7 @@ impl PromptCacheWatch {
     /// Looks at what a filter left.
     pub(crate) fn after(&mut self, tally: &Arc<PromptCacheTally>, body: &Json) {
         let is_same = |(part, before): (&str, &Json)| {
-            // What is null or missing is no container.
+            // Null stands for a part that is missing.
             (body.field(part).is_same(before) || before.is_null() && body.get(part).is_none())
                 && !before.is_changed()
         };
@@ -250,7 +250,7 @@ impl Prints {
 }
 
 /// The bytes of a value without its marks, which move from message to message as a conversation goes on; `None` where
-/// there is no mark.
+/// it has none.
 fn unmarked(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut found = MARK.find(bytes)?;
     let (mut rest, mut out) = (bytes, Vec::with_capacity(bytes.len()));

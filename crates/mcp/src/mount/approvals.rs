@@ -16,7 +16,7 @@ pub struct Approvals {
 /// A reason for which an approval is not given or not taken back; nothing is changed then.
 #[derive(Debug, thiserror::Error)]
 pub enum ApprovalError {
-    /// There is no such server, tool or approval.
+    /// The server, tool or approval is unknown.
     #[error("{0}")]
     Unknown(String),
     /// The tool or its approval is another one than was shown.

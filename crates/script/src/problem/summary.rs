@@ -114,7 +114,7 @@ pub(crate) fn help_for_run(error: &EvalAltResult) -> Option<&'static str> {
             }
         }
         EvalAltResult::ErrorFor(_) => Some(
-            "what stands behind `in` is no list, map, text or range: `for x in list ?? []` runs over nothing where \
+            "the value behind `in` is not a list, map, text or range: `for x in list ?? []` runs over nothing where \
              it is `()`",
         ),
         EvalAltResult::ErrorIndexingType(text, _) if text.starts_with("() [") => {

@@ -458,7 +458,7 @@ async fn interruption(app: Arc<App>, id: String, mut ticket: Ticket) -> Interrup
             reason = ticket.stopped() => return Interruption::Stopped(reason),
             () = tokio::time::sleep_until(until) => return Interruption::TooLong,
             () = tokio::time::sleep(PULSE) => {
-                // A store that fails for a while is no reason to end.
+                // The work goes on while the store fails for a while.
                 if let Ok(false) = app.host.store().touch_response(&id, &app.detached.runner).await {
                     return Interruption::Lost;
                 }

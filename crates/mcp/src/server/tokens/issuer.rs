@@ -37,7 +37,7 @@ struct KeySet {
     at: Instant,
 }
 
-/// The reason for which there is no key for a token.
+/// The reason for which the key of a token cannot be had.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NoKey {
     /// The issuer has none of this name.
@@ -109,7 +109,7 @@ impl Issuer {
         let keys = keys.ok_or_else(|| format!("{address} has no valid `jwks_uri`"))?;
         let set = get(keys.clone(), client).await?;
         let listed = set["keys"].as_array().ok_or_else(|| format!("{keys} has no list `keys`"))?;
-        // Keys of kinds that nobody here knows are no reason to refuse the others.
+        // Keys of unknown kinds are left out; the others are used.
         let keys =
             listed.iter().take(MAX_KEYS).filter_map(|key| serde_json::from_value::<Jwk>(key.clone()).ok());
         let signs = |key: &Jwk| {
