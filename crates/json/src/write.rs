@@ -58,8 +58,13 @@ impl Json {
         // A long body would grow by doubling, and be copied each time.
         let length = self.spelt_length(MAX_NESTING, &mut { MAX_VALUES });
         let mut out = Vec::with_capacity(256 + (length + length / 64).min(REPEATED));
-        Writer { as_spelt: true, ..Writer::new(&mut out, usize::MAX) }.value(self, 0)?;
+        self.encode_as_spelt_into(&mut out)?;
         Ok(out)
+    }
+
+    /// The same at the end of what is there.
+    pub fn encode_as_spelt_into(&self, out: &mut Vec<u8>) -> Result<(), Unwritable> {
+        Writer { as_spelt: true, ..Writer::new(out, usize::MAX) }.value(self, 0)
     }
 
     /// Compact JSON of this many bytes at most.

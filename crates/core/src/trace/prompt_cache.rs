@@ -18,7 +18,7 @@ use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
-use valvehouse_json::{Json, Object};
+use valvehouse_json::Json;
 
 /// The most conversations that are remembered, by hook.
 const MAX_CONVERSATIONS: usize = 1_000;
@@ -201,39 +201,54 @@ impl Prints {
         let messages = body.get("messages")?;
         let messages = messages.as_array()?.items();
         let mut prints = Self { own: Vec::new(), chained: Vec::new(), marked: None, last: 0 };
-        let mut add = |piece: &Json| prints.add(piece, hasher, seed, hashed);
+        // One piece after the other, as encoded JSON.
+        let mut piece = Vec::new();
+        let mut add = |prints: &mut Self, piece: &mut Vec<u8>| {
+            prints.add(piece, hasher, seed, hashed)?;
+            piece.clear();
+            Some(())
+        };
         if let Some(tools) = body.get("tools").filter(|tools| !tools.is_empty()) {
-            add(&tools)?;
+            tools.encode_as_spelt_into(&mut piece).ok()?;
+            add(&mut prints, &mut piece)?;
         }
         for message in &messages {
             prints.last = prints.own.len();
-            let mut add = |piece: &Json| prints.add(piece, hasher, seed, hashed);
             // A mark is on a part, and what follows the part is behind the mark.
-            let shell = message.entries().into_iter().filter(|(key, _)| key != "content");
-            add(&shell.collect::<Object>().into())?;
+            encode_shell(message, &mut piece)?;
+            add(&mut prints, &mut piece)?;
             match message.get("content") {
-                Some(Json::Array(parts)) => parts.items().iter().try_for_each(add)?,
-                // Clients say a text alone where they do not mark it.
-                Some(text @ Json::Text(_)) => add(&Json::from([("type", "text".into()), ("text", text)]))?,
-                Some(other) if !other.is_null() => add(&other)?,
+                Some(Json::Array(parts)) => {
+                    for part in parts.items() {
+                        part.encode_as_spelt_into(&mut piece).ok()?;
+                        add(&mut prints, &mut piece)?;
+                    }
+                }
+                Some(content) if !content.is_null() => {
+                    // Clients say a text alone where they do not mark it.
+                    let is_text = content.as_str().is_some();
+                    piece.extend_from_slice(if is_text { br#"{"type":"text","text":"# } else { b"" });
+                    content.encode_as_spelt_into(&mut piece).ok()?;
+                    piece.extend_from_slice(if is_text { b"}" } else { b"" });
+                    add(&mut prints, &mut piece)?;
+                }
                 _ => {}
             }
         }
         (!messages.is_empty()).then_some(prints)
     }
 
-    fn add(&mut self, piece: &Json, hasher: &RandomState, seed: u64, hashed: &mut usize) -> Option<()> {
+    fn add(&mut self, piece: &[u8], hasher: &RandomState, seed: u64, hashed: &mut usize) -> Option<()> {
         if *hashed > MAX_HASHED {
             return None;
         }
-        let bytes = piece.encode_as_spelt().ok()?;
-        *hashed += bytes.len();
-        let own = match unmarked(&bytes) {
+        *hashed += piece.len();
+        let own = match unmarked(piece) {
             Some(rest) => {
                 self.marked = Some(self.own.len() + 1);
                 hasher.hash_one(rest)
             }
-            None => hasher.hash_one(&bytes),
+            None => hasher.hash_one(piece),
         };
         let before = self.chained.last().copied().unwrap_or(seed);
         self.own.push(own);
@@ -247,6 +262,27 @@ impl Prints {
         let last = client.own.get(client.last);
         self.marked.or_else(|| self.own.iter().rposition(|own| Some(own) == last)).unwrap_or(self.last)
     }
+}
+
+/// Encodes a message without its content.
+fn encode_shell(message: &Json, out: &mut Vec<u8>) -> Option<()> {
+    let mut is_whole = true;
+    out.push(b'{');
+    if let Some(fields) = message.as_object() {
+        fields.for_each(|key, value| {
+            if key == "content" {
+                return;
+            }
+            if out.len() > 1 {
+                out.push(b',');
+            }
+            is_whole &= Json::from(key).encode_into(out).is_ok();
+            out.push(b':');
+            is_whole &= value.encode_as_spelt_into(out).is_ok();
+        });
+    }
+    out.push(b'}');
+    is_whole.then_some(())
 }
 
 /// The bytes of a value without its marks, which move from message to message as a conversation goes on; `None` where
