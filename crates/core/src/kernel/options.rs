@@ -11,7 +11,6 @@ use tokio::sync::mpsc::{self, Sender};
 const AHEAD: usize = 32;
 
 /// The options of a turn.
-#[derive(Default)]
 pub struct RunOptions<'a> {
     pub(super) turn: Turn,
     is_streamed: bool,
@@ -24,10 +23,25 @@ pub struct RunOptions<'a> {
     pub(super) journal: Option<&'a dyn Journal>,
 }
 
+impl Default for RunOptions<'_> {
+    fn default() -> Self {
+        Self::new(Turn::default())
+    }
+}
+
 impl<'a> RunOptions<'a> {
     /// The options of a turn whose answer comes whole and whose tool calls are run.
     pub fn new(turn: Turn) -> Self {
-        Self { turn, ..Self::default() }
+        Self {
+            turn,
+            is_streamed: false,
+            sender: None,
+            emitted: None,
+            takes_bytes: false,
+            leaves_calls: false,
+            max_model_calls: None,
+            journal: None,
+        }
     }
 
     /// Sets whether the events of the model come as they arrive.
