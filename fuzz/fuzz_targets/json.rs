@@ -1,5 +1,5 @@
 //! JSON: what is read agrees with `serde_json`, what is written reads back the same, and no sequence of
-//! changes through live handles makes a value that is no JSON.
+//! changes through live handles makes a value that is not JSON.
 //!
 //! Meant to differ from `serde_json`: numbers beyond its range (`1e999`) are kept as they are spelt, and
 //! containers may nest 128 deep where it stops at 127.
@@ -56,7 +56,7 @@ fn agree(text: &[u8], ours: &Json, theirs: serde_json::Result<Value>) {
         assert_eq!(before.numbers, after.numbers, "numbers are spelt otherwise");
     }
     let pretty = ours.pretty(2);
-    assert!(Json::parse(pretty.as_bytes()).is_ok(), "indented it is no JSON: {pretty}");
+    assert!(Json::parse(pretty.as_bytes()).is_ok(), "indented it is not JSON: {pretty}");
 }
 
 /// The same kinds, keys in the same order, texts and numbers.

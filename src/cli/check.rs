@@ -72,7 +72,7 @@ impl Findings {
             Some(file) => {
                 let file = file.display();
                 return Err(CommandError::data(format!(
-                    "{file} is no script: a script's name ends in .rhai"
+                    "{file} is not a script: a script's name ends in .rhai"
                 )));
             }
             None => self.id(&word.to_string_lossy(), config)?,

@@ -62,7 +62,7 @@ async fn invoke(
     Ok(())
 }
 
-/// A tool that says why it has no answer is no refusal of the request.
+/// A tool that says why it has no answer is not a refusal of the request.
 fn failed(tool: &str, fault: Fault) -> CommandError {
     match fault {
         Fault::Refused(refusal) if refusal.plugin == tool => {
@@ -119,6 +119,6 @@ fn object(from: &str, text: &str) -> Result<Json, CommandError> {
                 "{from} must be a JSON object, such as {{\"city\": \"Tokyo\"}}, not {kind}"
             )))
         }
-        Err(error) => Err(CommandError::usage(format!("{from} is no JSON: {error}"))),
+        Err(error) => Err(CommandError::usage(format!("{from} is not JSON: {error}"))),
     }
 }

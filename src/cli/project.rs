@@ -166,7 +166,7 @@ impl Reach {
         ])
     }
 
-    /// A host that does not follow is no success.
+    /// A host that does not follow is not a success.
     pub(super) fn exit(self) -> Exit {
         if self.late > 0 { Exit::Unavailable } else { Exit::Done }
     }

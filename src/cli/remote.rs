@@ -83,7 +83,7 @@ impl Remote {
     async fn read(&self, response: Response) -> Result<Json, CommandError> {
         let bytes = response.whole().await?;
         Json::parse(&bytes).map_err(|error| {
-            let what = format!("what answers at {} is no valvehouse: {error}", self.base);
+            let what = format!("what answers at {} is not a Valvehouse host: {error}", self.base);
             CommandError::new(Exit::Unavailable, what)
         })
     }
@@ -92,7 +92,7 @@ impl Remote {
         let mut url = self.base.clone();
         match url.path_segments_mut() {
             Ok(mut path) => drop(path.pop_if_empty().extend(way)),
-            Err(()) => return Err(CommandError::usage(format!("{} is no address of a host", self.base))),
+            Err(()) => return Err(CommandError::usage(format!("{} is not an address of a host", self.base))),
         }
         if !words.is_empty() {
             url.query_pairs_mut().extend_pairs(words);

@@ -88,7 +88,7 @@ fn exported(file: &Path) -> Result<Json, CommandError> {
         _ => (file.display().to_string(), std::fs::read(file).map(|read| bytes = read)),
     };
     read.map_err(|error| CommandError::data(format!("failed to read {name}: {error}")))?;
-    Json::parse(&bytes).map_err(|error| CommandError::data(format!("{name} is no JSON: {error}")))
+    Json::parse(&bytes).map_err(|error| CommandError::data(format!("{name} is not JSON: {error}")))
 }
 
 async fn list(runs: &Runs, wanted: &Wanted, out: &Console) -> Result<(), CommandError> {

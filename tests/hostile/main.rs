@@ -76,7 +76,7 @@ impl Hostile {
             Some(rest) => format!("/*\nglobal: false\n{rest}"),
             None => format!("/*\nglobal: false\n*/\n{text}"),
         };
-        // Tables of tokens are unpacked once, by the host: that is no time of the script's.
+        // Tables of tokens are unpacked once, by the host: that is not a time of the script's.
         let deadline = Duration::from_millis(if text.contains("tokens::") { 2_000 } else { 100 });
         Self {
             name: name.to_owned(),

@@ -190,11 +190,11 @@ const FILTERS: &[(&str, &str, Comes)] = &[
         "fn id(a) { a } fn inlet(body) { let f = Fn(\"id\"); loop { f = f.curry(f); } }",
         Breaks(BUDGET),
     ),
-    ("functions in the body", "fn inlet(body) { body.f = |x| x; body }", Breaks(&["a function is no JSON"])),
+    ("functions in the body", "fn inlet(body) { body.f = |x| x; body }", Breaks(&["a function is not JSON"])),
     (
         "functions in the state",
         "fn inlet(body, state) { state.f = Fn(\"inlet\"); body }",
-        Breaks(&["a function is no JSON"]),
+        Breaks(&["a function is not JSON"]),
     ),
     // Values that are kept between calls.
     (

@@ -348,7 +348,7 @@ fn random_programs_do_not_hurt_their_host() {
     println!("seed {seed}, not loaded: {}; {}", report.not_loaded.len(), report.summary(made));
     assert!(
         report.not_loaded.len() * 4 < made,
-        "{} of {made} are no programs:\n{}",
+        "{} of {made} are not programs:\n{}",
         report.not_loaded.len(),
         report.not_loaded[0]
     );

@@ -175,7 +175,7 @@ async fn a_question_of_a_tool_is_answered_with_text() {
     assert!(run["answer"].as_str().unwrap().contains("Which city?"), "{run}");
     let run = run["run_id"].as_str().unwrap();
     host.resume(run, &json!({"decision": "approve"})).await.refused(409, "asks a question");
-    host.resume(run, &json!({"decision": "perhaps"})).await.refused(400, "`perhaps` is no decision");
+    host.resume(run, &json!({"decision": "perhaps"})).await.refused(400, "`perhaps` is not a decision");
     let ended = ok(&host.resume(run, &json!({"decision": "answer", "answer": "Oslo"})).await);
     assert!(ended["answer"].as_str().unwrap().contains("Oslo"), "{ended}");
 }
@@ -281,7 +281,7 @@ async fn runs_are_listed_by_agent_chat_and_status() {
     assert_eq!(paused["data"].as_array().unwrap().len(), 1);
     let of_chat = host.look("clerk/runs?chat_id=c2&limit=5").await;
     assert_eq!(of_chat["data"][0]["status"], "done");
-    host.get("/api/v1/agents/clerk/runs?status=odd").await.refused(400, "`odd` is no status");
+    host.get("/api/v1/agents/clerk/runs?status=odd").await.refused(400, "`odd` is not a status");
     host.get("/api/v1/agents/clerk/runs?limit=x").await.refused(400, "`limit` must be a whole number");
 }
 

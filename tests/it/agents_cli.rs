@@ -23,7 +23,7 @@ fn only_run(project: &Project) -> Json {
 }
 
 fn text(json: &Json, path: &str) -> String {
-    json.at_path(path).as_str().unwrap_or_else(|| panic!("{path} is no text in {json}")).to_owned()
+    json.at_path(path).as_str().unwrap_or_else(|| panic!("{path} is not text in {json}")).to_owned()
 }
 
 /// A run that waits for approval, in a conversation of its own.
@@ -135,7 +135,7 @@ fn saying_something_else_cancels_what_waits() {
     assert!(!shown.talk.contains("resume"), "{}", shown.talk);
     project.run(&format!("resume {run} --approve")).ends(2).says("cancelled");
     project.run(&format!("runs --chat {chat} --status done")).ends(0).prints("done");
-    project.run("runs --status odd").ends(2).says("`odd` is no status");
+    project.run("runs --status odd").ends(2).says("`odd` is not a status");
 }
 
 #[test]

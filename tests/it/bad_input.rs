@@ -150,9 +150,9 @@ async fn a_request_that_is_none_is_refused_with_the_place() {
     let long = "x".repeat(300);
     let user = r#"[{"role":"user","content":"hi"}]"#;
     let bad: [(String, &str, Option<&str>); 14] = [
-        ("".into(), "the request body is no JSON", None),
-        ("hello".into(), "the request body is no JSON", None),
-        ("{\"model\":\"mock-1\",".into(), "the request body is no JSON", None),
+        ("".into(), "the request body is not JSON", None),
+        ("hello".into(), "the request body is not JSON", None),
+        ("{\"model\":\"mock-1\",".into(), "the request body is not JSON", None),
         ("[1,2]".into(), "it must be a JSON object", None),
         ("\"text\"".into(), "it must be a JSON object", None),
         ("{}".into(), "model is missing", Some("model")),
@@ -241,7 +241,7 @@ async fn a_wrong_question_id_and_a_wrong_answer_are_told_apart() {
     let host = TestHost::new().start().await;
     let answer = |body: &'static str| Answer::of(host.request("POST", "/api/v1/questions/none").body(body));
     answer("true").await.refused(404, "there is no such question");
-    answer("{").await.refused(400, "the answer is no JSON");
+    answer("{").await.refused(400, "the answer is not JSON");
 }
 
 #[tokio::test]

@@ -509,7 +509,7 @@ fn scripts_that_listen_are_listed_checked_and_explained_like_those_with_hooks() 
     project.run("list").ends(0).prints("on_tool_start");
     project.run("explain --model demo").ends(0).prints("listens").prints("runs for every model");
     let checked = project.run("check").ends(0);
-    checked.prints("`on_tool_begin` is no callback and never called").prints("did you mean `on_tool_");
+    checked.prints("`on_tool_begin` is not a callback and never called").prints("did you mean `on_tool_");
 }
 
 #[test]

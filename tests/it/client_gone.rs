@@ -102,7 +102,7 @@ async fn a_tool_that_waits_for_a_service_leaves_it_at_once() {
         for body in [saying("helper", "look"), streaming("helper", "look")] {
             is_told_soon(&format!("{filter}: a tool"), &host, &service, &body, None).await;
         }
-        // That nobody waits any more is no fault of the tool's: it does not rest.
+        // That nobody waits any more is not the tool's fault: it does not rest.
         assert_eq!(host.snapshot().plugins["look"].word(), "live");
     }
 }

@@ -243,7 +243,7 @@ async fn what_goes_wrong_with_a_call_is_told_to_the_model_and_the_loop_goes_on()
     for (error, expected) in errors.zip([
         "no such city",
         "unknown tool `fial`; did you mean `fail`?",
-        "the arguments of fail are no valid JSON",
+        "the arguments of fail are not valid JSON",
         "the arguments of fail are of type array",
         "tool panics panicked",
     ]) {

@@ -312,7 +312,7 @@ async fn the_services_own_errors_are_passed_on_with_their_status() {
             assert_eq!(answer.status, 502);
             assert!(answer.message().contains("Bad gateway"), "{source:?}: {}", answer.body());
 
-            host.upstream.reply(Reply::raw("application/json", "{ this is no json"));
+            host.upstream.reply(Reply::raw("application/json", "{ this is not json"));
             if source == Some(LOOKS_AT_ALL) {
                 let answer = ask().await;
                 assert_eq!(answer.status, 502);
@@ -398,7 +398,7 @@ async fn a_stream_that_is_cut_ends_with_an_error_and_never_with_stop() {
         host.upstream.reply(Reply::begun(["one"]).then(chunk(&json!({}), Some("stop"))));
         let answer = host.stream("hi").await;
         assert_eq!((answer.text().as_str(), answer.finishes()), ("one", vec!["stop".to_owned()]));
-        // A whole answer that breaks off is no answer.
+        // A whole answer that breaks off is not an answer.
         host.upstream.reply(Reply::raw("application/json", "{\"id\":").then_cut());
         let answer = host.ask("hi").await;
         answer.refused(502, "broke off");

@@ -557,7 +557,7 @@ async fn a_thrown_map_chooses_its_status() {
         (429, "slow down", Some(3.0))
     );
     let odd = chat(&thrown(r#"#{ status: 200, message: "odd" }"#), "hi").await;
-    assert_eq!(refusal(odd).2, 500, "what is no error status becomes 500");
+    assert_eq!(refusal(odd).2, 500, "what is not an error status becomes 500");
 }
 
 #[tokio::test]

@@ -490,7 +490,7 @@ async fn a_compacted_conversation_goes_on_from_its_summary() {
         json!({"model": "mock-1", "previous_response_id": first["id"], "input": input, "stream": true});
     let compacted = compact(&body).await.json();
     let sent = host.upstream.last().json();
-    assert_eq!(sent["stream"], json!(null), "a compaction is no stream");
+    assert_eq!(sent["stream"], json!(null), "a compaction is not a stream");
     // The whole conversation, its calls with their tools, and what is asked for.
     assert_eq!(sent["messages"].as_array().unwrap().len(), 6, "{sent}");
     assert_eq!(

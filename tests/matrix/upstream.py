@@ -505,7 +505,7 @@ class Server(http.server.ThreadingHTTPServer):
     request_queue_size = 64
 
     def handle_error(self, *_):
-        """A client that leaves is no error of a service."""
+        """A client that leaves is not an error of a service."""
 
 
 def start(port=0):

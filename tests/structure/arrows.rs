@@ -88,7 +88,7 @@ impl Finder<'_, '_> {
 impl<'ast> Visit<'ast> for Finder<'_, '_> {
     fn visit_item(&mut self, item: &'ast Item) {
         match item {
-            // A list of names for others is no use of them.
+            // A list of names for others is not a use of them.
             Item::Use(use_) if !matches!(use_.vis, syn::Visibility::Inherited) && is_list(self.file) => {}
             Item::Use(use_) => self.imports(&use_.tree, &mut Vec::new()),
             item => syn::visit::visit_item(self, item),

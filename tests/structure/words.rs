@@ -47,6 +47,11 @@ const PARTICIPLES: &[&str] = &[
     "Written",
 ];
 
+/// The negation that English has for "there is no …" and a few set phrases.
+const IS_NO: &str = concat!("is", " no ");
+const BEFORE_NO: &[&str] = &["there", "There"];
+const AFTER_NO: &[&str] = &["better", "longer", "reason", "such"];
+
 /// Nouns that end in "ed".
 const NOUNS: &[&str] = &["Embed", "Feed", "Need", "Seed", "Speed"];
 
@@ -58,10 +63,12 @@ enum Rule {
     Limit,
     Participle,
     PublicTwice,
+    Negation,
 }
 
 impl Rule {
-    const ALL: [Self; 5] = [Self::Beginning, Self::OneWord, Self::Limit, Self::Participle, Self::PublicTwice];
+    const ALL: [Self; 6] =
+        [Self::Beginning, Self::OneWord, Self::Limit, Self::Participle, Self::PublicTwice, Self::Negation];
 
     /// Returns its name in the list of exceptions.
     const fn as_str(self) -> &'static str {
@@ -71,6 +78,7 @@ impl Rule {
             Self::Limit => "limit",
             Self::Participle => "participle",
             Self::PublicTwice => "public-twice",
+            Self::Negation => "negation",
         }
     }
 
@@ -84,6 +92,7 @@ impl Rule {
             Self::Limit => "name a limit `MAX_…`, `MIN_…` or `…_THRESHOLD`",
             Self::Participle => "name a type after the thing it is: a noun",
             Self::PublicTwice => "give one of the types another name",
+            Self::Negation => "write \"is not a …\"",
         }
     }
 }
@@ -149,6 +158,11 @@ fn public_types_have_names_of_their_own() {
 }
 
 #[test]
+fn what_a_thing_is_not_is_said_with_not() {
+    check(Rule::Negation);
+}
+
+#[test]
 fn the_list_of_exceptions_has_known_rules_once_for_each_file() {
     let listed = listed();
     let mut seen = BTreeSet::new();
@@ -194,7 +208,11 @@ fn each_rule_finds_its_words_in_code_and_nowhere_else() {
             pub enum Answer { Asked, Kept }
         }
         pub trait Shared {}
-    "###;
+        // This is% no list.
+        // There is% no list, it is% no longer one, and of this% no word is found.
+    "###
+    .replace('%', "");
+    let one = one.as_str();
     let other =
         "pub struct Answer;\nstruct Feed;\npub struct Own;\nuse super::one::Shared;\nfn kept(Kept: Kept) {}";
     let found = find([(Path::new("one.rs"), one), (Path::new("other.rs"), other)]);
@@ -211,6 +229,7 @@ fn each_rule_finds_its_words_in_code_and_nowhere_else() {
         "beginning one.rs:23 Whether it",
         "beginning one.rs:27 When it is.",
         "participle one.rs:30 Shared",
+        concat!("negation one.rs:31 // This is", " no list."),
         "public-twice one.rs:28 Answer, also at other.rs:1",
         "public-twice other.rs:1 Answer, also at one.rs:28",
     ];
@@ -302,6 +321,18 @@ pub(crate) fn sources(folder: &Path, paths: &mut Vec<PathBuf>) {
     }
 }
 
+/// Returns `true` if a line says what something is not without the word not.
+fn has_negation(line: &str) -> bool {
+    line.match_indices(IS_NO).any(|(start, _)| {
+        let (before, after) = (&line[..start], &line[start + IS_NO.len()..]);
+        let is_word = !before.ends_with(char::is_alphanumeric);
+        let after = after.split(|char: char| !char.is_alphanumeric()).next().unwrap_or_default();
+        is_word
+            && !BEFORE_NO.iter().any(|word| before.trim_end().ends_with(word))
+            && !AFTER_NO.contains(&after)
+    })
+}
+
 /// Returns the findings in all of these texts.
 fn find<'a>(texts: impl IntoIterator<Item = (&'a Path, &'a str)>) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -310,6 +341,7 @@ fn find<'a>(texts: impl IntoIterator<Item = (&'a Path, &'a str)>) -> Vec<Finding
         let stream: TokenStream = text.parse().unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let mut file = File { path, findings: Vec::new(), public: Vec::new() };
         file.read(stream);
+        file.read_negations(text);
         findings.append(&mut file.findings);
         for one in file.public {
             public.entry(one.name.clone()).or_default().push(one);
@@ -359,6 +391,12 @@ impl File<'_> {
                 TokenTree::Punct(_) | TokenTree::Literal(_) => {}
             }
             at += 1;
+        }
+    }
+
+    fn read_negations(&mut self, text: &str) {
+        for (index, line) in text.lines().enumerate().filter(|(_, line)| has_negation(line)) {
+            self.add(Rule::Negation, index + 1, line.trim());
         }
     }
 

@@ -274,7 +274,7 @@ impl Watermark {
         let (before, after) = said.split_at(place + 1);
         let seen = before.iter().filter(|message| is_role(message, "user")).fold(Self::default(), Self::and);
         let is_repeated = seen.count == self.count && seen.hash == self.hash;
-        // Without the answer that there is, it is no repetition: somebody says the same again, or wants
+        // Without the answer that there is, it is not a repetition: somebody says the same again, or wants
         // another answer.
         let knows_the_last = after.iter().any(|message| is_role(message, "assistant"));
         if !is_repeated || (self.answered && !knows_the_last) {

@@ -47,7 +47,7 @@ impl Decision {
             "retry" => Ok(Self::Retry),
             "" | "continue" => Ok(Self::GoOn),
             other => Err(Fault::invalid(
-                format!("`{other}` is no decision: say approve, reject, answer, retry or continue"),
+                format!("`{other}` is not a decision: say approve, reject, answer, retry or continue"),
                 Some("decision"),
             )),
         }

@@ -180,7 +180,7 @@ fn status_of(word: &str) -> Result<RunStatus, Fault> {
     }
     RunStatus::named(word).ok_or_else(|| {
         let words: Vec<&str> = RunStatus::ALL.iter().map(|status| status.name()).collect();
-        let message = format!("`{word}` is no status: say {} or {INTERRUPTED}", words.join(", "));
+        let message = format!("`{word}` is not a status: say {} or {INTERRUPTED}", words.join(", "));
         Fault::invalid(message, Some("status"))
     })
 }

@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn a_wrong_word_is_told_with_what_was_meant() {
         for (word, told) in [
-            ("htpp", "`htpp` is no capability; did you mean `http`?"),
+            ("htpp", "`htpp` is not a capability; did you mean `http`?"),
             ("colour=1", "there are: http, files, shell, env, kv, llm, tools"),
             ("files", "files needs a folder"),
             ("files=", "files has an empty name"),

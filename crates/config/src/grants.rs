@@ -156,7 +156,7 @@ impl Capability {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("there are: {}", names().join(", ")),
             };
-            format!("`{word}` is no capability; {hint}")
+            format!("`{word}` is not a capability; {hint}")
         })
     }
 

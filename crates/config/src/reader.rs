@@ -190,7 +190,7 @@ impl<'l> Reader<'l> {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("known here: {}", self.known.join(", ")),
             };
-            self.log.problem(&setting.origin, format!("{key_path} is no setting; {hint}"));
+            self.log.problem(&setting.origin, format!("{key_path} is not a setting; {hint}"));
         }
     }
 }

@@ -160,7 +160,7 @@ pub(super) fn parse(text: &str, file: &str) -> Result<Table, Vec<(Origin, String
     if !errors.is_empty() {
         let told = |error: &de::Error| {
             let at = error.span().map_or(0, |span| span.start);
-            (places.of(at), format!("this is no TOML: {}", error.message().replace('\n', ", ")))
+            (places.of(at), format!("this is not TOML: {}", error.message().replace('\n', ", ")))
         };
         return Err(errors.iter().map(told).collect());
     }
@@ -209,7 +209,7 @@ impl Places<'_> {
                     .map_err(|_| fault("this number is too large"))?,
             ),
             DeValue::Float(number) => {
-                Node::Float(number.as_str().parse().map_err(|_| fault("this is no number"))?)
+                Node::Float(number.as_str().parse().map_err(|_| fault("this is not a number"))?)
             }
             DeValue::Boolean(value) => Node::Truth(*value),
             DeValue::Datetime(time) => Node::Text(time.to_string()),

@@ -201,10 +201,10 @@ fn every_bad_input_is_told_with_its_place_and_its_cure() {
     for (file, told) in [
         (
             "[server]\nlisen = '127.0.0.1:1'",
-            "in valvehouse.toml:2:1: server.lisen is no setting; did you mean `listen`?",
+            "in valvehouse.toml:2:1: server.lisen is not a setting; did you mean `listen`?",
         ),
-        ("[sever]\n", "in valvehouse.toml:1:2: sever is no setting; did you mean `server`?"),
-        ("colour = 1", "colour is no setting; known here: server, admin, folders"),
+        ("[sever]\n", "in valvehouse.toml:1:2: sever is not a setting; did you mean `server`?"),
+        ("colour = 1", "colour is not a setting; known here: server, admin, folders"),
         ("[server]\nlisten = 9099", ":2:1: server.listen must be text in quotes, not a whole number"),
         (
             "[server]\nlisten = 'localhost'",
@@ -225,7 +225,7 @@ fn every_bad_input_is_told_with_its_place_and_its_cure() {
             "[server]\nkeys = [{ key = 'k', user = { name = 'a' } }]",
             "server.keys[0].user must be a table with an id",
         ),
-        ("[server]\nkeys = [{ kez = 'k' }]", "server.keys[0].kez is no setting; did you mean `key`?"),
+        ("[server]\nkeys = [{ kez = 'k' }]", "server.keys[0].kez is not a setting; did you mean `key`?"),
         ("[server]\npipelines = 'yes'", "server.pipelines must be true or false, not text"),
         ("[breaker]\nbreaks = -1", "breaker.breaks must be a whole number from 0 to 1000"),
         ("[breaker]\nrest_m = 5", "did you mean `rest_ms`?"),
@@ -279,19 +279,19 @@ fn every_bad_input_is_told_with_its_place_and_its_cure() {
         (&format!("{one}[[models]]\nname = 'm'\ntools = 'all'"), "models.m.tools must be a list"),
         (
             &format!("{one}[[models]]\nname = 'm'\nmax_iterations = 3"),
-            "models.m.max_iterations is no setting",
+            "models.m.max_iterations is not a setting",
         ),
-        ("[filters.Turn]\n", ":1:10: filters.Turn is no plugin's id: an id is 1 to 64 of a-z"),
+        ("[filters.Turn]\n", ":1:10: filters.Turn is not a plugin's id: an id is 1 to 64 of a-z"),
         ("[filters.a]\nvalves = 1", "filters.a.valves must be a table, such as { max_turns = 8 }"),
         ("[filters.a]\nenable = false", "did you mean `enabled`?"),
-        ("[filters.a]\nbudget = { mss = 1 }", "filters.a.budget.mss is no setting; did you mean `ms`?"),
+        ("[filters.a]\nbudget = { mss = 1 }", "filters.a.budget.mss is not a setting; did you mean `ms`?"),
         ("[tools.a]\nbudget = { memory_mb = 0 }", "tools.a.budget.memory_mb must be a whole number"),
-        ("[grants.a]\nhtpp = ['h']", "grants.a.htpp is no setting; did you mean `http`?"),
+        ("[grants.a]\nhtpp = ['h']", "grants.a.htpp is not a setting; did you mean `http`?"),
         ("[grants.a]\nhttp = 'h'", "grants.a.http must be a list in brackets"),
         ("[grants.a]\nfiles = true", "grants.a.files must be a list in brackets"),
-        ("[server\n", "in valvehouse.toml:1:8: this is no TOML"),
+        ("[server\n", "in valvehouse.toml:1:8: this is not TOML"),
         ("[server]\nlisten = \n", "in valvehouse.toml:2:"),
-        ("[server]\n[server]\n", "this is no TOML: duplicate key"),
+        ("[server]\n[server]\n", "this is not TOML: duplicate key"),
         ("[server]\nmax_body_mb = 99999999999999999999", "this number is too large"),
     ] {
         let found = bad(file);
@@ -314,9 +314,9 @@ fn all_problems_are_told_at_once() {
         text.contains("from VALVEHOUSE__SERVER__PIPELINES: server.pipelines must be true or false"),
         "{text}"
     );
-    assert!(text.contains("from VALVEHOUSE__NOTHING: nothing is no setting"), "{text}");
+    assert!(text.contains("from VALVEHOUSE__NOTHING: nothing is not a setting"), "{text}");
     assert!(
-        text.contains("from the command line (store.ur): store.ur is no setting; did you mean `url`?"),
+        text.contains("from the command line (store.ur): store.ur is not a setting; did you mean `url`?"),
         "{text}"
     );
 }
@@ -476,7 +476,7 @@ fn patience_with_a_provider_is_set_by_file_and_environment() {
     let usual = &good("[[providers]]\nname = 'openai'").providers[0];
     assert_eq!((usual.retry, usual.timeouts), (Retry::default(), Timeouts::default()));
     for (text, expected) in [
-        ("retry = { time = 1 }", "providers.openai.retry.time is no setting; did you mean `times`?"),
+        ("retry = { time = 1 }", "providers.openai.retry.time is not a setting; did you mean `times`?"),
         ("retry = { times = 21 }", "retry.times must be a whole number from 0 to 20"),
         ("timeouts = { total = 1 }", "known here: connect_ms, answer_ms, idle_ms, total_ms"),
         ("breaker = { breaks = -1 }", "breaker.breaks must be a whole number"),

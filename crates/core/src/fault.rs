@@ -58,7 +58,7 @@ impl Refusal {
         Self { message: message.into(), status: 400, retry_after: None, fatal: false, plugin: String::new() }
     }
 
-    /// The same with a status; what is no error status becomes 500.
+    /// The same with a status; what is not an error status becomes 500.
     #[must_use]
     pub fn with_status(mut self, status: i64) -> Self {
         self.status = u16::try_from(status).ok().filter(|status| (400..600).contains(status)).unwrap_or(500);

@@ -163,7 +163,7 @@ fn pattern(declared: &Json, type_name: &str, problems: &mut Vec<String>) -> Opti
     let compiled = RegexBuilder::new(text).size_limit(MAX_PATTERN).build();
     if let Err(error) = &compiled {
         let (shown, reason) = (shortened(text), reason_of(error));
-        problems.push(format!("has a `pattern` that is no regular expression: {shown}: {reason}"));
+        problems.push(format!("has a `pattern` that is not a regular expression: {shown}: {reason}"));
     }
     compiled.ok()
 }

@@ -35,7 +35,7 @@ pub struct Plan {
     pub providers: Vec<ProviderPlan>,
     /// Models with words of their own.
     pub models: Vec<ModelPlan>,
-    /// Further tools that are no scripts.
+    /// Further tools that are not scripts.
     pub native_tools: Vec<Tool>,
     /// The tools of other servers, as they stand now.
     pub mounted: Mounted,

@@ -35,7 +35,7 @@ pub enum Change {
     Missing(Arc<str>),
     /// Valves or switches are other ones.
     Settings(Arc<str>),
-    /// Something is wrong with a file that is no plugin.
+    /// Something is wrong with a file that is not a plugin.
     Problem(Problem),
 }
 

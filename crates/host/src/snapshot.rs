@@ -26,7 +26,7 @@ pub struct Snapshot {
     pub generation: u64,
     /// Plugins by id.
     pub plugins: Plugins,
-    /// The problems of files that are no plugins.
+    /// The problems of files that are not plugins.
     pub problems: Vec<Problem>,
     /// Every tool there is, each name once.
     pub tools: Vec<Tool>,

@@ -132,7 +132,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The next byte that is no white space.
+    /// The next byte that is not white space.
     fn peek(&mut self) -> Result<u8, Invalid> {
         self.skip_space();
         self.bytes.get(self.at).copied().ok_or(Invalid)

@@ -73,7 +73,7 @@ impl Skimmer<'_> {
         }
     }
 
-    /// The next byte that is no white space.
+    /// The next byte that is not white space.
     fn peek(&mut self) -> Option<u8> {
         self.space();
         self.bytes.get(self.at).copied()

@@ -387,7 +387,7 @@ impl From<usize> for Json {
     }
 }
 impl From<f64> for Json {
-    /// Infinities and NaN are no JSON and become null.
+    /// Infinities and NaN are not JSON and become null.
     fn from(value: f64) -> Self {
         if value.is_finite() { Self::Number(Number::Float(value)) } else { Self::Null }
     }

@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(pins.standing(&own, &seen()), Standing::New);
         pins.approve(&own, &seen());
         assert_eq!(pins.standing(&own, &seen()), Standing::Approved);
-        // The order of keys is no change.
+        // The order of keys is not a change.
         let schema = json!({ "properties": { "amount": { "type": "number" } }, "type": "object" });
         assert_eq!(pins.standing(&own, &ToolParts { input_schema: schema, ..seen() }), Standing::Approved);
         for changed in [

@@ -78,7 +78,7 @@ impl Call {
         match Method::from_bytes(method.as_bytes()) {
             Ok(method) => Self::new(method, to.into(), Bytes::new()),
             Err(_) => Self {
-                problem: Some(format!("`{method}` is no method of HTTP")),
+                problem: Some(format!("`{method}` is not a method of HTTP")),
                 ..Self::new(Method::GET, to.into(), Bytes::new())
             },
         }
@@ -140,7 +140,7 @@ impl Call {
             (Ok(name), Some(value)) => {
                 self.headers.insert(name, value);
             }
-            (Err(_), _) => self.problem = Some(format!("`{name}` is no name of a header")),
+            (Err(_), _) => self.problem = Some(format!("`{name}` is not a name of a header")),
             // Without the value: it may be a key.
             (_, None) => {
                 self.problem = Some(format!("the value of header `{name}` holds characters it may not"));

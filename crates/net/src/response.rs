@@ -77,7 +77,7 @@ impl Response {
         let first = self.peek().await?;
         self.begun = None;
         let Some(second) = self.body.next().await else {
-            // Most come in one piece, which is no copy.
+            // Most come in one piece, which is not a copy.
             return Ok((first.slice(..first.len().min(limit)), first.len() > limit));
         };
         let mut body = BytesMut::from(first);

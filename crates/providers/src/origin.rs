@@ -11,7 +11,7 @@ use valvehouse_net::Response;
 /// As much of an error's body is read.
 const ERROR_BODY: usize = 256 * 1024;
 
-/// As many characters of an error that is no JSON are kept.
+/// As many characters of an error that is not JSON are kept.
 const ERROR_TEXT: usize = 2000;
 
 /// The statuses of errors.
@@ -40,7 +40,7 @@ impl Origin {
             true => self.cut(&format!("it ends within {part}")),
             false => {
                 let start = self.excerpt(bytes);
-                self.fault(&format!("sent {part} that is no valid JSON: {error}; it begins: {start}"))
+                self.fault(&format!("sent {part} that is not valid JSON: {error}; it begins: {start}"))
             }
         })
     }
@@ -51,7 +51,7 @@ impl Origin {
         Fault::Provider { message: message.into(), timeout: false }
     }
 
-    /// An answer whose status is no success.
+    /// An answer whose status is not a success.
     pub(super) async fn refused(&self, response: Response) -> Fault {
         let status = response.status;
         if (300..400).contains(&status) {

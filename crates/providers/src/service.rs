@@ -14,7 +14,7 @@ use valvehouse_core::provider::Piece;
 use valvehouse_json::Json;
 use valvehouse_net::{Call, Client, Response, shown};
 
-/// A list of models is no work; who takes longer has other problems.
+/// A list of models is not work; who takes longer has other problems.
 pub(super) const LIST_TIME: Duration = Duration::from_secs(30);
 
 /// The time that the end of a body may take after the last event of an answer. A connection that is read to its end
@@ -40,7 +40,7 @@ impl Service {
     pub(super) fn new(name: &str, base_url: &str, example: &str, client: Client) -> Result<Self, Fault> {
         let wrong = |why: &str| {
             Fault::Host(format!(
-                "the base_url of provider {name} is no address: {why}; it looks like {example}"
+                "the base_url of provider {name} is not an address: {why}; it looks like {example}"
             ))
         };
         let url = Url::parse(base_url.trim()).map_err(|error| wrong(&error.to_string()))?;
@@ -95,7 +95,7 @@ impl Service {
         url
     }
 
-    /// Makes a call, with the key where there is one. What is no success is a fault, told in our words: a
+    /// Makes a call, with the key where there is one. What is not a success is a fault, told in our words: a
     /// service may repeat our key in its own.
     pub(super) async fn send(
         &self,
@@ -134,7 +134,7 @@ impl Service {
     pub(super) fn parse(&self, body: &Bytes) -> Result<Json, Fault> {
         Json::parse_shared(body).map_err(|error| {
             let start = self.origin.excerpt(body);
-            self.origin.fault(&format!("answered what is no valid JSON: {error}; it begins: {start}"))
+            self.origin.fault(&format!("answered what is not valid JSON: {error}; it begins: {start}"))
         })
     }
 
@@ -173,7 +173,7 @@ pub(super) fn encoded(body: &Json) -> Result<Bytes, Fault> {
 /// Reads what may still come after the last word of an answer.
 pub(super) async fn drain(body: &mut BoxStream<'static, Result<Bytes, Fault>>) {
     let rest = async { while let Some(Ok(_)) = body.next().await {} };
-    // Too slow is no harm: the connection is closed instead.
+    // Too slow is not harmful: the connection is closed instead.
     let _ = tokio::time::timeout(AFTER_LAST, rest).await;
 }
 

@@ -90,7 +90,7 @@ pub(crate) fn read(ast: &AST, id: &str, path: &Path, source: &str) -> (Vec<HookF
                         format!("`{}` is spelt almost like the hook `{near}`", function.name),
                     )
                     .at_function(source, function.name)
-                    .help(format!("rename it to `{near}`, or to something else if it is no hook"))
+                    .help(format!("rename it to `{near}`, or to something else if it is not a hook"))
                     .warning(),
                 );
             }
@@ -135,8 +135,9 @@ pub(crate) fn read_done(ast: &AST, file: &SourceFile, source: &str) -> Result<Op
     let Some(function) = functions.max_by_key(|function| function.params.len()) else { return Ok(None) };
     let params = read_params(DONE, Some("body"), &function.params).map_err(|(name, help)| {
         let what = format!("`{DONE}` has an unknown parameter `{name}`");
-        let help =
-            format!("{help}. `{DONE}` runs when the client has its answer; rename it if it is to be no hook");
+        let help = format!(
+            "{help}. `{DONE}` runs when the client has its answer; rename it if it should not be a hook"
+        );
         Problem::of(Code::UnknownParameter, file, what).at_parameter(source, DONE, &name).help(help)
     })?;
     Ok(Some(params))

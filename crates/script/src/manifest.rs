@@ -161,7 +161,7 @@ pub(crate) fn read(
             (Err(error), _) => wrong(
                 Code::HostVersion,
                 ("required_host_version", wanted),
-                format!("`{wanted}` is no version: {error}"),
+                format!("`{wanted}` is not a version: {error}"),
                 "write it as in 1.2.0".into(),
             ),
             _ => {}

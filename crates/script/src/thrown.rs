@@ -14,7 +14,7 @@ pub(crate) const MAX_MESSAGE: usize = 16 * 1024;
 pub(crate) struct Thrown {
     pub(crate) refusal: Refusal,
     pub(crate) line: Option<usize>,
-    /// The keys of a thrown map that are no words of ours.
+    /// The keys of a thrown map that are not words of ours.
     pub(crate) value: Json,
     /// A bug rather than a decision, when it was caught and thrown again.
     pub(crate) bug: bool,

@@ -56,7 +56,7 @@ fn unreadable(error: &axum::Error, max_mb: u64) -> Fault {
 /// Reads a body whole and, where it is packed with zstd, unpacks it: Codex packs the long ones.
 ///
 /// # Errors
-/// Returns a request fault for any other packing, for what is no zstd, and for a body that is larger than `max_mb`, packed
+/// Returns a request fault for any other packing, for what is not zstd, and for a body that is larger than `max_mb`, packed
 /// or unpacked.
 pub(crate) async fn read_plain(headers: &HeaderMap, body: Body, max_mb: u64) -> Result<Bytes, Fault> {
     if packing(headers).is_none_or(|packing| !packing.eq_ignore_ascii_case("zstd")) {
@@ -107,7 +107,7 @@ pub(crate) fn unpacked(headers: &HeaderMap) -> Result<(), Fault> {
 /// A body that is JSON.
 pub(crate) fn parsed(bytes: &Bytes) -> Result<Json, Fault> {
     Json::parse_shared(bytes)
-        .map_err(|error| Fault::invalid(format!("the request body is no JSON: {error}"), None))
+        .map_err(|error| Fault::invalid(format!("the request body is not JSON: {error}"), None))
 }
 
 /// Reads what a client still writes of a body that is too large: one that is cut off while it writes never reads

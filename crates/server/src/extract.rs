@@ -20,7 +20,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Id {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, OpenAiError> {
         let path = Path::<String>::from_request_parts(parts, state).await;
         let id =
-            path.map_err(|error| Fault::invalid(format!("the id in the path is no text: {error}"), None));
+            path.map_err(|error| Fault::invalid(format!("the id in the path is not text: {error}"), None));
         id.map(|Path(id)| Self(id)).map_err(OpenAiError)
     }
 }

@@ -217,7 +217,7 @@ pub(super) fn trusted_user(app: &App, headers: &HeaderMap) -> Option<Json> {
     (!user.is_empty()).then(|| user.into())
 }
 
-/// Open WebUI percent-encodes what is no ASCII.
+/// Open WebUI percent-encodes what is not ASCII.
 fn decoded(value: &str) -> String {
     percent_encoding::percent_decode_str(value).decode_utf8_lossy().into_owned()
 }

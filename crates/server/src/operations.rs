@@ -11,7 +11,7 @@ use valvehouse_core::fault::{Fault, RequestFault};
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
-/// `GET /`, for whoever is no browser.
+/// `GET /`, for whoever is not a browser.
 pub(crate) async fn status() -> Response {
     json_response(StatusCode::OK, &Json::from([("status", true.into())]))
 }
@@ -43,7 +43,7 @@ async fn answered(app: &App, id: &str, request: Request) -> Result<Json, Fault> 
     };
     let bytes = read(body, app.config.server.max_body_mb).await?;
     let answer = Json::parse(&bytes)
-        .map_err(|error| Fault::invalid(format!("the answer is no JSON: {error}"), None))?;
+        .map_err(|error| Fault::invalid(format!("the answer is not JSON: {error}"), None))?;
     let answered = match asker {
         Some(asker) => app.questions.answer_as(&asker, id, answer),
         None => app.questions.answer(id, answer),

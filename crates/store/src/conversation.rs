@@ -3,7 +3,7 @@
 //!
 //! A message has a place in its conversation, from 0, and is written once. A run is one turn of an
 //! agent; a checkpoint is a run after one of its steps, and names how many messages there were then.
-//! Nothing here raises the store's generation: it is no host's business what is said.
+//! Nothing here raises the store's generation: it is not a host's business what is said.
 
 use crate::clock::now;
 use crate::error::Answer;

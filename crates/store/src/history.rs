@@ -1,7 +1,7 @@
 //! History: every state a plugin was in, who made it so, and when.
 //!
 //! A version is a whole state: the text of the file, the operators' valves and switches. Texts are kept
-//! once each, by their hash. What users set for themselves is theirs and is no part of it.
+//! once each, by their hash. What users set for themselves is theirs and is not part of it.
 
 use crate::error::Answer;
 use sha2::{Digest as _, Sha256};

@@ -119,7 +119,7 @@ fn said(body: &valvehouse_json::Json) -> String {
     }
 }
 
-/// A reader that has seen enough, such as `head`, is no failure.
+/// A reader that has seen enough, such as `head`, is not a failure.
 impl From<io::Error> for CommandError {
     fn from(error: io::Error) -> Self {
         match error.kind() {

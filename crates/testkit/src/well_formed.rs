@@ -83,7 +83,7 @@ impl StreamState {
         let text = |key: &str| event[key].as_str().unwrap_or_default().to_owned();
         ensure(!text("id").is_empty(), "it has no id")?;
         let object = event.get("object").unwrap_or(&CHUNK);
-        ensure(*object == *CHUNK, "it is no chunk")?;
+        ensure(*object == *CHUNK, "it is not a chunk")?;
         let id = self.id.get_or_insert_with(|| text("id"));
         ensure(*id == text("id"), "its id is another one")?;
         if choices.is_empty() && !event["usage"].is_null() {

@@ -157,7 +157,7 @@ fn has_media(message: &Json) -> bool {
     message.list("content").iter().any(is_medium)
 }
 
-/// A part that is no text.
+/// A part that is not text.
 fn is_medium(part: &Json) -> bool {
     let is_text =
         matches!(part.text("type").as_deref(), Some("text" | "input_text" | "output_text" | "refusal"));

@@ -96,7 +96,7 @@ pub(in crate::cli) enum RunsDo {
   valvehouse resume RUN --answer Oslo
   valvehouse resume RUN --retry               run the step again, also a tool that may have run
 
-No host has to be running. A run that waits again is no error: what it waits for is told, and how to
+No host has to be running. A run that waits again is not an error: what it waits for is told, and how to
 go on."
 )]
 pub(in crate::cli) struct Resume {

@@ -218,7 +218,7 @@ impl<'a> Batch<'a> {
         if answered == 0 {
             self.report.wrong.push(format!("no answer: {}", shown(case)));
         }
-        // Tables of tokens are unpacked once, by the host: that is no time of the script's.
+        // Tables of tokens are unpacked once, by the host: that is not a time of the script's.
         let unpacking = Duration::from_millis(if case.code.contains("tokens::") { 1_000 } else { 0 });
         if took > self.limits.time(time(case.position) * calls) + unpacking {
             self.report.wrong.push(format!("{took:?} of the processor: {}", shown(case)));

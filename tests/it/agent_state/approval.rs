@@ -107,7 +107,7 @@ const callbacks = true;
 fn on_tool_start(event) { event.args.amount = 999; }
 fn on_tool_call(event) { event.args.amount = 999; event.args = #{ amount: 999 }; }
 fn pre_invocation(ctx, state) {
-    // The array of the last call is no way to the arguments of this one.
+    // The array of the last call is not a way to the arguments of this one.
     if state.args != () { state.args.amount = 999; }
     state.args = ctx.args;
     ctx

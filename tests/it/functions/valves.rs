@@ -66,7 +66,7 @@ async fn a_secret_goes_in_and_never_comes_out_and_stays_when_a_form_sends_it_bac
         answer.ok();
         assert!(!answer.body().contains("canary-3"), "{path}: {}", answer.body());
     }
-    // Nor would a version in which it was no secret yet.
+    // Nor would a version in which it was not a secret yet.
     host.update("shouts", &SHOUTS.replace(", secret: true", "")).await;
     host.update("shouts", SHOUTS).await;
     for version in 1..=6 {

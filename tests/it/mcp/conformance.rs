@@ -39,7 +39,7 @@ async fn a_client_passes(requirements: &'static str) {
     let command = format!("{} {}", node.display(), client.display());
     let mut suite = Command::new(&node);
     suite.arg(program).args(["client", "--requirements", requirements, "--command", &command]);
-    // A slow machine is no failure.
+    // A slow machine is not a failure.
     suite.args(["--timeout", "120000"]).env("VALVEHOUSE_BINARY", BINARY);
     let text = run(suite).await;
     for scenario in ["tools_call", "auth/scope-step-up", "auth/pre-registration"] {

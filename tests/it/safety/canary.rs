@@ -84,7 +84,7 @@ fn upstream_says(asked: &Asked) -> Reply {
         "text error" => Reply::raw("text/plain", format!("what is {key}?")).status(500),
         "no json" => Reply::raw("application/json", format!("<html>{key}</html>")),
         "stream error" => Reply::raw("text/event-stream", format!("data: {error}\n\ndata: [DONE]\n\n")),
-        "cut stream" => Reply::begun(["well"]).then(format!("data: {key} is no json\n\n")).then_cut(),
+        "cut stream" => Reply::begun(["well"]).then(format!("data: {key} is not json\n\n")).then_cut(),
         "header" => Reply::json(&error).status(429).header("retry-after", &key),
         _ => Reply::fitting(asked, "hello from upstream"),
     }

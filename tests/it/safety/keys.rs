@@ -82,7 +82,11 @@ async fn whoever_guesses_keys_has_to_wait_whatever_they_guess_next() {
     for _ in 0..50 {
         chat_with(&host, &[("x-api-key", "sk-old")]).await.refused(401, "not one of");
     }
-    assert_eq!(chat_with(&host, &[("x-api-key", "sk-chat")]).await.status, 200, "one old key is no guessing");
+    assert_eq!(
+        chat_with(&host, &[("x-api-key", "sk-chat")]).await.status,
+        200,
+        "one old key is not guessing"
+    );
     for guess in 0..9 {
         let guess = format!("sk-{guess}");
         match guess.len() % 2 {

@@ -170,7 +170,7 @@ fn spellings() -> Vec<Mutation> {
     }
     let wide: Vec<u8> = GUARD.encode_utf16().flat_map(u16::to_le_bytes).collect();
     all.push(content("in UTF-16".into(), wide, true));
-    all.push(content("with a byte that is no text".into(), [GUARD.as_bytes(), b"// \xff"].concat(), true));
+    all.push(content("with a byte that is not text".into(), [GUARD.as_bytes(), b"// \xff"].concat(), true));
     all.push(content("with a NUL".into(), [GUARD.as_bytes(), b"\0"].concat(), true));
     all.push(content("too long".into(), [GUARD.as_bytes(), &[b'\n'; 300 * 1024]].concat(), true));
     all
@@ -523,7 +523,7 @@ fn oddities() -> Vec<Mutation> {
         module("imports itself", written("import \"lib/words\" as words;\nfn is_bad(text) { true }")),
         module("runs for ever", written("fn is_bad(text) { loop { } }")),
         module(
-            "is no text",
+            "is not text",
             Box::new(move |project| std::fs::write(words(project), b"\xff\xfe\x00").unwrap()),
         ),
         module(

@@ -29,7 +29,7 @@ fn a_golden_file_is_written_compared_and_mended() {
     assert_eq!(std::fs::read_to_string(project.path("filters/limit.golden/test_it.json")).unwrap(), written);
 
     project.write("filters/limit.golden/list.json", "[1");
-    project.run("test").ends(1).prints("is no JSON");
+    project.run("test").ends(1).prints("is not JSON");
 }
 
 #[test]

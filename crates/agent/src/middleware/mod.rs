@@ -1,6 +1,6 @@
 //! Middleware: ready-made filters, and wrappers of models and tools, that hold an agent to its limits.
 //!
-//! A middleware is no mechanism of its own: its filters run in the chain of all others, each at a place
+//! A middleware is not a mechanism of its own: its filters run in the chain of all others, each at a place
 //! that its file names. Options are read once, in full; what cannot be read is an error, so that no agent
 //! runs without a guard that was meant for it.
 //!

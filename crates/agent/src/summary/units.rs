@@ -31,7 +31,7 @@ pub(super) struct Talk {
 }
 
 impl Talk {
-    /// Takes messages apart; the first that is no system message has the place `offset`.
+    /// Takes messages apart; the first that is not a system message has the place `offset`.
     pub(super) fn of(messages: &[Json], offset: u64, preserve_system: bool, count: &Counts) -> Self {
         let leading = messages.iter().take_while(|message| is_system(message)).count();
         let mut talk = Self { system: Vec::new(), system_tokens: 0, units: Vec::new(), end: offset };

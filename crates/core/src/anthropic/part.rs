@@ -150,15 +150,15 @@ impl<'a> DataUrl<'a> {
 
     fn text(&self, place: &str) -> Result<String, Fault> {
         String::from_utf8(self.bytes(place)?)
-            .map_err(|_| Fault::invalid(format!("{place} is named text, but is no UTF-8"), Some("messages")))
+            .map_err(|_| Fault::invalid(format!("{place} is named text, but is not UTF-8"), Some("messages")))
     }
 
     fn bytes(&self, place: &str) -> Result<Vec<u8>, Fault> {
         if !self.is_base64 {
             return Ok(percent_encoding::percent_decode_str(self.data).collect());
         }
-        STANDARD
-            .decode(self.data)
-            .map_err(|error| Fault::invalid(format!("{place} is no valid base64: {error}"), Some("messages")))
+        STANDARD.decode(self.data).map_err(|error| {
+            Fault::invalid(format!("{place} is not valid base64: {error}"), Some("messages"))
+        })
     }
 }

@@ -78,7 +78,7 @@ impl Talk {
     pub(super) fn messages(self) -> Vec<Json> {
         let message = |said: Side| {
             let content = [said.results, said.others].concat();
-            // As it mostly came: one plain text is no list.
+            // As it mostly came: one plain text is not a list.
             if let ("system", [only]) = (said.role, content.as_slice())
                 && only.as_object().is_some_and(|block| block.len() == 2)
                 && let Some(text) = only.get("text")

@@ -40,7 +40,7 @@ impl fmt::Display for BadArguments {
             Self::Malformed { tool, reason } => {
                 write!(
                     f,
-                    "the arguments of {tool} are no valid JSON: {reason}; send one complete JSON object"
+                    "the arguments of {tool} are not valid JSON: {reason}; send one complete JSON object"
                 )
             }
             Self::NoObject { tool, kind } => write!(
@@ -108,7 +108,7 @@ pub fn ensure_ids(message: &Json) {
 /// Gives a call without an id one of its own; true where it had none.
 pub fn ensure_id(call: &Json) -> bool {
     let has_one = call.text("id").is_some_and(|id| !id.is_empty());
-    // A call that is no object has no id to set.
+    // A call that is not an object has no id to set.
     !has_one && call.set("id", format!("call_{}", uuid::Uuid::new_v4().simple())).is_ok()
 }
 
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn wrong_arguments_are_explained_to_the_model() {
         let cut = call(r#"{"city":"Bo"#).parse().unwrap_err().to_string();
-        assert!(cut.starts_with("the arguments of weather are no valid JSON: EOF"), "{cut}");
+        assert!(cut.starts_with("the arguments of weather are not valid JSON: EOF"), "{cut}");
         let list = call("[1]").parse().unwrap_err().to_string();
         assert!(list.contains("of type array; send a JSON object"), "{list}");
     }

@@ -41,7 +41,7 @@ struct Call {
 }
 
 impl Fold {
-    /// Takes in one event; what is no object is no piece of an answer.
+    /// Takes in one event; what is not an object is not a piece of an answer.
     pub fn push(&mut self, chunk: &Json) {
         let Json::Object(chunk) = chunk else { return };
         chunk.for_each(|key, value| match key {

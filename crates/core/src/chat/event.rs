@@ -203,7 +203,7 @@ pub fn text(event: &Json) -> CompactString {
     }
 }
 
-/// Writes the event's text; a list of parts becomes one text part beside what is no text.
+/// Writes the event's text; a list of parts becomes one text part beside what is not text.
 pub fn set_text(event: &Json, text: &str) {
     // Scripts write a text back after every look at it.
     let is_same = |content: Option<&Json>| matches!(content, Some(Json::Text(old)) if old == text);
@@ -316,7 +316,7 @@ pub(super) fn for_each_text(event: &Json, found: &mut dyn FnMut(&[Step], TextPla
 /// Returns `true` if a text that travels in an event is one that is looked for. What is nested too deep to be looked
 /// through may well hold one.
 pub fn any_text(event: &Json, is_wanted: &dyn Fn(&str) -> bool) -> bool {
-    // Events that are no chat's have their text on top.
+    // Events that are not chat's have their text on top.
     let on_top = |key| event.text(key).is_some_and(|text| is_wanted(&text));
     on_top("data") || any_below(event, "content", is_wanted, 0)
 }

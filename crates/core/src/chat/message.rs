@@ -64,7 +64,7 @@ pub fn set_text(message: &Json, text: &str) {
     let content = match message.get("content") {
         Some(Json::Array(parts)) => parts,
         _ => {
-            // A string fits anywhere; a message that is no object has no text to set.
+            // A string fits anywhere; a message that is not an object has no text to set.
             message.edit("content", text);
             return;
         }

@@ -214,7 +214,7 @@ impl Tally {
     }
 }
 
-/// Almost always it is no new height: a look is cheaper than a write.
+/// It is almost never a new height: a look is cheaper than a write.
 fn raise(height: &AtomicU64, value: u64) {
     if value > height.load(Relaxed) {
         height.fetch_max(value, Relaxed);

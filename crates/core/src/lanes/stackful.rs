@@ -21,7 +21,7 @@ pub const STACK: usize = 256 << 20;
 pub enum Stopped {
     /// Nobody wants the result any more.
     Over,
-    /// This thread is no lane: it may not wait.
+    /// This thread is not a lane: it may not wait.
     Elsewhere,
 }
 

@@ -68,7 +68,7 @@ pub struct RelayRequest<'a> {
     pub exchange: &'a Exchange,
 }
 
-/// The answer to a [`RelayRequest`]. What is no success is a fault instead.
+/// The answer to a [`RelayRequest`]. What is not a success is a fault instead.
 pub struct Relayed {
     /// The status, 200 to 299.
     pub status: u16,
@@ -104,7 +104,7 @@ impl Piece {
     }
 }
 
-/// An answer passed on as it is, byte for byte. What is no success is a fault instead.
+/// An answer passed on as it is, byte for byte. What is not a success is a fault instead.
 pub struct Forwarded {
     /// The provider's configured name.
     pub provider: Arc<str>,

@@ -72,7 +72,7 @@ fn assembled(events: &[Json]) -> Json {
                 message.set("usage", event.at_path("usage")).unwrap();
             }
             "message_stop" => ended = true,
-            other => panic!("{other} is no event"),
+            other => panic!("{other} is not an event"),
         }
     }
     assert!(ended && open.is_none());
@@ -95,6 +95,6 @@ fn grow(block: &Json, input: &mut String, delta: &Json) {
             all.push(delta.at_path("citation"));
             block.set("citations", all).unwrap();
         }
-        other => panic!("{other} is no delta"),
+        other => panic!("{other} is not a delta"),
     }
 }

@@ -266,7 +266,7 @@ proptest! {
         let head = valvehouse_core::chat::Head::with_id("c", "m");
         let chunks: Vec<Json> = deltas.iter().map(|delta| head.chunk(delta.copy(), None)).collect();
         let events = written(&chunks);
-        // These arguments are no JSON: the client's to see.
+        // These arguments are not JSON: the client's to see.
         let readable: Vec<Json> = events.iter().filter(|event| event.at_path("delta").get("partial_json").is_none()).cloned().collect();
         assembled(&readable);
         let said = |keys: &[&str]| -> String {

@@ -16,7 +16,7 @@ impl Digest {
         Self(Sha256::digest(key.as_bytes()).into())
     }
 
-    /// Of a key as it is configured: itself, or `sha256:` and its digest. None where that is no digest.
+    /// Of a key as it is configured: itself, or `sha256:` and its digest. None where that is not a digest.
     pub fn configured(text: &str) -> Option<Self> {
         match text.strip_prefix(HASHED) {
             Some(digits) => unhex(digits)?.try_into().ok().map(Self),

@@ -5,7 +5,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use valvehouse_os::{Folders, Writing};
 
-/// Longer files are no scripts, and no history keeps them.
+/// Longer files are not scripts, and no history keeps them.
 const MAX: u64 = 1 << 20;
 
 /// A plugin's file in the folder of its kind.
@@ -39,14 +39,14 @@ impl File {
         };
         // A pipe would hold up whoever opens it.
         if !metadata.is_file() {
-            return refused("it is no regular file".into());
+            return refused("it is not a regular file".into());
         }
         let mut bytes = Vec::new();
         let read = std::fs::File::open(&path).and_then(|file| file.take(MAX + 1).read_to_end(&mut bytes));
         match (read, String::from_utf8(bytes)) {
             (Err(error), _) => refused(format!("it cannot be read: {error}")),
             (Ok(length), _) if length as u64 > MAX => refused("it is larger than 1 MiB".into()),
-            (_, Err(_)) => refused("it is no text".into()),
+            (_, Err(_)) => refused("it is not text".into()),
             (Ok(_), Ok(text)) => Ok(Some(text)),
         }
     }

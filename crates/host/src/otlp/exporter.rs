@@ -51,7 +51,7 @@ impl Exporter {
         match url.path_segments_mut() {
             Ok(mut path) => drop(path.pop_if_empty().extend(["v1", "traces"])),
             Err(()) => {
-                return Err(format!("otlp.endpoint {} is no address of a collector", settings.endpoint));
+                return Err(format!("otlp.endpoint {} is not an address of a collector", settings.endpoint));
             }
         }
         let read = |(name, value): &(String, valvehouse_config::SecretSource)| match value.read() {

@@ -224,7 +224,7 @@ impl Reload {
             Kind::Filter => says_of_itself(&said),
             Kind::Tool => (false, true),
         };
-        // A version that was no guard does not stand in for one.
+        // A version that was not a guard does not stand in for one.
         let script = script.filter(|script| script.manifest.security || !claims);
         let (security, global) = match (&script, self.last_good.get(&**id)) {
             (Some(script), _) => (script.manifest.security, script.manifest.global),

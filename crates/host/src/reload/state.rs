@@ -62,7 +62,7 @@ pub(crate) struct Reload {
     pub(super) unwritten: BTreeSet<Arc<str>>,
 }
 
-/// The input of a look that is through: the same again is no news.
+/// The input of a look that is through: the same again is not new.
 pub(super) struct Settled {
     pub(super) plan: Arc<Plan>,
     /// The files in the folders of filters and of tools.
@@ -105,7 +105,7 @@ impl Reload {
         Snapshot::new(1, BTreeMap::new(), Vec::new(), Vec::new(), self.plan.clone())
     }
 
-    /// Tools that are no scripts, as far as they are granted.
+    /// Tools that are not scripts, as far as they are granted.
     pub(super) fn native_tools(&self) -> Vec<Tool> {
         let own = builtin::tools(&|id| self.grants(id), &self.compiler.kv);
         let further = self.plan.native_tools.iter().chain(&self.plan.mounted.tools);

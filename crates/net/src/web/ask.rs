@@ -107,7 +107,7 @@ impl Ask {
     pub fn header(mut self, name: &str, value: &str) -> Result<Self, WebError> {
         let Ok(known) = HeaderName::from_bytes(name.as_bytes()) else {
             let name: String = name.escape_debug().take(40).collect();
-            return Err(WebError::new(format!("`{name}` is no name of a header")));
+            return Err(WebError::new(format!("`{name}` is not a name of a header")));
         };
         if OF_THE_HOST.contains(&known.as_str()) || known.as_str().starts_with("proxy-") {
             return Err(WebError::new(format!("the header `{known}` is set by the host; leave it out")));

@@ -24,7 +24,7 @@ impl Lookup {
     }
 
     /// Those of them that may be connected to on a way: all, or none where one of them may not be.
-    /// A name with an answer of both kinds is no honest one.
+    /// A name with an answer of both kinds is not an honest one.
     async fn checked(&self, name: String, way: &Way) -> Result<Vec<SocketAddr>, BoxError> {
         let found = (self.0)(name.clone()).await?;
         if found.is_empty() {

@@ -88,10 +88,10 @@ impl Pattern {
             return Err(wrong("holds more than a host; write the host alone, such as api.example.com"));
         }
         let (host, port) =
-            split_port(rest).ok_or_else(|| wrong("ends on something that is no port, 1 to 65535"))?;
+            split_port(rest).ok_or_else(|| wrong("ends on something that is not a port, 1 to 65535"))?;
         let default = scheme.as_deref().map(|scheme| if scheme == "https" { 443 } else { 80 });
         let host = Hosts::parse(host).ok_or_else(|| {
-            wrong("is no host; write it as api.example.com, *.example.com or 10.0.0.7:8080")
+            wrong("is not a host; write it as api.example.com, *.example.com or 10.0.0.7:8080")
         })?;
         Ok(Self { scheme, host, port: port.or(default) })
     }
@@ -229,16 +229,16 @@ mod tests {
     #[test]
     fn what_is_no_host_is_refused() {
         for (text, why) in [
-            ("", "is no host"),
+            ("", "is not a host"),
             ("*", "grant `http = true`"),
-            ("*.", "is no host"),
-            ("*.1.2.3.4", "is no host"),
-            ("a.*.com", "is no host"),
-            ("exa mple.com", "is no host"),
-            ("a..b", "is no host"),
-            ("$(reboot).com", "is no host"),
-            ("a;b", "is no host"),
-            ("[::1", "is no host"),
+            ("*.", "is not a host"),
+            ("*.1.2.3.4", "is not a host"),
+            ("a.*.com", "is not a host"),
+            ("exa mple.com", "is not a host"),
+            ("a..b", "is not a host"),
+            ("$(reboot).com", "is not a host"),
+            ("a;b", "is not a host"),
+            ("[::1", "is not a host"),
             ("example.com:0", "no port"),
             ("example.com:99999", "no port"),
             ("example.com:", "no port"),

@@ -42,7 +42,7 @@ struct Rules {
 
 impl Web {
     /// Hosts that an operator granted, and public ones that the plugin declared. `Err` says which
-    /// patterns are no hosts.
+    /// patterns are not hosts.
     ///
     /// A pattern is a host or `*.` and a domain, whose subdomains are meant; with a port it is that
     /// port only, without one it is any. A private address is only reached where a grant names the

@@ -61,7 +61,7 @@ pub(super) enum NoFile {
     Kind(&'static str),
     /// It has too many bytes.
     Large(u64),
-    /// It has so many bytes, and they are no text.
+    /// It has so many bytes, and they are not text.
     Binary(u64),
     /// The system says so.
     Io(io::Error),
@@ -82,7 +82,7 @@ impl NoFile {
             Self::Large(size) => {
                 format!("it has {size} bytes, at most {} MiB can be read", LARGEST >> 20)
             }
-            Self::Binary(size) => format!("its {size} bytes are no UTF-8 text"),
+            Self::Binary(size) => format!("its {size} bytes are not UTF-8 text"),
         };
         Failure::new(format!("cannot {doing} `{}`: {why}", place.shown()))
     }

@@ -123,7 +123,7 @@ impl<'a> Place<'a> {
         Dir::open_ambient_dir(&self.folder.path, ambient_authority()).map_err(|error| {
             let why = match error.kind() {
                 io::ErrorKind::NotFound => "is not there".to_owned(),
-                io::ErrorKind::NotADirectory => "is no folder".to_owned(),
+                io::ErrorKind::NotADirectory => "is not a folder".to_owned(),
                 _ => format!("cannot be opened: {error}"),
             };
             Failure::ungranted(
@@ -199,7 +199,7 @@ impl<'a> Place<'a> {
         let why = match error.kind() {
             io::ErrorKind::NotFound => "it is not there".to_owned(),
             io::ErrorKind::PermissionDenied => "the host's user may not".to_owned(),
-            io::ErrorKind::NotADirectory => "a part of the path is no folder".to_owned(),
+            io::ErrorKind::NotADirectory => "a part of the path is not a folder".to_owned(),
             io::ErrorKind::IsADirectory => "it is a folder".to_owned(),
             _ => error.to_string(),
         };

@@ -471,7 +471,7 @@ fn reading_gives_the_lines_that_are_asked_for() {
     fs::write(house.at("data/binary"), [b'a', 0, 159]).unwrap();
     assert_eq!(
         refused(folders.read("binary", Lines::ALL)),
-        "cannot read `data/binary`: its 3 bytes are no UTF-8 text"
+        "cannot read `data/binary`: its 3 bytes are not UTF-8 text"
     );
     fs::File::create(house.at("data/huge")).unwrap().set_len(1 << 40).unwrap();
     assert!(refused(folders.read("huge", Lines::ALL)).contains("has 1099511627776 bytes, at most 16 MiB"));

@@ -135,7 +135,7 @@ fn replace(dir: &Dir, place: &Place<'_>, text: &[u8]) -> Result<bool, Failure> {
     let refused = |error: io::Error| place.failure("write", &error);
     let (parent, name) = place
         .parent()
-        .ok_or_else(|| Failure::new(format!("cannot write `{}`: it is no file", place.shown())))?;
+        .ok_or_else(|| Failure::new(format!("cannot write `{}`: it is not a file", place.shown())))?;
     // Both names are in this one open folder, wherever it is moved meanwhile.
     let parent = dir.open_dir(parent.inside()).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => {

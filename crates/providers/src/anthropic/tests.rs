@@ -208,7 +208,7 @@ async fn what_is_no_message_is_named_with_its_beginning() {
             || (StatusCode::FOUND, [("location", "https://x.example/")]).into_response(),
             "redirects to https://x.example/",
         ),
-        (|| events("data: {\"a\n\n"), "sent an event that is no valid json: "),
+        (|| events("data: {\"a\n\n"), "sent an event that is not valid json: "),
     ] {
         let fault = service(response).await.fault().await.to_string().to_lowercase();
         assert!(
@@ -231,7 +231,7 @@ async fn models_are_listed_in_openais_words() {
 async fn an_address_may_have_its_version_already_but_must_be_one() {
     for url in ["", "api.anthropic.com", "ftp://x/"] {
         let error = Anthropic::new("claude", url, Client::new().unwrap()).unwrap_err().to_string();
-        assert!(error.starts_with("the base_url of provider claude is no address: "), "{error}");
+        assert!(error.starts_with("the base_url of provider claude is not an address: "), "{error}");
     }
     for (url, path) in
         [("http://h", "/v1/messages"), ("http://h/v1/", "/v1/messages"), ("http://h/a", "/a/v1/messages")]

@@ -167,7 +167,7 @@ fn with_usage_of_all(answer: Json, spent: &[Json]) -> Json {
     answer
 }
 
-/// Two usages, number by number; what is no number is the later one's.
+/// Two usages, number by number; what is not a number is the later one's.
 fn added(a: &Json, b: &Json) -> Json {
     match (a, b) {
         (Json::Number(_), Json::Number(_)) => match (a.as_i64(), b.as_i64()) {

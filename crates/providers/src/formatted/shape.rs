@@ -76,7 +76,7 @@ fn find_json(said: &str) -> Result<(&str, Json), String> {
     let in_a_block = blocks(whole).find_map(|block| Some((block, Json::parse(block.as_bytes()).ok()?)));
     in_a_block.ok_or_else(|| match whole {
         "" => "it is empty; it must be JSON".to_owned(),
-        _ => format!("it is no JSON: {error}"),
+        _ => format!("it is not JSON: {error}"),
     })
 }
 

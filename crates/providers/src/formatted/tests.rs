@@ -73,7 +73,7 @@ async fn a_model_is_told_what_does_not_fit_and_asked_again() {
     let said = |request: usize| asked[request].get("messages").unwrap().items();
     assert_eq!(said(0).len(), 2);
     assert_eq!(said(1)[2].to_string(), r#"{"role":"assistant","content":"about 3"}"#);
-    assert!(message::text_of(&said(1)[3]).contains("it is no JSON"));
+    assert!(message::text_of(&said(1)[3]).contains("it is not JSON"));
     assert!(message::text_of(&said(2)[5]).contains(r#"/price: "3" is not of type "number""#));
     let answer = answer.unwrap();
     assert_eq!(message::text_of(&response::message_of(&answer)), r#"{"price":3}"#);

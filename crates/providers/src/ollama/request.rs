@@ -100,7 +100,7 @@ fn one(said: &Json, place: usize, names: &HashMap<CompactString, CompactString>)
     Ok(out)
 }
 
-/// A call with its arguments as an object. What is no object was the model's mistake and is kept as text in one.
+/// A call with its arguments as an object. What is not an object was the model's mistake and is kept as text in one.
 fn call(call: &Call) -> Json {
     let arguments =
         call.parse().unwrap_or_else(|_| Json::from([("arguments", call.arguments.clone().into())]));

@@ -198,7 +198,7 @@ async fn what_has_no_proper_end_is_an_error_at_its_end() {
             "the answer of provider lab broke off: it ended without a line that says it is done",
         ),
         (format!("{half}\n{{\"mod"), 3, "the answer of provider lab broke off: it ends within a line"),
-        (format!("{half}\n{{]\n"), 3, "provider lab at http://lab/ sent a line that is no valid JSON"),
+        (format!("{half}\n{{]\n"), 3, "provider lab at http://lab/ sent a line that is not valid JSON"),
         (format!("{half}\n{{\"error\":\"out of memory\"}}\n"), 3, "provider lab answered 502"),
         (String::new(), 0, "the answer of provider lab broke off"),
     ] {

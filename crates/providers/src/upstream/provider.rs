@@ -273,7 +273,7 @@ impl Provider for Upstream {
         &self.name
     }
 
-    /// Once, also while a model is left alone, and not counted: a list is no work.
+    /// Once, also while a model is left alone, and not counted: a list is not work.
     fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Fault>> {
         let service = self.credentials.any();
         Box::pin(async move { service.models().await })

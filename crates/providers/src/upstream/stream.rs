@@ -10,7 +10,7 @@ use valvehouse_core::provider::{Answer, Forwarded, Passed, Relayed};
 
 type Items<T> = BoxStream<'static, Result<T, Fault>>;
 
-/// Waits for the first piece of a streamed answer: an error in its place is no answer.
+/// Waits for the first piece of a streamed answer: an error in its place is not an answer.
 pub(super) async fn begin(answer: Answer) -> Result<Answer, Fault> {
     Ok(match answer {
         Answer::Stream(pieces) => Answer::Stream(first_of(pieces).await?),

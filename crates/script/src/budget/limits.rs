@@ -19,7 +19,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// For what is no script of anybody's.
+    /// For what is not a script of anybody's.
     pub(super) const UNLIMITED: Self = Self {
         operations: u64::MAX,
         time: Duration::MAX,

@@ -493,7 +493,7 @@ pub(super) fn aside<T>(others: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Does what is no running time of the call's own.
+/// Does what is not running time of the call's own.
 pub(super) fn with_clock_stopped<T>(other: impl FnOnce() -> T) -> T {
     let end = METER.with(|meter| meter.end.get());
     let used = end.and_then(|_| processor::time_of_this_thread());

@@ -44,7 +44,7 @@ pub(crate) fn read(
                     name,
                     format!("`{name}` is never called: `const callbacks = true` is missing"),
                 )
-                .help("add that line where no function is, or rename this one if it is no callback")
+                .help("add that line where no function is, or rename this one if it is not a callback")
                 .warning(),
             ),
             Some(callback) => match hooks::read_params(name, Some(SUBJECT), &function.params) {
@@ -72,7 +72,7 @@ pub(crate) fn read(
             None if manifest.callbacks && name.starts_with("on") => {
                 let Some(near) = meant(name) else { continue };
                 problems.push(
-                    at(Code::DeadCallback, name, format!("`{name}` is no callback and never called"))
+                    at(Code::DeadCallback, name, format!("`{name}` is not a callback and never called"))
                         .help(format!("did you mean `{near}`? the callbacks are {}", known()))
                         .warning(),
                 );

@@ -98,7 +98,8 @@ fn what_was_meant_otherwise_is_told() {
         let told =
             warnings(&format!("const callbacks = true; fn on_retry(event) {{}} fn {name}(event) {{}}"));
         assert!(
-            told[0].starts_with(&format!("`{name}` is no callback and never called; did you mean `{near}")),
+            told[0]
+                .starts_with(&format!("`{name}` is not a callback and never called; did you mean `{near}")),
             "{told:?}"
         );
     }

@@ -44,7 +44,7 @@ pub fn tests_of_script(script: &Path) -> PathBuf {
     script.with_extension("test.rhai")
 }
 
-/// The script that tests are of; none where that is no file of tests.
+/// The script that tests are of; none where that is not a file of tests.
 pub fn script_of_tests(tests: &Path) -> Option<PathBuf> {
     let name = tests.file_name()?.to_str()?.strip_suffix(TESTS).filter(|name| !name.is_empty())?;
     Some(tests.with_file_name(format!("{name}.rhai")))
@@ -94,9 +94,8 @@ pub(super) fn read(what: As, kind: Kind, path: &Path, stamp: &Stamp) -> Result<R
     }
     // A pipe would hold up whoever opens it, a device may have no end.
     if !stamp.is_file {
-        return Err(
-            problem(Code::Unreadable, "this is no regular file".into()).help("put a text file in its place")
-        );
+        return Err(problem(Code::Unreadable, "this is not a regular file".into())
+            .help("put a text file in its place"));
     }
     if stamp.len > MAX_SOURCE as u64 {
         return Err(problem(Code::TooLong, too_long(stamp.len)).help(SPLIT));
@@ -125,7 +124,7 @@ fn read_bytes(what: As, kind: Kind, path: &Path, bytes: Vec<u8>) -> Result<Read,
     let text = String::from_utf8(bytes).map_err(|error| {
         problem(
             Code::NoText,
-            format!("not UTF-8 text: byte {} is no character", error.utf8_error().valid_up_to()),
+            format!("not UTF-8 text: byte {} is not a character", error.utf8_error().valid_up_to()),
         )
         .help("save it as UTF-8; a script is a text file")
     })?;
@@ -138,7 +137,7 @@ fn read_bytes(what: As, kind: Kind, path: &Path, bytes: Vec<u8>) -> Result<Read,
         }));
     }
     if text.contains('\0') {
-        return Err(problem(Code::NoText, "the file holds NUL bytes; it is no script".into())
+        return Err(problem(Code::NoText, "the file holds NUL bytes; it is not a script".into())
             .help("put a text file in its place"));
     }
     Ok(Read { file: SourceFile::new(kind, stem, path, text), hash: hash.into() })

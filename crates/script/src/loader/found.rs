@@ -27,7 +27,7 @@ pub struct Found {
     pub is_torn: bool,
     /// Folders that are there and could not be listed: what is in them is not known.
     pub unlisted: Vec<PathBuf>,
-    /// Files that are no plugins: scripts import them.
+    /// Files that are not plugins: scripts import them.
     pub modules: Vec<PathBuf>,
     /// Files of tests beside their scripts.
     pub tests: Vec<PathBuf>,

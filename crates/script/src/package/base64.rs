@@ -46,8 +46,8 @@ pub(super) mod functions {
         Bytes::new(decoded("base64::decode_bytes", text)?)
     }
 
-    /// The text behind base64, standard or URL-safe, padded or not. Fails when it is no base64, or
-    /// when the bytes behind it are no UTF-8 text.
+    /// The text behind base64, standard or URL-safe, padded or not. Fails when it is not base64, or
+    /// when the bytes behind it are not UTF-8 text.
     #[rhai_fn(return_raw)]
     pub fn decode(text: &str) -> RhaiResultOf<String> {
         let bytes = decoded("base64::decode", text)?;

@@ -171,7 +171,7 @@ pub(super) fn register_method(module: &mut Module) {
         .with_purity(true)
         .with_params_info(["answer: &mut http_answer", "any"])
         .with_comments([
-            "/// The value that the text of an answer of `http::` stands for. Fails when it is no JSON.",
+            "/// The value that the text of an answer of `http::` stands for. Fails when it is not JSON.",
         ])
         .set_into_module(module, |answer: &mut Map| parsed(answer));
 }
@@ -222,17 +222,20 @@ fn parsed(answer: &Map) -> RhaiResultOf<Dynamic> {
     const SHOWN: usize = 60;
     if let (Some(kind), Some(status)) = (answer.object.get(BODY), answer.object.get("status")) {
         let bytes = kind.as_str().map_or(0, |body| body.len() / 4 * 3);
-        let why = format!("the answer with status {status} is no JSON: its {bytes} bytes are not UTF-8");
+        let why = format!("the answer with status {status} is not JSON: its {bytes} bytes are not UTF-8");
         return Err(fail("json", why));
     }
     let (Some(Json::Text(text)), Some(status)) = (answer.object.get("text"), answer.object.get("status"))
     else {
-        return Err(fail("json", "this map is no answer of `http::`; for a text there is json::parse(text)"));
+        return Err(fail(
+            "json",
+            "this map is not an answer of `http::`; for a text there is json::parse(text)",
+        ));
     };
     let json = Json::parse_within(text.as_bytes(), MOST_VALUES).map_err(|error| {
         let start: String = text.chars().take(SHOWN).collect();
         let more = if start.len() < text.len() { "…" } else { "" };
-        fail("json", format!("the answer with status {status} is no JSON: {error}; it is `{start}{more}`"))
+        fail("json", format!("the answer with status {status} is not JSON: {error}; it is `{start}{more}`"))
     })?;
     Ok(live(&json, Shape::Plain))
 }

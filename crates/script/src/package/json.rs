@@ -11,7 +11,7 @@ pub(super) const MOST_VALUES: usize = 200_000;
 
 #[export_module]
 pub(super) mod functions {
-    /// The value a JSON text stands for, its keys in their order. Fails with line and column when it is no JSON.
+    /// The value a JSON text stands for, its keys in their order. Fails with line and column when it is not JSON.
     #[rhai_fn(return_raw)]
     pub fn parse(text: &str) -> RhaiResultOf<Dynamic> {
         let json =

@@ -8,7 +8,7 @@ use jiff::tz::{TimeZone, db};
 use jiff::{Timestamp, Zoned};
 use rhai::plugin::*;
 
-/// A pattern longer than this is no pattern.
+/// A pattern longer than this is not a pattern.
 const LONGEST_PATTERN: usize = 1024;
 
 #[export_module]

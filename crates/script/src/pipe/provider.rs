@@ -318,7 +318,7 @@ impl Progress {
     fn number(&mut self, delta: &Json) {
         for call in delta.list("tool_calls") {
             if call.get("index").is_none() {
-                // A piece that is no object is no call either.
+                // A piece that is not an object is not a call either.
                 call.edit("index", self.calls);
             }
             let index = call.get("index").and_then(|index| index.as_i64()).unwrap_or(0);

@@ -27,7 +27,7 @@ codes! {
     Unreadable = "V001",
     /// It is longer than scripts are.
     TooLong = "V002",
-    /// It is no text.
+    /// It is not text.
     NoText = "V003",
     /// Nothing is in it.
     Empty = "V004",

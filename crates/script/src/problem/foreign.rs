@@ -117,7 +117,7 @@ fn of_place(problem: &Problem) -> Option<(Option<&'static str>, &'static str)> {
     let told = |what, help| Some((Some(what), help));
     match at.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next()? {
         word if word.starts_with("except") => {
-            return told("`except` is no word of this language", "write `catch (e) { … }`");
+            return told("`except` is not a word of this language", "write `catch (e) { … }`");
         }
         "for" if before.contains('[') => {
             return told(
@@ -125,17 +125,17 @@ fn of_place(problem: &Problem) -> Option<(Option<&'static str>, &'static str)> {
                 "`list.map(|x| x * 2)` makes a list of a list",
             );
         }
-        "and" => return told("`and` is no operator here", "and is `&&`"),
-        "or" => return told("`or` is no operator here", "or is `||`; `a ?? b` is `b` where `a` is ()"),
-        "not" => return told("`not` is no operator here", "not is `!`, as in `!(a in b)`"),
+        "and" => return told("`and` is not an operator here", "and is `&&`"),
+        "or" => return told("`or` is not an operator here", "or is `||`; `a ?? b` is `b` where `a` is ()"),
+        "not" => return told("`not` is not an operator here", "not is `!`, as in `!(a in b)`"),
         _ if before.ends_with("not") || at.contains("\" not in ") => {
-            return told("`not` is no operator here", "not is `!`, as in `!(a in b)`");
+            return told("`not` is not an operator here", "not is `!`, as in `!(a in b)`");
         }
         _ if before.ends_with("elif") => {
-            return told("`elif` is no word of this language", "write `else if`");
+            return told("`elif` is not a word of this language", "write `else if`");
         }
         _ if at.starts_with('"') && ["if", "while"].iter().any(|word| ends_with_word(before, word)) => {
-            return told("a text is no condition", "compare it: `if text != \"\" { … }`");
+            return told("a text is not a condition", "compare it: `if text != \"\" { … }`");
         }
         "if" if !before.is_empty() && at.contains(" else ") && !line.starts_with("if ") => {
             return told(
@@ -144,7 +144,7 @@ fn of_place(problem: &Problem) -> Option<(Option<&'static str>, &'static str)> {
             );
         }
         _ if ends_with_word(before, "lambda") || at.starts_with("lambda ") => {
-            return told("`lambda` is no word of this language", "a closure is `|x| x * 2`");
+            return told("`lambda` is not a word of this language", "a closure is `|x| x * 2`");
         }
         _ if before.contains("for ") && problem.message.contains("'in'") && at.starts_with(',') => {
             return told(
@@ -159,12 +159,12 @@ fn of_place(problem: &Problem) -> Option<(Option<&'static str>, &'static str)> {
             );
         }
         _ if before.ends_with("raise") => {
-            return told("`raise` is no word of this language", "write `throw`");
+            return told("`raise` is not a word of this language", "write `throw`");
         }
         _ if line.starts_with("import ") => return Some((None, NOTHING_TO_IMPORT)),
         "fn" if before.ends_with("async") => {
             return told(
-                "`async` is no word of this language",
+                "`async` is not a word of this language",
                 "functions are plain `fn`; what waits, waits by itself",
             );
         }

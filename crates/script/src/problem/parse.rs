@@ -101,7 +101,7 @@ fn help_for(problem: &Problem, source: &str) -> String {
             "behind a `.` stands a name; a key that is none is written `map[\"key\"]`"
         }
         _ if text.starts_with("expecting name of a variable") => {
-            "a name begins with a letter or `_`, and is no word of the language"
+            "a name begins with a letter or `_`, and is not a word of the language"
         }
         _ if text.starts_with("expecting ',' to separate the parameters") => {
             "between two parameters stands a `,`; they have no types and no defaults"

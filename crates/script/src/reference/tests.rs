@@ -70,7 +70,7 @@ fn every_property_that_the_host_computes_is_a_word_of_some_value_and_does_what_i
         handles().iter().flat_map(|handle| &handle.words).map(|word| word.name.as_str()).collect();
     for name in getters.iter().map(String::as_str).chain(PROPERTIES.iter().map(|property| property.name)) {
         let is_of_lists = ["len", "is_empty"].contains(&name);
-        assert!(words.contains(name) || is_of_lists, "`{name}` is no word of any value");
+        assert!(words.contains(name) || is_of_lists, "`{name}` is not a word of any value");
     }
     let undocumented: Vec<String> = handles()
         .iter()

@@ -138,7 +138,7 @@ impl ScriptTool {
         };
         match broke {
             None => breaker.went_well(admission),
-            // What was ended since nobody waits for it is no fault of the tool's.
+            // That a call ended since nobody waits for it is not the tool's fault.
             Some(_) if turn.is_over() => {}
             Some(cause) => breaker.broke(&cause),
         }
@@ -162,7 +162,7 @@ impl ScriptTool {
         let result = match result {
             Ok(value) => self.result(&value, turn.context()),
             Err(Ended::Refused(refusal)) => Err(refusal.into()),
-            // It waits for a person, which is no fault of its own.
+            // It waits for a person, which is not its fault.
             Err(Ended::Broken { summary, .. }) if turn.is_paused() => {
                 Err(Failed::Refused(ToolError::from(summary).answer()))
             }
@@ -204,7 +204,7 @@ impl ScriptTool {
             };
         }
         let value = json_of(value).map_err(|error| {
-            self.unusable(format!("returned what is no JSON: {}", problem::summary_of_run(&error)))
+            self.unusable(format!("returned what is not JSON: {}", problem::summary_of_run(&error)))
         })?;
         self.checked(&value, context)
     }

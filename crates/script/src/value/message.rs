@@ -23,7 +23,7 @@ fn text_argument(value: &Dynamic) -> Answer<ImmutableString> {
     }
 }
 
-/// The properties that are no keys, on every shape.
+/// The properties that are not keys, on every shape.
 pub(crate) const PROPERTIES: [Property; 10] = [
     Property {
         name: "text",
@@ -163,7 +163,7 @@ pub(crate) const PROPERTIES: [Property; 10] = [
     },
 ];
 
-/// A property that is no key.
+/// A property that is not a key.
 #[derive(Clone, Copy)]
 pub(crate) struct Property {
     pub(crate) name: &'static str,
@@ -198,7 +198,7 @@ fn json(map: &Map) -> Json {
     Json::Object(map.object.clone())
 }
 
-/// Rhai hands back what a getter gave after calling a method on it; that is no assignment.
+/// Rhai hands back what a getter gave after calling a method on it; that is not an assignment.
 fn read_only(name: &str, value: &Dynamic) -> Answer<()> {
     if value.is::<List>() || value.is_array() || value.is::<Bytes>() {
         return Ok(());

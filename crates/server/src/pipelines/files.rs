@@ -91,7 +91,7 @@ async fn deleted(app: &App, by: &Operator, body: Body) -> Result<String, Fault> 
 
 async fn write(app: &App, by: &Operator, id: &str, text: Vec<u8>) -> Result<(), Fault> {
     let text = String::from_utf8(text)
-        .map_err(|_| Fault::invalid(format!("{id}.rhai is no text: a script is written in UTF-8"), None))?;
+        .map_err(|_| Fault::invalid(format!("{id}.rhai is not text: a script is written in UTF-8"), None))?;
     let written = app.admin.write(Kind::guess(&text), id, &text, Expected::Whatever, &by.0).await;
     written.map(drop).map_err(|refused| refused.fault)
 }
@@ -101,7 +101,7 @@ fn id_of(name: &str) -> Result<String, Fault> {
     match name.strip_suffix(".rhai") {
         Some(id) if valvehouse_core::words::is_id(id) => Ok(id.to_owned()),
         Some(_) => Err(Fault::invalid(
-            format!("{name:?} is no name for a plugin: 1 to 64 of a-z, 0-9, _ and - before .rhai"),
+            format!("{name:?} is not a name for a plugin: 1 to 64 of a-z, 0-9, _ and - before .rhai"),
             None,
         )),
         None => Err(Fault::invalid("Only Rhai scripts (.rhai) are allowed.", None)),

@@ -46,7 +46,7 @@ fn operator(app: &App, parts: &Parts) -> Result<auth::Operator, Fault> {
         && credentials::given_key(&parts.headers).is_some()
         && !auth::may_operate(app, parts);
     if opens_less {
-        // A key that is right elsewhere is no guess at this one.
+        // A key that is right elsewhere is not a guess at this one.
         return Err(Fault::Request {
             message: "this is for operators: give Open WebUI the key of [admin] for this connection".into(),
             param: None,

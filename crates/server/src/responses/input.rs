@@ -243,7 +243,7 @@ impl Turn {
         let given = match item.get(key).unwrap_or_else(|| item.field("arguments")) {
             Json::Text(text) => text.into(),
             Json::Null => Json::from(""),
-            // Arguments that are no text are those that it would hold.
+            // Arguments that are not text are those that it would hold.
             other => other.to_string().into(),
         };
         let called = Json::from([("name", name.into()), (key, given)]);
@@ -253,7 +253,7 @@ impl Turn {
 
     fn end(&mut self, out: &mut Vec<Json>) {
         let turn = std::mem::take(self);
-        // Thoughts alone are no message: their service would refuse it.
+        // Thoughts alone are not message: their service would refuse it.
         if turn.text.is_empty() && turn.calls.is_empty() && turn.refusal.is_none() && !turn.has_hosted {
             return;
         }

@@ -7,7 +7,7 @@ use valvehouse_json::Json;
 /// The most items of a page, 1 to 100; 20 where nothing is said.
 ///
 /// # Errors
-/// Returns a request fault if it is no number.
+/// Returns a request fault if it is not a number.
 pub(super) fn limit_of(page: &Words) -> Result<usize, Fault> {
     let limit = page.number("limit")?.unwrap_or(20).clamp(1, 100);
     Ok(usize::try_from(limit).unwrap_or(100))

@@ -116,7 +116,7 @@ fn key_of(request: &Request) -> Option<HeaderValue> {
 fn no_socket() -> Response {
     let fault = Fault::Request {
         message:
-            "cannot open a WebSocket: the request is no handshake of WebSocket 13 over HTTP/1.1; use POST"
+            "cannot open a WebSocket: the request is not a handshake of WebSocket 13 over HTTP/1.1; use POST"
                 .into(),
         param: None,
         code: Some("websocket_unsupported"),

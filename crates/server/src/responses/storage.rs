@@ -59,7 +59,7 @@ impl Keeper {
         }
     }
 
-    /// Adds what was said to the conversation of the request. A response that failed is no part of it.
+    /// Adds what was said to the conversation of the request. A response that failed is not part of it.
     async fn add_to_conversation(&self, response: &Json) {
         let Some(id) = &self.conversation else { return };
         if matches!(response.text("status").as_deref(), Some("failed" | "cancelled")) {

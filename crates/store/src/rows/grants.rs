@@ -51,7 +51,7 @@ async fn of(transaction: &mut Session, id: &str) -> Result<Option<Json>, sqlx::E
 
 fn read(id: &str, content: &str) -> Result<Json, sqlx::Error> {
     Json::parse(content.as_bytes()).map_err(|error| {
-        let what = format!("the stored grants of {id} are no JSON: {error}");
+        let what = format!("the stored grants of {id} are not JSON: {error}");
         sqlx::Error::Decode(format!("{what}; `valvehouse grant {id} --revoke` drops them").into())
     })
 }

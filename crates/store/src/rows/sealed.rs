@@ -27,5 +27,5 @@ pub(crate) fn unseal(key: &SealKey, content: &str, about: &str) -> Result<Json, 
         true => key.open(content, about).ok_or("cannot be opened: they were changed by hand")?,
         false => content.to_owned(),
     };
-    Json::parse(plain.as_bytes()).map_err(|error| format!("are no JSON: {error}"))
+    Json::parse(plain.as_bytes()).map_err(|error| format!("are not JSON: {error}"))
 }

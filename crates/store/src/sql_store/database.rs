@@ -37,7 +37,7 @@ impl SqlStore {
     /// set is sealed with the key in the file of the same name that ends in `.key`, which is made with it.
     ///
     /// # Errors
-    /// Returns an error if the file is no store, cannot be written, or its key is missing.
+    /// Returns an error if the file is not a store, cannot be written, or its key is missing.
     pub async fn sqlite(file: &Path) -> Result<Self, StoreError> {
         Self::sqlite_with(file, None).await
     }
@@ -45,7 +45,7 @@ impl SqlStore {
     /// Opens an SQLite file with a key from elsewhere.
     ///
     /// # Errors
-    /// Returns an error if the file is no store, cannot be written, or the key is not its key.
+    /// Returns an error if the file is not a store, cannot be written, or the key is not its key.
     pub async fn sqlite_with(file: &Path, key: Option<&SecretSource>) -> Result<Self, StoreError> {
         let (durable, swift) = sqlite::open::open(file).await?;
         Self::with(Place::File(file.to_owned()), durable, swift, KeyFrom::of_file(file, key)).await

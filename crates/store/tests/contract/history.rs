@@ -48,7 +48,7 @@ async fn a_file_is_written_down_once_however_often_it_is_seen(store: &dyn Store)
     assert_eq!(store.source(&hash).await.unwrap().as_deref(), Some(text), "byte for byte");
     assert_eq!(store.history("never").await.unwrap(), []);
     assert_eq!(store.source("another").await.unwrap(), None);
-    assert_eq!(store.generation().await.unwrap(), 0, "what was seen is no change");
+    assert_eq!(store.generation().await.unwrap(), 0, "what was seen is not a change");
     store.record(&[seen("a", Some("other"))]).await.unwrap();
     store.record(&[seen("a", Some(text))]).await.unwrap();
     assert_eq!(told(store).await.len(), 3, "what was there before comes back as a version of its own");
@@ -86,7 +86,7 @@ async fn of_many_files_each_is_written_down_like_a_single_one(store: &dyn Store)
     let newest = async |plugin: &str| store.history(plugin).await.unwrap().remove(0);
     let spans = store.spans().await.unwrap();
     assert_eq!(spans.len(), 200);
-    assert!(spans.iter().all(|span| span.last == 1), "what is as it was is no version");
+    assert!(spans.iter().all(|span| span.last == 1), "what is as it was is not a version");
     assert_eq!(newest("p7").await.valves, valves);
     assert_eq!((newest("p8").await.valves, newest("p9").await.enabled), (Json::object(), Some(false)));
     assert_eq!(store.source(&hash("text 99")).await.unwrap().as_deref(), Some("text 99"));
@@ -121,7 +121,7 @@ async fn each_change_of_settings_is_a_version(store: &dyn Store) {
         (2, "ann".to_owned(), "valves"),
         (1, "file".to_owned(), "file"),
     ];
-    assert_eq!(told(store).await, all, "what changes nothing is no version");
+    assert_eq!(told(store).await, all, "what changes nothing is not a version");
     let versions = store.history("a").await.unwrap();
     let valves: Vec<String> = versions.iter().map(|version| version.valves.to_string()).collect();
     let y = r#"{"y":2}"#;

@@ -84,7 +84,7 @@ async fn replacing_valves_forgets_the_others(store: &dyn Store) {
     store.replace_valves("a", None, &json(r#"{"y": 3, "z": null}"#), "test").await.unwrap();
     assert_eq!(store.valves("a", None).await.unwrap(), json(r#"{"y": 3}"#));
     store.replace_valves("a", None, &Json::object(), "test").await.unwrap();
-    assert_eq!(store.all_valves().await.unwrap(), [], "nothing set is no row");
+    assert_eq!(store.all_valves().await.unwrap(), [], "nothing set is not a row");
 }
 
 async fn merging_valves_keeps_the_others(store: &dyn Store) {
@@ -148,7 +148,7 @@ async fn every_change_raises_the_generation(store: &dyn Store) {
     assert_eq!(answers, [1, 2, 3, 4, 5, 6, 7]);
     store.announce("h", 1, 5, None).await.unwrap();
     store.save_last_good(&[]).await.unwrap();
-    assert_eq!(store.generation().await.unwrap(), 7, "what hosts write about themselves is no change");
+    assert_eq!(store.generation().await.unwrap(), 7, "what hosts write about themselves is not a change");
 }
 
 async fn half_a_switch_leaves_the_other_half(store: &dyn Store) {
@@ -256,7 +256,7 @@ async fn hosts_come_and_go(store: &dyn Store) {
     store.announce("two", 22, 1, Some(&told)).await.unwrap();
     store.announce("two", 22, 2, None).await.unwrap();
     let tells: Vec<_> = store.hosts().await.unwrap().into_iter().map(|host| host.tells).collect();
-    assert_eq!(tells, [Json::object(), told], "what is no news stays");
+    assert_eq!(tells, [Json::object(), told], "what is not new stays");
     store.leave("one").await.unwrap();
     assert_eq!(store.hosts().await.unwrap().len(), 1);
 }

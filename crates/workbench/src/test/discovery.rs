@@ -47,7 +47,7 @@ impl Found {
                 let file = report::near(file);
                 let file = file.display();
                 return Err(CommandError::usage(format!(
-                    "{file} is no script: a script's name ends in .rhai"
+                    "{file} is not a script: a script's name ends in .rhai"
                 )));
             }
             None => self.id(&word.to_string_lossy(), config)?,

@@ -40,7 +40,7 @@ pub(crate) fn read(word: &str) -> Result<Body, CommandError> {
     }
     Json::parse(text.as_bytes()).map(Body::Value).map_err(|error| {
         CommandError::data(format!(
-            "{from} is no JSON: {error}; a body is JSON, a stream a list of pieces or the `data: …` lines of \
+            "{from} is not JSON: {error}; a body is JSON, a stream a list of pieces or the `data: …` lines of \
              an answer, and a plain text goes with --text"
         ))
     })

@@ -236,7 +236,7 @@ fn unanswered(messages: &[Json]) -> usize {
         if message::role_of(message) == "tool" {
             let id = message.text("tool_call_id").unwrap();
             let place = open.iter().position(|own| *own == *id);
-            open.remove(place.unwrap_or_else(|| panic!("{id} is no open call: {:#?}", lines(messages))));
+            open.remove(place.unwrap_or_else(|| panic!("{id} is not an open call: {:#?}", lines(messages))));
         } else {
             left += open.len();
             open = Call::all(message).into_iter().map(|call| call.id.into()).collect();

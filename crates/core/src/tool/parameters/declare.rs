@@ -226,7 +226,7 @@ impl Reader {
                 Some("is for a whole array: put it with the items, items: #{ \"enum\": [...] }")
             }
             Kind::Object(_) => Some("is for a whole object: put it with its properties"),
-            _ if given.items().is_empty() => Some("is no list of values: give those that are allowed"),
+            _ if given.items().is_empty() => Some("is not a list of values: give those that are allowed"),
             _ => None,
         };
         if let Some(problem) = instead {

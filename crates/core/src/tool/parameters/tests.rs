@@ -75,8 +75,8 @@ fn a_bad_declaration_names_path_fault_and_cure() {
             r#"{"a": {"properties": {"b": {"type": "string", "required": true}}, "default": {"c": 1}}}"#,
             "`a.default.b` is required\nparameter `a.default.c` is not declared",
         ),
-        (r#"{"a": {"type": "string", "enum": []}}"#, "`a.enum` is no list of values: give those"),
-        (r#"{"a": {"type": "string", "enum": "x"}}"#, "`a.enum` is no list of values: give those"),
+        (r#"{"a": {"type": "string", "enum": []}}"#, "`a.enum` is not a list of values: give those"),
+        (r#"{"a": {"type": "string", "enum": "x"}}"#, "`a.enum` is not a list of values: give those"),
         (r#"{"unit": {"type": "string", "enum": ["x", 1]}}"#, "`unit.enum[1]` must be a string, not 1"),
         (r#"{"a": {"type": "integer", "enum": [1, null]}}"#, "`a.enum[1]` must be a whole number, not null"),
         (

@@ -85,7 +85,7 @@ async fn an_answer_has_status_headers_text_and_json() {
     }
     let code = format!(r#"try {{ http::get("{missing}").json(); }} catch (e) {{ body.out = e.message; }}"#);
     let said = gives(&code).await;
-    assert!(said.contains("the answer with status 404 is no JSON") && said.contains("it is `no`"), "{said}");
+    assert!(said.contains("the answer with status 404 is not JSON") && said.contains("it is `no`"), "{said}");
     let error = refuses("body.json();").await;
     assert!(error.contains("no answer of `http::`"), "{error}");
 }

@@ -69,7 +69,7 @@ pub(super) fn register(module: &mut Module) {
          tolerance: Dynamic|
          -> RhaiResultOf<()> {
             let number = |value: &Dynamic| -> RhaiResultOf<f64> {
-                json_of(value)?.as_f64().ok_or_else(|| error(format!("assert_near: {value} is no number")))
+                json_of(value)?.as_f64().ok_or_else(|| error(format!("assert_near: {value} is not a number")))
             };
             let (actual, expected, tolerance) = (number(&actual)?, number(&expected)?, number(&tolerance)?);
             holds(&ctx, (actual - expected).abs() <= tolerance, || {
@@ -184,7 +184,7 @@ fn golden(ctx: &NativeCallContext<'_>, value: &Dynamic, name: Option<&str>) -> R
             let message = format!("the value is not that of {}; {help}", path.display());
             Err(wrong(ctx, message, Some((actual, expected))))
         }
-        Err(why) => Err(wrong(ctx, format!("{} is no JSON: {why}; {help}", path.display()), None)),
+        Err(why) => Err(wrong(ctx, format!("{} is not JSON: {why}; {help}", path.display()), None)),
     }
 }
 

@@ -99,7 +99,7 @@ pub(super) fn clock() -> Module {
             number => number.as_f64().map(|seconds| (seconds * 1e3).round() as i64),
         };
         let milliseconds = milliseconds.ok_or_else(|| {
-            error(format!("clock::set: `{time}` is no time; write \"2026-11-21T10:00:00Z\" or Unix seconds"))
+            error(format!("clock::set: `{time}` is not a time; write \"2026-11-21T10:00:00Z\" or Unix seconds"))
         })?;
         stage("clock::set")?.clock.now.store(milliseconds, Relaxed);
         Ok(())

@@ -28,7 +28,7 @@ function number(is, changed) {
   const step = is.type === "integer" ? 1 : "any";
   const input = h("input", { type: "number", id: name("valve"), inputmode: "decimal", step, min: is.minimum, max: is.maximum, onchange: changed });
   const read = () => {
-    if (input.validity.badInput) throw new Error("this is no number");
+    if (input.validity.badInput) throw new Error("this is not a number");
     if (input.value === "") {
       if (is.nullable) return undefined;
       throw new Error("a number is needed; Reset takes the default");

@@ -98,7 +98,7 @@ on("connection", () => {
 });
 
 addEventListener("hashchange", () => {
-  // The skip link's is no address.
+  // The skip link's is not an address.
   if (isIn && location.hash !== "#main") show();
 });
 
