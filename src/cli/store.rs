@@ -1,16 +1,60 @@
 //! `valvehouse store`: looks after the store itself.
 
 use super::args;
-use valvehouse_config::Config;
+use valvehouse_config::{Config, SecretSource, StoreAddress, StoreSettings};
 use valvehouse_core::words::count;
-use valvehouse_json::Json;
+use valvehouse_json::{Json, Object};
 use valvehouse_store as store;
 use valvehouse_terminal::{CommandError, Console, Exit};
 
 pub(super) async fn run(asked: &args::Store, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     match asked {
         args::Store::ForgetValves => forget_valves(config, out).await,
+        args::Store::Copy { from, to, from_key, to_key } => {
+            let from = settings("FROM", from, from_key.as_deref(), config)?;
+            let to = settings("TO", to, to_key.as_deref(), config)?;
+            copy(&from, &to, out).await
+        }
     }
+}
+
+/// The settings of a store at a URL, with its key.
+fn settings(
+    name: &str,
+    url: &str,
+    key: Option<&str>,
+    config: &Config,
+) -> Result<StoreSettings, CommandError> {
+    let source = |text: &str| SecretSource::parse(text, &config.project);
+    let url = source(url).read().map_err(|unread| CommandError::usage(format!("{name}: {unread}")))?;
+    let address = StoreAddress::parse(url.expose(), &config.project)
+        .map_err(|problem| CommandError::usage(format!("{name} {problem}")))?;
+    let has_key_beside =
+        matches!(&address, StoreAddress::Sqlite(file) if file.with_extension("key").exists());
+    let key = match key {
+        Some(key) => Some(source(key)),
+        None if has_key_beside => None,
+        None => config.store.key.clone(),
+    };
+    Ok(StoreSettings { address, key })
+}
+
+async fn copy(from: &StoreSettings, to: &StoreSettings, out: &Console) -> Result<Exit, CommandError> {
+    let store::StoreCopy { rows, unopened } = store::copy(from, to).await?;
+    if out.is_json() {
+        let tables: Object = rows.iter().map(|(table, count)| ((*table).into(), (*count).into())).collect();
+        out.json(&Json::from([("rows", tables.into()), ("unopened", unopened.into())]))?;
+        return Ok(Exit::Done);
+    }
+    for (table, count) in rows.iter().filter(|(_, count)| *count > 0) {
+        out.line(&format!("{table:<28} {count:>10}"))?;
+    }
+    if unopened > 0 {
+        let values = count(usize::try_from(unopened).unwrap_or(usize::MAX), "sealed value");
+        out.line(&format!("{values} could not be opened, in FROM neither, and went over as before"))?;
+    }
+    out.line("copied; set store.url to the new store, its key with it, and start the hosts")?;
+    Ok(Exit::Done)
 }
 
 async fn forget_valves(config: &Config, out: &Console) -> Result<Exit, CommandError> {

@@ -97,7 +97,7 @@ pub enum SecretUnread {
 
 impl SecretSource {
     /// From `env:NAME`, `file:PATH` (relative to the project) or the secret itself.
-    pub(super) fn parse(text: &str, project: &Path) -> Self {
+    pub fn parse(text: &str, project: &Path) -> Self {
         if let Some(name) = text.strip_prefix("env:") {
             Self::Env(name.trim().to_owned())
         } else if let Some(path) = text.strip_prefix("file:") {

@@ -10,7 +10,7 @@ use indexmap::IndexMap;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use url::Url;
 use valvehouse_core::breaker::BreakerSettings;
 use valvehouse_json::Json;
@@ -230,6 +230,23 @@ pub enum StoreAddress {
 }
 
 impl StoreAddress {
+    /// Reads a URL: `sqlite://FILE`, relative to the project, or `postgres://…`.
+    ///
+    /// # Errors
+    /// Returns what the URL must be. It is not named: it may hold a password.
+    pub fn parse(url: &str, project: &Path) -> Result<Self, &'static str> {
+        match url.strip_prefix("sqlite://").or_else(|| url.strip_prefix("sqlite:")) {
+            Some(file) if !file.is_empty() && !file.contains(['?', ':']) => {
+                Ok(Self::Sqlite(project.join(file)))
+            }
+            Some(_) => Err("must name a file, such as \"sqlite://.valvehouse/state.db\""),
+            None if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
+                Ok(Self::Postgres(Secret::new(url)))
+            }
+            None => Err("must begin with sqlite:// or postgres://"),
+        }
+    }
+
     /// Returns `true` if opening the store would make it: its file is not there.
     pub fn is_new(&self) -> bool {
         matches!(self, Self::Sqlite(file) if !file.exists())

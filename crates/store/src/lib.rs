@@ -6,6 +6,7 @@
 
 mod clock;
 mod conversation;
+mod copy;
 mod error;
 mod export;
 mod history;
@@ -28,6 +29,7 @@ pub use conversation::{
     Beginning, Begun, Checkpoint, Conversation, Conversations, First, Prune, RUN_SILENCE, Run, RunStatus,
     Step,
 };
+pub use copy::{StoreCopy, copy};
 pub use error::{Answer, StoreError, Trouble};
 pub use history::{
     Action, BY_FILE, Edit, FileEdit, History, MAX_VERSIONS, Seen, SettingsEdit, Source, Span, Version, hash,

@@ -11,12 +11,14 @@ use valvehouse_config::{StoreAddress, StoreSettings};
 
 /// Opens the configured store.
 pub async fn open(settings: &StoreSettings) -> Result<Arc<dyn Store>, StoreError> {
+    Ok(Arc::new(open_sql(settings).await?))
+}
+
+pub(crate) async fn open_sql(settings: &StoreSettings) -> Result<SqlStore, StoreError> {
     match &settings.address {
-        StoreAddress::Sqlite(file) => Ok(Arc::new(SqlStore::sqlite_with(file, settings.key.as_ref()).await?)),
+        StoreAddress::Sqlite(file) => SqlStore::sqlite_with(file, settings.key.as_ref()).await,
         #[cfg(feature = "postgres")]
-        StoreAddress::Postgres(url) => {
-            Ok(Arc::new(SqlStore::postgres(url.expose(), settings.key.as_ref()).await?))
-        }
+        StoreAddress::Postgres(url) => SqlStore::postgres(url.expose(), settings.key.as_ref()).await,
         #[cfg(not(feature = "postgres"))]
         StoreAddress::Postgres(_) => Err(StoreError {
             doing: "open the store".into(),

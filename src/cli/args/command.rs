@@ -574,6 +574,27 @@ pub(in crate::cli) enum Store {
 Stop the hosts first. Nothing is dropped while the key is there ([store] key, or the file beside the
 store that ends in .key).")]
     ForgetValves,
+    /// Copy all that is stored into an empty store, such as from SQLite to Postgres
+    #[command(after_help = "Examples:
+  valvehouse store copy sqlite://.valvehouse/state.db env:DATABASE_URL
+  valvehouse store copy env:DATABASE_URL sqlite://copy.db --from-key env:VALVEHOUSE_STORE_KEY
+
+Stop the hosts first. All is copied, or nothing: valves, switches, grants, histories, kv,
+conversations, runs, responses and logins. What people set is opened with the key of FROM and sealed
+with that of TO. A key is that of the option; without it the file beside an SQLite file, where there is
+one; else [store] key. Afterwards set store.url to TO.")]
+    Copy {
+        /// A URL as store.url takes it, or env:NAME or file:PATH with one in it
+        from: String,
+        /// The same of a store without rows; tables are made where they are missing
+        to: String,
+        /// The key of FROM: env:NAME, file:PATH or itself
+        #[arg(long, value_name = "KEY")]
+        from_key: Option<String>,
+        /// The key of TO
+        #[arg(long, value_name = "KEY")]
+        to_key: Option<String>,
+    },
 }
 
 #[derive(Debug, Args)]

@@ -134,3 +134,42 @@ async fn a_conversation_goes_on_at_another_host() {
     servers[0].says("shared", "still there?").await;
     assert_eq!(upstream.asked().last().unwrap().json()["messages"].as_array().unwrap().len(), 13);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_stored_in_a_file_goes_on_in_a_database() {
+    let Some(database) = Postgres::start() else { return };
+    let upstream = Upstream::start().await;
+    upstream.script(answers);
+    let url = database.database();
+    let ours = Project::new(&upstream.url());
+    ours.filter("signs", SIGNS);
+    ours.configure("[[models]]\nname = \"plain\"\nprovider = \"mock\"\nmodel = \"mock-1\"\n");
+    let mut server = ours.serve().await;
+    set(&server, 41).await;
+    server.says("shared", "remember me").await;
+    let copied = |key: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_valvehouse"));
+        command.args(["store", "copy", "sqlite://.valvehouse/state.db", "env:TARGET", "--to-key", key]);
+        command.env("TARGET", &url).current_dir(ours.folder());
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+    };
+    let (code, refusal) = copied("env:NOT_SET");
+    assert!(code != Some(0) && refusal.contains("NOT_SET is not set"), "{refusal}");
+    let (code, refusal) = copied("the same key on every host of this test");
+    assert!(code != Some(0) && refusal.contains("a host runs on it; stop it first"), "{refusal}");
+    server.signal("TERM");
+    server.ends().await;
+    let (code, text_of_it) = copied("the same key on every host of this test");
+    assert_eq!(code, Some(0), "{text_of_it}");
+    assert!(text_of_it.contains("valves") && text_of_it.contains("conversations"), "{text_of_it}");
+
+    let moved = project(&upstream, &url);
+    let server = moved.serve().await;
+    assert_eq!(text(&server).await, "said 41");
+    server.says("shared", "who am I?").await;
+    let sent = upstream.asked().last().unwrap().json();
+    assert_eq!(sent["messages"][0]["content"], json!("remember me"), "{sent}");
+    set(&server, 42).await;
+    until("the valve is in force", async || text(&server).await == "said 42").await;
+}

@@ -3,7 +3,7 @@
 use super::section::{NO_DIGEST, section};
 use crate::network::Network;
 use crate::reader::Reader;
-use crate::secret::{Secret, SecretSource};
+use crate::secret::SecretSource;
 use crate::settings::{Folders, Key, Listen, OtlpSettings, Server, StoreAddress, TraceSettings};
 use crate::tree::{Node, Setting};
 use std::net::IpAddr;
@@ -298,17 +298,5 @@ fn path(it: &mut Reader<'_>, key: &'static str, project: &Path) -> Option<PathBu
 
 pub(super) fn store(it: &mut Reader<'_>, project: &Path) -> Option<StoreAddress> {
     let url = it.text("url")?;
-    let file = url.strip_prefix("sqlite://").or_else(|| url.strip_prefix("sqlite:"));
-    match file {
-        Some(file) if !file.is_empty() && !file.contains(['?', ':']) => {
-            return Some(StoreAddress::Sqlite(project.join(file)));
-        }
-        Some(_) => it.wrong("url", "must name a file, such as \"sqlite://.valvehouse/state.db\""),
-        None if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
-            return Some(StoreAddress::Postgres(Secret::new(&url)));
-        }
-        // The URL itself may hold a password.
-        None => it.wrong("url", "must begin with sqlite:// or postgres://"),
-    }
-    None
+    StoreAddress::parse(&url, project).inspect_err(|problem| it.wrong("url", problem)).ok()
 }

@@ -5,7 +5,7 @@ use crate::seal::SealKey;
 use crate::sql::{Session, query, query_scalar};
 
 /// Returns the subject of a text, so that it opens under no other name.
-fn subject(name: &str) -> String {
+pub(crate) fn subject(name: &str) -> String {
     format!("secret {name:?}")
 }
 

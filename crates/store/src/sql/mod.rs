@@ -6,6 +6,6 @@ mod query;
 mod row;
 mod session;
 
-pub(crate) use query::{insert, query, query_scalar};
+pub(crate) use query::{Value, insert, insert_rows, query, query_scalar, query_text};
 pub(crate) use row::Row;
 pub(crate) use session::{Lock, Pool, Session};

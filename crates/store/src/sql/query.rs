@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::marker::PhantomData;
 
 /// A value of a statement, none of its kind included.
+#[derive(Clone)]
 pub(crate) enum Value<'q> {
     Text(Option<Cow<'q, str>>),
     Integer(Option<i64>),
@@ -32,6 +33,11 @@ pub(crate) fn query<'q>(text: &'static str) -> Query<'q> {
     Query { text: text.into(), values: Vec::new() }
 }
 
+/// Builds a statement that is written as the program runs.
+pub(crate) fn query_text<'q>(text: String) -> Query<'q> {
+    Query { text: text.into(), values: Vec::new() }
+}
+
 /// Builds a statement of whose rows the first column counts.
 pub(crate) fn query_scalar<'q, T>(text: &'static str) -> Scalar<'q, T> {
     Scalar { query: query(text), column: PhantomData }
@@ -43,9 +49,13 @@ pub(crate) fn insert<'q, const COLUMNS: usize>(
     rows: impl IntoIterator<Item = [Value<'q>; COLUMNS]>,
     tail: &str,
 ) -> Query<'q> {
-    let values: Vec<Value<'q>> = rows.into_iter().flatten().collect();
-    let row = format!("({})", ["?"; COLUMNS].join(", "));
-    let rows = vec![row; values.len() / COLUMNS].join(", ");
+    insert_rows(head, COLUMNS, rows.into_iter().flatten().collect(), tail)
+}
+
+/// The same for the values of rows, one row after the other.
+pub(crate) fn insert_rows<'q>(head: &str, columns: usize, values: Vec<Value<'q>>, tail: &str) -> Query<'q> {
+    let row = format!("({})", vec!["?"; columns].join(", "));
+    let rows = vec![row; values.len() / columns].join(", ");
     Query { text: format!("{head} VALUES {rows} {tail}").into(), values }
 }
 

@@ -23,7 +23,7 @@ pub struct SqlStore {
     /// Readers, and writers that do not wait for the disk.
     pub(crate) swift: Pool,
     /// The key that seals people's values.
-    pub(super) key: SealKey,
+    pub(crate) key: SealKey,
     /// Writers in their order, and when one of them last failed to get the lock.
     queue: tokio::sync::Mutex<Option<Instant>>,
     pub(super) troubles: Troubles,

@@ -1,0 +1,588 @@
+//! One store copied into another, of the same kind of database or not.
+
+use crate::clock::now;
+use crate::error::{Place, StoreError, Trouble};
+use crate::open::open_sql;
+use crate::record::HOST_SILENCE;
+use crate::rows::sealed::{valves_of, version_of};
+use crate::rows::secrets;
+use crate::seal::{SealKey, is_sealed};
+use crate::sql::{Lock, Row, Session, Value, insert_rows, query_scalar, query_text};
+use crate::sql_store::SqlStore;
+use valvehouse_config::{StoreAddress, StoreSettings};
+
+const DOING: &str = "copy the store";
+/// The rows that are read and written at a time.
+const BATCH: usize = 200;
+
+/// A table whose rows are copied.
+struct Table {
+    name: &'static str,
+    columns: &'static [(&'static str, Kind)],
+    /// The number of columns, from the first, by which rows are told apart; 0 where some of them may be null: such a
+    /// table is read at once.
+    key: usize,
+    /// Is `true` if the database numbers the rows by the first column.
+    is_numbered: bool,
+}
+
+/// The content of a column.
+#[derive(Clone, Copy)]
+enum Kind {
+    Text,
+    Integer,
+    Bool,
+    /// Text under the key of its store, about what the row's other columns say.
+    Sealed(fn(&[Value<'static>]) -> String),
+}
+
+use Kind::{Bool, Integer, Sealed, Text};
+
+const fn table(name: &'static str, columns: &'static [(&'static str, Kind)], key: usize) -> Table {
+    Table { name, columns, key, is_numbered: false }
+}
+
+const fn numbered(name: &'static str, columns: &'static [(&'static str, Kind)]) -> Table {
+    Table { name, columns, key: 1, is_numbered: true }
+}
+
+/// All tables with rows that outlive hosts; those that others refer to come first.
+const TABLES: [Table; 19] = [
+    table(
+        "valves",
+        &[("plugin", Text), ("user_id", Text), ("content", Sealed(|row| valves_of(name(row), text(row, 1))))],
+        0,
+    ),
+    table("switches", &[("plugin", Text), ("enabled", Bool), ("global", Bool)], 1),
+    table("grants", &[("id", Text), ("content", Text)], 1),
+    table(
+        "last_good",
+        &[
+            ("id", Text),
+            ("path", Text),
+            ("hash", Text),
+            ("source", Text),
+            ("imports", Text),
+            ("security", Bool),
+            ("saved_at", Integer),
+        ],
+        1,
+    ),
+    table(
+        "kv",
+        &[("plugin", Text), ("scope", Text), ("key", Text), ("value", Text), ("expires_at", Integer)],
+        3,
+    ),
+    numbered(
+        "conversations",
+        &[
+            ("number", Integer),
+            ("id", Text),
+            ("agent", Text),
+            ("length", Integer),
+            ("kept", Text),
+            ("forked_from", Text),
+            ("shared", Integer),
+            ("created_at", Integer),
+            ("updated_at", Integer),
+        ],
+    ),
+    table("messages", &[("conversation", Integer), ("place", Integer), ("content", Text)], 2),
+    numbered(
+        "runs",
+        &[
+            ("number", Integer),
+            ("id", Text),
+            ("conversation", Integer),
+            ("status", Text),
+            ("step", Integer),
+            ("owner", Text),
+            ("pid", Integer),
+            ("pending", Text),
+            ("error", Text),
+            ("seen_at", Integer),
+            ("created_at", Integer),
+            ("updated_at", Integer),
+        ],
+    ),
+    table(
+        "checkpoints",
+        &[
+            ("id", Text),
+            ("run", Integer),
+            ("step", Integer),
+            ("length", Integer),
+            ("name", Text),
+            ("state", Text),
+            ("saved_at", Integer),
+        ],
+        1,
+    ),
+    table("sources", &[("hash", Text), ("text", Text)], 1),
+    table(
+        "versions",
+        &[
+            ("plugin", Text),
+            ("version", Integer),
+            ("at", Integer),
+            ("author", Text),
+            ("action", Text),
+            ("kind", Text),
+            ("place", Text),
+            ("source", Text),
+            ("valves", Sealed(|row| version_of(name(row), integer(row, 1)))),
+            ("enabled", Bool),
+            ("global", Bool),
+        ],
+        2,
+    ),
+    table("confirmed", &[("plugin", Text), ("what", Text), ("author", Text), ("at", Integer)], 2),
+    table("set_aside", &[("plugin", Text), ("number", Integer), ("fate", Integer), ("at", Integer)], 2),
+    table("guarded_models", &[("plugin", Text), ("model", Text)], 2),
+    table(
+        "responses",
+        &[
+            ("id", Text),
+            ("owner", Text),
+            ("expires_ms", Integer),
+            ("input_items", Integer),
+            ("items", Text),
+            ("response", Text),
+            ("runner", Text),
+            ("seen_ms", Integer),
+        ],
+        1,
+    ),
+    table(
+        "response_events",
+        &[("response", Text), ("number", Integer), ("expires_ms", Integer), ("event", Text)],
+        2,
+    ),
+    table(
+        "response_conversations",
+        &[
+            ("id", Text),
+            ("owner", Text),
+            ("created_ms", Integer),
+            ("expires_ms", Integer),
+            ("metadata", Text),
+            ("size", Integer),
+        ],
+        1,
+    ),
+    table(
+        "response_conversation_items",
+        &[("conversation", Text), ("number", Integer), ("id", Text), ("item", Text)],
+        2,
+    ),
+    table("secrets", &[("name", Text), ("content", Sealed(|row| secrets::subject(name(row))))], 1),
+];
+
+/// The outcome of a copy.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StoreCopy {
+    /// The number of rows by table, in the order in which they were copied.
+    pub rows: Vec<(&'static str, u64)>,
+    /// The number of sealed values that do not open, as they did not before: they were changed by hand. They are in the
+    /// copy as they were.
+    pub unopened: u64,
+}
+
+/// Copies all that outlives hosts from one store into another one that is empty: valves, switches, grants, histories,
+/// scripts' values, conversations, runs, responses. What is sealed is sealed anew with the key of the other store. All
+/// is copied, or nothing.
+///
+/// # Errors
+/// Returns an error if there is no store to copy, a host runs on one of them, the other one holds rows already, or one
+/// of them cannot be opened, read or written.
+pub async fn copy(from: &StoreSettings, to: &StoreSettings) -> Result<StoreCopy, StoreError> {
+    if let StoreAddress::Sqlite(file) = &from.address
+        && from.address.is_new()
+    {
+        return Err(refused(&Place::File(file.clone()), "there is no such file", "look at its URL"));
+    }
+    let from = open_sql(from).await?;
+    let to = open_sql(to).await?;
+    for store in [&from, &to] {
+        if is_in_use(store).await? {
+            return Err(refused(&store.place, "a host runs on it", "stop it first"));
+        }
+    }
+    let failed = |error| StoreError::from_sqlx(DOING, &to.place, &error);
+    let mut source = from.swift.snapshot().await.map_err(|error| from.failed(&error))?;
+    let mut target = to.durable.begin(Lock::Settings).await.map_err(failed)?;
+    let mut outcome = StoreCopy::default();
+    for table in &TABLES {
+        let held = query_text(format!("SELECT 1 FROM {} LIMIT 1", table.name));
+        if held.fetch_optional(&mut target).await.map_err(failed)?.is_some() {
+            let cause = format!("it holds {} already", table.name);
+            let mend = "name one that is empty: a new file, or a new database";
+            return Err(refused(&to.place, &cause, mend));
+        }
+    }
+    for table in &TABLES {
+        let mut last = None;
+        let mut count = 0;
+        loop {
+            let read = table.read(&mut source, last.as_deref()).await.map_err(|error| from.failed(&error))?;
+            let is_end = table.key == 0 || read.len() < BATCH;
+            last = read.last().map(|row| row[..table.key].to_vec()).or(last);
+            count += read.len();
+            for rows in read.chunks(BATCH) {
+                let rows =
+                    rows.iter().map(|row| table.sealed_anew(row, &from.key, &to.key, &mut outcome.unopened));
+                table.write(&mut target, rows.collect()).await.map_err(failed)?;
+            }
+            if is_end {
+                break;
+            }
+        }
+        if table.is_numbered
+            && let Some([Value::Integer(Some(number)), ..]) = last.as_deref()
+        {
+            table.go_on_after(&mut target, *number).await.map_err(failed)?;
+        }
+        outcome.rows.push((table.name, u64::try_from(count).unwrap_or(u64::MAX)));
+    }
+    let generation: i64 = query_scalar("SELECT generation FROM store")
+        .fetch_one(&mut source)
+        .await
+        .map_err(|error| from.failed(&error))?;
+    let raise = query_text("UPDATE store SET generation = ?".to_owned()).bind(generation);
+    raise.execute(&mut target).await.map_err(failed)?;
+    target.commit().await.map_err(failed)?;
+    source.rollback().await.map_err(|error| from.failed(&error))?;
+    for pool in [&from.swift, &from.durable, &to.swift, &to.durable] {
+        pool.close().await;
+    }
+    Ok(outcome)
+}
+
+fn refused(place: &Place, cause: &str, mend: &str) -> StoreError {
+    StoreError { mend: Some(mend.to_owned()), ..StoreError::new(DOING, place, Trouble::Refused, cause) }
+}
+
+async fn is_in_use(store: &SqlStore) -> Result<bool, StoreError> {
+    let silence = i64::try_from(HOST_SILENCE.as_millis()).unwrap_or(i64::MAX);
+    let hosts = async {
+        query_scalar::<i64>("SELECT count(*) FROM hosts WHERE seen_at >= ?")
+            .bind(now() - silence)
+            .fetch_one(&mut store.swift.session().await?)
+            .await
+    };
+    Ok(hosts.await.map_err(|error| store.failed(&error))? > 0)
+}
+
+impl SqlStore {
+    fn failed(&self, error: &sqlx::Error) -> StoreError {
+        StoreError::from_sqlx(DOING, &self.place, error)
+    }
+}
+
+impl Table {
+    fn names(&self) -> Vec<&'static str> {
+        self.columns.iter().map(|(name, _)| *name).collect()
+    }
+
+    /// Reads the rows behind the one with this key.
+    async fn read(
+        &self,
+        session: &mut Session,
+        last: Option<&[Value<'static>]>,
+    ) -> Result<Vec<Vec<Value<'static>>>, sqlx::Error> {
+        let names = self.names();
+        let key = names[..self.key].join(", ");
+        let mut text = format!("SELECT {} FROM {}", names.join(", "), self.name);
+        if last.is_some() {
+            text += &format!(" WHERE ({key}) > ({})", vec!["?"; self.key].join(", "));
+        }
+        if self.key > 0 {
+            text += &format!(" ORDER BY {key} LIMIT {BATCH}");
+        }
+        let query =
+            last.into_iter().flatten().cloned().fold(query_text(text), |query, value| query.bind(value));
+        query.fetch_all(session).await?.iter().map(|row| self.values(row)).collect()
+    }
+
+    fn values(&self, row: &Row) -> Result<Vec<Value<'static>>, sqlx::Error> {
+        let value = |(name, kind): &(&str, Kind)| {
+            Ok(match kind {
+                Text | Sealed(_) => row.try_get::<Option<String>>(name)?.into(),
+                Integer => row.try_get::<Option<i64>>(name)?.into(),
+                Bool => row.try_get::<Option<bool>>(name)?.into(),
+            })
+        };
+        self.columns.iter().map(value).collect()
+    }
+
+    /// The values of a row, sealed with the key of the other store. A value that does not open stays as it is.
+    fn sealed_anew(
+        &self,
+        row: &[Value<'static>],
+        from: &SealKey,
+        to: &SealKey,
+        unopened: &mut u64,
+    ) -> Vec<Value<'static>> {
+        let mut values = row.to_vec();
+        for (place, (_, kind)) in self.columns.iter().enumerate() {
+            let (Sealed(subject), Some(content)) = (kind, text(row, place)) else { continue };
+            let about = subject(row);
+            let plain =
+                if is_sealed(content) { from.open(content, &about) } else { Some(content.to_owned()) };
+            match plain {
+                Some(plain) => values[place] = to.seal(&plain, &about).into(),
+                None => *unopened += 1,
+            }
+        }
+        values
+    }
+
+    async fn write(&self, session: &mut Session, rows: Vec<Vec<Value<'static>>>) -> Result<(), sqlx::Error> {
+        let numbers = if self.is_numbered && session.is_shared() { " OVERRIDING SYSTEM VALUE" } else { "" };
+        let head = format!("INSERT INTO {} ({}){numbers}", self.name, self.names().join(", "));
+        let values = rows.into_iter().flatten().collect();
+        insert_rows(&head, self.columns.len(), values, "").execute(session).await?;
+        Ok(())
+    }
+
+    /// The next row is numbered from here. SQLite looks at the rows itself.
+    async fn go_on_after(&self, session: &mut Session, number: i64) -> Result<(), sqlx::Error> {
+        if session.is_shared() {
+            let text =
+                format!("SELECT setval(pg_get_serial_sequence('{}', '{}'), ?)", self.name, self.columns[0].0);
+            query_text(text).bind(number).fetch_optional(session).await?;
+        }
+        Ok(())
+    }
+}
+
+fn text<'v>(row: &'v [Value<'static>], place: usize) -> Option<&'v str> {
+    match &row[place] {
+        Value::Text(text) => text.as_deref(),
+        _ => None,
+    }
+}
+
+/// The first column, which names the row and is never null.
+fn name<'v>(row: &'v [Value<'static>]) -> &'v str {
+    text(row, 0).unwrap_or("")
+}
+
+fn integer(row: &[Value<'static>], place: usize) -> i64 {
+    match row[place] {
+        Value::Integer(Some(number)) => number,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sql::query;
+    use std::collections::BTreeMap;
+    use std::path::Path;
+    #[cfg(all(unix, feature = "postgres"))]
+    use valvehouse_config::{Secret, SecretSource};
+
+    /// Tables whose rows are about hosts that run, or of the database itself.
+    const LEFT: &[&str] = &["_sqlx_migrations", "hosts", "sealing", "secret_leases", "store"];
+    /// Two batches and a half, and exactly two where rows are numbered.
+    const ROWS: usize = 2 * BATCH + BATCH / 2;
+
+    fn sqlite(folder: &Path, name: &str) -> StoreSettings {
+        StoreSettings { address: StoreAddress::Sqlite(folder.join(name)), key: None }
+    }
+
+    #[cfg(all(unix, feature = "postgres"))]
+    fn key() -> Option<SecretSource> {
+        Some(SecretSource::Literal(Secret::new("a key that is long enough for everybody")))
+    }
+
+    /// A value of a column for the row of this number. References name rows that are there.
+    fn value(
+        table: &Table,
+        place: usize,
+        number: usize,
+        key: &SealKey,
+        before: &[Value<'static>],
+    ) -> Value<'static> {
+        let number = i64::try_from(number).unwrap() + 1;
+        match (table.name, table.columns[place]) {
+            (_, ("status", _)) => "done".to_owned().into(),
+            ("versions", ("source", _)) => (number % 3 > 0).then(|| format!("hash {number}")).into(),
+            ("valves", ("user_id", _)) => (number % 2 > 0).then(|| format!("ann {number}")).into(),
+            (_, ("expires_at" | "shared", _)) => (number % 2 > 0).then_some(number).into(),
+            (_, (name, Text)) => format!("{name} {number}").into(),
+            (_, (_, Integer)) => number.into(),
+            (_, ("security", Bool)) => (number % 2 > 0).into(),
+            (_, (_, Bool)) => [None, Some(true), Some(false)][number as usize % 3].into(),
+            (_, (_, Sealed(about))) => key.seal(&format!("{{\"größe\":{number}}}"), &about(before)).into(),
+        }
+    }
+
+    async fn fill(store: &SqlStore) {
+        let mut session = store.durable.begin(Lock::Nothing).await.unwrap();
+        for table in &TABLES {
+            for number in 0..if table.is_numbered { 2 * BATCH } else { ROWS } {
+                if table.columns.iter().any(|(name, _)| ["conversation", "run"].contains(name))
+                    && number >= 2 * BATCH
+                {
+                    break;
+                }
+                let mut row = Vec::new();
+                for place in 0..table.columns.len() {
+                    row.push(value(table, place, number, &store.key, &row));
+                }
+                table.write(&mut session, vec![row]).await.unwrap();
+            }
+        }
+        query("UPDATE store SET generation = 77").execute(&mut session).await.unwrap();
+        session.commit().await.unwrap();
+    }
+
+    /// All rows by table, with what is sealed opened.
+    async fn rows(store: &SqlStore) -> BTreeMap<&'static str, Vec<String>> {
+        let mut session = store.swift.session().await.unwrap();
+        let mut all = BTreeMap::new();
+        for table in &TABLES {
+            let all_rows = format!("SELECT {} FROM {}", table.names().join(", "), table.name);
+            let read = query_text(all_rows).fetch_all(&mut session).await.unwrap();
+            let row = |row: &Row| {
+                let row = table.values(row).unwrap();
+                let shown =
+                    table.columns.iter().enumerate().map(|(place, (_, kind))| match (kind, &row[place]) {
+                        (Sealed(about), _) => {
+                            store.key.open(text(&row, place).unwrap(), &about(&row)).unwrap()
+                        }
+                        (_, Value::Text(text)) => format!("{text:?}"),
+                        (_, Value::Integer(number)) => format!("{number:?}"),
+                        (_, Value::Bool(is_so)) => format!("{is_so:?}"),
+                    });
+                shown.collect::<Vec<_>>().join("|")
+            };
+            let mut rows: Vec<String> = read.iter().map(row).collect();
+            rows.sort();
+            all.insert(table.name, rows);
+        }
+        all
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_copy_holds_every_row_sealed_with_its_own_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let (first, second) = (sqlite(folder.path(), "first.db"), sqlite(folder.path(), "second.db"));
+        let store = open_sql(&first).await.unwrap();
+        fill(&store).await;
+        let outcome = copy(&first, &second).await.unwrap();
+        assert_eq!(outcome.unopened, 0);
+        assert_eq!(outcome.rows.len(), TABLES.len());
+        for (table, count) in outcome.rows {
+            assert!(count >= 2 * BATCH as u64, "{table}: {count}");
+        }
+        let copied = open_sql(&second).await.unwrap();
+        assert_eq!(rows(&copied).await, rows(&store).await);
+        let generation = query_scalar::<i64>("SELECT generation FROM store");
+        assert_eq!(generation.fetch_one(&mut copied.swift.session().await.unwrap()).await.unwrap(), 77);
+        let file = |name: &str| std::fs::read(folder.path().join(name)).unwrap();
+        assert_ne!(file("first.key"), file("second.key"));
+
+        let again = copy(&first, &second).await.unwrap_err();
+        assert!(again.to_string().contains("it holds valves already"), "{again}");
+    }
+
+    #[cfg(all(unix, feature = "postgres"))]
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_copy_goes_to_a_server_and_back_and_both_go_on_from_there() {
+        let Some(server) = valvehouse_testkit::postgres::Postgres::start() else { return };
+        let folder = tempfile::tempdir().unwrap();
+        let (first, second) = (sqlite(folder.path(), "first.db"), sqlite(folder.path(), "second.db"));
+        let shared =
+            StoreSettings { address: StoreAddress::Postgres(Secret::new(&server.database())), key: key() };
+        let store = open_sql(&first).await.unwrap();
+        fill(&store).await;
+        copy(&first, &shared).await.unwrap();
+        let expected = rows(&store).await;
+        let there = open_sql(&shared).await.unwrap();
+        assert_eq!(rows(&there).await, expected);
+        copy(&shared, &second).await.unwrap();
+        assert_eq!(rows(&open_sql(&second).await.unwrap()).await, expected);
+        // The next conversation has a number of its own.
+        let insert = "INSERT INTO conversations (id, agent, length, kept, created_at, updated_at)
+            VALUES ('new', 'a', 0, '{}', 1, 1) RETURNING number";
+        let number: i64 =
+            query_scalar(insert).fetch_one(&mut there.swift.session().await.unwrap()).await.unwrap();
+        assert_eq!(number, 2 * BATCH as i64 + 1);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_cannot_be_copied_is_said_and_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let (first, second) = (sqlite(folder.path(), "first.db"), sqlite(folder.path(), "second.db"));
+        let missing = copy(&first, &second).await.unwrap_err().to_string();
+        assert!(missing.contains("first.db") && missing.contains("there is no such file"), "{missing}");
+        assert!(!folder.path().join("second.db").exists());
+
+        let store = open_sql(&first).await.unwrap();
+        fill(&store).await;
+        let mut session = store.durable.session().await.unwrap();
+        query("INSERT INTO hosts (host_id, pid, applied_generation, seen_at) VALUES ('a', 1, 1, ?)")
+            .bind(now())
+            .execute(&mut session)
+            .await
+            .unwrap();
+        let used = copy(&first, &second).await.unwrap_err().to_string();
+        assert!(used.contains("a host runs on it; stop it first"), "{used}");
+        query("DELETE FROM hosts").execute(&mut session).await.unwrap();
+
+        // A value that was changed by hand stays what it was.
+        query("UPDATE secrets SET content = 'sealed:AAAA' WHERE name = 'name 7'")
+            .execute(&mut session)
+            .await
+            .unwrap();
+        drop(session);
+        assert_eq!(copy(&first, &second).await.unwrap().unopened, 1);
+
+        // Nothing is there when a row is refused at the end.
+        let third = sqlite(folder.path(), "third.db");
+        let target = open_sql(&third).await.unwrap();
+        let mut session = target.durable.session().await.unwrap();
+        let refuse = "CREATE TRIGGER refuse BEFORE INSERT ON secrets BEGIN SELECT RAISE(ABORT, 'no'); END";
+        query(refuse).execute(&mut session).await.unwrap();
+        drop(session);
+        assert!(copy(&first, &third).await.is_err());
+        assert!(rows(&target).await.values().all(Vec::is_empty));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn every_table_and_column_is_copied_or_left_on_purpose() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = open_sql(&sqlite(folder.path(), "a.db")).await.unwrap();
+        let columns = "SELECT one.name || '.' || info.name FROM sqlite_schema AS one
+            JOIN pragma_table_info(one.name) AS info WHERE one.type = 'table'";
+        check_columns(&store, columns).await;
+    }
+
+    #[cfg(all(unix, feature = "postgres"))]
+    #[tokio::test(flavor = "multi_thread")]
+    async fn every_table_and_column_of_a_server_is_copied_or_left_on_purpose() {
+        let Some(server) = valvehouse_testkit::postgres::Postgres::start() else { return };
+        let address = StoreAddress::Postgres(Secret::new(&server.database()));
+        let store = open_sql(&StoreSettings { address, key: key() }).await.unwrap();
+        let columns = "SELECT table_name || '.' || column_name FROM information_schema.columns
+            WHERE table_schema = 'public'";
+        check_columns(&store, columns).await;
+    }
+
+    async fn check_columns(store: &SqlStore, columns: &'static str) {
+        let mut session = store.swift.session().await.unwrap();
+        let mut there: Vec<String> = query_scalar(columns).fetch_all(&mut session).await.unwrap();
+        there.retain(|column| !LEFT.contains(&column.split('.').next().unwrap()));
+        there.sort();
+        let mut known: Vec<String> = TABLES
+            .iter()
+            .flat_map(|table| table.names().into_iter().map(|name| format!("{}.{name}", table.name)))
+            .collect();
+        known.sort();
+        assert_eq!(known, there);
+    }
+}
