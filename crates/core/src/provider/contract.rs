@@ -158,6 +158,12 @@ pub trait Provider: Send + Sync {
         false
     }
 
+    /// Returns `true` if one of several services answers. Each of them is sent what [`fit`](super::fit) leaves of a
+    /// request.
+    fn chooses(&self) -> bool {
+        false
+    }
+
     /// Passes a request of another route on and its answer back.
     fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<Relayed, Fault>> {
         let fault = Fault::Host(format!("provider {} has no {}", self.name(), request.path));

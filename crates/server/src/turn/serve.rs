@@ -117,7 +117,7 @@ pub(crate) async fn respond<E: Encoder>(
     recording: Option<&Recording>,
     answer: TurnStream<'static>,
 ) -> Response {
-    let (header, turn) = (encoder.header(), answer.turn().clone());
+    let turn = answer.turn().clone();
     let answered = match way.stream {
         true => streamed(call, encoder, way.is_held, answer).await,
         false => whole(call, encoder, answer).await,
@@ -131,7 +131,6 @@ pub(crate) async fn respond<E: Encoder>(
     if let Some(events) = events_header(&turn.events().take()) {
         response.headers_mut().insert(EVENTS, events);
     }
-    response.headers_mut().extend(header);
     call.run.name(&mut response);
     exchange::answer(turn.exchange(), &mut response);
     response

@@ -115,7 +115,7 @@ fn tools(body: &Value, name: &str) -> Option<Vec<Value>> {
     Some(tools.iter().map(|tool| tool.pointer(name).cloned().unwrap_or_default()).collect())
 }
 
-/// What an answer is made of, part by part: a text, thoughts, a call.
+/// A part of an answer: a text, thoughts, a call.
 #[derive(Debug)]
 enum Part {
     Text(String),
