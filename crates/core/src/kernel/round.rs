@@ -222,7 +222,9 @@ async fn streamed(
             head = event::head_of(&piece.event);
         }
         if hooked {
-            ends.extend(stream::ends_of(&piece.event));
+            if piece.parts().finish {
+                ends.extend(stream::ends_of(&piece.event));
+            }
             let was_raw = !piece.raw.is_empty();
             let filtered = stream::filtered(kernel, piece, turn).await?;
             if !matches!(filtered.as_slice(), [same] if was_raw != same.raw.is_empty()) {
