@@ -83,7 +83,7 @@ pub(crate) async fn serve_turn<E: Endpoint>(
 }
 
 /// The options of a turn of a request. Where its client takes what plugins emit, that is part of the stream, and their
-/// questions can be answered.
+/// questions can be answered; approvals of other clients' calls wait for an operator.
 pub(crate) fn options(
     call: &Call<'_>,
     facts: TurnFacts,
@@ -97,7 +97,7 @@ pub(crate) fn options(
             let (events, emitted) = Events::channel(Some(call.app.questions.of(&asker)));
             (events, Some(emitted))
         }
-        false => (Events::default(), None),
+        false => (Events::default().holding(call.app.questions.clone()), None),
     };
     RunOptions::new(Turn::new(facts, context, events)).streamed(stream).emitted(emitted)
 }
