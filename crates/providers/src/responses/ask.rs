@@ -79,7 +79,8 @@ pub(super) fn ask(request: &Json, stream: bool) -> Result<Json, Fault> {
         }
     }
     for (key, value) in wishes.entries() {
-        if !body.contains(&key) {
+        // Tools and messages are those that filters see, whatever stands here.
+        if !body.contains(&key) && !TRANSLATED.contains(&key.as_str()) {
             body.put(&key, value);
         }
     }

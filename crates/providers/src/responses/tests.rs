@@ -235,6 +235,11 @@ async fn what_its_client_wishes_beyond_a_chat_is_sent_along() {
     );
     assert_eq!(sent.field("reasoning").to_string(), r#"{"effort":"low","summary":"auto"}"#);
     assert_eq!(sent.field("max_tool_calls").as_i64(), Some(3));
+    let body = r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"responses":{"tools":[{"type":"web_search"}],"tool_choice":"required","input":"x"}}"#;
+    server.answer(Request::new(json(body), false)).await.unwrap();
+    let sent = server.sent();
+    assert!(sent.get("tools").is_none() && sent.get("tool_choice").is_none(), "{sent}");
+    assert_eq!(sent.list("input").len(), 1, "{sent}");
     assert!(server.provider.has_route(RESPONSES) && server.provider.has_route("embeddings"));
 }
 
