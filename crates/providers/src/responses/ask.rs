@@ -30,6 +30,9 @@ const TRANSLATED: [&str; 18] = [
     "store",
     ONLY_RESPONSES,
 ];
+/// Fields with which a request of this API says what filters look for in messages, or has its service store it.
+const UNSEEN: [&str; 6] =
+    ["input", "instructions", "prompt", "previous_response_id", "conversation", "background"];
 /// The part of the answer that reasoning is read back from.
 const ENCRYPTED: &str = "reasoning.encrypted_content";
 
@@ -106,6 +109,12 @@ fn refuse_what_cannot_be(request: &Json) -> Result<(), Fault> {
     }
     if request.given("logit_bias").is_some_and(|bias| !bias.is_empty()) {
         return cannot("logit_bias", "tokens cannot be weighted");
+    }
+    let wishes = request.field(ONLY_RESPONSES);
+    for field in UNSEEN {
+        if request.given(field).is_some() || wishes.given(field).is_some() {
+            return cannot(field, "filters would not see what it says; send it in messages");
+        }
     }
     Ok(())
 }
