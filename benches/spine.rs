@@ -342,7 +342,7 @@ impl Provider for Wire {
             loop {
                 if let Some(event) = parser.next() {
                     let raw = event.unwrap().data;
-                    let piece = Piece { event: Json::parse(&raw).unwrap(), raw, name: None };
+                    let piece = Piece::received(raw.clone(), Json::parse(&raw).unwrap(), None);
                     return Some((Ok(piece), (bytes, at, parser)));
                 }
                 let chunk =

@@ -241,6 +241,10 @@ impl<'a> Conversation<'a> {
             ("stream", self.stream.into()),
             ("chat_id", self.chat_id.as_str().into()),
         ]);
+        if self.stream {
+            // A whole answer has its usage unasked.
+            body.edit("stream_options", Json::from([("include_usage", true.into())]));
+        }
         if let Some(user) = &self.user {
             body.edit("user", user.as_str());
         }

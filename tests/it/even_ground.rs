@@ -3,7 +3,7 @@
 
 use crate::cli::Project;
 use crate::host::{Answer, TestHost, until};
-use crate::upstream::{MODEL, Reply};
+use crate::upstream::{Asked, MODEL, Reply};
 use serde_json::{Value, json};
 use valvehouse::json::Json;
 
@@ -204,4 +204,105 @@ async fn a_guard_that_pipelines_cannot_ask_for_says_so() {
         .ends(0)
         .says("does not run its pre_chat where an Open WebUI asks for filters one by one");
     project.run("list").ends(0).says("does not run its pre_chat");
+}
+
+/// Pays when it is asked to, and says then what came of it.
+pub(crate) fn pays(asked: &Asked) -> Reply {
+    let last = asked.json()["messages"].as_array().unwrap().last().unwrap().clone();
+    if last["role"] == "tool" {
+        return Reply::fitting(asked, last["content"].as_str().unwrap());
+    }
+    let calls = json!([{"index": 0, "id": "call_1", "type": "function",
+        "function": {"name": "pay", "arguments": "{\"amount\":5}"}}]);
+    let message = json!({"role": "assistant", "content": null, "tool_calls": calls});
+    Reply::json(&json!({"id": "x", "object": "chat.completion", "created": 1, "model": MODEL,
+        "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}))
+}
+
+/// The approval that waits, once there is one.
+pub(crate) async fn held(host: &TestHost) -> Value {
+    let list = || async { host.get("/api/v1/questions").await.json()["data"].as_array().unwrap().clone() };
+    until("an approval waits", || async { list().await.len() == 1 }).await;
+    list().await.remove(0)
+}
+
+#[tokio::test]
+async fn an_approval_waits_for_an_operator_where_the_client_cannot_be_asked() {
+    let config = "[[models]]\nname = \"mock-1\"\nprovider = \"mock\"\ntools = [\"*\"]\n\
+        middleware = { human_approval = { mode = \"selective\", tools = [\"pay\"], timeout_ms = 60_000 } }";
+    let tool =
+        "const parameters = #{ amount: #{ type: \"integer\" } };\nfn handler(args) { `paid ${args.amount}` }";
+    let host = TestHost::new().tool("pay", tool).config(config).start().await;
+    host.upstream.script(pays);
+    let messages = json!([{"role": "user", "content": "hi"}]);
+    for stream in [false, true] {
+        let ollama = ("/api/chat", json!({"model": MODEL, "stream": stream, "messages": messages}));
+        let azure =
+            ("/openai/deployments/mock-1/chat/completions", json!({"stream": stream, "messages": messages}));
+        for (path, body) in endpoints(stream).into_iter().chain([ollama, azure]) {
+            for (decision, said) in [
+                (json!(true), "paid 5"),
+                (json!({"approved": true, "arguments": {"amount": 7}}), "paid 7"),
+                (json!({"approved": false, "reason": "too dear"}), "too dear"),
+            ] {
+                let decide = async {
+                    let question = held(&host).await;
+                    let data = json!({"tool": "pay", "arguments": {"amount": 5}, "description": question["data"]["description"]});
+                    assert_eq!(
+                        (&question["data"], &question["model"]),
+                        (&data, &json!("mock-1")),
+                        "{question}"
+                    );
+                    assert!(question["left_ms"].as_u64().unwrap() <= 60_000, "{question}");
+                    let path = format!("/api/v1/questions/{}", question["id"].as_str().unwrap());
+                    assert_eq!(post(&host, &path, &decision).await.status, 200);
+                };
+                let (answer, ()) = tokio::join!(post(&host, path, &body), decide);
+                // A stream cuts words anywhere.
+                let body = answer.body().replace("paid \"", "paid ");
+                assert!(
+                    answer.status == 200 && said.split(' ').all(|word| body.contains(word)),
+                    "{path}: {body}"
+                );
+                assert_eq!(host.get("/api/v1/questions").await.json()["data"], json!([]));
+            }
+        }
+    }
+    // A client that goes away takes its question along.
+    let asking = host.posting(json!({"model": MODEL, "messages": messages}).to_string()).send();
+    tokio::select! {
+        answer = asking => panic!("answered: {answer:?}"),
+        _ = held(&host) => {}
+    }
+    until("no approval waits", || async { host.get("/api/v1/questions").await.json()["data"] == json!([]) })
+        .await;
+}
+
+#[tokio::test]
+async fn a_held_approval_is_for_operators_and_no_caller() {
+    let config = "[server]\nkeys = [\"sk-one-00000001\", \"sk-two-00000002\"]\n[admin]\nkey = \"sk-admin-00000003\"\n\
+        [[models]]\nname = \"mock-1\"\nprovider = \"mock\"\ntools = [\"*\"]\n\
+        middleware = { human_approval = { timeout_ms = 60_000 } }";
+    let host = TestHost::new().tool("pay", "fn handler(args) { \"paid\" }").config(config).start().await;
+    host.upstream.script(pays);
+    let with = |key: &str, method: &str, path: &str, body: &Value| {
+        let request = host.request(method, path).header("authorization", format!("Bearer {key}"));
+        Answer::of(request.header("content-type", "application/json").body(body.to_string()))
+    };
+    let ask = json!({"model": MODEL, "messages": [{"role": "user", "content": "hi"}]});
+    let asking = with("sk-one-00000001", "POST", "/v1/chat/completions", &ask);
+    let deciding = async {
+        let list =
+            || async { with("sk-admin-00000003", "GET", "/api/v1/questions", &Value::Null).await.json() };
+        until("an approval waits", || async { list().await["data"][0].is_object() }).await;
+        let question = list().await["data"][0].clone();
+        let path = format!("/api/v1/questions/{}", question["id"].as_str().unwrap());
+        with("sk-one-00000001", "GET", "/api/v1/questions", &Value::Null).await.refused(401, "[admin]");
+        for caller in ["sk-one-00000001", "sk-two-00000002"] {
+            with(caller, "POST", &path, &json!(true)).await.refused(404, "no such question");
+        }
+        assert_eq!(with("sk-admin-00000003", "POST", &path, &json!(true)).await.status, 200);
+    };
+    let (answer, ()) = tokio::join!(asking, deciding);
+    assert_eq!(answer.text(), "paid", "{}", answer.body());
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use valvehouse::agent::middleware::{Middleware, Parts};
 use valvehouse::breaker::BreakerSettings;
 use valvehouse::config::{Config, KINDS, Retry, Timeouts};
-use valvehouse::context::Context;
+use valvehouse::context::{Context, Turn};
 use valvehouse::json::Json;
 use valvehouse::kernel::{Kernel, ModelSettings};
 use valvehouse::provider::Reply;
@@ -28,8 +28,8 @@ fn blocks(language: &str) -> Vec<String> {
     text.split(fence.as_str()).skip(1).map(|rest| rest.split("```").next().unwrap().to_owned()).collect()
 }
 
-/// The first filter, the one with `match`, the one with a window, the model, the tool.
-fn scripts() -> [String; 5] {
+/// The first filter, the one with `match`, the one against searches, the one with a window, the model, the tool.
+fn scripts() -> [String; 6] {
     blocks("rhai").try_into().unwrap()
 }
 
@@ -55,8 +55,29 @@ async fn the_first_filter_signs_answers() {
 }
 
 #[tokio::test]
-async fn the_window_finds_keys_in_pieces() {
+async fn the_filter_against_searches_takes_them_out_and_refuses_a_forced_one() {
     let [_, _, text, ..] = scripts();
+    let file = SourceFile::new(Kind::Filter, "no_search", "filters/no_search.rhai", text.as_str());
+    let script = Arc::new(Script::compile(&file, &Settings::default()).unwrap());
+    let (builder, model) = asking(["done"]);
+    let kernel = builder.filter(script.into_filter(Arc::default())).build();
+    let ask = async |choice: &str| {
+        let body = format!(
+            r#"{{"model":"m","messages":[{{"role":"user","content":"hi"}}],"tool_choice":{choice},
+            "tools":[{{"type":"web_search"}},{{"type":"function","function":{{"name":"f"}}}}]}}"#
+        );
+        run(&kernel, request(json(&body)), Turn::default(), false).await.answer
+    };
+    assert!(ask("\"auto\"").await.is_ok());
+    let tools = model.requests()[0].field("tools");
+    assert_eq!(tools.to_string(), r#"[{"type":"function","function":{"name":"f"}}]"#);
+    let refused = ask(r#"{"type":"web_search"}"#).await.unwrap_err().to_string();
+    assert!(refused.contains("searching the web is not allowed here"), "{refused}");
+}
+
+#[tokio::test]
+async fn the_window_finds_keys_in_pieces() {
+    let [_, _, _, text, ..] = scripts();
     let file = SourceFile::new(Kind::Filter, "keys", "filters/keys.rhai", text.as_str());
     let script = Arc::new(Script::compile(&file, &Settings::default()).unwrap());
     let pieces = Reply::pieces(["It is sk-01234", "5678901234567890", "12345, keep it."]);

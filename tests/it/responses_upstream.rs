@@ -1,7 +1,8 @@
 //! Services that are asked over the Responses API: `api = "responses"` of a provider.
 
 use crate::host::{Answer, TestHost};
-use crate::upstream::{Asked, Reply};
+use crate::traces::trace_of;
+use crate::upstream::{Asked, Reply, Upstream};
 use serde_json::{Value, json};
 
 /// Shows that filters see what is said, in both directions.
@@ -125,8 +126,8 @@ async fn reasoning_and_hosted_tools_travel_whole_between_a_client_and_a_service_
         let first = respond(&host, ask, stream).await;
         let sent = host.upstream.last().json();
         assert_eq!(sent["input"][0]["content"], "a [masked]", "a filter acts: {sent}");
-        assert_eq!(sent["tools"][1], json!({"type": "web_search", "search_context_size": "low"}), "{sent}");
-        assert_eq!(sent["tools"][0]["name"], "weather", "{sent}");
+        assert_eq!(sent["tools"][0], json!({"type": "web_search", "search_context_size": "low"}), "{sent}");
+        assert_eq!(sent["tools"][1]["name"], "weather", "{sent}");
         let wishes = (&sent["tool_choice"], &sent["max_tool_calls"], &sent["reasoning"]);
         assert_eq!(
             wishes,
@@ -206,4 +207,144 @@ async fn clients_of_chats_and_messages_are_served_by_a_service_of_responses() {
         "{}",
         limited.body()
     );
+}
+
+/// Sends a request on to the model that its last message names.
+const ROUTES: &str = r#"
+fn inlet(body) {
+    let text = body.messages[-1].text;
+    if text.starts_with("to ") { body.model = text.sub_string(3); }
+}
+"#;
+
+/// A host with the model `native` of a service of Responses, the model `plain` of one of chats, and each with the
+/// other in its place.
+async fn two_services() -> (TestHost, Upstream) {
+    let chats = Upstream::start().await;
+    let model = |name: &str, provider: &str, spare: &str| {
+        format!("[[models]]\nname = \"{name}\"\nprovider = \"{provider}\"\nfallbacks = {spare}\n")
+    };
+    let host = TestHost::new()
+        .provider("api = \"responses\"")
+        .config(&format!(
+            "[[providers]]\nname = \"chats\"\nkind = \"openai\"\nbase_url = \"{}\"\napi_key = \"sk-c\"\nmodels = [\"c-1\"]\n\
+             retry = {{ times = 0 }}\nbreaker = {{ breaks = 0 }}",
+            chats.url()
+        ))
+        .config(&model("native", "mock", "[]"))
+        .config(&model("plain", "chats", "[]"))
+        .config(&model("native_first", "mock", "[\"plain\"]"))
+        .config(&model("plain_first", "chats", "[\"native\"]"))
+        .filter("routes", ROUTES)
+        .start()
+        .await;
+    host.upstream.script(service);
+    (host, chats)
+}
+
+#[tokio::test]
+async fn what_the_service_that_answers_is_not_sent_is_named_wherever_a_request_was_meant_to_go() {
+    let (host, chats) = two_services().await;
+    let search = json!({"type": "web_search", "search_context_size": "low"});
+    let ask = async |model: &str, text: &str, stream: bool| {
+        let input = json!([{"type": "web_search_call", "id": "ws_0", "status": "completed"}, {"role": "user", "content": text}]);
+        let body = json!({"model": model, "input": input, "tools": [search, function()], "stream": stream,
+            "include": ["reasoning.encrypted_content"], "store": false});
+        let answer = host.respond(&body).await;
+        assert_eq!(answer.status, 200, "{}", answer.body());
+        let left_out = answer.header("x-valvehouse-left-out").map(str::to_owned);
+        // The trace says so, too.
+        let lines = trace_of(&host, &answer).await["lines"].to_string();
+        assert!(left_out.is_none() || lines.contains("left out of the request: web_search"), "{lines}");
+        left_out
+    };
+    let left_out = || Some("web_search, web_search_call".to_owned());
+    for stream in [false, true] {
+        // A service of chats is asked in the place of the one that was meant, and the other way round.
+        for (model, text) in [("plain", "hi"), ("native", "to plain")] {
+            chats.script(|asked| Reply::fitting(asked, "hello"));
+            assert_eq!(ask(model, text, stream).await, left_out(), "{model}, {text}, {stream}");
+            let sent = chats.last().json();
+            assert_eq!(
+                (sent["tools"].as_array().unwrap().len(), &sent["messages"]),
+                (1, &json!([{"role": "user", "content": text}]))
+            );
+            assert!(sent.get("responses").is_none() && sent.get("include").is_none(), "{sent}");
+        }
+        for (model, text) in [("native", "hi"), ("plain", "to native")] {
+            assert_eq!(ask(model, text, stream).await, None, "{model}, {text}, {stream}");
+            let sent = host.upstream.last().json();
+            assert_eq!(
+                (&sent["tools"][0], &sent["input"][0]["type"]),
+                (&search, &json!("web_search_call")),
+                "{sent}"
+            );
+            assert!(sent.get("responses").is_none(), "{sent}");
+        }
+        // One that cannot answer has left nothing out.
+        chats.script(|_| Reply::json(&json!({"error": {"message": "busy"}})).status(503));
+        assert_eq!(ask("plain_first", "hi", stream).await, None);
+        chats.script(|asked| Reply::fitting(asked, "hello"));
+        host.upstream.script(|_| Reply::json(&json!({"error": {"message": "busy"}})).status(503));
+        assert_eq!(ask("native_first", "hi", stream).await, left_out());
+        host.upstream.script(service);
+    }
+}
+
+#[tokio::test]
+async fn a_hosted_tool_is_forced_where_the_service_that_answers_has_it_and_refused_where_not() {
+    let (host, chats) = two_services().await;
+    let ask = async |model: &str, text: &str, stream: bool| {
+        let body = json!({"model": model, "input": [{"role": "user", "content": text}], "tools": [{"type": "web_search"}],
+            "tool_choice": {"type": "web_search"}, "stream": stream});
+        host.respond(&body).await
+    };
+    for stream in [false, true] {
+        for (model, text) in [("native", "hi"), ("plain", "to native")] {
+            assert_eq!(ask(model, text, stream).await.status, 200);
+            assert_eq!(host.upstream.last().json()["tool_choice"], json!({"type": "web_search"}));
+        }
+        for (model, text) in [("plain", "hi"), ("native", "to plain")] {
+            ask(model, text, stream).await.refused(400, "cannot force the tool `web_search`");
+        }
+    }
+    assert!(chats.asked().is_empty());
+}
+
+#[tokio::test]
+async fn wishes_of_a_client_of_messages_are_named_where_the_service_of_its_model_is_another_one() {
+    let (host, chats) = two_services().await;
+    chats.script(|asked| Reply::fitting(asked, "hello"));
+    for stream in [false, true] {
+        let body = json!({"model": "native", "max_tokens": 9, "messages": [{"role": "user", "content": "to plain"}],
+            "tools": [{"type": "web_search_20250305", "name": "web_search"}], "stream": stream});
+        let answer = host.message(&body).await;
+        assert_eq!(answer.header("x-valvehouse-left-out"), Some("web_search_20250305"), "{}", answer.body());
+    }
+}
+
+#[tokio::test]
+async fn a_guard_sees_hosted_tools_and_refuses_them_or_takes_them_out() {
+    let guard = r#"
+fn inlet(body) {
+    let hosted = (body.tools ?? []).filter(|tool| tool.type != "function" && tool.type != "custom");
+    if body.messages[-1].text == "strict" && !hosted.is_empty() {
+        throw #{ status: 403, message: "no " + hosted[0].type };
+    }
+    body.tools = (body.tools ?? []).filter(|tool| !(tool.type in ["web_search", "file_search"]));
+}
+"#;
+    let host = TestHost::new().provider("api = \"responses\"").filter("guard", guard).start().await;
+    host.upstream.script(service);
+    for stream in [false, true] {
+        let ask = async |text: &str| {
+            let tools = json!([{"type": "web_search"}, function(), {"type": "code_interpreter", "container": {"type": "auto"}}]);
+            host.respond(&json!({"model": "mock-1", "input": text, "tools": tools, "stream": stream})).await
+        };
+        ask("strict").await.refused(403, "no web_search");
+        assert!(stream || host.upstream.asked().is_empty());
+        assert_eq!(ask("hi").await.status, 200);
+        let sent = host.upstream.last().json();
+        assert_eq!(kinds(&sent["tools"]), ["function", "code_interpreter"], "{sent}");
+    }
 }

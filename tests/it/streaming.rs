@@ -77,7 +77,7 @@ impl Provider for Wire {
                     go_on.notified().await;
                 }
                 let event = Json::parse(text.as_bytes()).unwrap_or_default();
-                Ok(Piece { raw: text.into(), event, name: None })
+                Ok(Piece::received(text.into(), event, None))
             }
         });
         Box::pin(async { Ok(Answer::Stream(pieces.boxed())) })

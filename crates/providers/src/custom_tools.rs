@@ -3,7 +3,6 @@
 //!
 //! Filters see the text itself in both directions: only what goes over the wire has it inside JSON.
 
-use bytes::Bytes;
 use compact_str::CompactString;
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -305,7 +304,11 @@ fn look(piece: Piece, custom: &HashSet<String>, calls: &mut Vec<OpenCall>) -> Ve
     match is_changed {
         false => out.push(piece),
         true if is_hollow(&piece.event) => {}
-        true => out.push(Piece { raw: Bytes::new(), ..piece }),
+        true => {
+            let mut piece = piece;
+            piece.changed();
+            out.push(piece);
+        }
     }
     out
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use valvehouse_core::breaker::Open;
 use valvehouse_core::context::{Exchange, Turn};
 use valvehouse_core::fault::Fault;
-use valvehouse_core::provider::{Answer, ForwardRequest, Forwarded, Passed, Piece, Provider, Request};
+use valvehouse_core::provider::{Answer, ForwardRequest, Forwarded, Passed, Piece, Provider, Request, fit};
 use valvehouse_json::{Json, Object};
 use valvehouse_net::sse;
 
@@ -37,7 +37,8 @@ impl Fallback {
 
     async fn ask(&self, request: Request) -> Result<Answer, Fault> {
         let exchange = request.turn.as_ref().map(Turn::exchange);
-        let fault = match self.first.provider.chat(request.clone()).await {
+        let first = &*self.first.provider;
+        let fault = match first.chat(fit(first, request.clone())?).await {
             Err(fault) if is_unable(&fault) => fault,
             outcome => {
                 if let Some(model) = request.body.get("model").as_ref().and_then(Json::as_str) {
@@ -48,7 +49,10 @@ impl Fallback {
         };
         for other in self.instead_of(&fault) {
             let body = with_model(&request.body, &other.model);
-            let asked = other.provider.chat(Request { body, ..request.clone() });
+            let asked = async {
+                let service = &*other.provider;
+                service.chat(fit(service, Request { body, ..request.clone() })?).await
+            };
             if let Some(answer) = other.took_over(asked.await, exchange) {
                 self.replaced();
                 return Ok(answer);
@@ -196,6 +200,10 @@ impl Provider for Fallback {
     fn forward<'a>(&'a self, request: ForwardRequest<'a>) -> Option<BoxFuture<'a, Result<Forwarded, Fault>>> {
         let first = self.first.provider.forward(request.clone())?;
         Some(Box::pin(self.pass_on(first, request)))
+    }
+
+    fn chooses(&self) -> bool {
+        true
     }
 
     /// All have to: who will answer is not known beforehand.

@@ -84,6 +84,12 @@ pub(crate) fn may_operate(app: &App, parts: &Parts) -> bool {
     }
 }
 
+/// The operator that a request comes from without showing a key of this host; `None` where it shows one, or may mean to.
+pub(crate) fn operator_without_key(app: &App, parts: &Parts) -> Option<Result<Operator, Fault>> {
+    let is_open = app.config.server.keys.is_empty() && !app.access.keys.has_admin();
+    (is_open || given_key(&parts.headers).is_none()).then(|| operator(app, parts))
+}
+
 /// Returns `true` if a request carries the operators' key rather than a user's.
 pub(crate) fn may_operate_by_key(app: &App, parts: &Parts) -> bool {
     let holder = given_key(&parts.headers).and_then(|given| app.access.keys.holder(given));
@@ -134,7 +140,7 @@ pub(crate) fn changes(method: &Method) -> bool {
 }
 
 /// Returns `true` if a browser sends this for a page.
-fn is_of_page(headers: &HeaderMap) -> bool {
+pub(crate) fn is_of_page(headers: &HeaderMap) -> bool {
     headers.contains_key(header::ORIGIN) || headers.contains_key("sec-fetch-site")
 }
 

@@ -13,6 +13,9 @@ const CLIENT_RETRY: HeaderName = HeaderName::from_static("x-stainless-retry-coun
 /// Tells clients that retry by themselves whether they shall.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
+/// Names what of the request its service was not sent.
+const LEFT_OUT: HeaderName = HeaderName::from_static("x-valvehouse-left-out");
+
 /// Returns the outer side of a request.
 pub(crate) fn of(app: &App, headers: &HeaderMap) -> Exchange {
     let mut exchange = Exchange::new(app.response_headers.clone());
@@ -41,10 +44,15 @@ fn own_credential<'a>(app: &App, headers: &'a HeaderMap) -> Option<(&'a str, boo
     credentials(headers).find(|(token, _)| !token.is_empty() && app.access.keys.holder(token).is_none())
 }
 
-/// Adds the headers of the service to an answer, where the host has not said so itself, and names who answered.
+/// Adds the headers of the service to an answer, where the host has not said so itself, and names who answered and what
+/// was left out of the request.
 pub(crate) fn answer(exchange: &Exchange, response: &mut Response) {
     if let Some(model) = exchange.served_by().and_then(|model| HeaderValue::from_str(&model).ok()) {
         response.headers_mut().insert(MODEL, model);
+    }
+    let left_out = exchange.left_out();
+    if let (false, Ok(names)) = (left_out.is_empty(), HeaderValue::from_str(&left_out.join(", "))) {
+        response.headers_mut().insert(LEFT_OUT, names);
     }
     let received = exchange.take_received();
     let headers = response.headers_mut();

@@ -1,7 +1,7 @@
 //! Routes for those who run the host.
 
 use super::auth;
-use super::reply::{OpenAiError, json_response};
+use super::reply::{self, OpenAiError, json_response};
 use crate::body::read;
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
 use valvehouse_core::fault::{Fault, RequestFault};
 use valvehouse_host::app::App;
-use valvehouse_json::Json;
+use valvehouse_json::{Json, Object};
 
 /// `GET /`, for whoever is not a browser.
 pub(crate) async fn status() -> Response {
@@ -19,6 +19,18 @@ pub(crate) async fn status() -> Response {
 /// `GET /livez`: the process answers.
 pub(crate) async fn live() -> &'static str {
     "ok\n"
+}
+
+/// `GET /api/v1/questions`: the approvals that wait for an operator, since their clients cannot be asked.
+pub(crate) async fn questions(State(app): State<Arc<App>>) -> Response {
+    let milliseconds = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let held = app.questions.held().into_iter().map(|held| {
+        let times = [("waited_ms", held.waited), ("left_ms", held.left)];
+        let times = times.map(|(key, time)| (key.into(), milliseconds(time).into()));
+        let fields = [("id".into(), held.id.into())].into_iter().chain(held.question.entries()).chain(times);
+        Json::from(fields.collect::<Object>())
+    });
+    json_response(StatusCode::OK, &reply::list(held))
 }
 
 /// `POST /api/v1/questions/{id}`: the answer to a plugin's question, as JSON. Whoever asked for the turn may
@@ -41,11 +53,18 @@ async fn answered(app: &App, id: &str, request: Request) -> Result<Json, Fault> 
         Ok(_) => Some(auth::asker(app, &parts.headers)),
         Err(fault) => auth::operator(app, &parts).map(|_| None).map_err(|_| fault)?,
     };
+    let operator = || match auth::operator_without_key(app, &parts) {
+        Some(Err(fault)) if auth::is_of_page(&parts.headers) => Err(fault),
+        operator => Ok(operator.is_some_and(|operator| operator.is_ok())),
+    };
     let bytes = read(body, app.config.server.max_body_mb).await?;
     let answer = Json::parse(&bytes)
         .map_err(|error| Fault::invalid(format!("the answer is not JSON: {error}"), None))?;
     let answered = match asker {
-        Some(asker) => app.questions.answer_as(&asker, id, answer),
+        Some(asker) => {
+            app.questions.answer_as(&asker, id, answer.clone())
+                || (app.questions.is_open(id) && operator()? && app.questions.answer(id, answer))
+        }
         None => app.questions.answer(id, answer),
     };
     if answered {

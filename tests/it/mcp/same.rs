@@ -152,3 +152,55 @@ async fn a_key_sees_and_calls_its_own_tools_and_no_session_of_another_key() {
         .header("origin", "https://evil.example");
     assert_eq!(other.send().await.unwrap().status(), 403);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_approval_of_a_model_that_a_tool_asks_waits_at_the_host_where_its_client_has_no_forms() {
+    let asks = "/*\nrequirements: llm\n*/\n\
+        fn handler(args) { llm::chat(#{ model: \"clerk\", messages: [#{ role: \"user\", content: \"pay\" }] }).content }";
+    let host = TestHost::new()
+        .tool("asks", asks)
+        .tool("pay", "/*\ntimeout: 60000\n*/\nfn handler(args) { `paid ${args.amount}` }")
+        .config(
+            "[[models]]\nname = \"clerk\"\nprovider = \"mock\"\nmodel = \"mock-1\"\ntools = [\"pay\"]\n\
+             middleware = { human_approval = { timeout_ms = 60_000 } }\n[grants.asks]\nllm = true",
+        )
+        .start()
+        .await;
+    host.upstream.script(crate::even_ground::pays);
+    let approve = async || {
+        let question = crate::even_ground::held(&host).await;
+        assert_eq!(
+            (&question["data"]["tool"], &question["model"]),
+            (&json!("pay"), &json!("clerk")),
+            "{question}"
+        );
+        let path = format!("/api/v1/questions/{}", question["id"].as_str().unwrap());
+        assert_eq!(host.request("POST", &path).body("true").send().await.unwrap().status(), 200);
+    };
+    let call = json!({ "name": "asks", "arguments": {} });
+    let (called, ()) = tokio::join!(rpc(&host, "tools/call", call.clone()), approve());
+    assert!(called["result"].to_string().contains("paid 5"), "{called}");
+
+    let post = |session: Option<String>, body: Value| {
+        let mut request = host
+            .request("POST", "/mcp")
+            .header("content-type", "application/json")
+            .header("accept", "application/json, text/event-stream")
+            .body(body.to_string());
+        if let Some(session) = session {
+            request = request.header("mcp-session-id", session).header("mcp-protocol-version", "2025-11-25");
+        }
+        request.send()
+    };
+    let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } } });
+    let begun = post(None, hello).await.unwrap();
+    let session = begun.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+    drop(begun.text().await.unwrap());
+    let ready = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+    assert_eq!(post(Some(session.clone()), ready).await.unwrap().status(), 202);
+    let call = json!({ "jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": call });
+    let called = async { post(Some(session), call).await.unwrap().text().await.unwrap() };
+    let (called, ()) = tokio::join!(called, approve());
+    assert!(called.contains("paid 5"), "{called}");
+}

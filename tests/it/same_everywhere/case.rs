@@ -1,6 +1,8 @@
 //! A case: what a client says, what the service answers, and the filters between them.
 
 use super::filters::{self, Drawn};
+use super::rows::Way;
+use super::services::{SERVICES, Service};
 use crate::sdk::upstream::{self, Round};
 use crate::sdk::{DOOR, LOOK};
 use fastrand::Rng;
@@ -64,26 +66,32 @@ impl Case {
     }
 
     /// The model that clients ask for.
-    pub(super) fn model(&self, memory: bool) -> String {
-        format!("{}{}", if memory { "m" } else { "c" }, self.number)
+    pub(super) fn model(&self, way: &Way) -> String {
+        self.name(way.service, way.chat_id.is_some())
+    }
+
+    fn name(&self, service: Service, memory: bool) -> String {
+        format!("{}-{}{}", service.provider(), if memory { "m" } else { "c" }, self.number)
     }
 
     /// The tables of its models.
     pub(super) fn config(&self) -> String {
         let filters: Vec<&str> = self.filters.iter().map(|filter| filter.id.as_str()).collect();
         let tools: &[&str] = if self.has_look { &[LOOK] } else { &[] };
-        let table = |memory: bool| {
+        let table = |service: Service, memory: bool| {
             format!(
-                "[[models]]\nname = \"{}\"\nprovider = \"mock\"\nmodel = \"up{}\"\nfilters = {filters:?}\n\
+                "[[models]]\nname = \"{}\"\nprovider = \"{}\"\nmodel = \"up{}\"\nfilters = {filters:?}\n\
                  tools = {tools:?}\nmemory = {memory}\n",
-                self.model(memory),
+                self.name(service, memory),
+                service.provider(),
                 self.number
             )
         };
+        let tables = SERVICES.into_iter().flat_map(|service| [table(service, false), table(service, true)]);
         // A call that takes long on a slow machine is not what this compares.
         let budget = |filter: &Drawn| format!("[filters.{}.budget]\nms = 10000\n", filter.id);
         let budgets: String = self.filters.iter().map(budget).collect();
-        [budgets, table(false), table(true)].concat()
+        tables.fold(budgets, |all, table| all + table.as_str())
     }
 
     /// The conversation as OpenAI's chats have it.
@@ -105,15 +113,15 @@ impl Case {
         self.rounds.len() > 1 && last.iter().flatten().all(|chunk| chunk.text.is_empty())
     }
 
-    /// Returns the service's answer to a conversation.
-    pub(super) fn answer(&self, asked: &Value) -> Result<String, Failure> {
-        let messages = asked["messages"].as_array().cloned().unwrap_or_default();
+    /// Returns the service's answer to a conversation in plain messages.
+    pub(super) fn answer(&self, messages: &Value) -> Result<&Round, Failure> {
+        let messages = messages.as_array().cloned().unwrap_or_default();
         // The earlier messages are not an answer of this turn.
         let said = messages.iter().filter(|message| message["role"] == "assistant").count();
         let round = said.saturating_sub(self.before.len() / 2).min(self.rounds.len() - 1);
         match &self.failure {
             Some(failure) if round == self.rounds.len() - 1 => Err(failure.clone()),
-            _ => Ok(upstream::answer(self.number, &self.rounds[round], asked["stream"] == true)),
+            _ => Ok(&self.rounds[round]),
         }
     }
 

@@ -1,18 +1,20 @@
 //! A turn is the same at every endpoint: random filters, bodies and answers of a service, sent through each row of
-//! the table of endpoints, streamed and whole, remembered and not.
+//! the table of endpoints, streamed and whole, remembered and not, before services of each API.
 
 mod case;
 mod filters;
 mod rows;
 mod seen;
+mod services;
 
 use crate::host::TestHost;
 use crate::sdk::LOOK;
-use crate::upstream::Reply;
+use crate::upstream::{Asked, Upstream};
 use case::Case;
 use rows::{ROWS, Way};
 use seen::{Seen, plain_message};
-use serde_json::{Value, json};
+use serde_json::Value;
+use services::{SERVICES, Service};
 use std::sync::{Arc, Mutex};
 
 /// Cases that are tried unless `VALVEHOUSE_CASES` says another number.
@@ -22,6 +24,8 @@ const GROUP: usize = 50;
 
 /// One of so many cases is also said to models that remember, which takes longer.
 const REMEMBERED: usize = 4;
+/// One of so many cases is also said to models before another API, in turn.
+const TRANSLATED: usize = 2;
 
 /// The host's tool in Rhai; [`looked`] is the same in Rust.
 const LOOKS: &str = "/*\ndescription: Looks.\n*/\n\
@@ -66,6 +70,8 @@ fn report(wrong: &[(String, String)], cases: usize) {
 /// Cases on one host.
 struct Group {
     host: TestHost,
+    /// The services that are not asked over chats.
+    _others: Upstream,
     cases: Arc<Vec<Case>>,
     /// The requests to the service since the last look.
     asked: Arc<Mutex<Vec<Value>>>,
@@ -80,23 +86,25 @@ impl Group {
             }
             setup = setup.config(&case.config());
         }
+        let others = Upstream::start().await;
+        for service in SERVICES {
+            setup = setup.config(&service.config(&others.url()));
+        }
         let host = setup.config("[breaker]\nbreaks = 0").start().await;
         let (cases, asked) = (Arc::new(cases), Arc::new(Mutex::new(Vec::new())));
         let (known, keeps) = (cases.clone(), asked.clone());
-        host.upstream.script(move |request| {
-            let body = request.json();
-            let model = body["model"].as_str().unwrap_or_default().to_owned();
-            let case = known.iter().find(|case| model == format!("up{}", case.number));
-            let answer = case.expect("a model of a case").answer(&body);
-            let is_stream = body["stream"] == true;
-            keeps.lock().unwrap().push(body);
-            match answer {
-                Ok(text) if is_stream => Reply::raw("text/event-stream", text),
-                Ok(text) => Reply::raw("application/json", text),
-                Err(failure) => Reply::json(&failure.body).status(failure.status),
-            }
+        let answer = Arc::new(move |asked: &Asked| {
+            let (service, request) = Service::read(asked);
+            let case = known.iter().find(|case| request.model == format!("up{}", case.number));
+            let reply = service.answer(case.expect("a model of a case"), &request);
+            keeps.lock().unwrap().push(request.plain);
+            reply
         });
-        Self { host, cases, asked }
+        for upstream in [&host.upstream, &others] {
+            let answer = answer.clone();
+            upstream.script(move |asked| answer(asked));
+        }
+        Self { host, _others: others, cases, asked }
     }
 
     async fn check(&self, wrong: &mut Vec<(String, String)>) {
@@ -110,19 +118,23 @@ impl Group {
     async fn check_one(&self, case: &Case) -> Result<(), String> {
         let mut first: Option<(String, Seen)> = None;
         let mut remembered: Option<(String, Value)> = None;
-        for row in ROWS {
+        let other = SERVICES[1 + case.number / REMEMBERED % (SERVICES.len() - 1)];
+        let other = case.number.is_multiple_of(TRANSLATED).then_some(other);
+        for (service, row) in
+            [Service::Chat].into_iter().chain(other).flat_map(|it| ROWS.map(|row| (it, row)))
+        {
             for (stream, memory) in [(false, false), (true, false), (false, true), (true, true)] {
                 if memory && !case.number.is_multiple_of(REMEMBERED) {
                     continue;
                 }
-                let chat_id = memory.then(|| format!("{}-{}-{stream}", row.name(), case.number));
-                let way = Way { stream, chat_id };
+                let chat_id = memory.then(|| format!("{}-{}-{stream}-{service:?}", row.name(), case.number));
+                let way = Way { service, stream, chat_id };
                 if !row.speaks(case, &way) {
                     continue;
                 }
-                let name = format!("{} (stream: {stream}, memory: {memory})", row.name());
+                let name = format!("{} (stream: {stream}, memory: {memory}, {service:?})", row.name());
                 let mut seen = row.ask(&self.host, case, &way).await;
-                seen.sent = self.asked.lock().unwrap().drain(..).map(|body| plain_request(&body)).collect();
+                seen.sent = self.asked.lock().unwrap().drain(..).collect();
                 if let Some(chat_id) = &way.chat_id {
                     seen.stored = Some(self.stored(chat_id).await);
                 }
@@ -164,17 +176,4 @@ impl Group {
         let messages = answer.json()["full_messages"].as_array().cloned().unwrap_or_default();
         messages.iter().map(plain_message).collect()
     }
-}
-
-/// A request to the service as every endpoint means it.
-fn plain_request(body: &Value) -> Value {
-    let messages = body["messages"].as_array().into_iter().flatten();
-    let limit = body.get("max_completion_tokens").or_else(|| body.get("max_tokens"));
-    json!({
-        "messages": messages.map(plain_message).collect::<Vec<_>>(),
-        "temperature": body["temperature"], "limit": limit,
-        "tools": body["tools"].as_array().map(|tools| {
-            tools.iter().map(|tool| tool["function"]["name"].clone()).collect::<Vec<_>>()
-        }),
-    })
 }

@@ -10,6 +10,7 @@ mod grow;
 pub mod history;
 pub mod items;
 pub mod message;
+mod parts;
 pub mod request;
 pub mod response;
 pub mod split;
@@ -17,6 +18,7 @@ pub mod window;
 
 pub use call::Call;
 pub use delta::Fold;
+pub use parts::ChunkParts;
 pub use request::ChatRequest;
 pub use response::Head;
 pub use split::split;

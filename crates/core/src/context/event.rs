@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::sync::{Notify, oneshot};
 use valvehouse_json::{Json, Unwritable};
@@ -114,6 +114,8 @@ struct Inner {
     sent: AtomicUsize,
     listener: Option<Listener>,
     questions: Option<Questions>,
+    /// The board on which approvals wait, where the client cannot be asked for them.
+    held: Option<Questions>,
 }
 
 /// The receiving end of [`Events::channel`].
@@ -149,6 +151,21 @@ impl Events {
         Self(Arc::new(Inner { listener, questions, ..Inner::default() }))
     }
 
+    /// Makes approvals wait on this board ([`Events::hold`]), for a client that cannot be asked for them. Nothing
+    /// changes once the events are shared.
+    #[must_use]
+    pub fn holding(mut self, board: Questions) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            inner.held = Some(board);
+        }
+        self
+    }
+
+    /// Returns `true` if approvals wait on a board.
+    pub fn holds(&self) -> bool {
+        self.0.held.is_some()
+    }
+
     /// Sends one event. What was emitted stays emitted, also when the hook then fails. Where nobody listens, the
     /// first 2,000 are kept.
     pub fn emit(&self, event: Json) -> Result<(), Unsent> {
@@ -169,6 +186,23 @@ impl Events {
         Ok(())
     }
 
+    /// Waits for the answer of an operator to a question that the client cannot be asked, without an event: the board
+    /// lists it ([`Questions::held`]) until its time is up.
+    ///
+    /// # Errors
+    /// Returns the reason for which there is no answer; [`NobodyAnswers::NoListener`] where there is no board.
+    pub async fn hold(&self, question: Json, timeout: Duration) -> Result<Json, NobodyAnswers> {
+        let board = self.0.held.as_ref().ok_or(NobodyAnswers::NoListener)?.of(OPERATORS);
+        let (open, answer) =
+            board.open(Some(Hold { question: question.copy(), since: Instant::now(), timeout }));
+        tracing::warn!(
+            question = open.id,
+            "a call waits for an approval: answer it on the page, or with POST /api/v1/questions/{}",
+            open.id
+        );
+        answered(answer, timeout).await
+    }
+
     /// The events that were emitted since the last call.
     pub fn take(&self) -> Vec<Event> {
         std::mem::take(&mut self.0.emitted.lock())
@@ -177,15 +211,19 @@ impl Events {
     /// Sends a question and waits for its answer.
     pub async fn ask(&self, event: Json, timeout: Duration) -> Result<Json, NobodyAnswers> {
         let questions = self.0.questions.as_ref().ok_or(NobodyAnswers::NoListener)?;
-        let (open, answer) = questions.open();
+        let (open, answer) = questions.open(None);
         let event = event.copy();
         event.edit("id", open.id.clone());
         self.emit(event)?;
-        match tokio::time::timeout(timeout, answer).await {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(_)) => Err(NobodyAnswers::Gone),
-            Err(_) => Err(NobodyAnswers::Timeout(timeout.as_millis() as u64)),
-        }
+        answered(answer, timeout).await
+    }
+}
+
+async fn answered(answer: oneshot::Receiver<Json>, timeout: Duration) -> Result<Json, NobodyAnswers> {
+    match tokio::time::timeout(timeout, answer).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(_)) => Err(NobodyAnswers::Gone),
+        Err(_) => Err(NobodyAnswers::Timeout(timeout.as_millis() as u64)),
     }
 }
 
@@ -203,8 +241,35 @@ pub struct Questions {
     whose: Arc<str>,
 }
 
-/// The user whom a question is for, and the channel for the answer.
-type OpenQuestion = (Arc<str>, oneshot::Sender<Json>);
+/// The ones whom a held question is for: no user has this name.
+const OPERATORS: &str = "operators";
+
+struct OpenQuestion {
+    /// The user whom it is for.
+    whose: Arc<str>,
+    answer: oneshot::Sender<Json>,
+    held: Option<Hold>,
+}
+
+/// A question that no client was asked.
+struct Hold {
+    question: Json,
+    since: Instant,
+    timeout: Duration,
+}
+
+/// A question that waits for an operator.
+#[derive(Debug, Clone)]
+pub struct HeldQuestion {
+    /// The id to answer it by.
+    pub id: String,
+    /// The question, `{type, data}` and what it belongs to.
+    pub question: Json,
+    /// The time that it has waited.
+    pub waited: Duration,
+    /// The time that is left for an answer.
+    pub left: Duration,
+}
 
 #[derive(Default)]
 struct Board {
@@ -235,21 +300,36 @@ impl Questions {
 
     /// Answers a question for somebody; false also when it is for somebody else.
     pub fn answer_as(&self, who: &str, id: &str, answer: Json) -> bool {
-        let is_theirs = self.board.open.lock().get(id).is_some_and(|(whose, _)| **whose == *who);
+        let is_theirs = self.board.open.lock().get(id).is_some_and(|open| *open.whose == *who);
         is_theirs && self.answer(id, answer)
     }
 
-    fn open(&self) -> (Open, oneshot::Receiver<Json>) {
+    fn open(&self, held: Option<Hold>) -> (Open, oneshot::Receiver<Json>) {
         let id = uuid::Uuid::new_v4().to_string();
         let (sender, receiver) = oneshot::channel();
-        self.board.open.lock().insert(id.clone(), (self.whose.clone(), sender));
+        let question = OpenQuestion { whose: self.whose.clone(), answer: sender, held };
+        self.board.open.lock().insert(id.clone(), question);
         (Open { id, questions: self.clone() }, receiver)
     }
 
     /// Answers a question; false when there is none of that id (any more).
     pub fn answer(&self, id: &str, answer: Json) -> bool {
         let sender = self.board.open.lock().remove(id);
-        sender.is_some_and(|(_, sender)| sender.send(answer).is_ok())
+        sender.is_some_and(|open| open.answer.send(answer).is_ok())
+    }
+
+    /// The questions that wait for an operator, the oldest first.
+    pub fn held(&self) -> Vec<HeldQuestion> {
+        let open = self.board.open.lock();
+        let held = open.iter().filter_map(|(id, open)| {
+            let Hold { question, since, timeout } = open.held.as_ref()?;
+            let waited = since.elapsed();
+            let left = timeout.saturating_sub(waited);
+            Some(HeldQuestion { id: id.clone(), question: question.copy(), waited, left })
+        });
+        let mut held: Vec<_> = held.collect();
+        held.sort_by_key(|question| std::cmp::Reverse(question.waited));
+        held
     }
 
     /// Says that nobody will answer: whoever asked hears so at once. False as for an answer.
@@ -347,6 +427,29 @@ mod tests {
         let dismiss = async { assert!(questions.dismiss(&id_of(heard.recv().await))) };
         let (got, ()) = tokio::join!(events.ask(question(), LONG), dismiss);
         assert_eq!(got, Err(NobodyAnswers::Gone));
+    }
+
+    #[tokio::test]
+    async fn a_held_question_is_listed_for_operators_until_it_is_answered_or_its_time_is_up() {
+        let board = Questions::default();
+        let events = Events::default().holding(board.clone());
+        assert_eq!(events.ask(question(), LONG).await, Err(NobodyAnswers::NoListener));
+        let asking = tokio::spawn({
+            let events = events.clone();
+            async move { events.hold(question(), LONG).await }
+        });
+        while board.held().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        let held = board.held().remove(0);
+        assert_eq!((held.question, held.left <= LONG), (question(), true));
+        assert!(!board.answer_as("", &held.id, true.into()), "no caller's");
+        assert!(board.answer(&held.id, true.into()));
+        assert_eq!(asking.await.unwrap(), Ok(true.into()));
+        assert!(board.held().is_empty() && events.take().is_empty());
+        let late = events.hold(question(), Duration::from_millis(10)).await;
+        assert_eq!((late, board.held().len()), (Err(NobodyAnswers::Timeout(10)), 0));
+        assert_eq!(Events::default().hold(question(), LONG).await, Err(NobodyAnswers::NoListener));
     }
 
     #[tokio::test]

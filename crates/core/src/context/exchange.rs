@@ -4,9 +4,8 @@
 use compact_str::CompactString;
 use parking_lot::Mutex;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
-use valvehouse_json::Json;
 
 /// The header that names a request so that a service carries it out once.
 const IDEMPOTENCY: &str = "idempotency-key";
@@ -57,6 +56,24 @@ impl fmt::Debug for Credential {
 /// A header: its name in lower case, and its value.
 pub type Header = (CompactString, CompactString);
 
+/// The names of what services were not sent.
+#[derive(Debug, Default)]
+struct LeftOut {
+    earlier: Vec<String>,
+    /// Those of the model call under way.
+    last: Vec<String>,
+}
+
+impl LeftOut {
+    fn end_call(&mut self) {
+        for name in std::mem::take(&mut self.last) {
+            if !self.earlier.contains(&name) {
+                self.earlier.push(name);
+            }
+        }
+    }
+}
+
 /// The outer side of one request. An empty one costs no allocation.
 #[derive(Debug, Default)]
 pub struct Exchange {
@@ -65,8 +82,8 @@ pub struct Exchange {
     /// The headers of a service that its client may see; none is collected where this is missing.
     shown: Option<Arc<HeaderNames>>,
     received: Mutex<Vec<Header>>,
-    /// The wishes of a client that speaks Responses beyond those of a chat.
-    wishes: OnceLock<Json>,
+    /// The names of what the services of this request are not sent.
+    left_out: Mutex<LeftOut>,
     /// The one that answered, `provider/model`, where one of several could.
     served_by: Mutex<Option<String>>,
     /// `true` if the client says that it retries by itself.
@@ -102,15 +119,21 @@ impl Exchange {
         (self.is_retried, self.client_retry) = (true, number);
     }
 
-    /// Sets what a client that speaks Responses asks for beyond a chat, for services that are asked over that API:
-    /// fields of its request, such as `include`, and its hosted tools in `tools`. Ignored if it was set before.
-    pub fn set_wishes(&self, wishes: Json) {
-        self.wishes.get_or_init(|| wishes);
+    /// Records what of the request a service is not sent. It counts in the place of what was recorded in the same model
+    /// call for a service that could not answer.
+    pub fn leave_out(&self, provider: &str, names: Vec<String>) {
+        if !names.is_empty() {
+            tracing::info!(provider, "left out of a request: {}", names.join(", "));
+        }
+        self.left_out.lock().last = names;
     }
 
-    /// Returns what the client asks for beyond a chat.
-    pub fn wishes(&self) -> Option<&Json> {
-        self.wishes.get()
+    /// Returns the names of what was left out of the model calls of this request, each once.
+    pub fn left_out(&self) -> Vec<String> {
+        let left_out = self.left_out.lock();
+        let mut names = left_out.earlier.clone();
+        names.extend(left_out.last.iter().filter(|name| !left_out.earlier.contains(name)).cloned());
+        names
     }
 
     /// Creates the outer side of a further request in this one, such as a script's question to a model: the same
@@ -163,7 +186,9 @@ impl Exchange {
 
     /// Begins a model call: its retries are counted anew.
     pub fn begin_call(&self) {
-        self.calls.fetch_add(1, Relaxed);
+        if self.calls.fetch_add(1, Relaxed) > 0 {
+            self.left_out.lock().end_call();
+        }
         self.retries.store(0, Relaxed);
     }
 

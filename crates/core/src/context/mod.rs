@@ -15,7 +15,7 @@ mod variables;
 
 pub use afterwards::{Afterwards, FinishedChat, NotLeft};
 pub use durable::Durable;
-pub use event::{EmittedEvents, Event, Events, NobodyAnswers, Questions};
+pub use event::{EmittedEvents, Event, Events, HeldQuestion, NobodyAnswers, Questions};
 pub use exchange::{Credential, Exchange, Header, HeaderNames};
 pub use host_calls::{HostCall, HostResult};
 pub use load::{Claim, Load, Refused, Share};

@@ -469,6 +469,32 @@ impl Turn {
         }
     }
 
+    /// Asks a person as [`Turn::ask`] does. Where the client cannot be asked and this turn cannot pause, the question is
+    /// held at the host, with the model, the user and the trace of the turn, until an operator answers.
+    ///
+    /// # Errors
+    /// Returns the reason for which nobody answered.
+    pub async fn ask_or_hold(
+        &self,
+        by: &str,
+        question: Json,
+        timeout: Duration,
+    ) -> Result<Json, NobodyAnswers> {
+        if self.pauses().is_some() || !self.events().holds() {
+            return self.ask(by, question, timeout).await;
+        }
+        let facts = self.facts();
+        let about = [
+            ("by", by.into()),
+            ("model", facts.model.field("id")),
+            ("user", facts.user.field("id")),
+            ("chat_id", facts.chat_id.as_str().into()),
+            ("trace", self.trace().map(|trace| trace.id.as_str()).into()),
+        ];
+        let about = question.entries().into_iter().chain(about.map(|(key, value)| (key.into(), value)));
+        self.events().hold(about.collect::<Object>().into(), timeout).await
+    }
+
     /// Returns `true` if the event that its stream hooks see has the text of many: an answer that came whole.
     pub fn has_long_event(&self) -> bool {
         self.0.shared.has_long_event.load(Relaxed)

@@ -26,23 +26,3 @@ pub(super) fn deltas(event: &Json) -> impl Iterator<Item = (i64, Json)> {
 pub(super) fn messages(answer: &Json) -> impl Iterator<Item = (i64, Json)> {
     choices(answer).filter_map(|(index, choice)| Some((index, choice.get("message")?)))
 }
-
-pub(super) fn is_only_usage(event: &Json) -> bool {
-    event.get("usage").is_some_and(|usage| !usage.is_null())
-        && event.get("choices").is_some_and(|choices| choices.items().is_empty())
-}
-
-/// Returns `true` if an event carries anything beside its end.
-pub(super) fn says_anything(event: &Json) -> bool {
-    any_delta(event, |key, value| key != "role" && !value.is_empty())
-}
-
-pub(super) fn any_delta(event: &Json, is: impl Fn(&str, &Json) -> bool) -> bool {
-    deltas(event).any(|(_, delta)| {
-        let mut any = false;
-        if let Json::Object(delta) = &delta {
-            delta.for_each(|key, value| any = any || is(key, value));
-        }
-        any
-    })
-}

@@ -1,6 +1,6 @@
 //! The end of a streamed answer: once for each choice that began, then the usage, once.
 
-use super::choices::{choices, deltas, is_only_usage, messages, reasons};
+use super::choices::{choices, deltas, messages, reasons};
 use crate::chat::response::natural_finish;
 use crate::chat::{delta, event};
 use crate::provider::Piece;
@@ -25,7 +25,7 @@ impl Ending<'_> {
         let mut ended = BTreeSet::new();
         let (mut ends, mut after) = (Vec::new(), Vec::new());
         for mut piece in held {
-            let counts = !piece.event.at_path("usage").is_null();
+            let counts = piece.parts().usage;
             if deltas(&piece.event).next().is_none() {
                 after.push(piece);
             } else if end_once(&mut piece, &reasons, &mut ended) {
@@ -40,10 +40,12 @@ impl Ending<'_> {
             let why = why.unwrap_or_else(|| self.natural(index).into());
             ends.push(Piece::new(event::ending(index, &why, self.first)));
         }
-        let last_usage = after.iter().rposition(|piece| is_only_usage(&piece.event));
-        let after = after.into_iter().enumerate();
-        let once = after.filter(|(place, piece)| Some(*place) == last_usage || !is_only_usage(&piece.event));
-        ends.extend(once.map(|(_, piece)| piece));
+        let last_usage = after.iter_mut().rposition(|piece| piece.parts().is_usage_alone());
+        for (place, mut piece) in after.into_iter().enumerate() {
+            if Some(place) == last_usage || !piece.parts().is_usage_alone() {
+                ends.push(piece);
+            }
+        }
         ends
     }
 
@@ -70,7 +72,7 @@ fn end_once(piece: &mut Piece, reasons: &BTreeMap<i64, CompactString>, ended: &m
         changed |= reason.is_some_and(|reason| choice.set("finish_reason", reason.clone()).is_ok());
     }
     if changed {
-        piece.raw.clear();
+        piece.changed();
     }
     !ends.is_empty()
 }

@@ -4,7 +4,6 @@
 
 use crate::chat::{delta, message};
 use crate::provider::Piece;
-use bytes::Bytes;
 use compact_str::CompactString;
 use std::collections::BTreeMap;
 use valvehouse_json::Json;
@@ -87,7 +86,7 @@ impl Form {
             }
             choice.remove("message");
             set(choice, "delta", delta);
-            piece.raw = Bytes::new();
+            piece.changed();
         }
     }
 
@@ -109,7 +108,7 @@ impl Form {
             mended |= self.mend_choice(place, choice);
         }
         if mended {
-            piece.raw = Bytes::new();
+            piece.changed();
         }
     }
 
@@ -124,7 +123,7 @@ impl Form {
         if piece.event.text("model").is_none_or(|model| model.is_empty()) {
             set(&piece.event, "model", self.model.clone());
         }
-        piece.raw = Bytes::new();
+        piece.changed();
     }
 
     /// The choices that began.

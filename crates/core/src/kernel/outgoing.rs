@@ -4,12 +4,12 @@
 //! before it; each choice ends once. Calls of the host's own tools are not the client's business
 //! and stay here.
 
-use super::choices::{any_delta, deltas, is_only_usage, messages, reasons, says_anything};
+use super::choices::{deltas, messages, reasons};
 use super::ending::Ending;
 use super::form::Form;
 use crate::anthropic;
 use crate::chat::response::{LAST_CALL, TEXT_BREAK};
-use crate::chat::{Call, delta, event, message, split};
+use crate::chat::{Call, event, message, split};
 use crate::fault::Fault;
 use crate::provider::Piece;
 use crate::tool::Toolbox;
@@ -125,14 +125,15 @@ impl Outgoing {
         }
         self.streamed = true;
         let withheld = !tools.is_empty() && self.withhold_calls(&mut piece);
-        let ends = delta::finishes(&piece.event) || is_only_usage(&piece.event);
-        let speaks = says_anything(&piece.event) || any_delta(&piece.event, |key, _| key == "role");
-        if withheld && !speaks && !ends && piece.event.at_path("usage").is_null() {
+        let parts = piece.parts();
+        let ends = parts.finish || parts.is_usage_alone();
+        let speaks = parts.speaks();
+        if withheld && !speaks && !ends && !parts.usage {
             return Ok(());
         }
         if ends || (!self.last.is_empty() && !speaks) {
             self.hold_back(piece, speaks).await
-        } else if !self.form.has_id() && piece.event.get("choices").is_some() {
+        } else if !self.form.has_id() && parts.choices {
             self.early.push(piece);
             Ok(())
         } else {
@@ -148,7 +149,7 @@ impl Outgoing {
         }
         let (ahead, end) = event::without_finish(&piece.event);
         self.last.push(Piece::new(end));
-        self.deliver(Piece { raw: bytes::Bytes::new(), event: ahead, name: piece.name }).await
+        self.deliver(Piece::received(bytes::Bytes::new(), ahead, piece.name)).await
     }
 
     async fn deliver(&mut self, piece: Piece) -> Result<(), Fault> {
@@ -189,7 +190,7 @@ impl Outgoing {
             }
         }
         if found {
-            piece.raw.clear();
+            piece.changed();
         }
         found
     }
@@ -260,11 +261,11 @@ impl Outgoing {
         let mut says_total = total.is_none() || !self.with_usage;
         for mut piece in ending.of(std::mem::take(&mut self.last), self.form.begun()) {
             if let Some(total) = &total
-                && piece.event.get("usage").is_some_and(|usage| !usage.is_null())
+                && piece.parts().usage
             {
                 // A copy in an event of this answer.
                 piece.event.edit("usage", total.copy());
-                piece.raw.clear();
+                piece.changed();
                 says_total = true;
             }
             // It may have come before there was an id.

@@ -11,7 +11,7 @@ use crate::chat::{Fold, event, message};
 use crate::context::{Notice, Turn};
 use crate::fault::Fault;
 use crate::filter::{Hook, Outcome};
-use crate::provider::{Answer, ForwardRequest, Forwarded, Piece, Provider, Request, Traced};
+use crate::provider::{Answer, ForwardRequest, Forwarded, Piece, Provider, Request, Traced, fit};
 use crate::tool::SchemaDialect;
 use futures_util::future::join;
 use futures_util::stream::{BoxStream, StreamExt};
@@ -141,10 +141,12 @@ async fn ask(kernel: &Kernel, asked: &Json, turn: &Turn, outgoing: &mut Outgoing
     if !wants_stream {
         asked.remove("stream_options");
     }
-    let request = Request { body: asked.clone(), stream: wants_stream, turn: Some(turn.clone()) };
     let provider = provider(kernel)?;
-    let model = asked.text_or_empty("model");
     turn.exchange().begin_call();
+    let request = Request { body: asked.clone(), stream: wants_stream, turn: Some(turn.clone()) };
+    let request = fit(&**provider, request)?;
+    let asked = &request.body.clone();
+    let model = asked.text_or_empty("model");
     let (known, mut record) = recorded::begin(kernel, asked, turn);
     let mut call = Traced::begin(turn.trace(), provider.name(), &model, || asked.clone());
     let answer = match known {
@@ -220,7 +222,9 @@ async fn streamed(
             head = event::head_of(&piece.event);
         }
         if hooked {
-            ends.extend(stream::ends_of(&piece.event));
+            if piece.parts().finish {
+                ends.extend(stream::ends_of(&piece.event));
+            }
             let was_raw = !piece.raw.is_empty();
             let filtered = stream::filtered(kernel, piece, turn).await?;
             if !matches!(filtered.as_slice(), [same] if was_raw != same.raw.is_empty()) {

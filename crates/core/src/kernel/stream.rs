@@ -39,10 +39,10 @@ pub(super) async fn filtered(kernel: &Kernel, piece: Piece, turn: &Turn) -> Resu
         }
         for event in chain(kernel, 0, part.clone(), turn).await? {
             let untouched = whole && event.is_same(&part) && !event.is_changed();
-            out.push(Piece {
-                raw: if untouched { piece.raw.clone() } else { bytes::Bytes::new() },
-                event,
-                name: piece.name.clone(),
+            out.push(match untouched && !piece.raw.is_empty() {
+                // With its bytes and its class; it is the same event.
+                true => piece.clone(),
+                false => Piece::received(bytes::Bytes::new(), event, piece.name.clone()),
             });
         }
     }
@@ -66,11 +66,8 @@ fn by_choice(event: &Json) -> Vec<Json> {
     choices.collect()
 }
 
-/// The end of each choice that ends with this event, apart from the event.
+/// The end of each choice that ends with an event that has one, apart from the event.
 pub(super) fn ends_of(event: &Json) -> Vec<Json> {
-    if !delta::finishes(event) {
-        return Vec::new();
-    }
     let parts = by_choice(event).into_iter().filter(delta::finishes);
     parts.map(|part| event::without_finish(&part).1).collect()
 }

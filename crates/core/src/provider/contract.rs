@@ -1,7 +1,7 @@
 //! The contract of a provider: what it is asked, and what it answers.
 
 use crate::breaker::Open;
-use crate::chat::Fold;
+use crate::chat::{ChunkParts, Fold};
 use crate::context::{Exchange, Header, Turn};
 use crate::fault::Fault;
 use crate::figures::Service;
@@ -95,12 +95,30 @@ pub struct Piece {
     pub event: Json,
     /// The SSE event name, where the service gave one.
     pub name: Option<CompactString>,
+    /// The class of the event, once it is known.
+    parts: Option<ChunkParts>,
 }
 
 impl Piece {
     /// A piece that never was on a wire.
     pub fn new(event: Json) -> Self {
-        Self { raw: Bytes::new(), event, name: None }
+        Self::received(Bytes::new(), event, None)
+    }
+
+    /// A piece as it came over the wire.
+    pub fn received(raw: Bytes, event: Json, name: Option<CompactString>) -> Self {
+        Self { raw, event, name, parts: None }
+    }
+
+    /// Returns the parts of the answer that its event has. It is looked at once, until it changes.
+    pub fn parts(&mut self) -> ChunkParts {
+        *self.parts.get_or_insert_with(|| ChunkParts::of(&self.event))
+    }
+
+    /// Records that its event is not the one that came any more: its bytes and its class are dropped.
+    pub fn changed(&mut self) {
+        self.raw = Bytes::new();
+        self.parts = None;
     }
 }
 
@@ -155,6 +173,12 @@ pub trait Provider: Send + Sync {
     /// Returns `true` if the service may have this route beside chats.
     fn has_route(&self, path: &str) -> bool {
         let _ = path;
+        false
+    }
+
+    /// Returns `true` if one of several services answers. Each of them is sent what [`fit`](super::fit) leaves of a
+    /// request.
+    fn chooses(&self) -> bool {
         false
     }
 

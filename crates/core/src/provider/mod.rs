@@ -5,6 +5,7 @@
 
 mod canned;
 mod contract;
+mod fit;
 mod traced;
 
 pub use canned::{Canned, Reply};
@@ -12,4 +13,5 @@ pub use contract::{
     Answer, ForwardRequest, Forwarded, PIPES, Passed, Piece, Provider, RESPONSES, RelayRequest, Relayed,
     Request, whole,
 };
+pub use fit::{COUNT_TOKENS, ONLY_RESPONSES, fit};
 pub use traced::Traced;

@@ -82,7 +82,7 @@ impl Contents {
 pub struct Line {
     /// From the begin of the request.
     pub at: Duration,
-    /// The plugin that wrote it.
+    /// The plugin that wrote it, or the provider that it is about.
     pub plugin: String,
     /// `debug info warn error`
     pub level: &'static str,

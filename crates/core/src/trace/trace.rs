@@ -136,6 +136,13 @@ impl Trace {
         self.taken.lock().line(line);
     }
 
+    /// Notes the names of what a service is not sent; they are no contents.
+    pub fn left_out(&self, provider: &str, names: &[String]) {
+        let text = format!("left out of the request: {}", names.join(", "));
+        let line = Line { at: self.elapsed(), plugin: provider.to_owned(), level: "warn", text: Some(text) };
+        self.taken.lock().line(line);
+    }
+
     fn remember_event(&self, emitted: Emitted) {
         self.taken.lock().emitted(emitted);
     }

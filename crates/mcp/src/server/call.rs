@@ -117,7 +117,11 @@ impl Call<'_> {
     async fn at_once(&self, recording: &Recording) -> Result<Outcome, ErrorData> {
         // Nobody answers through another endpoint.
         let questions = self.app.questions.of(&format!("mcp {}", uuid::Uuid::new_v4()));
-        let (events, heard) = listening(Some(questions.clone()));
+        let (mut events, heard) = listening(Some(questions.clone()));
+        let has_forms = self.context.client_capabilities().is_some_and(|own| own.elicitation.is_some());
+        if !has_forms {
+            events = events.holding(self.app.questions.clone());
+        }
         let turn = self.turn(recording, events);
         let done = self.watched(&turn, heard, Some(&questions)).await?;
         Ok(done.map_or_else(Outcome::Failed, Outcome::Value))
@@ -135,6 +139,8 @@ impl Call<'_> {
         let capabilities = self.context.client_capabilities().unwrap_or_default();
         for _ in 0..MAX_ROUNDS {
             let (events, heard) = listening(None);
+            // A model that the tool asks cannot pause.
+            let events = events.holding(self.app.questions.clone());
             let turn = self.turn(recording, events).pausing(self.pauses(&state, &about));
             let fault = match self.watched(&turn, heard, None).await? {
                 Ok(value) => return Ok(Outcome::Value(value)),

@@ -207,6 +207,14 @@ impl Provider for Formatted {
         if may_ask { None } else { self.inner.forward(request) }
     }
 
+    fn has_route(&self, path: &str) -> bool {
+        self.inner.has_route(path)
+    }
+
+    fn chooses(&self) -> bool {
+        self.inner.chooses()
+    }
+
     fn takes_response_format(&self, _: &Json) -> bool {
         true
     }

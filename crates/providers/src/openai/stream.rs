@@ -85,7 +85,7 @@ impl Reader {
             return Err(self.origin.fault(&what));
         }
         self.note_choices(&json);
-        Ok(Line::Piece(Piece { raw: event.data, event: json, name: event.name }))
+        Ok(Line::Piece(Piece::received(event.data, json, event.name)))
     }
 
     fn note_choices(&mut self, event: &Json) {

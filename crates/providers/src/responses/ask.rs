@@ -6,10 +6,11 @@ use valvehouse_core::anthropic;
 use valvehouse_core::chat::event::REASONING;
 use valvehouse_core::chat::{history, items, message};
 use valvehouse_core::fault::Fault;
+use valvehouse_core::provider::ONLY_RESPONSES;
 use valvehouse_json::{Json, Object};
 
 /// Fields of a chat request that mean nothing here, or are said in another field.
-const TRANSLATED: [&str; 17] = [
+const TRANSLATED: [&str; 18] = [
     "messages",
     "tools",
     "tool_choice",
@@ -27,31 +28,33 @@ const TRANSLATED: [&str; 17] = [
     "logit_bias",
     "seed",
     "store",
+    ONLY_RESPONSES,
 ];
+/// Fields with which a request of this API says what filters look for in messages, or has its service store it.
+const UNSEEN: [&str; 6] =
+    ["input", "instructions", "prompt", "previous_response_id", "conversation", "background"];
 /// The part of the answer that reasoning is read back from.
 const ENCRYPTED: &str = "reasoning.encrypted_content";
 
-/// Translates a request; `wishes` are what its client asked for beyond a chat: fields of a Responses request, `tools`
-/// and `tool_choice` among them.
+/// Translates a request. Where its client speaks Responses, its field `responses` has what that asks for beyond a chat.
 ///
 /// # Errors
 /// Returns a request fault that names a field that would change the answer and that this API does not have.
-pub(super) fn ask(request: &Json, wishes: Option<&Json>, stream: bool) -> Result<Json, Fault> {
+pub(super) fn ask(request: &Json, stream: bool) -> Result<Json, Fault> {
     refuse_what_cannot_be(request)?;
     // Blocks are taken out of what other services are sent; the items in them are for this one.
     let said = request.list("messages").into_iter().filter(|message| history::is_role(message, "assistant"));
     let blocks: Vec<_> = said.map(|message| items::of(&message)).collect();
     let request = anthropic::plain(request);
-    let wish = |key: &str| wishes.and_then(|wishes| wishes.given(key));
+    let wishes = request.field(ONLY_RESPONSES);
+    let wish = |key: &str| wishes.given(key);
     let mut fields: Vec<(&str, Json)> = vec![("model", request.field("model"))];
     fields.push(("input", input(&request.list("messages"), &blocks).into()));
-    let mut tools: Vec<Json> = request.list("tools").iter().map(tool).collect();
-    tools.extend(wish("tools").map(|tools| tools.items()).into_iter().flatten());
+    let tools: Vec<Json> = request.list("tools").iter().map(tool).collect();
     if !tools.is_empty() {
         fields.push(("tools", tools.into()));
     }
-    let choice = wish("tool_choice").or_else(|| request.given("tool_choice").map(|choice| flat(&choice)));
-    fields.extend(choice.map(|choice| ("tool_choice", choice)));
+    fields.extend(request.given("tool_choice").map(|choice| ("tool_choice", flat(&choice))));
     let limit = ["max_completion_tokens", "max_tokens"].into_iter().find_map(|key| request.given(key));
     fields.extend(limit.map(|limit| ("max_output_tokens", limit)));
     fields.extend(text(&request).map(|text| ("text", text)));
@@ -78,8 +81,9 @@ pub(super) fn ask(request: &Json, wishes: Option<&Json>, stream: bool) -> Result
             body.put(&key, value);
         }
     }
-    for (key, value) in wishes.map(Json::entries).into_iter().flatten() {
-        if !body.contains(&key) {
+    for (key, value) in wishes.entries() {
+        // Tools and messages are those that filters see, whatever stands here.
+        if !body.contains(&key) && !TRANSLATED.contains(&key.as_str()) {
             body.put(&key, value);
         }
     }
@@ -105,6 +109,12 @@ fn refuse_what_cannot_be(request: &Json) -> Result<(), Fault> {
     }
     if request.given("logit_bias").is_some_and(|bias| !bias.is_empty()) {
         return cannot("logit_bias", "tokens cannot be weighted");
+    }
+    let wishes = request.field(ONLY_RESPONSES);
+    for field in UNSEEN {
+        if request.given(field).is_some() || wishes.given(field).is_some() {
+            return cannot(field, "filters would not see what it says; send it in messages");
+        }
     }
     Ok(())
 }

@@ -8,7 +8,6 @@ use futures::future::BoxFuture;
 use std::fmt;
 use valvehouse_config::Secret;
 use valvehouse_core::chat::request;
-use valvehouse_core::context::Exchange;
 use valvehouse_core::fault::Fault;
 use valvehouse_core::provider::{Answer, Provider, RESPONSES, RelayRequest, Relayed, Request, whole};
 use valvehouse_json::Json;
@@ -53,7 +52,7 @@ impl OpenAiResponses {
 
     async fn ask(&self, request: Request) -> Result<Answer, Fault> {
         let exchange = request.turn.as_ref().map(|turn| turn.exchange());
-        let body = ask::ask(&request.body, exchange.and_then(Exchange::wishes), request.stream)?;
+        let body = ask::ask(&request.body, request.stream)?;
         let accept = if request.stream { "text/event-stream" } else { "application/json" };
         let call = Call::post(self.responses.clone(), encoded(&body)?)
             .header("content-type", "application/json")

@@ -8,7 +8,6 @@ use futures::StreamExt as _;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use valvehouse_core::chat::Fold;
-use valvehouse_core::context::{Context, Events, Exchange, Turn, TurnFacts};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::provider::{Answer, Provider as _, RESPONSES, Request};
 use valvehouse_json::Json;
@@ -208,7 +207,13 @@ async fn a_chat_request_is_said_in_the_words_of_responses() {
         "reasoning":{"effort":"low"},"top_logprobs":2,"include":["reasoning.encrypted_content","message.output_text.logprobs"],
         "store":false,"stream":false,"temperature":0.50,"own":{"b":1}}"#;
     assert_eq!(server.sent(), json(expected), "{}", server.sent());
-    for (field, wrong) in [("n", "2"), ("stop", r#"["x"]"#), ("logit_bias", r#"{"1":2}"#)] {
+    for (field, wrong) in [
+        ("n", "2"),
+        ("stop", r#"["x"]"#),
+        ("logit_bias", r#"{"1":2}"#),
+        ("instructions", r#""do it""#),
+        ("previous_response_id", r#""resp_1""#),
+    ] {
         let body = format!(r#"{{"model":"m","messages":[],"{field}":{wrong}}}"#);
         let fault = server.ask(&body, false).await.unwrap_err().to_string();
         assert!(fault.contains(&format!("cannot send {field}")), "{fault}");
@@ -218,18 +223,16 @@ async fn a_chat_request_is_said_in_the_words_of_responses() {
 #[tokio::test]
 async fn what_its_client_wishes_beyond_a_chat_is_sent_along() {
     let server = service("application/json", response("completed")).await;
-    let exchange = Exchange::default();
-    exchange.set_wishes(json(r#"{"tools":[{"type":"web_search"}],"tool_choice":{"type":"web_search"},"include":["web_search_call.action.sources"],"reasoning":{"effort":"high","summary":"auto"},"max_tool_calls":3}"#));
-    let facts = TurnFacts { exchange: Some(Arc::new(exchange)), ..TurnFacts::default() };
-    let turn = Turn::new(facts, Context::default(), Events::default());
     let body = json(
-        r#"{"model":"m","reasoning_effort":"low","messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function","function":{"name":"f","strict":true}}]}"#,
+        r#"{"model":"m","reasoning_effort":"low","messages":[{"role":"user","content":"hi"}],
+        "tools":[{"type":"web_search"},{"type":"function","function":{"name":"f","strict":true}}],"tool_choice":{"type":"web_search"},
+        "responses":{"include":["web_search_call.action.sources"],"reasoning":{"effort":"high","summary":"auto"},"max_tool_calls":3}}"#,
     );
-    server.answer(Request { body, stream: false, turn: Some(turn) }).await.unwrap();
+    server.answer(Request::new(body, false)).await.unwrap();
     let sent = server.sent();
     assert_eq!(
         sent.field("tools").to_string(),
-        r#"[{"type":"function","name":"f","strict":true},{"type":"web_search"}]"#
+        r#"[{"type":"web_search"},{"type":"function","name":"f","strict":true}]"#
     );
     assert_eq!(sent.field("tool_choice").to_string(), r#"{"type":"web_search"}"#);
     assert_eq!(
@@ -238,6 +241,10 @@ async fn what_its_client_wishes_beyond_a_chat_is_sent_along() {
     );
     assert_eq!(sent.field("reasoning").to_string(), r#"{"effort":"low","summary":"auto"}"#);
     assert_eq!(sent.field("max_tool_calls").as_i64(), Some(3));
+    let body = r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"responses":{"tools":[{"type":"web_search"}],"tool_choice":"required"}}"#;
+    server.answer(Request::new(json(body), false)).await.unwrap();
+    let sent = server.sent();
+    assert!(sent.get("tools").is_none() && sent.get("tool_choice").is_none(), "{sent}");
     assert!(server.provider.has_route(RESPONSES) && server.provider.has_route("embeddings"));
 }
 

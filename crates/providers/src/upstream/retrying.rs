@@ -62,6 +62,14 @@ impl Provider for Retrying {
         }))
     }
 
+    fn has_route(&self, path: &str) -> bool {
+        self.provider.has_route(path)
+    }
+
+    fn chooses(&self) -> bool {
+        self.provider.chooses()
+    }
+
     fn takes_response_format(&self, format: &Json) -> bool {
         self.provider.takes_response_format(format)
     }

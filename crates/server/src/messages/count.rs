@@ -13,19 +13,17 @@ use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
 use valvehouse_core::anthropic;
 use valvehouse_core::fault::Fault;
+use valvehouse_core::provider::COUNT_TOKENS;
 use valvehouse_host::app::App;
 use valvehouse_host::{Ready, Snapshot};
 use valvehouse_json::Json;
 use valvehouse_tokens::{BESIDE, Counter};
 
-/// The route of a service that counts.
-const PATH: &str = "messages/count_tokens";
-
 /// Returns `true` if the service of a model counts tokens itself: it speaks Anthropic's API.
 pub(super) fn has_counter(ready: &Ready, snapshot: &Snapshot) -> bool {
     let name = ready.kernel.provider().map(|provider| provider.name());
     let mut plans = snapshot.plan().providers.iter();
-    plans.any(|plan| Some(plan.provider.name()) == name && plan.provider.has_route(PATH))
+    plans.any(|plan| Some(plan.provider.name()) == name && plan.provider.has_route(COUNT_TOKENS))
 }
 
 /// `POST /v1/messages/count_tokens`
@@ -42,7 +40,7 @@ pub(crate) async fn count_tokens(State(app): State<Arc<App>>, request: Request) 
             parts.headers.remove(header::CONTENT_ENCODING);
             parts.headers.remove(header::CONTENT_LENGTH);
             let request = Request::from_parts(parts, Body::from(bytes));
-            return Ok(passthrough::through(app.clone(), request, PATH.to_owned(), None).await);
+            return Ok(passthrough::through(app.clone(), request, COUNT_TOKENS.to_owned(), None).await);
         }
         // A limit is required of answers only.
         if asked.get("max_tokens").is_none() {

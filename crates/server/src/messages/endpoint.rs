@@ -6,10 +6,9 @@ use crate::body::parsed;
 use crate::first_choice;
 use crate::turn::endpoint::{Call, Chunk, Encoder, Endpoint};
 use crate::turn::events::typed_events;
-use crate::turn::left_out::left_out;
 use crate::turn::serve::serve;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::future::{BoxFuture, ready};
@@ -51,7 +50,6 @@ impl Endpoint for Messages {
         if count::has_counter(ready, call.snapshot) {
             return;
         }
-        encoder.left_out = left_out(&anthropic::left_out(chat.body()), "a service with another API");
         if chat.is_streamed() {
             // A service of Anthropic's counts at once; for any other one the prompt is counted while the model is asked.
             encoder.estimate = Some(tokio::spawn(count::estimate(chat.body().copy())));
@@ -63,17 +61,12 @@ impl Endpoint for Messages {
 #[derive(Default)]
 struct Message {
     writer: Writer,
-    left_out: Option<(HeaderName, HeaderValue)>,
     /// The tokens of the prompt, while they are counted.
     estimate: Option<JoinHandle<Result<usize, Fault>>>,
 }
 
 impl Encoder for Message {
     const KEEP_ALIVE: &'static [u8] = b"event: ping\ndata: {\"type\":\"ping\"}\n\n";
-
-    fn header(&self) -> Option<(HeaderName, HeaderValue)> {
-        self.left_out.clone()
-    }
 
     async fn before_first(&mut self) {
         if let Some(counting) = self.estimate.take() {

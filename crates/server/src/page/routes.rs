@@ -16,6 +16,7 @@ pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
         .route("/api/v1/models/{model}/chain", get(chain::show))
         .route("/api/v1/coverage", get(chain::coverage))
         .route("/api/v1/tools", get(overview::tools))
+        .route("/api/v1/questions", get(operations::questions))
         .route_layer(axum::middleware::from_fn_with_state(app.clone(), auth::operators_only));
     Router::new().route("/", get(front)).route("/page/{name}", get(assets::file)).merge(data)
 }

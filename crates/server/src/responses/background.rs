@@ -8,7 +8,7 @@ use super::storage::{self, Keeper};
 use super::writer::Writer;
 use crate::body::parsed;
 use crate::reply::json_response;
-use crate::turn::endpoint::{Call, Encoder as _, Endpoint as _};
+use crate::turn::endpoint::{Call, Endpoint as _};
 use crate::turn::events::as_events;
 use crate::turn::keep_alive::KeepAlive;
 use crate::turn::serve::serve_turn;
@@ -70,7 +70,6 @@ pub(super) async fn create(
     let call = Call::new(app, snapshot, &parts);
     let (chat, mut answer) = endpoint.decode(&call, bytes).await?;
     endpoint.ready(&call, &chat)?;
-    let header = answer.header();
     let sent = parsed(bytes)?;
     let is_streamed = chat.is_streamed();
     // The turn is streamed in any case: its events are stored.
@@ -93,12 +92,10 @@ pub(super) async fn create(
         app.host.store().delete_response(&id).await?;
         return Err(fault);
     }
-    let mut response = match is_streamed {
+    Ok(match is_streamed {
         true => streamed(app, id, -1),
         false => json_response(StatusCode::OK, &queued),
-    };
-    response.headers_mut().extend(header);
-    Ok(response)
+    })
 }
 
 /// The events of a response after the one of this number, those that are still to come included.

@@ -56,7 +56,7 @@ impl Endpoint for Compactions {
         let tools = tools_of(before.iter().chain(&items));
         let choice = (!tools.is_empty()).then(|| ("tool_choice", "none".into()));
         let whole = object(same.chain([("tools", tools.into())]).chain(choice));
-        let request = request::read(whole, before, false)?;
+        let request = request::read(whole, before)?;
         if let Some(messages) = request.chat.field("messages").as_array() {
             let ask = Json::from([("role", "user".into()), ("content", ASK.into())]);
             messages.push(ask).map_err(|error| Fault::Host(error.to_string()))?;

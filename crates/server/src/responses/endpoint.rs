@@ -13,19 +13,14 @@ use crate::first_choice;
 use crate::reply::OpenAiError;
 use crate::turn::endpoint::{Call, Chunk, Encoder, Endpoint};
 use crate::turn::events::typed_events;
-use crate::turn::left_out::left_out;
 use axum::http::request::Parts;
-use axum::http::{HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use std::sync::Arc;
 use valvehouse_core::chat::{ChatRequest, response, split};
-use valvehouse_core::context::TurnFacts;
 use valvehouse_core::fault::Fault;
-use valvehouse_core::provider::RESPONSES;
 use valvehouse_host::app::App;
-use valvehouse_host::{Ready, Snapshot};
 use valvehouse_json::Json;
 
 /// The events of a response that a client asks for before it needs it: no model is asked.
@@ -75,8 +70,7 @@ impl Endpoint for Responses {
             },
         };
         storage::resolve(app, headers, &sent, &before).await?;
-        let is_native = request::is_beyond_chats(&sent, &before) && is_native(call, &sent);
-        let request = request::read(sent, before, is_native)?;
+        let request = request::read(sent, before)?;
         let (keeper, writer) = match &self.begun {
             Some((resource, sequence)) => {
                 let mut writer = Writer::new(resource.clone(), request.spaces);
@@ -89,30 +83,7 @@ impl Endpoint for Responses {
             }
         };
         let local = local.map(|local| (local.clone(), request.conversation));
-        Ok((
-            ChatRequest::new(request.chat)?,
-            Answer {
-                writer,
-                keeper,
-                local,
-                left_out: request.left_out,
-                wishes: request.wishes,
-                header: None,
-            },
-        ))
-    }
-
-    fn prepare(
-        &self,
-        call: &Call<'_>,
-        _: &ChatRequest,
-        (ready, facts): (&Ready, &TurnFacts),
-        encoder: &mut Answer,
-    ) {
-        match (&facts.exchange, speaks_responses(ready, call.snapshot)) {
-            (Some(exchange), true) => exchange.set_wishes(std::mem::take(&mut encoder.wishes)),
-            _ => encoder.header = left_out(&encoder.left_out, "a chat service"),
-        }
+        Ok((ChatRequest::new(request.chat)?, Answer { writer, keeper, local }))
     }
 }
 
@@ -123,24 +94,6 @@ pub(super) struct Answer {
     pub(super) keeper: Option<Keeper>,
     /// Keeps it for the next one of its connection, with the items before it.
     local: Option<(Local, Vec<Json>)>,
-    /// The names of what a chat service is not sent.
-    left_out: Vec<String>,
-    /// The same for a service that is asked over this API.
-    wishes: Json,
-    header: Option<(HeaderName, HeaderValue)>,
-}
-
-/// Returns `true` if the service of a model is asked over this API.
-fn speaks_responses(ready: &Ready, snapshot: &Snapshot) -> bool {
-    let name = ready.kernel.provider().map(|provider| provider.name());
-    let mut plans = snapshot.plan().providers.iter();
-    plans.any(|plan| Some(plan.provider.name()) == name && plan.provider.has_route(RESPONSES))
-}
-
-/// The same for the model that a request names. One that cannot be had is refused later.
-fn is_native(call: &Call<'_>, sent: &Json) -> bool {
-    let ready = call.snapshot.ready_for(&sent.text_or_empty("model"), &[]);
-    ready.is_ok_and(|ready| speaks_responses(&ready, call.snapshot))
 }
 
 impl Answer {
@@ -160,10 +113,6 @@ impl Answer {
 }
 
 impl Encoder for Answer {
-    fn header(&self) -> Option<(HeaderName, HeaderValue)> {
-        self.header.clone()
-    }
-
     async fn encode(mut self, answer: Json) -> Result<Json, Fault> {
         first_choice::check(&answer)?;
         let choice = Json::from(response::first_choice(&answer));

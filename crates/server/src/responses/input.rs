@@ -70,25 +70,8 @@ pub(super) fn instructions(sent: &Json) -> Vec<Json> {
     }
 }
 
-/// The type of an item that no chat service reads: a hosted tool's call, for one.
-pub(super) fn unsupported(item: &Json) -> Option<String> {
-    let kind = item.text("type")?;
-    let known = matches!(
-        &*kind,
-        "message"
-            | "function_call"
-            | "function_call_output"
-            | "custom_tool_call"
-            | "custom_tool_call_output"
-            | "reasoning"
-            | "compaction"
-            | "compaction_summary"
-    );
-    (!known).then(|| kind.into())
-}
-
 /// Returns `true` for reasoning that its service encrypted.
-pub(super) fn is_encrypted(item: &Json) -> bool {
+fn is_encrypted(item: &Json) -> bool {
     let is_reasoning = item.text("type").is_some_and(|kind| kind == "reasoning");
     is_reasoning
         && item.text("encrypted_content").is_some_and(|text| !text.is_empty() && !text.starts_with(OWN))
@@ -120,7 +103,7 @@ pub(super) fn messages(items: &[Json], tools: &Tools) -> Result<Vec<Json>, Fault
                     return Err(Fault::invalid(text, Some("input")));
                 }
             },
-            "reasoning" => turn.think(item, tools.is_native),
+            "reasoning" => turn.think(item),
             "compaction" | "compaction_summary" => {
                 turn.end(&mut out);
                 let summary = item.text("encrypted_content").and_then(|text| opened(&text));
@@ -142,8 +125,7 @@ pub(super) fn messages(items: &[Json], tools: &Tools) -> Result<Vec<Json>, Fault
                 check_called(item, at, &called)?;
                 out.push(result);
             }
-            _ if tools.is_native => turn.keep(item.copy()),
-            _ => {}
+            _ => turn.keep(item.copy()),
         }
     }
     turn.end(&mut out);
@@ -198,8 +180,8 @@ impl Turn {
         }
     }
 
-    fn think(&mut self, item: &Json, is_native: bool) {
-        if is_native && is_encrypted(item) {
+    fn think(&mut self, item: &Json) {
+        if is_encrypted(item) {
             // Its texts are the thoughts of the message, where filters see them.
             let none: Vec<Json> = Vec::new();
             let bare = item.entries().into_iter().filter(|(key, _)| key != "content" && key != "status");

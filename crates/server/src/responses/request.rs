@@ -4,6 +4,7 @@ use super::input;
 use super::object::object;
 use super::tools::{Spaces, Tools};
 use valvehouse_core::fault::Fault;
+use valvehouse_core::provider::ONLY_RESPONSES;
 use valvehouse_json::{Json, Object};
 
 /// Fields that mean the same in a chat request, or are the host's own.
@@ -59,10 +60,6 @@ pub(super) struct ResponsesRequest {
     pub(super) sent: Json,
     /// The items of the conversation, those of this request at its end, a text as a message.
     pub(super) conversation: Vec<Json>,
-    /// The names of what a chat service cannot be sent: hosted tools and items of theirs.
-    pub(super) left_out: Vec<String>,
-    /// The same for a service that is asked over this API: fields of its request.
-    pub(super) wishes: Json,
     /// The id of the stored conversation that it goes on with.
     pub(super) conversation_id: Option<String>,
     /// The number of items of the conversation before those of this request.
@@ -71,43 +68,21 @@ pub(super) struct ResponsesRequest {
     pub(super) spaces: Spaces,
 }
 
-/// Returns `true` if a request says what no chat can: a hosted tool, an item of one, or reasoning that its service
-/// encrypted.
-pub(super) fn is_beyond_chats(sent: &Json, before: &[Json]) -> bool {
-    let is_hosted = |tool: &Json| {
-        tool.text("type").is_some_and(|kind| !matches!(&*kind, "function" | "custom" | "namespace"))
-    };
-    let is_foreign = |item: &Json| input::unsupported(item).is_some() || input::is_encrypted(item);
-    sent.list("tools").iter().any(is_hosted)
-        || sent.list("input").iter().any(is_foreign)
-        || before.iter().any(is_foreign)
-}
-
 /// The fields of a request that a chat has no words for, for a service that is asked over this API.
-fn wishes(sent: &Json, tools: &Tools) -> Json {
+fn wishes(sent: &Json) -> Json {
     let other = sent.entries().into_iter().filter(|(key, value)| {
         !SAME.contains(&key.as_str()) && !SAID.contains(&key.as_str()) && !value.is_null()
     });
-    let wishes: Object = other.map(|(key, value)| (key, value.copy())).collect();
-    if !tools.hosted.is_empty() {
-        wishes.put("tools", tools.hosted.clone().into());
-    }
-    if let Some(choice) = &tools.hosted_choice {
-        wishes.put("tool_choice", choice.copy());
-    }
-    wishes.into()
+    other.map(|(key, value)| (key, value.copy())).collect::<Object>().into()
 }
 
-/// Reads a request that was checked; `before` are the items of the conversation that it continues, and `is_native` says
-/// that the service of its model is asked over this API.
+/// Reads a request that was checked; `before` are the items of the conversation that it continues.
 ///
 /// # Errors
 /// Returns a request fault that names the field if an item or a tool cannot be read.
-pub(super) fn read(sent: Json, before: Vec<Json>, is_native: bool) -> Result<ResponsesRequest, Fault> {
+pub(super) fn read(sent: Json, before: Vec<Json>) -> Result<ResponsesRequest, Fault> {
     let items = input::items(&sent.field("input"))?;
-    let tools = Tools::read(&sent, is_native)?;
-    let wishes = wishes(&sent, &tools);
-    let left_out = left_out(&items, &tools);
+    let tools = Tools::read(&sent)?;
     let earlier = before.len();
     let mut conversation = before;
     conversation.extend(items);
@@ -134,21 +109,14 @@ pub(super) fn read(sent: Json, before: Vec<Json>, is_native: bool) -> Result<Res
     fields.extend(response_format(&sent).map(|format| ("response_format", format)));
     fields.extend(host_metadata(&sent).map(|metadata| ("metadata", metadata)));
     fields.extend(tools.fields());
+    // Also where there are none: it says in whose words the request was.
+    fields.push((ONLY_RESPONSES, wishes(&sent)));
     if sent.get("stream").and_then(|stream| stream.as_bool()) == Some(true) {
         fields.push(("stream_options", Json::from([("include_usage", true.into())])));
     }
     let spaces = tools.spaces().clone();
     let conversation_id = sent.given("conversation").and_then(|given| conversation_id(&given));
-    Ok(ResponsesRequest {
-        chat: object(fields),
-        sent,
-        conversation,
-        left_out,
-        wishes,
-        conversation_id,
-        earlier,
-        spaces,
-    })
+    Ok(ResponsesRequest { chat: object(fields), sent, conversation, conversation_id, earlier, spaces })
 }
 
 /// Fields of one type each: name, expectation, test.
@@ -269,12 +237,4 @@ fn host_metadata(sent: &Json) -> Option<Json> {
     let own = HOST_METADATA.into_iter().filter_map(|key| Some((key, metadata.given(key)?.copy())));
     let own = object(own);
     (!own.is_empty()).then_some(own)
-}
-
-fn left_out(items: &[Json], tools: &Tools) -> Vec<String> {
-    let mut names: Vec<String> = tools.hosted.iter().map(|tool| tool.string("type")).collect();
-    names.extend(items.iter().filter_map(input::unsupported));
-    names.sort();
-    names.dedup();
-    names
 }

@@ -5,20 +5,14 @@ use std::collections::{HashMap, HashSet};
 use valvehouse_core::fault::Fault;
 use valvehouse_json::Json;
 
-/// The tools of a request that a chat service can have.
+/// The tools of a request as a chat request lists them. Hosted ones, which only their own service has, stand among them
+/// as they were sent.
 #[derive(Debug, Default)]
 pub(super) struct Tools {
-    /// As a chat request lists them.
-    functions: Vec<Json>,
+    listed: Vec<Json>,
     /// The names of those that are custom tools, called with a text.
     custom: HashSet<String>,
-    /// Hosted tools, which only their own service has.
-    pub(super) hosted: Vec<Json>,
     choice: Option<Json>,
-    /// The choice of a hosted tool.
-    pub(super) hosted_choice: Option<Json>,
-    /// Is `true` if the service of the model is asked over this API: it gets what no chat can say.
-    pub(super) is_native: bool,
     /// The functions of namespaces, by the names that chats have for them.
     spaces: Spaces,
 }
@@ -36,13 +30,13 @@ impl Tools {
     /// Reads `tools` and `tool_choice`.
     ///
     /// # Errors
-    /// Returns a request fault if a tool has no name, or a hosted tool is demanded.
-    pub(super) fn read(sent: &Json, is_native: bool) -> Result<Self, Fault> {
-        let mut tools = Self { is_native, ..Self::default() };
+    /// Returns a request fault if a tool has no name.
+    pub(super) fn read(sent: &Json) -> Result<Self, Fault> {
+        let mut tools = Self::default();
         for (index, tool) in sent.list("tools").iter().enumerate() {
             tools.add(tool, index, None)?;
         }
-        tools.choice = tools.choice_of(sent)?;
+        tools.choice = tools.choice_of(sent);
         Ok(tools)
     }
 
@@ -60,7 +54,7 @@ impl Tools {
         }
         let is_custom = kind == "custom";
         if !is_custom && kind != "function" {
-            self.hosted.push(tool.copy());
+            self.listed.push(tool.copy());
             return Ok(());
         }
         let name = tool.text("name").filter(|name| !name.is_empty()).ok_or_else(|| {
@@ -85,52 +79,43 @@ impl Tools {
                 fields.extend(tool.given(key).map(|value| (key, value.copy())));
             }
         }
-        self.functions.push(Json::from([("type", kind.into()), (kind, object(fields))]));
+        self.listed.push(Json::from([("type", kind.into()), (kind, object(fields))]));
         Ok(())
     }
 
-    fn choice_of(&mut self, sent: &Json) -> Result<Option<Json>, Fault> {
-        let Some(choice) = sent.given("tool_choice") else { return Ok(None) };
+    fn choice_of(&mut self, sent: &Json) -> Option<Json> {
+        let choice = sent.given("tool_choice")?;
         if choice.as_str().is_some() {
-            let any = !self.functions.is_empty() || (self.is_native && !self.hosted.is_empty());
-            return Ok(any.then_some(choice));
+            return (!self.listed.is_empty()).then_some(choice);
         }
         let kind = choice.text_or_empty("type");
         match &*kind {
             "function" | "custom" => {
                 let named = Json::from([("name", choice.field("name"))]);
-                let kind = choice.text_or_empty("type");
-                Ok(Some(Json::from([("type", kind.clone().into()), (&*kind, named)])))
+                Some(Json::from([("type", kind.clone().into()), (&*kind, named)]))
             }
             "allowed_tools" => {
                 let allowed = choice.list("tools");
                 let allowed: HashSet<String> =
                     allowed.iter().filter_map(|tool| tool.text("name").map(String::from)).collect();
-                self.functions.retain(|function| {
-                    ["function.name", "custom.name"].iter().any(|path| {
-                        function.at_path(path).as_str().is_some_and(|name| allowed.contains(name))
-                    })
+                self.listed.retain(|tool| {
+                    let name = ["function.name", "custom.name"]
+                        .iter()
+                        .find_map(|path| tool.at_path(path).as_str().map(str::to_owned));
+                    name.is_none_or(|name| allowed.contains(&name))
                 });
-                Ok(choice.get("mode").filter(|_| !self.functions.is_empty()))
+                choice.get("mode").filter(|_| !self.listed.is_empty())
             }
-            _ if self.is_native => {
-                self.hosted_choice = Some(choice);
-                Ok(None)
-            }
-            kind => Err(Fault::invalid(
-                format!(
-                    "cannot force the tool `{kind}`: only its own service has it; choose a function or `auto`"
-                ),
-                Some("tool_choice"),
-            )),
+            // A hosted tool: the service that is asked may have it.
+            _ => Some(choice.copy()),
         }
     }
 
     /// The fields of the chat request.
     pub(super) fn fields(&self) -> Vec<(&'static str, Json)> {
         let mut fields = Vec::new();
-        if !self.functions.is_empty() {
-            fields.push(("tools", self.functions.clone().into()));
+        if !self.listed.is_empty() {
+            fields.push(("tools", self.listed.clone().into()));
         }
         fields.extend(self.choice.clone().map(|choice| ("tool_choice", choice)));
         fields

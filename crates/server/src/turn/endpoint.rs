@@ -7,7 +7,6 @@ use super::run::RunSlot;
 use crate::facts;
 use crate::headers::wants_events;
 use axum::http::request::Parts;
-use axum::http::{HeaderName, HeaderValue};
 use axum::response::Response;
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -112,11 +111,6 @@ pub(crate) trait Encoder: Send + Unpin + Sized + 'static {
 
     /// The media type of a streamed answer.
     const STREAM_TYPE: &'static str = EVENT_STREAM;
-
-    /// A header of the answer.
-    fn header(&self) -> Option<(HeaderName, HeaderValue)> {
-        None
-    }
 
     /// The whole answer.
     ///

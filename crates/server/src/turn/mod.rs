@@ -5,6 +5,5 @@ mod answer_bytes;
 pub(crate) mod endpoint;
 pub(crate) mod events;
 pub(crate) mod keep_alive;
-pub(crate) mod left_out;
 pub(crate) mod run;
 pub(crate) mod serve;

@@ -83,7 +83,7 @@ pub(crate) async fn serve_turn<E: Endpoint>(
 }
 
 /// The options of a turn of a request. Where its client takes what plugins emit, that is part of the stream, and their
-/// questions can be answered.
+/// questions can be answered; approvals of other clients' calls wait for an operator.
 pub(crate) fn options(
     call: &Call<'_>,
     facts: TurnFacts,
@@ -97,7 +97,7 @@ pub(crate) fn options(
             let (events, emitted) = Events::channel(Some(call.app.questions.of(&asker)));
             (events, Some(emitted))
         }
-        false => (Events::default(), None),
+        false => (Events::default().holding(call.app.questions.clone()), None),
     };
     RunOptions::new(Turn::new(facts, context, events)).streamed(stream).emitted(emitted)
 }
@@ -117,7 +117,7 @@ pub(crate) async fn respond<E: Encoder>(
     recording: Option<&Recording>,
     answer: TurnStream<'static>,
 ) -> Response {
-    let (header, turn) = (encoder.header(), answer.turn().clone());
+    let turn = answer.turn().clone();
     let answered = match way.stream {
         true => streamed(call, encoder, way.is_held, answer).await,
         false => whole(call, encoder, answer).await,
@@ -131,7 +131,6 @@ pub(crate) async fn respond<E: Encoder>(
     if let Some(events) = events_header(&turn.events().take()) {
         response.headers_mut().insert(EVENTS, events);
     }
-    response.headers_mut().extend(header);
     call.run.name(&mut response);
     exchange::answer(turn.exchange(), &mut response);
     response

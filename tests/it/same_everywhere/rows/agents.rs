@@ -28,7 +28,7 @@ impl Row for Agents {
             body["messages"] = messages;
             body["input"] = json!(case.says);
             body["chat_id"] = json!(way.chat_id);
-            let answer = post(host, &format!("/api/v1/agents/{}/runs", case.model(true)), way, &body).await;
+            let answer = post(host, &format!("/api/v1/agents/{}/runs", case.model(way)), way, &body).await;
             if !answer.is_stream() {
                 let body = answer.json();
                 let events = Some(emitted(&answer));

@@ -30,7 +30,7 @@ impl Row for Cli {
         Box::pin(async move {
             let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_valvehouse"));
             command.current_dir(host.folder()).args(["chat", "--format", "json", "--model"]);
-            command.arg(case.model(false));
+            command.arg(case.model(way));
             if !way.stream {
                 command.arg("--no-stream");
             }

@@ -30,8 +30,8 @@ impl Row for Turn {
 
     fn ask<'a>(&'a self, host: &'a TestHost, case: &'a Case, way: &'a Way) -> BoxFuture<'a, Seen> {
         Box::pin(async move {
-            let kernel = if self.native { native(host, case) } else { scripted(host, case) };
-            let turn = CoreTurn::new(facts(case), Default::default(), Events::default());
+            let kernel = if self.native { native(host, case, way) } else { scripted(host, case, way) };
+            let turn = CoreTurn::new(facts(case, way), Default::default(), Events::default());
             let body = request(json(&openai::body(case, way).to_string()));
             let Streamed { pieces, answer, turn } = run(&kernel, body, turn, way.stream).await;
             let events: Vec<Value> = turn.events().take().iter().map(|event| value(&event.0)).collect();
@@ -63,12 +63,12 @@ impl Row for Chat {
 
     fn ask<'a>(&'a self, host: &'a TestHost, case: &'a Case, way: &'a Way) -> BoxFuture<'a, Seen> {
         Box::pin(async move {
-            let kernel = native(host, case);
+            let kernel = native(host, case, way);
             let body = json(&openai::body(case, way).to_string());
             let messages = body.get("messages").unwrap().items();
             body.remove("messages");
             let options =
-                ChatOptions { model: Some(case.model(false)), request: Some(body), ..ChatOptions::default() };
+                ChatOptions { model: Some(case.model(way)), request: Some(body), ..ChatOptions::default() };
             let chatted = match case.has_look {
                 true => kernel.chat_with_tools(messages, options).await,
                 false => kernel.invoke_chat(messages, options).await,
@@ -91,12 +91,12 @@ impl Row for Chat {
     }
 }
 
-fn scripted(host: &TestHost, case: &Case) -> Kernel {
-    host.snapshot().ready(&case.model(false), &[]).unwrap().kernel
+fn scripted(host: &TestHost, case: &Case, way: &Way) -> Kernel {
+    host.snapshot().ready(&case.model(way), &[]).unwrap().kernel
 }
 
-fn native(host: &TestHost, case: &Case) -> Kernel {
-    let scripted = scripted(host, case);
+fn native(host: &TestHost, case: &Case, way: &Way) -> Kernel {
+    let scripted = scripted(host, case, way);
     let builder = Kernel::builder()
         .provider(scripted.provider().unwrap().clone())
         .settings(scripted.settings().clone())
@@ -107,8 +107,8 @@ fn native(host: &TestHost, case: &Case) -> Kernel {
     if case.has_look { builder.tool(look) } else { builder }.build()
 }
 
-fn facts(case: &Case) -> TurnFacts {
-    TurnFacts { model: Json::from([("id", case.model(false).into())]), ..TurnFacts::default() }
+fn facts(case: &Case, way: &Way) -> TurnFacts {
+    TurnFacts { model: Json::from([("id", case.model(way).into())]), ..TurnFacts::default() }
 }
 
 fn refused(fault: &Fault) -> Seen {

@@ -27,7 +27,7 @@ fn body(case: &Case, way: &Way) -> Value {
     let messages: Vec<Value> =
         case.messages().into_iter().filter(|message| message["role"] != "system").collect();
     let mut body = json!({
-        "model": case.model(way.chat_id.is_some()), "messages": messages, "max_tokens": case.max_tokens,
+        "model": case.model(way), "messages": messages, "max_tokens": case.max_tokens,
         "stream": way.stream,
     });
     if let Some(system) = &case.system {

@@ -11,6 +11,7 @@ mod responses;
 
 use super::case::Case;
 use super::seen::Seen;
+use super::services::Service;
 use crate::host::{Answer, TestHost};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
@@ -18,6 +19,8 @@ use serde_json::{Value, json};
 /// The form of a request for a turn.
 #[derive(Debug, Clone)]
 pub(super) struct Way {
+    /// The API of the service behind the model.
+    pub(super) service: Service,
     pub(super) stream: bool,
     /// The conversation, where the model is one that remembers.
     pub(super) chat_id: Option<String>,

@@ -28,7 +28,7 @@ impl Row for Ollama {
 
 fn body(case: &Case, way: &Way) -> Value {
     let mut body = json!({
-        "model": case.model(way.chat_id.is_some()), "messages": case.messages(), "stream": way.stream,
+        "model": case.model(way), "messages": case.messages(), "stream": way.stream,
         "options": {"num_predict": case.max_tokens},
     });
     if let Some(temperature) = case.temperature {

@@ -33,7 +33,7 @@ impl Row for Azure {
         Box::pin(async move {
             let mut body = body(case, way);
             body.as_object_mut().unwrap().remove("model");
-            let model = case.model(way.chat_id.is_some());
+            let model = case.model(way);
             let path = format!("/openai/deployments/{model}/chat/completions?api-version=2024-10-21");
             read(&post(host, &path, way, &body).await)
         })
@@ -43,7 +43,7 @@ impl Row for Azure {
 /// A case as the body of a chat.
 pub(super) fn body(case: &Case, way: &Way) -> Value {
     let mut body = json!({
-        "model": case.model(way.chat_id.is_some()), "messages": case.messages(),
+        "model": case.model(way), "messages": case.messages(),
         "max_completion_tokens": case.max_tokens,
     });
     if way.stream {

@@ -31,7 +31,7 @@ async fn around(host: &TestHost, case: &Case, way: &Way) -> Seen {
     // It asks for both hooks of whatever has one of them.
     let is_listed = |filter: &&Drawn| filter.has(Hook::Inlet) || filter.has(Hook::Outlet);
     let ids: Vec<&String> = case.filters.iter().filter(is_listed).map(|filter| &filter.id).collect();
-    let model = case.model(false);
+    let model = case.model(way);
     let message = format!("{model}-{}", way.stream);
     let user = json!({"id": "ann", "name": "Ann", "email": "ann@example.com", "role": "user"});
     let mut body = openai::body(case, way);

@@ -35,7 +35,7 @@ fn body(case: &Case, way: &Way) -> Value {
     let messages: Vec<Value> =
         case.messages().into_iter().filter(|message| message["role"] != "system").collect();
     let mut body = json!({
-        "model": case.model(way.chat_id.is_some()), "input": messages,
+        "model": case.model(way), "input": messages,
         "max_output_tokens": case.max_tokens, "stream": way.stream, "store": false,
     });
     if case.is_plain() {

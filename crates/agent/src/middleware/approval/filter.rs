@@ -89,7 +89,7 @@ impl Approval {
             ("description", tool.field("description")),
         ]);
         let question = Json::from([("type", "approval".into()), ("data", data)]);
-        let answer = wait(ctx.turn.ask(NAME, question, self.timeout), &ctx.turn);
+        let answer = wait(ctx.turn.ask_or_hold(NAME, question, self.timeout), &ctx.turn);
         Ok(match answer {
             Ok(Ok(answer)) => Decision::of(&answer),
             Ok(Err(NobodyAnswers::Timeout(after))) => match self.on_timeout {
@@ -100,8 +100,8 @@ impl Approval {
                 }
             },
             Ok(Err(NobodyAnswers::NoListener)) => Decision::Rejected(
-                "this needs a person's approval, and nobody can be asked: the client takes no questions and \
-                 the turn cannot wait"
+                "this needs a person's approval, and nobody can be asked: the client takes no questions, the \
+                 turn cannot pause, and it has no host on which the question could wait"
                     .into(),
             ),
             Ok(Err(nobody)) => Decision::Rejected(nobody.to_string()),

@@ -1,14 +1,17 @@
 // What is wrong first, then how each model's requests go through the plugins.
 
-import { failed, fill, h, keyed, say } from "/page/dom.js";
+import { get, post } from "/page/api.js";
+import { button, failed, fill, h, keyed, say, tell } from "/page/dom.js";
 import { chain } from "/page/chain.js";
 import { problemList } from "/page/problems.js";
 import { address } from "/page/route.js";
 import { standing, state } from "/page/state.js";
-import { count, span } from "/page/words.js";
+import { count, span, visible } from "/page/words.js";
 
 // Chains that are open when the page is.
 const OPEN = 3;
+// The time between two looks for approvals that wait, in milliseconds.
+const PERIOD = 3_000;
 
 export function home(place, _parts, scope) {
   const wrong = h("h2", {}, "Problems");
@@ -20,7 +23,7 @@ export function home(place, _parts, scope) {
   const user = h("input", { id: "chain-user", autocomplete: "off", placeholder: "nobody in particular" });
   fill(place,
     h("h1", { tabindex: "-1", "data-focus": true }, "Overview"),
-    missing, figures,
+    missing, approvals(scope), figures,
     h("section", { "aria-label": "Problems" }, wrong, well, problems),
     h("section", { "aria-label": "Models" },
       h("div", { class: "row" }, h("h2", {}, "Models and their chains"),
@@ -71,6 +74,48 @@ export function home(place, _parts, scope) {
       row.update = ([, text]) => say(value, text);
       return row;
     });
+  }
+}
+
+// Calls of tools that wait for an approval, since their clients cannot be asked.
+function approvals(scope) {
+  const list = h("div", { class: "models" });
+  const place = h("section", { "aria-label": "Approvals", hidden: true }, h("h2", {}, "Waiting for approval"), list);
+  load();
+  scope.every(PERIOD, load);
+  return place;
+
+  async function load() {
+    try {
+      const waiting = (await get("/api/v1/questions")).data;
+      if (scope.closed) return;
+      place.hidden = waiting.length === 0;
+      keyed(list, waiting, (one) => one.id, approval);
+    } catch {
+      // The overview says what is wrong with the host.
+    }
+  }
+
+  function approval(one) {
+    const left = h("span", { class: "dim" });
+    const tool = visible(one.data.tool);
+    const card = h("div", { class: "card" },
+      h("p", {}, h("strong", {}, tool), " with ", h("code", {}, visible(JSON.stringify(one.data.arguments)))),
+      h("p", { class: "dim" }, [one.model && `model ${one.model}`, one.user && `user ${one.user}`].filter(Boolean).map(visible).join(" · "), " ", left),
+      h("p", { class: "actions" },
+        button("Approve", () => answer(one, true), { class: "main", "aria-label": `Approve ${tool}` }),
+        button("Reject", () => answer(one, false), { class: "danger", "aria-label": `Reject ${tool}` })));
+    card.update = (one) => say(left, `${span(Math.ceil(one.left_ms / 1000))} left`);
+    return card;
+  }
+
+  async function answer(one, approved) {
+    try {
+      await post(`/api/v1/questions/${one.id}`, { approved });
+    } catch (error) {
+      tell(error.message);
+    }
+    load();
   }
 }
 

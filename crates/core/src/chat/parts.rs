@@ -1,0 +1,101 @@
+//! The class of an event of a streamed answer: which parts of the answer it has. It is found in one walk.
+
+use super::delta;
+use valvehouse_json::{Json, Object};
+
+/// The parts of an answer that an event has. An event may have several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChunkParts {
+    /// Is `true` if it lists choices, perhaps none.
+    pub choices: bool,
+    /// The role of a choice.
+    pub role: bool,
+    /// Anything else that a choice says: text, thoughts, a refusal, calls of tools.
+    pub content: bool,
+    /// The reason for which a choice ends.
+    pub finish: bool,
+    /// Counts of tokens.
+    pub usage: bool,
+    /// Is `true` if it is about a choice.
+    is_of_choice: bool,
+}
+
+impl ChunkParts {
+    /// Classifies an event.
+    pub fn of(event: &Json) -> Self {
+        let mut parts = Self::default();
+        let Json::Object(event) = event else { return parts };
+        parts.usage = event.with("usage", |usage| usage.is_some_and(|usage| !usage.is_null()));
+        event.with("choices", |choices| {
+            parts.choices = choices.is_some();
+            if let Some(Json::Array(choices)) = choices {
+                choices.with(|choices| choices.iter().for_each(|choice| parts.add(choice)));
+            }
+        });
+        parts
+    }
+
+    /// Returns `true` if a client reads any of it before the end of the answer.
+    pub fn speaks(self) -> bool {
+        self.role || self.content
+    }
+
+    /// Returns `true` if it has counts of tokens and no choice.
+    pub fn is_usage_alone(self) -> bool {
+        self.usage && self.choices && !self.is_of_choice
+    }
+
+    fn add(&mut self, choice: &Json) {
+        self.is_of_choice = true;
+        self.finish |= delta::is_last(choice);
+        let Json::Object(choice) = choice else { return };
+        choice.with("delta", |delta| {
+            if let Some(Json::Object(delta)) = delta {
+                self.add_delta(delta);
+            }
+        });
+    }
+
+    fn add_delta(&mut self, delta: &Object) {
+        delta.for_each(|key, value| match key {
+            "role" => self.role = true,
+            _ => self.content |= !value.is_empty(),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_has_the_parts_that_its_fields_say() {
+        let of = |text: &str| {
+            let parts = ChunkParts::of(&Json::parse(text.as_bytes()).unwrap());
+            let all = [
+                (parts.role, "role"),
+                (parts.content, "content"),
+                (parts.finish, "finish"),
+                (parts.usage, "usage"),
+                (parts.is_usage_alone(), "alone"),
+            ];
+            all.into_iter().filter_map(|(has, name)| has.then_some(name)).collect::<Vec<_>>().join(" ")
+        };
+        for (event, parts) in [
+            (r#"{"choices":[{"delta":{"role":"assistant","content":""}}]}"#, "role"),
+            (r#"{"choices":[{"delta":{"content":"a"},"finish_reason":""}],"usage":null}"#, "content"),
+            (
+                r#"{"choices":[{"delta":{}},{"delta":{"tool_calls":[{}]},"finish_reason":"stop"}]}"#,
+                "content finish",
+            ),
+            (r#"{"choices":[{"delta":{},"finish_reason":"stop"}],"usage":{}}"#, "finish usage"),
+            (r#"{"choices":[],"usage":{"total_tokens":1}}"#, "usage alone"),
+            (r#"{"usage":{"total_tokens":1}}"#, "usage"),
+            (r#"{"choices":null}"#, ""),
+            (r#"{"error":{}}"#, ""),
+            ("1", ""),
+        ] {
+            assert_eq!(of(event), parts, "{event}");
+        }
+    }
+}

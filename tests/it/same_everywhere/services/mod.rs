@@ -1,0 +1,187 @@
+//! The services behind a host: the same canned answer in the words of each API that a host can ask.
+
+mod messages;
+mod responses;
+
+use super::case::{Case, Failure};
+use super::seen::plain_message;
+use crate::sdk::upstream::{self, Chunk, Round};
+use crate::upstream::{Asked, Reply};
+use serde_json::{Value, json};
+
+/// The API that a service is asked over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Service {
+    Chat,
+    Messages,
+    Responses,
+}
+
+/// All of them, the first of which is compared with the others.
+pub(super) const SERVICES: [Service; 3] = [Service::Chat, Service::Messages, Service::Responses];
+
+/// A request to a service, the same in the words of each.
+pub(super) struct Request {
+    pub(super) model: String,
+    stream: bool,
+    pub(super) plain: Value,
+}
+
+impl Service {
+    /// The provider that has it.
+    pub(super) fn provider(self) -> &'static str {
+        match self {
+            Self::Chat => "mock",
+            Self::Messages => "messages",
+            Self::Responses => "responses",
+        }
+    }
+
+    /// The table of its provider; that of chats is there.
+    pub(super) fn config(self, url: &str) -> String {
+        let kind = match self {
+            Self::Chat => return String::new(),
+            Self::Messages => "kind = \"anthropic\"",
+            Self::Responses => "kind = \"openai\"\napi = \"responses\"",
+        };
+        format!(
+            "[[providers]]\nname = \"{}\"\n{kind}\nbase_url = \"{url}\"\napi_key = \"sk-upstream\"\n\
+             models = [\"{}\"]\nretry = {{ times = 0 }}\nbreaker = {{ breaks = 0 }}\n",
+            self.provider(),
+            self.provider()
+        )
+    }
+
+    /// Reads a request to one of them.
+    pub(super) fn read(asked: &Asked) -> (Self, Request) {
+        let body = asked.json();
+        let (service, messages, limit, tools) = match asked.path.rsplit('/').next().unwrap_or_default() {
+            "messages" => {
+                (Self::Messages, messages::conversation(&body), &body["max_tokens"], tools(&body, "/name"))
+            }
+            "responses" => (
+                Self::Responses,
+                responses::conversation(&body),
+                &body["max_output_tokens"],
+                tools(&body, "/name"),
+            ),
+            _ => {
+                let limit = body.get("max_completion_tokens").unwrap_or(&body["max_tokens"]);
+                let messages = body["messages"].as_array().into_iter().flatten();
+                (Self::Chat, messages.map(plain_message).collect(), limit, tools(&body, "/function/name"))
+            }
+        };
+        let plain = json!({
+            "messages": messages, "temperature": body["temperature"], "limit": limit, "tools": tools,
+        });
+        let model = body["model"].as_str().unwrap_or_default().to_owned();
+        (service, Request { model, stream: body["stream"] == true, plain })
+    }
+
+    /// Returns the answer to a request of a case.
+    pub(super) fn answer(self, case: &Case, request: &Request) -> Reply {
+        let stream = request.stream;
+        let text = match case.answer(&request.plain["messages"]) {
+            Ok(round) => self.text(case.number, round, stream),
+            Err(failure) => return self.refusal(&failure),
+        };
+        Reply::raw(if stream { "text/event-stream" } else { "application/json" }, text)
+    }
+
+    fn text(self, number: usize, round: &Round, stream: bool) -> String {
+        let events = match (self, stream) {
+            (Self::Chat, stream) => return upstream::answer(number, round, stream),
+            (Self::Messages, false) => return messages::whole(number, round).to_string(),
+            (Self::Responses, false) => return responses::whole(number, round).to_string(),
+            (Self::Messages, true) => messages::events(number, round),
+            (Self::Responses, true) => responses::events(number, round),
+        };
+        let event = |event: &Value| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap());
+        events.iter().map(event).collect()
+    }
+
+    fn refusal(self, failure: &Failure) -> Reply {
+        let body = match self {
+            Self::Messages => messages::refusal(failure),
+            Self::Chat | Self::Responses => failure.body.clone(),
+        };
+        Reply::json(&body).status(failure.status)
+    }
+}
+
+/// The names of the tools of a request.
+fn tools(body: &Value, name: &str) -> Option<Vec<Value>> {
+    let tools = body["tools"].as_array()?;
+    Some(tools.iter().map(|tool| tool.pointer(name).cloned().unwrap_or_default()).collect())
+}
+
+/// A part of an answer: a text, thoughts, a call.
+#[derive(Debug)]
+enum Part {
+    Text(String),
+    Thought(String),
+    Call { id: String, name: &'static str, arguments: String },
+}
+
+/// A piece of an answer: more of its last part, or the first of a new one.
+enum Step<'a> {
+    Begins(Part),
+    Text(&'a str),
+    Thought(&'a str),
+    Arguments(&'a str),
+}
+
+/// The pieces of an answer in order; a part begins without its text.
+fn steps(round: &Round) -> Vec<Step<'_>> {
+    #[derive(PartialEq)]
+    enum Open {
+        Nothing,
+        Text,
+        Thought,
+        Call,
+    }
+    let mut open = Open::Nothing;
+    let mut steps = Vec::new();
+    for Chunk { text, thought, calls, .. } in round.iter().flatten() {
+        if !thought.is_empty() {
+            if std::mem::replace(&mut open, Open::Thought) != Open::Thought {
+                steps.push(Step::Begins(Part::Thought(String::new())));
+            }
+            steps.push(Step::Thought(thought));
+        }
+        if !text.is_empty() {
+            if std::mem::replace(&mut open, Open::Text) != Open::Text {
+                steps.push(Step::Begins(Part::Text(String::new())));
+            }
+            steps.push(Step::Text(text));
+        }
+        for call in calls {
+            if let Some((id, name)) = &call.head {
+                open = Open::Call;
+                let call = Part::Call { id: id.clone(), name, arguments: String::new() };
+                steps.push(Step::Begins(call));
+            }
+            steps.push(Step::Arguments(&call.arguments));
+        }
+    }
+    steps
+}
+
+/// The parts of an answer, each whole.
+fn parts(round: &Round) -> Vec<Part> {
+    let mut parts = Vec::new();
+    for step in steps(round) {
+        match (step, parts.last_mut()) {
+            (Step::Begins(part), _) => parts.push(part),
+            (Step::Text(more), Some(Part::Text(text))) => *text += more,
+            (Step::Thought(more), Some(Part::Thought(text))) => *text += more,
+            (Step::Arguments(more), Some(Part::Call { arguments, .. })) => *arguments += more,
+            _ => unreachable!("a part begins before it grows"),
+        }
+    }
+    parts
+}
+
+fn finish(round: &Round) -> &'static str {
+    round.iter().flatten().find_map(|chunk| chunk.finish).expect("each answer has an end")
+}
