@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use valvehouse_core::filter::Filter;
-use valvehouse_core::tool::Tool;
+use valvehouse_core::tool::{Tool, is_entry_tool};
 use valvehouse_core::words::did_you_mean;
 use valvehouse_script::{Code, Kind, Problem, Role, ScriptedTool, ServedTool};
 
@@ -70,6 +70,7 @@ impl Shelf {
         }
         shelf.offer(plugins);
         shelf.look_for_missing(plan);
+        shelf.look_for_entries(plan);
         shelf.look_for_filters(plugins, plan);
         shelf.look_for_settings(native, plugins, plan);
         shelf
@@ -150,6 +151,25 @@ impl Shelf {
                 if !is_there {
                     self.problems.push(self.missing(word, &model.name, &file));
                 }
+            }
+        }
+    }
+
+    /// Tools that have a name of the search for tools, where a model is offered that.
+    fn look_for_entries(&mut self, plan: &Plan) {
+        let file = plan.project.join("valvehouse.toml");
+        for model in plan.models.iter().filter(|model| model.settings.tool_search) {
+            let is_hidden = |tool: &&Tool| {
+                is_entry_tool(tool.name()) && model.tools.iter().any(|word| tool.spec.is_meant_by(word))
+            };
+            for tool in self.tools.iter().filter(is_hidden) {
+                let what = format!(
+                    "the model `{}` is not offered the tool `{}`: its search for tools has one of that name",
+                    model.name,
+                    tool.name()
+                );
+                let problem = Problem::new(Code::SameTool, "", &file, what).warning();
+                self.problems.push(problem.help("rename that tool, or take `tool_search` out of the model"));
             }
         }
     }

@@ -167,5 +167,6 @@ fn caller_of(app: &App, parts: &Parts, user: &Json, owner: String, tools: Vec<St
     let listed = app.host.snapshot().listed().clone();
     let facts = facts::of_body(app, parts, &body, user, Json::Null, listed);
     let variables: Object = facts.variables.entries().into_iter().collect();
-    Caller { owner, facts, variables: variables.into(), tools }
+    let tool_search = app.config.server.mcp_tool_search;
+    Caller { owner, facts, variables: variables.into(), tools, tool_search }
 }

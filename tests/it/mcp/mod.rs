@@ -7,4 +7,5 @@ mod fixtures;
 pub(crate) mod mounted;
 mod login;
 mod same;
+mod search;
 mod tokens;

@@ -2,13 +2,29 @@
 
 use super::caller::Caller;
 use std::collections::HashSet;
-use valvehouse_core::tool::Tool;
+use valvehouse_core::kernel::Kernel;
+use valvehouse_core::tool::{Tool, is_entry_tool};
 use valvehouse_host::Snapshot;
 use valvehouse_host::builtin::GUARDED;
 use valvehouse_json::Json;
 
+/// The kernel with the tools that a caller may call.
+pub(super) fn kernel(snapshot: &Snapshot, caller: &Caller) -> Kernel {
+    let tools = tools(snapshot, caller);
+    if caller.tool_search { snapshot.searching_only(tools) } else { snapshot.invoking_only(tools) }
+}
+
+/// The tools that a caller is listed, by name: all that it may call, or those by which it finds them.
+pub(super) fn listed_tools(snapshot: &Snapshot, caller: &Caller) -> Vec<Tool> {
+    if !caller.tool_search {
+        return tools(snapshot, caller);
+    }
+    let kernel = kernel(snapshot, caller);
+    kernel.toolbox().iter().filter(|tool| is_entry_tool(tool.name())).cloned().collect()
+}
+
 /// The tools that a caller sees, by name.
-pub(super) fn tools(snapshot: &Snapshot, caller: &Caller) -> Vec<Tool> {
+fn tools(snapshot: &Snapshot, caller: &Caller) -> Vec<Tool> {
     let mut tools: Vec<Tool> = snapshot.tools.iter().filter(|tool| sees(caller, tool)).cloned().collect();
     tools.sort_by(|a, b| a.name().cmp(b.name()));
     tools
