@@ -1,7 +1,7 @@
 //! The state that a turn takes once and keeps to its end: plugins, chains, models. Never changed.
 
-use crate::catalog::Offered;
 use crate::decision::Decision;
+use crate::offers::Offers;
 use crate::plan::{ModelPlan, Passes, Plan};
 use crate::plugin::{Plugin, Plugins};
 use crate::refusal::absent;
@@ -30,8 +30,8 @@ pub struct Snapshot {
     pub problems: Vec<Problem>,
     /// Every tool there is, each name once.
     pub tools: Vec<Tool>,
-    /// The prompts and resources of scripts.
-    pub offered: Offered,
+    /// The prompts and resources of scripts and mounted servers.
+    pub offered: Offers,
     pub(crate) served: Arc<Served>,
     /// The filters that run for every model, by id.
     everywhere: Vec<Arc<Plugin>>,
@@ -107,7 +107,7 @@ impl Snapshot {
             plugins,
             problems,
             tools,
-            offered: Offered::default(),
+            offered: Offers::default(),
             served: Arc::new(Served::new(plan, pipes)),
             passing: Selected::default(),
             listed: Json::Null,
@@ -129,7 +129,7 @@ impl Snapshot {
 
     /// The same snapshot with these prompts and resources.
     #[must_use]
-    pub(crate) fn offering(mut self, offered: Offered) -> Self {
+    pub(crate) fn offering(mut self, offered: Offers) -> Self {
         self.offered = offered;
         self
     }

@@ -35,10 +35,45 @@ pub struct Pin {
     pub seen: ToolParts,
 }
 
-/// The parts of a tool that are approved.
+/// The kind of what a server offers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PartKind {
+    /// A tool.
+    #[default]
+    Tool,
+    /// A prompt.
+    Prompt,
+    /// A resource.
+    Resource,
+    /// A template of resources.
+    Template,
+}
+
+impl PartKind {
+    /// Returns the word for people and programs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Tool => "tool",
+            Self::Prompt => "prompt",
+            Self::Resource => "resource",
+            Self::Template => "template",
+        }
+    }
+
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
+    fn is_tool(&self) -> bool {
+        *self == Self::Tool
+    }
+}
+
+/// The parts of a tool, prompt, resource or template that are approved.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolParts {
-    /// The name that the server gives it.
+    /// Its kind.
+    #[serde(default, skip_serializing_if = "PartKind::is_tool")]
+    pub kind: PartKind,
+    /// The name that the server gives a tool; `prompt:NAME`, `resource:URI` or `template:URI` for the others.
     pub name: String,
     /// Its title.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,7 +81,7 @@ pub struct ToolParts {
     /// Its description.
     #[serde(default)]
     pub description: String,
-    /// The schema of its arguments.
+    /// The schema of a tool's arguments; `{arguments}` of a prompt, `{name, mimeType}` of a resource or template.
     pub input_schema: Value,
     /// The schema of its results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -84,7 +119,7 @@ impl Standing {
 impl ToolParts {
     /// The hash of a tool of this server: the same tool of another server has another one.
     pub fn hash(&self, server: &McpServer) -> String {
-        let value = serde_json::json!({
+        let mut value = serde_json::json!({
             "server": address(server),
             "name": self.name,
             "title": self.title,
@@ -93,7 +128,22 @@ impl ToolParts {
             "output_schema": self.output_schema,
             "annotations": self.annotations,
         });
+        if self.kind != PartKind::Tool {
+            value["kind"] = self.kind.as_str().into();
+        }
         hex(&Sha256::digest(canonical(&value)))
+    }
+
+    /// The name, URI or template that the server gives it.
+    pub fn own_name(&self) -> &str {
+        match self.kind {
+            PartKind::Tool => &self.name,
+            kind => self
+                .name
+                .strip_prefix(kind.as_str())
+                .and_then(|rest| rest.strip_prefix(':'))
+                .unwrap_or(&self.name),
+        }
     }
 
     /// The parts in which another version of this tool differs, with both values.
@@ -102,6 +152,7 @@ impl ToolParts {
         let parts = [
             ("title", self.title.clone().unwrap_or_default(), other.title.clone().unwrap_or_default()),
             ("description", self.description.clone(), other.description.clone()),
+            ("kind", self.kind.as_str().to_owned(), other.kind.as_str().to_owned()),
             ("input schema", canonical(&self.input_schema), canonical(&other.input_schema)),
             ("output schema", text(&self.output_schema), text(&other.output_schema)),
             ("annotations", text(&self.annotations), text(&other.annotations)),
@@ -212,6 +263,7 @@ mod tests {
 
     fn seen() -> ToolParts {
         ToolParts {
+            kind: PartKind::Tool,
             name: "pay".into(),
             title: None,
             description: "Pays".into(),
@@ -235,6 +287,7 @@ mod tests {
             ToolParts { input_schema: json!({ "type": "object" }), ..seen() },
             ToolParts { annotations: Some(json!({ "readOnlyHint": true })), ..seen() },
             ToolParts { title: Some("Refund".into()), ..seen() },
+            ToolParts { kind: PartKind::Prompt, ..seen() },
         ] {
             assert_eq!(pins.standing(&own, &changed), Standing::Changed);
             assert_eq!(seen().differences(&changed).len(), 1);

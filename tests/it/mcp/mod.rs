@@ -8,4 +8,5 @@ pub(crate) mod mounted;
 mod login;
 mod same;
 mod search;
+mod bridged;
 mod tokens;

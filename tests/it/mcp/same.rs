@@ -36,7 +36,7 @@ pub(super) async fn rpc(host: &TestHost, method: &str, params: Value) -> Value {
     });
     let mut params = params;
     params["_meta"] = meta;
-    let name = params["name"].as_str().unwrap_or_default().to_owned();
+    let name = params["name"].as_str().or(params["uri"].as_str()).unwrap_or_default().to_owned();
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
     let mut request = host
         .request("POST", "/mcp")
