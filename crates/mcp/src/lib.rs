@@ -14,5 +14,5 @@ mod server;
 mod template;
 
 pub use mount::{ApprovalError, Approvals, Look, Mounts, Status, Tool, login, logout, look};
-pub use pins::{Difference, LOCK, PartKind, Pins, Standing, ToolParts, path};
+pub use pins::{Difference, LOCK, PartKind, Pins, PinsError, Standing, ToolParts, path};
 pub use server::{Bearer, Caller, Endpoint, TokenChecker, TokenRefusal};

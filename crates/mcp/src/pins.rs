@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use valvehouse_config::{McpServer, McpTransport};
@@ -199,11 +200,32 @@ impl Pins {
         }
     }
 
+    /// Changes the file of a project, and returns what the change returned and what is approved now. One change is made after
+    /// the other, whoever makes them: each begins with what the one before left, so that none is lost.
+    ///
+    /// # Errors
+    /// Returns the error of the change, or one of the file; nothing is changed then.
+    pub fn change<T, E: From<PinsError>>(
+        project: &Path,
+        change: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<(T, Self), E> {
+        let unwritable = |error| PinsError::Unwritable { file: path(project), error };
+        // Until it is dropped.
+        let _lock = locked(project).map_err(unwritable)?;
+        let before = Self::read(project).map_err(PinsError::Unreadable)?;
+        let mut pins = before.clone();
+        let changed = change(&mut pins)?;
+        if pins != before {
+            pins.write(project).map_err(unwritable)?;
+        }
+        Ok((changed, pins))
+    }
+
     /// Writes the file of a project, whole or not at all.
     ///
     /// # Errors
     /// Returns an error if the file cannot be written.
-    pub fn write(&self, project: &Path) -> io::Result<()> {
+    fn write(&self, project: &Path) -> io::Result<()> {
         let file = path(project);
         let beside = file.with_extension(format!("json-{}", uuid::Uuid::new_v4().simple()));
         let text = serde_json::to_string_pretty(self).map_err(io::Error::other)?;
@@ -235,6 +257,33 @@ impl Pins {
     pub fn forget(&mut self, server: &str, tool: &str) -> bool {
         self.servers.get_mut(server).is_some_and(|tools| tools.remove(tool).is_some())
     }
+}
+
+/// A failure to change the file of approvals.
+#[derive(Debug, thiserror::Error)]
+pub enum PinsError {
+    /// The file cannot be read.
+    #[error("{0}; correct it, or delete it and approve again")]
+    Unreadable(io::Error),
+    /// The file cannot be written.
+    #[error("cannot write {}: {error}; let this process write there, and to .valvehouse beside it", file.display())]
+    Unwritable {
+        /// Its path.
+        file: PathBuf,
+        /// The reason.
+        error: io::Error,
+    },
+}
+
+/// Waits for the right to change the file of a project, and has it until the result is dropped, or the process ends.
+///
+/// The lock is on a file beside the state of the host: the file of approvals itself is another one with each change.
+fn locked(project: &Path) -> io::Result<File> {
+    let folder = project.join(".valvehouse");
+    std::fs::create_dir_all(&folder)?;
+    let file = File::options().create(true).append(true).open(folder.join("mcp.lock"))?;
+    file.lock()?;
+    Ok(file)
 }
 
 /// The path of the file of a project.
@@ -271,6 +320,31 @@ mod tests {
             output_schema: None,
             annotations: None,
         }
+    }
+
+    #[test]
+    fn changes_at_the_same_time_are_all_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let approve = |number: usize| {
+            let own = server("https://shop.example/mcp");
+            let tool = ToolParts { name: format!("pay{number}"), ..seen() };
+            Pins::change(folder.path(), |pins| {
+                pins.approve(&own, &tool);
+                Ok::<_, PinsError>(())
+            })
+            .unwrap();
+        };
+        std::thread::scope(|scope| {
+            for worker in 0..4 {
+                scope.spawn(move || (0..20).for_each(|number| approve(worker * 20 + number)));
+            }
+        });
+        assert_eq!(Pins::read(folder.path()).unwrap().servers["shop"].len(), 80);
+        let refused = Pins::change(folder.path(), |pins| {
+            pins.forget("shop", "pay1");
+            Err::<(), _>(PinsError::Unreadable(io::Error::other("no")))
+        });
+        assert!(refused.is_err() && Pins::read(folder.path()).unwrap().of("shop", "pay1").is_some());
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub(crate) fn python_toml(name: &str, more: &str) -> Option<String> {
     Some(format!("[[mcp]]\nname = \"{name}\"\ncommand = {command}\n{more}\n"))
 }
 
-async fn cli(folder: &Path, args: &[&str]) -> (bool, String) {
+pub(super) async fn cli(folder: &Path, args: &[&str]) -> (bool, String) {
     let mut command = Command::new(BINARY);
     command.arg("--project").arg(folder).args(args);
     let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
