@@ -11,8 +11,8 @@ use rmcp::model::{
     ProtocolVersion, ServerCapabilities, SubscriptionFilter, UrlElicitationCapability,
 };
 use rmcp::service::{
-    ClientInitializeError, ClientLifecycleMode, NotificationContext, RequestContext, RunningService,
-    ServiceError, serve_client_with_lifecycle,
+    ClientCacheConfig, ClientInitializeError, ClientLifecycleMode, NotificationContext, RequestContext,
+    RunningService, ServiceError, serve_client_with_lifecycle,
 };
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::transport::{AuthClient, StreamableHttpClientTransport};
@@ -124,13 +124,16 @@ impl Connection {
     /// Returns the reason.
     pub(super) async fn open(link: &Arc<Link>) -> Result<Self, Unavailable> {
         let is_program = matches!(link.server.transport, McpTransport::Command { .. });
-        match Self::open_as(link, true).await {
+        let opened = match Self::open_as(link, true).await {
             // A program that takes long to start answers the question for its version when it is too late for that.
             Err(_) if is_program => Self::open_as(link, false).await,
             // Some servers with sessions answer what they do not know with an empty result.
             Err(error) if !error.is_silent && error.challenge.is_none() => Self::open_as(link, false).await,
             opened => opened,
-        }
+        }?;
+        // A server says how long its lists may be kept: one that is away, or changed its tools, would not be noticed.
+        opened.running.peer().set_response_cache_config(ClientCacheConfig::disabled()).await;
+        Ok(opened)
     }
 
     /// Connects, asking for the version without sessions first, or not at all.
