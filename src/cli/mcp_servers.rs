@@ -7,7 +7,7 @@ use valvehouse_config::{Config, FILE, McpAuth, McpServer, McpTransport};
 use valvehouse_core::words::{count, did_you_mean};
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
-use valvehouse_mcp::{Difference, Look, Mounts, Pins, PinsError, Standing, Tool, look};
+use valvehouse_mcp::{Difference, Look, Mounts, PartKind, Pins, PinsError, Standing, Tool, look};
 use valvehouse_store::Store;
 use valvehouse_terminal::{CommandError, Console, Exit, clean};
 
@@ -283,7 +283,9 @@ fn as_text(server: &McpServer, look: &Look, out: &Console) -> String {
         let word = word(tool);
         let word = if tool.is_offered() { paint.green(word) } else { paint.red(word) };
         let first = tool.seen.description.lines().next().unwrap_or("");
-        text.push_str(&format!("\n  {}  {word}  {}", paint.bold(&tool.name), paint.dim(&clean(first))));
+        // Others than tools by the name that `approve` takes.
+        let name = if tool.seen.kind == PartKind::Tool { &tool.name } else { &clean(&tool.seen.name) };
+        text.push_str(&format!("\n  {}  {word}  {}", paint.bold(name), paint.dim(&clean(first))));
         for Difference { part, approved, now } in &tool.differences {
             text.push_str(&format!("\n    {part}\n    - {}\n    + {}", shown(approved), shown(now)));
         }
@@ -317,6 +319,7 @@ fn as_json(server: &McpServer, look: &Look) -> Json {
     let tool = |tool: &Tool| {
         Json::from([
             ("name", tool.name.as_str().into()),
+            ("kind", tool.seen.kind.as_str().into()),
             ("tool", tool.seen.name.as_str().into()),
             ("description", tool.seen.description.as_str().into()),
             ("input_schema", Json::from(tool.seen.input_schema.clone())),
