@@ -75,5 +75,6 @@ fn caller(app: &App, user: Option<&str>) -> Caller {
         facts,
         variables: Json::object(),
         tools: app.config.server.mcp_tools.clone(),
+        tool_search: app.config.server.mcp_tool_search,
     }
 }

@@ -7,7 +7,7 @@ use valvehouse_config::{Config, FILE, McpAuth, McpServer, McpTransport};
 use valvehouse_core::words::{count, did_you_mean};
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
-use valvehouse_mcp::{Difference, LOCK, Look, Mounts, Pins, Standing, Tool, look};
+use valvehouse_mcp::{Difference, Look, Mounts, PartKind, Pins, PinsError, Standing, Tool, look};
 use valvehouse_store::Store;
 use valvehouse_terminal::{CommandError, Console, Exit, clean};
 
@@ -65,55 +65,13 @@ pub(super) async fn approve(
     out: &Console,
 ) -> Result<Exit, CommandError> {
     let server = named(config, name)?;
-    let mut pins = pins(config)?;
-    let mut changed = Vec::new();
-    if forget {
-        let approved: Vec<String> =
-            pins.servers.get(name).into_iter().flatten().map(|(tool, _)| tool.clone()).collect();
-        for tool in approved.iter().filter(|tool| tools.is_empty() || tools.contains(tool)) {
-            pins.forget(name, tool);
-            changed.push(tool.clone());
+    let changed = match forget {
+        true => change(config, |pins| forget_in(pins, name, tools))?,
+        false => {
+            let seen = seen(server, tools, config).await?;
+            change(config, |pins| Ok(approve_in(pins, server, &seen, tools)))?
         }
-        if let Some(unknown) = tools.iter().find(|tool| !approved.contains(tool)) {
-            let near = did_you_mean(unknown, approved.iter().map(String::as_str));
-            return Err(CommandError::data(format!(
-                "cannot take an approval back: `{unknown}` of `{name}` has none{near}"
-            )));
-        }
-    } else {
-        let store = store_of(&[server], config).await?;
-        let look = look(server, &pins, store.as_ref()).await;
-        if let Some(store) = store {
-            store.close().await;
-        }
-        if let Some(why) = look.trouble {
-            return Err(CommandError::new(
-                Exit::Unavailable,
-                format!("cannot approve tools of `{name}`: {why}"),
-            ));
-        }
-        let there: Vec<&Tool> = look.tools.iter().filter(|tool| tool.standing != Standing::Gone).collect();
-        if let Some(unknown) = tools.iter().find(|tool| !there.iter().any(|one| one.seen.name == **tool)) {
-            let near = did_you_mean(unknown, there.iter().map(|one| one.seen.name.as_str()));
-            return Err(CommandError::data(format!(
-                "cannot approve `{unknown}`: `{name}` has no such tool{near}"
-            )));
-        }
-        for tool in there.iter().filter(|tool| tools.is_empty() || tools.contains(&tool.seen.name)) {
-            if pins.standing(server, &tool.seen) != Standing::Approved {
-                pins.approve(server, &tool.seen);
-                changed.push(tool.seen.name.clone());
-            }
-        }
-        for gone in look.tools.iter().filter(|tool| tool.standing == Standing::Gone && tools.is_empty()) {
-            pins.forget(name, &gone.seen.name);
-            changed.push(gone.seen.name.clone());
-        }
-    }
-    if !changed.is_empty() {
-        pins.write(&config.project)
-            .map_err(|error| CommandError::new(Exit::Internal, format!("cannot write {LOCK}: {error}")))?;
-    }
+    };
     if out.is_json() {
         let changed: Vec<Json> = changed.iter().map(|tool| Json::from(tool.as_str())).collect();
         out.json(&Json::from([("server", name.into()), ("changed", changed.into())]))?;
@@ -126,6 +84,91 @@ pub(super) async fn approve(
         }
     }
     Ok(Exit::Done)
+}
+
+/// Changes the approvals of the project, as one change among those of others.
+fn change(
+    config: &Config,
+    change: impl FnOnce(&mut Pins) -> Result<Vec<String>, ChangeError>,
+) -> Result<Vec<String>, CommandError> {
+    let changed = Pins::change(&config.project, change);
+    changed.map(|(names, _)| names).map_err(|refused| refused.0)
+}
+
+/// A change that is not made.
+struct ChangeError(CommandError);
+
+impl From<PinsError> for ChangeError {
+    fn from(error: PinsError) -> Self {
+        Self(match &error {
+            PinsError::Unwritable { .. } => CommandError::new(Exit::Internal, error.to_string()),
+            _ => CommandError::data(error.to_string()),
+        })
+    }
+}
+
+/// Takes approvals of these tools back, of all where none is named; returns their names.
+fn forget_in(pins: &mut Pins, name: &str, tools: &[String]) -> Result<Vec<String>, ChangeError> {
+    let approved: Vec<String> =
+        pins.servers.get(name).into_iter().flatten().map(|(tool, _)| tool.clone()).collect();
+    if let Some(unknown) = tools.iter().find(|tool| !approved.contains(tool)) {
+        let near = did_you_mean(unknown, approved.iter().map(String::as_str));
+        return Err(ChangeError(CommandError::data(format!(
+            "cannot take an approval back: `{unknown}` of `{name}` has none{near}"
+        ))));
+    }
+    let meant: Vec<String> =
+        approved.into_iter().filter(|tool| tools.is_empty() || tools.contains(tool)).collect();
+    for tool in &meant {
+        pins.forget(name, tool);
+    }
+    Ok(meant)
+}
+
+/// The tools of a server as they are now, these among them.
+async fn seen(server: &McpServer, tools: &[String], config: &Config) -> Result<Vec<Tool>, CommandError> {
+    let name = &server.name;
+    let store = store_of(&[server], config).await?;
+    let look = look(server, &pins(config)?, store.as_ref()).await;
+    if let Some(store) = store {
+        store.close().await;
+    }
+    if let Some(why) = look.trouble {
+        let why = format!("cannot approve tools of `{name}`: {why}");
+        return Err(CommandError::new(Exit::Unavailable, why));
+    }
+    let there = || look.tools.iter().filter(|tool| tool.standing != Standing::Gone);
+    if let Some(unknown) = tools.iter().find(|tool| !there().any(|one| one.seen.name == **tool)) {
+        let near = did_you_mean(unknown, there().map(|one| one.seen.name.as_str()));
+        return Err(CommandError::data(format!(
+            "cannot approve `{unknown}`: `{name}` has no such tool{near}"
+        )));
+    }
+    Ok(look.tools)
+}
+
+/// Approves tools as they were seen, and takes the approvals of those that are gone back where none is named; returns the
+/// names of those that changed. What others approved meanwhile stays.
+fn approve_in(pins: &mut Pins, server: &McpServer, seen: &[Tool], tools: &[String]) -> Vec<String> {
+    let mut changed = Vec::new();
+    for tool in seen.iter().filter(|tool| tools.is_empty() || tools.contains(&tool.seen.name)) {
+        let name = &tool.seen.name;
+        let is_news = match tool.standing {
+            Standing::Gone => {
+                let pin = pins.of(&server.name, name).map(|pin| &pin.hash);
+                tools.is_empty() && pin == tool.approved_hash.as_ref() && pins.forget(&server.name, name)
+            }
+            _ if pins.standing(server, &tool.seen) == Standing::Approved => false,
+            _ => {
+                pins.approve(server, &tool.seen);
+                true
+            }
+        };
+        if is_news {
+            changed.push(name.clone());
+        }
+    }
+    changed
 }
 
 /// Logs the person at this machine in to a server.
@@ -240,7 +283,9 @@ fn as_text(server: &McpServer, look: &Look, out: &Console) -> String {
         let word = word(tool);
         let word = if tool.is_offered() { paint.green(word) } else { paint.red(word) };
         let first = tool.seen.description.lines().next().unwrap_or("");
-        text.push_str(&format!("\n  {}  {word}  {}", paint.bold(&tool.name), paint.dim(&clean(first))));
+        // Others than tools by the name that `approve` takes.
+        let name = if tool.seen.kind == PartKind::Tool { &tool.name } else { &clean(&tool.seen.name) };
+        text.push_str(&format!("\n  {}  {word}  {}", paint.bold(name), paint.dim(&clean(first))));
         for Difference { part, approved, now } in &tool.differences {
             text.push_str(&format!("\n    {part}\n    - {}\n    + {}", shown(approved), shown(now)));
         }
@@ -274,6 +319,7 @@ fn as_json(server: &McpServer, look: &Look) -> Json {
     let tool = |tool: &Tool| {
         Json::from([
             ("name", tool.name.as_str().into()),
+            ("kind", tool.seen.kind.as_str().into()),
             ("tool", tool.seen.name.as_str().into()),
             ("description", tool.seen.description.as_str().into()),
             ("input_schema", Json::from(tool.seen.input_schema.clone())),

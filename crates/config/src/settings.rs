@@ -73,6 +73,7 @@ impl Config {
             ("server.max_text_mb", now.max_text_mb != next.max_text_mb),
             ("server.keep_alive_ms", now.keep_alive_ms != next.keep_alive_ms),
             ("server.mcp_tools", now.mcp_tools != next.mcp_tools),
+            ("server.mcp_tool_search", now.mcp_tool_search != next.mcp_tool_search),
             ("oauth", self.oauth != other.oauth),
             ("server.hosts", now.hosts != next.hosts),
             ("server.origins", now.origins != next.origins),
@@ -121,6 +122,8 @@ pub struct Server {
     /// The tools that clients of MCP see at `/mcp`: names, scripts, `tag:x`, and `*` for all but the guarded tools of
     /// the host. With none there is no such endpoint.
     pub mcp_tools: Vec<String>,
+    /// Is `true` if `/mcp` lists the search for tools instead of all that a client sees.
+    pub mcp_tool_search: bool,
     /// The most requests to models per minute of each key or, without keys, of each address; 0 disables the limit.
     pub requests_per_minute: u32,
 }
@@ -270,6 +273,8 @@ pub struct ModelSettings {
     pub filters: Vec<String>,
     /// The tools it is offered: names, or `tag:NAME`.
     pub tools: Vec<String>,
+    /// Is `true` if it is offered the search for tools, and the tools that it found in the turn, instead of all.
+    pub tool_search: bool,
     /// The most model calls of one turn.
     pub max_tool_iterations: usize,
     /// Is `true` if conversations with a chat id are kept.

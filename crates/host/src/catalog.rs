@@ -1,13 +1,14 @@
 //! The tools of a generation, native ones and scripts', each name once; and what is wrong with them.
 
 use crate::builtin;
+use crate::offers::Offers;
 use crate::plan::Plan;
 use crate::plugin::{Plugin, Plugins, State};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use valvehouse_core::filter::Filter;
-use valvehouse_core::tool::Tool;
+use valvehouse_core::tool::{Tool, is_entry_tool};
 use valvehouse_core::words::did_you_mean;
 use valvehouse_script::{Code, Kind, Problem, Role, ScriptedTool, ServedTool};
 
@@ -18,20 +19,9 @@ pub(super) struct Shelf {
     pub(super) tools: Vec<Tool>,
     pub(super) problems: Vec<Problem>,
     /// The prompts and resources of scripts, by path.
-    pub(super) offered: Offered,
+    pub(super) offered: Offers,
     /// The place of each name.
     places: HashMap<String, usize>,
-}
-
-/// The prompts and resources that scripts serve to clients of MCP.
-#[derive(Clone, Default)]
-pub struct Offered {
-    /// Prompts, each name once; `metadata.prompt` of its specification is the declaration.
-    pub prompts: Vec<Tool>,
-    /// Functions that return the content of resources; `metadata.resources` and `metadata.templates` list them.
-    pub resources: Vec<Tool>,
-    /// Functions that complete arguments; `metadata.of` is the prompt or the template.
-    pub completions: Vec<Tool>,
 }
 
 impl Shelf {
@@ -68,8 +58,9 @@ impl Shelf {
                 }
             }
         }
-        shelf.offer(plugins);
+        shelf.offer(plugins, plan);
         shelf.look_for_missing(plan);
+        shelf.look_for_entries(plan);
         shelf.look_for_filters(plugins, plan);
         shelf.look_for_settings(native, plugins, plan);
         shelf
@@ -104,8 +95,8 @@ impl Shelf {
         self.tools[place] = tool;
     }
 
-    /// Collects prompts and resources. Of two prompts with one name the first is used, and both are reported.
-    fn offer(&mut self, plugins: &Plugins) {
+    /// Collects prompts and resources, those of scripts first. Of two prompts with one name the first is used, and both are reported.
+    fn offer(&mut self, plugins: &Plugins, plan: &Plan) {
         let mut scripts: Vec<&Arc<Plugin>> = plugins.values().collect();
         scripts.sort_by(|a, b| a.path.cmp(&b.path));
         let mut names = HashSet::new();
@@ -133,6 +124,22 @@ impl Shelf {
                 }
             }
         }
+        let Offers { prompts, resources, completions } = plan.mounted.offered.clone();
+        for prompt in prompts {
+            if names.insert(prompt.name().to_owned()) {
+                self.offered.prompts.push(prompt);
+                continue;
+            }
+            let what = format!(
+                "the prompt `{}` of an MCP server is not offered: a script has one of that name",
+                prompt.name()
+            );
+            let problem = Problem::new(Code::SameTool, "", &plan.project.join("valvehouse.toml"), what);
+            self.problems.push(problem.help("give the server another `name` in [[mcp]]").warning());
+        }
+        // Of two with one URI the first is used: a script's.
+        self.offered.resources.extend(resources);
+        self.offered.completions.extend(completions);
     }
 
     fn place(&mut self, tool: Tool) {
@@ -150,6 +157,25 @@ impl Shelf {
                 if !is_there {
                     self.problems.push(self.missing(word, &model.name, &file));
                 }
+            }
+        }
+    }
+
+    /// Tools that have a name of the search for tools, where a model is offered that.
+    fn look_for_entries(&mut self, plan: &Plan) {
+        let file = plan.project.join("valvehouse.toml");
+        for model in plan.models.iter().filter(|model| model.settings.tool_search) {
+            let is_hidden = |tool: &&Tool| {
+                is_entry_tool(tool.name()) && model.tools.iter().any(|word| tool.spec.is_meant_by(word))
+            };
+            for tool in self.tools.iter().filter(is_hidden) {
+                let what = format!(
+                    "the model `{}` is not offered the tool `{}`: its search for tools has one of that name",
+                    model.name,
+                    tool.name()
+                );
+                let problem = Problem::new(Code::SameTool, "", &file, what).warning();
+                self.problems.push(problem.help("rename that tool, or take `tool_search` out of the model"));
             }
         }
     }

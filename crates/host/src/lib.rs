@@ -13,6 +13,7 @@ mod explanation;
 mod host;
 mod leftovers;
 mod models;
+mod offers;
 #[cfg(feature = "otlp")]
 pub mod otlp;
 mod plan;
@@ -27,11 +28,11 @@ mod status;
 mod writer;
 
 pub use background::{AfterAnswers, WorkCounts};
-pub use catalog::Offered;
 pub use decision::Decision;
 pub use explanation::{HostPart, Part};
 pub use guard_coverage::GuardCoverageCell;
 pub use host::Host;
+pub use offers::Offers;
 pub use plan::{ModelPlan, Mounted, Passes, Plan, PluginPlan, ProviderPlan};
 pub use plugin::{Plugin, State, chats_only, chats_only_in_words};
 pub use reload::aside::{Owner, adoptable, owner};

@@ -1,5 +1,6 @@
 //! The plan of the host from the configuration: plugins' settings, providers, models.
 
+use crate::offers::Offers;
 use crate::plugin::Plugin;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -50,6 +51,8 @@ pub struct Plan {
 pub struct Mounted {
     /// The tools that are offered, each name once.
     pub tools: Vec<Tool>,
+    /// The prompts and resources for clients of MCP.
+    pub offered: Offers,
     /// The problems for operators: servers that are away, tools that wait for approval.
     pub problems: Vec<Problem>,
 }

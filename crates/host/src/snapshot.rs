@@ -1,7 +1,7 @@
 //! The state that a turn takes once and keeps to its end: plugins, chains, models. Never changed.
 
-use crate::catalog::Offered;
 use crate::decision::Decision;
+use crate::offers::Offers;
 use crate::plan::{ModelPlan, Passes, Plan};
 use crate::plugin::{Plugin, Plugins};
 use crate::refusal::absent;
@@ -12,13 +12,13 @@ use valvehouse_agent::callbacks::{Callbacks, Listener};
 use valvehouse_agent::middleware::Middleware;
 use valvehouse_core::fault::{Fault, RequestFault};
 use valvehouse_core::filter::{Chain, Filter};
-use valvehouse_core::kernel::{Kernel, ModelSettings};
+use valvehouse_core::kernel::{Kernel, ModelSettings, find_tools};
 use valvehouse_core::provider::Provider;
-use valvehouse_core::tool::Tool;
+use valvehouse_core::tool::{Tool, is_entry_tool};
 use valvehouse_core::words::{did_you_mean, nearest};
 use valvehouse_json::Json;
 use valvehouse_providers::Formatted;
-use valvehouse_script::{CHAT, Kind, Offer, Pipes, Problem};
+use valvehouse_script::{CHAT, Kind, Offer, Pipes, Problem, run_script};
 
 /// One whole generation of the host.
 pub struct Snapshot {
@@ -30,8 +30,8 @@ pub struct Snapshot {
     pub problems: Vec<Problem>,
     /// Every tool there is, each name once.
     pub tools: Vec<Tool>,
-    /// The prompts and resources of scripts.
-    pub offered: Offered,
+    /// The prompts and resources of scripts and mounted servers.
+    pub offered: Offers,
     pub(crate) served: Arc<Served>,
     /// The filters that run for every model, by id.
     everywhere: Vec<Arc<Plugin>>,
@@ -107,7 +107,7 @@ impl Snapshot {
             plugins,
             problems,
             tools,
-            offered: Offered::default(),
+            offered: Offers::default(),
             served: Arc::new(Served::new(plan, pipes)),
             passing: Selected::default(),
             listed: Json::Null,
@@ -129,7 +129,7 @@ impl Snapshot {
 
     /// The same snapshot with these prompts and resources.
     #[must_use]
-    pub(crate) fn offering(mut self, offered: Offered) -> Self {
+    pub(crate) fn offering(mut self, offered: Offers) -> Self {
         self.offered = offered;
         self
     }
@@ -281,11 +281,13 @@ impl Snapshot {
         }
         let offered = self.tools.iter().filter(|tool| is_offered(tool, wanted)).cloned();
         let wrap = |tool| Middleware::tool_of(middleware, tool);
+        let tools: Vec<Tool> = offered.map(wrap).collect();
+        let tools = if settings.tool_search { with_search(tools, false) } else { tools };
         let provider = model.and_then(|model| Some((model, self.served.serves(model).ok()?)));
         Selected {
             chain: Chain::new(filters),
             callbacks,
-            tools: offered.map(wrap).collect(),
+            tools,
             settings,
             provider: provider.map(|(model, provider)| held(model, provider)),
         }
@@ -300,6 +302,11 @@ impl Snapshot {
     pub fn invoking_only(&self, tools: Vec<Tool>) -> Kernel {
         let (chain, settings) = (self.passing.chain.clone(), self.passing.settings.clone());
         Kernel::assembled(chain, tools, None, settings, self.served.clone())
+    }
+
+    /// The same with the search for tools and the tool that calls them by a script, which show their parameters.
+    pub fn searching_only(&self, tools: Vec<Tool>) -> Kernel {
+        self.invoking_only(with_search(tools, true))
     }
 
     /// The tools a model is offered, in order.
@@ -434,6 +441,15 @@ impl Snapshot {
     pub fn offers(&self) -> Vec<&Offer> {
         self.served.offers()
     }
+}
+
+/// The tools with those by which they are found and called. A tool that has the name of one of these cannot be called.
+fn with_search(tools: Vec<Tool>, shows_parameters: bool) -> Vec<Tool> {
+    if tools.is_empty() {
+        return tools;
+    }
+    let others = tools.into_iter().filter(|tool| !is_entry_tool(tool.name()));
+    [find_tools(shows_parameters), run_script()].into_iter().chain(others).collect()
 }
 
 /// Those who listen to agents, in the order in which their hooks run.

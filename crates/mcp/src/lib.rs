@@ -11,7 +11,8 @@ mod canonical;
 mod mount;
 mod pins;
 mod server;
+mod template;
 
 pub use mount::{ApprovalError, Approvals, Look, Mounts, Status, Tool, login, logout, look};
-pub use pins::{Difference, LOCK, Pins, Standing, ToolParts, path};
+pub use pins::{Difference, LOCK, PartKind, Pins, PinsError, Standing, ToolParts, path};
 pub use server::{Bearer, Caller, Endpoint, TokenChecker, TokenRefusal};

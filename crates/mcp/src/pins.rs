@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use valvehouse_config::{McpServer, McpTransport};
@@ -35,10 +36,45 @@ pub struct Pin {
     pub seen: ToolParts,
 }
 
-/// The parts of a tool that are approved.
+/// The kind of what a server offers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PartKind {
+    /// A tool.
+    #[default]
+    Tool,
+    /// A prompt.
+    Prompt,
+    /// A resource.
+    Resource,
+    /// A template of resources.
+    Template,
+}
+
+impl PartKind {
+    /// Returns the word for people and programs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Tool => "tool",
+            Self::Prompt => "prompt",
+            Self::Resource => "resource",
+            Self::Template => "template",
+        }
+    }
+
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
+    fn is_tool(&self) -> bool {
+        *self == Self::Tool
+    }
+}
+
+/// The parts of a tool, prompt, resource or template that are approved.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolParts {
-    /// The name that the server gives it.
+    /// Its kind.
+    #[serde(default, skip_serializing_if = "PartKind::is_tool")]
+    pub kind: PartKind,
+    /// The name that the server gives a tool; `prompt:NAME`, `resource:URI` or `template:URI` for the others.
     pub name: String,
     /// Its title.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,7 +82,7 @@ pub struct ToolParts {
     /// Its description.
     #[serde(default)]
     pub description: String,
-    /// The schema of its arguments.
+    /// The schema of a tool's arguments; `{arguments}` of a prompt, `{name, mimeType}` of a resource or template.
     pub input_schema: Value,
     /// The schema of its results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -84,7 +120,7 @@ impl Standing {
 impl ToolParts {
     /// The hash of a tool of this server: the same tool of another server has another one.
     pub fn hash(&self, server: &McpServer) -> String {
-        let value = serde_json::json!({
+        let mut value = serde_json::json!({
             "server": address(server),
             "name": self.name,
             "title": self.title,
@@ -93,7 +129,22 @@ impl ToolParts {
             "output_schema": self.output_schema,
             "annotations": self.annotations,
         });
+        if self.kind != PartKind::Tool {
+            value["kind"] = self.kind.as_str().into();
+        }
         hex(&Sha256::digest(canonical(&value)))
+    }
+
+    /// The name, URI or template that the server gives it.
+    pub fn own_name(&self) -> &str {
+        match self.kind {
+            PartKind::Tool => &self.name,
+            kind => self
+                .name
+                .strip_prefix(kind.as_str())
+                .and_then(|rest| rest.strip_prefix(':'))
+                .unwrap_or(&self.name),
+        }
     }
 
     /// The parts in which another version of this tool differs, with both values.
@@ -102,6 +153,7 @@ impl ToolParts {
         let parts = [
             ("title", self.title.clone().unwrap_or_default(), other.title.clone().unwrap_or_default()),
             ("description", self.description.clone(), other.description.clone()),
+            ("kind", self.kind.as_str().to_owned(), other.kind.as_str().to_owned()),
             ("input schema", canonical(&self.input_schema), canonical(&other.input_schema)),
             ("output schema", text(&self.output_schema), text(&other.output_schema)),
             ("annotations", text(&self.annotations), text(&other.annotations)),
@@ -148,11 +200,32 @@ impl Pins {
         }
     }
 
+    /// Changes the file of a project, and returns what the change returned and what is approved now. One change is made after
+    /// the other, whoever makes them: each begins with what the one before left, so that none is lost.
+    ///
+    /// # Errors
+    /// Returns the error of the change, or one of the file; nothing is changed then.
+    pub fn change<T, E: From<PinsError>>(
+        project: &Path,
+        change: impl FnOnce(&mut Self) -> Result<T, E>,
+    ) -> Result<(T, Self), E> {
+        let unwritable = |error| PinsError::Unwritable { file: path(project), error };
+        // Until it is dropped.
+        let _lock = locked(project).map_err(unwritable)?;
+        let before = Self::read(project).map_err(PinsError::Unreadable)?;
+        let mut pins = before.clone();
+        let changed = change(&mut pins)?;
+        if pins != before {
+            pins.write(project).map_err(unwritable)?;
+        }
+        Ok((changed, pins))
+    }
+
     /// Writes the file of a project, whole or not at all.
     ///
     /// # Errors
     /// Returns an error if the file cannot be written.
-    pub fn write(&self, project: &Path) -> io::Result<()> {
+    fn write(&self, project: &Path) -> io::Result<()> {
         let file = path(project);
         let beside = file.with_extension(format!("json-{}", uuid::Uuid::new_v4().simple()));
         let text = serde_json::to_string_pretty(self).map_err(io::Error::other)?;
@@ -186,6 +259,33 @@ impl Pins {
     }
 }
 
+/// A failure to change the file of approvals.
+#[derive(Debug, thiserror::Error)]
+pub enum PinsError {
+    /// The file cannot be read.
+    #[error("{0}; correct it, or delete it and approve again")]
+    Unreadable(io::Error),
+    /// The file cannot be written.
+    #[error("cannot write {}: {error}; let this process write there, and to .valvehouse beside it", file.display())]
+    Unwritable {
+        /// Its path.
+        file: PathBuf,
+        /// The reason.
+        error: io::Error,
+    },
+}
+
+/// Waits for the right to change the file of a project, and has it until the result is dropped, or the process ends.
+///
+/// The lock is on a file beside the state of the host: the file of approvals itself is another one with each change.
+fn locked(project: &Path) -> io::Result<File> {
+    let folder = project.join(".valvehouse");
+    std::fs::create_dir_all(&folder)?;
+    let file = File::options().create(true).append(true).open(folder.join("mcp.lock"))?;
+    file.lock()?;
+    Ok(file)
+}
+
 /// The path of the file of a project.
 pub fn path(project: &Path) -> PathBuf {
     project.join(LOCK)
@@ -212,6 +312,7 @@ mod tests {
 
     fn seen() -> ToolParts {
         ToolParts {
+            kind: PartKind::Tool,
             name: "pay".into(),
             title: None,
             description: "Pays".into(),
@@ -219,6 +320,31 @@ mod tests {
             output_schema: None,
             annotations: None,
         }
+    }
+
+    #[test]
+    fn changes_at_the_same_time_are_all_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let approve = |number: usize| {
+            let own = server("https://shop.example/mcp");
+            let tool = ToolParts { name: format!("pay{number}"), ..seen() };
+            Pins::change(folder.path(), |pins| {
+                pins.approve(&own, &tool);
+                Ok::<_, PinsError>(())
+            })
+            .unwrap();
+        };
+        std::thread::scope(|scope| {
+            for worker in 0..4 {
+                scope.spawn(move || (0..20).for_each(|number| approve(worker * 20 + number)));
+            }
+        });
+        assert_eq!(Pins::read(folder.path()).unwrap().servers["shop"].len(), 80);
+        let refused = Pins::change(folder.path(), |pins| {
+            pins.forget("shop", "pay1");
+            Err::<(), _>(PinsError::Unreadable(io::Error::other("no")))
+        });
+        assert!(refused.is_err() && Pins::read(folder.path()).unwrap().of("shop", "pay1").is_some());
     }
 
     #[test]
@@ -235,6 +361,7 @@ mod tests {
             ToolParts { input_schema: json!({ "type": "object" }), ..seen() },
             ToolParts { annotations: Some(json!({ "readOnlyHint": true })), ..seen() },
             ToolParts { title: Some("Refund".into()), ..seen() },
+            ToolParts { kind: PartKind::Prompt, ..seen() },
         ] {
             assert_eq!(pins.standing(&own, &changed), Standing::Changed);
             assert_eq!(seen().differences(&changed).len(), 1);

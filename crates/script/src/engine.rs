@@ -2,7 +2,7 @@
 
 use super::{answer, interpreter, log, package, standard, tokens, value};
 use rhai::{Dynamic, Engine, Module, OptimizationLevel, Shared};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -84,6 +84,17 @@ pub(crate) fn resolve_names(engine: &mut Engine, constants: HashMap<String, Dyna
         }
         Ok(constants.get(name).cloned())
     });
+}
+
+/// Returns `true` if every engine has a function of this name.
+pub(crate) fn has_function(name: &str) -> bool {
+    static NAMES: OnceLock<HashSet<String>> = OnceLock::new();
+    let names = NAMES.get_or_init(|| {
+        let modules =
+            [standard::packages(), standard::metered(), value::functions(), package::globals(), own()];
+        value::names_of(&modules)
+    });
+    names.contains(name)
 }
 
 fn own() -> Shared<Module> {

@@ -74,6 +74,7 @@ impl Reach {
             folders: Folders::new(&grants.files),
             programs: Programs::new(&grants.shell, &grants.files),
             variables: Variables::new(&grants.env),
+            of_model: None,
         })
     }
 }

@@ -86,7 +86,7 @@ pub use repl::{Came, Repl, is_whole};
 pub use script::Script;
 pub use settings::Settings;
 pub use source::{Kind, SourceFile};
-pub use tool::{Role, ScriptedTool, ServedTool};
+pub use tool::{Role, ScriptedTool, ServedTool, run_script};
 pub use watch::Watch;
 
 /// Unit tests are held to the limits of the binary.

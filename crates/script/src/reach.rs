@@ -2,11 +2,12 @@
 
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use valvehouse_config::Grant;
 use valvehouse_core::context::Turn;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::fault::{Fault, Refusal};
 use valvehouse_core::tool::{Tool, ToolSpec};
 use valvehouse_core::trace::Trace;
 use valvehouse_json::Json;
@@ -130,6 +131,13 @@ pub(crate) enum Tools {
     },
 }
 
+/// The rules for a script that a model wrote: it sends no events and asks nobody.
+#[derive(Debug, Default)]
+pub(crate) struct OfModel {
+    /// The refusal that ends the turn, although the script may have caught it.
+    pub(crate) fatal: Mutex<Option<Refusal>>,
+}
+
 /// The resources of one plugin. Each refuses uses that were not granted.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reach {
@@ -149,4 +157,6 @@ pub(crate) struct Reach {
     pub(crate) programs: Programs,
     /// Environment variables.
     pub(crate) variables: Variables,
+    /// Set where a model wrote the script.
+    pub(crate) of_model: Option<Arc<OfModel>>,
 }

@@ -35,22 +35,31 @@ pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
             return Router::new();
         }
     };
-    let metadata = tokens.as_ref().map(|tokens| metadata(tokens.settings()));
+    let metadata = Arc::new(tokens.as_ref().map(|tokens| metadata(tokens.settings())));
     let app = app.clone();
     let serve = move |request: Request| answer(app.clone(), endpoint.clone(), tokens.clone(), request);
     let mut router = Router::new().route("/mcp", get(serve.clone()).post(serve.clone()).delete(serve));
-    if let Some(metadata) = metadata {
-        for path in [METADATA.to_owned(), format!("{METADATA}/mcp")] {
-            let metadata = metadata.clone();
-            router =
-                router.route(&path, get(move || async move { json_response(StatusCode::OK, &metadata) }));
-        }
+    for path in [METADATA.to_owned(), format!("{METADATA}/mcp")] {
+        let metadata = metadata.clone();
+        router = router.route(&path, get(move || async move { described(metadata.as_ref().as_ref()) }));
     }
     router
 }
 
 /// The path of the metadata that names the authorization servers of this host (RFC 9728).
 const METADATA: &str = "/.well-known/oauth-protected-resource";
+
+/// `GET /.well-known/oauth-protected-resource`
+fn described(metadata: Option<&Json>) -> Response {
+    match metadata {
+        Some(metadata) => json_response(StatusCode::OK, metadata),
+        None => {
+            let message = "this host takes no access tokens; send a key of [server] keys, or set [oauth]";
+            let (code, kind) = (Some("no_authorization_server"), RequestFault::NotFound);
+            OpenAiError(Fault::Request { message: message.into(), param: None, code, kind }).into_response()
+        }
+    }
+}
 
 /// The metadata of the resource.
 fn metadata(oauth: &ResourceServer) -> Json {
@@ -167,5 +176,6 @@ fn caller_of(app: &App, parts: &Parts, user: &Json, owner: String, tools: Vec<St
     let listed = app.host.snapshot().listed().clone();
     let facts = facts::of_body(app, parts, &body, user, Json::Null, listed);
     let variables: Object = facts.variables.entries().into_iter().collect();
-    Caller { owner, facts, variables: variables.into(), tools }
+    let tool_search = app.config.server.mcp_tool_search;
+    Caller { owner, facts, variables: variables.into(), tools, tool_search }
 }

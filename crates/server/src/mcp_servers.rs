@@ -129,6 +129,7 @@ fn of_tool(server: &McpServer, tool: &Tool) -> Json {
     let value = |value: &Option<serde_json::Value>| value.clone().map_or(Json::Null, Json::from);
     Json::from([
         ("name", tool.name.as_str().into()),
+        ("kind", seen.kind.as_str().into()),
         ("tool", seen.name.as_str().into()),
         ("title", seen.title.as_deref().map_or(Json::Null, Json::from)),
         ("description", seen.description.as_str().into()),

@@ -445,6 +445,7 @@ Exit code 1: a server is not available, or a tool waits for approval.")]
     #[command(after_help = "Examples:
   valvehouse mcp approve github               all of its tools
   valvehouse mcp approve github search read   these two
+  valvehouse mcp approve github prompt:review   one of its prompts
   valvehouse mcp approve github --forget search   take an approval back
 
 Approvals are written to mcp.lock.json of the project. Running hosts follow at once.")]

@@ -1,6 +1,7 @@
 //! Approvals over HTTP: what operators see of mounted servers, and that they approve what they saw.
 
-use super::mounted::{called, offered, python_toml, until};
+use super::fixtures;
+use super::mounted::{called, cli, offered, python_toml, until};
 use crate::host::{Answer, PATIENCE, TestHost};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -134,4 +135,36 @@ async fn servers_and_approvals_are_for_operators_and_a_server_that_is_away_says_
     ask(&host, "POST", "/far/approve", &shown("pay", &json!("0")))
         .await
         .refused(409, "cannot approve tools of `far`");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn approvals_at_the_command_line_and_over_http_at_the_same_time_are_all_kept() {
+    let far = fixtures::host().await;
+    let toml = format!("[admin]\nkey = \"{KEY}\"\n[[mcp]]\nname = \"far\"\nurl = \"{}\"\n", far.url("/mcp"));
+    let host = TestHost::new().config(&toml).start().await;
+    let seen = server(&host, "the server is asked", |server| server["state"] == "connected").await;
+    let tools: Vec<(String, Value)> = seen["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| (tool["tool"].as_str().unwrap().to_owned(), tool["hash"].clone()))
+        .collect();
+    let (by_page, by_hand) = tools.split_at(tools.len() - 4);
+    let commands: Vec<_> = by_hand
+        .iter()
+        .map(|(tool, _)| {
+            let (folder, tool) = (host.folder().to_owned(), tool.clone());
+            tokio::spawn(async move { cli(&folder, &["mcp", "approve", "far", &tool]).await })
+        })
+        .collect();
+    for (tool, hash) in by_page {
+        ask(&host, "POST", "/far/approve", &shown(tool, hash)).await.ok();
+    }
+    for command in commands {
+        let (done, text) = command.await.unwrap();
+        assert!(done, "{text}");
+    }
+    let lock = std::fs::read_to_string(host.folder().join("mcp.lock.json")).unwrap();
+    let lock: Value = serde_json::from_str(&lock).unwrap();
+    assert_eq!(lock["servers"]["far"].as_object().unwrap().len(), tools.len(), "{lock}");
 }

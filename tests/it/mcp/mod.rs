@@ -7,4 +7,6 @@ mod fixtures;
 pub(crate) mod mounted;
 mod login;
 mod same;
+mod search;
+mod bridged;
 mod tokens;

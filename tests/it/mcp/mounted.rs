@@ -27,7 +27,7 @@ pub(crate) fn python_toml(name: &str, more: &str) -> Option<String> {
     Some(format!("[[mcp]]\nname = \"{name}\"\ncommand = {command}\n{more}\n"))
 }
 
-async fn cli(folder: &Path, args: &[&str]) -> (bool, String) {
+pub(super) async fn cli(folder: &Path, args: &[&str]) -> (bool, String) {
     let mut command = Command::new(BINARY);
     command.arg("--project").arg(folder).args(args);
     let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
@@ -35,7 +35,7 @@ async fn cli(folder: &Path, args: &[&str]) -> (bool, String) {
     (output.status.success(), String::from_utf8_lossy(&text).into_owned())
 }
 
-async fn approve(host: &TestHost, args: &[&str]) {
+pub(super) async fn approve(host: &TestHost, args: &[&str]) {
     let (done, text) = cli(host.folder(), &[&["mcp", "approve"], args].concat()).await;
     assert!(done, "{text}");
 }
@@ -79,7 +79,7 @@ pub(super) async fn called(host: &TestHost, tool: &str, args: Value) -> Result<S
     }
 }
 
-fn quarantined(host: &TestHost) -> Vec<String> {
+pub(super) fn quarantined(host: &TestHost) -> Vec<String> {
     let snapshot = host.snapshot();
     snapshot
         .problems

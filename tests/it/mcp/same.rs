@@ -14,7 +14,7 @@ fn plus() -> Value {
 }
 
 /// The steps around the tool of the latest trace: names and endings.
-fn steps(traces: &Traces) -> Vec<String> {
+pub(super) fn steps(traces: &Traces) -> Vec<String> {
     let past = traces.past();
     let records = past[0].records();
     let text = |record: &valvehouse::json::Json, key: &str| record.text(key).unwrap_or_default();
@@ -28,7 +28,7 @@ fn steps(traces: &Traces) -> Vec<String> {
         .collect()
 }
 
-async fn rpc(host: &TestHost, method: &str, params: Value) -> Value {
+pub(super) async fn rpc(host: &TestHost, method: &str, params: Value) -> Value {
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
@@ -36,7 +36,7 @@ async fn rpc(host: &TestHost, method: &str, params: Value) -> Value {
     });
     let mut params = params;
     params["_meta"] = meta;
-    let name = params["name"].as_str().unwrap_or_default().to_owned();
+    let name = params["name"].as_str().or(params["uri"].as_str()).unwrap_or_default().to_owned();
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
     let mut request = host
         .request("POST", "/mcp")

@@ -26,6 +26,7 @@ pub(super) fn server(root: &mut Reader<'_>, project: &Path) -> Server {
         hosts: Vec::new(),
         origins: Vec::new(),
         mcp_tools: vec!["*".to_owned()],
+        mcp_tool_search: false,
         requests_per_minute: 0,
     };
     section(root, "server", |it| {
@@ -61,6 +62,7 @@ pub(super) fn server(root: &mut Reader<'_>, project: &Path) -> Server {
         server.hosts = hosts(it);
         server.origins = origins(it);
         server.mcp_tools = it.texts_given("mcp_tools").unwrap_or_else(|| server.mcp_tools.clone());
+        server.mcp_tool_search = it.truth("mcp_tool_search").unwrap_or(server.mcp_tool_search);
         let often =
             it.whole("requests_per_minute", 0..=1_000_000).and_then(|often| u32::try_from(often).ok());
         server.requests_per_minute = often.unwrap_or(server.requests_per_minute);

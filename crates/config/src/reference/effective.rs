@@ -88,6 +88,7 @@ impl View<'_> {
             .collect();
         self.add("server.keys", format!("[{}]", keys.join(", ")));
         self.add("server.mcp_tools", texts(&server.mcp_tools));
+        self.add("server.mcp_tool_search", server.mcp_tool_search.to_string());
         self.add("server.trust_user_headers", server.trust_user_headers.to_string());
         let proxies: Vec<String> = server.trusted_proxies.iter().map(ToString::to_string).collect();
         self.add("server.trusted_proxies", texts(&proxies));
@@ -225,6 +226,7 @@ impl View<'_> {
         self.add_given(format!("{place}.system_prompt"), it.system_prompt.as_deref().map(text));
         self.add(format!("{place}.filters"), texts(&it.filters));
         self.add(format!("{place}.tools"), texts(&it.tools));
+        self.add(format!("{place}.tool_search"), it.tool_search.to_string());
         self.add(format!("{place}.max_tool_iterations"), it.max_tool_iterations.to_string());
         self.add(format!("{place}.memory"), it.memory.to_string());
         self.add(format!("{place}.variables"), value(&it.variables));

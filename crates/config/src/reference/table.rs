@@ -93,6 +93,13 @@ pub const SECTIONS: &[Section] = &[
                 "[\"calculator\", \"tag:reading\"]",
             ),
             it(
+                "server.mcp_tool_search",
+                "true or false",
+                "false",
+                "Whether `/mcp` lists `find_tools` and `run_script` instead of all tools that a client sees; it may call all of them ([MCP](mcp.md#many-tools-in-few-tokens)).",
+                "true",
+            ),
+            it(
                 "server.trust_user_headers",
                 "true or false",
                 "false",
@@ -429,6 +436,13 @@ pub const SECTIONS: &[Section] = &[
                 "[]",
                 "The tools it is offered: names, `tag:NAME`, or `*`.",
                 "[\"tag:weather\", \"todo_add\"]",
+            ),
+            it(
+                "models.NAME.tool_search",
+                "true or false",
+                "false",
+                "Whether it is offered `find_tools` and `run_script`, and the tools that it found in the turn, instead of all its tools ([MCP](mcp.md#many-tools-in-few-tokens)).",
+                "true",
             ),
             it(
                 "models.NAME.max_tool_iterations",

@@ -50,6 +50,7 @@ struct Server {
     hosts: Vec<String>,
     origins: Vec<String>,
     mcp_tools: Vec<String>,
+    mcp_tool_search: bool,
     #[schemars(range(min = 0, max = 1_000_000))]
     requests_per_minute: u32,
 }
@@ -237,6 +238,7 @@ struct Model {
     system_prompt: String,
     filters: Vec<String>,
     tools: Vec<String>,
+    tool_search: bool,
     #[schemars(range(min = 1, max = 1000))]
     max_tool_iterations: u64,
     variables: Table,

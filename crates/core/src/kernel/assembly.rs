@@ -2,7 +2,7 @@
 
 use crate::filter::{Chain, Filter, Hook, Hooks};
 use crate::provider::Provider;
-use crate::tool::{SchemaDialect, Tool, ToolModule, ToolSpec, Toolbox, tools_of};
+use crate::tool::{SchemaDialect, Tool, ToolModule, ToolSpec, Toolbox, is_entry_tool, tools_of};
 use std::any::Any;
 use std::sync::Arc;
 use valvehouse_json::Json;
@@ -35,6 +35,8 @@ pub struct ModelSettings {
     pub files_handled: bool,
     /// Is `true` if a streamed answer waits for the last word of a filter.
     pub hold: bool,
+    /// Is `true` if the model is offered the search for tools, and the tools that it found in the turn, instead of all.
+    pub tool_search: bool,
 }
 
 impl Default for ModelSettings {
@@ -45,6 +47,7 @@ impl Default for ModelSettings {
             max_tool_iterations: MAX_TOOL_ITERATIONS,
             files_handled: false,
             hold: false,
+            tool_search: false,
         }
     }
 }
@@ -164,7 +167,10 @@ impl Kernel {
         let Some(Json::Array(ids)) = body.get("tool_ids") else { return None };
         let ids: Vec<Json> = ids.items();
         let is_meant = |tool: &&Tool| ids.iter().filter_map(Json::as_str).any(|id| tool.spec.is_meant_by(id));
-        let tools = self.0.toolbox.iter().filter(is_meant).cloned();
+        let is_entry = |tool: &&Tool| self.0.settings.tool_search && is_entry_tool(tool.name());
+        let has_any = self.0.toolbox.iter().any(|tool| is_meant(&tool) && !is_entry(&tool));
+        let is_kept = |tool: &&Tool| if is_entry(tool) { has_any } else { is_meant(tool) };
+        let tools = self.0.toolbox.iter().filter(is_kept).cloned();
         Some(Self(Arc::new(Parts { toolbox: Toolbox::new(tools), ..self.parts() })))
     }
 
@@ -227,12 +233,12 @@ impl Kernel {
             Some(Route { provider, settings }) => (Some(provider), settings),
             None => (parts.provider.clone(), ModelSettings { model: None, ..parts.settings.clone() }),
         };
-        let ModelSettings { files_handled, hold, .. } = parts.settings;
+        let ModelSettings { files_handled, hold, tool_search, .. } = parts.settings;
         Some(Self(Arc::new(Parts {
             chain: parts.chain.clone(),
             toolbox: parts.toolbox.clone(),
             provider,
-            settings: ModelSettings { files_handled, hold, ..settings },
+            settings: ModelSettings { files_handled, hold, tool_search, ..settings },
             routes: parts.routes.clone(),
         })))
     }

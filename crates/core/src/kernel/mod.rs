@@ -33,6 +33,7 @@ mod recorded;
 mod round;
 mod script_calls;
 mod stream;
+mod tool_search;
 mod turn;
 mod turn_stream;
 
@@ -42,4 +43,5 @@ pub use chat::{ChatOptions, Invoked};
 pub use options::RunOptions;
 pub use outbound::is_ours;
 pub use progress::{Journal, Next, Progress, open_calls};
+pub use tool_search::find_tools;
 pub use turn_stream::{TurnAnswer, TurnEnd, TurnEvent, TurnStream};

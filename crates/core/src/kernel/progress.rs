@@ -1,5 +1,6 @@
 //! A turn between two of its steps: what has to be known to go on with it, here or elsewhere.
 
+use super::tool_search;
 use crate::chat::history::is_role;
 use crate::chat::{Call, ChatRequest, message, response};
 use crate::context::Turn;
@@ -74,6 +75,8 @@ pub struct Progress {
     pub usage: Json,
     /// Arguments that a person put in place of a call's own, by the call's id.
     pub arguments: Json,
+    /// The names of the tools that a search found in this turn, a list; null where none was found.
+    pub found: Json,
 }
 
 impl Progress {
@@ -98,6 +101,7 @@ impl Progress {
             asked: Json::Null,
             usage: Json::Null,
             arguments: Json::object(),
+            found: Json::Null,
         }
     }
 
@@ -114,6 +118,7 @@ impl Progress {
             asked: self.asked.copy(),
             usage: self.usage.copy(),
             arguments: self.arguments.copy(),
+            found: self.found.copy(),
         }
     }
 
@@ -129,6 +134,7 @@ impl Progress {
             ("asked", self.asked.copy()),
             ("usage", self.usage.copy()),
             ("arguments", self.arguments.copy()),
+            ("found", self.found.copy()),
         ])
     }
 
@@ -146,6 +152,7 @@ impl Progress {
             asked: part("asked")?,
             usage: part("usage").into(),
             arguments: part("arguments")?,
+            found: part("found").into(),
         })
     }
 
@@ -169,6 +176,18 @@ impl Progress {
                 .map_err(|error| Fault::Host(format!("failed to keep a message: {error}")))?;
         }
         Ok(())
+    }
+
+    /// Adds the tools of a search's result to those that the model is offered from now on.
+    pub(super) fn find(&mut self, result: &str) {
+        let mut found = self.found.items();
+        for name in tool_search::names_in(result) {
+            let name = Json::from(name);
+            if !found.contains(&name) {
+                found.push(name);
+            }
+        }
+        self.found = found.into();
     }
 
     /// The latest answer is not the last one: its usage is a part of the turn's.

@@ -35,7 +35,7 @@ pub(super) async fn model(
     outgoing: &mut Outgoing,
     takes_bytes: bool,
 ) -> Result<Option<Forwarded>, Fault> {
-    let asked = match prepare(kernel, &progress.body, turn).await? {
+    let asked = match prepare(kernel, progress, turn).await? {
         Prepared::Ask(asked) => asked,
         Prepared::Answered(value) => {
             // The filters after a model see no answer that a filter gave.
@@ -90,7 +90,8 @@ fn telling<T>(result: Result<T, Fault>, turn: &Turn) -> Result<T, Fault> {
 }
 
 /// The pre_chat chain on messages of this call's own: what it adds is sent and not kept.
-async fn prepare(kernel: &Kernel, body: &Json, turn: &Turn) -> Result<Prepared, Fault> {
+async fn prepare(kernel: &Kernel, progress: &Progress, turn: &Turn) -> Result<Prepared, Fault> {
+    let body = &progress.body;
     let mut messages = body.get("messages").unwrap_or_else(Json::array);
     let settings = kernel.settings();
     let has_pre_chat = kernel.chain().has(Hook::PreChat);
@@ -108,16 +109,19 @@ async fn prepare(kernel: &Kernel, body: &Json, turn: &Turn) -> Result<Prepared, 
         }
     }
     let asked = for_provider(body, messages, settings.model.as_deref());
-    offer_tools(kernel, &asked);
+    offer_tools(kernel, &asked, &progress.found);
     Ok(Prepared::Ask(asked))
 }
 
-/// Adds the host's tools to those the client brought along.
-fn offer_tools(kernel: &Kernel, asked: &Json) {
+/// Adds the host's tools to those the client brought along; `found` are the names that a search found in this turn.
+fn offer_tools(kernel: &Kernel, asked: &Json, found: &Json) {
     if kernel.toolbox().is_empty() {
         return;
     }
-    let ours = kernel.tool_schemas(SchemaDialect::OpenAi);
+    let ours = match kernel.settings().tool_search {
+        true => kernel.searched_schemas(asked, found),
+        false => kernel.tool_schemas(SchemaDialect::OpenAi),
+    };
     let is_ours = |tool: &Json| {
         let name = tool.get("function").and_then(|function| function.text("name"));
         name.is_some_and(|name| kernel.toolbox().find(&name).is_some())

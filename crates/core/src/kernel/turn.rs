@@ -16,6 +16,7 @@ use crate::context::{FinishedChat, Turn};
 use crate::fault::Fault;
 use crate::filter::{Hook, Outcome};
 use crate::provider::Forwarded;
+use crate::tool::FIND_TOOLS;
 use std::sync::Arc;
 use valvehouse_json::Json;
 
@@ -211,6 +212,9 @@ impl Machine<'_> {
                     "this tool runs at the client; call it without tools of the host beside it",
                 )
             };
+            if kernel.settings().tool_search && call.name == FIND_TOOLS {
+                progress.find(&result);
+            }
             progress.say(message::tool(&call.id, result))?;
             self.checkpoint().await?;
         }

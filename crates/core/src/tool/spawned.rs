@@ -6,7 +6,7 @@ use tokio::task::{JoinError, JoinHandle};
 type Task = JoinHandle<Result<ToolResult, ToolError>>;
 
 /// Runs a function that may block on a thread for such work.
-pub(super) async fn blocking(
+pub(crate) async fn blocking(
     run: impl FnOnce() -> Result<ToolResult, ToolError> + Send + 'static,
 ) -> Result<ToolResult, ToolError> {
     let span = tracing::Span::current();

@@ -143,6 +143,7 @@ fn model(
         ("system_prompt", settings.system_prompt.clone().into()),
         ("filters", list(&settings.filters).into()),
         ("tools", list(&settings.tools).into()),
+        ("tool_search", settings.tool_search.into()),
         ("max_tool_iterations", settings.max_tool_iterations.into()),
         ("memory", settings.memory.into()),
     ]);
@@ -161,6 +162,7 @@ fn model(
             model: (settings.model != settings.name).then(|| settings.model.clone()),
             system_prompt: settings.system_prompt.clone(),
             max_tool_iterations: settings.max_tool_iterations,
+            tool_search: settings.tool_search,
             ..ModelSettings::default()
         },
         facts: facts.freeze(),

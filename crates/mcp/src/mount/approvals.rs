@@ -1,7 +1,7 @@
 //! Approvals by operators of a running host, of the very tools that they were shown.
 
 use super::mounts::{Board, Mounts, Status};
-use crate::pins::{Pins, Standing};
+use crate::pins::{Pins, PinsError, Standing};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use valvehouse_config::McpServer;
@@ -28,6 +28,12 @@ pub enum ApprovalError {
     /// The file of approvals cannot be read or written.
     #[error("{0}")]
     File(String),
+}
+
+impl From<PinsError> for ApprovalError {
+    fn from(error: PinsError) -> Self {
+        Self::File(error.to_string())
+    }
 }
 
 impl Approvals {
@@ -139,23 +145,7 @@ impl Approvals {
     ) -> Result<Vec<String>, ApprovalError> {
         let _one_at_a_time = self.board.changing.lock().await;
         let project = self.board.project.clone();
-        let changing = tokio::task::spawn_blocking(move || {
-            let mut pins = Pins::read(&project).map_err(|error| {
-                ApprovalError::File(format!("{error}; correct it, or delete it and approve again"))
-            })?;
-            let names = change(&mut pins)?;
-            if !names.is_empty() {
-                let cannot = |error| {
-                    let file = crate::pins::path(&project);
-                    ApprovalError::File(format!(
-                        "cannot write {}: {error}; let the host write there, or use `valvehouse mcp approve`",
-                        file.display()
-                    ))
-                };
-                pins.write(&project).map_err(cannot)?;
-            }
-            Ok((names, pins))
-        });
+        let changing = tokio::task::spawn_blocking(move || Pins::change(&project, change));
         let (names, pins) = changing.await.map_err(|error| ApprovalError::File(error.to_string()))??;
         self.board.follow(pins);
         Ok(names)

@@ -4,20 +4,20 @@ use super::ask;
 use super::child::Program;
 use super::link::{Link, Remote};
 use super::oauth;
-use crate::pins::ToolParts;
+use crate::pins::{PartKind, ToolParts};
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationCapability,
     FormElicitationCapability, Implementation, PaginatedRequestParams, ProgressNotificationParam,
-    ProtocolVersion, SubscriptionFilter, UrlElicitationCapability,
+    ProtocolVersion, ServerCapabilities, SubscriptionFilter, UrlElicitationCapability,
 };
 use rmcp::service::{
-    ClientInitializeError, ClientLifecycleMode, NotificationContext, RequestContext, RunningService,
-    ServiceError, serve_client_with_lifecycle,
+    ClientCacheConfig, ClientInitializeError, ClientLifecycleMode, NotificationContext, RequestContext,
+    RunningService, ServiceError, serve_client_with_lifecycle,
 };
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::transport::{AuthClient, StreamableHttpClientTransport};
 use rmcp::{ClientHandler, ErrorData, RoleClient};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ use valvehouse_json::Json;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The time in which each page of a list has to come.
 const LISTING: Duration = Duration::from_secs(30);
-/// The most tools of one server, and the most pages of its list.
+/// The most entries of one list of a server, and the most pages of it.
 const MAX_TOOLS: usize = 1_000;
 const MAX_PAGES: usize = 100;
 /// The least that an answer may take, in bytes: lists are larger than results.
@@ -95,6 +95,14 @@ impl ClientHandler for Client {
         self.0.look_again.notify_one();
     }
 
+    async fn on_prompt_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.0.look_again.notify_one();
+    }
+
+    async fn on_resource_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.0.look_again.notify_one();
+    }
+
     async fn on_progress(&self, param: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
         let turn = self.0.progress.lock().get(&param.progress_token).cloned();
         let Some(turn) = turn else { return };
@@ -116,13 +124,16 @@ impl Connection {
     /// Returns the reason.
     pub(super) async fn open(link: &Arc<Link>) -> Result<Self, Unavailable> {
         let is_program = matches!(link.server.transport, McpTransport::Command { .. });
-        match Self::open_as(link, true).await {
+        let opened = match Self::open_as(link, true).await {
             // A program that takes long to start answers the question for its version when it is too late for that.
             Err(_) if is_program => Self::open_as(link, false).await,
             // Some servers with sessions answer what they do not know with an empty result.
             Err(error) if !error.is_silent && error.challenge.is_none() => Self::open_as(link, false).await,
             opened => opened,
-        }
+        }?;
+        // A server says how long its lists may be kept: one that is away, or changed its tools, would not be noticed.
+        opened.running.peer().set_response_cache_config(ClientCacheConfig::disabled()).await;
+        Ok(opened)
     }
 
     /// Connects, asking for the version without sessions first, or not at all.
@@ -237,45 +248,94 @@ fn with_last_words(cause: String, program: &Program) -> String {
     if words.is_empty() { cause } else { format!("{cause}; it wrote: {words}") }
 }
 
-/// All tools of a server, page by page.
+/// All tools, prompts, resources and templates of a server, page by page.
 ///
 /// # Errors
-/// Returns the reason: a failure, or a list without end.
-pub(super) async fn tools(remote: &Remote) -> Result<Vec<ToolParts>, Unavailable> {
+/// Returns the reason: a failure, or a list without end. Of the lists beside the tools, one that fails is empty.
+pub(super) async fn parts(remote: &Remote) -> Result<Vec<ToolParts>, Unavailable> {
+    let info = remote.peer_info();
+    let has = |is_declared: fn(&ServerCapabilities) -> bool| {
+        info.as_ref().is_some_and(|info| is_declared(&info.capabilities))
+    };
+    let (has_prompts, has_resources) = (has(|it| it.prompts.is_some()), has(|it| it.resources.is_some()));
+    let mut all = Vec::new();
+    // Some servers have tools and do not say so.
+    if has(|it| it.tools.is_some()) || !(has_prompts || has_resources) {
+        let tools = pages("tools", |asked| async {
+            remote.list_tools(Some(asked)).await.map(|page| (page.tools, page.next_cursor))
+        });
+        all.extend(tools.await?.iter().map(seen));
+    }
+    if has_prompts {
+        let prompts = pages("prompts", |asked| async {
+            remote.list_prompts(Some(asked)).await.map(|page| (page.prompts, page.next_cursor))
+        });
+        all.extend(or_none(prompts.await).iter().map(seen_prompt));
+    }
+    if has_resources {
+        let resources = pages("resources", |asked| async {
+            remote.list_resources(Some(asked)).await.map(|page| (page.resources, page.next_cursor))
+        });
+        let resources = or_none(resources.await).into_iter();
+        all.extend(resources.map(|it| {
+            seen_resource(PartKind::Resource, &it.uri, it.title, it.description, (&it.name, it.mime_type))
+        }));
+        let templates = pages("templates of resources", |asked| async {
+            let page = remote.list_resource_templates(Some(asked)).await;
+            page.map(|page| (page.resource_templates, page.next_cursor))
+        });
+        let templates = or_none(templates.await).into_iter();
+        all.extend(templates.map(|it| {
+            let more = (it.name.as_str(), it.mime_type);
+            seen_resource(PartKind::Template, &it.uri_template, it.title, it.description, more)
+        }));
+    }
+    Ok(all)
+}
+
+/// A list, page by page.
+async fn pages<T, F>(what: &str, ask: impl Fn(PaginatedRequestParams) -> F) -> Result<Vec<T>, Unavailable>
+where
+    F: Future<Output = Result<(Vec<T>, Option<String>), ServiceError>>,
+{
     let (mut all, mut cursor, mut known) = (Vec::new(), None, HashSet::new());
     for _ in 0..MAX_PAGES {
         let asked = PaginatedRequestParams::default().with_cursor(cursor.clone());
-        let page = tokio::time::timeout(LISTING, remote.list_tools(Some(asked))).await;
+        let page = tokio::time::timeout(LISTING, ask(asked)).await;
         let page =
-            page.map_err(|_| format!("its list of tools did not come within {} s", LISTING.as_secs()))?;
-        let page = page.map_err(|error| unlisted(&error))?;
-        for tool in page.tools {
-            if all.len() >= MAX_TOOLS {
-                return Err(format!(
-                    "it lists more than {MAX_TOOLS} tools; name those that you need in `tools`"
-                )
-                .into());
-            }
-            all.push(seen(&tool));
+            page.map_err(|_| format!("its list of {what} did not come within {} s", LISTING.as_secs()))?;
+        let (entries, next) = page.map_err(|error| unlisted(what, &error))?;
+        if all.len() + entries.len() > MAX_TOOLS {
+            let help = if what == "tools" { "; name those that you need in `tools`" } else { "" };
+            return Err(format!("it lists more than {MAX_TOOLS} {what}{help}").into());
         }
-        match page.next_cursor {
+        all.extend(entries);
+        match next {
             Some(next) if known.insert(next.clone()) => cursor = Some(next),
             Some(_) => {
-                return Err("its list of tools has no end: a page names itself as the next one"
-                    .to_owned()
-                    .into());
+                return Err(
+                    format!("its list of {what} has no end: a page names itself as the next one").into()
+                );
             }
             None => return Ok(all),
         }
     }
-    Err(format!("its list of tools has more than {MAX_PAGES} pages").into())
+    Err(format!("its list of {what} has more than {MAX_PAGES} pages").into())
 }
 
-fn unlisted(error: &ServiceError) -> Unavailable {
+/// A list that a server may do without: its tools are offered all the same.
+fn or_none<T>(listed: Result<Vec<T>, Unavailable>) -> Vec<T> {
+    listed.unwrap_or_else(|error| {
+        tracing::info!("a list of an MCP server is taken for empty: {}", error.why);
+        Vec::new()
+    })
+}
+
+fn unlisted(what: &str, error: &ServiceError) -> Unavailable {
     let challenge = error.auth_challenge().map(str::to_owned);
     let why = match challenge {
-        Some(_) => "it refuses to list its tools to this token".to_owned(),
-        None => format!("cannot list its tools: {error}"),
+        Some(_) => format!("it refuses to list its {what} to this token"),
+        None => format!("cannot list its {what}: {error}"),
     };
     Unavailable { challenge, ..Unavailable::from(why) }
 }
@@ -283,12 +343,48 @@ fn unlisted(error: &ServiceError) -> Unavailable {
 fn seen(tool: &rmcp::model::Tool) -> ToolParts {
     let annotations = tool.annotations.as_ref().and_then(|hints| serde_json::to_value(hints).ok());
     ToolParts {
+        kind: PartKind::Tool,
         name: tool.name.to_string(),
         title: tool.title.clone(),
         description: tool.description.as_deref().unwrap_or("").to_owned(),
         input_schema: Value::Object((*tool.input_schema).clone()),
         output_schema: tool.output_schema.as_ref().map(|schema| Value::Object((**schema).clone())),
         annotations,
+    }
+}
+
+fn seen_prompt(prompt: &rmcp::model::Prompt) -> ToolParts {
+    ToolParts {
+        kind: PartKind::Prompt,
+        name: format!("prompt:{}", prompt.name),
+        title: prompt.title.clone(),
+        description: prompt.description.as_deref().unwrap_or("").to_owned(),
+        input_schema: json!({ "arguments": prompt.arguments }),
+        output_schema: None,
+        annotations: None,
+    }
+}
+
+/// A resource or template, without what changes with its content.
+fn seen_resource(
+    kind: PartKind,
+    uri: &str,
+    title: Option<String>,
+    description: Option<String>,
+    (name, mime_type): (&str, Option<String>),
+) -> ToolParts {
+    let mut about = json!({ "name": name });
+    if let Some(mime_type) = mime_type {
+        about["mimeType"] = json!(mime_type);
+    }
+    ToolParts {
+        kind,
+        name: format!("{}:{uri}", kind.as_str()),
+        title,
+        description: description.as_deref().unwrap_or("").to_owned(),
+        input_schema: about,
+        output_schema: None,
+        annotations: None,
     }
 }
 
@@ -301,7 +397,8 @@ pub(super) async fn follow(remote: &Remote, link: &Link) {
         return std::future::pending().await;
     }
     loop {
-        let filter = SubscriptionFilter::builder().tools_list_changed().build();
+        let lists = SubscriptionFilter::builder().tools_list_changed().prompts_list_changed();
+        let filter = lists.resources_list_changed().build();
         let Ok(mut subscription) = remote.listen(filter).await else {
             // It offers no news: its list is read again when it is connected again.
             return std::future::pending().await;

@@ -71,7 +71,7 @@ impl Link {
         self.state.lock().callable = callable;
     }
 
-    /// The way to the server for a call of this very tool.
+    /// The way to the server for a call of this very tool, prompt or resource.
     ///
     /// # Errors
     /// Returns an error for models if the server is away, or the tool is not the one that was offered.
@@ -82,7 +82,7 @@ impl Link {
             state.remote.clone().map_err(|why| format!("the server `{name}` is not available: {why}"))?;
         if state.callable.get(tool).is_none_or(|callable| callable != hash) {
             return Err(format!(
-                "the tool `{tool}` of the server `{name}` is not the one that was approved; an operator has to look: valvehouse mcp list"
+                "`{tool}` of the server `{name}` is not what was approved; an operator has to look: valvehouse mcp list"
             ));
         }
         Ok(remote)

@@ -1,6 +1,6 @@
 //! A person's login to another server: in a browser, which comes back to this machine with a code.
 
-use super::connection::{Connection, tools};
+use super::connection::{Connection, parts};
 use super::link::Link;
 use super::oauth::{ClientIdentity, Vault, config, plain};
 use rmcp::transport::auth::{AuthorizationManager, AuthorizationMetadata};
@@ -110,7 +110,7 @@ async fn challenge(server: &McpServer) -> Option<String> {
         Ok(connection) => connection,
         Err(error) => return error.challenge,
     };
-    let listed = tools(&connection.remote()).await;
+    let listed = parts(&connection.remote()).await;
     connection.close().await;
     listed.err().and_then(|error| error.challenge)
 }

@@ -1,19 +1,19 @@
 //! One look at a server: its tools beside what is approved of them.
 
-use super::connection::{Connection, tools};
+use super::connection::{Connection, parts};
 use super::link::Link;
 use super::names;
-use crate::pins::{Difference, Pin, Pins, Standing, ToolParts};
+use crate::pins::{Difference, PartKind, Pin, Pins, Standing, ToolParts};
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use std::collections::HashSet;
 use std::sync::Arc;
 use valvehouse_config::{McpServer, McpTrust};
 use valvehouse_store::Store;
 
-/// A tool of a server, or of what was approved of it.
+/// A tool, prompt, resource or template of a server, or of what was approved of it.
 #[derive(Debug, Clone)]
 pub struct Tool {
-    /// The name under which the host offers it.
+    /// The name under which the host offers it; the URI or template of a resource.
     pub name: String,
     /// The tool as the server has it now, or as it was approved.
     pub seen: ToolParts,
@@ -49,7 +49,7 @@ pub async fn look(server: &McpServer, pins: &Pins, store: Option<&Arc<dyn Store>
     let link = Link::new(server.clone(), store);
     let listed = match Connection::open(&link).await {
         Ok(connection) => {
-            let listed = tools(&connection.remote()).await;
+            let listed = parts(&connection.remote()).await;
             connection.close().await;
             listed
         }
@@ -66,7 +66,7 @@ pub(super) fn compared(server: &McpServer, listed: &[ToolParts], pins: &Pins) ->
     let wanted = wanted(server);
     let mut tools: Vec<Tool> = listed
         .iter()
-        .filter(|seen| wanted.is_match(&seen.name))
+        .filter(|seen| is_wanted(&wanted, seen))
         .map(|seen| {
             let standing = match server.trust {
                 McpTrust::Always => Standing::Approved,
@@ -88,7 +88,8 @@ pub(super) fn compared(server: &McpServer, listed: &[ToolParts], pins: &Pins) ->
     if server.trust == McpTrust::Pin {
         let there: HashSet<&str> = listed.iter().map(|seen| seen.name.as_str()).collect();
         let approved = pins.servers.get(&server.name).into_iter().flatten();
-        let gone = approved.filter(|(name, _)| wanted.is_match(name) && !there.contains(name.as_str()));
+        let gone =
+            approved.filter(|(name, pin)| is_wanted(&wanted, &pin.seen) && !there.contains(name.as_str()));
         tools.extend(gone.map(|(_, pin)| tool(server, pin.seen.clone(), Standing::Gone, Some(pin))));
     }
     hide_twins(&mut tools);
@@ -99,7 +100,7 @@ pub(super) fn compared(server: &McpServer, listed: &[ToolParts], pins: &Pins) ->
 pub(super) fn remembered(server: &McpServer, pins: &Pins) -> Vec<Tool> {
     let wanted = wanted(server);
     let approved = pins.servers.get(&server.name).into_iter().flatten().map(|(_, pin)| pin);
-    let valid = approved.filter(|pin| pin.hash == pin.seen.hash(server) && wanted.is_match(&pin.seen.name));
+    let valid = approved.filter(|pin| pin.hash == pin.seen.hash(server) && is_wanted(&wanted, &pin.seen));
     let mut tools: Vec<Tool> =
         valid.map(|pin| tool(server, pin.seen.clone(), Standing::Approved, Some(pin))).collect();
     hide_twins(&mut tools);
@@ -108,7 +109,10 @@ pub(super) fn remembered(server: &McpServer, pins: &Pins) -> Vec<Tool> {
 
 fn tool(server: &McpServer, seen: ToolParts, standing: Standing, approved: Option<&Pin>) -> Tool {
     Tool {
-        name: names::name(&server.name, &seen.name),
+        name: match seen.kind {
+            PartKind::Tool | PartKind::Prompt => names::name(&server.name, seen.own_name()),
+            PartKind::Resource | PartKind::Template => seen.own_name().to_owned(),
+        },
         seen,
         standing,
         differences: Vec::new(),
@@ -122,8 +126,13 @@ fn hide_twins(tools: &mut [Tool]) {
     tools.sort_by(|a, b| a.name.cmp(&b.name).then_with(|| a.seen.name.cmp(&b.seen.name)));
     let mut names = HashSet::new();
     for tool in tools.iter_mut() {
-        tool.is_hidden = !names.insert(tool.name.clone());
+        tool.is_hidden = !names.insert((tool.seen.kind, tool.name.clone()));
     }
+}
+
+/// Returns `true` if a part is offered by the settings: `tools` chooses among tools.
+fn is_wanted(wanted: &GlobSet, seen: &ToolParts) -> bool {
+    seen.kind != PartKind::Tool || wanted.is_match(&seen.name)
 }
 
 /// The patterns of the settings; one that cannot be read matches nothing.

@@ -10,6 +10,8 @@ mod look;
 mod mounts;
 mod names;
 mod oauth;
+mod request;
+mod served;
 mod tool;
 
 pub use approvals::{ApprovalError, Approvals};

@@ -1,10 +1,11 @@
 //! All servers of the settings: a task each, and their tools together in the host.
 
-use super::connection::{Connection, follow, tools};
+use super::connection::{Connection, follow, parts};
 use super::link::Link;
 use super::look::{Tool, compared, remembered};
+use super::served;
 use super::tool::mounted;
-use crate::pins::{self, Pins, Standing};
+use crate::pins::{self, PartKind, Pins, Standing, ToolParts};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -13,8 +14,8 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use valvehouse_config::{FILE, McpServer};
-use valvehouse_host::Mounted;
 use valvehouse_host::app::App;
+use valvehouse_host::{Mounted, Offers};
 use valvehouse_script::{Code, Problem};
 
 /// The first and the longest pause before a server is connected again; each is at most doubled by chance.
@@ -62,7 +63,7 @@ pub(super) struct Board {
 
 #[derive(Clone, PartialEq, Default)]
 struct Publication {
-    /// Names, links and hashes.
+    /// Names, links and hashes of all that is offered.
     tools: Vec<(String, usize, String)>,
     problems: Vec<Problem>,
 }
@@ -219,7 +220,7 @@ async fn attend(link: &Arc<Link>, board: &Board, connection: Connection) -> Stri
     let another_login = another_login(link, login.as_deref());
     let mut another_login = std::pin::pin!(another_login);
     let why = loop {
-        let listed = match tools(&remote).await {
+        let listed = match parts(&remote).await {
             Ok(listed) => listed,
             Err(error) => break error.why,
         };
@@ -260,7 +261,7 @@ impl Board {
             state.values().map(|(link, status)| (link.server.clone(), status.clone())).collect();
         let mut taken = HashSet::new();
         for tool in servers.iter_mut().flat_map(|(_, status)| &mut status.tools) {
-            tool.is_hidden |= tool.is_offered() && !taken.insert(tool.name.clone());
+            tool.is_hidden |= tool.is_offered() && !taken.insert((tool.seen.kind, tool.name.clone()));
         }
         servers
     }
@@ -297,11 +298,11 @@ impl Board {
 
 /// Puts the tools of all servers into the host.
 async fn publish(app: &App, board: &Board) {
-    let (mut offered, mut problems) = (Vec::new(), Vec::new());
+    let (mut offered, mut problems): (Vec<(Arc<Link>, Tool)>, _) = (Vec::new(), Vec::new());
     let file = board.project.join(FILE);
     let is_settled = {
         let state = board.state.lock();
-        let mut taken: HashMap<String, String> = HashMap::new();
+        let mut taken: HashMap<(PartKind, String), String> = HashMap::new();
         for (name, (link, status)) in state.iter() {
             if let Some(why) = &status.trouble {
                 let what = format!("the MCP server `{name}` is not available: {why}");
@@ -316,51 +317,73 @@ async fn publish(app: &App, board: &Board) {
                     Problem::new(Code::McpQuarantined, "", &file, what).help(help).warning()
                 };
                 if tool.is_offered() {
-                    match taken.get(&tool.name) {
+                    let place = (tool.seen.kind, tool.name.clone());
+                    match taken.get(&place) {
                         None => {
-                            taken.insert(tool.name.clone(), name.clone());
-                            offered.push((mounted(link, &tool.seen), link.clone(), tool.seen.hash(&link.server)));
+                            taken.insert(place, name.clone());
+                            offered.push((link.clone(), tool.clone()));
                         }
                         Some(other) => problems.push(problem(format!(
-                            "the tool `{}` of the MCP server `{name}` is not offered: `{other}` has one of that name",
+                            "the {} `{}` of the MCP server `{name}` is not offered: `{other}` has one of that name",
+                            tool.seen.kind.as_str(),
                             tool.name
                         ))),
                     }
                     continue;
                 }
-                let own = &tool.seen.name;
+                let (kind, own) = (tool.seen.kind.as_str(), tool.seen.own_name());
                 problems.push(problem(match tool.standing {
                     Standing::Approved => format!(
-                        "the tool `{own}` of the MCP server `{name}` is not offered: another one is called `{}` too",
+                        "the {kind} `{own}` of the MCP server `{name}` is not offered: another one is called `{}` too",
                         tool.name
                     ),
-                    Standing::New => format!("the tool `{own}` of the MCP server `{name}` is not offered: nobody approved it"),
+                    Standing::New => format!("the {kind} `{own}` of the MCP server `{name}` is not offered: nobody approved it"),
                     Standing::Changed => {
                         let parts: Vec<&str> = tool.differences.iter().map(|one| one.part).collect();
                         format!(
-                            "the tool `{own}` of the MCP server `{name}` is not offered: its {} changed since it was approved",
+                            "the {kind} `{own}` of the MCP server `{name}` is not offered: its {} changed since it was approved",
                             parts.join(" and its ")
                         )
                     }
-                    Standing::Gone => format!("the MCP server `{name}` has the approved tool `{own}` no longer"),
+                    Standing::Gone => format!("the MCP server `{name}` has the approved {kind} `{own}` no longer"),
                 }));
             }
         }
         state.values().all(|(_, status)| status.is_settled)
     };
-    let now = Publication {
-        tools: offered
-            .iter()
-            .map(|(tool, link, hash)| (tool.name().to_owned(), Arc::as_ptr(link) as usize, hash.clone()))
-            .collect(),
-        problems: problems.clone(),
+    let about = |(link, tool): &(Arc<Link>, Tool)| {
+        (tool.seen.name.clone(), Arc::as_ptr(link) as usize, tool.seen.hash(&link.server))
     };
+    let now = Publication { tools: offered.iter().map(about).collect(), problems: problems.clone() };
     // Another snapshot only where there is something new: clients read their lists again then.
     let was = board.published.lock().replace(now.clone()).unwrap_or_default();
     let is_news = was != now;
     if is_news {
-        let tools = offered.into_iter().map(|(tool, ..)| tool).collect();
-        app.host.mount(Mounted { tools, problems }).await;
+        let tools = of_kind(&offered, PartKind::Tool).map(|(link, seen)| mounted(link, seen)).collect();
+        app.host.mount(Mounted { tools, offered: served(&offered), problems }).await;
     }
     board.settled.send_if_modified(|settled| std::mem::replace(settled, is_settled) != is_settled);
+}
+
+/// The offered parts of one kind.
+fn of_kind(offered: &[(Arc<Link>, Tool)], kind: PartKind) -> impl Iterator<Item = (&Arc<Link>, &ToolParts)> {
+    offered.iter().filter(move |(_, tool)| tool.seen.kind == kind).map(|(link, tool)| (link, &tool.seen))
+}
+
+/// The prompts and resources of all servers, as clients of MCP are offered them.
+fn served(offered: &[(Arc<Link>, Tool)]) -> Offers {
+    let prompts = || of_kind(offered, PartKind::Prompt);
+    let templates = || of_kind(offered, PartKind::Template);
+    let mut by_server: BTreeMap<&str, (&Arc<Link>, Vec<&ToolParts>)> = BTreeMap::new();
+    for (link, seen) in of_kind(offered, PartKind::Resource).chain(templates()) {
+        by_server.entry(&link.server.name).or_insert_with(|| (link, Vec::new())).1.push(seen);
+    }
+    Offers {
+        prompts: prompts().map(|(link, seen)| served::prompt(link, seen)).collect(),
+        resources: by_server.into_values().map(|(link, seen)| served::resources(link, &seen)).collect(),
+        completions: prompts()
+            .chain(templates())
+            .map(|(link, seen)| served::completion(link, seen))
+            .collect(),
+    }
 }

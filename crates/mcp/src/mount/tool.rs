@@ -3,28 +3,20 @@
 use super::ask;
 use super::link::{Link, Remote};
 use super::names;
-use super::oauth;
+use super::request::{MAX_ROUNDS, check_size, send};
 use crate::pins::ToolParts;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use rmcp::ServiceError;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotificationParam, ClientRequest,
-    ContentBlock, InputRequests, InputRequiredResult, ProgressToken, RequestId, ServerResult,
+    CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, ContentBlock, InputRequests,
+    InputRequiredResult, ServerResult,
 };
-use rmcp::service::PeerRequestOptions;
 use serde_json::Value;
 use std::sync::Arc;
-use valvehouse_config::{McpTransport, McpTrust};
+use valvehouse_config::McpTrust;
 use valvehouse_core::context::Turn;
 use valvehouse_core::tool::{Handler, Parameters, Tool, ToolError, ToolResult, ToolSpec};
 use valvehouse_json::Json;
-
-/// The most blocks of content in a result.
-const MAX_BLOCKS: usize = 256;
-
-/// The most times that a server asks the person something within one call.
-const MAX_ROUNDS: usize = 10;
 
 struct RemoteTool {
     link: Arc<Link>,
@@ -108,82 +100,17 @@ impl RemoteTool {
         params: CallToolRequestParams,
         turn: &Turn,
     ) -> Result<Round, ToolError> {
-        let request = CallToolRequest::new(params);
-        let sent = remote
-            .send_cancellable_request(
-                ClientRequest::CallToolRequest(request),
-                PeerRequestOptions::no_options(),
-            )
-            .await;
-        let handle = match sent {
-            Ok(handle) => handle,
-            Err(error) => return Err(self.failed(&error).await),
-        };
-        let mut following =
-            OpenCall::begin(&self.link, turn, handle.progress_token.clone(), handle.id.clone());
-        let answered = handle.await_response().await;
-        following.is_over = true;
-        match answered {
-            Ok(ServerResult::CallToolResult(result)) => Ok(Round::Over(self.result(result))),
-            Ok(ServerResult::InputRequiredResult(asked)) => Ok(Round::Asks(asked)),
-            Ok(_) => Err("the server answered something else than a result".into()),
-            Err(error) => Err(self.failed(&error).await),
+        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+        match send(&self.link, remote, request, turn).await? {
+            ServerResult::CallToolResult(result) => Ok(Round::Over(self.result(result))),
+            ServerResult::InputRequiredResult(asked) => Ok(Round::Asks(asked)),
+            _ => Err("the server answered something else than a result".into()),
         }
-    }
-
-    async fn failed(&self, error: &ServiceError) -> ToolError {
-        if let Some(why) = self.refused(error).await {
-            return why.into();
-        }
-        if matches!(error, ServiceError::TransportClosed | ServiceError::TransportSend(_)) {
-            self.link.look_again.notify_one();
-        }
-        let why = self.link.showable(error.to_string());
-        format!("the server `{}` failed: {why}", self.link.server.name).into()
-    }
-
-    /// The reason of a server that wants another token, in words for models and operators.
-    async fn refused(&self, error: &ServiceError) -> Option<String> {
-        let challenge = error.auth_challenge()?;
-        let server = &self.link.server;
-        let McpTransport::Http { url, .. } = &server.transport else { return None };
-        let Some(vault) = &self.link.vault else {
-            return Some(format!("the server `{}` refuses the token of `auth`", server.name));
-        };
-        let Some(scopes) = oauth::lacks(challenge, url) else {
-            self.link.look_again.notify_one();
-            let remedy = oauth::remedy(&server.name);
-            return Some(format!("the server `{}` refuses the token of the login; {remedy}", server.name));
-        };
-        vault.note_missing(&scopes).await;
-        let wanted =
-            if scopes.is_empty() { "more scopes".to_owned() } else { format!("the scopes `{scopes}`") };
-        let remedy = oauth::remedy(&server.name);
-        Some(format!(
-            "the server `{}` wants {wanted} for this call, which the login lacks; {remedy}",
-            server.name
-        ))
     }
 
     /// A result within its limits: structured content where there is some, else the text, else the content itself.
     fn result(&self, result: CallToolResult) -> Result<ToolResult, ToolError> {
-        let length = serde_json::to_vec(&result).map_or(usize::MAX, |bytes| bytes.len());
-        let max = self.link.server.max_result;
-        if length > max {
-            return Err(format!(
-                "the result has {} KB; at most {} KB are taken",
-                length / 1_024,
-                max / 1_024
-            )
-            .into());
-        }
-        if result.content.len() > MAX_BLOCKS {
-            return Err(format!(
-                "the result has {} parts; at most {MAX_BLOCKS} are taken",
-                result.content.len()
-            )
-            .into());
-        }
+        check_size(&self.link, &result, result.content.len())?;
         let texts: Option<Vec<&str>> =
             result.content.iter().map(|block| block.as_text().map(|text| text.text.as_str())).collect();
         if result.is_error == Some(true) {
@@ -204,38 +131,4 @@ impl RemoteTool {
 
 fn blocks(content: &[ContentBlock]) -> Value {
     serde_json::to_value(content).unwrap_or_default()
-}
-
-/// A call under way: its turn hears of its progress, and the server hears when nobody waits any more.
-struct OpenCall<'a> {
-    link: &'a Arc<Link>,
-    token: ProgressToken,
-    id: RequestId,
-    is_over: bool,
-}
-
-impl<'a> OpenCall<'a> {
-    fn begin(link: &'a Arc<Link>, turn: &Turn, token: ProgressToken, id: RequestId) -> Self {
-        link.progress.lock().insert(token.clone(), turn.clone());
-        Self { link, token, id, is_over: false }
-    }
-}
-
-impl Drop for OpenCall<'_> {
-    fn drop(&mut self) {
-        self.link.progress.lock().remove(&self.token);
-        if self.is_over {
-            return;
-        }
-        if let (Some(remote), Ok(runtime)) = (self.link.connected(), tokio::runtime::Handle::try_current()) {
-            let id = self.id.clone();
-            runtime.spawn(async move {
-                let why = "nobody waits for the result any more".to_owned();
-                let param = CancelledNotificationParam::new(Some(id), Some(why));
-                if let Err(error) = remote.notify_cancelled(param).await {
-                    tracing::debug!("a canceled call reaches no server: {error}");
-                }
-            });
-        }
-    }
 }

@@ -23,6 +23,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_core::fault::Fault;
+use valvehouse_core::kernel::Kernel;
 use valvehouse_core::tool::Tool;
 use valvehouse_core::words::{did_you_mean, nearest};
 use valvehouse_host::Snapshot;
@@ -49,7 +50,7 @@ pub(crate) struct Handler {
 struct CallInput<'a> {
     snapshot: &'a Snapshot,
     caller: &'a Caller,
-    tools: Vec<Tool>,
+    kernel: Kernel,
     method: &'static str,
     args: Json,
     responses: Option<InputResponses>,
@@ -84,7 +85,7 @@ impl Handler {
             app: &self.shared.app,
             caller: asked.caller,
             context,
-            kernel: asked.snapshot.invoking_only(asked.tools),
+            kernel: asked.kernel,
             generation: asked.snapshot.generation,
             method: asked.method,
             tool,
@@ -145,7 +146,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let caller = self.caller(&context.extensions)?;
-        let tools = offers::tools(&self.shared.app.host.snapshot(), &caller);
+        let tools = offers::listed_tools(&self.shared.app.host.snapshot(), &caller);
         let entries = tools.iter().map(|tool| (tool.name().to_owned(), listing::tool(tool))).collect();
         let (tools, next) = page(entries, request)?;
         let mut listed = ListToolsResult::with_all_items(tools).with_ttl_ms(TTL_MS);
@@ -160,15 +161,16 @@ impl ServerHandler for Handler {
     ) -> Result<CallToolResponse, ErrorData> {
         let caller = self.caller(&context.extensions)?;
         let snapshot = self.shared.app.host.snapshot();
-        let tools = offers::tools(&snapshot, &caller);
-        let Some(tool) = tools.iter().find(|tool| tool.name() == request.name).cloned() else {
+        let kernel = offers::kernel(&snapshot, &caller);
+        let Some(tool) = kernel.find_tool(&request.name).cloned() else {
+            let tools: Vec<Tool> = kernel.toolbox().iter().cloned().collect();
             return Ok(result::failure(unknown("tool", &request.name, &tools)).into());
         };
         let args = request.arguments.map_or_else(Json::object, |args| Json::from(Value::Object(args)));
         let asked = CallInput {
             snapshot: &snapshot,
             caller: &caller,
-            tools,
+            kernel,
             method: "tools/call",
             args,
             responses: request.input_responses,
@@ -211,7 +213,7 @@ impl ServerHandler for Handler {
         let asked = CallInput {
             snapshot: &snapshot,
             caller: &caller,
-            tools: prompts,
+            kernel: snapshot.invoking_only(prompts),
             method: "prompts/get",
             args,
             responses: request.input_responses,
@@ -278,7 +280,7 @@ impl ServerHandler for Handler {
             snapshot: &snapshot,
             caller: &caller,
             // Every script's is called `resource`: only the one that is meant is there.
-            tools: vec![reader.clone()],
+            kernel: snapshot.invoking_only(vec![reader.clone()]),
             method: "resources/read",
             args: Json::from([("uri", uri.as_str().into())]),
             responses: request.input_responses,
@@ -323,7 +325,7 @@ impl ServerHandler for Handler {
         let asked = CallInput {
             snapshot: &snapshot,
             caller: &caller,
-            tools: vec![completion.clone()],
+            kernel: snapshot.invoking_only(vec![completion.clone()]),
             method: "completion/complete",
             args: Json::from([
                 ("argument", request.argument.name.as_str().into()),

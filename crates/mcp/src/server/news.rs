@@ -37,7 +37,7 @@ struct Lists {
 
 impl Lists {
     fn of(snapshot: &Snapshot, caller: &Caller) -> Self {
-        let tools: Vec<Value> = offers::tools(snapshot, caller).iter().map(tool).collect();
+        let tools: Vec<Value> = offers::listed_tools(snapshot, caller).iter().map(tool).collect();
         let prompts: Vec<Value> = offers::prompts(snapshot, caller)
             .iter()
             .map(|prompt| Value::from(&prompt.spec.metadata))

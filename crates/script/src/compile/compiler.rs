@@ -183,7 +183,7 @@ impl Script {
     }
 
     /// A script that has neither hooks nor tools yet, and reaches nothing.
-    fn assembled(
+    pub(super) fn assembled(
         file: &SourceFile,
         settings: &Settings,
         manifest: Manifest,

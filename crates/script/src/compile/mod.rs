@@ -2,8 +2,10 @@
 
 mod compiler;
 mod folded;
+mod model_script;
 mod parsed;
 mod valves;
 
+pub(super) use model_script::MAIN;
 pub(super) use parsed::Parsed;
 pub use parsed::declared_valves;

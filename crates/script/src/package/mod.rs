@@ -49,4 +49,4 @@ pub(crate) use after::register_after;
 pub(crate) use argument::RhaiResultOf;
 pub(crate) use pattern::check as check_pattern;
 pub(crate) use registry::{globals, modules};
-pub(crate) use tools::{offered_tools, register_callable};
+pub(crate) use tools::{offered_tools, register_callable, tool_functions};

@@ -77,6 +77,20 @@ pub(crate) fn offered_tools(plugin: Arc<str>, reach: Arc<Reach>, turn: &Turn) ->
     reachable.all().iter().filter_map(one).collect::<Map>().into()
 }
 
+/// Functions that call the tools of these names, for code that a model wrote.
+pub(crate) fn tool_functions<'a>(names: impl Iterator<Item = &'a str>) -> Module {
+    let mut module = Module::new();
+    for name in names {
+        let function =
+            |params: &[&str]| effect(name, params, "Calls a tool.").with_namespace(FnNamespace::Global);
+        let (own, bare) = (name.to_owned(), name.to_owned());
+        function(&["arguments: map", "any"])
+            .set_into_module(&mut module, move |arguments: AnyMap| call(CALL, &own, &arguments));
+        function(&["any"]).set_into_module(&mut module, move || call(CALL, &bare, &Map::new().into()));
+    }
+    module
+}
+
 /// The name of the function that the function values of `__tools__` call.
 const CALLABLE: &str = "__call_tool__";
 
@@ -145,6 +159,20 @@ impl Reachable {
         offered.or_else(|| self.granted(|spec| spec.name == name).into_iter().next())
     }
 
+    /// The refusal that ends the turn of a script of a model.
+    fn fatal(&self) -> Option<Refusal> {
+        self.reach.of_model.as_ref()?.fatal.lock().clone()
+    }
+
+    /// Notes a refusal that ends the turn, where a model wrote the script.
+    fn note(&self, called: &Result<Json, Fault>) {
+        if let (Some(model), Err(Fault::Refused(refusal))) = (&self.reach.of_model, called)
+            && refusal.fatal
+        {
+            *model.fatal.lock() = Some(refusal.clone());
+        }
+    }
+
     /// The reason for which a tool cannot be called.
     fn unknown(&self, name: &str) -> String {
         let all = self.all();
@@ -156,6 +184,9 @@ impl Reachable {
             more => format!("it may call {more} tools, which tools::list() gives"),
         };
         let plugin = &self.plugin;
+        if self.reach.of_model.is_some() {
+            return format!("unknown tool `{name}`{near}; {known}");
+        }
         format!(
             "unknown tool `{name}`{near}; {known}. A tool that the turn does not offer is granted: valvehouse grant \
              {plugin} tools={name}"
@@ -190,9 +221,13 @@ pub(super) fn call(function: &str, name: &str, args: &Dynamic) -> RhaiResultOf<D
     if turn.is_paused() {
         return Err(budget::ended(budget::Exceeded::Paused));
     }
+    if let Some(refusal) = reachable.fatal() {
+        return Err(Thrown::refused(refusal));
+    }
     // Where the step runs again, the turn has the tool's result and the answers of people: filters see the call again.
     let called = kernel.call_for(plugin, &tool, args.copy(), turn);
     let called = budget::wait(turn, called)?;
+    reachable.note(&called);
     let value = called.map_err(|fault| thrown(function, name, fault, turn))?;
     Ok(live(&value.copy(), Shape::Plain))
 }

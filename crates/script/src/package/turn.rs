@@ -61,6 +61,9 @@ pub(crate) fn register(module: &mut Module) {
 
 fn send_event(event: &Dynamic) -> Answer<()> {
     let event = checked_event(event)?;
+    if is_of_model() {
+        return Err(error("cannot send an event: code of a model returns what it has to say"));
+    }
     if !call::was_reported()
         && let Some(call) = call::current()
     {
@@ -69,8 +72,16 @@ fn send_event(event: &Dynamic) -> Answer<()> {
     Ok(())
 }
 
+/// Returns `true` if a model wrote the code that runs: filters see its result, and would not see what it sends.
+fn is_of_model() -> bool {
+    call::current().is_some_and(|call| call.reach.of_model.is_some())
+}
+
 fn ask(question: &Dynamic) -> Answer<Dynamic> {
     let event = checked_event(question)?;
+    if is_of_model() {
+        return Err(error("cannot ask: code of a model asks nobody; ask in the answer"));
+    }
     // The script's own keeps its `timeout`.
     let fields = event.entries();
     let event = Json::from(fields.into_iter().collect::<Object>());

@@ -20,7 +20,7 @@ use valvehouse_core::tool::{Declared, Handler, Tool, ToolError, ToolResult};
 use valvehouse_json::Json;
 
 /// Longest result, as JSON text: a model reads it whole.
-const MAX_RESULT: usize = 1024 * 1024;
+pub(super) const MAX_RESULT: usize = 1024 * 1024;
 
 /// A tool that a script brings, and the filters it names for itself.
 pub struct ScriptedTool {
@@ -212,13 +212,8 @@ impl ScriptTool {
     /// The value as nobody else holds it, when a model can read it.
     fn checked(&self, value: &Json, context: &Context) -> Result<ToolResult, Failed> {
         let value = value.copy();
-        let length = match &value {
-            Json::Text(text) => text.len(),
-            other => match other.encode() {
-                Ok(bytes) => bytes.len(),
-                Err(error) => return Err(self.unusable(format!("returned what cannot be sent: {error}"))),
-            },
-        };
+        let length = length_of(&value)
+            .map_err(|error| self.unusable(format!("returned what cannot be sent: {error}")))?;
         if length > MAX_RESULT {
             let (kb, most) = (length / 1024, MAX_RESULT / 1024);
             return Err(self.unusable(format!("returned {kb} KB; a result may have {most} KB")));
@@ -234,6 +229,14 @@ impl ScriptTool {
     fn broken(&self, what: String, cause: String) -> Failed {
         tracing::error!(plugin = self.script.id(), tool = self.name(), "{cause}");
         Failed::Broken { told: format!("the tool `{}` {what}", self.name()).into(), cause }
+    }
+}
+
+/// The bytes that a model reads of a result.
+pub(super) fn length_of(value: &Json) -> Result<usize, String> {
+    match value {
+        Json::Text(text) => Ok(text.len()),
+        other => other.encode().map(|bytes| bytes.len()).map_err(|error| error.to_string()),
     }
 }
 

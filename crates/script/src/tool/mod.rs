@@ -3,10 +3,12 @@
 mod declaration;
 mod function;
 mod handler;
+mod run_script;
 mod served;
 
 pub(super) use declaration::{misplaced_hooks, read};
 pub use function::Role;
 pub(super) use function::{ServedFunction, ToolFunction};
 pub use handler::{ScriptedTool, ServedTool};
+pub use run_script::run_script;
 pub(super) use served::read as read_served;

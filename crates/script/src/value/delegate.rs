@@ -140,7 +140,7 @@ fn own_names() -> &'static HashSet<String> {
     NAMES.get_or_init(|| names_of([&functions()]))
 }
 
-fn names_of<'a>(modules: impl IntoIterator<Item = &'a Shared<Module>>) -> HashSet<String> {
+pub(crate) fn names_of<'a>(modules: impl IntoIterator<Item = &'a Shared<Module>>) -> HashSet<String> {
     let signatures = modules
         .into_iter()
         .flat_map(|module| module.gen_fn_signatures_with_mapper(Into::into).collect::<Vec<_>>());

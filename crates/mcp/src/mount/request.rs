@@ -1,0 +1,125 @@
+//! One request of a turn to a server: followed, canceled with the turn, and its failures in words.
+
+use super::link::{Link, Remote};
+use super::oauth;
+use rmcp::ServiceError;
+use rmcp::model::{CancelledNotificationParam, ClientRequest, ProgressToken, RequestId, ServerResult};
+use rmcp::service::PeerRequestOptions;
+use serde::Serialize;
+use std::sync::Arc;
+use valvehouse_config::McpTransport;
+use valvehouse_core::context::Turn;
+use valvehouse_core::tool::ToolError;
+
+/// The most times that a server asks the person something within one call.
+pub(super) const MAX_ROUNDS: usize = 10;
+/// The most blocks of content in a result.
+const MAX_BLOCKS: usize = 256;
+
+/// Sends a request; its progress goes to the turn, and it is canceled when nobody waits any more.
+///
+/// # Errors
+/// Returns an error for models if the server fails or refuses.
+pub(super) async fn send(
+    link: &Arc<Link>,
+    remote: &Remote,
+    request: ClientRequest,
+    turn: &Turn,
+) -> Result<ServerResult, ToolError> {
+    let sent = remote.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
+    let handle = match sent {
+        Ok(handle) => handle,
+        Err(error) => return Err(failed(link, &error).await),
+    };
+    let mut following = OpenCall::begin(link, turn, handle.progress_token.clone(), handle.id.clone());
+    let answered = handle.await_response().await;
+    following.is_over = true;
+    match answered {
+        Ok(result) => Ok(result),
+        Err(error) => Err(failed(link, &error).await),
+    }
+}
+
+/// Checks that a result with so many parts is within the limits of its server.
+///
+/// # Errors
+/// Returns an error for models if it is larger.
+pub(super) fn check_size(link: &Link, result: &impl Serialize, parts: usize) -> Result<(), ToolError> {
+    let length = serde_json::to_vec(result).map_or(usize::MAX, |bytes| bytes.len());
+    let max = link.server.max_result;
+    if length > max {
+        let (length, max) = (length / 1_024, max / 1_024);
+        return Err(format!("the result has {length} KB; at most {max} KB are taken").into());
+    }
+    if parts > MAX_BLOCKS {
+        return Err(format!("the result has {parts} parts; at most {MAX_BLOCKS} are taken").into());
+    }
+    Ok(())
+}
+
+async fn failed(link: &Link, error: &ServiceError) -> ToolError {
+    if let Some(why) = refused(link, error).await {
+        return why.into();
+    }
+    if matches!(error, ServiceError::TransportClosed | ServiceError::TransportSend(_)) {
+        link.look_again.notify_one();
+    }
+    let why = link.showable(error.to_string());
+    format!("the server `{}` failed: {why}", link.server.name).into()
+}
+
+/// The reason of a server that wants another token, in words for models and operators.
+async fn refused(link: &Link, error: &ServiceError) -> Option<String> {
+    let challenge = error.auth_challenge()?;
+    let server = &link.server;
+    let McpTransport::Http { url, .. } = &server.transport else { return None };
+    let Some(vault) = &link.vault else {
+        return Some(format!("the server `{}` refuses the token of `auth`", server.name));
+    };
+    let Some(scopes) = oauth::lacks(challenge, url) else {
+        link.look_again.notify_one();
+        let remedy = oauth::remedy(&server.name);
+        return Some(format!("the server `{}` refuses the token of the login; {remedy}", server.name));
+    };
+    vault.note_missing(&scopes).await;
+    let wanted = if scopes.is_empty() { "more scopes".to_owned() } else { format!("the scopes `{scopes}`") };
+    let remedy = oauth::remedy(&server.name);
+    Some(format!(
+        "the server `{}` wants {wanted} for this call, which the login lacks; {remedy}",
+        server.name
+    ))
+}
+
+/// A call under way: its turn hears of its progress, and the server hears when nobody waits any more.
+struct OpenCall<'a> {
+    link: &'a Arc<Link>,
+    token: ProgressToken,
+    id: RequestId,
+    is_over: bool,
+}
+
+impl<'a> OpenCall<'a> {
+    fn begin(link: &'a Arc<Link>, turn: &Turn, token: ProgressToken, id: RequestId) -> Self {
+        link.progress.lock().insert(token.clone(), turn.clone());
+        Self { link, token, id, is_over: false }
+    }
+}
+
+impl Drop for OpenCall<'_> {
+    fn drop(&mut self) {
+        self.link.progress.lock().remove(&self.token);
+        if self.is_over {
+            return;
+        }
+        if let (Some(remote), Ok(runtime)) = (self.link.connected(), tokio::runtime::Handle::try_current()) {
+            let id = self.id.clone();
+            runtime.spawn(async move {
+                let why = "nobody waits for the result any more".to_owned();
+                let param = CancelledNotificationParam::new(Some(id), Some(why));
+                if let Err(error) = remote.notify_cancelled(param).await {
+                    tracing::debug!("a canceled call reaches no server: {error}");
+                }
+            });
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! A script that a model wrote: statements that run once, with nothing but tools in reach.
+
+use super::folded::{Beside, folded};
+use super::parsed::Parsed;
+use crate::manifest::Manifest;
+use crate::names::Names;
+use crate::problem::{self, Problem};
+use crate::reach::{OfModel, Reach, Tools};
+use crate::script::Script;
+use crate::settings::Settings;
+use crate::source::{Kind, SourceFile, check_text};
+use crate::value::dynamic_of;
+use crate::{doubts, link, names};
+use rhai::{Dynamic, Module, Shared};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use valvehouse_config::{Capability, Grant};
+use valvehouse_json::Json;
+
+/// The function that the statements are in.
+pub(crate) const MAIN: &str = "main";
+
+impl Script {
+    /// Compiles statements that a model wrote. It calls the tools of its turn, some of them as functions of its own, which
+    /// `functions` makes of the names that it calls. No other requirement is granted, and it sends nothing to anybody.
+    pub(crate) fn compile_for_model(
+        id: &str,
+        code: &str,
+        settings: &Settings,
+        functions: impl FnOnce(&BTreeSet<String>) -> Module,
+    ) -> Result<Self, Vec<Problem>> {
+        // Lines keep their numbers.
+        let text = format!("fn {MAIN}() {{ {code}\n}}");
+        let file = SourceFile::new(Kind::Tool, id, id, text);
+        check_text(&file).map_err(|problem| vec![problem])?;
+        let source = &*file.text;
+        problem::unclosed_comment(&file, source).map_or(Ok(()), |problem| Err(vec![problem]))?;
+        let parse_problem = |error| vec![problem::of_parse(&file.id, &file.path, source, &error)];
+        let Parsed { engine, as_written, plain, constants } = Parsed::of(source).map_err(parse_problem)?;
+        let manifest = Manifest { requirements: vec![Capability::Tools], ..Manifest::default() };
+        let mut problems = names::assigned(&plain, &constants, &file, source);
+        problems.extend(names::misused(&plain, &manifest, &constants, &file, source).into_iter().map(bare));
+        problems.extend(doubts::about(&as_written, &file, source));
+        let (linked, of_modules) = link::link(&file, source, &as_written, &manifest);
+        problems.extend(of_modules);
+        if problem::has_errors(&problems) {
+            return Err(problems);
+        }
+        let mut own = functions(&Names::of(&plain).calls);
+        own.set_id("tools of the turn");
+        own.build_index();
+        let mut values: HashMap<String, Dynamic> =
+            constants.iter().map(|(name, value)| (name.clone(), dynamic_of(value))).collect();
+        values.extend(names::functions_as_values(&plain));
+        let own = [("", Shared::new(own))];
+        let beside = Beside { own: &own, ..Beside::default() };
+        let folded = folded(engine, source, &plain, values, &linked, beside).map_err(parse_problem)?;
+        let mut script = Self::assembled(&file, settings, manifest, Json::object(), folded, linked.sources);
+        script.reach = Arc::new(Reach {
+            tools: Tools::Granted { grant: Grant::Nothing, host: None },
+            of_model: Some(Arc::new(OfModel::default())),
+            ..Reach::default()
+        });
+        Ok(script)
+    }
+}
+
+/// A problem without the hint to declare what no model can declare.
+fn bare(problem: Problem) -> Problem {
+    match problem.code {
+        problem::Code::NotDeclared => {
+            let module = problem.message.split('`').nth(1).unwrap_or("it").to_owned();
+            Problem { message: format!("`{module}` is not allowed here"), help: None, ..problem }
+                .help("use the tools that there are")
+        }
+        _ => problem,
+    }
+}

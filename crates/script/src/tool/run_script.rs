@@ -1,0 +1,155 @@
+//! `run_script`: a model calls several tools by a script, each call as one of its own.
+
+use super::handler::{MAX_RESULT, length_of};
+use crate::answer::Answered;
+use crate::compile::MAIN;
+use crate::engine;
+use crate::package::tool_functions;
+use crate::problem::{self, Problem};
+use crate::run::Ended;
+use crate::script::Script;
+use crate::settings::Settings;
+use crate::value::json_of;
+use futures::future::BoxFuture;
+use rhai::Dynamic;
+use std::sync::Arc;
+use std::time::Duration;
+use valvehouse_core::breaker::{Admission, Breaker, BreakerSettings};
+use valvehouse_core::context::Turn;
+use valvehouse_core::kernel::Kernel;
+use valvehouse_core::lanes::{self, LaneError, Pace, STUCK};
+use valvehouse_core::tool::{Handler, RUN_SCRIPT, Tool, ToolError, ToolResult, ToolSpec, is_entry_tool};
+use valvehouse_json::Json;
+
+/// The longest code, in bytes.
+const MAX_CODE: usize = 32 << 10;
+/// The time that one script may take, waiting included.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Problems of code that a model reads at once.
+const MAX_SHOWN: usize = 5;
+
+const DESCRIPTION: &str = "Runs Rhai code that calls tools, and returns its last value: one call in the place of many, and \
+                           only the result is read. Each tool is a function of its name: \
+                           let found = github_search(#{ query: \"x\" }); tools::call(\"any-name\", #{ … }) calls any of them, \
+                           tools::all([#{ name: \"weather\", args: #{ city: \"Rome\" } }]) several at once. Maps are \
+                           #{ key: value }, functions are closures: let f = |x| x + 1. try { … } catch (error) { … } catches \
+                           a tool's error. Nothing else is within reach: no files, no network, no variables of earlier calls.";
+
+/// Returns the tool that runs code of a model with the tools of the turn as functions, within the budget of tools.
+///
+/// Each inner call is one of a script: filters see it with `caller: "run_script"`, it is traced, and the limits of
+/// nesting and of calls in one request hold. The code sends no events, asks nobody and leaves no work behind.
+pub fn run_script() -> Tool {
+    let declared = Json::from([("type", "string".into()), ("description", "Rhai code".into())]);
+    declared.edit("required", true);
+    let breaker = Arc::new(Breaker::new(RUN_SCRIPT, BreakerSettings::default()));
+    let tool = Tool::new(ToolSpec::new(RUN_SCRIPT), RunScript { breaker }).description(DESCRIPTION);
+    let tool = tool.timeout(TIMEOUT).parameters(&Json::from([("code", declared)]));
+    tool.expect("parameters are declared as they may be")
+}
+
+struct RunScript {
+    /// Opens for good where a script could not be ended.
+    breaker: Arc<Breaker>,
+}
+
+impl Handler for RunScript {
+    fn call(&self, args: Json, turn: Turn) -> BoxFuture<'_, Result<ToolResult, ToolError>> {
+        Box::pin(async move {
+            if let Admission::Rests(rest) = self.breaker.admit() {
+                return Err(self.breaker.refusal(rest).into());
+            }
+            let code = args.string("code");
+            if code.len() > MAX_CODE {
+                let length = code.len();
+                return Err(wrong(format!(
+                    "cannot run {length} bytes of code: at most {MAX_CODE} are run; pass large values from tool to tool"
+                )));
+            }
+            let ran = lanes::run_for(RUN_SCRIPT, Pace::Waits, move || run(&code, &turn)).await;
+            if let Err(LaneError::Stuck) = &ran {
+                self.breaker.trip(STUCK);
+            }
+            ran.unwrap_or_else(|error| Err(error.to_string().into()))
+        })
+    }
+}
+
+/// An error that calling again would not mend.
+fn wrong(message: String) -> ToolError {
+    ToolError::from(message).answer()
+}
+
+fn run(code: &str, turn: &Turn) -> Result<ToolResult, ToolError> {
+    let Some(kernel) = Kernel::of_turn(turn) else {
+        return Err(wrong("there are no tools outside of a turn".into()));
+    };
+    let is_function = |tool: &&Tool| !is_entry_tool(tool.name()) && !engine::has_function(tool.name());
+    let script = Script::compile_for_model(RUN_SCRIPT, code, &Settings::default(), |calls| {
+        let tools = kernel.toolbox().iter().filter(is_function).map(Tool::name);
+        tool_functions(tools.filter(|name| calls.contains(*name)))
+    });
+    let script = script.map_err(|problems| wrong(not_loaded(&problems)))?;
+    let (result, spent) = script.call_tool(MAIN, Default::default(), turn, TIMEOUT);
+    if let Some(trace) = turn.trace() {
+        trace.spend("tool", RUN_SCRIPT, spent);
+    }
+    // What stops a turn cannot be caught by code of a model.
+    if let Some(refusal) = script.reach.of_model.as_ref().and_then(|model| model.fatal.lock().clone()) {
+        return Err(refusal.into());
+    }
+    let value = match result {
+        Ok(value) => value_of(&value)?,
+        Err(Ended::Refused(refusal)) => return Err(ToolError { fatal: false, ..refusal.into() }),
+        Err(Ended::Broken { summary, .. }) if turn.is_paused() => return Err(wrong(summary)),
+        Err(Ended::Broken { breakage, .. }) => return Err(wrong(failed(&breakage.cause))),
+    };
+    Ok(ToolResult { value, context: Some(turn.context().clone()) })
+}
+
+/// The failure of code with its line: the model knows no file and no function.
+fn failed(cause: &str) -> String {
+    let placed = cause.strip_prefix(RUN_SCRIPT).and_then(|rest| rest.strip_prefix(':')).and_then(|rest| {
+        let (place, cause) = rest.split_once(": ")?;
+        Some(format!("line {}: {cause}", place.split(':').next()?))
+    });
+    let text = placed.as_deref().unwrap_or(cause);
+    format!("the code failed: {}", text.trim_end_matches(", in main"))
+}
+
+/// The result as nobody else holds it, when a model can read it.
+fn value_of(value: &Dynamic) -> Result<Json, ToolError> {
+    let value = match value.read_lock::<Answered>().as_deref() {
+        Some(Answered::Ok(value, _) | Answered::Skip(value)) => value.copy(),
+        Some(Answered::Error(refusal)) => {
+            return Err(ToolError { fatal: false, ..ToolError::from(refusal.clone()).answer() });
+        }
+        None => {
+            let json = json_of(value);
+            json.map_err(|error| {
+                wrong(format!("the result is not JSON: {}", problem::summary_of_run(&error)))
+            })?
+            .copy()
+        }
+    };
+    let length = length_of(&value).map_err(|error| wrong(format!("the result cannot be sent: {error}")))?;
+    match length > MAX_RESULT {
+        true => Err(wrong(format!(
+            "the result has {} KB; it may have {} KB: return what is needed of it",
+            length / 1024,
+            MAX_RESULT / 1024
+        ))),
+        false => Ok(value),
+    }
+}
+
+/// The problems of code that does not compile, each with its line.
+fn not_loaded(problems: &[Problem]) -> String {
+    let errors = problems.iter().filter(|problem| problem::has_errors(std::slice::from_ref(problem)));
+    let lines = errors.take(MAX_SHOWN).map(|problem| {
+        let place = problem.line.map_or_else(String::new, |line| format!("line {line}: "));
+        let help = problem.help.as_ref().map_or_else(String::new, |help| format!("; {help}"));
+        format!("{place}{}{help}", problem.message)
+    });
+    format!("the code does not compile: {}", lines.collect::<Vec<_>>().join("\n"))
+}
