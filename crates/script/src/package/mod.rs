@@ -47,6 +47,7 @@ mod tests;
 
 pub(crate) use after::register_after;
 pub(crate) use argument::RhaiResultOf;
+pub(crate) use output::json as bounded_json;
 pub(crate) use pattern::check as check_pattern;
 pub(crate) use registry::{globals, modules};
 pub(crate) use tools::{offered_tools, register_callable};

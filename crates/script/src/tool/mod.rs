@@ -5,7 +5,7 @@ mod function;
 mod handler;
 mod served;
 
-pub(super) use declaration::{misplaced_hooks, read};
+pub(super) use declaration::{check_list, misplaced_hooks, read};
 pub use function::Role;
 pub(super) use function::{ServedFunction, ToolFunction};
 pub use handler::{ScriptedTool, ServedTool};
