@@ -60,6 +60,8 @@ const INLETS: &[(&str, &str, Comes)] = &[
     ("print references", "ALL print(all);", Ends(LIMITS)),
     ("append references to a text", "ALL let t = \"\"; t += all; t.append(all);", Ends(LIMITS)),
     ("references plus a text", "ALL all + \"\"; \"\" + all;", Ends(LIMITS)),
+    ("a table of references", "ALL csv::write([all]); csv::write([[all]]);", Ends(LIMITS)),
+    ("a table with columns of references", "ALL csv::write([#{ a: 1 }], #{ columns: all });", Ends(LIMITS)),
     ("throw references", "ALL throw all;", Ends(LIMITS)),
     ("deny with references", "ALL deny(all);", Ends(LIMITS)),
     ("answer an error of references", "ALL return error(all);", Ends(LIMITS)),

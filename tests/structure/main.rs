@@ -58,6 +58,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("rustls", &["valvehouse-net"]),
     ("sqlx", &["valvehouse-store"]),
     ("ring", &["valvehouse-store", "valvehouse-mcp"]),
+    ("csv-core", &["valvehouse-script"]),
     ("jsonschema", &["valvehouse-schema"]),
     ("tiktoken-rs", &["valvehouse-tokens"]),
     ("toml", &["valvehouse-config"]),

@@ -10,6 +10,7 @@
 mod after;
 mod argument;
 mod base64;
+mod csv;
 mod effect;
 mod env;
 mod files;

@@ -213,6 +213,17 @@ fn stream(event, state) {
     ),
     theme("tokens", "`tokens::`", "How much of a model's window something takes.", ""),
     theme("random", "`random::`", "Dice, not keys; `uuid()` where something must not be guessed.", ""),
+    theme(
+        "csv",
+        "`csv::`",
+        "Tables as text, at most 100,000 values and 8 MiB.",
+        r#"
+fn handler(args) {
+    let rows = csv::parse(args.table, #{ delimiter: ";" });
+    csv::write(rows.filter(|row| row.city == "Rome"), #{ columns: ["city", "people"] })
+}
+"#,
+    ),
     theme("hash", "`hash::`", "Digests, in hexadecimal.", ""),
     theme("base64", "`base64::`", "Texts in letters that travel everywhere.", ""),
     Theme {
