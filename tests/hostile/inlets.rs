@@ -149,6 +149,21 @@ const INLETS: &[(&str, &str, Comes)] = &[
         Breaks(&["values, and the first row", TIME, MEMORY, OPERATIONS]),
     ),
     ("csv written for ever", "let r = []; r.pad(9_000, \"x,\"); loop { csv::write([r]); }", Breaks(BUDGET)),
+    (
+        "tokens signed for ever",
+        "loop { jwt::sign(#{ a: 1 }, \"secret\", #{ algorithm: \"HS256\" }); }",
+        Breaks(BUDGET),
+    ),
+    (
+        "keys read for ever",
+        "let pem = \"-----BEGIN PRIVATE KEY-----\\n\"; pem.pad(60_000, \"A\"); pem += \"\\n-----END PRIVATE KEY-----\"; loop { try { jwt::sign(#{}, pem, #{ algorithm: \"RS256\" }); } catch {} }",
+        Breaks(BUDGET),
+    ),
+    (
+        "tokens checked for ever",
+        "let t = \"\"; t.pad(60_000, \"a.\"); loop { try { jwt::verify(t, \"s\", #{ algorithm: \"HS256\" }); } catch {} }",
+        Breaks(BUDGET),
+    ),
     ("url", "let s = \"%\"; loop { s = url::encode(s); }", Breaks(BUDGET)),
     ("hash", "let s = \"\"; s.pad(4_000_000, \"x\"); loop { hash::sha256(s); }", Breaks(BUDGET)),
     ("tokens", "let s = \"\"; s.pad(3_000_000, \"word \"); loop { tokens::count(s); }", Breaks(BUDGET)),

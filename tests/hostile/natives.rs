@@ -62,6 +62,7 @@ const INLETS: &[(&str, &str, Comes)] = &[
     ("references plus a text", "ALL all + \"\"; \"\" + all;", Ends(LIMITS)),
     ("a table of references", "ALL csv::write([all]); csv::write([[all]]);", Ends(LIMITS)),
     ("a table with columns of references", "ALL csv::write([#{ a: 1 }], #{ columns: all });", Ends(LIMITS)),
+    ("claims of keys", "KEYS jwt::sign(keys, \"s\", #{ algorithm: \"HS256\" });", Ends(LIMITS)),
     ("throw references", "ALL throw all;", Ends(LIMITS)),
     ("deny with references", "ALL deny(all);", Ends(LIMITS)),
     ("answer an error of references", "ALL return error(all);", Ends(LIMITS)),

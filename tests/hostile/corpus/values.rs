@@ -93,6 +93,8 @@ pub(in super::super) fn hostile(kind: &str) -> Option<&'static [&'static str]> {
             "#{ times: 100, delay: 0 }",
             "#{ every: 1, timeout: 600_000 }",
             "#{ limit: 64, settle: true }",
+            "#{ algorithm: \"HS256\" }",
+            "#{ algorithm: \"RS256\" }",
             "#{ header: false }",
             "#{ columns: references }",
             "keys",

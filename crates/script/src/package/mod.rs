@@ -19,6 +19,7 @@ mod html;
 mod host_calls;
 mod http;
 mod json;
+mod jwt;
 mod kv;
 mod llm;
 mod markup;

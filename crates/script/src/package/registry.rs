@@ -1,7 +1,7 @@
 //! The modules that engines know, each made once.
 
 use super::{
-    base64, csv, env, files, hash, html, http, json, kv, llm, random, regex, shell, stream, text, time,
+    base64, csv, env, files, hash, html, http, json, jwt, kv, llm, random, regex, shell, stream, text, time,
     tokens, tools, turn, url, values, waiting,
 };
 use rhai::{Module, Shared, exported_module};
@@ -17,6 +17,7 @@ pub(crate) fn modules() -> &'static [(&'static str, Shared<Module>)] {
             ("hash", exported_module!(hash::functions)),
             ("html", exported_module!(html::functions)),
             ("json", exported_module!(json::functions)),
+            ("jwt", exported_module!(jwt::functions)),
             ("random", exported_module!(random::functions)),
             ("regex", exported_module!(regex::functions)),
             ("stream", exported_module!(stream::functions)),

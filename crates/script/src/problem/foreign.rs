@@ -89,7 +89,7 @@ fn of_name(problem: &Problem) -> Option<&'static str> {
         "True" | "False" => "write `true` and `false`",
         "elif" => "write `else if`",
         "self" => "there is no `self`: a hook has its value as a parameter, and its settings as `valves`",
-        "csv" | "json" | "time" | "random" | "regex" | "text" | "hash" | "base64" | "url"
+        "csv" | "json" | "jwt" | "time" | "random" | "regex" | "text" | "hash" | "base64" | "url"
         | "html" => "a module's functions stand behind `::`, as in json::stringify(value)",
         "JSON" => "json::parse(text) and json::stringify(value)",
         "re" => "patterns are in regex::, as in regex::find_all(text, pattern)",

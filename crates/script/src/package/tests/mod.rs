@@ -52,6 +52,7 @@ const PROMISED: &[(&str, &str)] = &[
     ("", "uuid empty json parallel retry poll"),
     ("json", "parse stringify"),
     ("csv", "parse write"),
+    ("jwt", "sign verify"),
     ("regex", "is_match find find_all captures captures_all replace split escape"),
     (
         "text",
