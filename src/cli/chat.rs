@@ -24,6 +24,7 @@ const SHOWN: u64 = 6;
 pub(super) async fn run(asked: args::Chat, config: Config, out: &Console) -> Result<Exit, CommandError> {
     let said = said(&asked.text)?;
     let app = App::open(config).await?;
+    app.fetch_lists().await;
     #[cfg(feature = "mcp")]
     let _mounts = super::mcp_servers::mounted(&app).await;
     for problem in plugin_problems(&app.host.snapshot()) {

@@ -254,7 +254,9 @@ impl Findings {
             paths.is_empty() || paths.iter().any(is_it)
         };
         let of_plugins = snapshot.plugins.values().flat_map(|plugin| plugin.standing_problems());
-        let all = snapshot.problems.iter().cloned().chain(of_plugins);
+        let standing = app::stored_standing(config).await;
+        let of_schedule = standing.scheduled_problems(&snapshot);
+        let all = snapshot.problems.iter().cloned().chain(of_plugins).chain(of_schedule);
         self.tell_once(all.filter(is_asked).collect());
         Ok(())
     }

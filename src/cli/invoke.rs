@@ -17,6 +17,7 @@ pub(super) async fn run(asked: args::Invoke, config: Config, out: &Console) -> R
     let app = App::open(config).await?;
     #[cfg(feature = "mcp")]
     let _mounts = super::mcp_servers::mounted(&app).await;
+    app.fetch_lists().await;
     let done = invoke(&app, &asked, arguments, Context::new(context), out).await;
     app.close().await;
     done.map(|()| Exit::Done)

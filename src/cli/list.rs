@@ -22,7 +22,8 @@ pub(super) async fn run(asked: &args::List, config: &Config, out: &Console) -> R
     let standing = project.standing().await?;
     if out.is_json() {
         let plugins: Vec<Json> = snapshot.plugins.values().map(|plugin| as_json(plugin, &standing)).collect();
-        let problems = report::all_as_json(&snapshot.problems);
+        let of_schedule = standing.scheduled_problems(snapshot);
+        let problems = report::all_as_json(snapshot.problems.iter().chain(&of_schedule));
         let native: Vec<Json> = native_tools(snapshot).into_iter().map(Json::from).collect();
         out.json(&Json::from([
             ("plugins", plugins.into()),
@@ -39,7 +40,7 @@ pub(super) async fn run(asked: &args::List, config: &Config, out: &Console) -> R
         providers::show(config, &standing, out)?;
     } else {
         out.line(&as_table(snapshot, &standing, out.results()))?;
-        for problem in plugin_problems(snapshot) {
+        for problem in plugin_problems(snapshot).into_iter().chain(standing.scheduled_problems(snapshot)) {
             out.line(&format!("\n{}", report::shown(&problem, out.results())))?;
         }
         for plugin in snapshot.plugins.values().filter(|_| config.server.pipelines) {

@@ -163,6 +163,7 @@ impl News {
             Change::Loaded(id) => Self { problems: warnings(app, id), ..good("loaded") },
             Change::Updated(id) => Self { problems: warnings(app, id), ..good("updated") },
             Change::Settings(id) => Self { problems: warnings(app, id), ..good("settings") },
+            Change::Listed(id) => Self { problems: warnings(app, id), ..good("listed") },
             Change::Removed(_) => good("removed"),
             Change::Stale(_, problems) => bad("stale", ": its last good version runs on", problems),
             Change::Broken(_, problems) => bad("broken", ": it does not load", problems),

@@ -128,6 +128,42 @@ const INLETS: &[(&str, &str, Comes)] = &[
         Breaks(&["more than 100000 elements", TIME]),
     ),
     ("base64", "let s = \"x\"; loop { s = base64::encode(s); }", Breaks(&[SIZE, OPERATIONS, TIME, MEMORY])),
+    (
+        "csv of many values",
+        "let s = \"\"; s.pad(3_000_000, \"a,\"); csv::parse(s, #{ header: false })",
+        Breaks(&["more than 100000 values", TIME]),
+    ),
+    (
+        "csv read for ever",
+        "let s = \"\"; s.pad(100_000, \"ab\\n\"); loop { csv::parse(s, #{ header: false }); }",
+        Breaks(BUDGET),
+    ),
+    (
+        "csv of one quoted value",
+        "let s = \"\\\"\"; s.pad(3_000_000, \"\\\"\\\"\"); loop { csv::parse(s, #{ header: false }); }",
+        Breaks(BUDGET),
+    ),
+    (
+        "csv with a wide head",
+        "let s = \"\"; for i in 0..300 { s += `${i}`; s.pad(s.len() + 3_000, \"x\"); s += \",\"; } s += \"\\n\"; s.pad(s.len() + 60_000, \",\"); csv::parse(s)",
+        Breaks(&["values, and the first row", TIME, MEMORY, OPERATIONS]),
+    ),
+    ("csv written for ever", "let r = []; r.pad(9_000, \"x,\"); loop { csv::write([r]); }", Breaks(BUDGET)),
+    (
+        "tokens signed for ever",
+        "loop { jwt::sign(#{ a: 1 }, \"secret\", #{ algorithm: \"HS256\" }); }",
+        Breaks(BUDGET),
+    ),
+    (
+        "keys read for ever",
+        "let pem = \"-----BEGIN PRIVATE KEY-----\\n\"; pem.pad(60_000, \"A\"); pem += \"\\n-----END PRIVATE KEY-----\"; loop { try { jwt::sign(#{}, pem, #{ algorithm: \"RS256\" }); } catch {} }",
+        Breaks(BUDGET),
+    ),
+    (
+        "tokens checked for ever",
+        "let t = \"\"; t.pad(60_000, \"a.\"); loop { try { jwt::verify(t, \"s\", #{ algorithm: \"HS256\" }); } catch {} }",
+        Breaks(BUDGET),
+    ),
     ("url", "let s = \"%\"; loop { s = url::encode(s); }", Breaks(BUDGET)),
     ("hash", "let s = \"\"; s.pad(4_000_000, \"x\"); loop { hash::sha256(s); }", Breaks(BUDGET)),
     ("tokens", "let s = \"\"; s.pad(3_000_000, \"word \"); loop { tokens::count(s); }", Breaks(BUDGET)),

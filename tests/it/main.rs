@@ -67,6 +67,7 @@ mod responses_background;
 mod responses_socket;
 mod responses_upstream;
 mod safety;
+mod scheduled;
 mod same_either_way;
 mod same_everywhere;
 mod sdk;

@@ -59,7 +59,10 @@ impl Shelf {
             }
         }
         shelf.offer(plugins, plan);
-        shelf.look_for_missing(plan);
+        // The missing ones may be among those that are listed soon.
+        if !plugins.values().any(|plugin| plugin.awaits_tools()) {
+            shelf.look_for_missing(plan);
+        }
         shelf.look_for_entries(plan);
         shelf.look_for_filters(plugins, plan);
         shelf.look_for_settings(native, plugins, plan);

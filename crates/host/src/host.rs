@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::sync::{Mutex, broadcast};
 use valvehouse_core::trace::Traces;
 use valvehouse_json::Json;
-use valvehouse_script::{Problem, Script, SourceFile, Watch};
+use valvehouse_script::{Problem, ScheduledCall, Script, SourceFile, Watch};
 use valvehouse_store::{Kv, Store, StoreError};
 
 /// The interval at which the store is asked for its generation.
@@ -177,6 +177,14 @@ impl Host {
             }
         }
         self.reload().await
+    }
+
+    /// Takes the list that a function of a plugin returned, or the reason for which its call failed.
+    pub(crate) async fn set_list(&self, id: &str, what: ScheduledCall, result: Result<Json, String>) {
+        let is_news = self.writer.lock().await.set_list(id, what, result);
+        if is_news {
+            self.reload().await;
+        }
     }
 
     /// A script as it would run here under its id, though it lies in no folder.

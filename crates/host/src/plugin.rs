@@ -10,7 +10,8 @@ use valvehouse_core::filter::{Filter, Hook};
 use valvehouse_json::Json;
 use valvehouse_script::crash::Quarantined;
 use valvehouse_script::{
-    Budget, Kind, Pipe, Problem, Read, Script, ScriptCallbacks, ScriptedTool, ServedTool, UserValves,
+    Budget, Kind, Lists, Pipe, Problem, Read, ScheduledCall, Script, ScriptCallbacks, ScriptedTool,
+    ServedTool, UserValves,
 };
 use valvehouse_store::Confirmed;
 
@@ -98,6 +99,15 @@ pub(crate) struct Given {
     pub(crate) configured: Option<Configured>,
     /// Its versions that are not run, since they ended the process.
     pub(crate) quarantined: Vec<Quarantined>,
+    /// The lists that its functions returned when they were called last.
+    pub(crate) lists: Lists,
+}
+
+impl Given {
+    /// The same without the lists.
+    pub(crate) fn without_lists(&self) -> Self {
+        Self { lists: Lists::default(), ..self.clone() }
+    }
 }
 
 /// The settings of a script, but for its grants.
@@ -192,6 +202,15 @@ impl Plugin {
         }
     }
 
+    /// Returns `true` if its tools are listed in the background, and have not been yet.
+    pub(crate) fn awaits_tools(&self) -> bool {
+        let lists =
+            |script: &Arc<Script>| script.scheduled().iter().any(|(what, _)| *what == ScheduledCall::Tools);
+        self.enabled
+            && self.given.lists.get(ScheduledCall::Tools).is_none()
+            && self.script.as_ref().is_some_and(lists)
+    }
+
     /// The models it offers; none while it is switched off, or its file is gone.
     pub(crate) fn pipe(&self) -> Option<Pipe> {
         let script = self.script.as_ref().filter(|_| self.enabled && self.state != State::Missing)?;
@@ -214,7 +233,9 @@ impl Plugin {
         let callbacks = self.script.iter().flat_map(|script| script.callbacks()).map(|one| one.name());
         let pipes = self.script.iter().any(|script| !script.offers().is_empty());
         let done = self.script.iter().filter(|script| script.has_done()).map(|_| "done");
-        hooks.chain(done).chain(callbacks).chain(pipes.then_some("pipe")).collect()
+        let ticks = self.script.iter().flat_map(|script| script.scheduled());
+        let ticks = ticks.filter(|(what, _)| *what == ScheduledCall::Tick).map(|(what, _)| what.as_str());
+        hooks.chain(done).chain(ticks).chain(callbacks).chain(pipes.then_some("pipe")).collect()
     }
 
     /// The names of the tools it brings.

@@ -35,6 +35,8 @@ pub enum Change {
     Missing(Arc<str>),
     /// Valves or switches are other ones.
     Settings(Arc<str>),
+    /// It lists other models or tools.
+    Listed(Arc<str>),
     /// Something is wrong with a file that is not a plugin.
     Problem(Problem),
 }
@@ -50,6 +52,7 @@ impl Change {
             Self::Removed(_) => "removed",
             Self::Missing(_) => "missing",
             Self::Settings(_) => "settings",
+            Self::Listed(_) => "listed",
             Self::Problem(_) => "problem",
         }
     }
@@ -61,7 +64,8 @@ impl Change {
             | Self::Updated(id)
             | Self::Removed(id)
             | Self::Missing(id)
-            | Self::Settings(id) => Some(id),
+            | Self::Settings(id)
+            | Self::Listed(id) => Some(id),
             Self::Stale(id, _) | Self::Broken(id, _) => Some(id),
             Self::Problem(_) => None,
         }

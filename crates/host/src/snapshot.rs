@@ -18,7 +18,7 @@ use valvehouse_core::tool::{Tool, is_entry_tool};
 use valvehouse_core::words::{did_you_mean, nearest};
 use valvehouse_json::Json;
 use valvehouse_providers::Formatted;
-use valvehouse_script::{CHAT, Kind, Offer, Pipes, Problem, run_script};
+use valvehouse_script::{CHAT, Code, Kind, Offer, Pipes, Problem, run_script};
 
 /// One whole generation of the host.
 pub struct Snapshot {
@@ -132,6 +132,12 @@ impl Snapshot {
     pub(crate) fn offering(mut self, offered: Offers) -> Self {
         self.offered = offered;
         self
+    }
+
+    /// The messages about functions of a plugin that failed when the host called them last.
+    pub(crate) fn failing<'a>(&'a self, id: &'a str) -> impl Iterator<Item = &'a str> {
+        let failing = self.problems.iter().filter(|problem| problem.code == Code::ScheduledFailed);
+        failing.filter(move |problem| problem.id == id).map(|problem| problem.message.as_str())
     }
 
     /// The plugins that are filters, by id.

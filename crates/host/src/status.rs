@@ -3,7 +3,7 @@
 
 use crate::plugin::{Plugin, State};
 use crate::snapshot::Snapshot;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use valvehouse_core::breaker::Open;
 use valvehouse_core::figures::{PromptCacheCount, Sum};
@@ -111,6 +111,8 @@ pub struct PluginStanding {
     pub rests: Option<Open>,
     /// The requests in which it kept the prompt cache of the service.
     pub prompt_cache: PromptCacheCount,
+    /// The problems of what some host calls from time to time.
+    pub failing: BTreeSet<String>,
 }
 
 impl Standing {
@@ -128,6 +130,7 @@ impl Standing {
                 ("sums", sums.into()),
                 ("rests", rests.map_or(Json::Null, |open| written(&open))),
                 ("prompt_cache", script.prompt_cache.count().to_json()),
+                ("failing", snapshot.failing(&plugin.id).map(Json::from).collect::<Vec<_>>().into()),
             ]);
             Some(((*plugin.id).into(), told))
         });
@@ -174,6 +177,18 @@ impl Standing {
         self.plugins.get(id)
     }
 
+    /// The problems of what hosts call from time to time and that failed when they did it last.
+    pub fn scheduled_problems(&self, snapshot: &Snapshot) -> Vec<Problem> {
+        let of_plugin = |(id, standing): (&String, &PluginStanding)| {
+            let plugin = snapshot.plugins.get(id.as_str())?.clone();
+            let problems = standing.failing.iter().map(|message| {
+                Problem::new(Code::ScheduledFailed, &plugin.id, &plugin.path, message.as_str()).warning()
+            });
+            Some(problems.collect::<Vec<_>>())
+        };
+        self.plugins.iter().filter_map(of_plugin).flatten().collect()
+    }
+
     /// The state of a provider that is left alone; `None` while it is used.
     pub fn provider(&self, name: &str) -> Option<&Open> {
         self.providers.get(name)
@@ -192,6 +207,7 @@ impl PluginStanding {
             self.rests = Some(read(&rests));
         }
         self.prompt_cache = self.prompt_cache.and(PromptCacheCount::from_json(&told.field("prompt_cache")));
+        self.failing.extend(told.list("failing").iter().filter_map(Json::as_str).map(str::to_owned));
     }
 }
 

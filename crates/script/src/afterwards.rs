@@ -4,16 +4,11 @@ use super::argument::UserValves;
 use super::call::Later;
 use super::hooks::{DONE, Param};
 use super::reach::{RunWork, Work};
-use super::run::Ended;
 use super::script::Script;
 use super::value::{Shape, live};
 use rhai::{Dynamic, FnPtr};
 use std::sync::{Arc, Weak};
-use valvehouse_core::breaker::Admission;
 use valvehouse_core::context::{FinishedChat, NotLeft, Turn};
-use valvehouse_core::figures::Ending;
-use valvehouse_core::lanes::{self, LaneError, Pace, STUCK};
-use valvehouse_core::trace::What;
 use valvehouse_json::Json;
 
 /// The work.
@@ -66,62 +61,20 @@ impl Script {
         }
     }
 
-    /// Does a piece of work on a lane. What its breaker counts refuses no request.
+    /// Does a piece of work.
     async fn work(self: Arc<Self>, job: Job, turn: Turn) -> Result<(), String> {
-        let tally = self.figures().of(job.name());
-        let breaker = self.behind.breaker.clone();
-        let admission = breaker.admit();
-        if let Admission::Rests(rest) = admission {
-            tally.rests();
-            return Err(breaker.refusal(rest).message);
-        }
-        let pace = if tally.is_slow() { Pace::Slow } else { Pace::Waits };
-        let owner = self.caller.plugin.clone();
-        let (this, own) = (self.clone(), turn.clone());
-        let worked = lanes::run_for(&owner, pace, move || this.do_job(job, &own)).await;
-        if let Err(LaneError::Stuck) = &worked {
-            breaker.trip(STUCK);
-        }
-        let worked = worked.unwrap_or_else(|error| Err(error.to_string()));
-        match &worked {
-            Ok(()) => breaker.went_well(admission),
-            Err(cause) => breaker.broke(cause),
-        }
-        // What it stored with `durable` is on disk before it counts as done.
-        worked.and(turn.flush().await.map_err(|fault| fault.to_string()))
-    }
-
-    fn do_job(&self, job: Job, turn: &Turn) -> Result<(), String> {
-        let name = job.name();
-        let tally = self.figures().of(name);
-        let step = turn.trace().map(|trace| trace.begin(What::Hook(&self.caller.plugin, name), &Json::Null));
-        let timing = tally.begin();
-        let (result, spent) = self.call_behind(name, turn, || match &job {
-            Job::Function(function) => function.call::<Dynamic>(&self.engine, &self.ast, ()).map(drop),
+        let (name, budget) = (job.name(), self.budget_behind());
+        let worked = self.call_in_background(name, budget, turn, move |script, turn| match &job {
+            Job::Function(function) => function.call::<Dynamic>(&script.engine, &script.ast, ()).map(drop),
             Job::Done(body, users) => {
-                let params = self.done.iter().flatten().map(|param| match param {
+                let params = script.done.iter().flatten().map(|param| match param {
                     Param::Subject => live(body, Shape::Body),
-                    param => self.argument(*param, turn, users),
+                    param => script.argument(*param, turn, users),
                 });
-                self.evaluate(name, params.collect()).map(drop)
+                script.evaluate(name, params.collect()).map(drop)
             }
         });
-        if let Some(trace) = turn.trace() {
-            trace.spend(name, self.id(), spent);
-        }
-        let result = result.map_err(|ended| match ended {
-            Ended::Refused(refusal) => refusal.message,
-            Ended::Broken { breakage, .. } => breakage.cause,
-        });
-        tally.end(&timing, spent, if result.is_ok() { Ending::Continued } else { Ending::Broken });
-        if let Some(step) = step {
-            let (word, cause) = match &result {
-                Ok(()) => ("continue", None),
-                Err(cause) => ("broke", Some(cause.as_str())),
-            };
-            step.end(word, cause, None);
-        }
-        result
+        worked.await
     }
 }
 

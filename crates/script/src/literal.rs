@@ -51,6 +51,7 @@ fn in_order(expression: &Expr, value: Json) -> Json {
 
 /// The keys of map literals, as written. What a function returns has its keys sorted; a
 /// literal with just these keys tells their order.
+#[derive(Default)]
 pub(super) struct KeyOrders(HashMap<BTreeSet<String>, Vec<String>>);
 
 impl KeyOrders {

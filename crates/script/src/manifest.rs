@@ -1,11 +1,13 @@
 //! The declarations of a script about itself: the comment it opens with, and its literal constants.
 
 use super::claim::Claim;
+use super::duration;
 use super::frontmatter::frontmatter;
 use super::hooks::HookFunction;
 use super::problem::{Code, MAX_PROBLEMS, Problem};
 use super::source::SourceFile;
 use std::path::Path;
+use std::time::Duration;
 use valvehouse_config::Capability;
 use valvehouse_core::filter::{Hook, OnBreak};
 use valvehouse_core::valve::Schema;
@@ -13,7 +15,7 @@ use valvehouse_core::words::{nearest, optional, suggested};
 use valvehouse_json::Json;
 
 /// The constants that say something of a plugin; they are read without running it.
-pub(super) const CONSTANTS: [&str; 10] = [
+pub(super) const CONSTANTS: [&str; 12] = [
     "Valves",
     "UserValves",
     "file_handler",
@@ -24,6 +26,8 @@ pub(super) const CONSTANTS: [&str; 10] = [
     "callbacks",
     "tool",
     "parameters",
+    "ttl",
+    "every",
 ];
 
 /// The declarations of a script about itself.
@@ -65,6 +69,11 @@ pub struct Manifest {
     pub tool: Json,
     /// The arguments it takes as a tool: the constant `parameters`.
     pub parameters: Json,
+    /// The time for which the list of `pipes()` or `tools()` counts: they may wait then. `None` where they are called once,
+    /// when the file is loaded.
+    pub ttl: Option<Duration>,
+    /// The time between two calls of `tick()`.
+    pub every: Option<Duration>,
     /// A picture for people.
     pub icon: Option<String>,
 }
@@ -80,6 +89,9 @@ impl Manifest {
         self.get("title").filter(|title| !title.is_empty()).unwrap_or(id)
     }
 }
+
+/// The syntax of durations.
+const DURATIONS: &str = "write a text of numbers and the units s, m, h and d, from 1s to 30d";
 
 /// The syntax of valves.
 const VALVES: &str = "a valve is its default, `max_turns: 4`, or a map with that: `max_turns: #{ value: 4, minimum: 1, description: \"…\" }`";
@@ -194,6 +206,24 @@ pub(crate) fn read(
             "toggle" => manifest.toggle = !value.is_empty(),
             "on_tool_error" => manifest.on_tool_error = !value.is_empty(),
             "callbacks" => manifest.callbacks = !value.is_empty(),
+            "ttl" | "every" => match value.as_str().ok_or_else(|| format!("is {}", value.kind())) {
+                Ok(text) => match duration::parse(text) {
+                    Ok(time) if name == "ttl" => manifest.ttl = Some(time),
+                    Ok(time) => manifest.every = Some(time),
+                    Err(why) => wrong(
+                        Code::BadSchedule,
+                        (name, name),
+                        format!("`{name}`: {why}"),
+                        format!("{DURATIONS}: const {name} = \"10m\";"),
+                    ),
+                },
+                Err(kind) => wrong(
+                    Code::BadSchedule,
+                    (name, name),
+                    format!("`{name}` {kind}"),
+                    format!("{DURATIONS}: const {name} = \"10m\";"),
+                ),
+            },
             "icon" => manifest.icon = value.as_str().map(str::to_owned),
             _ => {}
         }

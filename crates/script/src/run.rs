@@ -85,14 +85,19 @@ impl Script {
         })
     }
 
-    /// Works when a client has its answer, within a budget of its own. What goes wrong counts for no request.
-    pub(super) fn call_behind(
+    /// The budget of work behind an answer.
+    pub(super) fn budget_behind(&self) -> Budget {
+        Budget { wall: BEHIND, ..self.settings.hook }
+    }
+
+    /// Works while no request waits, within a budget of its own. What goes wrong counts for no request.
+    pub(super) fn call_behind<T>(
         &self,
         function: &str,
         turn: &Turn,
-        work: impl FnOnce() -> Result<(), Box<EvalAltResult>>,
-    ) -> (Result<(), Ended>, Spent) {
-        let budget = Budget { wall: BEHIND, ..self.settings.hook };
+        budget: Budget,
+        work: impl FnOnce() -> Result<T, Box<EvalAltResult>>,
+    ) -> (Result<T, Ended>, Spent) {
         self.within_as(&self.behind, budget, function, turn, work)
     }
 
@@ -116,6 +121,12 @@ impl Script {
         let _guard = Guard::enter(budget);
         let listed = lanes::run_apart(|| self.evaluate(function, Args::new()));
         listed.unwrap_or_else(|_| Err(budget::abandoned(budget)))
+    }
+
+    /// The advice for a list that failed while the file was loaded.
+    pub(super) fn help_for_list(&self) -> Option<&'static str> {
+        let asks = self.waits() && self.manifest.ttl.is_none();
+        asks.then_some("a list that asks somebody is called in the background, and counts for a time: const ttl = \"10m\";")
     }
 
     /// A call whose answer counts: one that it builds and does not return is a mistake.

@@ -33,7 +33,7 @@ pub struct Script {
     pub valves: Json,
     /// The identity of its calls.
     pub(super) caller: Arc<Caller>,
-    /// The same for calls behind an answer, whose breaker refuses no request.
+    /// The same for calls in the background, whose breaker refuses no request.
     pub(super) behind: Arc<Caller>,
     /// Warnings about code that loads and is not meant: valves that no longer fit, hooks spelt almost right.
     pub warnings: Vec<Problem>,
@@ -45,6 +45,8 @@ pub struct Script {
     pub(super) callbacks: Vec<CallbackFunction>,
     /// The parameters of `fn done`, where there is one.
     pub(super) done: Option<Vec<Param>>,
+    /// The parameters of `fn tick`, where it is called from time to time.
+    pub(super) tick: Option<Vec<Param>>,
     /// The circuit breaker of its callbacks; its hooks do not rest because somebody listens badly.
     pub(super) listening: Breaker,
     pub(super) tools: Vec<ToolFunction>,

@@ -2,6 +2,7 @@
 
 use super::budget::Budget;
 use super::reach::{Background, HostTools, Models};
+use super::schedule::Lists;
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_config::Grants;
@@ -40,6 +41,8 @@ pub struct Settings {
     pub tools: Option<Arc<dyn HostTools>>,
     /// Does what scripts leave for the time when a client has its answer; None where no host runs.
     pub background: Option<Arc<dyn Background>>,
+    /// The lists that its functions returned when the host called them last.
+    pub lists: Lists,
     /// Is `true` if a host serves other requests meanwhile: the first calls then run apart until they are known to be
     /// fast.
     pub is_served: bool,
@@ -88,6 +91,7 @@ impl Default for Settings {
             models: None,
             tools: None,
             background: None,
+            lists: Lists::default(),
             is_served: false,
             guarded: true,
         }

@@ -4,6 +4,7 @@ use super::pair::pair;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
 use valvehouse_core::filter::Hook;
+use valvehouse_script::ScheduledCall;
 use valvehouse_workbench::trial::{self, TrialOptions};
 
 /// `valvehouse run`
@@ -17,6 +18,7 @@ use valvehouse_workbench::trial::{self, TrialOptions};
   valvehouse run stream redact --body '[\"a pie\", \"ce\"]' --print text
   valvehouse run pre_invocation guard --body '{\"tool\": \"weather\", \"args\": {\"city\": \"Oslo\"}}'
   valvehouse run turn --body request.json --model assistant
+  valvehouse run tick cleanup --live          what a host calls from time to time
   cat request.json | valvehouse run inlet redact --body - --print value | jq .messages
 
 A script is named by its file or its id, and runs as the project has it: its valves, its budgets. It is
@@ -26,14 +28,14 @@ questions. What tools do: valvehouse invoke TOOL.
 
 Exit code 1: the script refused; 65: it does not load, or broke.")]
 pub(in crate::cli) struct Run {
-    /// The hook to run, or `turn` for a whole turn through all filters
+    /// The hook to run, `turn` for a whole turn through all filters, or `tick`, `pipes` or `tools`, which need no body
     #[arg(value_name = "HOOK", value_parser = PossibleValuesParser::new(hooks()))]
     pub(in crate::cli) hook: String,
     /// The script: a file, or the id of a plugin
     #[arg(value_name = "FILE")]
     pub(in crate::cli) script: Option<String>,
     /// What the hook looks at: a file, - for stdin, or the JSON itself
-    #[arg(long, value_name = "FILE", required_unless_present = "text", conflicts_with = "text")]
+    #[arg(long, value_name = "FILE", conflicts_with = "text")]
     pub(in crate::cli) body: Option<String>,
     /// The same as a text: what a user says, or what the model answers
     #[arg(long, value_name = "TEXT")]
@@ -75,7 +77,9 @@ pub(in crate::cli) enum Print {
 fn hooks() -> Vec<PossibleValue> {
     let hooks = Hook::ALL.into_iter().map(|hook| PossibleValue::new(hook.name()));
     // The hidden value tells those who look for it where it is.
-    hooks.chain([PossibleValue::new("turn"), PossibleValue::new("tool").hide(true)]).collect()
+    let scheduled = ScheduledCall::ALL.into_iter().map(|what| PossibleValue::new(what.as_str()));
+    let others = [PossibleValue::new("turn"), PossibleValue::new("tool").hide(true)];
+    hooks.chain(scheduled).chain(others).collect()
 }
 
 impl From<Run> for TrialOptions {

@@ -56,6 +56,11 @@ fn scripts_wait_try_again_and_ask_several_as_their_page_says() {
 }
 
 #[test]
+fn lists_are_asked_for_and_ticks_run_as_their_page_says() {
+    follow("schedule");
+}
+
+#[test]
 fn models_are_asked_chosen_and_written_as_their_page_says() {
     follow("models");
 }

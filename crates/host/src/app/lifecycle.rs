@@ -9,6 +9,7 @@ use crate::admin::Admin;
 use crate::host::Host;
 #[cfg(feature = "otlp")]
 use crate::otlp::Exporter;
+use crate::schedule::Schedule;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -59,6 +60,8 @@ pub struct App {
     pub parted: PartedTurns,
     /// Answers that are made while no client waits.
     pub detached: DetachedTasks,
+    /// The calls of what scripts do from time to time.
+    pub schedule: Arc<Schedule>,
     /// The plugins whose values are kept since the settings say so.
     contents: parking_lot::Mutex<Vec<String>>,
     tasks: parking_lot::Mutex<JoinSet<()>>,
@@ -95,7 +98,9 @@ impl App {
         }
         let names = |names: &[String]| HeaderNames::new(names.iter().map(String::as_str));
         let mcp = watch::Sender::new(config.mcp.clone());
+        let schedule = Schedule::new(host.clone(), traces.clone());
         Ok(Arc::new(Self {
+            schedule,
             request_headers: names(&config.server.request_headers),
             response_headers: Arc::new(names(&config.server.response_headers)),
             config,
@@ -157,8 +162,15 @@ impl App {
     /// Follows changes of files and valves from now on.
     pub fn follow(&self) {
         self.tasks.lock().spawn(self.host.clone().follow());
+        self.tasks.lock().spawn(self.schedule.clone().follow());
         #[cfg(feature = "otlp")]
         self.export();
+    }
+
+    /// Asks for the lists of models and tools that scripts ask for in the background, where nothing follows them: for
+    /// commands that run one turn.
+    pub async fn fetch_lists(&self) {
+        self.schedule.fetch_lists().await;
     }
 
     /// Sends what ends from now on to a collector, where one is configured.
@@ -178,6 +190,7 @@ impl App {
     /// Takes no new requests from now on; comes back when the chats under way are finished.
     pub async fn stop(&self) {
         self.stopping.send_replace(true);
+        self.schedule.stop().await;
         while self.traces.running() > 0 {
             tokio::time::sleep(STOP_POLL).await;
         }
@@ -203,6 +216,7 @@ impl App {
     /// Ends the background tasks and lets go of the store.
     pub async fn close(&self) {
         self.detached.close().await;
+        self.schedule.stop().await;
         let mut tasks = std::mem::take(&mut *self.tasks.lock());
         tasks.shutdown().await;
         #[cfg(feature = "otlp")]

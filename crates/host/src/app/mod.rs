@@ -11,6 +11,8 @@ mod turn;
 pub use detached::{DetachedTasks, QueueSlot, StopReason, Ticket};
 pub use error::OpenError;
 pub use lifecycle::App;
-pub use offline::{check, glance, kind_of, look, rehearse, settings_of, stored_grants, writer};
+pub use offline::{
+    check, glance, kind_of, look, rehearse, settings_of, stored_grants, stored_standing, writer,
+};
 pub use providers::Keys;
 pub use turn::setup_of;

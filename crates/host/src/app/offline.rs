@@ -6,6 +6,7 @@ use super::providers::Keys;
 use crate::host::Host;
 use crate::plan::Plan;
 use crate::snapshot::Snapshot;
+use crate::status::Standing;
 use crate::writer::Writer;
 use std::collections::HashMap;
 use std::path::Path;
@@ -111,6 +112,26 @@ pub async fn stored_grants(config: &Config) -> HashMap<String, Grants> {
     rows.into_iter()
         .filter_map(|(id, row)| Some((id, Grants::from_json(&row, &config.project).ok()?)))
         .collect()
+}
+
+/// Returns the state of the plugins on the hosts that run; empty where the store cannot be read.
+pub async fn stored_standing(config: &Config) -> Standing {
+    if config.store.address.is_new() {
+        return Standing::default();
+    }
+    let hosts = match store::open(&config.store).await {
+        Ok(store) => {
+            let hosts = store.hosts().await;
+            store.close().await;
+            hosts
+        }
+        Err(error) => Err(error),
+    };
+    let hosts = hosts.unwrap_or_else(|error| {
+        tracing::warn!("cannot read the state of running hosts: {error}");
+        Vec::new()
+    });
+    Standing::told(&hosts)
 }
 
 /// Returns the kind of a script: by the folder it lies in, elsewhere by what is in it.

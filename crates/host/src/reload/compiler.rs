@@ -79,6 +79,7 @@ impl Compiler {
             models: Some(self.asking.clone()),
             tools: Some(self.asking.clone()),
             background: Some(self.after.clone()),
+            lists: given.lists.clone(),
             figures: self.figures.lock().entry(file.id.to_string()).or_default().clone(),
             breaker: plan.breaker,
             is_served: true,

@@ -119,8 +119,10 @@ impl Reload {
         };
         let beside = found.problems.iter().filter(|problem| !is_a_plugins(problem));
         let aside = self.problems_of_aside(&plugins);
-        let others =
-            shelf.problems.iter().chain(&self.plan.problems).chain(&self.plan.mounted.problems).chain(&aside);
+        self.forget_lists(&plugins);
+        let failing = self.problems_of_schedule(&plugins);
+        let others = shelf.problems.iter().chain(&self.plan.problems).chain(&self.plan.mounted.problems);
+        let others = others.chain(&aside).chain(&failing);
         let problems: Vec<Problem> = beside.chain(others).cloned().collect();
         let known = current.map_or(&[][..], |current| &current.problems);
         changes.extend(unknown(&problems, known).cloned().map(Change::Problem));

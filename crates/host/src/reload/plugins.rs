@@ -313,6 +313,11 @@ impl Reload {
                 Some(Change::Broken(id, problems.clone()))
             }
             (old, State::Missing) if *old != State::Missing => Some(Change::Missing(id)),
+            _ if before.given.lists != next.given.lists
+                && before.given.without_lists() == next.given.without_lists() =>
+            {
+                Some(Change::Listed(id))
+            }
             _ if before.given != next.given
                 || before.users.by_user != next.users.by_user
                 || before.enabled != next.enabled

@@ -7,7 +7,7 @@ use crate::background::AfterAnswers;
 use crate::builtin;
 use crate::models::Asking;
 use crate::plan::Plan;
-use crate::plugin::{Configured, Given};
+use crate::plugin::{Configured, Given, Plugins};
 use crate::snapshot::Snapshot;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -15,8 +15,11 @@ use std::time::Instant;
 use valvehouse_config::Grants;
 use valvehouse_core::figures::Tools;
 use valvehouse_core::tool::Tool;
+use valvehouse_json::Json;
 use valvehouse_script::crash::Quarantine;
-use valvehouse_script::{Found, Kind, Loader, Problem, Read, Script, Settings, SourceFile};
+use valvehouse_script::{
+    Found, Kind, Lists, Loader, Problem, Read, ScheduledCall, Script, Settings, SourceFile,
+};
 use valvehouse_store::{Aside, Kv, LastGood, Store, StoreError};
 
 /// The writer's memory between two looks.
@@ -58,6 +61,10 @@ pub(crate) struct Reload {
     pub(super) looked_at: i64,
     /// The versions that are not run, since they ended the process.
     pub(super) quarantine: Quarantine,
+    /// The lists that functions of plugins returned when they were called last.
+    pub(super) lists: HashMap<String, Lists>,
+    /// The functions that failed when they were called last, and why.
+    pub(super) failing: BTreeMap<(String, ScheduledCall), String>,
     /// Plugins whose histories went on while they were looked at: how they stand is written down by the next look.
     pub(super) unwritten: BTreeSet<Arc<str>>,
 }
@@ -96,6 +103,8 @@ impl Reload {
             vanished: BTreeSet::new(),
             waiting: None,
             looked_at: 0,
+            lists: HashMap::new(),
+            failing: BTreeMap::new(),
             unwritten: BTreeSet::new(),
         })
     }
@@ -133,7 +142,51 @@ impl Reload {
             breaker: self.plan.breaker,
         };
         let quarantined = self.quarantine.of_plugin(id);
-        Given { valves, grants: self.grants(id), configured: Some(configured), quarantined }
+        let lists = self.lists.get(id).map_or_else(Lists::default, Clone::clone);
+        Given { valves, grants: self.grants(id), configured: Some(configured), quarantined, lists }
+    }
+
+    /// Takes the list that a function of a plugin returned, or the reason for which its call failed; returns `true` if that
+    /// is news for the next look.
+    pub(crate) fn set_list(&mut self, id: &str, what: ScheduledCall, result: Result<Json, String>) -> bool {
+        let key = (id.to_owned(), what);
+        let is_news = match result {
+            Err(why) => {
+                self.failing.get(&key) != Some(&why) && {
+                    self.failing.insert(key, why);
+                    true
+                }
+            }
+            Ok(list) => {
+                let recovered = self.failing.remove(&key).is_some();
+                let lists = self.lists.entry(id.to_owned()).or_default();
+                let differs = what != ScheduledCall::Tick && lists.get(what) != Some(&list);
+                if differs {
+                    lists.set(what, list);
+                }
+                recovered || differs
+            }
+        };
+        if is_news {
+            self.touched.insert(id.to_owned());
+        }
+        is_news
+    }
+
+    /// Forgets the lists of plugins that are gone: another one may take the id.
+    pub(super) fn forget_lists(&mut self, plugins: &Plugins) {
+        self.lists.retain(|id, _| plugins.contains_key(id.as_str()));
+        self.failing.retain(|(id, _), _| plugins.contains_key(id.as_str()));
+    }
+
+    /// The problems of functions that failed when they were called last.
+    pub(super) fn problems_of_schedule(&self, plugins: &Plugins) -> Vec<Problem> {
+        let problem = |((id, what), why): (&(String, ScheduledCall), &String)| {
+            let script = plugins.get(id.as_str())?.script.as_ref()?;
+            let is_there = script.scheduled().iter().any(|(scheduled, _)| scheduled == what);
+            is_there.then(|| Problem::of_scheduled(&script.file, *what, why))
+        };
+        self.failing.iter().filter_map(problem).collect()
     }
 
     /// Returns the way from scripts to the models of their host.

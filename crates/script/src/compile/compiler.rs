@@ -18,7 +18,7 @@ use crate::settings::Settings;
 use crate::source::{Kind, SourceFile, check_text};
 use crate::sources::Sources;
 use crate::value::dynamic_of;
-use crate::{budget, callbacks, claim, clock, doubts, endings, link, pipe, shadow, tool};
+use crate::{budget, callbacks, claim, clock, doubts, endings, link, periodic, pipe, shadow, tool};
 use rhai::{Dynamic, Module, Shared};
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -88,6 +88,8 @@ impl Script {
         };
         let (callbacks, of_callbacks) = callbacks::read(&plain, &manifest, file, source);
         problems.extend(of_callbacks);
+        let (tick, of_schedule) = periodic::read(&plain, &manifest, file, source);
+        problems.extend(of_schedule);
         problems.extend(claim::problems(file, source));
         if file.kind == Kind::Filter {
             problems.extend(manifest::misplaced_match(&manifest, &hooks, file, source));
@@ -127,7 +129,7 @@ impl Script {
         let folded = folded(engine, &code, &plain, values, &linked, beside).map_err(parse_problem)?;
         let mut script = Self::assembled(file, settings, manifest, valves, folded, linked.sources);
         (script.hooks, script.callbacks, script.reach) = (hooks, callbacks, Arc::new(reach));
-        script.done = done;
+        (script.done, script.tick) = (done, tick);
         problems.extend(pipe::misplaced(&script.ast, file, source));
         if pipe::is_pipe(&script.ast) {
             script.pipe = match pipe::read(&script, source) {
@@ -142,7 +144,10 @@ impl Script {
             let (served, more) = tool::read_served(&script, source);
             problems.extend(more);
             if problem::has_errors(&problems) && tools.is_empty()
-                || tools.is_empty() && served.is_empty() && script.pipe.is_none()
+                || tools.is_empty()
+                    && served.is_empty()
+                    && script.pipe.is_none()
+                    && script.manifest.ttl.is_none()
             {
                 return Err(problems);
             }
@@ -197,7 +202,7 @@ impl Script {
         }
         ast.set_source(file.path.display().to_string());
         let breaker = Arc::new(Breaker::new(&*file.id, settings.breaker));
-        let behind = Arc::new(Breaker::new(format!("{} (after the answer)", file.id), settings.breaker));
+        let behind = Arc::new(Breaker::new(format!("{} (in the background)", file.id), settings.breaker));
         let caller = |breaker: &Arc<Breaker>| {
             Arc::new(Caller {
                 plugin: file.id.clone(),
@@ -214,6 +219,7 @@ impl Script {
             caller: caller(&breaker),
             behind: caller(&behind),
             done: None,
+            tick: None,
             manifest,
             valves: valves.freeze(),
             warnings: Vec::new(),

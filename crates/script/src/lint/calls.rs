@@ -237,5 +237,5 @@ fn is_called_by_host(name: &str, kind: Kind) -> bool {
         Kind::Filter => name == DONE || Callback::named(name).is_some(),
         Kind::Tool => ["handler", "tools", "tool_info", "prompts", "resources", "resource"].contains(&name),
     };
-    own || ["pipe", "pipes"].contains(&name) || Hook::named(name).is_some()
+    own || ["pipe", "pipes", "tick"].contains(&name) || Hook::named(name).is_some()
 }

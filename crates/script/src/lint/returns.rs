@@ -47,6 +47,7 @@ fn without_hook(view: &View<'_>) -> Option<Problem> {
     let is_told = script.warnings.iter().any(|problem| told.contains(&problem.code));
     let runs = script.hooks().next().is_some()
         || script.has_done()
+        || !script.scheduled().is_empty()
         || !script.callbacks.is_empty()
         || script.pipe.is_some();
     (!runs && !is_told).then(|| {

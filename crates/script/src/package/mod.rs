@@ -10,6 +10,7 @@
 mod after;
 mod argument;
 mod base64;
+mod csv;
 mod effect;
 mod env;
 mod files;
@@ -18,6 +19,7 @@ mod html;
 mod host_calls;
 mod http;
 mod json;
+mod jwt;
 mod kv;
 mod llm;
 mod markup;
@@ -47,6 +49,7 @@ mod tests;
 
 pub(crate) use after::register_after;
 pub(crate) use argument::RhaiResultOf;
+pub(crate) use output::json as bounded_json;
 pub(crate) use pattern::check as check_pattern;
 pub(crate) use registry::{globals, modules};
 pub(crate) use tools::{offered_tools, register_callable, tool_functions};

@@ -117,7 +117,7 @@ impl Pulse {
 
 /// JSON text, compact or indented, measured before it is written: shared containers may stand in
 /// many places, so a small value can be a huge text.
-pub(super) fn json(function: &str, value: &Json, indent: Option<usize>) -> RhaiResultOf<String> {
+pub(crate) fn json(function: &str, value: &Json, indent: Option<usize>) -> RhaiResultOf<String> {
     let mut measure = Measure { indent, left: MOST_BYTES };
     measure.value(value, 1).map_err(|excess| fail(function, excess))?;
     match indent {

@@ -1,8 +1,8 @@
 //! The modules that engines know, each made once.
 
 use super::{
-    base64, env, files, hash, html, http, json, kv, llm, random, regex, shell, stream, text, time, tokens,
-    tools, turn, url, values, waiting,
+    base64, csv, env, files, hash, html, http, json, jwt, kv, llm, random, regex, shell, stream, text, time,
+    tokens, tools, turn, url, values, waiting,
 };
 use rhai::{Module, Shared, exported_module};
 use std::sync::OnceLock;
@@ -13,9 +13,11 @@ pub(crate) fn modules() -> &'static [(&'static str, Shared<Module>)] {
     MODULES.get_or_init(|| {
         let themes = [
             ("base64", exported_module!(base64::functions)),
+            ("csv", exported_module!(csv::functions)),
             ("hash", exported_module!(hash::functions)),
             ("html", exported_module!(html::functions)),
             ("json", exported_module!(json::functions)),
+            ("jwt", exported_module!(jwt::functions)),
             ("random", exported_module!(random::functions)),
             ("regex", exported_module!(regex::functions)),
             ("stream", exported_module!(stream::functions)),

@@ -205,7 +205,7 @@ impl<'a> Options<'a> {
         Ok(Self { function, options })
     }
 
-    fn value(&self, name: &str) -> Option<Dynamic> {
+    pub(super) fn value(&self, name: &str) -> Option<Dynamic> {
         self.options
             .get(name)
             .filter(|value| !matches!(value, Json::Null))
@@ -236,7 +236,16 @@ impl<'a> Options<'a> {
     }
 
     pub(super) fn truth(&self, name: &str) -> RhaiResultOf<bool> {
-        let Some(value) = self.value(name) else { return Ok(false) };
+        self.truth_or(name, false)
+    }
+
+    /// The error of a wrong option.
+    pub(super) fn wrong(&self, why: &str) -> Box<EvalAltResult> {
+        fail(self.function, why)
+    }
+
+    pub(super) fn truth_or(&self, name: &str, default: bool) -> RhaiResultOf<bool> {
+        let Some(value) = self.value(name) else { return Ok(default) };
         value.as_bool().map_err(|_| error(format!("{}: `{name}` must be true or false", self.function)))
     }
 }

@@ -3,10 +3,11 @@
 use super::function::{Offer, PipeFunction};
 use crate::hooks::{self, Param};
 use crate::problem::{self, Code, Problem};
+use crate::schedule::{self, ScheduledCall};
 use crate::script::Script;
 use crate::source::SourceFile;
 use crate::value::json_of;
-use rhai::AST;
+use rhai::{AST, EvalAltResult};
 use std::time::Duration;
 use valvehouse_config::Capability;
 use valvehouse_core::tool::timeout;
@@ -65,9 +66,18 @@ pub(crate) fn read(script: &Script, source: &str) -> Result<PipeFunction, Vec<Pr
         None => TIMEOUT,
     };
     let offers = match script.functions().any(|function| function.name == "pipes") {
+        // The host asks for it when it runs.
+        true if script.manifest.ttl.is_some() => {
+            match script.settings.lists.get(ScheduledCall::Pipes).map(|list| offers_of(script, list)) {
+                Some(Ok(offers)) => offers,
+                Some(Err(_)) | None => Vec::new(),
+            }
+        }
         true => listed(script).map_err(|why| {
             let told = problem(format!("`pipes()` {why}"), "pipes").into_iter();
-            let help = "write `fn pipes() { [#{ id: \"small\", name: \"Small\" }] }`";
+            let help = script
+                .help_for_list()
+                .unwrap_or("write `fn pipes() { [#{ id: \"small\", name: \"Small\" }] }`");
             told.map(|problem| problem.help(help)).collect::<Vec<_>>()
         })?,
         false => {
@@ -95,9 +105,24 @@ pub(crate) fn misplaced(ast: &AST, file: &SourceFile, source: &str) -> Option<Pr
 }
 
 fn listed(script: &Script) -> Result<Vec<Offer>, String> {
-    let listed =
-        script.list("pipes").map_err(|error| format!("failed: {}", problem::summary_of_run(&error)))?;
-    let Ok(Json::Array(listed)) = json_of(&listed) else {
+    let failed = |error: &EvalAltResult| format!("failed: {}", problem::summary_of_run(error));
+    let listed = script.list("pipes").map_err(|error| failed(&error))?;
+    let written = schedule::written(&listed).map_err(|error| failed(&error))?;
+    offers_of(script, &written)
+}
+
+/// Checks a list that the host asked for.
+///
+/// # Errors
+/// Returns the reason for which it cannot be used.
+pub(crate) fn check_list(script: &Script, written: &Json) -> Result<(), String> {
+    offers_of(script, written).map(drop).map_err(|why| format!("the list cannot be used: it {why}"))
+}
+
+/// The models that a list names.
+fn offers_of(script: &Script, written: &Json) -> Result<Vec<Offer>, String> {
+    let listed = schedule::read(written).and_then(|list| json_of(&list));
+    let Ok(Json::Array(listed)) = listed else {
         return Err("must return a list, such as [#{ id: \"small\", name: \"Small\" }]".into());
     };
     if listed.len() > MAX_MODELS {

@@ -6,7 +6,7 @@ mod declaration;
 mod function;
 mod provider;
 
-pub(super) use declaration::{is_pipe, misplaced, read};
+pub(super) use declaration::{check_list, is_pipe, misplaced, read};
 pub use function::Offer;
 pub(super) use function::PipeFunction;
 pub use provider::{Pipe, Pipes};

@@ -119,6 +119,8 @@ codes! {
     McpAway = "V225",
     /// A tool of an MCP server is not offered: it is new, or not as it was approved.
     McpQuarantined = "V226",
+    /// Work is scheduled in a wrong way.
+    BadSchedule = "V227",
 
     // -- what it may reach
     /// A capability is used and not declared.
@@ -203,6 +205,8 @@ codes! {
     // -- while it runs
     /// A bug, a budget, a wrong return.
     Broke = "V801",
+    /// A function that the host calls from time to time failed.
+    ScheduledFailed = "V802",
 }
 
 impl Code {

@@ -89,9 +89,8 @@ fn of_name(problem: &Problem) -> Option<&'static str> {
         "True" | "False" => "write `true` and `false`",
         "elif" => "write `else if`",
         "self" => "there is no `self`: a hook has its value as a parameter, and its settings as `valves`",
-        "json" | "time" | "random" | "regex" | "text" | "hash" | "base64" | "url" | "html" => {
-            "a module's functions stand behind `::`, as in json::stringify(value)"
-        }
+        "csv" | "json" | "jwt" | "time" | "random" | "regex" | "text" | "hash" | "base64" | "url"
+        | "html" => "a module's functions stand behind `::`, as in json::stringify(value)",
         "JSON" => "json::parse(text) and json::stringify(value)",
         "re" => "patterns are in regex::, as in regex::find_all(text, pattern)",
         "requests" | "httpx" | "fetch" | "urllib" => {

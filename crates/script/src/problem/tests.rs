@@ -7,7 +7,7 @@ use std::path::Path;
 const DOCUMENT: &str = include_str!("../../problems.md");
 
 /// Codes of what no text of one script shows: its file, its folder, its settings, or too much of something.
-const WITHOUT_EXAMPLE: [Code; 25] = [
+const WITHOUT_EXAMPLE: [Code; 26] = [
     Code::Unreadable,
     Code::TooLong,
     Code::NoText,
@@ -33,6 +33,7 @@ const WITHOUT_EXAMPLE: [Code; 25] = [
     Code::TestWithParameters,
     Code::TestFailed,
     Code::Broke,
+    Code::ScheduledFailed,
 ];
 
 /// Everything that is told about an example: a script, and modules behind lines `// file: PATH`.

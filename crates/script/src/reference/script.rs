@@ -130,6 +130,12 @@ const ENTRIES: &[Entry] = &[
         "When the client has its answer, or is gone: the conversation with the answer last, `body.usage`, and `body.error` where the turn failed. Nobody waits for it; what it returns is left out.",
         "body",
     ),
+    filter(
+        "tick",
+        None,
+        "With `const every = \"1h\"`, in any file: called again and again while a host runs, by one host of those that share a store. It has ten times the budget of a hook and five minutes; nobody waits for it, and what it returns is left out.",
+        "",
+    ),
     Entry {
         name: "handler",
         role: Role::Tool,
@@ -141,7 +147,7 @@ const ENTRIES: &[Entry] = &[
         name: "tools",
         role: Role::Tool,
         subject: None,
-        doc: "Lists the tools of a file that has several: `#{ name, description, tag, parameters, timeout, retry, idempotent, filters, metadata, handler }` each. It runs when the file is loaded.",
+        doc: "Lists the tools of a file that has several: `#{ name, description, tag, parameters, timeout, retry, idempotent, filters, metadata, handler }` each. It runs when the file is loaded; with `const ttl = \"10m\"` it runs in the background, and may wait.",
         begins: "[]",
     },
     Entry {
@@ -183,7 +189,7 @@ const ENTRIES: &[Entry] = &[
         name: "pipes",
         role: Role::Pipe,
         subject: None,
-        doc: "Beside `pipe`: lists the models that it answers for, `[#{ id: \"small\", name: \"Small\" }]`. It runs when the file is loaded.",
+        doc: "Beside `pipe`: lists the models that it answers for, `[#{ id: \"small\", name: \"Small\" }]`. It runs when the file is loaded; with `const ttl = \"10m\"` it runs in the background, and may wait.",
         begins: "[]",
     },
     callback("on_chain_start", "A run begins: `input`."),
@@ -364,6 +370,16 @@ pub const CONSTANTS: &[Key] = &[
         "parameters",
         Type::Map,
         "Of a tool: its arguments by name, `#{ type, description, required, \"default\", \"enum\" … }` each.",
+    ),
+    key(
+        "ttl",
+        Type::Text,
+        "How long a list of `pipes()` or `tools()` counts, from `\"1s\"` to `\"30d\"`, such as `\"1h30m\"`. They are called in the background then and may wait; the last list that could be used stays until the next one can.",
+    ),
+    key(
+        "every",
+        Type::Text,
+        "The time between two calls of `tick()`, from `\"1s\"` to `\"30d\"`. Up to a tenth, at most a minute, is added to each, so that not all scripts run at once.",
     ),
 ];
 

@@ -86,7 +86,7 @@ fn every_property_that_the_host_computes_is_a_word_of_some_value_and_does_what_i
 fn every_hook_parameter_constant_and_capability_is_described() {
     let names = |role: Role| entries().iter().filter(move |entry| entry.role == role).map(|entry| entry.name);
     let filters: BTreeSet<&str> = names(Role::Filter).collect();
-    assert_eq!(filters, Hook::ALL.map(Hook::name).into_iter().chain([hooks::DONE]).collect());
+    assert_eq!(filters, Hook::ALL.map(Hook::name).into_iter().chain([hooks::DONE, "tick"]).collect());
     for hook in Hook::ALL {
         let subject = entry(hook.name()).and_then(|entry| entry.subject).map(|(name, _)| name);
         assert_eq!(subject, hooks::subject_name(hook), "{hook}");

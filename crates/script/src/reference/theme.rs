@@ -213,6 +213,31 @@ fn stream(event, state) {
     ),
     theme("tokens", "`tokens::`", "How much of a model's window something takes.", ""),
     theme("random", "`random::`", "Dice, not keys; `uuid()` where something must not be guessed.", ""),
+    theme(
+        "jwt",
+        "`jwt::`",
+        "JSON web tokens, signed with HS256, RS256 and ES256. Keys belong in `secret` valves.",
+        r#"
+const Valves = #{ key: #{ value: (), type: "string", secret: true, multiline: true } };
+fn inlet(body, valves, __user__) {
+    let now = time::unix();
+    let claims = #{ iss: "valvehouse", sub: __user__.id, aud: "billing", iat: now, exp: now + 300 };
+    body.metadata = #{ token: jwt::sign(claims, valves.key, #{ algorithm: "ES256", kid: "2026" }) };
+    body
+}
+"#,
+    ),
+    theme(
+        "csv",
+        "`csv::`",
+        "Tables as text, at most 100,000 values and 8 MiB.",
+        r#"
+fn handler(args) {
+    let rows = csv::parse(args.table, #{ delimiter: ";" });
+    csv::write(rows.filter(|row| row.city == "Rome"), #{ columns: ["city", "people"] })
+}
+"#,
+    ),
     theme("hash", "`hash::`", "Digests, in hexadecimal.", ""),
     theme("base64", "`base64::`", "Texts in letters that travel everywhere.", ""),
     Theme {

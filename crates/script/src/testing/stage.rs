@@ -7,7 +7,7 @@ use crate::argument::UserValves;
 use crate::budget::Budget;
 use crate::problem::{Problem, Severity};
 use crate::reach::{Background, Clock, Reach, SetClock, Work};
-use crate::{Coverage, Script, Settings, SourceFile};
+use crate::{Coverage, Lists, ScheduledCall, Script, Settings, SourceFile};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -96,6 +96,8 @@ pub(super) struct Laid {
     pub(super) user_valves: Json,
     pub(super) turn: Option<Turn>,
     tools: Vec<Tool>,
+    /// The lists of the script that a test asked for.
+    lists: Lists,
     variables: BTreeMap<String, String>,
     files: Option<Files>,
     /// The script as its valves, files and variables make it.
@@ -165,6 +167,7 @@ impl Stage {
                 user_valves: Json::object(),
                 turn: None,
                 tools: Vec::new(),
+                lists: Lists::default(),
                 variables: BTreeMap::new(),
                 files: None,
                 script: None,
@@ -242,6 +245,10 @@ impl Stage {
         self.laid(|laid| laid.tools.push(tool));
     }
 
+    pub(super) fn set_list(&self, what: ScheduledCall, list: Json) {
+        self.laid_anew(|laid| laid.lists.set(what, list));
+    }
+
     pub(super) fn add_variable(&self, name: &str, value: &str) {
         self.laid_anew(|laid| laid.variables.insert(name.to_owned(), value.to_owned()));
     }
@@ -280,7 +287,8 @@ impl Stage {
     }
 
     fn compiled(&self, laid: &Laid) -> Result<Arc<Script>, String> {
-        let settings = Settings { configured: laid.valves.clone(), ..self.settings.clone() };
+        let settings =
+            Settings { configured: laid.valves.clone(), lists: laid.lists.clone(), ..self.settings.clone() };
         let compiled = match &self.on.coverage {
             Some(coverage) => Script::compile_covered(&self.declared.file, &settings, coverage),
             None => Script::compile(&self.declared.file, &settings),

@@ -4,6 +4,7 @@ use super::function::ToolFunction;
 use crate::hooks::{self, Param};
 use crate::literal::KeyOrders;
 use crate::problem::{self, Code, Problem};
+use crate::schedule::{self, ScheduledCall};
 use crate::script::Script;
 use crate::source::SourceFile;
 use crate::value::json_of;
@@ -140,9 +141,50 @@ fn module(script: &Script, orders: &KeyOrders, source: &str) -> (Vec<ToolFunctio
         Ok(tags) => tags,
         Err(why) => return failed("tool_info", why),
     };
-    let listed = match script.list("tools") {
-        Ok(listed) => listed.flatten(),
-        Err(error) => return failed("tools", format!("failed: {}", problem::summary_of_run(&error))),
+    let told = |error: &rhai::EvalAltResult| format!("failed: {}", problem::summary_of_run(error));
+    if script.manifest.ttl.is_some() {
+        // The host asks for it when it runs. The functions of another text may be gone from this one.
+        let known = script.settings.lists.get(ScheduledCall::Tools).map(schedule::read);
+        let Some(Ok(listed)) = known else { return (Vec::new(), Vec::new()) };
+        let (tools, mut problems) = of_list(script, orders, source, &listed, &default_tags);
+        problems.iter_mut().for_each(|problem| problem.severity = problem::Severity::Warning);
+        return (tools, problems);
+    }
+    match script.list("tools") {
+        Ok(listed) => of_list(script, orders, source, &listed.flatten(), &default_tags),
+        Err(error) => {
+            let (tools, problems) = failed("tools", told(&error));
+            let help = |problem: Problem| match script.help_for_list() {
+                Some(help) => problem.help(help),
+                None => problem,
+            };
+            (tools, problems.into_iter().map(help).collect())
+        }
+    }
+}
+
+/// Checks a list that the host asked for.
+///
+/// # Errors
+/// Returns the reason for which none of its tools can be used.
+pub(crate) fn check_list(script: &Script, written: &Json) -> Result<(), String> {
+    let listed = schedule::read(written).map_err(|error| problem::summary_of_run(&error))?;
+    let (tools, problems) = of_list(script, &KeyOrders::default(), "", &listed, &[]);
+    let why = problems.first().map_or("lists no tool", |problem| &problem.message);
+    if tools.is_empty() { Err(format!("the list cannot be used: {why}")) } else { Ok(()) }
+}
+
+/// The tools of a list.
+fn of_list(
+    script: &Script,
+    orders: &KeyOrders,
+    source: &str,
+    listed: &Dynamic,
+    default_tags: &[String],
+) -> (Vec<ToolFunction>, Vec<Problem>) {
+    let failed = |function: &str, why: String| {
+        let problem = Problem::of(Code::BadToolList, &script.file, format!("`{function}()` {why}"));
+        (Vec::new(), vec![problem.at_function(source, function).help(LISTS)])
     };
     let entries = match listed.as_array_ref() {
         Ok(entries) if entries.len() > MAX_TOOLS => {
@@ -159,7 +201,7 @@ fn module(script: &Script, orders: &KeyOrders, source: &str) -> (Vec<ToolFunctio
         let name = entry.as_map_ref().ok().and_then(|map| map.get("name").and_then(text));
         let name = name.unwrap_or_else(|| format!("tools()[{index}]"));
         let read = entry_of(entry, orders).and_then(|(declared, handler)| {
-            ToolFunction::new(script, declared, &handler, &default_tags, None)
+            ToolFunction::new(script, declared, &handler, default_tags, None)
         });
         match read {
             Ok(tool) if more_patterns(&mut patterns, &tool) > MAX_PATTERNS => {

@@ -70,6 +70,11 @@ pub(crate) fn json_of(value: &Dynamic) -> Result<Json, Error> {
     convert(value, 0, &mut { MAX_COPIED })
 }
 
+/// The same where several values share what may be copied.
+pub(crate) fn json_within(value: &Dynamic, rest: &mut usize) -> Result<Json, Error> {
+    convert(value, 0, rest)
+}
+
 /// `rest` is what may still be copied.
 fn convert(value: &Dynamic, depth: usize, rest: &mut usize) -> Result<Json, Error> {
     if depth > MAX_DEPTH {

@@ -15,7 +15,7 @@ mod map;
 mod message;
 
 pub(crate) use bytes::register as register_bytes;
-pub(crate) use convert::{dynamic_of, error, json_of, live};
+pub(crate) use convert::{dynamic_of, error, json_of, json_within, live};
 pub(crate) use delegate::{functions, lend_functions_missing_beside, lend_missing_functions, names_of};
 pub(crate) use handle::{Bytes, List, Map, Shape};
 pub use kind::Type;

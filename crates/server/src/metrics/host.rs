@@ -43,6 +43,15 @@ pub(super) async fn collect(app: &App, families: &mut Families) {
     families
         .gauge("after_answer_pending", "Pieces of that work that wait or run.")
         .add(&[], work.pending as f64);
+    let scheduled = app.schedule.counts();
+    let mut counter = families.counter(
+        "scheduled_total",
+        "Calls of what scripts do from time to time (`tick`, and `pipes` and `tools` with a `ttl`), by their end.",
+    );
+    for (end, count) in [("done", scheduled.done), ("failed", scheduled.failed)] {
+        counter.add(&[("end", end)], count as f64);
+    }
+    families.gauge("scheduled_running", "Those that run now.").add(&[], scheduled.running as f64);
     store(app, families).await;
 }
 

@@ -78,6 +78,7 @@ impl News {
                 changes if changes.is_empty() => warned(Self::new("settings", id, "changed"), id),
                 changes => warned(Self::new("valves", id, changes), id),
             },
+            Change::Listed(id) => warned(Self::new("listed", id, "its models or tools anew"), id),
             Change::Stale(id, problems) => {
                 bad("broken", id, "still running: its last good version", problems)
             }

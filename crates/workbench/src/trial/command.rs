@@ -2,9 +2,10 @@
 
 use super::options::TrialOptions;
 use super::stage::Stage;
-use super::{body, hooks, streams, turns};
+use super::{body, hooks, scheduled, streams, turns};
 use valvehouse_config::Config;
 use valvehouse_core::filter::Hook;
+use valvehouse_script::ScheduledCall;
 use valvehouse_terminal::{CommandError, Console, Exit};
 
 /// Runs one hook of a script on a body, or a whole turn, and shows what that changes.
@@ -13,6 +14,33 @@ use valvehouse_terminal::{CommandError, Console, Exit};
 ///
 /// Returns the reason for which it could not be done.
 pub async fn run(asked: TrialOptions, config: Config, out: &Console) -> Result<Exit, CommandError> {
+    if let Some(what) = ScheduledCall::named(&asked.hook) {
+        let named = asked.script.as_deref().ok_or_else(|| {
+            CommandError::usage(format!("missing script: valvehouse run {} FILE", what.as_str()))
+        })?;
+        let stage = Stage::open(named, &asked, config).await?;
+        let has = stage.script.scheduled().iter().any(|(own, _)| *own == what);
+        let done = match has {
+            true => scheduled::run(&stage, what, &asked, out).await,
+            false => Err(CommandError::usage(format!(
+                "`{named}` has no {} that a host calls from time to time; {}",
+                what.as_str(),
+                if what == ScheduledCall::Tick {
+                    "write `const every = \"1h\";` and `fn tick()`"
+                } else {
+                    "write `const ttl = \"10m\";`"
+                }
+            ))),
+        };
+        stage.close().await;
+        return done;
+    }
+    if asked.body.is_none() && asked.text.is_none() {
+        return Err(CommandError::usage(format!(
+            "missing input: say what {} looks at with --body FILE or --text TEXT",
+            asked.hook
+        )));
+    }
     let Some(hook) = Hook::ALL.into_iter().find(|hook| hook.name() == asked.hook) else {
         return match asked.hook.as_str() {
             "turn" => turns::run(&asked, config, out).await,

@@ -1,9 +1,11 @@
-//! `valvehouse run`: one hook of a script on a body, or a whole turn, and what that changes.
+//! `valvehouse run`: one hook of a script on a body, or a whole turn, and what that changes; what a host calls from time
+//! to time.
 
 mod options;
 mod command;
 pub(crate) mod body;
 mod hooks;
+mod scheduled;
 mod stage;
 mod streams;
 mod outcome;

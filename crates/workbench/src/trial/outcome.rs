@@ -74,10 +74,9 @@ pub(super) fn ended(mut recording: Recording, came: &Came) -> Json {
     trace.detail()
 }
 
-/// The steps with what they cost, what changed, what was said and emitted.
-pub(super) fn show(
+/// The steps with what they cost, what was said and emitted.
+pub(super) fn show_steps(
     stage: &Stage,
-    before: &Json,
     came: &Came,
     trace: &Json,
     out: &Console,
@@ -87,7 +86,19 @@ pub(super) fn show(
     // The value it skipped with is not a change.
     let steps =
         if came.word == "skip" { trace_view::costs(trace, paint) } else { trace_view::opened(trace, paint) };
-    out.line(&format!("{}{steps}", paint.dim(&path.display().to_string())))?;
+    Ok(out.line(&format!("{}{steps}", paint.dim(&path.display().to_string())))?)
+}
+
+/// The same, and what changed.
+pub(super) fn show(
+    stage: &Stage,
+    before: &Json,
+    came: &Came,
+    trace: &Json,
+    out: &Console,
+) -> Result<(), CommandError> {
+    let paint = out.results();
+    show_steps(stage, came, trace, out)?;
     match &came.value {
         Some(value) if came.word == "skip" => {
             let value = value.as_str().map_or_else(|| value.pretty(2), str::to_owned);

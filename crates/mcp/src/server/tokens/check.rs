@@ -1,6 +1,6 @@
 //! The check of one token.
 
-use super::crypto::{ALGORITHMS, install};
+use super::algorithms::ALGORITHMS;
 use super::issuer::{Issuer, NoKey};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -10,6 +10,7 @@ use serde_json::Value;
 use valvehouse_config::ResourceServer;
 use valvehouse_core::fault::Fault;
 use valvehouse_json::Json;
+use valvehouse_jwt::install;
 use valvehouse_net::Client;
 
 /// The longest token, in bytes.

@@ -1,7 +1,7 @@
 //! Bearer tokens of authorization servers: JSON web tokens, checked with the keys that their issuers publish.
 
 mod check;
-mod crypto;
+mod algorithms;
 mod issuer;
 #[cfg(test)]
 mod tests;

@@ -51,6 +51,8 @@ pub(super) fn refuses(cases: &[(&str, &str)]) {
 const PROMISED: &[(&str, &str)] = &[
     ("", "uuid empty json parallel retry poll"),
     ("json", "parse stringify"),
+    ("csv", "parse write"),
+    ("jwt", "sign verify"),
     ("regex", "is_match find find_all captures captures_all replace split escape"),
     (
         "text",

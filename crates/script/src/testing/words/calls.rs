@@ -3,6 +3,7 @@
 use super::registration::{function, stage};
 use crate::budget;
 use crate::package::RhaiResultOf;
+use crate::schedule::{Lists, ScheduledCall};
 use crate::thrown::Thrown;
 use crate::value::{Shape, error, json_of, live};
 use rhai::{Array, Dynamic, EvalAltResult, Module};
@@ -50,6 +51,17 @@ pub(super) fn register(module: &mut Module) {
         "Calls any function of the script with these arguments and gives what it returns.",
     )
     .set_into_module(module, |name: &str, arguments: Array| run_function(name, arguments));
+    function("tick", &["()"], "Runs the script's `tick()` as a host does from time to time.")
+        .set_into_module(module, || -> RhaiResultOf<()> { scheduled("tick", ScheduledCall::Tick).map(drop) });
+    function("refresh", &["list: &str", "array"], REFRESH).set_into_module(
+        module,
+        |list: &str| -> RhaiResultOf<Dynamic> {
+            let what = ScheduledCall::named(list).filter(|what| *what != ScheduledCall::Tick);
+            let what = what.ok_or_else(|| error("refresh: takes \"pipes\" or \"tools\""))?;
+            let list = scheduled("refresh", what)?;
+            Ok(live(&Lists::entries(&list), Shape::Plain))
+        },
+    );
     function(
         "conversation",
         &["texts: array", "Map"],
@@ -71,6 +83,8 @@ const STREAM: &str = "Sends pieces of an answer through `stream` and then `strea
 const CHAT: &str = "A whole turn with the script in it, asking the canned model (`canned::model`). The request is a map, a list of \
      messages or a text. Gives `#{ text, message, finish_reason, usage, messages, events }`; `messages` is what the model was \
      asked last.";
+const REFRESH: &str = "Calls `pipes()` or `tools()` of a script with a `ttl` as a host does in the background: `refresh(\"tools\")`. Gives the list; \
+     from then on it is what the script offers.";
 const INVOKE: &str = "Calls the script's tool with arguments that are checked as a model's, and gives its result. An error is thrown.";
 
 /// The script's hooks by their names; `stream` takes all pieces at once.
@@ -175,6 +189,23 @@ fn invoke(tool: Option<&str>, args: &Dynamic) -> RhaiResultOf<Dynamic> {
     let turn = stage.turn();
     let value = waited(&turn, stage.invoke(tool.map(str::to_owned), args))?;
     Ok(live(&value, Shape::Plain))
+}
+
+/// Calls what a host calls from time to time.
+fn scheduled(word: &str, what: ScheduledCall) -> RhaiResultOf<Json> {
+    let stage = stage(word)?;
+    let made = stage.made().map_err(error)?;
+    if !made.script.scheduled().iter().any(|(own, _)| *own == what) {
+        let constant = if what == ScheduledCall::Tick { "every" } else { "ttl" };
+        let name = what.as_str();
+        return Err(error(format!("{word}: the script has no `fn {name}()` with `const {constant}`")));
+    }
+    let work = made.script.run_scheduled_in(what, stage.same_turn());
+    let list = budget::wait(&stage.turn(), work)?.map_err(error)?;
+    if what != ScheduledCall::Tick {
+        stage.set_list(what, list.clone());
+    }
+    Ok(list)
 }
 
 fn run_function(name: &str, arguments: Array) -> RhaiResultOf<Dynamic> {

@@ -1,38 +1,28 @@
-//! Signatures of tokens, checked by `ring`.
+//! Signatures of tokens, made and checked by `ring`.
 
-use jsonwebtoken::crypto::{CryptoProvider, JwtVerifier, KeyUtils};
+use jsonwebtoken::crypto::{CryptoProvider, JwtSigner, JwtVerifier, KeyUtils};
 use jsonwebtoken::errors::{Error, ErrorKind};
-use jsonwebtoken::{Algorithm, DecodingKey, DecodingKeyKind};
+use jsonwebtoken::{Algorithm, DecodingKey, DecodingKeyKind, EncodingKey};
+use ring::hmac;
+use ring::rand::SystemRandom;
 use ring::signature::{
-    self, RsaParameters, RsaPublicKeyComponents, UnparsedPublicKey, VerificationAlgorithm,
+    self, EcdsaKeyPair, RsaKeyPair, RsaParameters, RsaPublicKeyComponents, UnparsedPublicKey,
+    VerificationAlgorithm,
 };
 use std::sync::Once;
 
-/// The algorithms that are taken: signatures that nobody makes without the issuer's private key.
-pub(super) const ALGORITHMS: [Algorithm; 9] = [
-    Algorithm::RS256,
-    Algorithm::RS384,
-    Algorithm::RS512,
-    Algorithm::PS256,
-    Algorithm::PS384,
-    Algorithm::PS512,
-    Algorithm::ES256,
-    Algorithm::ES384,
-    Algorithm::EdDSA,
-];
-
 static PROVIDER: CryptoProvider = CryptoProvider {
-    signer_factory: |_, _| Err(Error::from(ErrorKind::InvalidAlgorithm)),
+    signer_factory: |algorithm, key| Ok(Box::new(Signer::of(*algorithm, key)?)),
     verifier_factory: |algorithm, key| Ok(Box::new(Verifier::of(*algorithm, key)?)),
     key_utils: KeyUtils::new_unimplemented(),
 };
 
-/// Makes the library check signatures with `ring`.
-pub(super) fn install() {
+/// Makes the library sign and check with `ring`.
+pub fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         if PROVIDER.install_default().is_err() {
-            tracing::warn!("signatures of tokens are checked by another library of this process");
+            tracing::warn!("tokens are signed and checked by another library of this process");
         }
     });
 }
@@ -45,6 +35,7 @@ struct Verifier {
 enum Key {
     Rsa(&'static RsaParameters, RsaPublicKeyComponents<Vec<u8>>),
     Other(UnparsedPublicKey<Vec<u8>>),
+    Secret(hmac::Key),
 }
 
 impl Verifier {
@@ -53,6 +44,7 @@ impl Verifier {
             return Err(ErrorKind::InvalidAlgorithm.into());
         }
         let key = match algorithm {
+            Algorithm::HS256 => Key::Secret(hmac::Key::new(hmac::HMAC_SHA256, key.try_get_as_bytes()?)),
             Algorithm::RS256 => rsa(&signature::RSA_PKCS1_2048_8192_SHA256, key)?,
             Algorithm::RS384 => rsa(&signature::RSA_PKCS1_2048_8192_SHA384, key)?,
             Algorithm::RS512 => rsa(&signature::RSA_PKCS1_2048_8192_SHA512, key)?,
@@ -85,12 +77,73 @@ impl ::signature::Verifier<Vec<u8>> for Verifier {
         let verified = match &self.key {
             Key::Rsa(parameters, key) => key.verify(parameters, message, signature),
             Key::Other(key) => key.verify(message, signature),
+            Key::Secret(key) => hmac::verify(key, message, signature),
         };
         verified.map_err(|_| ::signature::Error::new())
     }
 }
 
 impl JwtVerifier for Verifier {
+    fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+}
+
+struct Signer {
+    algorithm: Algorithm,
+    key: Private,
+}
+
+enum Private {
+    Secret(hmac::Key),
+    Rsa(Box<RsaKeyPair>),
+    Ec(Box<EcdsaKeyPair>),
+}
+
+impl Signer {
+    fn of(algorithm: Algorithm, key: &EncodingKey) -> Result<Self, Error> {
+        if key.family() != algorithm.family() {
+            return Err(ErrorKind::InvalidAlgorithm.into());
+        }
+        let der = key.as_bytes();
+        let bad = |_| Error::from(ErrorKind::InvalidKeyFormat);
+        let key = match algorithm {
+            Algorithm::HS256 => Private::Secret(hmac::Key::new(hmac::HMAC_SHA256, der)),
+            Algorithm::RS256 => {
+                let pair = RsaKeyPair::from_pkcs8(der).or_else(|_| RsaKeyPair::from_der(der));
+                Private::Rsa(Box::new(pair.map_err(bad)?))
+            }
+            Algorithm::ES256 => {
+                let curve = &signature::ECDSA_P256_SHA256_FIXED_SIGNING;
+                let pair = EcdsaKeyPair::from_pkcs8(curve, der, &SystemRandom::new());
+                Private::Ec(Box::new(pair.map_err(bad)?))
+            }
+            _ => return Err(ErrorKind::InvalidAlgorithm.into()),
+        };
+        Ok(Self { algorithm, key })
+    }
+}
+
+impl ::signature::Signer<Vec<u8>> for Signer {
+    fn try_sign(&self, message: &[u8]) -> Result<Vec<u8>, ::signature::Error> {
+        let random = SystemRandom::new();
+        match &self.key {
+            Private::Secret(key) => Ok(hmac::sign(key, message).as_ref().to_vec()),
+            Private::Rsa(pair) => {
+                let mut signature = vec![0; pair.public().modulus_len()];
+                pair.sign(&signature::RSA_PKCS1_SHA256, &random, message, &mut signature)
+                    .map(|()| signature)
+                    .map_err(|_| ::signature::Error::new())
+            }
+            Private::Ec(pair) => {
+                let signature = pair.sign(&random, message).map_err(|_| ::signature::Error::new())?;
+                Ok(signature.as_ref().to_vec())
+            }
+        }
+    }
+}
+
+impl JwtSigner for Signer {
     fn algorithm(&self) -> Algorithm {
         self.algorithm
     }

@@ -1,0 +1,359 @@
+//! Calls of scripts from time to time: `tick()`, and lists that are asked for in the background.
+//!
+//! A tick runs on one of the hosts that share a store: the one that has the lease, which lasts until the next tick is due. A
+//! list is asked for by each host, which uses the last one that could be used.
+
+use crate::host::Host;
+use crate::plugin::{Given, Plugin, State};
+use futures::future::join_all;
+use futures::stream::{FuturesUnordered, StreamExt};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+use valvehouse_core::trace::{Asked, Traces};
+use valvehouse_json::Json;
+use valvehouse_script::{ScheduledCall, Script};
+
+/// Calls that run at a time.
+const AT_A_TIME: usize = 8;
+/// The most that is added to the time between two calls, so that not all scripts run at once.
+const MAX_JITTER: Duration = Duration::from_secs(60);
+/// The longest time before the first tick of a script.
+const FIRST_TICK: Duration = Duration::from_secs(5);
+/// The pause before a list that failed is asked for again; it doubles up to the list's own time.
+const RETRY: Duration = Duration::from_secs(5);
+/// The longest pause before the lease of a tick is asked for again while another host has it.
+const MAX_LEASE_POLL: Duration = Duration::from_secs(30);
+/// The time for which a running tick has its lease: longer than it may take.
+const LEASE: Duration = Duration::from_secs(330);
+/// The beginning of the names of functions that are written in place.
+const ANONYMOUS: &str = "anon$";
+
+/// A function of a plugin that is called from time to time.
+type Key = (Arc<str>, ScheduledCall);
+
+/// Calls what scripts do from time to time.
+pub struct Schedule {
+    host: Arc<Host>,
+    traces: Arc<Traces>,
+    stopping: watch::Sender<bool>,
+    /// Is held while calls are made.
+    following: tokio::sync::Mutex<()>,
+    /// Ticks whose leases this host has while they run.
+    leases: Mutex<BTreeSet<String>>,
+    running: AtomicUsize,
+    done: AtomicU64,
+    failed: AtomicU64,
+}
+
+/// The calls so far, by what became of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScheduleCounts {
+    /// Run now.
+    pub running: usize,
+    /// Did what they were to do.
+    pub done: u64,
+    /// Broke, or gave a list that cannot be used.
+    pub failed: u64,
+}
+
+/// A function that is due at a time.
+struct Entry {
+    script: Arc<Script>,
+    incarnation: u64,
+    every: Duration,
+    /// The text and the settings of the script.
+    version: (Arc<str>, Given),
+    due: Instant,
+    is_running: bool,
+    /// The failures in a row.
+    failures: u32,
+}
+
+/// One call.
+struct Job {
+    key: Key,
+    script: Arc<Script>,
+    incarnation: u64,
+    every: Duration,
+    version: (Arc<str>, Given),
+    began: Instant,
+}
+
+/// The end of a call.
+struct CallEnd {
+    key: Key,
+    version: (Arc<str>, Given),
+    /// The time until the next call; `None` for that of a failure.
+    pause: Option<Duration>,
+}
+
+impl Schedule {
+    /// The calls of a host's scripts, recorded among these.
+    pub(crate) fn new(host: Arc<Host>, traces: Arc<Traces>) -> Arc<Self> {
+        Arc::new(Self {
+            host,
+            traces,
+            stopping: watch::Sender::new(false),
+            following: tokio::sync::Mutex::default(),
+            leases: Mutex::default(),
+            running: AtomicUsize::new(0),
+            done: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+        })
+    }
+
+    /// Returns the counts of its calls.
+    pub fn counts(&self) -> ScheduleCounts {
+        ScheduleCounts {
+            running: self.running.load(SeqCst),
+            done: self.done.load(SeqCst),
+            failed: self.failed.load(SeqCst),
+        }
+    }
+
+    /// Calls what is due until it is stopped.
+    pub(crate) async fn follow(self: Arc<Self>) {
+        let _following = self.following.lock().await;
+        let mut stopping = self.stopping.subscribe();
+        tokio::select! {
+            () = self.work() => {}
+            // What runs is dropped, which ends it.
+            _ = stopping.wait_for(|stopping| *stopping) => {}
+        }
+        let leases = std::mem::take(&mut *self.leases.lock());
+        for name in leases {
+            self.release(&name, Duration::ZERO).await;
+        }
+    }
+
+    /// Begins no call any more, ends those that run, and gives their leases back.
+    pub(crate) async fn stop(&self) {
+        self.stopping.send_replace(true);
+        drop(self.following.lock().await);
+    }
+
+    /// Asks for each list that has never been asked for, and waits until all of them are there, or failed.
+    pub(crate) async fn fetch_lists(&self) {
+        let mut entries = BTreeMap::new();
+        self.follow_snapshot(&mut entries);
+        let wanted = entries.iter().filter(|((_, what), _)| *what != ScheduledCall::Tick);
+        join_all(wanted.map(|(key, entry)| self.call(job(key, entry)))).await;
+    }
+
+    async fn work(&self) {
+        let mut news = self.host.reports();
+        let (mut entries, mut running) = (BTreeMap::new(), FuturesUnordered::new());
+        self.follow_snapshot(&mut entries);
+        self.restore_lists(&entries).await;
+        loop {
+            self.follow_snapshot(&mut entries);
+            let now = Instant::now();
+            for (key, entry) in &mut entries {
+                if !entry.is_running && entry.due <= now && running.len() < AT_A_TIME {
+                    entry.is_running = true;
+                    running.push(self.call(job(key, entry)));
+                }
+            }
+            let is_full = running.len() >= AT_A_TIME;
+            let waiting = entries.values().filter(|entry| !entry.is_running && !is_full);
+            let next = waiting.map(|entry| entry.due).min();
+            let due = async {
+                match next {
+                    Some(due) => sleep_until(due).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                // One that lags has missed nothing: the snapshot is read afresh.
+                _ = news.recv() => {}
+                Some(finished) = running.next() => finish(&mut entries, finished),
+                () = due => {}
+            }
+        }
+    }
+
+    /// Takes up what is new in the snapshot in force.
+    fn follow_snapshot(&self, entries: &mut BTreeMap<Key, Entry>) {
+        let snapshot = self.host.snapshot();
+        let mut kept = BTreeSet::new();
+        for plugin in snapshot.plugins.values().filter(|plugin| is_called(plugin)) {
+            let Some(script) = &plugin.script else { continue };
+            for (what, every) in script.scheduled() {
+                let key = (plugin.id.clone(), what);
+                let version = (plugin.hash.clone(), plugin.given.without_lists());
+                match entries.get_mut(&key) {
+                    Some(entry) => {
+                        // Another text may list something else.
+                        if entry.every != every || what != ScheduledCall::Tick && entry.version != version {
+                            entry.due = Instant::now();
+                            entry.failures = 0;
+                        }
+                        (entry.script, entry.every, entry.version) = (script.clone(), every, version);
+                        entry.incarnation = plugin.incarnation;
+                    }
+                    None => {
+                        let delay = match what {
+                            ScheduledCall::Tick => FIRST_TICK.min(every / 10).mul_f64(fastrand::f64()),
+                            ScheduledCall::Pipes | ScheduledCall::Tools => Duration::ZERO,
+                        };
+                        let entry = Entry {
+                            script: script.clone(),
+                            incarnation: plugin.incarnation,
+                            every,
+                            version,
+                            due: Instant::now() + delay,
+                            is_running: false,
+                            failures: 0,
+                        };
+                        entries.insert(key.clone(), entry);
+                    }
+                }
+                kept.insert(key);
+            }
+        }
+        entries.retain(|key, _| kept.contains(key));
+    }
+
+    /// Goes on with the lists that this host, or another one on its store, had last.
+    async fn restore_lists(&self, entries: &BTreeMap<Key, Entry>) {
+        for ((id, what), entry) in entries.iter().filter(|((_, what), _)| *what != ScheduledCall::Tick) {
+            let name = name_of(id, *what, entry.incarnation);
+            let text = self.host.store().secret(&name).await.unwrap_or_else(|error| {
+                tracing::debug!("cannot read the last list of {id}: {error}");
+                None
+            });
+            if let Some(list) = text.and_then(|text| Json::parse(text.as_bytes()).ok()) {
+                self.host.set_list(id, *what, Ok(list)).await;
+            }
+        }
+    }
+
+    async fn call(&self, job: Job) -> CallEnd {
+        let (id, what) = &job.key;
+        let next = job.every + MAX_JITTER.min(job.every / 10).mul_f64(fastrand::f64());
+        let lease = format!("{}/{}", name_of(id, *what, job.incarnation), job.every.as_secs());
+        if *what == ScheduledCall::Tick && !self.take(&lease).await {
+            let pause = MAX_LEASE_POLL.min(job.every / 10).max(Duration::from_secs(1));
+            return CallEnd { key: job.key, version: job.version, pause: Some(pause) };
+        }
+        self.running.fetch_add(1, SeqCst);
+        let _running = Running(&self.running);
+        let asked =
+            Asked { door: what.as_str(), generation: self.host.snapshot().generation, ..Asked::default() };
+        let mut recording = self.traces.begin(asked, false);
+        let result = job.script.run_scheduled(*what, Some(recording.trace().clone())).await;
+        let pause = match &result {
+            Ok(_) => {
+                self.done.fetch_add(1, SeqCst);
+                recording.answered(200);
+                Some(next)
+            }
+            Err(why) => {
+                self.failed.fetch_add(1, SeqCst);
+                tracing::error!(plugin = &**id, hook = what.as_str(), "failed in the background: {why}");
+                recording.failed(why);
+                recording.answered(500);
+                (*what == ScheduledCall::Tick).then_some(next)
+            }
+        };
+        recording.done();
+        let pause = pause.map(|pause| pause.saturating_sub(job.began.elapsed()));
+        if *what == ScheduledCall::Tick {
+            self.leases.lock().remove(&lease);
+            self.release(&lease, pause.unwrap_or(Duration::ZERO)).await;
+        } else if let Ok(list) = &result {
+            self.keep(&name_of(id, *what, job.incarnation), list).await;
+        }
+        self.host.set_list(id, *what, result).await;
+        CallEnd { key: job.key, version: job.version, pause }
+    }
+
+    /// Takes the lease of a tick, unless another host has it.
+    async fn take(&self, name: &str) -> bool {
+        match self.host.store().lease_secret(name, self.host.id(), ms(LEASE)).await {
+            Ok(true) => {
+                self.leases.lock().insert(name.to_owned());
+                true
+            }
+            Ok(false) => false,
+            Err(error) => {
+                tracing::warn!("cannot ask the store who runs {name}: {error}");
+                false
+            }
+        }
+    }
+
+    /// Lets any host have the lease of a tick after a time.
+    async fn release(&self, name: &str, after: Duration) {
+        if let Err(error) = self.host.store().lease_secret(name, self.host.id(), ms(after)).await {
+            tracing::debug!("the lease of {name} ends by itself only: {error}");
+        }
+    }
+
+    /// Stores a list for the time after a restart, sealed: a service may have said in it what is nobody's business.
+    async fn keep(&self, name: &str, list: &Json) {
+        // Such a function has another name in another process.
+        let text = Some(list.to_string()).filter(|text| !text.contains(ANONYMOUS));
+        if let Err(error) = self.host.store().set_secret(name, text.as_deref()).await {
+            tracing::debug!("cannot store {name}: {error}");
+        }
+    }
+}
+
+/// The number of calls that run, less one when it is dropped.
+struct Running<'a>(&'a AtomicUsize);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, SeqCst);
+    }
+}
+
+/// Returns `true` if a plugin is called from time to time where it has a function for that.
+fn is_called(plugin: &Plugin) -> bool {
+    plugin.enabled && plugin.state != State::Missing && !plugin.is_idle()
+}
+
+fn job(key: &Key, entry: &Entry) -> Job {
+    Job {
+        key: key.clone(),
+        script: entry.script.clone(),
+        incarnation: entry.incarnation,
+        every: entry.every,
+        version: entry.version.clone(),
+        began: Instant::now(),
+    }
+}
+
+fn finish(entries: &mut BTreeMap<Key, Entry>, finished: CallEnd) {
+    let Some(entry) = entries.get_mut(&finished.key) else { return };
+    entry.is_running = false;
+    let is_outdated = finished.key.1 != ScheduledCall::Tick && entry.version != finished.version;
+    let pause = match finished.pause {
+        // Another text came meanwhile: it lists something else.
+        _ if is_outdated => Duration::ZERO,
+        Some(pause) => {
+            entry.failures = 0;
+            pause
+        }
+        None => {
+            entry.failures += 1;
+            RETRY.saturating_mul(1 << (entry.failures - 1).min(16)).min(entry.every)
+        }
+    };
+    entry.due = Instant::now() + pause;
+}
+
+/// The name under which the store knows a function.
+fn name_of(id: &str, what: ScheduledCall, incarnation: u64) -> String {
+    format!("{}/{id}/{incarnation}", what.as_str())
+}
+
+fn ms(time: Duration) -> u32 {
+    u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,330 @@
+//! `csv::…`: tables as text.
+
+use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail, items, unfit};
+use super::output::{Pulse, Text, check_size, check_walk};
+use super::waiting::Options;
+use crate::value::{Shape, json_of, live};
+use csv_core::{ReadFieldResult, Reader, ReaderBuilder, WriteResult, Writer, WriterBuilder};
+use rhai::plugin::*;
+use std::collections::HashSet;
+use valvehouse_json::{Json, Object};
+
+/// No more cells are read or written at once: nothing looks at a script's memory meanwhile.
+const MAX_CELLS: usize = 100_000;
+/// The bytes that are read between two looks at the budgets.
+const SLICE: usize = 64 << 10;
+/// The times that a table is gone over: cells are taken apart, checked and kept.
+const WALKS: u64 = 4;
+
+#[export_module]
+pub(super) mod functions {
+    /// The rows of a table: maps, whose keys are the names in the first row. All values are texts.
+    #[rhai_fn(return_raw)]
+    pub fn parse(text: &str) -> RhaiResultOf<Dynamic> {
+        read(text, b',', true)
+    }
+
+    /// The same with options: `header: false` gives arrays, the first row among them; `delimiter` is the character
+    /// between two values, `","`.
+    #[rhai_fn(return_raw, name = "parse")]
+    pub fn parse_with(text: &str, options: AnyMap) -> RhaiResultOf<Dynamic> {
+        let options = Options::read("csv::parse", &options, &["delimiter", "header"])?;
+        read(text, delimiter(&options)?, options.truth_or("header", true)?)
+    }
+
+    /// Rows as a table: maps, whose keys are the first row, or arrays. Values are texts, numbers, truth values and `()`, which
+    /// is empty.
+    #[rhai_fn(return_raw)]
+    pub fn write(rows: AnyArray) -> RhaiResultOf<String> {
+        written(&rows, b',', None)
+    }
+
+    /// The same with options: `columns`, the keys of the maps in their order; `delimiter`, `","`.
+    #[rhai_fn(return_raw, name = "write")]
+    pub fn write_with(rows: AnyArray, options: AnyMap) -> RhaiResultOf<String> {
+        let options = Options::read("csv::write", &options, &["delimiter", "columns"])?;
+        let columns = options.value("columns").map(|columns| items("csv::write", "columns", &columns));
+        let columns = columns.transpose()?.map(|columns| {
+            let names = columns.into_iter().map(|name| {
+                let text = name.into_immutable_string();
+                text.map(|text| text.to_string())
+                    .map_err(|_| fail("csv::write", "`columns` is an array of texts"))
+            });
+            names.collect::<RhaiResultOf<Vec<String>>>()
+        });
+        written(&rows, delimiter(&options)?, columns.transpose()?)
+    }
+}
+
+fn delimiter(options: &Options<'_>) -> RhaiResultOf<u8> {
+    let Some(value) = options.value("delimiter") else { return Ok(b',') };
+    match value.as_immutable_string_ref().as_ref().map(|text| text.as_bytes()) {
+        Ok([byte]) if byte.is_ascii() && !matches!(byte, b'"' | b'\r' | b'\n' | 0) => Ok(*byte),
+        _ => Err(options.wrong("`delimiter` must be one ASCII character, not a quote or a line break")),
+    }
+}
+
+fn read(text: &str, delimiter: u8, has_header: bool) -> RhaiResultOf<Dynamic> {
+    let function = "csv::parse";
+    check_size(function, text.len())?;
+    check_walk(text, WALKS)?;
+    let mut cells = Cells::new(text, delimiter);
+    let mut names: Vec<String> = Vec::new();
+    if has_header {
+        names = cells.row(function)?.unwrap_or_else(Vec::new);
+        let mut known = HashSet::new();
+        if let Some(twice) = names.iter().find(|name| !known.insert(name.as_str())) {
+            return Err(fail(
+                function,
+                format!("two columns are called `{twice:.40}`; header: false gives arrays"),
+            ));
+        }
+    }
+    let width: usize = names.iter().map(String::len).sum();
+    let (mut rows, mut bytes) = (Vec::new(), 0);
+    while let Some(row) = cells.row(function)? {
+        cells.pulse.beat()?;
+        bytes += width + row.iter().map(String::len).sum::<usize>();
+        check_size(function, bytes)?;
+        if !has_header {
+            rows.push(Json::from(row.into_iter().map(Json::from).collect::<Vec<_>>()));
+            continue;
+        }
+        if row.len() != names.len() {
+            let (number, has, wants) = (rows.len() + 2, row.len(), names.len());
+            return Err(fail(
+                function,
+                format!(
+                    "row {number} has {has} values, and the first row {wants}; header: false gives arrays"
+                ),
+            ));
+        }
+        let entries = names.iter().zip(row).map(|(name, cell)| (name.as_str().into(), cell.into()));
+        rows.push(entries.collect::<Object>().into());
+    }
+    Ok(live(&rows.into(), Shape::Plain))
+}
+
+/// The cells of a table, row by row.
+struct Cells<'a> {
+    rest: &'a [u8],
+    reader: Reader,
+    /// Room for the text of the largest cell.
+    buffer: Vec<u8>,
+    count: usize,
+    pulse: Pulse,
+}
+
+impl<'a> Cells<'a> {
+    fn new(text: &'a str, delimiter: u8) -> Self {
+        let reader = ReaderBuilder::new().delimiter(delimiter).build();
+        Self { rest: text.as_bytes(), reader, buffer: vec![0; 4 << 10], count: 0, pulse: Pulse::new() }
+    }
+
+    /// The next row; `None` at the end.
+    fn row(&mut self, function: &str) -> RhaiResultOf<Option<Vec<String>>> {
+        let (mut row, mut length) = (Vec::new(), 0);
+        loop {
+            // Nothing is left to read when a slice is empty.
+            let slice = &self.rest[..self.rest.len().min(SLICE)];
+            let (result, taken, put) = self.reader.read_field(slice, &mut self.buffer[length..]);
+            self.rest = &self.rest[taken..];
+            length += put;
+            match result {
+                ReadFieldResult::InputEmpty => self.pulse.beat()?,
+                ReadFieldResult::OutputFull => self.buffer.resize(self.buffer.len() * 2, 0),
+                ReadFieldResult::End => return Ok(None),
+                ReadFieldResult::Field { record_end } => {
+                    self.count += 1;
+                    if self.count > MAX_CELLS {
+                        return Err(fail(function, format!("the table has more than {MAX_CELLS} values")));
+                    }
+                    // Cells of a text that are cut at ASCII characters are texts.
+                    row.push(String::from_utf8_lossy(&self.buffer[..length]).into_owned());
+                    length = 0;
+                    if record_end {
+                        return Ok(Some(row));
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn written(rows: &Dynamic, delimiter: u8, columns: Option<Vec<String>>) -> RhaiResultOf<String> {
+    let function = "csv::write";
+    let mut table = Table {
+        writer: WriterBuilder::new().delimiter(delimiter).build(),
+        text: Text::new(function),
+        buffer: vec![0; 4 << 10],
+        cells: 0,
+        pulse: Pulse::new(),
+    };
+    let Json::Array(rows) = json_of(rows)? else { return Err(unfit(function, "rows", "an array", rows)) };
+    let first = || {
+        rows.items()
+            .first()
+            .and_then(Json::as_object)
+            .map(|row| row.keys().into_iter().map(Into::into).collect())
+    };
+    let columns: Option<Vec<String>> = columns.or_else(first);
+    if let Some(columns) = &columns {
+        table.row(columns.iter().map(|name| Ok(name.as_str().into())))?;
+    }
+    for (index, row) in rows.items().into_iter().enumerate() {
+        match (&row, &columns) {
+            (Json::Array(cells), None) => {
+                table.row(cells.items().into_iter().map(|cell| shown(&cell, index)))?
+            }
+            (Json::Object(cells), Some(columns)) => {
+                if let Some(other) =
+                    cells.keys().into_iter().find(|key| !columns.iter().any(|name| name == key))
+                {
+                    return Err(fail(
+                        function,
+                        format!(
+                            "row {index} has the key `{other:.40}`, which the table has no column for: name all in `columns`"
+                        ),
+                    ));
+                }
+                table.row(columns.iter().map(|name| shown(&row.field(name), index)))?;
+            }
+            (other, _) => {
+                let expected = if columns.is_some() { "a map" } else { "an array" };
+                return Err(fail(
+                    function,
+                    format!("row {index} must be {expected} like the first, not {}", other.kind()),
+                ));
+            }
+        }
+    }
+    Ok(table.text.finish())
+}
+
+/// The text of a cell.
+fn shown(cell: &Json, row: usize) -> RhaiResultOf<String> {
+    match cell {
+        Json::Text(text) => Ok(text.to_string()),
+        Json::Null => Ok(String::new()),
+        Json::Bool(_) | Json::Number(_) => Ok(cell.to_string()),
+        other => Err(fail(
+            "csv::write",
+            format!(
+                "row {row} has a value that is {}; json::stringify(value) makes a text of it",
+                other.kind()
+            ),
+        )),
+    }
+}
+
+/// A table that is written.
+struct Table {
+    writer: Writer,
+    text: Text,
+    buffer: Vec<u8>,
+    cells: usize,
+    pulse: Pulse,
+}
+
+impl Table {
+    fn row(&mut self, cells: impl Iterator<Item = RhaiResultOf<String>>) -> RhaiResultOf<()> {
+        self.pulse.beat()?;
+        for (index, cell) in cells.enumerate() {
+            self.cells += 1;
+            if self.cells > MAX_CELLS {
+                return Err(fail("csv::write", format!("the table would have more than {MAX_CELLS} values")));
+            }
+            let cell = cell?;
+            if index > 0 {
+                self.put(|writer, buffer| {
+                    let (result, put) = writer.delimiter(buffer);
+                    (result, 0, put)
+                })?;
+            }
+            let mut rest = cell.as_bytes();
+            self.put(|writer, buffer| {
+                let (result, taken, put) = writer.field(rest, buffer);
+                rest = &rest[taken..];
+                (result, taken, put)
+            })?;
+        }
+        self.put(|writer, buffer| {
+            let (result, put) = writer.terminator(buffer);
+            (result, 0, put)
+        })
+    }
+
+    fn put(
+        &mut self,
+        mut step: impl FnMut(&mut Writer, &mut [u8]) -> (WriteResult, usize, usize),
+    ) -> RhaiResultOf<()> {
+        let mut whole = Vec::new();
+        loop {
+            let (result, _, put) = step(&mut self.writer, &mut self.buffer);
+            whole.extend_from_slice(&self.buffer[..put]);
+            if result == WriteResult::InputEmpty {
+                // Pieces of texts and ASCII characters.
+                return self.text.push(&String::from_utf8_lossy(&whole));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::package::tests::{gives, refuses};
+
+    #[test]
+    fn tables_are_read_and_written() {
+        gives(&[
+            (
+                r#"csv::parse("b,a\n1,\"x, \"\"y\"\"\n\"\r\n2,\n")"#,
+                r#"[{"b":"1","a":"x, \"y\"\n"},{"b":"2","a":""}]"#,
+            ),
+            (r#"csv::parse("")"#, "[]"),
+            (r#"csv::parse("a\n")"#, "[]"),
+            (r#"csv::parse("\ufeffä;b\n1;ü\n", #{ delimiter: ";" })"#, r#"[{"ä":"1","b":"ü"}]"#),
+            (r#"csv::parse("a,b\nc", #{ header: false })"#, r#"[["a","b"],["c"]]"#),
+            (
+                r#"csv::write([["a", 1, 2.5, true, ()], ["x \"y\"", "a,b", "a\nb", "", " "]])"#,
+                r#""a,1,2.5,true,\n\"x \"\"y\"\"\",\"a,b\",\"a\nb\",, \n""#,
+            ),
+            (r#"csv::write(json::parse("[{\"b\": 1, \"a\": 2}, {\"a\": 3}]"))"#, r#""b,a\n1,2\n,3\n""#),
+            (
+                r#"csv::write([#{ a: 1, b: 2 }], #{ columns: ["b", "a", "c"], delimiter: "\t" })"#,
+                r#""b\ta\tc\n2\t1\t\n""#,
+            ),
+            ("csv::write([])", r#""""#),
+            (
+                r#"let t = csv::write([["ä" + big(9_000) + ",", "é"]]); regex::is_match(json::stringify(csv::parse(t, #{ header: false })), "^..\"äx+,\",\"é\"..$")"#,
+                "true",
+            ),
+            (
+                r#"let t = csv::parse("a," + big(50_000) + "\n1,2\n", #{ header: false }); regex::is_match(json::stringify(t), "^..\"a\",\"x+\".,.\"1\",\"2\"..$")"#,
+                "true",
+            ),
+        ]);
+    }
+
+    #[test]
+    fn what_is_no_table_is_told() {
+        refuses(&[
+            (r#"csv::parse("a,b\n1,2\n3")"#, "row 3 has 1 values, and the first row 2"),
+            (r#"csv::parse("a,a\n1,2")"#, "two columns are called `a`"),
+            (r#"csv::parse("a", #{ delimiter: "ab" })"#, "`delimiter` must be one ASCII character"),
+            (r#"csv::parse("a", #{ delimiter: "\"" })"#, "`delimiter` must be one ASCII character"),
+            (r#"csv::parse("a", #{ headers: true })"#, "did you mean `header`"),
+            ("csv::write([1])", "row 0 must be an array like the first, not number"),
+            ("csv::write([#{ a: 1 }, #{ b: 1 }])", "row 1 has the key `b`"),
+            ("csv::write([#{ a: 1 }, [1]])", "row 1 must be a map like the first, not array"),
+            ("csv::write([[[1]]])", "json::stringify(value) makes a text of it"),
+            ("csv::write(5)", "`rows` must be an array, not number"),
+            ("csv::parse(big(9_000_000))", "at most 8 MiB"),
+            (
+                r#"let t = ""; t.pad(300_000, "a,"); csv::parse(t, #{ header: false })"#,
+                "more than 100000 values",
+            ),
+            ("let s = big(1_000_000); csv::write([[s, s, s, s, s, s, s, s, s]])", "at most 8 MiB"),
+        ]);
+    }
+}

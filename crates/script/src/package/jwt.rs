@@ -1,0 +1,322 @@
+//! `jwt::…`: JSON web tokens, signed and checked.
+
+use super::argument::{AnyMap, RhaiResultOf, TextOrBytes, fail, float, unfit, with_bytes};
+use super::host_calls;
+use super::output::{check_size, json};
+use super::waiting::Options;
+use crate::value::{Shape, json_of, live};
+use crate::{budget, call};
+use rhai::plugin::*;
+use serde_json::Value;
+use valvehouse_json::Json;
+use valvehouse_jwt::{Algorithm, MAX_TOKEN, SigningKey, VerifyingKey};
+
+/// The cost of making a signature, in operations: a key of RSA is read, checked and used for up to 10 ms.
+const RSA_SIGNS: u64 = 100_000;
+/// The same of a check, and of a signature of the other algorithms.
+const OTHERWISE: u64 = 4_000;
+/// The most bytes of claims: half as much again in base64.
+const MAX_CLAIMS: usize = 32 << 10;
+
+#[export_module]
+pub(super) mod functions {
+    /// Signs claims as a JSON web token: `jwt::sign(#{ iss: "me", exp: time::unix() + 600 }, key, #{ algorithm: "RS256" })`.
+    /// `algorithm` is `"HS256"` with a secret as key, or `"RS256"` or `"ES256"` with the PEM of a private key (`PRIVATE
+    /// KEY`, for RSA also `RSA PRIVATE KEY`); `kid` names the key in the token. The claims have at most 32 KiB.
+    #[rhai_fn(return_raw, volatile)]
+    pub fn sign(claims: AnyMap, key: TextOrBytes, options: AnyMap) -> RhaiResultOf<String> {
+        let options = Options::read(SIGN, &options, &["algorithm", "kid"])?;
+        let algorithm = algorithm(&options)?;
+        let claims = match json_of(&claims)? {
+            claims @ Json::Object(_) => claims,
+            _ => return Err(unfit(SIGN, "claims", "a map", &claims)),
+        };
+        let text = json(SIGN, &claims, None)?;
+        if text.len() > MAX_CLAIMS {
+            return Err(fail(
+                SIGN,
+                format!("the claims have {} bytes; a token has at most 32 KiB of them", text.len()),
+            ));
+        }
+        check_size(SIGN, text.len() * 2)?;
+        let claims: Value = serde_json::from_str(&text).map_err(|error| fail(SIGN, error))?;
+        charge(if algorithm == Algorithm::Rs256 { RSA_SIGNS } else { OTHERWISE })?;
+        let kid = one_text(SIGN, &options, "kid")?;
+        // A signature with ES256 is another one each time.
+        let arguments = || vec![algorithm.as_str().into(), claims.to_string().into()].into();
+        host_calls::once(SIGN, arguments, || {
+            with_bytes(SIGN, "key", &key, |key| {
+                let key = SigningKey::new(algorithm, key).map_err(|why| fail(SIGN, why))?;
+                valvehouse_jwt::sign(&claims, algorithm, &key, kid).map_err(|why| fail(SIGN, why))
+            })
+        })
+    }
+
+    /// Checks a JSON web token and gives its claims; throws what is wrong with it. `key` is the secret of HS256, or the PEM
+    /// (`PUBLIC KEY`) or JWK (a map) of a public key. `algorithm` is the one that is expected, whatever the token says;
+    /// `exp` and `nbf` have to hold, give or take `leeway` seconds (0); `audience` and `issuer` have to be those of the
+    /// token, and a token that names audiences is only taken with `audience`.
+    #[rhai_fn(return_raw, volatile)]
+    pub fn verify(token: &str, key: Dynamic, options: AnyMap) -> RhaiResultOf<Dynamic> {
+        let options = Options::read(VERIFY, &options, &["algorithm", "audience", "issuer", "leeway"])?;
+        let algorithm = algorithm(&options)?;
+        let leeway = match options.value("leeway") {
+            None => 0.0,
+            Some(leeway) => float(VERIFY, "leeway", &leeway)?,
+        };
+        if !(0.0..=600.0).contains(&leeway) {
+            return Err(fail(VERIFY, format!("`leeway` must be from 0 to 600 seconds, not {leeway}")));
+        }
+        let (audience, issuer) =
+            (one_text(VERIFY, &options, "audience")?, one_text(VERIFY, &options, "issuer")?);
+        if token.len() > MAX_TOKEN {
+            return Err(fail(
+                VERIFY,
+                format!("the token has {} bytes; at most 64 KiB are read", token.len()),
+            ));
+        }
+        charge(OTHERWISE)?;
+        let refused = |why: valvehouse_jwt::JwtError| fail(VERIFY, why);
+        let checked = match json_of(&key) {
+            Ok(jwk @ Json::Object(_)) => {
+                let text = json(VERIFY, &jwk, None)?;
+                let jwk: Value = serde_json::from_str(&text).map_err(|error| fail(VERIFY, error))?;
+                VerifyingKey::of_jwk(algorithm, &jwk).map_err(refused)?
+            }
+            _ => with_bytes(VERIFY, "key", &key, |key| VerifyingKey::new(algorithm, key).map_err(refused))?,
+        };
+        let claims = valvehouse_jwt::verify(token, algorithm, &checked).map_err(refused)?;
+        let now = host_calls::value("time::unix_ms", call::now_ms) as f64 / 1e3;
+        check(&claims, now, leeway, audience.as_deref(), issuer.as_deref())
+            .map_err(|why| fail(VERIFY, why))?;
+        let claims = Json::parse(claims.to_string().as_bytes()).map_err(|error| fail(VERIFY, error))?;
+        Ok(live(&claims, Shape::Plain))
+    }
+}
+
+const SIGN: &str = "jwt::sign";
+const VERIFY: &str = "jwt::verify";
+
+/// Charges what takes the time of many operations.
+fn charge(operations: u64) -> RhaiResultOf<()> {
+    budget::charge(operations).map_err(budget::ended)
+}
+
+fn algorithm(options: &Options<'_>) -> RhaiResultOf<Algorithm> {
+    let given = options.value("algorithm").and_then(|value| value.into_immutable_string().ok());
+    let given = given
+        .ok_or_else(|| options.wrong("missing `algorithm`: expected \"HS256\", \"RS256\" or \"ES256\""))?;
+    Algorithm::named(&given).ok_or_else(|| {
+        options.wrong(&format!("unknown algorithm `{given:.40}`: expected HS256, RS256 or ES256"))
+    })
+}
+
+/// An option that is a text.
+fn one_text(function: &str, options: &Options<'_>, name: &str) -> RhaiResultOf<Option<String>> {
+    let Some(value) = options.value(name) else { return Ok(None) };
+    match value.clone().into_immutable_string() {
+        Ok(text) => Ok(Some(text.to_string())),
+        Err(_) => Err(unfit(function, name, "a text", &value)),
+    }
+}
+
+/// Checks the times, the audience and the issuer that claims name.
+fn check(
+    claims: &Value,
+    now: f64,
+    leeway: f64,
+    audience: Option<&str>,
+    issuer: Option<&str>,
+) -> Result<(), &'static str> {
+    let time = |name: &str| match &claims[name] {
+        Value::Null => Ok(None),
+        value => value.as_f64().map(Some).ok_or("a time in the token is not a number"),
+    };
+    if time("exp")?.is_some_and(|end| now >= end + leeway) {
+        return Err("the token has expired");
+    }
+    if time("nbf")?.is_some_and(|begin| now < begin - leeway) {
+        return Err("the token is not valid yet");
+    }
+    let is_for = |wanted: &str| match &claims["aud"] {
+        Value::Array(audiences) => audiences.iter().any(|one| one.as_str() == Some(wanted)),
+        one => one.as_str() == Some(wanted),
+    };
+    match audience {
+        Some(wanted) if !is_for(wanted) => return Err("the token is not for this audience"),
+        None if !claims["aud"].is_null() => {
+            return Err("the token names who it is for: say who you are with `audience`");
+        }
+        _ => {}
+    }
+    if issuer.is_some_and(|wanted| claims["iss"].as_str() != Some(wanted)) {
+        return Err("the token is of another issuer");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::package::tests::{gives, refuses};
+
+    /// Keys that were made for these tests.
+    const RSA: &str = include_str!("tests/rsa.pem");
+    const RSA_PUBLIC: &str = include_str!("tests/rsa_public.pem");
+    const EC: &str = include_str!("tests/ec.pem");
+    const EC_PUBLIC: &str = include_str!("tests/ec_public.pem");
+
+    /// A snippet with these keys in it.
+    fn with_keys(snippet: &str) -> String {
+        let literal = |pem: &str| format!("{pem:?}");
+        snippet
+            .replace("<RSA_PUBLIC>", &literal(RSA_PUBLIC))
+            .replace("<EC_PUBLIC>", &literal(EC_PUBLIC))
+            .replace("<RSA>", &literal(RSA))
+            .replace("<EC>", &literal(EC))
+    }
+
+    fn give(cases: &[(&str, &str)]) {
+        for (snippet, expected) in cases {
+            gives(&[(&with_keys(snippet), expected)]);
+        }
+    }
+
+    fn refuse(cases: &[(&str, &str)]) {
+        for (snippet, words) in cases {
+            refuses(&[(&with_keys(snippet), words)]);
+        }
+    }
+
+    #[test]
+    fn tokens_are_signed_and_checked_with_each_algorithm() {
+        give(&[
+            (
+                r#"jwt::sign(#{ sub: "a" }, "secret", #{ algorithm: "HS256" })"#,
+                r#""eyJ0eXAiOiJKV1QiLCJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIn0.HwNoQUqm5mQCypKq1yOyFzcPKYL8ZlOlXrx8II3KXT4""#,
+            ),
+            (
+                r#"jwt::verify(jwt::sign(#{ sub: "a", n: [1] }, "secret".to_blob(), #{ algorithm: "HS256", kid: "k" }), "secret", #{ algorithm: "HS256" })"#,
+                r#"{"n":[1],"sub":"a"}"#,
+            ),
+            (
+                r#"jwt::verify(jwt::sign(#{ sub: "a" }, <RSA>, #{ algorithm: "RS256" }), <RSA_PUBLIC>, #{ algorithm: "RS256" })"#,
+                r#"{"sub":"a"}"#,
+            ),
+            (
+                r#"jwt::verify(jwt::sign(#{ sub: "a" }, <EC>, #{ algorithm: "ES256" }), <EC_PUBLIC>, #{ algorithm: "ES256" })"#,
+                r#"{"sub":"a"}"#,
+            ),
+            (
+                r#"let t = jwt::sign(#{ iss: "i", aud: ["x", "y"], exp: time::unix() + 60, nbf: time::unix() - 60 }, "s", #{ algorithm: "HS256" });
+                empty(jwt::verify(t, "s", #{ algorithm: "HS256", audience: "y", issuer: "i" }))"#,
+                "false",
+            ),
+            (
+                r#"empty(jwt::verify(jwt::sign(#{ exp: time::unix() - 5 }, "s", #{ algorithm: "HS256" }), "s", #{ algorithm: "HS256", leeway: 60 }))"#,
+                "false",
+            ),
+        ]);
+    }
+
+    /// The example of RFC 7515, A.3: the signature is valid, and its time is over.
+    #[test]
+    fn a_published_token_is_valid_for_its_published_key() {
+        let token = "eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ.DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8ISlSApmWQxfKTUJqPP3-Kg6NU1Q";
+        let key = r#"#{ kty: "EC", crv: "P-256", x: "f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU", y: "x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0" }"#;
+        let check = |token: &str| format!("jwt::verify({token:?}, {key}, #{{ algorithm: \"ES256\" }})");
+        refuses(&[(&check(token), "the token has expired")]);
+        refuses(&[(&check(&token.replace(".eyJpc3", ".eyJpc2")), "the signature of the token is not valid")]);
+    }
+
+    #[test]
+    fn what_is_forged_is_not_taken() {
+        let none = r#"let head = base64::encode_url("{\"alg\":\"none\"}"); let t = head + "." + base64::encode_url("{\"sub\":\"root\"}") + "."; "#;
+        let hmac = r#"let m = base64::encode_url("{\"alg\":\"HS256\"}") + "." + base64::encode_url("{\"sub\":\"root\"}");
+            let t = m + "." + base64::encode_url(hash::hmac("sha256", <RSA_PUBLIC>, m)); "#;
+        let critical = r#"let m = base64::encode_url("{\"alg\":\"HS256\",\"crit\":[\"b64\"],\"b64\":false}") + ".e30";
+            let t = m + "." + base64::encode_url(hash::hmac("sha256", "s", m)); "#;
+        let other = "the token is signed with another algorithm";
+        for (made, check, words) in [
+            (none, r#"jwt::verify(t, <RSA_PUBLIC>, #{ algorithm: "RS256" })"#, other),
+            (none, r#"jwt::verify(t, "s", #{ algorithm: "none" })"#, "unknown algorithm `none`"),
+            (none, r#"jwt::verify(t, "s", #{ algorithm: "HS256" })"#, other),
+            (hmac, r#"jwt::verify(t, <RSA_PUBLIC>, #{ algorithm: "RS256" })"#, other),
+            (hmac, r#"jwt::verify(t, <RSA_PUBLIC>, #{ algorithm: "HS256" })"#, "a PEM is not a secret"),
+            (critical, r#"jwt::verify(t, "s", #{ algorithm: "HS256" })"#, "an extension (`crit`)"),
+            (
+                "",
+                r#"jwt::verify(jwt::sign(#{}, "a", #{ algorithm: "HS256" }), "b", #{ algorithm: "HS256" })"#,
+                "the signature of the token is not valid",
+            ),
+            (
+                "",
+                r#"jwt::verify(jwt::sign(#{ aud: "x" }, "a", #{ algorithm: "HS256" }), "a", #{ algorithm: "HS256" })"#,
+                "say who you are with `audience`",
+            ),
+            (
+                "",
+                r#"jwt::verify(jwt::sign(#{ aud: "x" }, "a", #{ algorithm: "HS256" }), "a", #{ algorithm: "HS256", audience: "y" })"#,
+                "not for this audience",
+            ),
+            (
+                "",
+                r#"jwt::verify(jwt::sign(#{}, "a", #{ algorithm: "HS256" }), "a", #{ algorithm: "HS256", issuer: "y" })"#,
+                "of another issuer",
+            ),
+            (
+                "",
+                r#"jwt::verify(jwt::sign(#{ exp: "soon" }, "a", #{ algorithm: "HS256" }), "a", #{ algorithm: "HS256" })"#,
+                "not a number",
+            ),
+            (
+                "",
+                r#"jwt::verify(jwt::sign(#{ nbf: time::unix() + 60 }, "a", #{ algorithm: "HS256" }), "a", #{ algorithm: "HS256" })"#,
+                "not valid yet",
+            ),
+            (
+                "",
+                r#"jwt::verify(jwt::sign(#{}, <EC>, #{ algorithm: "ES256" }), <RSA_PUBLIC>, #{ algorithm: "ES256" })"#,
+                "of another kind",
+            ),
+            ("", r#"jwt::verify("a.b", "s", #{ algorithm: "HS256" })"#, "not a JSON web token"),
+            ("", r#"jwt::verify("a.b.c", "s", #{ algorithm: "HS256" })"#, "not a JSON web token"),
+            ("", r#"jwt::verify(big(70_000), "s", #{ algorithm: "HS256" })"#, "at most 64 KiB"),
+        ] {
+            refuse(&[(&format!("{made}{check}"), words)]);
+        }
+    }
+
+    #[test]
+    fn keys_and_options_that_do_not_fit_are_told() {
+        refuse(&[
+            ("jwt::sign(#{}, \"s\", #{})", "missing `algorithm`"),
+            ("jwt::sign(#{}, \"\", #{ algorithm: \"HS256\" })", "the secret is empty"),
+            ("jwt::sign(#{}, <RSA>, #{ algorithm: \"HS256\" })", "a PEM is not a secret"),
+            ("jwt::sign(#{}, <RSA_PUBLIC>, #{ algorithm: \"RS256\" })", "`-----BEGIN PRIVATE KEY-----`"),
+            ("jwt::sign(#{}, <EC>, #{ algorithm: \"RS256\" })", "not a private key of the algorithm"),
+            ("jwt::sign(#{}, <RSA>, #{ algorithm: \"ES256\" })", "not a private key of the algorithm"),
+            ("jwt::sign([], \"s\", #{ algorithm: \"HS256\" })", "`claims` must be a map, not array"),
+            ("jwt::sign(#{ a: big(40_000) }, \"s\", #{ algorithm: \"HS256\" })", "at most 32 KiB"),
+            (
+                "jwt::sign(#{}, \"-----BEGIN EC PRIVATE KEY-----\\nAA==\\n-----END EC PRIVATE KEY-----\", #{ algorithm: \"ES256\" })",
+                "openssl pkcs8 -topk8",
+            ),
+            (
+                "jwt::verify(\"e30.e30.\", #{ kty: \"oct\", k: \"AA\" }, #{ algorithm: \"HS256\" })",
+                "of another kind",
+            ),
+            (
+                "jwt::verify(\"e30.e30.\", #{ kty: \"RSA\", n: \"AQAB\", e: \"AQAB\", d: \"AA\" }, #{ algorithm: \"RS256\" })",
+                "it is a private one",
+            ),
+            (
+                "jwt::verify(\"e30.e30.\", 5, #{ algorithm: \"HS256\" })",
+                "`key` must be a text or bytes, not number",
+            ),
+            (
+                "jwt::verify(\"e30.e30.\", \"s\", #{ algorithm: \"HS256\", leeway: 601 })",
+                "from 0 to 600 seconds",
+            ),
+        ]);
+    }
+}

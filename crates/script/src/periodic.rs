@@ -1,0 +1,167 @@
+//! Functions that a host calls from time to time: `tick()`, and lists that may wait for somebody.
+
+use super::budget::Budget;
+use super::hooks::{self, Param};
+use super::manifest::Manifest;
+use super::package::bounded_json;
+use super::problem::{Code, Problem};
+use super::schedule::{self, ScheduledCall};
+use super::script::Script;
+use super::source::SourceFile;
+use super::value::error;
+use super::{argument::UserValves, interpreter::Args, pipe, tool};
+use futures::future::BoxFuture;
+use rhai::{AST, EvalAltResult};
+use std::sync::Arc;
+use std::time::Duration;
+use valvehouse_core::context::{Turn, TurnFacts};
+use valvehouse_core::trace::Trace;
+use valvehouse_json::Json;
+
+/// The longest that `tick()` may take, waiting included.
+const TICK: Duration = Duration::from_secs(300);
+/// The running time of `tick()`, in times of a hook.
+const TICK_TIME: u32 = 10;
+/// The longest that a list may take, waiting included.
+const LIST: Duration = Duration::from_secs(30);
+/// The most bytes of a list.
+const MAX_LIST: usize = 4 << 20;
+
+impl Script {
+    /// The functions that its host calls from time to time, each with the time between two calls.
+    pub fn scheduled(&self) -> Vec<(ScheduledCall, Duration)> {
+        let has = |name: &str| self.functions().any(|function| function.name == name);
+        let due = |what: ScheduledCall| match what {
+            ScheduledCall::Tick => self.manifest.every.filter(|_| self.tick.is_some()),
+            ScheduledCall::Pipes => self.manifest.ttl.filter(|_| self.pipe.is_some() && has(what.as_str())),
+            ScheduledCall::Tools => self.manifest.ttl.filter(|_| has(what.as_str()) && !has("handler")),
+        };
+        ScheduledCall::ALL.into_iter().filter_map(|what| Some((what, due(what)?))).collect()
+    }
+
+    /// Calls one of these functions on a lane, within a budget of its own: `tick()` has ten times that of a hook and five
+    /// minutes, a list has that of a hook. Its steps are recorded in the trace. Returns the list, null for `tick()`.
+    ///
+    /// # Errors
+    /// Returns why it failed, or why its list cannot be used.
+    pub fn run_scheduled(
+        self: &Arc<Self>,
+        what: ScheduledCall,
+        trace: Option<Arc<Trace>>,
+    ) -> BoxFuture<'static, Result<Json, String>> {
+        let turn =
+            Turn::new(TurnFacts { trace, ..TurnFacts::default() }, Default::default(), Default::default());
+        // Nobody hears its events, and it leaves no work for later.
+        let facts = turn.facts().trace.clone();
+        self.run_scheduled_in(what, turn.behind().turn(facts))
+    }
+
+    /// The same in this turn.
+    pub(super) fn run_scheduled_in(
+        self: &Arc<Self>,
+        what: ScheduledCall,
+        turn: Turn,
+    ) -> BoxFuture<'static, Result<Json, String>> {
+        let (this, own) = (self.clone(), turn.clone());
+        let work = this.call_in_background(what.as_str(), self.budget_of(what), own, move |script, turn| {
+            script.do_scheduled(what, turn)
+        });
+        Box::pin(async move { turn.lasting(work).await })
+    }
+
+    fn budget_of(&self, what: ScheduledCall) -> Budget {
+        let hook = self.settings.hook;
+        match what {
+            ScheduledCall::Tick => Budget {
+                operations: self.settings.tool.operations,
+                time: hook.time.saturating_mul(TICK_TIME),
+                wall: TICK,
+                ..hook
+            },
+            ScheduledCall::Pipes | ScheduledCall::Tools => Budget { wall: LIST, ..hook },
+        }
+    }
+
+    fn do_scheduled(&self, what: ScheduledCall, turn: &Turn) -> Result<Json, Box<EvalAltResult>> {
+        if what == ScheduledCall::Tick {
+            let users = Arc::<UserValves>::default();
+            let params = self.tick.iter().flatten().map(|param| self.argument(*param, turn, &users));
+            _ = self.evaluate(what.as_str(), params.collect())?;
+            return Ok(Json::Null);
+        }
+        let listed = self.evaluate(what.as_str(), Args::new())?;
+        // Its text is measured before it is written: shared values may stand in many places.
+        let text = bounded_json(what.as_str(), &schedule::written(&listed)?, None)?;
+        if text.len() > MAX_LIST {
+            return Err(error(format!("a list may have {} MiB", MAX_LIST >> 20)));
+        }
+        let written = Json::parse(text.as_bytes()).map_err(|why| error(why.to_string()))?;
+        let usable = match what {
+            ScheduledCall::Tools => tool::check_list(self, &written),
+            _ => pipe::check_list(self, &written),
+        };
+        usable.map_err(error)?;
+        Ok(written.freeze())
+    }
+}
+
+/// The parameters of `fn tick`, where `every` says how often it is called, and what is wrong with that.
+pub(super) fn read(
+    ast: &AST,
+    manifest: &Manifest,
+    file: &SourceFile,
+    source: &str,
+) -> (Option<Vec<Param>>, Vec<Problem>) {
+    let name = ScheduledCall::Tick.as_str();
+    let of = |message: &str| Problem::of(Code::BadSchedule, file, message);
+    let mut problems = Vec::new();
+    let has = |name: &str| ast.iter_functions().any(|function| function.name == name);
+    if manifest.ttl.is_some() && !has("pipes") && !has("tools") {
+        let problem = of("`ttl` is for a list, `fn pipes()` or `fn tools()`, which is not there");
+        let help = "write the function, or take `ttl` away";
+        problems.push(problem.at_said(source, "ttl", "ttl").help(help).warning());
+    }
+    // Overloads by arity: the longest wins.
+    let functions = ast.iter_functions().filter(|function| function.name == name);
+    let function = functions.max_by_key(|function| function.params.len());
+    match (function, manifest.every) {
+        (None, None) => (None, problems),
+        (None, Some(_)) => {
+            let problem = of("`every` says how often `fn tick()` is called, which is not there");
+            problems
+                .push(problem.at_said(source, "every", "every").help("write `fn tick() { … }`").warning());
+            (None, problems)
+        }
+        (Some(function), None) => {
+            if function.params.is_empty() {
+                let problem = of("`tick` is never called: nothing says how often");
+                let help = "write `const every = \"1h\";`, or rename the function if it is to be no hook";
+                problems.push(problem.at_function(source, name).help(help).warning());
+            }
+            (None, problems)
+        }
+        (Some(function), Some(_)) => match hooks::read_params(name, None, &function.params) {
+            Ok(params) => (Some(params), problems),
+            Err((unknown, help)) => {
+                let what = format!("`{name}` has an unknown parameter `{unknown}`");
+                let problem = Problem::of(Code::UnknownParameter, file, what);
+                problems.push(problem.at_parameter(source, name, &unknown).help(help));
+                (None, problems)
+            }
+        },
+    }
+}
+
+impl Problem {
+    /// A problem of a function that a host calls from time to time: its last call failed.
+    pub fn of_scheduled(file: &SourceFile, what: ScheduledCall, why: &str) -> Self {
+        let name = what.as_str();
+        let source = file.text.trim_start_matches('\u{feff}');
+        let stays = if what == ScheduledCall::Tick { "" } else { "; the last list that it returned stays" };
+        let what = format!("`{name}()` failed in the background: {why}{stays}");
+        let problem = Self::of(Code::ScheduledFailed, file, what).at_function(source, name);
+        problem
+            .help(format!("it is tried again; to see it now: valvehouse run {name} {} --live", file.id))
+            .warning()
+    }
+}

@@ -1,0 +1,139 @@
+//! The functions of a script that a host calls from time to time, and the lists that some of them return.
+
+use super::value::{Shape, dynamic_of, error, json_within, live};
+use rhai::{Array, Dynamic, EvalAltResult, FnPtr, Map};
+use std::collections::BTreeMap;
+use valvehouse_json::Json;
+
+/// A function that a host calls from time to time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ScheduledCall {
+    /// `tick()`, by `const every`.
+    Tick,
+    /// `pipes()`, by `const ttl`.
+    Pipes,
+    /// `tools()`, by `const ttl`.
+    Tools,
+}
+
+impl ScheduledCall {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Tick, Self::Pipes, Self::Tools];
+
+    /// The name of the function.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Tick => "tick",
+            Self::Pipes => "pipes",
+            Self::Tools => "tools",
+        }
+    }
+
+    /// The function of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.as_str() == name)
+    }
+}
+
+/// The lists that functions of one script returned when a host called them last.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Lists(BTreeMap<ScheduledCall, Json>);
+
+impl Lists {
+    /// The list of a function; `None` before it returned one.
+    pub fn get(&self, what: ScheduledCall) -> Option<&Json> {
+        self.0.get(&what)
+    }
+
+    /// The entries of a list for people: each with the name of its handler, where it has one.
+    pub fn entries(list: &Json) -> Json {
+        let Json::Array(entries) = list else { return list.clone() };
+        let entries = entries.items().into_iter().map(|written| {
+            let entry = written.field(ENTRY).copy();
+            if let Some(name) = written.field(HANDLER).text("name") {
+                // A name in an object of its own: it fits.
+                entry.edit(HANDLER, name.as_str());
+            }
+            entry
+        });
+        entries.collect::<Vec<Json>>().into()
+    }
+
+    /// Takes a list in place of the one before.
+    pub fn set(&mut self, what: ScheduledCall, list: Json) {
+        self.0.insert(what, list);
+    }
+}
+
+/// The bytes that are copied of a list.
+const MAX_WRITTEN: usize = 16 << 20;
+/// The key of an entry without its function, and that of the function.
+const ENTRY: &str = "entry";
+const HANDLER: &str = "handler";
+
+/// A list as JSON: its entries, each with the function that it names as handler beside it.
+pub(super) fn written(list: &Dynamic) -> Result<Json, Box<EvalAltResult>> {
+    let list = list.flatten_clone();
+    let mut rest = MAX_WRITTEN;
+    let Ok(entries) = list.as_array_ref() else {
+        // A list that somebody else wrote has no functions.
+        return Ok(match owned(&list, &mut rest)? {
+            Json::Array(entries) => entries
+                .items()
+                .into_iter()
+                .map(|entry| Json::from([(ENTRY, entry)]))
+                .collect::<Vec<_>>()
+                .into(),
+            other => other,
+        });
+    };
+    let entries = entries.iter().map(|entry| {
+        let map = entry.as_map_ref();
+        let handler = map.as_ref().ok().and_then(|map| map.get(HANDLER));
+        let handler = handler.and_then(|handler| handler.read_lock::<FnPtr>().map(|one| one.clone()));
+        let (Ok(map), Some(handler)) = (&map, handler) else {
+            return Ok(Json::from([(ENTRY, owned(entry, &mut rest)?)]));
+        };
+        let mut others = Map::clone(map);
+        others.remove(HANDLER);
+        let curried = handler.iter_curry().map(|value| owned(value, &mut rest));
+        let curried = curried.collect::<Result<Vec<_>, _>>()?;
+        let handler = Json::from([("name", handler.fn_name().into()), ("curry", curried.into())]);
+        Ok(Json::from([(ENTRY, owned(&others.into(), &mut rest)?), (HANDLER, handler)]))
+    });
+    Ok(entries.collect::<Result<Vec<Json>, Box<EvalAltResult>>>()?.into())
+}
+
+/// A value that nobody else holds; all of a list share what may be copied.
+fn owned(value: &Dynamic, rest: &mut usize) -> Result<Json, Box<EvalAltResult>> {
+    let json = json_within(value, rest)?;
+    *rest = rest
+        .checked_sub(json.weight())
+        .ok_or_else(|| error(format!("a list may have {} MiB", MAX_WRITTEN >> 20)))?;
+    Ok(json.copy())
+}
+
+/// The list that was written so.
+pub(super) fn read(written: &Json) -> Result<Dynamic, Box<EvalAltResult>> {
+    let Json::Array(entries) = written else { return Ok(dynamic_of(written)) };
+    let entries = entries.items().into_iter().map(|written| {
+        let Json::Object(entry) = written.field(ENTRY) else {
+            return Ok(live(&written.field(ENTRY), Shape::Plain));
+        };
+        // What is in it keeps the order of its keys.
+        let mut map = Map::new();
+        entry.for_each(|key, value| {
+            map.insert(key.into(), live(value, Shape::Plain));
+        });
+        let handler = written.field(HANDLER);
+        if let Some(name) = handler.text("name") {
+            let mut function = FnPtr::new(name.as_str())?;
+            for value in handler.list("curry") {
+                function.add_curry(dynamic_of(&value));
+            }
+            map.insert(HANDLER.into(), function.into());
+        }
+        Ok(map.into())
+    });
+    Ok(entries.collect::<Result<Array, Box<EvalAltResult>>>()?.into())
+}

@@ -1,0 +1,41 @@
+//! One call of what a host calls from time to time.
+
+use super::options::{Print, TrialOptions};
+use super::outcome::{self, Came};
+use super::stage::{self, Stage};
+use valvehouse_core::fault::{Breakage, Fault};
+use valvehouse_json::Json;
+use valvehouse_script::{Lists, ScheduledCall};
+use valvehouse_terminal::{CommandError, Console, Exit};
+
+pub(super) async fn run(
+    stage: &Stage,
+    what: ScheduledCall,
+    asked: &TrialOptions,
+    out: &Console,
+) -> Result<Exit, CommandError> {
+    let stage::Tried { recording, .. } = stage::turn(asked, &stage.snapshot)?;
+    let called = stage.script.run_scheduled(what, Some(recording.trace().clone())).await;
+    let came = match called {
+        Ok(list) => Came { word: "continue", value: Some(Lists::entries(&list)), fault: None },
+        Err(why) => Came::failed(Fault::Broken(Breakage::new(why))),
+    };
+    let trace = outcome::ended(recording, &came);
+    match (asked.print, &came.value) {
+        _ if out.is_json() => {
+            let told = outcome::head(stage, asked, &came, &trace);
+            // A new value in a new object: it fits.
+            told.edit("value", Json::from(came.value.clone()));
+            out.json(&told)?;
+        }
+        (Print::Value | Print::Text, Some(value)) => out.json(value)?,
+        (_, value) => {
+            outcome::show_steps(stage, &came, &trace, out)?;
+            if let Some(value @ Json::Array(_)) = value {
+                out.line(&value.pretty(2))?;
+            }
+        }
+    }
+    outcome::say_note(asked, out);
+    came.exit(stage, out)
+}

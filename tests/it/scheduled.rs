@@ -1,0 +1,247 @@
+//! Calls of scripts from time to time: lists of models and tools that are asked for in the background, and `fn tick()`.
+
+use crate::host::{TestHost, saying, until};
+use crate::upstream::{Gate, Reply, Upstream};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// A filter, tool or pipe that may ask a service, and the grant for it.
+fn asks(service: &Upstream, id: &str, code: &str) -> (String, String) {
+    let url = service.url();
+    let address = url.trim_start_matches("http://").trim_end_matches("/v1").to_owned();
+    let code = code.replace("URL", &url);
+    (
+        format!("/*\nrequirements: http, kv\ndescription: asks\n*/\n{code}\n"),
+        format!("[grants.{id}]\nhttp = [\"{address}\"]\n"),
+    )
+}
+
+async fn service() -> Upstream {
+    let service = Upstream::start().await;
+    service.script(|_| Reply::raw("text/plain", "noted"));
+    service
+}
+
+async fn figure(host: &TestHost, name: &str) -> f64 {
+    let text = host.get("/metrics").await.body().to_owned();
+    let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name} in {text}"));
+    line.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+async fn models(host: &TestHost) -> BTreeSet<String> {
+    let listed = host.get("/v1/models").await.json();
+    let ids = listed["data"].as_array().unwrap().iter().map(|model| model["id"].as_str().unwrap().to_owned());
+    ids.collect()
+}
+
+const PIPE: &str = r#"const ttl = "1s";
+fn pipes() { http::get("URL/names").json().map(|name| #{ id: name, name: name.to_upper() }) }
+fn pipe(body) { `I am ${body.model}` }"#;
+
+#[tokio::test]
+async fn models_are_listed_by_a_service_that_is_slow_fails_and_comes_back() {
+    let service = service().await;
+    let gate = Gate::closed();
+    service.reply(Reply::json(&json!(["small", "large"])).behind(&gate));
+    let (pipe, config) = asks(&service, "many", PIPE);
+    // The service has not answered, and the host has started; other files are saved and run.
+    let mut host = TestHost::new().config(&config).filter("many", pipe).start().await;
+    service.was_asked(1).await;
+    assert!(!models(&host).await.contains("many.small"));
+    host.update("loud", "fn outlet(body) { body.messages[-1].content += \"!\"; }").await;
+    assert!(host.chat(&saying("demo", "hi")).await.text().ends_with('!'));
+    service.script(|_| Reply::json(&json!(["small", "large"])));
+    gate.open();
+    until("the models are there", async || models(&host).await.contains("many.small")).await;
+    assert_eq!(host.chat(&saying("many.large", "hi")).await.text(), "I am many.large!");
+    // A list that fails, or cannot be used, leaves the last one, and is told.
+    for (reply, why) in [
+        (json!({"error": "down"}), "failed in the background"),
+        (json!(["small", "small"]), "lists `many.small` twice"),
+    ] {
+        service.script(move |_| Reply::json(&reply));
+        until(why, async || {
+            host.problems("many")
+                .iter()
+                .any(|problem| problem.code.to_string() == "V802" && problem.message.contains(why))
+        })
+        .await;
+        assert_eq!(host.chat(&saying("many.small", "hi")).await.text(), "I am many.small!");
+    }
+    let page = host.api_get("/id/many").await.to_string() + host.get("/api/v1/overview").await.body();
+    assert!(page.contains("V802"), "{page}");
+    assert!(figure(&host, "valvehouse_scheduled_total{end=\"failed\"}").await >= 2.0);
+    let traces = host.app().traces.past();
+    let trace = traces.iter().find(|trace| trace.asked.door == "pipes").expect("a trace of its own");
+    assert_eq!(trace.records()[0].hook, "pipes");
+    service.script(|_| Reply::json(&json!(["other"])));
+    until("it has recovered", async || models(&host).await.contains("many.other")).await;
+    until("nothing is wrong", async || host.problems("many").is_empty()).await;
+    assert!(!models(&host).await.contains("many.small"));
+    // The list outlives the host, whose service is away when it starts again.
+    service.script(|_| Reply::raw("text/plain", "away").status(503));
+    host.restart().await;
+    until("the last list is back", async || models(&host).await.contains("many.other")).await;
+}
+
+#[tokio::test]
+async fn tools_are_listed_by_a_service_and_another_text_lists_its_own() {
+    let service = service().await;
+    service.script(|asked| {
+        Reply::json(&match asked.path.ends_with("/tools") {
+            true => json!([{"name": "add", "about": "Adds"}, {"name": "halve", "about": "Halves"}]),
+            false => json!({"did": asked.json()}),
+        })
+    });
+    let code = r#"const ttl = "10m";
+fn tools() {
+    http::get("URL/tools").json().map(|tool| #{
+        name: tool.name, description: tool.about, parameters: #{ x: #{ type: "integer", required: true } },
+        handler: Fn("call_it").curry(tool.name),
+    })
+}
+fn call_it(name, args) { http::post("URL/call", #{ json: #{ name: name, x: args.x } }).json().did }"#;
+    let (tool, config) = asks(&service, "far", code);
+    let config = format!("{config}\n[[models]]\nname = \"helped\"\nprovider = \"demo\"\ntools = [\"far\"]\n");
+    let host = TestHost::new().config(&config).tool("far", &tool).start().await;
+    let names = || host.snapshot().tools.iter().map(|tool| tool.name().to_owned()).collect::<Vec<_>>();
+    until("the tools are there", async || names().contains(&"halve".to_owned())).await;
+    assert!(host.problems("far").is_empty(), "{:?}", host.problems("far"));
+    let did = host.chat(&saying("helped", "halve, x 4")).await.text();
+    assert!(did.contains("halve") && did.contains('4'), "{did}");
+    // Another text asks at once, whatever is left of the time.
+    host.save_tool(
+        "far",
+        &tool.replace("name: tool.name, desc", "name: tool.name + \"_it\", desc").replace("call_it", "do_it"),
+    );
+    until("the other tools are there", async || names().contains(&"halve_it".to_owned())).await;
+    assert!(!names().contains(&"halve".to_owned()));
+    until("nothing is wrong", async || host.problems("far").is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_list_that_asks_somebody_says_how_it_may() {
+    let service = service().await;
+    let (pipe, config) = asks(&service, "many", &PIPE.replace("const ttl = \"1s\";", ""));
+    let host = TestHost::new().config(&config).filter("many", pipe).start().await;
+    let problems = host.problems("many");
+    assert!(problems[0].help.as_deref().unwrap().contains("const ttl = \"10m\";"), "{problems:?}");
+}
+
+#[tokio::test]
+async fn a_tick_runs_again_and_again_and_its_failures_refuse_nothing() {
+    let service = service().await;
+    let code = r#"const every = "1s";
+const Valves = #{ fails: false };
+fn tick(valves) {
+    if valves.fails { throw "nothing to do"; }
+    kv::incr("ticks");
+    http::post("URL/ticked", #{ json: kv::get("ticks") });
+}
+fn inlet(body) { body }"#;
+    let (filter, config) = asks(&service, "clock", code);
+    let host = TestHost::new().config(&config).filter("clock", filter).start().await;
+    assert!(host.problems("clock").is_empty(), "{:?}", host.problems("clock"));
+    service.was_asked(3).await;
+    let ticks: Vec<Value> = service.asked().iter().map(|asked| asked.json()).collect();
+    assert_eq!(ticks[..3], [json!(1), json!(2), json!(3)]);
+    until("they are counted", async || {
+        figure(&host, "valvehouse_scheduled_total{end=\"done\"}").await >= 3.0
+    })
+    .await;
+    assert!(figure(&host, "valvehouse_plugin_calls_total{plugin=\"clock\",hook=\"tick\"").await >= 3.0);
+    let traces = host.app().traces.past();
+    let trace = traces.iter().find(|trace| trace.asked.door == "tick").expect("a trace of its own");
+    assert_eq!(trace.records()[0].hook, "tick");
+    host.set_valves("clock", None, json!({"fails": true})).await;
+    until("the failure is told", async || {
+        host.problems("clock")
+            .iter()
+            .any(|problem| problem.message.contains("`tick()` failed in the background"))
+    })
+    .await;
+    assert_eq!(host.chat(&saying("demo", "hi")).await.status, 200);
+    host.set_valves("clock", None, json!({"fails": false})).await;
+    until("nothing is wrong", async || host.problems("clock").is_empty()).await;
+}
+
+#[tokio::test]
+async fn one_of_two_hosts_ticks_and_the_other_goes_on_when_it_is_gone() {
+    let service = service().await;
+    let gate = Gate::closed();
+    let behind = gate.clone();
+    service.script(move |_| Reply::raw("text/plain", "noted").behind(&behind));
+    let (tool, config) = asks(
+        &service,
+        "clock",
+        "const every = \"2s\";\nfn tick() { http::post(\"URL/ticked\", #{ json: 1 }); }\nfn handler(args) { 1 }",
+    );
+    let mut host = TestHost::new().config(&config).tool("clock", tool).start().await;
+    let other = host.another().await;
+    service.was_asked(1).await;
+    // While one ticks, and then until the next tick is due, nobody else may.
+    let store = other.host.store().clone();
+    let is_free = async || store.lease_secret("tick/clock/0/2", "somebody else", 1).await.unwrap();
+    assert!(!is_free().await);
+    let running = [other.schedule.counts().running, host.app().schedule.counts().running];
+    assert_eq!(running.iter().sum::<usize>(), 1, "both tick");
+    gate.open();
+    service.was_asked(3).await;
+    host.stop().await;
+    let before = service.asked().len();
+    service.was_asked(before + 2).await;
+    other.stop().await;
+    other.close().await;
+}
+
+#[tokio::test]
+async fn a_tick_that_waits_does_not_overlap_with_itself_and_ends_with_its_host() {
+    let service = service().await;
+    let gate = Gate::closed();
+    let behind = gate.clone();
+    service.script(move |_| Reply::raw("text/plain", "late").behind(&behind));
+    let (filter, config) = asks(
+        &service,
+        "slow",
+        "const every = \"1s\";\nfn tick() { http::get(\"URL/slow\"); }\nfn inlet(body) { body }",
+    );
+    let mut host = TestHost::new().config(&config).filter("slow", filter).start().await;
+    service.was_asked(1).await;
+    // Requests, and two more periods, go by.
+    tokio::time::sleep(std::time::Duration::from_millis(2_500)).await;
+    assert_eq!(host.chat(&saying("demo", "hi")).await.status, 200);
+    assert_eq!(service.asked().len(), 1, "a tick runs beside itself");
+    assert_eq!(figure(&host, "valvehouse_scheduled_running").await, 1.0);
+    host.stop().await;
+    service.was_deserted(1).await;
+}
+
+#[tokio::test]
+async fn work_in_the_background_that_never_ends_is_ended_and_requests_go_on() {
+    let ticks = "const every = \"1s\";\nfn tick() { loop {} }\nfn inlet(body) { body }";
+    let lists = "const ttl = \"1s\";\nfn pipes() { loop {} }\nfn pipe(body) { \"\" }";
+    let long = "const ttl = \"1s\";\nfn pipes() { let a = json::parse(\"[]\"); let s = \"\"; s.pad(3_000_000, \"x\"); a.push(s); a.push(s); a }\nfn pipe(body) { \"\" }";
+    let doubles = "const ttl = \"1s\";\nfn pipes() { let a = json::parse(\"[1]\"); for i in 0..60 { let b = json::parse(\"[]\"); b.push(a); b.push(a); a = b; } a }\nfn pipe(body) { \"\" }";
+    let host = TestHost::new()
+        .filter("ticks", ticks)
+        .filter("lists", lists)
+        .filter("long", long)
+        .filter("doubles", doubles)
+        .start()
+        .await;
+    for (id, why) in [
+        ("ticks", "used up its"),
+        ("lists", "used up its"),
+        ("long", "a list may have 4 MiB"),
+        ("doubles", "larger than 8 MiB"),
+    ] {
+        until(id, async || host.problems(id).iter().any(|problem| problem.message.contains(why))).await;
+    }
+    assert_eq!(host.chat(&saying("demo", "hi")).await.status, 200);
+    // What breaks in the background again and again rests there, and nowhere else.
+    until("it rests", async || {
+        host.problems("lists").iter().any(|problem| problem.message.contains("rests"))
+    })
+    .await;
+    assert_eq!(host.chat(&saying("demo", "hi")).await.status, 200);
+}
