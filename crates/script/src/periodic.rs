@@ -135,7 +135,7 @@ pub(super) fn read(
         (Some(function), None) => {
             if function.params.is_empty() {
                 let problem = of("`tick` is never called: nothing says how often");
-                let help = "write `const every = \"1h\";`, or rename the function if it is to be no hook";
+                let help = "write `const every = \"1h\";`, or rename the function if it should not be a hook";
                 problems.push(problem.at_function(source, name).help(help).warning());
             }
             (None, problems)
