@@ -264,8 +264,9 @@ impl Schedule {
         recording.done();
         let pause = pause.map(|pause| pause.saturating_sub(job.began.elapsed()));
         if *what == ScheduledCall::Tick {
-            self.leases.lock().remove(&lease);
             self.release(&lease, pause.unwrap_or(Duration::ZERO)).await;
+            // It is given back at a stop until here: nothing else would, if this call were dropped on the way.
+            self.leases.lock().remove(&lease);
         } else if let Ok(list) = &result {
             self.keep(&name_of(id, *what, job.incarnation), list).await;
         }
@@ -275,17 +276,17 @@ impl Schedule {
 
     /// Takes the lease of a tick, unless another host has it.
     async fn take(&self, name: &str) -> bool {
-        match self.host.store().lease_secret(name, self.host.id(), ms(LEASE)).await {
-            Ok(true) => {
-                self.leases.lock().insert(name.to_owned());
-                true
-            }
-            Ok(false) => false,
-            Err(error) => {
-                tracing::warn!("cannot ask the store who runs {name}: {error}");
-                false
-            }
+        // First of all: this call may be dropped when the store has given the lease and before it says so.
+        self.leases.lock().insert(name.to_owned());
+        let taken = self.host.store().lease_secret(name, self.host.id(), ms(LEASE)).await;
+        let is_taken = taken.unwrap_or_else(|error| {
+            tracing::warn!("cannot ask the store who runs {name}: {error}");
+            false
+        });
+        if !is_taken {
+            self.leases.lock().remove(name);
         }
+        is_taken
     }
 
     /// Lets any host have the lease of a tick after a time.
