@@ -38,18 +38,15 @@ pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
     let metadata = Arc::new(tokens.as_ref().map(|tokens| metadata(tokens.settings())));
     let app = app.clone();
     let serve = move |request: Request| answer(app.clone(), endpoint.clone(), tokens.clone(), request);
-    let mut router = Router::new().route("/mcp", get(serve.clone()).post(serve.clone()).delete(serve));
-    for path in [METADATA.to_owned(), format!("{METADATA}/mcp")] {
-        let metadata = metadata.clone();
-        router = router.route(&path, get(move || async move { described(metadata.as_ref().as_ref()) }));
-    }
-    router
+    let describe = move || std::future::ready(described(metadata.as_ref().as_ref()));
+    Router::new()
+        .route("/mcp", get(serve.clone()).post(serve.clone()).delete(serve))
+        .route("/.well-known/oauth-protected-resource", get(describe.clone()))
+        .route("/.well-known/oauth-protected-resource/mcp", get(describe))
 }
 
-/// The path of the metadata that names the authorization servers of this host (RFC 9728).
-const METADATA: &str = "/.well-known/oauth-protected-resource";
-
-/// `GET /.well-known/oauth-protected-resource`
+/// `GET /.well-known/oauth-protected-resource`: the metadata that names the authorization servers of this host
+/// (RFC 9728).
 fn described(metadata: Option<&Json>) -> Response {
     match metadata {
         Some(metadata) => json_response(StatusCode::OK, metadata),
@@ -147,7 +144,7 @@ fn refused(app: &App, oauth: &ResourceServer, parts: &Parts, refusal: Option<Tok
         }
     };
     let mut url = oauth.resource.clone();
-    url.set_path(&format!("{METADATA}/mcp"));
+    url.set_path("/.well-known/oauth-protected-resource/mcp");
     url.set_query(None);
     let mut challenge = format!("Bearer resource_metadata=\"{url}\"");
     if !oauth.scopes.is_empty() {
