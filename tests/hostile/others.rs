@@ -190,11 +190,15 @@ const FILTERS: &[(&str, &str, Comes)] = &[
         "fn id(a) { a } fn inlet(body) { let f = Fn(\"id\"); loop { f = f.curry(f); } }",
         Breaks(BUDGET),
     ),
-    ("functions in the body", "fn inlet(body) { body.f = |x| x; body }", Breaks(&["a function is not JSON"])),
+    (
+        "functions in the body",
+        "fn inlet(body) { body.f = |x| x; body }",
+        Breaks(&["a function is not a JSON value"]),
+    ),
     (
         "functions in the state",
         "fn inlet(body, state) { state.f = Fn(\"inlet\"); body }",
-        Breaks(&["a function is not JSON"]),
+        Breaks(&["a function is not a JSON value"]),
     ),
     // Values that are kept between calls.
     (
@@ -329,7 +333,7 @@ const TOOLS: &[(&str, &str, Comes)] = &[
         "fn handler(args) { let s = \"\"; s.pad(4_000_000, \"x\"); #{ a: s, b: s, c: s } }",
         ToolFails(&[SIZE, MEMORY]),
     ),
-    ("tool answers oddly", "fn handler(args) { #{ f: |x| x } }", ToolFails(&["no JSON"])),
+    ("tool answers oddly", "fn handler(args) { #{ f: |x| x } }", ToolFails(&["not JSON"])),
     (
         "tool laughs",
         "fn handler(args, ctx) { ctx.l = [1]; let x = ctx.l; for i in 0..60 { ctx.l = [x, x]; x = ctx.l; } ok(x, ctx) }",
@@ -369,7 +373,7 @@ const TOOLS: &[(&str, &str, Comes)] = &[
     (
         "tool pattern",
         "const parameters = #{ a: #{ type: \"string\", pattern: \"((a{1000}){1000}){1000}\" } };\nfn handler(args) { 1 }",
-        NotLoaded(&["no regular expression"]),
+        NotLoaded(&["not a regular expression"]),
     ),
 ];
 

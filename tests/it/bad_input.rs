@@ -73,7 +73,7 @@ async fn a_file_that_cannot_be_read_holds_up_nobody() {
     }
     assert!(told(&host, "unreadable").contains("cannot read this file"), "{}", told(&host, "unreadable"));
     for id in ["socket", "pipe"] {
-        assert!(told(&host, id).contains("no regular file"), "{}", told(&host, id));
+        assert!(told(&host, id).contains("not a regular file"), "{}", told(&host, id));
     }
     undisturbed(&host).await;
     drop(socket);
@@ -167,7 +167,7 @@ async fn a_request_that_is_none_is_refused_with_the_place() {
             "messages[0].role",
             Some("messages"),
         ),
-        (format!("{}{}", "[".repeat(100_000), long), "no JSON", None),
+        (format!("{}{}", "[".repeat(100_000), long), "not JSON", None),
     ];
     let host = TestHost::new().filter("good", GOOD).start().await;
     for (body, expected, param) in bad {
@@ -183,8 +183,8 @@ async fn a_request_that_is_none_is_refused_with_the_place() {
 #[tokio::test]
 async fn a_request_that_is_no_text_is_refused() {
     let host = TestHost::new().filter("good", GOOD).start().await;
-    host.post(b"{\"model\":\"mock-1\",\"messages\":\"\xff\xfe\"}".to_vec()).await.refused(400, "no JSON");
-    host.post(vec![0_u8; 1000]).await.refused(400, "no JSON");
+    host.post(b"{\"model\":\"mock-1\",\"messages\":\"\xff\xfe\"}".to_vec()).await.refused(400, "not JSON");
+    host.post(vec![0_u8; 1000]).await.refused(400, "not JSON");
     undisturbed(&host).await;
 }
 
@@ -284,8 +284,8 @@ async fn a_service_that_answers_nonsense_is_a_502() {
     for (reply, expected) in [
         (Reply::raw("text/html", "<html>hello</html>"), "is base_url right"),
         (Reply::raw("application/json", "[]"), "without `choices`"),
-        (Reply::raw("application/json", "nope"), "no valid JSON"),
-        (Reply::raw("text/event-stream", "data: nope\n\n"), "no valid JSON"),
+        (Reply::raw("application/json", "nope"), "not valid JSON"),
+        (Reply::raw("text/event-stream", "data: nope\n\n"), "not valid JSON"),
     ] {
         host.upstream.reply(reply);
         for answer in [host.ask("hi").await, host.stream("hi").await] {

@@ -145,14 +145,14 @@ async fn what_is_no_json_is_one_error_where_somebody_looks() {
     let host = host(true).await;
     host.upstream.reply(broken);
     let got = Got::of(&host.stream("hi").await, true);
-    assert!(got.is_like(&cut("one", "no valid JSON")), "{got:?}");
+    assert!(got.is_like(&cut("one", "not valid JSON")), "{got:?}");
     let reply = Reply::bytes(
         EVENTS,
         &b"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"\xff\"}}]}\n\n"[..],
     );
     host.upstream.reply(reply);
     let got = Got::of(&host.stream("hi").await, true);
-    assert!(got.is_like(&refused(502, "no valid JSON")), "{got:?}");
+    assert!(got.is_like(&refused(502, "not valid JSON")), "{got:?}");
 }
 
 #[tokio::test]
@@ -287,7 +287,7 @@ async fn a_service_that_only_comments_is_left_when_its_client_leaves() {
 async fn nothing_is_read_on_after_an_error() {
     let host = host(true).await;
     host.upstream.reply(Reply::begun(["one"]).then("data: nonsense\n\n").then_for_ever("data: {}\n\n"));
-    assert!(Got::of(&host.stream("hi").await, true).is_like(&cut("one", "no valid JSON")));
+    assert!(Got::of(&host.stream("hi").await, true).is_like(&cut("one", "not valid JSON")));
     host.upstream.was_deserted(1).await;
 }
 

@@ -798,7 +798,7 @@ fn invoke_calls_a_tool_through_the_filters_with_arguments_in_every_form() {
         ("invoke add a=x", 1, "`a` must be a whole number"),
         ("invoke ad a=1", 2, "did you mean `add`?"),
         ("invoke add --args [1]", 2, "must be a JSON object"),
-        ("invoke add --args {", 2, "no JSON"),
+        ("invoke add --args {", 2, "not JSON"),
     ] {
         let ran = project.run(words);
         assert_eq!(ran.code, code, "{words}: {}", ran.talk);

@@ -316,7 +316,7 @@ async fn the_services_own_errors_are_passed_on_with_their_status() {
             if source == Some(LOOKS_AT_ALL) {
                 let answer = ask().await;
                 assert_eq!(answer.status, 502);
-                assert!(answer.message().contains("no valid JSON"), "{}", answer.body());
+                assert!(answer.message().contains("not valid JSON"), "{}", answer.body());
             }
         }
     }

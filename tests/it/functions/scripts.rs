@@ -147,7 +147,7 @@ async fn requests_that_make_no_sense_are_told_what_is_wrong_with_them() {
     host.api("GET", "/id/shout", &Value::Null).await.denied(404, "did you mean `shouts`?");
     host.api("GET", "/id/%2e%2e%2fx/valves", &Value::Null).await.denied(404, "no plugin `../x`");
     let no_json = host.request("POST", "/api/v1/functions/create").body("{");
-    crate::host::Answer::of(no_json).await.denied(400, "no JSON");
+    crate::host::Answer::of(no_json).await.denied(400, "not JSON");
 }
 
 #[tokio::test]

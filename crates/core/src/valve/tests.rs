@@ -75,7 +75,7 @@ fn a_bad_declaration_names_field_fault_and_cure() {
         (r#"{"a": {"value": 1, "minimum": 5, "maximum": 0}}"#, "so that nothing fits"),
         (r#"{"a": {"value": "x", "minimum": 5}}"#, "`minimum`, which is for numbers"),
         (r#"{"a": {"value": 1, "minimum": "5"}}"#, r#"has "5" as its `minimum`: give a number"#),
-        (r#"{"a": {"value": "x", "pattern": "("}}"#, "no regular expression: (: unclosed group"),
+        (r#"{"a": {"value": "x", "pattern": "("}}"#, "not a regular expression: (: unclosed group"),
         (r#"{"a": {"value": 1, "pattern": "x"}}"#, "`pattern`, which is for text"),
         (r#"{"a": {"value": "x", "enum": []}}"#, "give a list of the values allowed"),
         (r#"{"a": {"value": "x", "enum": ["x", 1]}}"#, "allows 1 in its `enum`, but must be text"),

@@ -477,7 +477,7 @@ fn reading_gives_the_lines_that_are_asked_for() {
     assert!(refused(folders.read("huge", Lines::ALL)).contains("has 1099511627776 bytes, at most 16 MiB"));
     assert!(refused(folders.read("sub", Lines::ALL)).contains("it is a folder, no file"));
     assert!(refused(folders.read("none", Lines::ALL)).contains("it is not there"));
-    assert!(refused(folders.read("a.txt/x", Lines::ALL)).contains("no folder"));
+    assert!(refused(folders.read("a.txt/x", Lines::ALL)).contains("not a folder"));
 }
 
 #[test]
@@ -590,7 +590,7 @@ fn listing_is_sorted_and_says_what_things_are() {
     assert_eq!(told, expected);
     let all = house.two().list(".").unwrap();
     assert_eq!(all.entries.iter().map(|entry| entry.path.as_str()).collect::<Vec<_>>(), ["data", "notes"]);
-    assert!(refused(house.one().list("a.txt")).contains("no folder"));
+    assert!(refused(house.one().list("a.txt")).contains("not a folder"));
     fs::create_dir(house.at("data/many")).unwrap();
     for number in 0..2_010 {
         house.file(&format!("data/many/{number}"), "");

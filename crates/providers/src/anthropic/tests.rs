@@ -202,7 +202,7 @@ async fn a_stream_without_an_end_is_a_cut() {
 async fn what_is_no_message_is_named_with_its_beginning() {
     for (response, expected) in [
         ((|| answer("text/html", "<html>Welcome")) as fn() -> Response, "it begins: <html>welcome"),
-        (|| answer("application/json", "{]"), "no valid json: "),
+        (|| answer("application/json", "{]"), "not valid json: "),
         (|| answer("application/json", r#"{"hello":1}"#), r#"without `content`; it begins: {"hello":1}"#),
         (
             || (StatusCode::FOUND, [("location", "https://x.example/")]).into_response(),

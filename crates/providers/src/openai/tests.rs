@@ -270,7 +270,7 @@ async fn what_is_no_chat_answer_is_named_with_its_beginning() {
             (|| answer("text/html", "<html>\n <b>Welcome</b>")) as fn() -> Response,
             "it begins: <html> <b>Welcome</b>",
         ),
-        (|| answer("application/json", "{]"), "no valid JSON: "),
+        (|| answer("application/json", "{]"), "not valid JSON: "),
         (|| answer("application/json", r#"{"hello":1}"#), r#"without `choices`; it begins: {"hello":1}"#),
         (
             || (axum::http::StatusCode::FOUND, [("location", "https://x.example/")]).into_response(),

@@ -57,7 +57,7 @@ mod tests {
         refuses(&[
             (r#"json::parse("{\n\"a\" 1}")"#, "line 2 column 5"),
             ("json::stringify([], 17)", "0 to 16"),
-            ("json::stringify(|x| x)", "no JSON value"),
+            ("json::stringify(|x| x)", "not a JSON value"),
             ("let s = big(1_000_000); json::stringify([s, s, s, s, s, s, s, s, s])", "larger than 8 MiB"),
         ]);
     }

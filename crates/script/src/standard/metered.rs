@@ -173,7 +173,7 @@ fn before(cost: Cost, engine: &Engine, args: &mut [&mut Dynamic]) -> Answer<()> 
         Cost::Escaped => before_text(engine, args, true),
         Cost::Json => {
             if args.iter().any(|arg| measure::holds_function(arg)) {
-                return Err(crate::value::error("a function is not JSON value"));
+                return Err(crate::value::error("a function is not a JSON value"));
             }
             before_text(engine, args, true)
         }

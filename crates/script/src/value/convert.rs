@@ -127,12 +127,12 @@ fn convert(value: &Dynamic, depth: usize, rest: &mut usize) -> Result<Json, Erro
         return Ok(Json::Object(entries.into_iter().collect::<Object>()));
     }
     if value.is::<FnPtr>() {
-        return Err(error("a function is not JSON value"));
+        return Err(error("a function is not a JSON value"));
     }
     if value.is_blob() || value.is::<Bytes>() {
         return Err(error("bytes are not a JSON value; base64::encode(bytes) makes a text of them"));
     }
-    Err(error(format!("a value of type {} is not JSON value", value.type_name())))
+    Err(error(format!("a value of type {} is not a JSON value", value.type_name())))
 }
 
 fn take(rest: &mut usize, bytes: usize) -> Result<(), Error> {

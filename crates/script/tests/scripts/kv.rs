@@ -80,7 +80,7 @@ async fn a_script_keeps_what_it_sets() {
 async fn what_cannot_be_kept_says_why() {
     let kv = Arc::new(Kv::default());
     let cases = [
-        (r#"kv::set("f", || 1);"#, "a function is not JSON value"),
+        (r#"kv::set("f", || 1);"#, "a function is not a JSON value"),
         (r#"kv::set("", 1);"#, "kv::set: a key is a text of 1 to 512 bytes, this one has 0"),
         (r#"kv::user::set("t", 1, 0);"#, "kv::user::set: `ttl_seconds` must be above 0"),
         (r#"kv::set("t", 1, "soon");"#, "`ttl_seconds` must be a number, not string"),

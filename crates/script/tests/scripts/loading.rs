@@ -204,7 +204,7 @@ async fn a_bug_names_file_function_and_place() {
     let fault = run("fn inlet(body) { body.messages = 1; }").await.unwrap_err();
     assert!(fault.to_string().contains("left `messages` as number"), "{fault}");
     let fault = run("fn inlet(body) { body.f = || 1; }").await.unwrap_err();
-    assert!(fault.to_string().contains("a function is not JSON value"), "{fault}");
+    assert!(fault.to_string().contains("a function is not a JSON value"), "{fault}");
     let fault = run("fn inlet(body) { body.f = 0.0 / 0.0; }").await.unwrap_err();
     assert!(fault.to_string().contains("JSON cannot say"), "{fault}");
 }

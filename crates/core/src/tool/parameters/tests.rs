@@ -88,7 +88,7 @@ fn a_bad_declaration_names_path_fault_and_cure() {
         (r#"{"a": {"type": "string", "minimum": 5}}"#, "`a` has a `minimum`, which is for numbers"),
         (r#"{"a": {"type": "integer", "minimum": "5"}}"#, r#"`a` has "5" as its `minimum`: give a number"#),
         (r#"{"a": {"type": "integer", "pattern": "5"}}"#, "`a` has a `pattern`, which is for text"),
-        (r#"{"a": {"type": "string", "pattern": "("}}"#, "no regular expression: (: unclosed group"),
+        (r#"{"a": {"type": "string", "pattern": "("}}"#, "not a regular expression: (: unclosed group"),
         (r#"{"a": {"type": "string", "pattern": "(?=b)"}}"#, "linear time: say what the text is"),
         (
             r#"{"a": {"type": "string", "items": "string"}}"#,

@@ -87,7 +87,7 @@ async fn an_answer_has_status_headers_text_and_json() {
     let said = gives(&code).await;
     assert!(said.contains("the answer with status 404 is not JSON") && said.contains("it is `no`"), "{said}");
     let error = refuses("body.json();").await;
-    assert!(error.contains("no answer of `http::`"), "{error}");
+    assert!(error.contains("not an answer of `http::`"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
