@@ -111,6 +111,7 @@ mod tests {
         );
     }
 
+    #[cfg(feature = "drawn")]
     #[test]
     fn at_a_terminal_it_is_drawn_with_the_line_and_its_number() {
         let text = shown(&problem(), Paint { colours: true });
