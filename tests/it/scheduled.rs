@@ -245,3 +245,17 @@ async fn work_in_the_background_that_never_ends_is_ended_and_requests_go_on() {
     .await;
     assert_eq!(host.chat(&saying("demo", "hi")).await.status, 200);
 }
+
+#[tokio::test]
+async fn tools_of_a_list_may_have_functions_that_are_written_in_place() {
+    let code = "/*\nrequirements: kv\n*/\nconst ttl = \"10m\";\nfn tools() {\n    let factor = 3;\n    \
+                [#{ name: \"triple\", description: \"Three times x\", \
+                parameters: #{ x: #{ type: \"integer\", required: true } }, handler: |args| args.x * factor }]\n}\n";
+    let config = "[[models]]\nname = \"helped\"\nprovider = \"demo\"\ntools = [\"far\"]\n";
+    let host = TestHost::new().config(config).tool("far", code).start().await;
+    let names = || host.snapshot().tools.iter().map(|tool| tool.name().to_owned()).collect::<Vec<_>>();
+    until("the tool is there", async || names().contains(&"triple".to_owned())).await;
+    assert!(host.problems("far").is_empty(), "{:?}", host.problems("far"));
+    let did = host.chat(&saying("helped", "triple, x 14")).await.text();
+    assert!(did.contains("42"), "{did}");
+}

@@ -65,6 +65,27 @@ impl Lists {
     }
 }
 
+/// A function of a script, by its name, and the arguments that are bound to it. The functions that are written in place
+/// have names that Rhai makes no pointer of.
+#[derive(Clone)]
+pub(super) struct FunctionRef {
+    pub(super) name: String,
+    pub(super) bound: Vec<Dynamic>,
+}
+
+impl FunctionRef {
+    /// A function without bound arguments.
+    pub(super) fn named(name: &str) -> Self {
+        Self { name: name.to_owned(), bound: Vec::new() }
+    }
+}
+
+impl From<&FnPtr> for FunctionRef {
+    fn from(pointer: &FnPtr) -> Self {
+        Self { name: pointer.fn_name().to_owned(), bound: pointer.iter_curry().cloned().collect() }
+    }
+}
+
 /// The bytes that are copied of a list.
 const MAX_WRITTEN: usize = 16 << 20;
 /// The key of an entry without its function, and that of the function.
@@ -127,11 +148,8 @@ pub(super) fn read(written: &Json) -> Result<Dynamic, Box<EvalAltResult>> {
         });
         let handler = written.field(HANDLER);
         if let Some(name) = handler.text("name") {
-            let mut function = FnPtr::new(name.as_str())?;
-            for value in handler.list("curry") {
-                function.add_curry(dynamic_of(&value));
-            }
-            map.insert(HANDLER.into(), function.into());
+            let bound = handler.list("curry").iter().map(dynamic_of).collect();
+            map.insert(HANDLER.into(), Dynamic::from(FunctionRef { name: name.into(), bound }));
         }
         Ok(map.into())
     });

@@ -4,7 +4,7 @@ use super::function::ToolFunction;
 use crate::hooks::{self, Param};
 use crate::literal::KeyOrders;
 use crate::problem::{self, Code, Problem};
-use crate::schedule::{self, ScheduledCall};
+use crate::schedule::{self, FunctionRef, ScheduledCall};
 use crate::script::Script;
 use crate::source::SourceFile;
 use crate::value::json_of;
@@ -45,7 +45,7 @@ pub(crate) fn read(script: &Script, orders: &KeyOrders, source: &str) -> (Vec<To
         (false, false) => (Vec::new(), vec![no_handler(script, source)]),
         (true, false) => {
             let read = single(script).and_then(|declared| {
-                let handler = FnPtr::new("handler").expect("a function's name");
+                let handler = FunctionRef::named("handler");
                 ToolFunction::new(script, declared, &handler, &[], None)
             });
             match read {
@@ -269,7 +269,7 @@ fn tool_info(script: &Script) -> Result<Vec<String>, String> {
 }
 
 /// One entry of `tools()`: what is said of the tool, and its function.
-fn entry_of(entry: &Dynamic, orders: &KeyOrders) -> Result<(Json, FnPtr), Vec<String>> {
+fn entry_of(entry: &Dynamic, orders: &KeyOrders) -> Result<(Json, FunctionRef), Vec<String>> {
     let map = entry.as_map_ref().map_err(|kind| vec![format!("it is {kind} and no map")])?;
     let handler = match map.get("handler") {
         Some(handler) => pointer(handler).map_err(|wrong| vec![wrong])?,
@@ -285,9 +285,10 @@ fn entry_of(entry: &Dynamic, orders: &KeyOrders) -> Result<(Json, FnPtr), Vec<St
 }
 
 /// A `handler` that was given.
-pub(super) fn pointer(given: &Dynamic) -> Result<FnPtr, String> {
+pub(super) fn pointer(given: &Dynamic) -> Result<FunctionRef, String> {
     match given {
-        handler if handler.is::<FnPtr>() => Ok(handler.clone_cast::<FnPtr>()),
+        handler if handler.is::<FnPtr>() => Ok(FunctionRef::from(&handler.clone_cast::<FnPtr>())),
+        handler if handler.is::<FunctionRef>() => Ok(handler.clone_cast::<FunctionRef>()),
         text if text.is_string() => Err(format!("`handler` is a text; write Fn(\"{text}\")")),
         other => Err(format!("`handler` is {}, no function", other.type_name())),
     }
@@ -298,21 +299,22 @@ impl ToolFunction {
     pub(super) fn new(
         script: &Script,
         declared: Json,
-        handler: &FnPtr,
+        handler: &FunctionRef,
         default_tags: &[String],
         subject: Option<&'static str>,
     ) -> Result<Self, Vec<String>> {
         let declared = ToolSpec::declare(&declared, default_tags)?;
         let bound = handler
-            .iter_curry()
+            .bound
+            .iter()
             .map(|value| Ok(json_of(value)?.freeze()))
             .collect::<Result<Vec<_>, Box<rhai::EvalAltResult>>>()
             .map_err(|error| {
                 vec![format!("its `handler` carries {}: data only", problem::summary_of_run(&error))]
             })?;
-        let params = params(script, handler.fn_name(), bound.len(), &declared.spec, subject);
+        let params = params(script, &handler.name, bound.len(), &declared.spec, subject);
         let params = params.map_err(|wrong| vec![wrong])?;
-        Ok(Self { declared, function: handler.fn_name().to_owned(), bound, params, subject })
+        Ok(Self { declared, function: handler.name.clone(), bound, params, subject })
     }
 }
 

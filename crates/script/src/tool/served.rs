@@ -5,9 +5,10 @@
 use super::declaration::pointer;
 use super::function::{Role, ServedFunction, ToolFunction};
 use crate::problem::{self, Code, Problem};
+use crate::schedule::FunctionRef;
 use crate::script::Script;
 use crate::value::json_of;
-use rhai::{Dynamic, FnPtr};
+use rhai::Dynamic;
 use valvehouse_core::limits::unknown_keys;
 use valvehouse_json::{Json, Object};
 
@@ -87,7 +88,10 @@ fn list(script: &Script, function: &str) -> Result<Vec<Dynamic>, String> {
 }
 
 /// An entry without its functions, and those.
-fn entry_of(entry: &Dynamic, keys: &[&str]) -> Result<(Json, Option<FnPtr>, Option<FnPtr>), String> {
+fn entry_of(
+    entry: &Dynamic,
+    keys: &[&str],
+) -> Result<(Json, Option<FunctionRef>, Option<FunctionRef>), String> {
     let map = entry.as_map_ref().map_err(|kind| format!("lists {kind}; each entry is a map"))?;
     let handler = map.get("handler").map(pointer).transpose()?;
     let complete =
@@ -185,14 +189,14 @@ fn resources(script: &Script, entries: &[Dynamic]) -> Result<Vec<ServedFunction>
         ),
         ("metadata", Json::from([("resources", listed.into()), ("templates", templates.into())])),
     ]);
-    let handler = FnPtr::new("resource").map_err(|error| error.to_string())?;
+    let handler = FunctionRef::named("resource");
     let function = ToolFunction::new(script, spec, &handler, &[], Some("uri"))
         .map_err(|wrong| format!("cannot be served: {}", wrong.join("; ")))?;
     served.push(ServedFunction { role: Role::Resource, function });
     Ok(served)
 }
 
-fn completion(script: &Script, handler: &FnPtr, of: &str) -> Result<ServedFunction, String> {
+fn completion(script: &Script, handler: &FunctionRef, of: &str) -> Result<ServedFunction, String> {
     let text = || Json::from([("type", "string".into()), ("required", true.into())]);
     let spec = Json::from([
         ("name", "complete".into()),
