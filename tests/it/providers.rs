@@ -232,7 +232,7 @@ async fn each_time_limit_says_which_it_is_and_where_to_raise_it() {
         "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
     let silent: [&[Option<&str>]; 2] = [&[Some("")], &[Some(HEAD)]];
     for answers in silent {
-        // Headers are not answer yet, streamed or not.
+        // Headers are not an answer yet, streamed or not.
         let (url, _) = raw(answers).await;
         let host = host_of(&url, &once("answer_ms = 80")).await;
         for body in [saying("raw-1", "hi"), streaming("raw-1", "hi")] {

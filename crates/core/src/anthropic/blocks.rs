@@ -264,7 +264,7 @@ fn text_input(call: &Call) -> Json {
     Json::from([("input", call.arguments.clone().into())])
 }
 
-/// A call's arguments. Those that were cut off, or are not object, are told as what they are: the
+/// A call's arguments. Those that were cut off, or are not an object, are told as what they are: the
 /// model sees what it wrote, beside the error it got for it.
 fn input(call: &Call) -> Json {
     call.parse().unwrap_or_else(|_| Json::from([("unreadable_arguments", call.arguments.clone().into())]))

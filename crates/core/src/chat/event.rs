@@ -316,7 +316,7 @@ pub(super) fn for_each_text(event: &Json, found: &mut dyn FnMut(&[Step], TextPla
 /// Returns `true` if a text that travels in an event is one that is looked for. What is nested too deep to be looked
 /// through may well hold one.
 pub fn any_text(event: &Json, is_wanted: &dyn Fn(&str) -> bool) -> bool {
-    // Events that are not chat's have their text on top.
+    // Events that are not a chat's have their text on top.
     let on_top = |key| event.text(key).is_some_and(|text| is_wanted(&text));
     on_top("data") || any_below(event, "content", is_wanted, 0)
 }

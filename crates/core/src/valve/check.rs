@@ -12,7 +12,7 @@ use valvehouse_json::{Json, Number};
 /// The reason for which a value cannot be the value of a setting.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ValveError {
-    /// The setting; empty when the settings as a whole are not map.
+    /// The setting; empty when the settings as a whole are not a map.
     pub field: String,
     /// The rule that was broken, in JSON Schema's words: `type`, `minimum`, `enum` …
     pub rule: &'static str,

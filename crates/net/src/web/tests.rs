@@ -123,7 +123,7 @@ fn spellings([a, b, c, d]: [u8; 4]) -> Vec<String> {
     ]
 }
 
-/// Hosts that are not IPv4 address of ours in the first place.
+/// Hosts that are not an IPv4 address of ours in the first place.
 const OTHERS: &[&str] = &[
     "0",
     "0x0",

@@ -235,7 +235,7 @@ impl Turn {
 
     fn end(&mut self, out: &mut Vec<Json>) {
         let turn = std::mem::take(self);
-        // Thoughts alone are not message: their service would refuse it.
+        // Thoughts alone are not a message: their service would refuse it.
         if turn.text.is_empty() && turn.calls.is_empty() && turn.refusal.is_none() && !turn.has_hosted {
             return;
         }
