@@ -190,7 +190,7 @@ pub(super) async fn login(
             open_browser(&address);
         }
     };
-    let done = valvehouse_mcp::login(server, &store, announce).await;
+    let done = valvehouse_mcp::login(server, &store, Box::new(announce)).await;
     store.close().await;
     let scopes = done.map_err(|why| {
         CommandError::new(Exit::Unavailable, format!("cannot log in to `{name}`: {}", clean(&why)))

@@ -53,7 +53,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("ruzstd", &["valvehouse-server"]),
     ("hyper", &["valvehouse-net", "valvehouse-server"]),
     ("hyper-util", &["valvehouse-net", "valvehouse-server"]),
-    ("http-body-util", &["valvehouse-net"]),
+    ("http-body-util", &["valvehouse-mcp", "valvehouse-net"]),
     ("async-compression", &["valvehouse-net"]),
     ("reqwest", &["valvehouse-net"]),
     ("rustls", &["valvehouse-net"]),

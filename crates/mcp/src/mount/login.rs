@@ -3,6 +3,8 @@
 use super::connection::{Connection, parts};
 use super::link::Link;
 use super::oauth::{ClientIdentity, Vault, config, plain};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use rmcp::transport::auth::{AuthorizationManager, AuthorizationMetadata};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,10 +30,19 @@ const CALLBACK: &str = "/callback";
 /// # Errors
 /// Returns the reason in words: the server's `auth` is another one, a server cannot be asked or refuses, or nobody logged
 /// in within ten minutes.
-pub async fn login(
+// Boxed, so that the library's login is compiled here and not in the packages that ask for it.
+pub fn login<'a>(
+    server: &'a McpServer,
+    store: &'a Arc<dyn Store>,
+    announce: Box<dyn FnOnce(&str) + Send + 'a>,
+) -> BoxFuture<'a, Result<Vec<String>, String>> {
+    logged_in(server, store, announce).boxed()
+}
+
+async fn logged_in(
     server: &McpServer,
     store: &Arc<dyn Store>,
-    announce: impl FnOnce(&str),
+    announce: Box<dyn FnOnce(&str) + Send + '_>,
 ) -> Result<Vec<String>, String> {
     let (url, oauth, vault) = oauth_of(server, store)?;
     let before = vault.login().await?;
@@ -86,8 +97,8 @@ pub async fn login(
 ///
 /// # Errors
 /// Returns the reason in words: the server's `auth` is another one, or the store cannot be written.
-pub async fn logout(server: &McpServer, store: &Arc<dyn Store>) -> Result<bool, String> {
-    oauth_of(server, store)?.2.forget().await
+pub fn logout<'a>(server: &'a McpServer, store: &'a Arc<dyn Store>) -> BoxFuture<'a, Result<bool, String>> {
+    async { oauth_of(server, store)?.2.forget().await }.boxed()
 }
 
 fn oauth_of<'s>(

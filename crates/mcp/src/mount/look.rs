@@ -4,6 +4,8 @@ use super::connection::{Connection, parts};
 use super::link::Link;
 use super::names;
 use crate::pins::{Difference, PartKind, Pin, Pins, Standing, ToolParts};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -45,20 +47,27 @@ pub struct Look {
 
 /// Connects to a server, lists its tools and ends the connection. The store has its login; a server without one needs
 /// none.
-pub async fn look(server: &McpServer, pins: &Pins, store: Option<&Arc<dyn Store>>) -> Look {
-    let link = Link::new(server.clone(), store);
-    let listed = match Connection::open(&link).await {
-        Ok(connection) => {
-            let listed = parts(&connection.remote()).await;
-            connection.close().await;
-            listed
+pub fn look<'a>(
+    server: &'a McpServer,
+    pins: &'a Pins,
+    store: Option<&'a Arc<dyn Store>>,
+) -> BoxFuture<'a, Look> {
+    let look = async move {
+        let link = Link::new(server.clone(), store);
+        let listed = match Connection::open(&link).await {
+            Ok(connection) => {
+                let listed = parts(&connection.remote()).await;
+                connection.close().await;
+                listed
+            }
+            Err(error) => Err(error),
+        };
+        match listed {
+            Ok(listed) => Look { tools: compared(server, &listed, pins), trouble: None },
+            Err(error) => Look { tools: remembered(server, pins), trouble: Some(link.showable(error.why)) },
         }
-        Err(error) => Err(error),
     };
-    match listed {
-        Ok(listed) => Look { tools: compared(server, &listed, pins), trouble: None },
-        Err(error) => Look { tools: remembered(server, pins), trouble: Some(link.showable(error.why)) },
-    }
+    look.boxed()
 }
 
 /// The tools that a server has now, as far as they are wanted, and the approved ones that it has no longer.

@@ -4,8 +4,12 @@ use super::caller::Caller;
 use super::handler::Handler;
 use super::shared::Shared;
 use bytes::Bytes;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body::Body;
+use http_body_util::combinators::{BoxBody, UnsyncBoxBody};
+use http_body_util::{BodyExt as _, Full};
 use parking_lot::Mutex;
 use rmcp::ServiceExt as _;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
@@ -13,9 +17,7 @@ use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::fmt::Display;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
@@ -34,8 +36,10 @@ const IDLE: Duration = Duration::from_secs(3_600);
 /// Updates of resources that may wait for a slow listener.
 const UPDATES: usize = 256;
 
+/// The body of a request.
+type RequestBody = UnsyncBoxBody<Bytes, String>;
 /// The body of an answer.
-pub(crate) type AnswerBody = Pin<Box<dyn Body<Data = Bytes, Error = Infallible> + Send + Sync + 'static>>;
+pub(crate) type AnswerBody = BoxBody<Bytes, Infallible>;
 
 /// The host as a server of MCP.
 pub struct Endpoint {
@@ -81,11 +85,17 @@ impl Endpoint {
     }
 
     /// Answers one request of HTTP.
-    pub async fn answer<B>(&self, mut request: Request<B>, caller: Caller) -> Response<AnswerBody>
+    // Boxed, so that the library's service is compiled here and not in the packages that serve it.
+    pub fn answer<B>(&self, request: Request<B>, caller: Caller) -> BoxFuture<'_, Response<AnswerBody>>
     where
-        B: Body + Send + 'static,
+        B: Body<Data = Bytes> + Send + 'static,
         B::Error: Display,
     {
+        let request = request.map(|body| body.map_err(|error| error.to_string()).boxed_unsync());
+        self.answer_boxed(request, caller).boxed()
+    }
+
+    async fn answer_boxed(&self, mut request: Request<RequestBody>, caller: Caller) -> Response<AnswerBody> {
         let session = request.headers().get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
         match &session {
             Some(id) if self.owners.lock().get(id).is_none_or(|owner| *owner != caller.owner) => {
@@ -113,11 +123,12 @@ impl Endpoint {
         let is_json =
             response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/json");
         if response.status().is_success() || is_json {
-            return response.map(|body| Box::pin(body) as AnswerBody);
+            return response.map(|body| body.boxed());
         }
         // Some refusals are plain text: every client reads JSON.
         let (parts, body) = response.into_parts();
-        let mut said = refused(parts.status, &text_of(body).await);
+        let Ok(text) = body.collect().await.map(|text| text.to_bytes());
+        let mut said = refused(parts.status, &String::from_utf8_lossy(&text));
         if let Some(allowed) = parts.headers.get(header::ALLOW) {
             said.headers_mut().insert(header::ALLOW, allowed.clone());
         }
@@ -136,26 +147,21 @@ impl Endpoint {
     ///
     /// # Errors
     /// Returns an error if the client does not speak the protocol.
-    pub async fn serve_stdio(&self, caller: Caller) -> Result<(), String> {
+    pub fn serve_stdio(&self, caller: Caller) -> BoxFuture<'static, Result<(), String>> {
         let handler = Handler::new(self.shared.clone(), Some(caller));
-        let running = handler
-            .serve((tokio::io::stdin(), tokio::io::stdout()))
-            .await
-            .map_err(|error| format!("cannot begin with the client: {error}"))?;
-        running.waiting().await.map(drop).map_err(|error| format!("the client's connection failed: {error}"))
+        let served = async move {
+            let running = handler
+                .serve((tokio::io::stdin(), tokio::io::stdout()))
+                .await
+                .map_err(|error| format!("cannot begin with the client: {error}"))?;
+            running
+                .waiting()
+                .await
+                .map(drop)
+                .map_err(|error| format!("the client's connection failed: {error}"))
+        };
+        served.boxed()
     }
-}
-
-/// The text of a short body.
-async fn text_of(body: impl Body<Data = Bytes, Error = Infallible>) -> String {
-    let mut body = std::pin::pin!(body);
-    let mut text = Vec::new();
-    while let Some(Ok(frame)) = std::future::poll_fn(|context| body.as_mut().poll_frame(context)).await {
-        if let Ok(bytes) = frame.into_data() {
-            text.extend_from_slice(&bytes);
-        }
-    }
-    String::from_utf8_lossy(&text).into_owned()
 }
 
 fn is_stateless<B>(request: &Request<B>) -> bool {
@@ -167,23 +173,8 @@ fn is_stateless<B>(request: &Request<B>) -> bool {
 fn refused(status: StatusCode, message: &str) -> Response<AnswerBody> {
     let error =
         serde_json::json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -32000, "message": message } });
-    let mut response = Response::new(Box::pin(Whole(Some(Bytes::from(error.to_string())))) as AnswerBody);
+    let mut response = Response::new(Full::from(error.to_string()).boxed());
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
-}
-
-/// A body of one piece.
-struct Whole(Option<Bytes>);
-
-impl Body for Whole {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<http_body::Frame<Bytes>, Infallible>>> {
-        Poll::Ready(self.0.take().map(|bytes| Ok(http_body::Frame::data(bytes))))
-    }
 }
