@@ -122,4 +122,25 @@ pub struct ResourceServer {
     pub user_claim: String,
     /// The tools that holders of tokens see, where they are others than those of `server.mcp_tools`.
     pub mcp_tools: Option<Vec<String>>,
+    /// The endpoint that checks tokens which are not JSON web tokens.
+    pub introspection: Option<Introspection>,
+}
+
+impl ResourceServer {
+    /// The secret of its settings, with its dotted key.
+    pub(crate) fn secrets(&self) -> Option<(String, &SecretSource)> {
+        let introspection = self.introspection.as_ref()?;
+        Some(("oauth.client_secret".to_owned(), &introspection.client_secret))
+    }
+}
+
+/// The introspection endpoint of an authorization server (RFC 7662), and the client that this host is for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Introspection {
+    /// Its address.
+    pub url: Url,
+    /// The id under which this host is registered.
+    pub client_id: String,
+    /// The secret that belongs to the id.
+    pub client_secret: SecretSource,
 }

@@ -1,6 +1,6 @@
 //! Secrets that the settings name and that cannot be read in this environment.
 
-use crate::mcp::McpServer;
+use crate::mcp::{McpServer, ResourceServer};
 use crate::provider::ProviderSettings;
 use crate::secret::{SecretSource, SecretUnread};
 use crate::settings::Config;
@@ -29,6 +29,7 @@ impl Config {
         let headers = self.otlp.iter().flat_map(|otlp| &otlp.headers);
         let headers = headers.map(|(name, value)| (format!("otlp.headers.{name}"), value));
         let servers = self.mcp.iter().flat_map(McpServer::secrets);
+        let servers = servers.chain(self.oauth.iter().filter_map(ResourceServer::secrets));
         let mut unread = Vec::new();
         for (key, source) in keys.chain(admin).chain(store).chain(headers).chain(servers) {
             if let Err(why) = source.read_with(&env) {

@@ -30,7 +30,7 @@ pub(crate) fn config(project: PathBuf, root: Setting, log: &mut Log) -> Config {
         models.push(models::demo_model());
     }
     let mcp = mcp::servers(&mut root, &project);
-    let oauth = section(&mut root, "oauth", mcp::resource_server).flatten();
+    let oauth = section(&mut root, "oauth", |it| mcp::resource_server(it, &project)).flatten();
     let filters = plugins::named(&mut root, "filters", plugins::plugin);
     let tools = plugins::named(&mut root, "tools", plugins::plugin);
     let grants = plugins::named(&mut root, "grants", |it| plugins::grants(it, &project));

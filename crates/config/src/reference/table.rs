@@ -509,6 +509,27 @@ pub const SECTIONS: &[Section] = &[
                 "The tools, prompts and resources that holders of tokens see.",
                 "[\"tag:reading\"]",
             ),
+            it(
+                "oauth.introspection_url",
+                "URL",
+                NONE,
+                "The authorization server's introspection endpoint (RFC 7662), which is asked about tokens that are not JSON web tokens. An answer counts for 30 seconds at most.",
+                "\"https://login.example.com/introspect\"",
+            ),
+            it(
+                "oauth.client_id",
+                "text",
+                "*none*; needed with `introspection_url`",
+                "The id under which this host is registered at the authorization server.",
+                "\"valvehouse\"",
+            ),
+            it(
+                "oauth.client_secret",
+                "secret",
+                "*none*; needed with `introspection_url`",
+                "The secret that belongs to `client_id`: itself, `env:NAME` or `file:PATH`.",
+                "\"env:INTROSPECTION_SECRET\"",
+            ),
         ],
     },
     Section {

@@ -148,6 +148,9 @@ struct OAuth {
     scopes: Vec<String>,
     user_claim: String,
     mcp_tools: Vec<String>,
+    introspection_url: String,
+    client_id: String,
+    client_secret: String,
 }
 
 #[derive(JsonSchema)]
