@@ -3,6 +3,7 @@
 mod approvals;
 mod clients;
 mod conformance;
+mod followed;
 mod fixtures;
 pub(crate) mod mounted;
 mod login;

@@ -21,7 +21,7 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use tokio::sync::watch;
 use valvehouse_core::fault::Fault;
 use valvehouse_core::kernel::Kernel;
 use valvehouse_core::tool::Tool;
@@ -33,8 +33,6 @@ use valvehouse_json::Json;
 const MAX_SUBSCRIPTIONS: usize = 256;
 /// The most completions of one answer.
 const MAX_COMPLETIONS: usize = 100;
-/// The interval at which a session that hears no news is checked for its end.
-const PULSE: Duration = Duration::from_secs(60);
 
 /// One session, or one request without one.
 #[derive(Clone)]
@@ -43,7 +41,8 @@ pub(crate) struct Handler {
     /// The sender of all requests where the transport has no headers.
     local: Option<Caller>,
     level: Arc<Mutex<LoggingLevel>>,
-    subscribed: Arc<Mutex<BTreeSet<String>>>,
+    /// The resources that the session follows; it ended where nobody can send any more.
+    subscribed: Arc<watch::Sender<BTreeSet<String>>>,
 }
 
 /// A call that passed the first look.
@@ -363,13 +362,16 @@ impl ServerHandler for Handler {
             let message = format!("unknown resource `{}`", request.uri);
             return Err(ErrorData::resource_not_found(message, Some(json!({ "uri": request.uri }))));
         }
-        let mut subscribed = self.subscribed.lock();
-        if subscribed.len() >= MAX_SUBSCRIPTIONS {
+        let mut is_full = false;
+        self.subscribed.send_if_modified(|subscribed| {
+            is_full = subscribed.len() >= MAX_SUBSCRIPTIONS && !subscribed.contains(&request.uri);
+            !is_full && subscribed.insert(request.uri)
+        });
+        if is_full {
             let message =
                 format!("a session follows at most {MAX_SUBSCRIPTIONS} resources; unsubscribe from one");
             return Err(ErrorData::invalid_params(message, None));
         }
-        subscribed.insert(request.uri);
         Ok(())
     }
 
@@ -378,7 +380,7 @@ impl ServerHandler for Handler {
         request: UnsubscribeRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.subscribed.lock().remove(&request.uri);
+        self.subscribed.send_if_modified(|subscribed| subscribed.remove(&request.uri));
         Ok(())
     }
 
@@ -389,7 +391,6 @@ impl ServerHandler for Handler {
     /// The standing stream of a client without a session.
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let caller = self.caller(&context.request_context().extensions)?;
-        let mut following = ListFollower::begin(&self.shared.app, caller, &self.shared.updates);
         let wanted: BTreeSet<String> = context
             .accepted()
             .resource_subscriptions
@@ -398,14 +399,18 @@ impl ServerHandler for Handler {
             .take(MAX_SUBSCRIPTIONS)
             .cloned()
             .collect();
+        let wanted = watch::Sender::new(wanted);
+        let mut following =
+            ListFollower::begin(&self.shared.app, caller, &self.shared.updates, wanted.subscribe());
         let stopped = self.shared.app.stopped();
         let mut stopped = std::pin::pin!(stopped);
         loop {
             let news = tokio::select! {
                 () = context.cancelled() => return Ok(()),
                 () = &mut stopped => return Ok(()),
-                news = following.next(|| wanted.clone()) => news,
+                news = following.next() => news,
             };
+            let Some(news) = news else { return Ok(()) };
             for one in news {
                 let sink = context.sink();
                 let sent = match one {
@@ -424,17 +429,18 @@ impl ServerHandler for Handler {
     /// A session begins: it hears of changes until it ends.
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         let Ok(caller) = self.caller(&context.extensions) else { return };
-        let mut following = ListFollower::begin(&self.shared.app, caller, &self.shared.updates);
-        let (peer, subscribed) = (context.peer.clone(), self.subscribed.clone());
+        let subscribed = self.subscribed.subscribe();
+        let mut following = ListFollower::begin(&self.shared.app, caller, &self.shared.updates, subscribed);
+        let peer = context.peer.clone();
         let stopped = self.shared.app.stopped();
         tokio::spawn(async move {
             let mut stopped = std::pin::pin!(stopped);
             while !peer.is_transport_closed() {
                 let news = tokio::select! {
                     () = &mut stopped => return,
-                    () = tokio::time::sleep(PULSE) => continue,
-                    news = following.next(|| subscribed.lock().clone()) => news,
+                    news = following.next() => news,
                 };
+                let Some(news) = news else { return };
                 for one in news {
                     let sent = match one {
                         News::Tools => peer.notify_tool_list_changed().await,
