@@ -109,6 +109,55 @@ impl McpTrust {
     }
 }
 
+/// `[interceptors.ID]`: a filter that other hosts may call at `/mcp`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Interceptor {
+    /// The type that other hosts are told.
+    pub kind: InterceptorKind,
+    /// The mode that other hosts are told.
+    pub mode: InterceptorMode,
+}
+
+/// The type of an interceptor.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum InterceptorKind {
+    /// Returns the payload, changed or not.
+    #[default]
+    Mutation,
+    /// Returns a decision alone.
+    Validation,
+}
+
+impl InterceptorKind {
+    /// Returns the word of the settings.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Mutation => "mutation",
+            Self::Validation => "validation",
+        }
+    }
+}
+
+/// The mode of an interceptor.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum InterceptorMode {
+    /// Its caller blocks what it refuses, and takes what it changes.
+    #[default]
+    Enforce,
+    /// Its caller records what it decides, and does nothing else about it.
+    Audit,
+}
+
+impl InterceptorMode {
+    /// Returns the word of the settings.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Enforce => "enforce",
+            Self::Audit => "audit",
+        }
+    }
+}
+
 /// `[oauth]`: the authorization servers whose tokens `/mcp` takes beside the host's own keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResourceServer {

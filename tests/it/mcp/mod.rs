@@ -6,6 +6,7 @@ mod conformance;
 mod followed;
 mod fixtures;
 pub(crate) mod mounted;
+mod interceptors;
 mod login;
 mod same;
 mod search;

@@ -1,7 +1,10 @@
 //! `[[mcp]]`.
 
 use super::section::secret;
-use crate::mcp::{Introspection, McpAuth, McpOAuth, McpServer, McpTransport, McpTrust, ResourceServer};
+use crate::mcp::{
+    Interceptor, InterceptorKind, InterceptorMode, Introspection, McpAuth, McpOAuth, McpServer, McpTransport,
+    McpTrust, ResourceServer,
+};
 use crate::reader::{Log, Reader};
 use crate::secret::SecretSource;
 use crate::tree::{Node, Setting};
@@ -170,6 +173,28 @@ fn env(it: &mut Reader<'_>, project: &Path) -> Vec<(String, SecretSource)> {
     }
     table.finish();
     read
+}
+
+/// `[interceptors.ID]`.
+pub(super) fn interceptor(it: &mut Reader<'_>) -> Interceptor {
+    let kind = match it.text("type").as_deref() {
+        None | Some("mutation") => InterceptorKind::Mutation,
+        Some("validation") => InterceptorKind::Validation,
+        Some(other) => {
+            let what = format!("must be \"mutation\" or \"validation\", not {other:?}");
+            it.wrong("type", &what);
+            InterceptorKind::Mutation
+        }
+    };
+    let mode = match it.text("mode").as_deref() {
+        None | Some("enforce") => InterceptorMode::Enforce,
+        Some("audit") => InterceptorMode::Audit,
+        Some(other) => {
+            it.wrong("mode", &format!("must be \"enforce\" or \"audit\", not {other:?}"));
+            InterceptorMode::Enforce
+        }
+    };
+    Interceptor { kind, mode }
 }
 
 /// `[oauth]`.

@@ -42,6 +42,11 @@ pub fn effective(config: &Config) -> Vec<Effective> {
     if let Some(oauth) = &config.oauth {
         all.oauth(oauth);
     }
+    for (id, interceptor) in &config.interceptors {
+        let place = format!("interceptors.{id}");
+        all.add(format!("{place}.type"), text(interceptor.kind.as_str()));
+        all.add(format!("{place}.mode"), text(interceptor.mode.as_str()));
+    }
     for (kind, plugins) in [("filters", &config.filters), ("tools", &config.tools)] {
         plugins.iter().for_each(|(id, plugin)| all.plugin(&format!("{kind}.{id}"), plugin));
     }

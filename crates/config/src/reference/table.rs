@@ -719,6 +719,27 @@ pub const SECTIONS: &[Section] = &[
         ],
     },
     Section {
+        header: "[interceptors.ID]",
+        about: "A filter that other hosts may call at `/mcp`, by an experimental extension of MCP ([MCP](mcp.md#filters-for-other-hosts)). Without such a table there is none.",
+        waits: true,
+        settings: &[
+            it(
+                "interceptors.ID.type",
+                "`mutation` or `validation`",
+                "\"mutation\"",
+                "Whether it returns the payload, changed or not, or a decision alone.",
+                "\"validation\"",
+            ),
+            it(
+                "interceptors.ID.mode",
+                "`enforce` or `audit`",
+                "\"enforce\"",
+                "Whether other hosts shall block what it refuses and take what it changes, or only record it.",
+                "\"audit\"",
+            ),
+        ],
+    },
+    Section {
         header: "[grants.ID]",
         about: "What a plugin or a native tool may reach of the world, beside what `valvehouse grant` gave it.",
         waits: false,

@@ -6,15 +6,15 @@ use super::events::rank;
 use super::listing::{self, TTL_MS, output_schema, page};
 use super::news::{ListFollower, News};
 use super::shared::Shared;
-use super::{offers, result};
+use super::{interceptors, offers, result};
 use parking_lot::Mutex;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult,
-    CompletionInfo, GetPromptRequestParams, GetPromptResponse, Implementation, InputResponses,
-    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, LoggingLevel,
-    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, Reference,
-    ResourceUpdatedNotificationParam, ServerCapabilities, ServerConfig, SetLevelRequestParams,
-    SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams,
+    CompletionInfo, CustomRequest, CustomResult, ErrorCode, ExtensionCapabilities, GetPromptRequestParams,
+    GetPromptResponse, Implementation, InputResponses, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, LoggingLevel, PaginatedRequestParams, ReadResourceRequestParams,
+    ReadResourceResponse, Reference, ResourceUpdatedNotificationParam, ServerCapabilities, ServerConfig,
+    SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -123,7 +123,7 @@ fn fails(fault: &Fault) -> ErrorData {
 
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder()
+        let mut capabilities = ServerCapabilities::builder()
             .enable_tools()
             .enable_tool_list_changed()
             .enable_prompts()
@@ -134,6 +134,10 @@ impl ServerHandler for Handler {
             .enable_completions()
             .enable_logging()
             .build();
+        if let Some(interceptors) = interceptors::capability(&self.shared.app.config) {
+            let extension = (interceptors::EXTENSION.to_owned(), interceptors);
+            capabilities.extensions = Some(ExtensionCapabilities::from_iter([extension]));
+        }
         let mut own = Implementation::new("valvehouse", env!("CARGO_PKG_VERSION"));
         own.title = Some("Valvehouse".into());
         ServerConfig::new(capabilities).with_server_info(own)
@@ -339,6 +343,39 @@ impl ServerHandler for Handler {
             Outcome::Failed(fault) => Err(fails(&fault)),
             Outcome::Asks(_) => Err(ErrorData::internal_error("a completion cannot ask anybody", None)),
         }
+    }
+
+    /// The methods of extensions.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let caller = self.caller(&context.extensions)?;
+        let app = &self.shared.app;
+        let unknown = || ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method.clone(), None);
+        // A key to which `/mcp` is closed calls no filters either.
+        if app.config.interceptors.is_empty() || caller.tools.is_empty() {
+            return Err(unknown());
+        }
+        let mut result = match request.method.as_str() {
+            "interceptors/list" => {
+                let event = request.params.as_ref().and_then(|params| params["event"].as_str());
+                interceptors::list(&app.config, &app.host.snapshot(), event)
+            }
+            "interceptor/invoke" => tokio::select! {
+                biased;
+                () = context.ct.cancelled() => {
+                    return Err(ErrorData::internal_error("the client canceled this call", None));
+                }
+                result = interceptors::invoke(app, &caller, request.params.clone()) => result?,
+            },
+            _ => return Err(unknown()),
+        };
+        if is_stateless(&context) {
+            result["resultType"] = "complete".into();
+        }
+        Ok(CustomResult::new(result))
     }
 
     async fn set_level(
