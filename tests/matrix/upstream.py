@@ -17,6 +17,11 @@ CITIES = ["Oslo", 'Lima, "PE"']
 OBJECT = {"city": "Zürich", "degrees": -3}
 USAGE = {"input": 21, "cached": 5, "output": 13, "reasoning": 4}
 
+
+def between_calls():
+    """What the scene `mcp` does after its first call; a test puts its own in this place."""
+
+
 seen = []
 lock = threading.Lock()
 numbers = itertools.count(1)
@@ -166,6 +171,20 @@ def play(body, talk):
             answer["text"] = f"The commands said {said}; I have heard {len(talk.users)} of your texts."
             if scene == "thinkshell":
                 answer["text"] += f" My thoughts came back: {[thought == THOUGHT for thought in talk.thoughts]}."
+    elif scene == "mcp":
+        old, fresh = ([name for name in tools if name.endswith(f"__{word}")] for word in ("old", "fresh"))
+        if not old:
+            answer["text"] = f"The tool is missing: {sorted(tools)}"
+        elif not talk.results:
+            answer["calls"] = [(old[0], {})]
+        elif fresh and "fresh" not in talk.results[-1]:
+            answer["calls"] = [(fresh[0], {})]
+        elif not fresh and len(talk.results) < 8:
+            if len(talk.results) == 1:
+                between_calls()
+            answer["calls"] = [("Bash", {"command": "sleep 1", "description": "waits"})]
+        else:
+            answer["text"] = f"old: {talk.results[0]}; fresh: {talk.results[-1] if fresh else 'missing'}"
     elif scene == "space":
         names = [name for name in tools if name.endswith("__close_agent")]
         if names and not talk.results:

@@ -36,7 +36,10 @@ pub use error::{ConfigError, ConfigProblem};
 pub use grant_word::GrantWord;
 pub use grants::{Capability, Grant, Grants};
 pub use load::FILE;
-pub use mcp::{McpAuth, McpOAuth, McpServer, McpTransport, McpTrust, ResourceServer};
+pub use mcp::{
+    Interceptor, InterceptorKind, InterceptorMode, Introspection, McpAuth, McpOAuth, McpServer, McpTransport,
+    McpTrust, ResourceServer,
+};
 pub use network::Network;
 pub use origin::Origin;
 pub use provider::{Api, KINDS, Offered, ProviderKind, ProviderSettings, ROUTES, Retry, Timeouts, Wire};

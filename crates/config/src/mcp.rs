@@ -109,6 +109,55 @@ impl McpTrust {
     }
 }
 
+/// `[interceptors.ID]`: a filter that other hosts may call at `/mcp`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Interceptor {
+    /// The type that other hosts are told.
+    pub kind: InterceptorKind,
+    /// The mode that other hosts are told.
+    pub mode: InterceptorMode,
+}
+
+/// The type of an interceptor.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum InterceptorKind {
+    /// Returns the payload, changed or not.
+    #[default]
+    Mutation,
+    /// Returns a decision alone.
+    Validation,
+}
+
+impl InterceptorKind {
+    /// Returns the word of the settings.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Mutation => "mutation",
+            Self::Validation => "validation",
+        }
+    }
+}
+
+/// The mode of an interceptor.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum InterceptorMode {
+    /// Its caller blocks what it refuses, and takes what it changes.
+    #[default]
+    Enforce,
+    /// Its caller records what it decides, and does nothing else about it.
+    Audit,
+}
+
+impl InterceptorMode {
+    /// Returns the word of the settings.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Enforce => "enforce",
+            Self::Audit => "audit",
+        }
+    }
+}
+
 /// `[oauth]`: the authorization servers whose tokens `/mcp` takes beside the host's own keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResourceServer {
@@ -122,4 +171,25 @@ pub struct ResourceServer {
     pub user_claim: String,
     /// The tools that holders of tokens see, where they are others than those of `server.mcp_tools`.
     pub mcp_tools: Option<Vec<String>>,
+    /// The endpoint that checks tokens which are not JSON web tokens.
+    pub introspection: Option<Introspection>,
+}
+
+impl ResourceServer {
+    /// The secret of its settings, with its dotted key.
+    pub(crate) fn secrets(&self) -> Option<(String, &SecretSource)> {
+        let introspection = self.introspection.as_ref()?;
+        Some(("oauth.client_secret".to_owned(), &introspection.client_secret))
+    }
+}
+
+/// The introspection endpoint of an authorization server (RFC 7662), and the client that this host is for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Introspection {
+    /// Its address.
+    pub url: Url,
+    /// The id under which this host is registered.
+    pub client_id: String,
+    /// The secret that belongs to the id.
+    pub client_secret: SecretSource,
 }

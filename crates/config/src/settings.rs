@@ -1,7 +1,7 @@
 //! The settings, typed and checked.
 
 use crate::grants::Grants;
-use crate::mcp::{McpServer, ResourceServer};
+use crate::mcp::{Interceptor, McpServer, ResourceServer};
 use crate::network::Network;
 use crate::origin::Origin;
 use crate::provider::ProviderSettings;
@@ -46,6 +46,8 @@ pub struct Config {
     pub filters: IndexMap<String, PluginSettings>,
     /// `[tools.ID]`
     pub tools: IndexMap<String, PluginSettings>,
+    /// `[interceptors.ID]`; filters that other hosts may call.
+    pub interceptors: IndexMap<String, Interceptor>,
     /// `[grants.ID]`
     pub grants: IndexMap<String, Grants>,
     pub(super) origins: BTreeMap<String, Origin>,
@@ -75,6 +77,7 @@ impl Config {
             ("server.mcp_tools", now.mcp_tools != next.mcp_tools),
             ("server.mcp_tool_search", now.mcp_tool_search != next.mcp_tool_search),
             ("oauth", self.oauth != other.oauth),
+            ("interceptors", self.interceptors != other.interceptors),
             ("server.hosts", now.hosts != next.hosts),
             ("server.origins", now.origins != next.origins),
             ("admin.key", self.admin != other.admin),

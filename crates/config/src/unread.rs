@@ -1,6 +1,6 @@
 //! Secrets that the settings name and that cannot be read in this environment.
 
-use crate::mcp::McpServer;
+use crate::mcp::{McpServer, ResourceServer};
 use crate::provider::ProviderSettings;
 use crate::secret::{SecretSource, SecretUnread};
 use crate::settings::Config;
@@ -29,6 +29,7 @@ impl Config {
         let headers = self.otlp.iter().flat_map(|otlp| &otlp.headers);
         let headers = headers.map(|(name, value)| (format!("otlp.headers.{name}"), value));
         let servers = self.mcp.iter().flat_map(McpServer::secrets);
+        let servers = servers.chain(self.oauth.iter().filter_map(ResourceServer::secrets));
         let mut unread = Vec::new();
         for (key, source) in keys.chain(admin).chain(store).chain(headers).chain(servers) {
             if let Err(why) = source.read_with(&env) {
@@ -90,6 +91,12 @@ mod tests {
             name = "local"
             command = "npx"
             env = { PLAIN = "yes", TOKEN = "env:LOCAL_TOKEN" }
+            [oauth]
+            authorization_servers = ["https://login.example.com"]
+            resource = "https://example.com/mcp"
+            introspection_url = "https://login.example.com/introspect"
+            client_id = "house"
+            client_secret = "env:INTROSPECTION"
             "#;
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("valvehouse.toml"), text).unwrap();
@@ -106,10 +113,12 @@ mod tests {
                 "otlp.headers.authorization",
                 "mcp.far.auth",
                 "mcp.local.env.TOKEN",
+                "oauth.client_secret",
                 "providers.usual.api_key"
             ]
         );
-        let others = ["ANN_KEY", "COLLECTOR", "OWN_KEY", "GROQ_API_KEY", "FAR_TOKEN", "LOCAL_TOKEN"];
+        let others =
+            ["ANN_KEY", "COLLECTOR", "OWN_KEY", "GROQ_API_KEY", "FAR_TOKEN", "LOCAL_TOKEN", "INTROSPECTION"];
         assert_eq!(keys(&others), ["admin.key"]);
         let unread = config.unread_secrets_with(|_| None);
         let usual = unread.iter().find(|unread| unread.key == "providers.usual.api_key").unwrap();

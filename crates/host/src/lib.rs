@@ -26,6 +26,7 @@ mod routes;
 mod schedule;
 mod snapshot;
 mod status;
+mod subscriptions;
 mod writer;
 
 pub use background::{AfterAnswers, WorkCounts};
@@ -41,6 +42,7 @@ pub use report::{Change, Looks, Report};
 pub use schedule::{Schedule, ScheduleCounts};
 pub use snapshot::{Ready, Snapshot};
 pub use status::{PluginStanding, Standing};
+pub use subscriptions::{ResourceSubscription, ResourceSubscriptions, ResourceUpdate};
 pub use writer::Writer;
 
 /// Unit tests are held to the limits of the binary.

@@ -3,8 +3,10 @@
 mod approvals;
 mod clients;
 mod conformance;
+mod followed;
 mod fixtures;
 pub(crate) mod mounted;
+mod interceptors;
 mod login;
 mod same;
 mod search;

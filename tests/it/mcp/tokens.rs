@@ -6,8 +6,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::rand::SystemRandom;
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
-use valvehouse_testkit::loopback::Server;
+use valvehouse_testkit::loopback::{Server, ok};
 
 const RESOURCE: &str = "https://house.example/mcp";
 const TOOL: &str = "/*\ndescription: Names the user\n*/\nfn handler(args, __user__) { __user__.id }";
@@ -124,6 +126,54 @@ async fn a_token_of_an_authorization_server_names_the_user_and_keys_go_on_workin
     let chat = host.request("POST", "/v1/chat/completions").header("content-type", "application/json");
     let chat = chat.header("authorization", format!("Bearer {}", issuer.token("bob", "tools", 60)));
     assert_eq!(chat.body(body.to_string()).send().await.unwrap().status(), 401);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_that_only_its_authorization_server_can_read_is_checked_there() {
+    let is_away = Arc::new(AtomicBool::new(false));
+    let away = is_away.clone();
+    let endpoint = Server::start(move |request| {
+        let is_ours = request.contains("authorization: Basic aG91c2U6c2VjcmV0LW9mLWhvdXNl\r\n");
+        let about = |user: &str, aud: &str, scope: &str| {
+            ok(json!({ "active": true, "sub": user, "aud": aud, "scope": scope }).to_string())
+        };
+        match request.rsplit("\r\n").next().unwrap().split('&').next().unwrap() {
+            _ if !is_ours => b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n".to_vec(),
+            _ if away.load(Relaxed) => b"HTTP/1.1 503 Away\r\ncontent-length: 0\r\n\r\n".to_vec(),
+            "token=of-bob" | "token=of-bob-later" => about("bob", RESOURCE, "tools"),
+            "token=few" => about("bob", RESOURCE, "other"),
+            "token=elsewhere" => about("bob", "https://other.example/mcp", "tools"),
+            _ => ok(json!({ "active": false }).to_string()),
+        }
+    })
+    .await;
+    let oauth = format!(
+        "[oauth]\nauthorization_servers = [\"https://login.example.com\"]\nresource = \"{RESOURCE}\"\nscopes = [\"tools\"]\n\
+         introspection_url = \"{}\"\nclient_id = \"house\"\nclient_secret = \"file:introspection.key\"",
+        endpoint.url("/introspect")
+    );
+    let host = TestHost::new().tool("me", TOOL).config(&oauth).start().await;
+    let unread = call(&host, Some("of-bob")).await;
+    assert_eq!(unread.status(), 503);
+    std::fs::write(host.folder().join("introspection.key"), "secret-of-house\n").unwrap();
+
+    let bob = call(&host, Some("of-bob")).await.text().await.unwrap();
+    assert!(bob.contains("\"bob\""), "{bob}");
+    for bad in ["elsewhere", "guess"] {
+        let refused = call(&host, Some(bad)).await;
+        assert_eq!(refused.status(), 401, "{bad}");
+        assert!(challenge(&refused).contains("error=\"invalid_token\""));
+    }
+    let few = call(&host, Some("few")).await;
+    assert_eq!(few.status(), 403);
+    assert!(challenge(&few).contains("error=\"insufficient_scope\""), "{}", challenge(&few));
+
+    is_away.store(true, Relaxed);
+    assert_eq!(call(&host, Some("of-bob-later")).await.status(), 503);
+    // An answer counts for a while.
+    assert_eq!(call(&host, Some("of-bob")).await.status(), 200);
+    is_away.store(false, Relaxed);
+    assert_eq!(call(&host, Some("of-bob-later")).await.status(), 200);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

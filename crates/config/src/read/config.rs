@@ -30,9 +30,10 @@ pub(crate) fn config(project: PathBuf, root: Setting, log: &mut Log) -> Config {
         models.push(models::demo_model());
     }
     let mcp = mcp::servers(&mut root, &project);
-    let oauth = section(&mut root, "oauth", mcp::resource_server).flatten();
+    let oauth = section(&mut root, "oauth", |it| mcp::resource_server(it, &project)).flatten();
     let filters = plugins::named(&mut root, "filters", plugins::plugin);
     let tools = plugins::named(&mut root, "tools", plugins::plugin);
+    let interceptors = plugins::named(&mut root, "interceptors", mcp::interceptor);
     let grants = plugins::named(&mut root, "grants", |it| plugins::grants(it, &project));
     root.finish();
     Config {
@@ -50,6 +51,7 @@ pub(crate) fn config(project: PathBuf, root: Setting, log: &mut Log) -> Config {
         oauth,
         filters,
         tools,
+        interceptors,
         grants,
         origins: BTreeMap::new(),
     }

@@ -1,7 +1,10 @@
 //! `[[mcp]]`.
 
 use super::section::secret;
-use crate::mcp::{McpAuth, McpOAuth, McpServer, McpTransport, McpTrust, ResourceServer};
+use crate::mcp::{
+    Interceptor, InterceptorKind, InterceptorMode, Introspection, McpAuth, McpOAuth, McpServer, McpTransport,
+    McpTrust, ResourceServer,
+};
 use crate::reader::{Log, Reader};
 use crate::secret::SecretSource;
 use crate::tree::{Node, Setting};
@@ -172,13 +175,36 @@ fn env(it: &mut Reader<'_>, project: &Path) -> Vec<(String, SecretSource)> {
     read
 }
 
+/// `[interceptors.ID]`.
+pub(super) fn interceptor(it: &mut Reader<'_>) -> Interceptor {
+    let kind = match it.text("type").as_deref() {
+        None | Some("mutation") => InterceptorKind::Mutation,
+        Some("validation") => InterceptorKind::Validation,
+        Some(other) => {
+            let what = format!("must be \"mutation\" or \"validation\", not {other:?}");
+            it.wrong("type", &what);
+            InterceptorKind::Mutation
+        }
+    };
+    let mode = match it.text("mode").as_deref() {
+        None | Some("enforce") => InterceptorMode::Enforce,
+        Some("audit") => InterceptorMode::Audit,
+        Some(other) => {
+            it.wrong("mode", &format!("must be \"enforce\" or \"audit\", not {other:?}"));
+            InterceptorMode::Enforce
+        }
+    };
+    Interceptor { kind, mode }
+}
+
 /// `[oauth]`.
-pub(super) fn resource_server(it: &mut Reader<'_>) -> Option<ResourceServer> {
+pub(super) fn resource_server(it: &mut Reader<'_>, project: &Path) -> Option<ResourceServer> {
     let issuers = it.texts("authorization_servers");
     let resource = it.text("resource");
     let scopes = it.texts("scopes");
     let user_claim = it.text("user_claim").filter(|claim| !claim.is_empty());
     let mcp_tools = it.texts_given("mcp_tools");
+    let introspection = introspection(it, project);
     if issuers.is_empty() {
         it.wrong(
             "authorization_servers",
@@ -186,7 +212,7 @@ pub(super) fn resource_server(it: &mut Reader<'_>) -> Option<ResourceServer> {
         );
         return None;
     }
-    if let Some(other) = issuers.iter().find(|issuer| !is_issuer(issuer)) {
+    if let Some(other) = issuers.iter().find(|issuer| !is_safe_address(issuer)) {
         let what = format!("must be issuers, such as \"https://login.example.com\", not {other:?}");
         it.wrong("authorization_servers", &what);
         return None;
@@ -201,11 +227,48 @@ pub(super) fn resource_server(it: &mut Reader<'_>) -> Option<ResourceServer> {
         return None;
     };
     let user_claim = user_claim.unwrap_or_else(|| "sub".to_owned());
-    Some(ResourceServer { authorization_servers: issuers, resource, scopes, user_claim, mcp_tools })
+    Some(ResourceServer {
+        authorization_servers: issuers,
+        resource,
+        scopes,
+        user_claim,
+        mcp_tools,
+        introspection,
+    })
 }
 
-/// Returns `true` if this is an issuer that nobody on the way can pretend to be: behind TLS, or on this machine.
-fn is_issuer(text: &str) -> bool {
+/// `introspection_url`, and the client that asks there.
+fn introspection(it: &mut Reader<'_>, project: &Path) -> Option<Introspection> {
+    let url = it.text("introspection_url");
+    let client_id = it.text("client_id").filter(|id| !id.is_empty());
+    let client_secret = secret(it, "client_secret", project);
+    let Some(text) = url else {
+        for (key, is_given) in
+            [("client_id", client_id.is_some()), ("client_secret", client_secret.is_some())]
+        {
+            if is_given {
+                it.wrong(key, "is given without the `introspection_url` at which it counts");
+            }
+        }
+        return None;
+    };
+    let Some(url) = Url::parse(text.trim()).ok().filter(|_| is_safe_address(text.trim())) else {
+        it.wrong(
+            "introspection_url",
+            "must be the address of an endpoint, such as \"https://login.example.com/introspect\"",
+        );
+        return None;
+    };
+    for (key, is_given) in [("client_id", client_id.is_some()), ("client_secret", client_secret.is_some())] {
+        if !is_given && !it.was_given(key) {
+            it.wrong(key, "is missing: `introspection_url` answers only clients that it knows");
+        }
+    }
+    Some(Introspection { url, client_id: client_id?, client_secret: client_secret? })
+}
+
+/// Returns `true` if nobody on the way to this address can pretend to be it: behind TLS, or on this machine.
+fn is_safe_address(text: &str) -> bool {
     Url::parse(text).is_ok_and(|url| {
         let is_near = url.host_str().is_some_and(crate::is_loopback);
         let is_safe = url.scheme() == "https" || url.scheme() == "http" && is_near;

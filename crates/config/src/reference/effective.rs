@@ -42,6 +42,11 @@ pub fn effective(config: &Config) -> Vec<Effective> {
     if let Some(oauth) = &config.oauth {
         all.oauth(oauth);
     }
+    for (id, interceptor) in &config.interceptors {
+        let place = format!("interceptors.{id}");
+        all.add(format!("{place}.type"), text(interceptor.kind.as_str()));
+        all.add(format!("{place}.mode"), text(interceptor.mode.as_str()));
+    }
     for (kind, plugins) in [("filters", &config.filters), ("tools", &config.tools)] {
         plugins.iter().for_each(|(id, plugin)| all.plugin(&format!("{kind}.{id}"), plugin));
     }
@@ -123,6 +128,10 @@ impl View<'_> {
         self.add("oauth.scopes", texts(&it.scopes));
         self.add("oauth.user_claim", text(&it.user_claim));
         self.add_given("oauth.mcp_tools", it.mcp_tools.as_deref().map(texts));
+        let introspection = it.introspection.as_ref();
+        self.add_given("oauth.introspection_url", introspection.map(|it| text(it.url.as_str())));
+        self.add_given("oauth.client_id", introspection.map(|it| text(&it.client_id)));
+        self.add_given("oauth.client_secret", introspection.map(|it| secret(&it.client_secret)));
     }
 
     fn mcp(&mut self, it: &McpServer) {

@@ -509,6 +509,27 @@ pub const SECTIONS: &[Section] = &[
                 "The tools, prompts and resources that holders of tokens see.",
                 "[\"tag:reading\"]",
             ),
+            it(
+                "oauth.introspection_url",
+                "URL",
+                NONE,
+                "The authorization server's introspection endpoint (RFC 7662), which is asked about tokens that are not JSON web tokens. An answer counts for 30 seconds at most.",
+                "\"https://login.example.com/introspect\"",
+            ),
+            it(
+                "oauth.client_id",
+                "text",
+                "*none*; needed with `introspection_url`",
+                "The id under which this host is registered at the authorization server.",
+                "\"valvehouse\"",
+            ),
+            it(
+                "oauth.client_secret",
+                "secret",
+                "*none*; needed with `introspection_url`",
+                "The secret that belongs to `client_id`: itself, `env:NAME` or `file:PATH`.",
+                "\"env:INTROSPECTION_SECRET\"",
+            ),
         ],
     },
     Section {
@@ -695,6 +716,27 @@ pub const SECTIONS: &[Section] = &[
                 "50000000",
             ),
             it("tools.ID.budget.memory_mb", "1 to 1048576", "*64*", "Memory of a call, in megabytes.", "256"),
+        ],
+    },
+    Section {
+        header: "[interceptors.ID]",
+        about: "A filter that other hosts may call at `/mcp`, by an experimental extension of MCP ([MCP](mcp.md#filters-for-other-hosts)). Without such a table there is none.",
+        waits: true,
+        settings: &[
+            it(
+                "interceptors.ID.type",
+                "`mutation` or `validation`",
+                "\"mutation\"",
+                "Whether it returns the payload, changed or not, or a decision alone.",
+                "\"validation\"",
+            ),
+            it(
+                "interceptors.ID.mode",
+                "`enforce` or `audit`",
+                "\"enforce\"",
+                "Whether other hosts shall block what it refuses and take what it changes, or only record it.",
+                "\"audit\"",
+            ),
         ],
     },
     Section {

@@ -35,6 +35,7 @@ resource = "https://example.com/mcp"
 budget = {}
 [tools.id]
 budget = {}
+[interceptors.id]
 [grants.id]
 "#;
 
@@ -58,7 +59,10 @@ fn every_key_that_is_read_is_described_and_no_other() {
     let asked = &log.asked;
     let is_table = |key: &&String| {
         asked.iter().any(|other| other.starts_with(&format!("{key}.")))
-            || matches!(key.as_str(), "providers" | "models" | "mcp" | "filters" | "tools" | "grants")
+            || matches!(
+                key.as_str(),
+                "providers" | "models" | "mcp" | "filters" | "tools" | "interceptors" | "grants"
+            )
     };
     let leaves: BTreeSet<String> = asked.iter().filter(|key| !is_table(key)).cloned().collect();
     let known: BTreeSet<String> = described().into_keys().collect();

@@ -23,6 +23,7 @@ pub(super) struct File {
     oauth: OAuth,
     filters: BTreeMap<Id, Plugin>,
     tools: BTreeMap<Id, Plugin>,
+    interceptors: BTreeMap<Id, Interceptor>,
     grants: BTreeMap<Id, Grants>,
 }
 
@@ -148,6 +149,9 @@ struct OAuth {
     scopes: Vec<String>,
     user_claim: String,
     mcp_tools: Vec<String>,
+    introspection_url: String,
+    client_id: String,
+    client_secret: String,
 }
 
 #[derive(JsonSchema)]
@@ -165,6 +169,27 @@ struct McpOAuth {
 enum Command {
     Program(String),
     WithArguments(Vec<String>),
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct Interceptor {
+    r#type: InterceptorKind,
+    mode: InterceptorMode,
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename_all = "lowercase")]
+enum InterceptorKind {
+    Mutation,
+    Validation,
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename_all = "lowercase")]
+enum InterceptorMode {
+    Enforce,
+    Audit,
 }
 
 #[derive(JsonSchema)]

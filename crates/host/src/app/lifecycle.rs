@@ -10,6 +10,7 @@ use crate::host::Host;
 #[cfg(feature = "otlp")]
 use crate::otlp::Exporter;
 use crate::schedule::Schedule;
+use crate::subscriptions::ResourceSubscriptions;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -56,6 +57,8 @@ pub struct App {
     pub doors: Doors,
     /// The servers whose tools are mounted, by the settings in force.
     pub mcp: watch::Sender<Vec<McpServer>>,
+    /// The resources of these servers that clients follow.
+    pub subscriptions: Arc<ResourceSubscriptions>,
     /// Turns of which a part came lately.
     pub parted: PartedTurns,
     /// Answers that are made while no client waits.
@@ -105,6 +108,7 @@ impl App {
             response_headers: Arc::new(names(&config.server.response_headers)),
             config,
             mcp,
+            subscriptions: Arc::default(),
             host,
             questions,
             admin,

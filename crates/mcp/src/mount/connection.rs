@@ -2,13 +2,14 @@
 
 use super::ask;
 use super::child::Program;
-use super::link::{Link, Remote};
+use super::link::{Link, Remote, is_stateless};
 use super::oauth;
 use crate::pins::{PartKind, ToolParts};
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationCapability,
     FormElicitationCapability, Implementation, PaginatedRequestParams, ProgressNotificationParam,
-    ProtocolVersion, ServerCapabilities, SubscriptionFilter, UrlElicitationCapability,
+    ProtocolVersion, ResourceUpdatedNotificationParam, ServerCapabilities, SubscriptionFilter,
+    UrlElicitationCapability,
 };
 use rmcp::service::{
     ClientCacheConfig, ClientInitializeError, ClientLifecycleMode, NotificationContext, RequestContext,
@@ -101,6 +102,16 @@ impl ClientHandler for Client {
 
     async fn on_resource_list_changed(&self, _: NotificationContext<RoleClient>) {
         self.0.look_again.notify_one();
+    }
+
+    async fn on_resource_updated(
+        &self,
+        param: ResourceUpdatedNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        if let Some(subscriptions) = &self.0.subscriptions {
+            subscriptions.updated(&self.0.server.name, &param.uri);
+        }
     }
 
     async fn on_progress(&self, param: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
@@ -390,10 +401,7 @@ fn seen_resource(
 
 /// Follows the server's list where it is one without sessions: those with sessions tell by themselves.
 pub(super) async fn follow(remote: &Remote, link: &Link) {
-    let is_stateless = remote
-        .peer_info()
-        .is_some_and(|info| info.protocol_version.as_str() >= ProtocolVersion::V_2026_07_28.as_str());
-    if !is_stateless {
+    if !is_stateless(remote) {
         return std::future::pending().await;
     }
     loop {

@@ -3,23 +3,32 @@
 use super::oauth::Vault;
 use parking_lot::Mutex;
 use rmcp::RoleClient;
-use rmcp::model::ProgressToken;
+use rmcp::model::{ProgressToken, ProtocolVersion};
 use rmcp::service::Peer;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::{Notify, Semaphore};
 use valvehouse_config::{McpServer, McpTransport};
 use valvehouse_core::context::Turn;
+use valvehouse_host::ResourceSubscriptions;
 use valvehouse_store::Store;
 
 /// The server's side of a connection.
 pub(super) type Remote = Peer<RoleClient>;
+
+/// Returns `true` if a server speaks the version without sessions.
+pub(super) fn is_stateless(remote: &Remote) -> bool {
+    let first = ProtocolVersion::V_2026_07_28;
+    remote.peer_info().is_some_and(|info| info.protocol_version.as_str() >= first.as_str())
+}
 
 /// The link to one server.
 pub(super) struct Link {
     pub(super) server: McpServer,
     /// The place of its login, where it has one.
     pub(super) vault: Option<Vault>,
+    /// The resources that clients follow; none for a look that ends at once.
+    pub(super) subscriptions: Option<Arc<ResourceSubscriptions>>,
     /// Calls at once.
     pub(super) calls: Semaphore,
     state: Mutex<State>,
@@ -37,9 +46,14 @@ struct State {
 
 impl Link {
     /// Without a store nobody is logged in.
-    pub(super) fn new(server: McpServer, store: Option<&Arc<dyn Store>>) -> Arc<Self> {
+    pub(super) fn new(
+        server: McpServer,
+        store: Option<&Arc<dyn Store>>,
+        subscriptions: Option<Arc<ResourceSubscriptions>>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             vault: store.and_then(|store| Vault::of(&server, store)),
+            subscriptions,
             calls: Semaphore::new(server.concurrency),
             server,
             state: Mutex::new(State {

@@ -117,7 +117,7 @@ async fn challenge(server: &McpServer) -> Option<String> {
     if let McpTransport::Http { auth, .. } = &mut without.transport {
         *auth = McpAuth::None;
     }
-    let connection = match Connection::open(&Link::new(without, None)).await {
+    let connection = match Connection::open(&Link::new(without, None, None)).await {
         Ok(connection) => connection,
         Err(error) => return error.challenge,
     };

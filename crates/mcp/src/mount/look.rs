@@ -53,7 +53,7 @@ pub fn look<'a>(
     store: Option<&'a Arc<dyn Store>>,
 ) -> BoxFuture<'a, Look> {
     let look = async move {
-        let link = Link::new(server.clone(), store);
+        let link = Link::new(server.clone(), store, None);
         let listed = match Connection::open(&link).await {
             Ok(connection) => {
                 let listed = parts(&connection.remote()).await;

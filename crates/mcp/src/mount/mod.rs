@@ -12,6 +12,7 @@ mod names;
 mod oauth;
 mod request;
 mod served;
+mod subscriptions;
 mod tool;
 
 pub use approvals::{ApprovalError, Approvals};

@@ -4,6 +4,7 @@ use super::connection::{Connection, follow, parts};
 use super::link::Link;
 use super::look::{Tool, compared, remembered};
 use super::served;
+use super::subscriptions::follow_resources;
 use super::tool::mounted;
 use crate::pins::{self, PartKind, Pins, Standing, ToolParts};
 use parking_lot::Mutex;
@@ -119,7 +120,8 @@ async fn supervise(app: Arc<App>, board: Arc<Board>, mut stamp: Option<Stamp>) {
         board.state.lock().retain(|name, _| tasks.contains_key(name));
         for server in wanted.iter() {
             if !tasks.contains_key(&server.name) {
-                let link = Link::new(server.clone(), Some(app.host.store()));
+                let subscriptions = Some(app.subscriptions.clone());
+                let link = Link::new(server.clone(), Some(app.host.store()), subscriptions);
                 let status = Status { tools: remembered(server, &board.pins.borrow()), ..Status::default() };
                 board.state.lock().insert(server.name.clone(), (link.clone(), status));
                 let task = Task(tokio::spawn(keep(link, board.clone())));
@@ -216,6 +218,7 @@ async fn attend(link: &Arc<Link>, board: &Board, connection: Connection) -> Stri
     let mut pins = board.pins.subscribe();
     let following = follow(&remote, link);
     let mut following = std::pin::pin!(following);
+    let _resources = Task(tokio::spawn(follow_resources(remote.clone(), link.clone())));
     let login = connection.login().map(str::to_owned);
     let another_login = another_login(link, login.as_deref());
     let mut another_login = std::pin::pin!(another_login);

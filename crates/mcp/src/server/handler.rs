@@ -6,22 +6,22 @@ use super::events::rank;
 use super::listing::{self, TTL_MS, output_schema, page};
 use super::news::{ListFollower, News};
 use super::shared::Shared;
-use super::{offers, result};
+use super::{interceptors, offers, result};
 use parking_lot::Mutex;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult,
-    CompletionInfo, GetPromptRequestParams, GetPromptResponse, Implementation, InputResponses,
-    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, LoggingLevel,
-    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, Reference,
-    ResourceUpdatedNotificationParam, ServerCapabilities, ServerConfig, SetLevelRequestParams,
-    SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams,
+    CompletionInfo, CustomRequest, CustomResult, ErrorCode, ExtensionCapabilities, GetPromptRequestParams,
+    GetPromptResponse, Implementation, InputResponses, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, LoggingLevel, PaginatedRequestParams, ReadResourceRequestParams,
+    ReadResourceResponse, Reference, ResourceUpdatedNotificationParam, ServerCapabilities, ServerConfig,
+    SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use tokio::sync::watch;
 use valvehouse_core::fault::Fault;
 use valvehouse_core::kernel::Kernel;
 use valvehouse_core::tool::Tool;
@@ -33,8 +33,6 @@ use valvehouse_json::Json;
 const MAX_SUBSCRIPTIONS: usize = 256;
 /// The most completions of one answer.
 const MAX_COMPLETIONS: usize = 100;
-/// The interval at which a session that hears no news is checked for its end.
-const PULSE: Duration = Duration::from_secs(60);
 
 /// One session, or one request without one.
 #[derive(Clone)]
@@ -43,7 +41,8 @@ pub(crate) struct Handler {
     /// The sender of all requests where the transport has no headers.
     local: Option<Caller>,
     level: Arc<Mutex<LoggingLevel>>,
-    subscribed: Arc<Mutex<BTreeSet<String>>>,
+    /// The resources that the session follows; it ended where nobody can send any more.
+    subscribed: Arc<watch::Sender<BTreeSet<String>>>,
 }
 
 /// A call that passed the first look.
@@ -124,7 +123,7 @@ fn fails(fault: &Fault) -> ErrorData {
 
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder()
+        let mut capabilities = ServerCapabilities::builder()
             .enable_tools()
             .enable_tool_list_changed()
             .enable_prompts()
@@ -135,6 +134,10 @@ impl ServerHandler for Handler {
             .enable_completions()
             .enable_logging()
             .build();
+        if let Some(interceptors) = interceptors::capability(&self.shared.app.config) {
+            let extension = (interceptors::EXTENSION.to_owned(), interceptors);
+            capabilities.extensions = Some(ExtensionCapabilities::from_iter([extension]));
+        }
         let mut own = Implementation::new("valvehouse", env!("CARGO_PKG_VERSION"));
         own.title = Some("Valvehouse".into());
         ServerConfig::new(capabilities).with_server_info(own)
@@ -342,6 +345,39 @@ impl ServerHandler for Handler {
         }
     }
 
+    /// The methods of extensions.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let caller = self.caller(&context.extensions)?;
+        let app = &self.shared.app;
+        let unknown = || ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method.clone(), None);
+        // A key to which `/mcp` is closed calls no filters either.
+        if app.config.interceptors.is_empty() || caller.tools.is_empty() {
+            return Err(unknown());
+        }
+        let mut result = match request.method.as_str() {
+            "interceptors/list" => {
+                let event = request.params.as_ref().and_then(|params| params["event"].as_str());
+                interceptors::list(&app.config, &app.host.snapshot(), event)
+            }
+            "interceptor/invoke" => tokio::select! {
+                biased;
+                () = context.ct.cancelled() => {
+                    return Err(ErrorData::internal_error("the client canceled this call", None));
+                }
+                result = interceptors::invoke(app, &caller, request.params.clone()) => result?,
+            },
+            _ => return Err(unknown()),
+        };
+        if is_stateless(&context) {
+            result["resultType"] = "complete".into();
+        }
+        Ok(CustomResult::new(result))
+    }
+
     async fn set_level(
         &self,
         request: SetLevelRequestParams,
@@ -363,13 +399,16 @@ impl ServerHandler for Handler {
             let message = format!("unknown resource `{}`", request.uri);
             return Err(ErrorData::resource_not_found(message, Some(json!({ "uri": request.uri }))));
         }
-        let mut subscribed = self.subscribed.lock();
-        if subscribed.len() >= MAX_SUBSCRIPTIONS {
+        let mut is_full = false;
+        self.subscribed.send_if_modified(|subscribed| {
+            is_full = subscribed.len() >= MAX_SUBSCRIPTIONS && !subscribed.contains(&request.uri);
+            !is_full && subscribed.insert(request.uri)
+        });
+        if is_full {
             let message =
                 format!("a session follows at most {MAX_SUBSCRIPTIONS} resources; unsubscribe from one");
             return Err(ErrorData::invalid_params(message, None));
         }
-        subscribed.insert(request.uri);
         Ok(())
     }
 
@@ -378,7 +417,7 @@ impl ServerHandler for Handler {
         request: UnsubscribeRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.subscribed.lock().remove(&request.uri);
+        self.subscribed.send_if_modified(|subscribed| subscribed.remove(&request.uri));
         Ok(())
     }
 
@@ -389,7 +428,6 @@ impl ServerHandler for Handler {
     /// The standing stream of a client without a session.
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let caller = self.caller(&context.request_context().extensions)?;
-        let mut following = ListFollower::begin(&self.shared.app, caller, &self.shared.updates);
         let wanted: BTreeSet<String> = context
             .accepted()
             .resource_subscriptions
@@ -398,14 +436,18 @@ impl ServerHandler for Handler {
             .take(MAX_SUBSCRIPTIONS)
             .cloned()
             .collect();
+        let wanted = watch::Sender::new(wanted);
+        let mut following =
+            ListFollower::begin(&self.shared.app, caller, &self.shared.updates, wanted.subscribe());
         let stopped = self.shared.app.stopped();
         let mut stopped = std::pin::pin!(stopped);
         loop {
             let news = tokio::select! {
                 () = context.cancelled() => return Ok(()),
                 () = &mut stopped => return Ok(()),
-                news = following.next(|| wanted.clone()) => news,
+                news = following.next() => news,
             };
+            let Some(news) = news else { return Ok(()) };
             for one in news {
                 let sink = context.sink();
                 let sent = match one {
@@ -424,17 +466,18 @@ impl ServerHandler for Handler {
     /// A session begins: it hears of changes until it ends.
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         let Ok(caller) = self.caller(&context.extensions) else { return };
-        let mut following = ListFollower::begin(&self.shared.app, caller, &self.shared.updates);
-        let (peer, subscribed) = (context.peer.clone(), self.subscribed.clone());
+        let subscribed = self.subscribed.subscribe();
+        let mut following = ListFollower::begin(&self.shared.app, caller, &self.shared.updates, subscribed);
+        let peer = context.peer.clone();
         let stopped = self.shared.app.stopped();
         tokio::spawn(async move {
             let mut stopped = std::pin::pin!(stopped);
             while !peer.is_transport_closed() {
                 let news = tokio::select! {
                     () = &mut stopped => return,
-                    () = tokio::time::sleep(PULSE) => continue,
-                    news = following.next(|| subscribed.lock().clone()) => news,
+                    news = following.next() => news,
                 };
+                let Some(news) = news else { return };
                 for one in news {
                     let sent = match one {
                         News::Tools => peer.notify_tool_list_changed().await,

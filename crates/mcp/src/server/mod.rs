@@ -5,6 +5,7 @@ mod caller;
 mod endpoint;
 mod events;
 mod handler;
+mod interceptors;
 mod listing;
 mod news;
 mod offers;

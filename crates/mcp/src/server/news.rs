@@ -4,11 +4,13 @@ use super::caller::Caller;
 use super::listing::{digest, tool};
 use super::offers;
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::sync::watch;
+use valvehouse_core::tool::Tool;
 use valvehouse_host::app::App;
-use valvehouse_host::{Change, Report, Snapshot};
+use valvehouse_host::{Change, Report, ResourceSubscription, ResourceUpdate, Snapshot};
 
 /// One change that clients hear of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +27,12 @@ pub(super) struct ListFollower {
     caller: Caller,
     reports: broadcast::Receiver<Arc<Report>>,
     updates: broadcast::Receiver<String>,
+    /// Updates of mounted servers.
+    remote_updates: broadcast::Receiver<ResourceUpdate>,
+    /// The URIs whose updates are wanted.
+    subscribed: watch::Receiver<BTreeSet<String>>,
+    /// Those of them that are of mounted servers, followed there.
+    held: BTreeMap<String, ResourceSubscription>,
     known: Lists,
 }
 
@@ -53,34 +61,86 @@ impl Lists {
 }
 
 impl ListFollower {
-    pub(super) fn begin(app: &Arc<App>, caller: Caller, updates: &broadcast::Sender<String>) -> Self {
+    /// Follows the lists, and the resources of `subscribed`, until nobody can change these any more.
+    pub(super) fn begin(
+        app: &Arc<App>,
+        caller: Caller,
+        updates: &broadcast::Sender<String>,
+        subscribed: watch::Receiver<BTreeSet<String>>,
+    ) -> Self {
         // Listens before it looks: a change in between is not missed.
         let (reports, updates) = (app.host.reports(), updates.subscribe());
+        let remote_updates = app.subscriptions.updates();
         let known = Lists::of(&app.host.snapshot(), &caller);
-        Self { app: app.clone(), caller, reports, updates, known }
+        let held = BTreeMap::new();
+        let mut following =
+            Self { app: app.clone(), caller, reports, updates, remote_updates, subscribed, held, known };
+        following.hold();
+        following
     }
 
-    /// Waits for the next changes. `subscribed` are the URIs whose updates are wanted.
-    pub(super) async fn next(&mut self, subscribed: impl Fn() -> BTreeSet<String>) -> Vec<News> {
+    /// Waits for the next changes; `None` at the end of the session.
+    pub(super) async fn next(&mut self) -> Option<Vec<News>> {
         loop {
             let news = tokio::select! {
                 report = self.reports.recv() => match report {
-                    Ok(report) => self.changed(Some(&report), &subscribed()),
-                    Err(RecvError::Lagged(_)) => self.changed(None, &subscribed()),
+                    Ok(report) => self.changed(Some(&report)),
+                    Err(RecvError::Lagged(_)) => self.changed(None),
                     Err(RecvError::Closed) => std::future::pending().await,
                 },
                 update = self.updates.recv() => match update {
-                    Ok(uri) if subscribed().contains(&uri) => vec![News::Updated(uri)],
+                    Ok(uri) if self.subscribed.borrow().contains(&uri) => vec![News::Updated(uri)],
+                    Err(RecvError::Lagged(_)) => self.all_updated(),
                     _ => Vec::new(),
                 },
+                update = self.remote_updates.recv() => match update {
+                    Ok(update) if self.is_held(&update) => vec![News::Updated(update.uri.to_string())],
+                    Err(RecvError::Lagged(_)) => self.all_updated(),
+                    _ => Vec::new(),
+                },
+                changed = self.subscribed.changed() => {
+                    changed.ok()?;
+                    self.hold();
+                    Vec::new()
+                }
             };
             if !news.is_empty() {
-                return news;
+                return Some(news);
             }
         }
     }
 
-    fn changed(&mut self, report: Option<&Report>, subscribed: &BTreeSet<String>) -> Vec<News> {
+    /// Follows the wanted resources of mounted servers there, and no others: which are whose changes with the snapshot.
+    fn hold(&mut self) {
+        let wanted = self.subscribed.borrow_and_update().clone();
+        if wanted.is_empty() && self.held.is_empty() {
+            return;
+        }
+        let functions = offers::resources(&self.app.host.snapshot(), &self.caller);
+        let mut before = std::mem::take(&mut self.held);
+        for uri in wanted {
+            let Some(server) = offers::reader(&functions, &uri).and_then(|reader| server_of(&reader)) else {
+                continue;
+            };
+            let held = before.remove(&uri).filter(|held| held.is_of(&server));
+            match held.or_else(|| self.app.subscriptions.subscribe(&server, &uri)) {
+                Some(held) => drop(self.held.insert(uri, held)),
+                None => tracing::warn!(server, uri, "too many resources of this server are followed"),
+            }
+        }
+    }
+
+    fn is_held(&self, update: &ResourceUpdate) -> bool {
+        self.held.get(&*update.uri).is_some_and(|held| held.is_of(&update.server))
+    }
+
+    /// Some updates were missed: each may have been of any resource.
+    fn all_updated(&self) -> Vec<News> {
+        self.subscribed.borrow().iter().cloned().map(News::Updated).collect()
+    }
+
+    fn changed(&mut self, report: Option<&Report>) -> Vec<News> {
+        self.hold();
         let snapshot = self.app.host.snapshot();
         let now = Lists::of(&snapshot, &self.caller);
         let mut news = Vec::new();
@@ -96,7 +156,7 @@ impl ListFollower {
         self.known = now;
         // A resource may be another one when its script is.
         let functions = offers::resources(&snapshot, &self.caller);
-        for uri in subscribed {
+        for uri in self.subscribed.borrow().iter() {
             let script = offers::reader(&functions, uri).and_then(|function| function.spec.module.clone());
             let is_new = |change: &Change| change.id().is_some_and(|id| script.as_deref() == Some(id));
             if report.is_none_or(|report| report.changes.iter().any(is_new)) && script.is_some() {
@@ -105,4 +165,9 @@ impl ListFollower {
         }
         news
     }
+}
+
+/// The mounted server whose resources a function returns.
+fn server_of(reader: &Tool) -> Option<String> {
+    reader.spec.metadata.get("mcp")?.text("server").map(String::from)
 }

@@ -1,12 +1,14 @@
 //! The check of one token.
 
 use super::algorithms::ALGORITHMS;
+use super::introspection::Introspector;
 use super::issuer::{Issuer, NoKey};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{DecodingKey, Header, Validation, decode, decode_header};
 use serde_json::Value;
+use std::time::{SystemTime, UNIX_EPOCH};
 use valvehouse_config::ResourceServer;
 use valvehouse_core::fault::Fault;
 use valvehouse_json::Json;
@@ -22,6 +24,7 @@ const LEEWAY: u64 = 30;
 pub struct TokenChecker {
     settings: ResourceServer,
     issuers: Vec<Issuer>,
+    introspector: Option<Introspector>,
     client: Client,
 }
 
@@ -55,7 +58,8 @@ impl TokenChecker {
     pub fn new(settings: &ResourceServer) -> Result<Self, Fault> {
         install();
         let issuers = settings.authorization_servers.iter().map(|name| Issuer::new(name)).collect();
-        Ok(Self { settings: settings.clone(), issuers, client: Client::new()? })
+        let introspector = settings.introspection.as_ref().map(Introspector::new);
+        Ok(Self { settings: settings.clone(), issuers, introspector, client: Client::new()? })
     }
 
     /// The settings it was made with.
@@ -63,7 +67,8 @@ impl TokenChecker {
         &self.settings
     }
 
-    /// Checks a token: issuer, signature, audience, times and scopes.
+    /// Checks a token: issuer, signature, audience, times and scopes. One that is not a JSON web token is checked by its
+    /// authorization server, where the settings have its introspection endpoint.
     ///
     /// # Errors
     /// Returns the reason for which it does not count.
@@ -73,8 +78,12 @@ impl TokenChecker {
         if token.len() > MAX_TOKEN {
             return Err(foreign("it is longer than 16 KiB"));
         }
-        let (claims, header) =
-            unverified(token).ok_or_else(|| foreign("it is not a JSON web token that can be read"))?;
+        let Some((claims, header)) = unverified(token) else {
+            return match &self.introspector {
+                Some(introspector) => self.introspect(introspector, token).await,
+                None => Err(foreign("it is not a JSON web token that can be read")),
+            };
+        };
         // Only a name to look up: the signature decides.
         let issuer = claims["iss"].as_str();
         let issuer = self.issuers.iter().find(|known| Some(known.name.as_str()) == issuer);
@@ -100,6 +109,59 @@ impl TokenChecker {
         let claims =
             decode::<Value>(token, &key, &validation).map_err(|error| invalid(reason(error.kind())))?;
         self.holder(&issuer.name, &claims.claims)
+    }
+
+    /// Checks a token by what its authorization server says of it.
+    async fn introspect(&self, introspector: &Introspector, token: &str) -> Result<Bearer, TokenRefusal> {
+        let invalid = |why: &str| TokenRefusal::Invalid(why.to_owned());
+        if token.is_empty() {
+            return Err(TokenRefusal::Foreign("it is empty".into()));
+        }
+        let claims = introspector.answer(token, &self.client).await.map_err(TokenRefusal::Unavailable)?;
+        if claims["active"] != true {
+            // It may be a guess at a key.
+            return Err(TokenRefusal::Foreign("its authorization server says that it is not active".into()));
+        }
+        let is =
+            |key: &str, word: &str| claims[key].as_str().is_some_and(|own| own.eq_ignore_ascii_case(word));
+        let has_other_type = !claims["token_type"].is_null()
+            && !is("token_type", "bearer")
+            && !is("token_type", "access_token");
+        if has_other_type || is("token_use", "refresh_token") {
+            return Err(invalid("it is not a bearer token"));
+        }
+        let issuer = match (&claims["iss"], self.issuers.as_slice()) {
+            // The one that is asked has no need to name itself.
+            (Value::Null, [only]) => Some(only),
+            (iss, known) => known.iter().find(|known| Some(known.name.as_str()) == iss.as_str()),
+        };
+        let issuer = issuer.ok_or_else(|| invalid("its issuer is not one of this host"))?;
+        let resource = self.settings.resource.as_str();
+        let is_own = |aud: &Value| {
+            aud.as_str().is_some_and(|aud| aud == resource || aud == resource.trim_end_matches('/'))
+        };
+        let is_for_host = match &claims["aud"] {
+            Value::Array(all) => all.iter().any(is_own),
+            one => is_own(one),
+        };
+        if !is_for_host {
+            return Err(invalid("it is for another resource"));
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let time = |key: &str| match &claims[key] {
+            Value::Null => Ok(None),
+            // Some servers write fractions of a second.
+            time => time.as_f64().map(Some).ok_or_else(|| invalid("its times are not numbers")),
+        };
+        #[allow(clippy::cast_precision_loss, reason = "seconds since 1970 fit into 52 bits")]
+        let (earliest, latest) = (now.saturating_sub(LEEWAY) as f64, (now + LEEWAY) as f64);
+        if time("exp")?.is_some_and(|exp| exp < earliest) {
+            return Err(invalid("it has expired"));
+        }
+        if time("nbf")?.is_some_and(|nbf| nbf > latest) {
+            return Err(invalid("it is not valid yet"));
+        }
+        self.holder(&issuer.name, &claims)
     }
 
     fn holder(&self, issuer: &str, claims: &Value) -> Result<Bearer, TokenRefusal> {

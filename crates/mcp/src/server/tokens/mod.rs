@@ -1,7 +1,9 @@
-//! Bearer tokens of authorization servers: JSON web tokens, checked with the keys that their issuers publish.
+//! Bearer tokens of authorization servers: JSON web tokens, checked with the keys that their issuers publish, and others,
+//! checked at the introspection endpoint.
 
 mod check;
 mod algorithms;
+mod introspection;
 mod issuer;
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use valvehouse_config::ResourceServer;
+use valvehouse_config::{Introspection, ResourceServer, SecretSource};
 use valvehouse_testkit::loopback::Server;
 
 const RESOURCE: &str = "https://house.example/mcp";
@@ -127,6 +127,7 @@ fn tokens(issuers: &[String]) -> TokenChecker {
         scopes: vec!["tools".into()],
         user_claim: "sub".into(),
         mcp_tools: None,
+        introspection: None,
     };
     TokenChecker::new(&settings).unwrap()
 }
@@ -287,6 +288,176 @@ async fn metadata_of_another_issuer_is_not_believed() {
     let claims = with(&issuer.claims(), "iss", json!(tokens.settings().authorization_servers[0]));
     let refused = tokens.check(&key.token(json!({ "alg": "ES256", "kid": "k" }), &claims)).await;
     assert!(matches!(refused, Err(TokenRefusal::Unavailable(_))), "{refused:?}");
+}
+
+/// An introspection endpoint that says this of every token but `sk-guess`, and counts how often it is asked.
+struct Endpoint {
+    server: Server,
+    claims: Arc<Mutex<Value>>,
+    requests: Arc<Mutex<Vec<String>>>,
+    status: Arc<AtomicUsize>,
+}
+
+impl Endpoint {
+    async fn start() -> Self {
+        let (claims, requests) = (Arc::new(Mutex::new(Value::Null)), Arc::new(Mutex::new(Vec::new())));
+        let status = Arc::new(AtomicUsize::new(200));
+        let (said, seen, with) = (claims.clone(), requests.clone(), status.clone());
+        let server = Server::start(move |request| {
+            seen.lock().push(request.to_owned());
+            let body = match request.contains("token=sk-guess&") {
+                true => json!({ "active": false }).to_string(),
+                false => said.lock().to_string(),
+            };
+            let (status, length) = (with.load(Relaxed), body.len());
+            format!("HTTP/1.1 {status} So\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}")
+                .into_bytes()
+        })
+        .await;
+        Self { server, claims, requests, status }
+    }
+
+    fn good() -> Value {
+        json!({ "active": true, "sub": "ann", "aud": [RESOURCE], "exp": now() + 600, "scope": "tools more",
+            "token_type": "Bearer", "iss": "https://login.example" })
+    }
+
+    fn tokens(&self, issuers: &[&str]) -> TokenChecker {
+        let settings = ResourceServer {
+            authorization_servers: issuers.iter().map(|issuer| (*issuer).to_owned()).collect(),
+            resource: RESOURCE.parse().unwrap(),
+            scopes: vec!["tools".into()],
+            user_claim: "sub".into(),
+            mcp_tools: None,
+            introspection: Some(Introspection {
+                url: self.server.url("/introspect").parse().unwrap(),
+                client_id: "house:1".into(),
+                client_secret: SecretSource::Literal("a b%".into()),
+            }),
+        };
+        TokenChecker::new(&settings).unwrap()
+    }
+}
+
+#[tokio::test]
+async fn an_opaque_token_is_checked_at_the_introspection_endpoint_once_in_a_while() {
+    let endpoint = Endpoint::start().await;
+    let tokens = endpoint.tokens(&["https://login.example"]);
+    *endpoint.claims.lock() = with(&Endpoint::good(), "name", json!("Ann"));
+    let all = (0..50).map(|_| tokens.check("opaque+1"));
+    for bearer in futures::future::join_all(all).await {
+        assert_eq!(bearer.unwrap().user.text("name").as_deref(), Some("Ann"));
+    }
+    {
+        let requests = endpoint.requests.lock();
+        assert_eq!(requests.len(), 1, "{requests:?}");
+        let request = &requests[0];
+        assert!(request.starts_with("POST /introspect "), "{request}");
+        // base64 of `house%3A1:a+b%25`, encoded as in a form before they are joined.
+        assert!(request.contains("authorization: Basic aG91c2UlM0ExOmErYiUyNQ==\r\n"), "{request}");
+        assert!(request.ends_with("token=opaque%2B1&token_type_hint=access_token"), "{request}");
+    }
+    // What is revoked counts no longer than the answer is fresh.
+    *endpoint.claims.lock() = json!({ "active": false });
+    assert!(tokens.check("opaque+1").await.is_ok());
+    pass(Duration::from_secs(31)).await;
+    assert!(matches!(tokens.check("opaque+1").await, Err(TokenRefusal::Foreign(_))));
+    assert!(matches!(tokens.check("opaque+1").await, Err(TokenRefusal::Foreign(_))));
+    assert_eq!(endpoint.requests.lock().len(), 2);
+    // A JSON web token of a known issuer needs no question.
+    let issuer = Issuer::start(vec![]).await;
+    let tokens = endpoint.tokens(&[&issuer.name()]);
+    let own = Key::ec().token(json!({ "alg": "ES256", "kid": "k" }), &issuer.claims());
+    assert!(matches!(tokens.check(&own).await, Err(TokenRefusal::Invalid(_))));
+    assert_eq!(endpoint.requests.lock().len(), 2);
+}
+
+#[tokio::test]
+async fn an_opaque_token_that_is_not_for_this_host_now_does_not_count() {
+    let endpoint = Endpoint::start().await;
+    let good = Endpoint::good();
+    let one = ["https://login.example"];
+    let cases = [
+        ("not active", with(&good, "active", json!(false)), false),
+        ("another audience", with(&good, "aud", json!("https://other.example/mcp")), false),
+        ("no audience", without(&good, "aud"), false),
+        ("an empty audience", with(&good, "aud", json!([])), false),
+        ("another issuer", with(&good, "iss", json!("https://evil.example")), false),
+        ("several issuers", with(&good, "iss", json!(["https://login.example"])), false),
+        ("expired", with(&good, "exp", json!(now() - 60)), false),
+        ("an end that is a text", with(&good, "exp", json!("tomorrow")), false),
+        ("not yet", with(&good, "nbf", json!(now() + 600)), false),
+        ("no user", without(&good, "sub"), false),
+        ("an empty user", with(&good, "sub", json!("")), false),
+        ("a bound token", with(&good, "token_type", json!("DPoP")), false),
+        ("a refresh token", with(&good, "token_use", json!("refresh_token")), false),
+        ("no issuer", without(&good, "iss"), true),
+        ("no end", without(&good, "exp"), true),
+        ("no type", without(&good, "token_type"), true),
+        ("one audience", with(&good, "aud", json!(RESOURCE)), true),
+    ];
+    for (case, claims, counts) in cases {
+        *endpoint.claims.lock() = claims;
+        let checked = endpoint.tokens(&one).check("opaque").await;
+        match counts {
+            true => assert!(checked.is_ok(), "{case}: {checked:?}"),
+            false => assert!(
+                matches!(checked, Err(TokenRefusal::Invalid(_) | TokenRefusal::Foreign(_))),
+                "{case}: {checked:?}"
+            ),
+        }
+    }
+    *endpoint.claims.lock() = with(&good, "scope", json!("more"));
+    let refused = endpoint.tokens(&one).check("opaque").await.unwrap_err();
+    assert_eq!(refused, TokenRefusal::Scopes(vec!["tools".into()]));
+    // Of several servers the token has to say whose it is.
+    *endpoint.claims.lock() = without(&good, "iss");
+    let two = endpoint.tokens(&["https://login.example", "https://other.example"]);
+    assert!(matches!(two.check("opaque").await, Err(TokenRefusal::Invalid(_))));
+    let guess = endpoint.tokens(&one).check("sk-guess").await;
+    assert!(matches!(guess, Err(TokenRefusal::Foreign(_))), "{guess:?}");
+}
+
+#[tokio::test]
+async fn an_opaque_token_expires_while_its_answer_is_cached() {
+    let endpoint = Endpoint::start().await;
+    let tokens = endpoint.tokens(&["https://login.example"]);
+    // The clocks may differ by 30 seconds.
+    let exp = now() - 28;
+    *endpoint.claims.lock() = with(&Endpoint::good(), "exp", json!(exp));
+    assert!(tokens.check("opaque").await.is_ok());
+    let expired = async {
+        while !matches!(tokens.check("opaque").await, Err(TokenRefusal::Invalid(_))) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), expired).await.expect("the token never expires");
+    assert_eq!(endpoint.requests.lock().len(), 1);
+}
+
+#[tokio::test]
+async fn an_endpoint_that_does_not_answer_as_it_should_makes_nothing_of_a_token_and_is_asked_again() {
+    let endpoint = Endpoint::start().await;
+    let tokens = endpoint.tokens(&["https://login.example"]);
+    for status in [401, 403, 404, 500, 503] {
+        endpoint.status.store(status, Relaxed);
+        let refused = tokens.check("opaque").await;
+        assert!(
+            matches!(&refused, Err(TokenRefusal::Unavailable(why)) if why.contains(&status.to_string())),
+            "{refused:?}"
+        );
+    }
+    endpoint.status.store(200, Relaxed);
+    for claims in [json!({}), json!({ "active": "true", "sub": "ann" }), json!([]), json!("x".repeat(70_000))]
+    {
+        *endpoint.claims.lock() = claims;
+        let refused = tokens.check("opaque").await;
+        assert!(matches!(refused, Err(TokenRefusal::Unavailable(_))), "{refused:?}");
+    }
+    *endpoint.claims.lock() = Endpoint::good();
+    assert!(tokens.check("opaque").await.is_ok());
+    drop(endpoint);
+    assert!(tokens.check("opaque").await.is_ok());
 }
 
 /// Lets this much time pass on the clock of the host alone.

@@ -1,0 +1,144 @@
+//! Resources of mounted servers that clients follow: however many clients follow one, its server is asked once.
+
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use tokio::sync::{broadcast, watch};
+
+/// The most resources of one server that are followed at once.
+const MAX_RESOURCES: usize = 1_024;
+/// Updates that may wait for a slow listener.
+const UPDATES: usize = 256;
+
+/// The resources of mounted servers that clients follow.
+pub struct ResourceSubscriptions {
+    /// The number of clients by server and URI.
+    wanted: Mutex<BTreeMap<String, BTreeMap<String, usize>>>,
+    changes: watch::Sender<()>,
+    updates: broadcast::Sender<ResourceUpdate>,
+}
+
+/// The content of a resource changed, or may have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResourceUpdate {
+    /// The server.
+    pub server: Arc<str>,
+    /// The URI of its resource.
+    pub uri: Arc<str>,
+}
+
+/// A client's wish to follow one resource; it ends when this is dropped.
+pub struct ResourceSubscription {
+    all: Arc<ResourceSubscriptions>,
+    server: String,
+    uri: String,
+}
+
+impl Default for ResourceSubscriptions {
+    fn default() -> Self {
+        let (changes, updates) = (watch::Sender::new(()), broadcast::channel(UPDATES).0);
+        Self { wanted: Mutex::default(), changes, updates }
+    }
+}
+
+impl ResourceSubscriptions {
+    /// Follows a resource; `None` if too many of its server are followed.
+    pub fn subscribe(self: &Arc<Self>, server: &str, uri: &str) -> Option<ResourceSubscription> {
+        let mut wanted = self.wanted.lock();
+        let of_server = wanted.entry(server.to_owned()).or_default();
+        if of_server.len() >= MAX_RESOURCES && !of_server.contains_key(uri) {
+            return None;
+        }
+        let clients = of_server.entry(uri.to_owned()).or_default();
+        *clients += 1;
+        if *clients == 1 {
+            self.changes.send_replace(());
+        }
+        Some(ResourceSubscription { all: self.clone(), server: server.to_owned(), uri: uri.to_owned() })
+    }
+
+    /// Returns the resources of a server that somebody follows.
+    pub fn wanted(&self, server: &str) -> BTreeSet<String> {
+        self.wanted.lock().get(server).into_iter().flat_map(BTreeMap::keys).cloned().collect()
+    }
+
+    /// Returns a receiver that is notified when other resources are followed.
+    pub fn changes(&self) -> watch::Receiver<()> {
+        self.changes.subscribe()
+    }
+
+    /// Tells the followers of a resource that it changed; nobody is told of a resource that nobody follows.
+    pub fn updated(&self, server: &str, uri: &str) {
+        if self.wanted.lock().get(server).is_some_and(|of_server| of_server.contains_key(uri)) {
+            // A follower may have left meanwhile.
+            let _ = self.updates.send(ResourceUpdate { server: server.into(), uri: uri.into() });
+        }
+    }
+
+    /// Returns a receiver of all updates.
+    pub fn updates(&self) -> broadcast::Receiver<ResourceUpdate> {
+        self.updates.subscribe()
+    }
+}
+
+impl ResourceSubscription {
+    /// Returns `true` if this follows a resource of that server.
+    pub fn is_of(&self, server: &str) -> bool {
+        self.server == server
+    }
+}
+
+impl Drop for ResourceSubscription {
+    fn drop(&mut self) {
+        let mut wanted = self.all.wanted.lock();
+        let Some(of_server) = wanted.get_mut(&self.server) else { return };
+        let Some(clients) = of_server.get_mut(&self.uri) else { return };
+        *clients -= 1;
+        if *clients > 0 {
+            return;
+        }
+        of_server.remove(&self.uri);
+        if of_server.is_empty() {
+            wanted.remove(&self.server);
+        }
+        self.all.changes.send_replace(());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_resource_is_wanted_once_until_its_last_client_leaves() {
+        let all = Arc::new(ResourceSubscriptions::default());
+        let mut changes = all.changes();
+        let mut updates = all.updates();
+        let one = all.subscribe("far", "a://1").unwrap();
+        assert!(changes.has_changed().unwrap());
+        changes.mark_unchanged();
+        let two = all.subscribe("far", "a://1").unwrap();
+        assert!(!changes.has_changed().unwrap());
+        all.updated("far", "a://1");
+        all.updated("other", "a://1");
+        all.updated("far", "a://2");
+        drop(one);
+        assert_eq!(all.wanted("far"), BTreeSet::from(["a://1".to_owned()]));
+        drop(two);
+        assert!(changes.has_changed().unwrap() && all.wanted("far").is_empty());
+        all.updated("far", "a://1");
+        assert_eq!(&*updates.try_recv().unwrap().uri, "a://1");
+        assert!(updates.try_recv().is_err());
+    }
+
+    #[test]
+    fn a_server_has_no_more_followed_resources_than_the_limit() {
+        let all = Arc::new(ResourceSubscriptions::default());
+        let held: Vec<_> =
+            (0..MAX_RESOURCES).map(|n| all.subscribe("far", &format!("a://{n}")).unwrap()).collect();
+        assert!(all.subscribe("far", "a://more").is_none());
+        assert!(all.subscribe("far", "a://7").is_some() && all.subscribe("near", "a://more").is_some());
+        drop(held);
+        assert!(all.subscribe("far", "a://more").is_some());
+    }
+}

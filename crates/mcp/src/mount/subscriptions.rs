@@ -1,0 +1,144 @@
+//! The resources of a server that clients of this host follow, followed at the server.
+
+use super::link::{Link, Remote, is_stateless};
+use rmcp::model::{ServerNotification, SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams};
+use rmcp::service::{ServiceError, Subscription};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use valvehouse_host::ResourceSubscriptions;
+
+/// The time in which a server has to answer.
+const ANSWER: Duration = Duration::from_secs(30);
+/// The time in which changes of what clients follow are collected before the server hears of them.
+const COLLECTING: Duration = Duration::from_millis(20);
+/// The first and the longest pause before a stream that broke off is opened again; each is at most doubled by chance.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const MAX_PAUSE: Duration = Duration::from_secs(60);
+
+/// Follows at a connected server what clients follow here, for as long as it is connected. A connection begins with
+/// nothing: what was followed before is followed again.
+pub(super) async fn follow_resources(remote: Remote, link: Arc<Link>) {
+    let Some(all) = &link.subscriptions else { return };
+    let info = remote.peer_info();
+    let resources = info.as_ref().and_then(|info| info.capabilities.resources.as_ref());
+    if resources.is_none_or(|resources| resources.subscribe != Some(true)) {
+        return;
+    }
+    match is_stateless(&remote) {
+        true => by_stream(&remote, &link, all).await,
+        false => one_by_one(&remote, &link, all).await,
+    }
+}
+
+/// At a server with sessions: its updates come to the client's handler.
+async fn one_by_one(remote: &Remote, link: &Link, all: &ResourceSubscriptions) {
+    let server = &link.server.name;
+    let mut changes = all.changes();
+    let mut held = BTreeSet::new();
+    loop {
+        changes.borrow_and_update();
+        let wanted = all.wanted(server);
+        for uri in wanted.difference(&held) {
+            let request = remote.subscribe(SubscribeRequestParams::new(uri.clone()));
+            match in_time(request).await {
+                // A change before that may have been missed.
+                Ok(()) => all.updated(server, uri),
+                Err(why) => {
+                    let why = link.showable(why);
+                    tracing::warn!(server, uri, "cannot follow a resource: {why}");
+                }
+            }
+        }
+        for uri in held.difference(&wanted) {
+            if let Err(why) = in_time(remote.unsubscribe(UnsubscribeRequestParams::new(uri.clone()))).await {
+                tracing::debug!(server, uri, "cannot stop following a resource: {why}");
+            }
+        }
+        held = wanted;
+        if changes.changed().await.is_err() {
+            return;
+        }
+        tokio::time::sleep(COLLECTING).await;
+    }
+}
+
+async fn in_time<T>(request: impl Future<Output = Result<T, ServiceError>>) -> Result<T, String> {
+    match tokio::time::timeout(ANSWER, request).await {
+        Ok(answer) => answer.map_err(|error| error.to_string()),
+        Err(_) => Err(format!("it did not answer within {} s", ANSWER.as_secs())),
+    }
+}
+
+/// At a server without sessions: one stream has the updates of all, and another one takes its place when other resources
+/// are followed.
+async fn by_stream(remote: &Remote, link: &Link, all: &ResourceSubscriptions) {
+    let server = &link.server.name;
+    let mut changes = all.changes();
+    let mut held = BTreeSet::new();
+    let mut stream: Option<Subscription> = None;
+    let mut pause = FIRST_PAUSE;
+    loop {
+        changes.borrow_and_update();
+        let wanted = all.wanted(server);
+        if wanted != held {
+            // The new one is there before the old one ends.
+            let next = opened(remote, link, &wanted).await;
+            if let Some(mut old) = std::mem::replace(&mut stream, next)
+                && let Err(error) = old.cancel().await
+            {
+                tracing::debug!(server, "cannot end a stream of updates: {error}");
+            }
+            if stream.is_some() {
+                // A change before that may have been missed.
+                wanted.difference(&held).for_each(|uri| all.updated(server, uri));
+                pause = FIRST_PAUSE;
+            }
+            held = wanted;
+        }
+        let is_missing = stream.is_none() && !held.is_empty();
+        tokio::select! {
+            changed = changes.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+                tokio::time::sleep(COLLECTING).await;
+            }
+            news = next(&mut stream) => match news {
+                Some(ServerNotification::ResourceUpdatedNotification(update)) => {
+                    all.updated(server, &update.params.uri);
+                }
+                Some(_) => {}
+                None => stream = None,
+            },
+            () = tokio::time::sleep(pause + pause.mul_f64(fastrand::f64())), if is_missing => {
+                pause = (pause * 2).min(MAX_PAUSE);
+                held.clear();
+            }
+        }
+    }
+}
+
+/// A stream of the updates of these resources; none where there are none, or the server has none.
+async fn opened(remote: &Remote, link: &Link, uris: &BTreeSet<String>) -> Option<Subscription> {
+    if uris.is_empty() {
+        return None;
+    }
+    let filter = SubscriptionFilter::builder().resource_subscriptions(uris.iter().cloned()).build();
+    match in_time(remote.listen(filter)).await {
+        Ok(stream) => Some(stream),
+        Err(why) => {
+            let why = link.showable(why);
+            tracing::warn!(server = link.server.name, "cannot follow resources: {why}");
+            None
+        }
+    }
+}
+
+/// The next message of a stream, `None` at its end; waits for ever where there is no stream.
+async fn next(stream: &mut Option<Subscription>) -> Option<ServerNotification> {
+    match stream {
+        Some(stream) => stream.next().await.ok().flatten(),
+        None => std::future::pending().await,
+    }
+}

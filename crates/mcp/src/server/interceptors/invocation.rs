@@ -1,0 +1,235 @@
+//! One call of an interceptor: the filter's own chain, with its budget, grants, breaker, trace and metrics.
+
+use super::event::{InterceptionEvent, Phase};
+use super::listing::{ListedInterceptor, offered};
+use super::payload::Payload;
+use crate::server::call::ENDPOINT;
+use crate::server::caller::Caller;
+use crate::server::result::words;
+use rmcp::ErrorData;
+use rmcp::model::ErrorCode;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use valvehouse_config::{InterceptorKind, InterceptorMode};
+use valvehouse_core::context::{Context, Events, Turn};
+use valvehouse_core::fault::Fault;
+use valvehouse_core::filter::{Chain, Outcome};
+use valvehouse_core::trace::Asked;
+use valvehouse_host::app::App;
+use valvehouse_host::{Plugin, Snapshot};
+
+/// The longest time of one call; a caller may wait for less.
+const MAX_TIME: Duration = Duration::from_secs(60);
+/// The code of a call that takes too long.
+const TIMEOUT: ErrorCode = ErrorCode(-32_000);
+
+/// The parameters of `interceptor/invoke`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Params {
+    name: String,
+    event: String,
+    phase: String,
+    payload: Value,
+    #[serde(default)]
+    config: Option<Map<String, Value>>,
+    #[serde(default)]
+    timeout_ms: Option<u64>,
+}
+
+/// The decision of a filter about a payload.
+enum Decision {
+    /// It goes on, changed or not.
+    Payload(Value),
+    /// It does not, in words.
+    Refused(String),
+}
+
+/// A call whose parameters were read.
+struct Invocation<'a> {
+    one: ListedInterceptor<'a>,
+    event: InterceptionEvent,
+    phase: Phase,
+    payload: Value,
+    time: Duration,
+}
+
+/// `interceptor/invoke`.
+///
+/// # Errors
+/// Returns an error of the protocol for parameters that cannot be used, and for an interceptor that refuses, breaks or
+/// takes too long: the caller has to block what it asks about, unless `failOpen` or `mode` say otherwise.
+pub(in crate::server) async fn invoke(
+    app: &Arc<App>,
+    caller: &Caller,
+    params: Option<Value>,
+) -> Result<Value, ErrorData> {
+    let params: Params = serde_json::from_value(params.unwrap_or(Value::Null)).map_err(|error| {
+        invalid(format!("cannot read the parameters: {error}; send name, event, phase and payload"))
+    })?;
+    let snapshot = app.host.snapshot();
+    let invocation = Invocation::of(app, &snapshot, params)?;
+    let began = Instant::now();
+    let mut result = invocation.run(app, &snapshot, caller).await?;
+    let took = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+    result["durationMs"] = took.into();
+    Ok(result)
+}
+
+fn invalid(message: String) -> ErrorData {
+    ErrorData::invalid_params(message, None)
+}
+
+impl<'a> Invocation<'a> {
+    fn of(app: &'a App, snapshot: &'a Snapshot, params: Params) -> Result<Self, ErrorData> {
+        let Params { name, event, phase, payload, config, timeout_ms } = params;
+        let one = offered(&app.config, snapshot).find(|one| one.name == name);
+        let one = one.ok_or_else(|| {
+            invalid(format!(
+                "unknown interceptor `{name}`; list the interceptors again: they may have changed"
+            ))
+        })?;
+        let phase = Phase::named(&phase)
+            .ok_or_else(|| invalid(format!("unknown phase `{phase}`; use request or response")))?;
+        let event =
+            InterceptionEvent::named(&event).filter(|event| one.acts_at(*event, phase)).ok_or_else(|| {
+                invalid(format!("the interceptor `{name}` does not act at `{event}` ({})", phase.as_str()))
+            })?;
+        if config.is_some_and(|config| !config.is_empty()) {
+            return Err(invalid(format!(
+                "the interceptor `{name}` takes no `config`: an operator of its host sets its valves"
+            )));
+        }
+        let time = timeout_ms.map_or(MAX_TIME, Duration::from_millis).min(MAX_TIME);
+        Ok(Self { one, event, phase, payload, time })
+    }
+
+    async fn run(&self, app: &Arc<App>, snapshot: &Snapshot, caller: &Caller) -> Result<Value, ErrorData> {
+        let payload = Payload::read(self.event, self.phase, &self.payload).map_err(invalid)?;
+        let Some(plugin) = &self.one.plugin else {
+            return Err(self.failed("there is no such filter any more; an operator of its host has to look"));
+        };
+        let mut facts = caller.facts.clone();
+        facts.message_id = uuid::Uuid::new_v4().to_string();
+        let asked = Asked {
+            door: ENDPOINT,
+            model: String::new(),
+            stream: false,
+            user: facts.user.string("id"),
+            chat_id: facts.chat_id.clone(),
+            generation: snapshot.generation,
+        };
+        let mut recording = app.traces.begin(asked, false);
+        facts.trace = Some(recording.trace().clone());
+        let turn = Turn::new(facts, Context::new(caller.variables.copy()), Events::default());
+        // Tools that its script calls are none of the caller's.
+        snapshot.invoking_only(Vec::new()).runs(&turn);
+        let work = turn.lasting(self.decide(plugin, payload, &turn));
+        let decided = tokio::time::timeout(self.time, work).await;
+        let result = match decided {
+            Err(_) => Err(self.too_slow()),
+            Ok(Err(fault)) => {
+                let why = words(&fault);
+                drop(recording.failed(fault));
+                Err(self.failed(&why))
+            }
+            Ok(Ok(Decision::Payload(payload))) => Ok(self.passes(plugin, payload)),
+            Ok(Ok(Decision::Refused(why))) => self.refuses(&why),
+        };
+        recording.answered(200);
+        recording.done();
+        result
+    }
+
+    /// Runs the filter's hooks of this event, each on what the one before made.
+    async fn decide(&self, plugin: &Plugin, payload: Payload, turn: &Turn) -> Result<Decision, Fault> {
+        let Some(filter) = plugin.filter() else {
+            return Err(Fault::Host(format!("the filter `{}` does not load", plugin.id)));
+        };
+        let chain = Chain::new(vec![filter]);
+        let mut payload = payload;
+        for hook in self.event.hooks(self.phase).iter().copied().filter(|hook| chain.has(*hook)) {
+            let shown = payload.shown(hook, turn);
+            match turn.flushed(chain.run(hook, shown, turn).await).await {
+                Ok(Outcome::Done(made)) => payload.take(hook, &made),
+                Ok(Outcome::Skipped(value)) => {
+                    if !payload.take_skipped(&value) {
+                        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                        return Ok(Decision::Refused(text));
+                    }
+                    break;
+                }
+                Err(Fault::Refused(refusal)) => return Ok(Decision::Refused(refusal.message)),
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(Decision::Payload(payload.written(&self.payload)))
+    }
+
+    fn passes(&self, plugin: &Plugin, payload: Value) -> Value {
+        let is_modified = payload != self.payload;
+        match self.one.settings.kind {
+            InterceptorKind::Mutation => self.result(json!({ "modified": is_modified, "payload": payload })),
+            InterceptorKind::Validation if !is_modified => self.result(json!({ "valid": true })),
+            InterceptorKind::Validation => {
+                // A guard that may not change what it wants to change does not let it by.
+                let (valid, severity) = if plugin.security { (false, "error") } else { (true, "warn") };
+                let changes = changes(&self.payload, &payload);
+                let message = "the filter would change the payload";
+                self.result(json!({
+                    "valid": valid,
+                    "severity": severity,
+                    "messages": [{ "message": message, "severity": severity }],
+                    "suggestions": changes,
+                }))
+            }
+        }
+    }
+
+    fn refuses(&self, why: &str) -> Result<Value, ErrorData> {
+        match (self.one.settings.kind, self.one.settings.mode) {
+            (InterceptorKind::Validation, _) => Ok(self.result(json!({
+                "valid": false,
+                "severity": "error",
+                "messages": [{ "message": why, "severity": "error" }],
+            }))),
+            (InterceptorKind::Mutation, InterceptorMode::Enforce) => Err(self.failed(why)),
+            // What is only watched is not held up.
+            (InterceptorKind::Mutation, InterceptorMode::Audit) => Ok(self.result(json!({
+                "modified": false,
+                "payload": self.payload,
+                "info": { "refused": why },
+            }))),
+        }
+    }
+
+    /// A result with what all results have.
+    fn result(&self, mut result: Value) -> Value {
+        result["interceptor"] = self.one.name.into();
+        result["type"] = self.one.settings.kind.as_str().into();
+        result["phase"] = self.phase.as_str().into();
+        result
+    }
+
+    fn failed(&self, why: &str) -> ErrorData {
+        let name = self.one.name;
+        let data = json!({ "interceptor": name, "phase": self.phase.as_str(), "reason": why });
+        ErrorData::internal_error(format!("the interceptor `{name}` does not let this by: {why}"), Some(data))
+    }
+
+    fn too_slow(&self) -> ErrorData {
+        let (name, time) = (self.one.name, self.time.as_millis());
+        let data = json!({ "interceptor": name, "phase": self.phase.as_str(), "timeoutMs": time });
+        let message = format!("the interceptor `{name}` did not answer within {time} ms");
+        ErrorData::new(TIMEOUT, message, Some(data))
+    }
+}
+
+/// The fields of a payload that are others in another one.
+fn changes(before: &Value, after: &Value) -> Vec<Value> {
+    let fields = after.as_object().into_iter().flatten();
+    let changed = fields.filter(|(key, value)| before.get(key.as_str()) != Some(*value));
+    changed.map(|(key, value)| json!({ "path": key, "value": value })).collect()
+}

@@ -1,0 +1,94 @@
+//! The interceptors of a host: the filters that its settings name.
+
+use super::event::{InterceptionEvent, Phase};
+use rmcp::model::JsonObject;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use valvehouse_config::{Config, Interceptor};
+use valvehouse_core::filter::OnBreak;
+use valvehouse_host::{Plugin, Snapshot};
+
+/// An interceptor as it is now.
+pub(super) struct ListedInterceptor<'a> {
+    /// The filter's id.
+    pub(super) name: &'a str,
+    /// Its settings.
+    pub(super) settings: &'a Interceptor,
+    /// The filter; none where the settings name one that is not there.
+    pub(super) plugin: Option<Arc<Plugin>>,
+}
+
+impl ListedInterceptor<'_> {
+    /// Returns `true` if it has something to do at that side of an event. One that cannot run is called for all, and
+    /// fails: the caller must not go on without it.
+    pub(super) fn acts_at(&self, event: InterceptionEvent, phase: Phase) -> bool {
+        let plugin = self.plugin.as_ref().filter(|plugin| plugin.refusal().is_none());
+        let Some(script) = plugin.and_then(|plugin| plugin.script.as_ref()) else { return true };
+        script.hooks().any(|hook| event.hooks(phase).contains(&hook))
+    }
+
+    fn described(&self) -> Value {
+        let hooks = Phase::ALL.map(|phase| {
+            let events = InterceptionEvent::ALL.into_iter().filter(|event| self.acts_at(*event, phase));
+            let events: Vec<&str> = events.map(InterceptionEvent::as_str).collect();
+            json!({ "events": events, "phase": phase.as_str() })
+        });
+        let hooks: Vec<Value> = hooks.into_iter().filter(|hook| hook["events"] != json!([])).collect();
+        let mut described = json!({
+            "name": self.name,
+            "type": self.settings.kind.as_str(),
+            "hooks": hooks,
+            "mode": self.settings.mode.as_str(),
+        });
+        let Some(script) = self.plugin.as_ref().and_then(|plugin| plugin.script.as_ref()) else {
+            return described;
+        };
+        let manifest = &script.manifest;
+        if let Some(description) = manifest.get("description").filter(|text| !text.is_empty()) {
+            described["description"] = description.into();
+        }
+        described["failOpen"] = (manifest.on_break == OnBreak::Continue).into();
+        let priority = script.priority().clamp(f64::from(i32::MIN), f64::from(i32::MAX));
+        #[allow(clippy::cast_possible_truncation, reason = "it is within the range")]
+        let priority = priority as i32;
+        if priority != 0 {
+            described["priorityHint"] = priority.into();
+        }
+        described
+    }
+}
+
+/// The interceptors, in the order of the settings; those that an operator switched off are not there.
+pub(super) fn offered<'a>(
+    config: &'a Config,
+    snapshot: &'a Snapshot,
+) -> impl Iterator<Item = ListedInterceptor<'a>> {
+    let all = config.interceptors.iter().map(|(name, settings)| ListedInterceptor {
+        name,
+        settings,
+        plugin: snapshot.filters().find(|plugin| *plugin.id == **name).cloned(),
+    });
+    all.filter(|one| one.plugin.as_ref().is_none_or(|plugin| plugin.enabled))
+}
+
+/// The declaration of the extension; none where the settings name no filter.
+pub(in crate::server) fn capability(config: &Config) -> Option<JsonObject> {
+    if config.interceptors.is_empty() {
+        return None;
+    }
+    let events: Vec<Value> = InterceptionEvent::ALL.map(|event| event.as_str().into()).to_vec();
+    Some(JsonObject::from_iter([("supportedEvents".to_owned(), events.into())]))
+}
+
+/// `interceptors/list`; `event` leaves only those of that event.
+pub(in crate::server) fn list(config: &Config, snapshot: &Snapshot, event: Option<&str>) -> Value {
+    let is_of = |one: &ListedInterceptor<'_>| {
+        let is_at = |event: InterceptionEvent| Phase::ALL.into_iter().any(|phase| one.acts_at(event, phase));
+        match event {
+            None => InterceptionEvent::ALL.into_iter().any(is_at),
+            Some(name) => InterceptionEvent::named(name).is_some_and(is_at),
+        }
+    };
+    let listed: Vec<Value> = offered(config, snapshot).filter(is_of).map(|one| one.described()).collect();
+    json!({ "interceptors": listed })
+}

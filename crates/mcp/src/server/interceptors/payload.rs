@@ -1,0 +1,201 @@
+//! Payloads of events as filters see them, and back.
+
+use super::event::{InterceptionEvent, Phase};
+use crate::server::result::of_tool;
+use serde_json::{Value, json};
+use valvehouse_core::context::Turn;
+use valvehouse_core::filter::Hook;
+use valvehouse_json::{Json, Object};
+
+/// The payload of an event: what MCP has in `params` or `result`, or the request or answer of a model.
+pub(super) struct Payload {
+    event: InterceptionEvent,
+    phase: Phase,
+    value: Value,
+    /// It came as `{ method, params }`.
+    is_wrapped: bool,
+}
+
+impl Payload {
+    /// Reads a payload.
+    ///
+    /// # Errors
+    /// Returns the reason for which filters cannot be shown it.
+    pub(super) fn read(event: InterceptionEvent, phase: Phase, given: &Value) -> Result<Self, String> {
+        let is_wrapped =
+            phase == Phase::Request && given["method"].is_string() && given["params"].is_object();
+        let value = if is_wrapped { &given["params"] } else { given };
+        let wanted = match (event, phase) {
+            (InterceptionEvent::ToolCall | InterceptionEvent::Prompt, Phase::Request) => {
+                (value["name"].is_string(), "`name` and `arguments`")
+            }
+            (InterceptionEvent::Resource, Phase::Request) => (value["uri"].is_string(), "a `uri`"),
+            (InterceptionEvent::Completion, Phase::Request) => (value["messages"].is_array(), "`messages`"),
+            (InterceptionEvent::Completion, Phase::Response) => (value["message"].is_object(), "a `message`"),
+            (_, Phase::Response) => (value.is_object(), "the result"),
+        };
+        match wanted {
+            (true, _) => Ok(Self { event, phase, value: value.clone(), is_wrapped }),
+            (false, what) => {
+                let (event, phase) = (event.as_str(), phase.as_str());
+                Err(format!("the payload of `{event}` ({phase}) must be an object with {what}"))
+            }
+        }
+    }
+
+    /// The value that a hook looks at.
+    pub(super) fn shown(&self, hook: Hook, turn: &Turn) -> Json {
+        match hook {
+            Hook::Inlet => Json::from(self.value.clone()),
+            Hook::PreChat => {
+                ctx_of(turn, [("messages", self.part("messages")), ("model", self.part("model"))])
+            }
+            Hook::PostChat => ctx_of(turn, [("messages", Json::array()), ("result", self.part("message"))]),
+            Hook::Outlet => Json::from([
+                ("model", self.part("model")),
+                ("messages", vec![self.part("message")].into()),
+                ("chat_id", turn.facts().chat_id.as_str().into()),
+                ("session_id", Json::Null),
+                ("id", turn.facts().message_id.as_str().into()),
+            ]),
+            Hook::PreInvocation => ctx_of(turn, [("tool", self.tool()), ("args", self.args())]),
+            _ => ctx_of(
+                turn,
+                [("tool", self.tool()), ("args", Json::object()), ("result", Json::from(self.result()))],
+            ),
+        }
+    }
+
+    /// Takes over what a hook made of that value.
+    pub(super) fn take(&mut self, hook: Hook, made: &Json) {
+        let field = |name: &str| Value::from(&made.field(name));
+        match hook {
+            Hook::Inlet => self.value = Value::from(made),
+            Hook::PreChat => self.value["messages"] = field("messages"),
+            Hook::PostChat => self.take_answer(field("result")),
+            Hook::Outlet => {
+                let last = made.get("messages").and_then(|messages| messages.at(-1));
+                self.take_answer(last.as_ref().map_or(Value::Null, Value::from));
+            }
+            Hook::PreInvocation => self.take_args(field("args")),
+            _ => self.take_result(&made.field("result")),
+        }
+    }
+
+    /// Takes the value with which a filter ended its chain; `false` where it stands for an answer that is not there yet.
+    pub(super) fn take_skipped(&mut self, value: &Json) -> bool {
+        match (self.phase, self.event) {
+            (Phase::Request, _) => return false,
+            (Phase::Response, InterceptionEvent::Completion) => self.take_answer(Value::from(value)),
+            (Phase::Response, _) => self.take_result(value),
+        }
+        true
+    }
+
+    /// The payload in the form in which it came.
+    pub(super) fn written(self, given: &Value) -> Value {
+        match self.is_wrapped {
+            true => {
+                let mut whole = given.clone();
+                whole["params"] = self.value;
+                whole
+            }
+            false => self.value,
+        }
+    }
+
+    fn part(&self, name: &str) -> Json {
+        Json::from(self.value[name].clone())
+    }
+
+    /// The tool, prompt or resource, as far as the payload says what it is.
+    fn tool(&self) -> Json {
+        let (name, tags) = match self.event {
+            InterceptionEvent::Resource => ("resource", vec!["resource".into()]),
+            InterceptionEvent::Prompt => (self.name(), vec!["prompt".into()]),
+            _ => (self.name(), Vec::new()),
+        };
+        let tool = Json::from([
+            ("name", name.into()),
+            ("description", "".into()),
+            ("parameters", Json::object()),
+            ("tags", Json::from(tags)),
+            ("metadata", Json::object()),
+        ]);
+        tool.freeze()
+    }
+
+    fn name(&self) -> &str {
+        self.value["name"].as_str().unwrap_or("")
+    }
+
+    fn args(&self) -> Json {
+        match self.event {
+            InterceptionEvent::Resource => Json::from([("uri", self.part("uri"))]),
+            _ if self.value["arguments"].is_null() => Json::object(),
+            _ => self.part("arguments"),
+        }
+    }
+
+    fn take_args(&mut self, args: Value) {
+        match self.event {
+            InterceptionEvent::Resource => self.value["uri"] = args["uri"].clone(),
+            // Arguments that were left out stay so.
+            _ if self.value["arguments"].is_null() && args == json!({}) => {}
+            _ => self.value["arguments"] = args,
+        }
+    }
+
+    /// The result as filters see those of this host: structured content, else text, else the content as it came.
+    fn result(&self) -> Value {
+        if self.event != InterceptionEvent::ToolCall {
+            return self.value.clone();
+        }
+        if !self.value["structuredContent"].is_null() {
+            return self.value["structuredContent"].clone();
+        }
+        let blocks = self.value["content"].as_array().map_or(&[][..], Vec::as_slice);
+        let texts: Option<Vec<&str>> = blocks.iter().map(|block| block["text"].as_str()).collect();
+        match texts {
+            Some(texts) if !texts.is_empty() => texts.join("\n").into(),
+            _ => json!({ "content": self.value["content"] }),
+        }
+    }
+
+    fn take_result(&mut self, made: &Json) {
+        let made_value = Value::from(made);
+        if made_value == self.result() {
+            return;
+        }
+        if self.event != InterceptionEvent::ToolCall {
+            self.value = made_value;
+            return;
+        }
+        let is_structured = !self.value["structuredContent"].is_null();
+        let whole = serde_json::to_value(of_tool(made, is_structured));
+        let Ok(Value::Object(whole)) = whole else { return };
+        for key in ["content", "structuredContent"] {
+            match whole.get(key).filter(|part| key == "content" || is_structured && !part.is_null()) {
+                Some(part) => self.value[key] = part.clone(),
+                // Nothing of what was there before may be left beside it.
+                None => drop(self.value.as_object_mut().and_then(|fields| fields.remove(key))),
+            }
+        }
+    }
+
+    fn take_answer(&mut self, answer: Value) {
+        match answer {
+            Value::Object(_) => self.value["message"] = answer,
+            Value::Null => {}
+            Value::String(_) => self.value["message"]["content"] = answer,
+            other => self.value["message"]["content"] = other.to_string().into(),
+        }
+    }
+}
+
+/// The value of a hook that looks at named parts: these, and the turn's context and metadata.
+fn ctx_of<const N: usize>(turn: &Turn, parts: [(&str, Json); N]) -> Json {
+    let own = parts.into_iter().map(|(name, value)| (name.into(), value));
+    let shared = [("context".into(), turn.context().as_json()), ("metadata".into(), turn.metadata().clone())];
+    own.chain(shared).collect::<Object>().into()
+}
