@@ -38,9 +38,10 @@ pub(super) async fn hear(
     if out.is_json() {
         out.json(&answer)?;
     } else if was_written {
+        out.text(&response::message_of(&answer).text_or_empty("refusal"))?;
         out.line("")?;
     } else {
-        out.text(&message::text_of(&response::message_of(&answer)))?;
+        out.text(&message::text_with_refusal(&response::message_of(&answer)))?;
         out.line("")?;
     }
     Ok(answer)

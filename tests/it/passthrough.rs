@@ -116,6 +116,7 @@ async fn what_cannot_be_is_refused_in_the_callers_protocol_with_advice() {
     assert_eq!(Answer::of(post(&host, "/v1/embeddings", "{}")).await.status, 401);
     for (path, status, words) in [
         ("/v1/realtime", 404, "cannot open a realtime session"),
+        ("/v1/realtime/client_secrets", 404, "cannot open a realtime session"),
         ("/v1/files/%2e%2e%2fchat", 400, "lead upwards"),
         ("/v1/embeddings", 400, "is not JSON"),
         ("/v1/completions", 400, "`model` must be the name of a model"),
@@ -131,6 +132,13 @@ async fn what_cannot_be_is_refused_in_the_callers_protocol_with_advice() {
         let anthropic = ask(path, true, body.to_owned()).await.json();
         assert_eq!(anthropic["type"], "error", "{path}: {anthropic}");
     }
+    let handshake = host.request("GET", "/v1/realtime?model=mock-1").bearer_auth("k");
+    let handshake = handshake.header("connection", "upgrade").header("upgrade", "websocket");
+    let handshake = handshake
+        .header("sec-websocket-version", "13")
+        .header("sec-websocket-key", "a2V5a2V5a2V5a2V5MTIzNA==");
+    Answer::of(handshake).await.refused(404, "this host passes no WebSockets on");
+    assert!(host.upstream.asked().is_empty(), "nothing of a session reaches a service");
     let packed = post(&host, "/v1/embeddings", "x").header("content-encoding", "gzip").bearer_auth("k");
     Answer::of(packed).await.refused(400, "content-encoding gzip is not supported");
     let large = json!({"model": MODEL, "input": "x".repeat(2 << 20)}).to_string();

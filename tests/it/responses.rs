@@ -284,6 +284,46 @@ async fn a_stream_that_breaks_ends_with_an_error_and_a_failed_response() {
 }
 
 #[tokio::test]
+async fn a_remembered_answer_is_the_same_each_time_whatever_later_filters_make_of_it() {
+    let sign = "fn outlet(body) { body.messages[-1].text += \" -- signed\"; body }";
+    let cache = std::fs::read_to_string("filters/answer_cache.rhai").unwrap();
+    let host = TestHost::new().filter("answer_cache", cache.replace("global: false", "global: true"));
+    let host = host.filter("sign", sign).config("[filters.answer_cache.valves]\nshared = true").start().await;
+    host.upstream.script(|asked| Reply::fitting(asked, "hello"));
+    for stream in [false, true, false, true] {
+        let answer = host.respond(&json!({"model": "mock-1", "input": "hi", "stream": stream})).await;
+        let response = match stream {
+            true => events(&answer).pop().unwrap()["response"].clone(),
+            false => answer.ok(),
+        };
+        assert_eq!(response["output"][0]["content"][0]["text"], "hello -- signed", "stream: {stream}");
+        let body =
+            json!({"model": "mock-1", "max_tokens": 9, "messages": [{"role": "user", "content": "hey"}]});
+        assert_eq!(host.message(&body).await.ok()["content"][0]["text"], "hello -- signed");
+    }
+    assert_eq!(host.upstream.asked().len(), 2, "one for each question");
+}
+
+#[tokio::test]
+async fn a_long_answer_comes_whole() {
+    let host = host().await;
+    let long = "ein Satz über 日本\n".repeat(20_000);
+    let answer = long.clone();
+    host.upstream.script(move |asked| Reply::fitting(asked, &answer));
+    let mut body = json!({"model": "mock-1", "input": "hi"});
+    let whole = host.respond(&body).await.ok();
+    assert!(whole["output"][0]["content"][0]["text"] == long, "the whole one was cut or changed");
+    body["stream"] = json!(true);
+    let events = events(&host.respond(&body).await);
+    let deltas = events.iter().filter(|event| event["type"] == "response.output_text.delta");
+    let said: String = deltas.map(|event| event["delta"].as_str().unwrap()).collect();
+    assert!(said == long, "the streamed one was cut or changed");
+    let last = events.last().unwrap();
+    assert_eq!(last["type"], "response.completed");
+    assert!(last["response"]["output"][0]["content"][0]["text"] == long, "its end was cut or changed");
+}
+
+#[tokio::test]
 async fn what_a_request_gets_wrong_is_named() {
     let host = host().await;
     for (body, words) in [

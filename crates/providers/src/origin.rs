@@ -17,6 +17,24 @@ const ERROR_TEXT: usize = 2000;
 /// The statuses of errors.
 const ERRORS: RangeInclusive<i64> = 400..=599;
 
+/// The statuses of codes and types of errors that come without a status.
+const STATUSES: [(&str, u16); 14] = [
+    ("rate_limit_exceeded", 429),
+    ("rate_limit_error", 429),
+    ("too_many_requests", 429),
+    ("insufficient_quota", 429),
+    ("context_length_exceeded", 400),
+    ("invalid_prompt", 400),
+    ("invalid_request", 400),
+    ("invalid_request_error", 400),
+    ("invalid_api_key", 401),
+    ("authentication_error", 401),
+    ("permission_error", 403),
+    ("not_found", 404),
+    ("not_found_error", 404),
+    ("server_overloaded", 503),
+];
+
 /// A service as errors name it. It knows the key only to keep it out of them.
 #[derive(Debug, Clone)]
 pub(super) struct Origin {
@@ -85,6 +103,8 @@ impl Origin {
             .into_iter()
             .flatten()
             .find_map(|value| error_status(&value));
+        let status =
+            status.or_else(|| ["code", "type"].into_iter().find_map(|key| status_of(&error.text(key)?)));
         Fault::Answered {
             provider: self.provider.to_string(),
             status: status.unwrap_or(502),
@@ -115,6 +135,11 @@ impl Origin {
             None => text.into_owned(),
         }
     }
+}
+
+/// The status that an error of this code or type has where it is an answer of its own.
+fn status_of(word: &str) -> Option<u16> {
+    STATUSES.iter().find(|(own, _)| *own == word).map(|(_, status)| *status)
 }
 
 /// The time of the next attempt, as `Retry-After` says it; some services say it in milliseconds.
@@ -210,6 +235,10 @@ mod tests {
             (r#"{"error":{"code":"429"}}"#, 429),
             (r#"{"error":"busy","code":503}"#, 503),
             (r#"{"error":{"code":200}}"#, 502),
+            (r#"{"error":{"code":null,"type":"rate_limit_error"}}"#, 429),
+            (r#"{"error":{"code":"context_length_exceeded","type":"invalid_request_error"}}"#, 400),
+            (r#"{"error":{"code":"insufficient_quota","type":"insufficient_quota"}}"#, 429),
+            (r#"{"error":{"type":"server_error"}}"#, 502),
             (r#"{"error":{"message":"bad key sk-1"}}"#, 502),
         ] {
             match origin.in_band(&json(text)) {

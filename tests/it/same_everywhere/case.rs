@@ -3,7 +3,7 @@
 use super::filters::{self, Drawn};
 use super::rows::Way;
 use super::services::{SERVICES, Service};
-use crate::sdk::upstream::{self, Round};
+use crate::sdk::upstream::{self, Chunk, Round, Source};
 use crate::sdk::{DOOR, LOOK};
 use fastrand::Rng;
 use serde_json::{Value, json};
@@ -15,6 +15,21 @@ const WORDS: &[&str] = &["one", "two", "drei", "süß", "日本", "{\"a\": 1}"];
 pub(super) struct Failure {
     pub(super) status: u16,
     pub(super) body: Value,
+    /// A streamed answer begins, and fails after so many of its events.
+    pub(super) after: Option<usize>,
+}
+
+/// An answer of a service that is more than text, thoughts and calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Special {
+    /// The model says why it does not answer.
+    Refuses,
+    /// The service ends the answer.
+    Filtered,
+    /// The text cites pages.
+    Cites,
+    /// The client's tool takes a text of any form.
+    Custom,
 }
 
 #[derive(Debug)]
@@ -32,6 +47,8 @@ pub(super) struct Case {
     /// The host has a tool.
     pub(super) has_look: bool,
     pub(super) rounds: Vec<Round>,
+    /// The form of the last round.
+    pub(super) special: Option<Special>,
     /// The service fails in its last round.
     pub(super) failure: Option<Failure>,
 }
@@ -50,9 +67,19 @@ impl Case {
         let failure = (rng.u8(0..12) == 0).then(|| failure(rng));
         let is_plain = rng.bool();
         let before = if is_plain { 0 } else { rng.usize(0..2) };
+        let filters = filters::draw(rng, &format!("c{number}"));
+        let other = &mut Rng::with_seed(!(number as u64));
+        let last = rounds.last_mut().expect("a round was just added");
+        let special = special(other, last, &filters);
+        let failure = failure.map(|failure| {
+            // The first to end the turn would depend on whether the answer comes in pieces.
+            let may_begin = other.bool() && !filters.iter().any(Drawn::ends_at_an_event);
+            Failure { after: may_begin.then(|| other.usize(1..=last.len())), ..failure }
+        });
         Self {
             number,
-            filters: filters::draw(rng, &format!("c{number}")),
+            filters,
+            special,
             system: (!is_plain && rng.bool()).then(|| text(rng)),
             before: (0..2 * before).map(|at| (["user", "assistant"][at % 2], text(rng))).collect(),
             says: text(rng),
@@ -113,16 +140,14 @@ impl Case {
         self.rounds.len() > 1 && last.iter().flatten().all(|chunk| chunk.text.is_empty())
     }
 
-    /// Returns the service's answer to a conversation in plain messages.
-    pub(super) fn answer(&self, messages: &Value) -> Result<&Round, Failure> {
+    /// Returns the service's answer to a conversation in plain messages, and the error with which it ends.
+    pub(super) fn answer(&self, messages: &Value) -> (&Round, Option<&Failure>) {
         let messages = messages.as_array().cloned().unwrap_or_default();
         // The earlier messages are not an answer of this turn.
         let said = messages.iter().filter(|message| message["role"] == "assistant").count();
         let round = said.saturating_sub(self.before.len() / 2).min(self.rounds.len() - 1);
-        match &self.failure {
-            Some(failure) if round == self.rounds.len() - 1 => Err(failure.clone()),
-            _ => Ok(&self.rounds[round]),
-        }
+        let is_last = round == self.rounds.len() - 1;
+        (&self.rounds[round], self.failure.as_ref().filter(|_| is_last))
     }
 
     pub(super) fn shown(&self) -> String {
@@ -140,5 +165,53 @@ fn failure(rng: &mut Rng) -> Failure {
     let (status, kind) =
         [(429, "rate_limit_error"), (400, "invalid_request_error"), (500, "server_error")][rng.usize(0..3)];
     let error = json!({"message": "the service says no", "type": kind, "param": null, "code": null});
-    Failure { status, body: json!({"error": error}) }
+    Failure { status, body: json!({"error": error}), after: None }
+}
+
+/// Makes a round a special one, where it can be.
+fn special(rng: &mut Rng, round: &mut Round, filters: &[Drawn]) -> Option<Special> {
+    let calls = round.iter().flatten().any(|chunk| !chunk.calls.is_empty());
+    let kind = match rng.u8(0..10) {
+        _ if calls => Special::Custom,
+        0 | 1 => Special::Refuses,
+        2 | 3 => Special::Filtered,
+        // A text that was changed is not the one that cited.
+        4 | 5 if !filters.iter().any(Drawn::changes_texts) => Special::Cites,
+        _ => return None,
+    };
+    let chunks = round.iter_mut().flatten();
+    match kind {
+        Special::Custom if rng.bool() => return None,
+        Special::Custom => {
+            for call in chunks.flat_map(|chunk| &mut chunk.calls) {
+                call.is_custom = true;
+                if call.head.is_some() {
+                    call.arguments.insert_str(0, "+ \"");
+                }
+            }
+        }
+        Special::Refuses => chunks.for_each(|chunk| {
+            chunk.refusal = std::mem::take(&mut chunk.text);
+            chunk.finish = chunk.finish.map(|_| "stop");
+        }),
+        Special::Filtered => chunks.for_each(|chunk| chunk.finish = chunk.finish.map(|_| "content_filter")),
+        Special::Cites => cite(rng, chunks),
+    }
+    Some(kind)
+}
+
+/// Makes texts cite pages: all that is said between two thoughts, which is one block of Anthropic's.
+fn cite<'a>(rng: &mut Rng, chunks: impl Iterator<Item = &'a mut Chunk>) {
+    let mut chunks: Vec<&mut Chunk> = chunks.collect();
+    let mut from = 0;
+    for (place, part) in chunks.chunk_by_mut(|_, next| next.thought.is_empty()).enumerate() {
+        let to = from + part.iter().map(|chunk| chunk.text.chars().count()).sum::<usize>();
+        for (number, chunk) in part.iter_mut().enumerate().filter(|(_, chunk)| !chunk.text.is_empty()) {
+            if rng.bool() {
+                let (url, title) = (format!("https://example.com/{place}/{number}"), text(rng));
+                chunk.sources.push(Source { url, title, from, to });
+            }
+        }
+        from = to;
+    }
 }

@@ -118,6 +118,23 @@ impl Drawn {
         self.hooks.iter().any(|(own, _)| *own == hook)
     }
 
+    /// Returns `true` if it may end the turn at an event of an answer.
+    pub(super) fn ends_at_an_event(&self) -> bool {
+        let ends = |act: &Act| matches!(act, Act::StopsAtJapanese | Act::Breaks);
+        self.acts_at(Hook::Stream).iter().any(ends)
+    }
+
+    /// Returns `true` if it changes texts of the model other than by adding to them.
+    pub(super) fn changes_texts(&self) -> bool {
+        let changes = |act: &Act| matches!(act, Act::Shouts | Act::DropsSpaces);
+        self.acts_at(Hook::Stream).iter().any(changes)
+    }
+
+    fn acts_at(&self, hook: Hook) -> &[Act] {
+        let own = self.hooks.iter().find(|(own, _)| *own == hook);
+        own.map(|(_, acts)| acts.as_slice()).unwrap_or_default()
+    }
+
     /// The filter as a script that runs only for the models that name it.
     pub(super) fn script(&self) -> String {
         let mut text = format!("/*\nglobal: false\n*/\nconst Valves = #{{ priority: {} }};\n", self.priority);
@@ -187,12 +204,11 @@ impl Act {
 
 impl Run for Drawn {
     fn run(&self, hook: Hook, mut ctx: FilterContext) -> Result<Verdict, Breakage> {
-        let acts = self.hooks.iter().find(|(own, _)| *own == hook).map(|(_, acts)| acts.as_slice());
         let mut out = Vec::new();
         let turn = ctx.turn.clone();
         let state = turn.state(&self.id);
         let count = || state.get("count").and_then(|count| count.as_i64()).unwrap_or(0);
-        for act in acts.unwrap_or_default() {
+        for act in self.acts_at(hook) {
             let last = || ctx.messages().at(-1).unwrap();
             let add =
                 |more: &str| message::set_text(&last(), &format!("{}{more}", message::text_of(&last())));

@@ -120,8 +120,10 @@ impl Group {
         let mut remembered: Option<(String, Value)> = None;
         let other = SERVICES[1 + case.number / REMEMBERED % (SERVICES.len() - 1)];
         let other = case.number.is_multiple_of(TRANSLATED).then_some(other);
-        for (service, row) in
-            [Service::Chat].into_iter().chain(other).flat_map(|it| ROWS.map(|row| (it, row)))
+        for (service, row) in [Service::Chat]
+            .into_iter()
+            .chain(other.filter(|service| service.speaks(case)))
+            .flat_map(|it| ROWS.map(|row| (it, row)))
         {
             for (stream, memory) in [(false, false), (true, false), (false, true), (true, true)] {
                 if memory && !case.number.is_multiple_of(REMEMBERED) {

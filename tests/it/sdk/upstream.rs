@@ -16,6 +16,8 @@ pub(crate) struct Chunk {
     pub(crate) role: bool,
     pub(crate) text: String,
     pub(crate) thought: String,
+    pub(crate) refusal: String,
+    pub(crate) sources: Vec<Source>,
     pub(crate) calls: Vec<CallPiece>,
     pub(crate) finish: Option<&'static str>,
     pub(crate) usage: bool,
@@ -27,6 +29,23 @@ pub(crate) struct CallPiece {
     /// Id and name, on the first piece.
     pub(crate) head: Option<(String, &'static str)>,
     pub(crate) arguments: String,
+    /// The tool takes a text of any form.
+    pub(crate) is_custom: bool,
+}
+
+/// A page that a text cites, with the letters of the text that do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Source {
+    pub(crate) url: String,
+    pub(crate) title: String,
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+}
+
+impl Source {
+    pub(crate) fn fields(&self) -> Value {
+        json!({"url": self.url, "title": self.title, "start_index": self.from, "end_index": self.to})
+    }
 }
 
 /// One answer of the upstream, event by event; choices may share one.
@@ -82,7 +101,10 @@ fn choice_of(rng: &mut Rng, choice: usize, calls: Option<&'static str>) -> Vec<C
         let head = calls.map(|name| (format!("call_{choice}_{place}"), name));
         for (piece, arguments) in pieces.into_iter().enumerate() {
             let head = head.clone().filter(|_| piece == 0);
-            chunks.push(Chunk { calls: vec![CallPiece { place, head, arguments }], ..empty() });
+            chunks.push(Chunk {
+                calls: vec![CallPiece { place, head, arguments, is_custom: false }],
+                ..empty()
+            });
         }
     }
     let finish =
@@ -111,6 +133,8 @@ pub(crate) fn whole(round: &Round) -> Vec<Chunk> {
         own.role |= chunk.role;
         own.text += &chunk.text;
         own.thought += &chunk.thought;
+        own.refusal += &chunk.refusal;
+        own.sources.extend(chunk.sources.iter().cloned());
         own.finish = own.finish.or(chunk.finish);
         for piece in &chunk.calls {
             match own.calls.iter_mut().find(|call| call.place == piece.place) {
@@ -172,15 +196,23 @@ fn said(chunk: &Chunk, in_pieces: bool) -> Value {
     if !chunk.thought.is_empty() {
         said["reasoning_content"] = json!(chunk.thought);
     }
+    if !chunk.refusal.is_empty() {
+        said["refusal"] = json!(chunk.refusal);
+    }
+    if !chunk.sources.is_empty() {
+        let cite = |source: &Source| json!({"type": "url_citation", "url_citation": source.fields()});
+        said["annotations"] = chunk.sources.iter().map(cite).collect();
+    }
     let calls = chunk.calls.iter().map(|call| {
-        let mut wire = json!({"function": {"arguments": call.arguments}});
+        let (kind, key) = if call.is_custom { ("custom", "input") } else { ("function", "arguments") };
+        let mut wire = json!({kind: {key: call.arguments}});
         if in_pieces {
             wire["index"] = json!(call.place);
         }
         if let Some((id, name)) = &call.head {
             wire["id"] = json!(id);
-            wire["type"] = json!("function");
-            wire["function"]["name"] = json!(name);
+            wire["type"] = json!(kind);
+            wire[kind]["name"] = json!(name);
         }
         wire
     });

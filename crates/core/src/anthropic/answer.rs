@@ -1,8 +1,9 @@
 //! Whole answers, both ways.
 
 use super::blocks;
+use super::cite::Citations;
 use super::ending;
-use super::extra::{others, with_others};
+use super::extra::{CONTENT_BLOCKS, others, with_others};
 use super::reader::Reader;
 use crate::chat::{Fold, response};
 use valvehouse_json::Json;
@@ -37,11 +38,26 @@ fn events(message: &Json) -> Vec<Json> {
     events
 }
 
+/// Puts the sources of a message on the last of its texts.
+fn cite(said: &Json, blocks: &[Json]) {
+    let mut citations = Citations::default();
+    said.list(CONTENT_BLOCKS).iter().for_each(|item| citations.remember(item));
+    citations.add(said);
+    let new = citations.take();
+    let is_text = |block: &&Json| block.text("type").is_some_and(|kind| kind == "text");
+    if let (false, Some(text)) = (new.is_empty(), blocks.iter().rfind(is_text)) {
+        let all: Vec<Json> = text.list("citations").into_iter().chain(new).collect();
+        // A field of a block just made.
+        text.edit("citations", all);
+    }
+}
+
 /// A `chat.completion` as a message of Anthropic's: its first choice. Others have no place in a message.
 pub fn message(completion: &Json) -> Json {
     let choice = Json::from(response::first_choice(completion));
     let said = choice.field("message");
     let blocks = blocks::of_message(&said);
+    cite(&said, &blocks);
     let has_calls = said.get("tool_calls").is_some_and(|calls| !calls.is_empty());
     let refuses = said.text("refusal").is_some_and(|text| !text.is_empty());
     let known = ["id", "object", "created", "model", "choices", "usage"];

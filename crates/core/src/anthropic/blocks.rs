@@ -44,8 +44,7 @@ pub(super) fn thinking_in(content: &Json) -> String {
 }
 
 fn text_of(said: &Json) -> String {
-    let refusal = said.text_or_empty("refusal");
-    [message::text_of(said), refusal].concat()
+    message::text_with_refusal(said).into()
 }
 
 fn is(item: &Json, kind: &str) -> bool {
@@ -142,6 +141,20 @@ pub fn reseal(said: &Json) -> bool {
         }
     }
     any
+}
+
+/// Remembers a text that is about to be put before that of a message as a block of its own, so that the remembered
+/// blocks still are those of their texts.
+pub fn remember_before(said: &Json, text: &str) {
+    let mut items = said.list(CONTENT_BLOCKS);
+    let Some(at) = items.iter().position(|item| is(item, "text")) else { return };
+    let indexes = items.iter().filter_map(|item| item.get("index")?.as_i64());
+    let index = indexes.max().map_or(0, |last| last + 1);
+    let item = Json::from([("type", "text".into()), ("index", index.into())]);
+    Seal::of(text).put_on(&item);
+    items.insert(at, item);
+    // A list in the place of a list.
+    said.edit(CONTENT_BLOCKS, items);
 }
 
 /// Makes a remembered block one of another text.

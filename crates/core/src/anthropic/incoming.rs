@@ -1,5 +1,6 @@
 //! Blocks as they come, whole or in pieces, and the deltas of a chat message that they are.
 
+use super::cite;
 use super::extra::CONTENT_BLOCKS;
 use super::extra::{others, with_others};
 use super::layout::{Layout, Rank};
@@ -12,6 +13,8 @@ pub(super) struct Incoming {
     layout: Layout,
     open: Vec<Open>,
     calls: usize,
+    /// The letters of all texts so far.
+    letters: usize,
 }
 
 /// A block whose end has not come.
@@ -25,10 +28,16 @@ struct Open {
 
 #[derive(Debug)]
 enum Kind {
-    Text(Seal),
+    /// With the letters of the texts before it.
+    Text(Seal, usize),
     Thinking(Seal),
-    Call { number: usize, begun: bool },
-    Other { input: String },
+    Call {
+        number: usize,
+        begun: bool,
+    },
+    Other {
+        input: String,
+    },
 }
 
 impl Incoming {
@@ -36,7 +45,7 @@ impl Incoming {
     pub(super) fn begin(&mut self, index: i64, block: &Json) -> Vec<Json> {
         let kind = block.text_or_empty("type");
         let (kind, rank, first) = match &*kind {
-            "text" => (Kind::Text(Seal::default()), Some(Rank::Text), "text"),
+            "text" => (Kind::Text(Seal::default(), self.letters), Some(Rank::Text), "text"),
             "thinking" => (Kind::Thinking(Seal::default()), Some(Rank::Thinking), "thinking"),
             "tool_use" => {
                 self.calls += 1;
@@ -104,8 +113,16 @@ impl Incoming {
         let item = |kind: &str| {
             with_others([("type", kind.into()), ("index", index.into())], others(&block, &["type"]))
         };
+        let mut sources = Vec::new();
         let (item, is_plain) = match kind {
-            Kind::Text(seal) | Kind::Thinking(seal) => {
+            Kind::Text(seal, from) => {
+                let item = item(&block.text_or_empty("type"));
+                sources = cite::annotations(&item, from..self.letters);
+                let is_plain = others(&item, &["type", "index"]).iter().all(|(_, value)| value.is_empty());
+                seal.put_on(&item);
+                (item, is_plain)
+            }
+            Kind::Thinking(seal) => {
                 let item = item(&block.text_or_empty("type"));
                 let is_plain = others(&item, &["type", "index"]).iter().all(|(_, value)| value.is_empty());
                 seal.put_on(&item);
@@ -130,7 +147,11 @@ impl Incoming {
             self.layout.end_plain(item);
             return Vec::new();
         }
-        remembered(self.layout.end(item))
+        let mut deltas = remembered(self.layout.end(item));
+        if !sources.is_empty() {
+            deltas.push(Json::from([("annotations", sources.into())]));
+        }
+        deltas
     }
 
     /// The answer ends, whatever is still open.
@@ -147,12 +168,16 @@ impl Incoming {
         if text.is_empty() {
             return None;
         }
+        let letters = text.chars().count();
         let (key, seal) = match &mut self.at(index)?.kind {
-            Kind::Text(seal) => ("content", seal),
+            Kind::Text(seal, _) => ("content", seal),
             Kind::Thinking(seal) => ("reasoning_content", seal),
             _ => return None,
         };
         seal.add(text);
+        if key == "content" {
+            self.letters += letters;
+        }
         Some(Json::from([(key, text.into())]))
     }
 

@@ -10,6 +10,7 @@ mod answer;
 mod ask;
 mod blocks;
 mod calls;
+mod cite;
 mod ending;
 mod events;
 mod extra;
@@ -27,7 +28,7 @@ mod writer;
 
 pub use answer::{completion, message};
 pub use ask::{Asked, ask};
-pub use blocks::reseal;
+pub use blocks::{remember_before, reseal};
 pub use extra::{CONTENT_BLOCKS, ONLY_ANTHROPIC};
 pub use plain::{left_out, plain};
 pub use read::read;

@@ -1,7 +1,7 @@
 //! A request for Anthropic's Messages as a chat request.
 
 use super::extra::{ONLY_ANTHROPIC, others};
-use super::{answer, part, tools};
+use super::{answer, cite, part, tools};
 use crate::chat::response;
 use crate::fault::Fault;
 use valvehouse_json::{Json, Object};
@@ -203,6 +203,9 @@ fn assistant(content: &Json) -> Json {
     if let Json::Text(text) = content {
         return message("assistant", text.clone().into());
     }
-    let answer = Json::from([("content", content.copy())]);
-    response::message_of(&answer::completion(&answer))
+    let answer = Json::from([("content", cite::without_foreign(content))]);
+    let said = response::message_of(&answer::completion(&answer));
+    // The blocks have its citations; services of chats name none in a request.
+    said.remove("annotations");
+    said
 }

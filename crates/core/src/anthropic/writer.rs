@@ -2,10 +2,11 @@
 
 use super::blocks::{thinking_in, without_index};
 use super::calls::Calls;
+use super::cite::Citations;
 use super::ending;
 use super::events::Events;
 use super::extra::{CONTENT_BLOCKS, others};
-use super::seal::{Seal, length_on, split_at};
+use super::seal::{Seal, is_for, length_on, split_at};
 use crate::chat::event::REASONING;
 use crate::chat::{items, message, response};
 use compact_str::CompactString;
@@ -47,7 +48,11 @@ pub struct Writer {
     held: Vec<(&'static str, String)>,
     /// The seal of the open block's text so far.
     seal: Seal,
+    /// That text, where it is not thinking.
+    text: String,
     refuses: bool,
+    /// The sources that wait for a text.
+    citations: Citations,
     choice: Json,
     usage: Json,
     /// Fields of the first chunk, which the start has; a later chunk's others belong to the end.
@@ -133,6 +138,7 @@ impl Writer {
 
     fn delta(&mut self, delta: &Json) {
         for item in delta.list(CONTENT_BLOCKS) {
+            self.citations.remember(&item);
             self.item(item);
         }
         let content = delta.field("content");
@@ -142,6 +148,7 @@ impl Writer {
         let refusal = delta.text_or_empty("refusal");
         self.refuses = self.refuses || !refusal.is_empty();
         self.say(&refusal);
+        self.citations.add(delta);
         for (place, piece) in delta.list("tool_calls").iter().enumerate() {
             self.call(place, piece);
         }
@@ -228,6 +235,9 @@ impl Writer {
             let (now, rest) = left.map_or((text, ""), |left| split_at(text, left));
             self.events.say(kind, now);
             self.seal.add(now);
+            if kind == "text" {
+                self.text.push_str(now);
+            }
             text = rest;
             match (kind, left) {
                 ("text", None) => self.said = true,
@@ -285,6 +295,7 @@ impl Writer {
             None => {}
         }
         self.seal = Seal::default();
+        self.text.clear();
         if kind == "text" {
             self.events.start_text()
         } else {
@@ -320,7 +331,7 @@ impl Writer {
     /// citations: they were of another.
     fn close_as(&mut self, item: &Json) {
         let has_text = matches!(self.open, Some(Open::Text(_) | Open::Thinking(_)));
-        if has_text && !self.seal.fits(item) {
+        if has_text && !self.seal.fits(item) && !self.ends_with(item) {
             if item.get("signature").is_some() {
                 tracing::info!("a filter changed signed thinking; it is sent without its signature");
             }
@@ -343,7 +354,27 @@ impl Writer {
         self.close();
     }
 
+    /// Returns `true` if the open text ends with that of an item, behind the text of an earlier model call.
+    fn ends_with(&self, item: &Json) -> bool {
+        let length = length_on(item);
+        let before = self.text.chars().count().checked_sub(length).filter(|_| length > 0);
+        before.is_some_and(|before| {
+            let (earlier, own) = split_at(&self.text, before);
+            earlier.ends_with(response::TEXT_BREAK) && is_for(item, own)
+        })
+    }
+
+    /// Writes the sources that came, at the end of a text: a remembered block that has its own may come as late.
+    fn cite(&mut self) {
+        if let Some(Open::Text(_)) = self.open {
+            for citation in self.citations.take() {
+                self.events.delta("citations_delta", "citation", citation);
+            }
+        }
+    }
+
     fn close(&mut self) {
+        self.cite();
         match self.open.take() {
             None => {}
             Some(Open::Text(Some(_)) | Open::Thinking(Some(_))) => {

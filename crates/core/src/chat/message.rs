@@ -58,6 +58,14 @@ pub fn text_of(message: &Json) -> CompactString {
     }
 }
 
+/// The text of a model's message, and behind it the reason for which it does not answer: what it says to clients whose
+/// protocol has no place for that reason.
+pub fn text_with_refusal(message: &Json) -> CompactString {
+    let (mut text, refusal) = (text_of(message), message.text_or_empty("refusal"));
+    text.push_str(&refusal);
+    text
+}
+
 /// Makes it say something else. In a list of parts one text part takes the place of all there were, with the last of
 /// their cache marks; images and whatever else is in the list stay. What says that already is not changed.
 pub fn set_text(message: &Json, text: &str) {
@@ -131,6 +139,8 @@ mod tests {
         assert_eq!(text_of(&parts), "abc");
         assert_eq!(text_of(&json(r#"{"content":null}"#)), "");
         assert_eq!(text_of(&Json::Null), "");
+        let refuses = json(r#"{"content":null,"refusal":"I will not"}"#);
+        assert_eq!((&*text_of(&refuses), &*text_with_refusal(&refuses)), ("", "I will not"));
     }
 
     #[test]

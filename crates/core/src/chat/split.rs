@@ -14,7 +14,7 @@ pub fn split(completion: &Json, with_usage: bool) -> Vec<Json> {
     let mut chunks = Vec::new();
     for (place, choice) in completion.list("choices").iter().enumerate() {
         let index = choice.get("index").unwrap_or_else(|| place.into());
-        for delta in deltas(&choice.field("message")) {
+        for delta in sources_behind_texts(deltas(&choice.field("message"))) {
             let piece = [("index", index.clone()), ("delta", delta), ("finish_reason", Json::Null)];
             chunks.push(head.object("chat.completion.chunk", vec![piece.into()]));
         }
@@ -27,6 +27,19 @@ pub fn split(completion: &Json, with_usage: bool) -> Vec<Json> {
         chunks.push(head.usage_chunk(usage.copy()));
     }
     chunks
+}
+
+/// Moves the sources of a text behind it, where services stream them.
+fn sources_behind_texts(mut deltas: Vec<Json>) -> Vec<Json> {
+    let Some((first, sources)) = deltas.first().and_then(|first| Some((first, first.given("annotations")?)))
+    else {
+        return deltas;
+    };
+    // A field of an object just made.
+    first.remove("annotations");
+    let last = deltas.iter().rposition(|delta| delta.text("content").is_some()).unwrap_or(0);
+    deltas.insert(last + 1, Json::from([("annotations", sources)]));
+    deltas
 }
 
 /// The last piece of a choice: the reason for its end, and its other fields.

@@ -1,6 +1,7 @@
 //! A turn between two of its steps: what has to be known to go on with it, here or elsewhere.
 
 use super::tool_search;
+use crate::anthropic;
 use crate::chat::history::is_role;
 use crate::chat::{Call, ChatRequest, message, response};
 use crate::context::Turn;
@@ -229,7 +230,13 @@ impl Progress {
         }
         let answer = self.response.copy();
         let said = response::message_of(&answer);
-        texts.extend(Some(message::text_of(&said)).filter(|text| !text.is_empty()));
+        let own = message::text_of(&said);
+        if !own.is_empty() {
+            // Citations and signatures are those of its own text.
+            let earlier = texts.join(response::TEXT_BREAK) + response::TEXT_BREAK;
+            anthropic::remember_before(&said, &earlier);
+            texts.push(own);
+        }
         message::set_text(&said, &texts.join(response::TEXT_BREAK));
         answer
     }

@@ -7,19 +7,6 @@ use valvehouse_core::chat::items;
 use valvehouse_core::fault::Fault;
 use valvehouse_json::{Json, Object};
 
-/// The statuses of codes of errors that come without a status.
-const STATUSES: [(&str, u16); 9] = [
-    ("rate_limit_exceeded", 429),
-    ("too_many_requests", 429),
-    ("insufficient_quota", 429),
-    ("context_length_exceeded", 400),
-    ("invalid_prompt", 400),
-    ("invalid_request", 400),
-    ("invalid_request_error", 400),
-    ("not_found", 404),
-    ("server_overloaded", 503),
-];
-
 /// Translates a whole response.
 ///
 /// # Errors
@@ -175,14 +162,24 @@ pub(super) fn failed(told: &Json, origin: &Origin) -> Fault {
         let fields = told.entries().into_iter().filter(|(key, _)| key != "type" && key != "sequence_number");
         fields.collect::<Object>().into()
     });
-    let code = ["code", "type"].into_iter().find_map(|key| error.text(key));
-    let is_it = |(name, _): &&(&str, u16)| code.as_deref() == Some(*name);
-    let known = STATUSES.iter().find(is_it).map(|(_, status)| *status);
-    let body = Json::from([("error", error)]);
-    match (origin.in_band(&body), known) {
-        (Fault::Answered { provider, body, retry_after, .. }, Some(status)) => {
-            Fault::Answered { provider, status, body, retry_after }
-        }
-        (fault, _) => fault,
+    let fault = origin.in_band(&Json::from([("error", error)]));
+    if let Fault::Answered { status, body, .. } = &fault
+        && let error @ Json::Object(_) = body.field("error")
+        && error.given("type").is_none()
+    {
+        // Errors of responses have a code alone; clients of chats go by the type.
+        error.put("type", kind_of(*status));
+    }
+    fault
+}
+
+/// The type of an error of chats that has this status.
+fn kind_of(status: u16) -> &'static str {
+    match status {
+        401 => "authentication_error",
+        403 => "permission_error",
+        429 => "rate_limit_error",
+        400..=499 => "invalid_request_error",
+        _ => "server_error",
     }
 }

@@ -31,8 +31,11 @@ impl Writer {
             return None;
         };
         self.has_first = true;
+        let refusal = choice.at_path("delta.refusal");
         let own = event::with_choice(chunk, choice);
-        let (text, thinking) = (event::text(&own), event::reasoning(&own));
+        let (mut text, thinking) = (event::text(&own), event::reasoning(&own));
+        // Ollama has no other place for the reason for which a model does not answer.
+        text.push_str(refusal.str_or_empty());
         if text.is_empty() && thinking.is_empty() {
             return None;
         }
@@ -57,7 +60,7 @@ impl Writer {
     pub(super) fn whole(&self, answer: &Json) -> Json {
         let own = message_of(answer);
         let thinking = own.text("reasoning_content").unwrap_or_else(|| own.text_or_empty("reasoning"));
-        let said = self.said(&message::text_of(&own), &thinking, calls(&own));
+        let said = self.said(&message::text_with_refusal(&own), &thinking, calls(&own));
         self.line(said, self.figures(answer), true)
     }
 

@@ -128,7 +128,8 @@ mod tests {
         for (path, item) in assembled()["paths"].as_object().unwrap() {
             for (method, operation) in item.as_object().unwrap() {
                 // WebSockets.
-                let refuses = [("get", "/v1/responses"), ("get", "/v1/realtime")];
+                let refuses =
+                    [("get", "/v1/responses"), ("get", "/v1/realtime"), ("post", "/v1/realtime/{rest}")];
                 let is_refused = refuses.contains(&(method.as_str(), path.as_str()));
                 let is_whole = operation["summary"].is_string()
                     && operation["tags"][0].is_string()

@@ -23,5 +23,6 @@ pub(crate) fn routes() -> Router<Arc<App>> {
         .route("/v1/messages/batches", get(relay).post(relay))
         .route("/v1/messages/batches/{*rest}", get(relay).post(relay).delete(relay))
         .route("/v1/realtime", get(realtime))
+        .route("/v1/realtime/{*rest}", post(realtime))
         .route("/openai/deployments/{model}/{*rest}", post(azure::deployment))
 }

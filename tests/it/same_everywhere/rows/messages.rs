@@ -2,7 +2,7 @@
 
 use super::{Row, Way, emitted, named_events, post};
 use crate::host::{Answer, TestHost};
-use crate::same_everywhere::case::Case;
+use crate::same_everywhere::case::{Case, Special};
 use crate::same_everywhere::seen::{self, Class, Refusal, Seen};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
@@ -13,6 +13,10 @@ pub(super) struct Messages;
 impl Row for Messages {
     fn name(&self) -> &'static str {
         "messages"
+    }
+
+    fn speaks(&self, case: &Case, _: &Way) -> bool {
+        case.special != Some(Special::Custom)
     }
 
     fn ask<'a>(&'a self, host: &'a TestHost, case: &'a Case, way: &'a Way) -> BoxFuture<'a, Seen> {
@@ -64,14 +68,21 @@ fn of_blocks(blocks: &[Value], ending: &Value, usage: &Value) -> seen::Answer {
         Some("end_turn") => Some("stop"),
         Some("max_tokens") => Some("length"),
         Some("tool_use") => Some("tool_calls"),
+        // What is refused ends with `stop` in chats, unless its service took it back.
+        Some("refusal") => Some("content_filter"),
         other => other,
     };
+    let citations = of_kind("text").filter_map(|block| block["citations"].as_array()).flatten();
+    let text = |citation: &Value, key: &str| citation[key].as_str().expect("a text").to_owned();
+    let source = |citation: &Value| (text(citation, "url"), text(citation, "title"));
     seen::Answer {
+        sources: Some(citations.map(source).collect()),
         text: texts("text", "text"),
         thoughts: Some(texts("thinking", "thinking")),
         calls: of_kind("tool_use").map(|block| seen::call_of(&block["name"], &block["input"])).collect(),
         finish: finish.map(str::to_owned),
         usage: Some((count("input_tokens"), count("output_tokens"))),
+        ..seen::Answer::default()
     }
 }
 
@@ -85,6 +96,11 @@ fn of_stream(answer: &Answer) -> Seen {
             "content_block_start" => drop(blocks.insert(index, event["content_block"].clone())),
             "content_block_delta" => {
                 let block = blocks.get_mut(&index).expect("a block begins before it grows");
+                if let Some(citation) = event["delta"].get("citation") {
+                    let mut citations = block["citations"].as_array().cloned().unwrap_or_default();
+                    citations.push(citation.clone());
+                    block["citations"] = json!(citations);
+                }
                 for (from, key) in [("text", "text"), ("thinking", "thinking"), ("partial_json", "given")] {
                     if let Some(more) = event["delta"][from].as_str() {
                         block[key] = json!(block[key].as_str().unwrap_or_default().to_owned() + more);

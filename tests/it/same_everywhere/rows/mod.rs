@@ -9,7 +9,7 @@ mod openai;
 mod pipelines;
 mod responses;
 
-use super::case::Case;
+use super::case::{Case, Special};
 use super::seen::Seen;
 use super::services::Service;
 use crate::host::{Answer, TestHost};
@@ -89,7 +89,10 @@ fn named_events(body: &str) -> Vec<(String, Value)> {
 }
 
 /// A tool of the client's, as OpenAI's chats have it.
-fn door() -> Value {
+fn door(case: &Case) -> Value {
+    if case.special == Some(Special::Custom) {
+        return json!({"type": "custom", "custom": {"name": crate::sdk::DOOR, "description": "Opens."}});
+    }
     let function = json!({"name": crate::sdk::DOOR, "parameters": {"type": "object"}});
     json!({"type": "function", "function": function})
 }

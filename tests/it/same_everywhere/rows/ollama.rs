@@ -2,7 +2,7 @@
 
 use super::{Row, Way, door, emitted, post};
 use crate::host::TestHost;
-use crate::same_everywhere::case::Case;
+use crate::same_everywhere::case::{Case, Special};
 use crate::same_everywhere::seen::{self, Class, Refusal, Seen};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
@@ -12,6 +12,10 @@ pub(super) struct Ollama;
 impl Row for Ollama {
     fn name(&self) -> &'static str {
         "ollama"
+    }
+
+    fn speaks(&self, case: &Case, _: &Way) -> bool {
+        case.special != Some(Special::Custom)
     }
 
     fn ask<'a>(&'a self, host: &'a TestHost, case: &'a Case, way: &'a Way) -> BoxFuture<'a, Seen> {
@@ -35,7 +39,7 @@ fn body(case: &Case, way: &Way) -> Value {
         body["options"]["temperature"] = json!(temperature);
     }
     if case.has_door {
-        body["tools"] = json!([door()]);
+        body["tools"] = json!([door(case)]);
     }
     body
 }
@@ -64,12 +68,9 @@ fn of_lines(lines: &[Value], status: u16) -> Seen {
         if line["done"] == true {
             let count = |key: &str| line[key].as_u64().unwrap_or(0);
             answer.usage = Some((count("prompt_eval_count"), count("eval_count")));
-            answer.finish = line["done_reason"].as_str().map(str::to_owned);
+            // Ollama has no word for answers that are not given.
+            answer.finish = line["done_reason"].as_str().map(str::to_owned).filter(|word| word == "length");
         }
-    }
-    if !answer.calls.is_empty() {
-        // Ollama has no word for calls.
-        answer.finish = None;
     }
     answer.thoughts = Some(thoughts);
     seen.events = Some(events);

@@ -54,7 +54,7 @@ pub(super) fn body(case: &Case, way: &Way) -> Value {
         body["temperature"] = json!(temperature);
     }
     if case.has_door {
-        body["tools"] = json!([door()]);
+        body["tools"] = json!([door(case)]);
     }
     body
 }
@@ -79,13 +79,17 @@ pub(super) fn of_body(status: u16, body: &Value) -> Seen {
 /// A `chat.completion`.
 pub(super) fn of_completion(body: &Value) -> seen::Answer {
     let choice = &body["choices"][0];
-    seen::Answer {
+    let mut answer = seen::Answer {
+        refusal: Some(choice["message"]["refusal"].as_str().unwrap_or_default().to_owned()),
         text: seen::text_of(&choice["message"]["content"]),
         thoughts: Some(seen::text_of(&choice["message"]["reasoning_content"])),
         calls: seen::calls_of(&choice["message"]),
         finish: choice["finish_reason"].as_str().map(str::to_owned),
         usage: Some(usage(&body["usage"])),
-    }
+        ..seen::Answer::default()
+    };
+    answer.cite(choice["message"]["annotations"].as_array().into_iter().flatten());
+    answer
 }
 
 fn usage(usage: &Value) -> (u64, u64) {
@@ -99,7 +103,8 @@ pub(super) fn of_stream(events: &[Value]) -> Seen {
     let mut emitted = Vec::new();
     let mut answer = seen::Answer::default();
     let mut thoughts = String::new();
-    let mut calls: BTreeMap<u64, (String, String)> = BTreeMap::new();
+    let mut refusal = String::new();
+    let mut calls: BTreeMap<u64, (String, String, bool)> = BTreeMap::new();
     for event in events {
         if let Some(event) = event.get("event") {
             emitted.push(event.clone());
@@ -116,18 +121,27 @@ pub(super) fn of_stream(events: &[Value]) -> Seen {
         let delta = &choice["delta"];
         answer.text += delta["content"].as_str().unwrap_or_default();
         thoughts += delta["reasoning_content"].as_str().unwrap_or_default();
+        refusal += delta["refusal"].as_str().unwrap_or_default();
+        answer.cite(delta["annotations"].as_array().into_iter().flatten());
         for piece in delta["tool_calls"].as_array().into_iter().flatten() {
             let call = calls.entry(piece["index"].as_u64().unwrap()).or_default();
-            call.0 += piece["function"]["name"].as_str().unwrap_or_default();
-            call.1 += piece["function"]["arguments"].as_str().unwrap_or_default();
+            for (kind, key) in [("function", "arguments"), ("custom", "input")] {
+                call.0 += piece[kind]["name"].as_str().unwrap_or_default();
+                call.1 += piece[kind][key].as_str().unwrap_or_default();
+            }
+            call.2 |= piece.get("custom").is_some();
         }
         if let Some(finish) = choice["finish_reason"].as_str() {
             answer.finish = Some(finish.to_owned());
         }
     }
     seen.events = Some(emitted);
-    answer.calls =
-        calls.into_values().map(|(name, given)| seen::call_of(&json!(name), &json!(given))).collect();
+    let call = |(name, given, is_custom): (String, String, bool)| match is_custom {
+        true => seen::custom_call(&json!(name), &json!(given)),
+        false => seen::call_of(&json!(name), &json!(given)),
+    };
+    answer.calls = calls.into_values().map(call).collect();
+    answer.refusal = Some(refusal);
     answer.thoughts = Some(thoughts);
     answer.usage.get_or_insert_default();
     seen.answer = seen.refusal.is_none().then_some(answer);

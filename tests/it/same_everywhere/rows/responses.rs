@@ -2,7 +2,7 @@
 
 use super::{Row, Way, emitted, named_events, post};
 use crate::host::{Answer, TestHost};
-use crate::same_everywhere::case::Case;
+use crate::same_everywhere::case::{Case, Special};
 use crate::same_everywhere::seen::{self, Class, Refusal, Seen};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
@@ -48,8 +48,10 @@ fn body(case: &Case, way: &Way) -> Value {
         body["temperature"] = json!(temperature);
     }
     if case.has_door {
-        body["tools"] =
-            json!([{"type": "function", "name": crate::sdk::DOOR, "parameters": {"type": "object"}}]);
+        body["tools"] = match case.special {
+            Some(Special::Custom) => json!([{"type": "custom", "name": crate::sdk::DOOR}]),
+            _ => json!([{"type": "function", "name": crate::sdk::DOOR, "parameters": {"type": "object"}}]),
+        };
     }
     body
 }
@@ -60,27 +62,42 @@ fn of_response(response: &Value) -> seen::Answer {
     let texts = |kind: &'static str| -> String {
         of_kind(kind).map(|item| seen::text_of(&item["content"])).collect()
     };
-    let calls: Vec<(String, Value)> =
-        of_kind("function_call").map(|item| seen::call_of(&item["name"], &item["arguments"])).collect();
+    let call = |item: &Value| match item["type"].as_str() {
+        Some("function_call") => Some(seen::call_of(&item["name"], &item["arguments"])),
+        Some("custom_tool_call") => Some(seen::custom_call(&item["name"], &item["input"])),
+        _ => None,
+    };
+    let calls: Vec<(String, Value)> = items.iter().filter_map(call).collect();
+    let parts: Vec<&Value> =
+        of_kind("message").flat_map(|item| item["content"].as_array().expect("parts")).collect();
     let finish = match response["status"].as_str() {
+        Some("incomplete") if response["incomplete_details"]["reason"] == "content_filter" => {
+            "content_filter"
+        }
         Some("incomplete") => "length",
         _ if calls.is_empty() => "stop",
         _ => "tool_calls",
     };
     let count = |key: &str| response["usage"][key].as_u64().unwrap_or(0);
-    seen::Answer {
+    let mut answer = seen::Answer {
+        refusal: Some(parts.iter().filter_map(|part| part["refusal"].as_str()).collect()),
         text: texts("message"),
         thoughts: Some(texts("reasoning")),
         calls,
         finish: Some(finish.to_owned()),
         usage: Some((count("input_tokens"), count("output_tokens"))),
-    }
+        ..seen::Answer::default()
+    };
+    answer.cite(parts.iter().filter_map(|part| part["annotations"].as_array()).flatten());
+    answer
 }
 
 fn of_stream(answer: &Answer) -> Seen {
     let mut seen = Seen { events: Some(Vec::new()), ..Seen::default() };
     let mut text = String::new();
-    for (name, event) in named_events(answer.body()) {
+    let events = named_events(answer.body());
+    check_lifecycle(&events);
+    for (name, event) in events {
         match &*name {
             "response.output_text.delta" => text += event["delta"].as_str().unwrap(),
             "valvehouse:event" => seen.events.as_mut().unwrap().push(event["event"].clone()),
@@ -101,4 +118,44 @@ fn of_stream(answer: &Answer) -> Seen {
     }
     assert!(seen.answer.is_some() != seen.refusal.is_some(), "{}", answer.body());
     seen
+}
+
+/// Checks what clients put a response together from: events are numbered without gaps, its id is one, each item has a
+/// place and an id of its own, begins before it grows and ends once, and the last event holds what they were.
+fn check_lifecycle(events: &[(String, Value)]) {
+    let kinds: Vec<&str> = events.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(kinds[..2], ["response.created", "response.in_progress"], "{kinds:?}");
+    let id = &events[0].1["response"]["id"];
+    let mut items: Vec<(Value, Option<Value>)> = Vec::new();
+    for (number, (name, event)) in events.iter().enumerate() {
+        assert_eq!((&event["type"], &event["sequence_number"]), (&json!(name), &json!(number)));
+        if let Some(response) = event.get("response") {
+            assert_eq!(&response["id"], id, "{name}");
+        }
+        let Some(place) = event["output_index"].as_u64().map(|place| usize::try_from(place).unwrap()) else {
+            continue;
+        };
+        if name == "response.output_item.added" {
+            assert_eq!(place, items.len(), "items have places of their own");
+            // Items that only their service reads keep its ids, which are the same here in each round.
+            let is_foreign = event["item"]["id"].as_str().is_some_and(|id| matches!(&id[..3], "ws_" | "rs_"));
+            let is_new = items.iter().all(|(item, _)| item["id"] != event["item"]["id"]);
+            assert!(is_new || is_foreign, "items have ids of their own: {}", event["item"]);
+            items.push((event["item"].clone(), None));
+            continue;
+        }
+        let (begun, done) = items.get_mut(place).expect("an item begins before it grows");
+        assert_eq!(*done, None, "{name} follows the end of its item");
+        let own = event.get("item_id").unwrap_or(&event["item"]["id"]);
+        assert_eq!(*own, begun["id"], "{name}");
+        if name == "response.output_item.done" {
+            assert_eq!(event["item"]["call_id"], begun["call_id"]);
+            *done = Some(event["item"].clone());
+        }
+    }
+    let Some((name, last)) = events.last() else { return };
+    let ends = ["response.completed", "response.incomplete", "response.failed"];
+    assert!(ends.contains(&name.as_str()), "a response has an end: {kinds:?}");
+    let items: Vec<Value> = items.into_iter().map(|(_, done)| done.expect("each item ends")).collect();
+    assert_eq!(last["response"]["output"], json!(items), "{name}");
 }

@@ -1,9 +1,8 @@
 //! The service over Anthropic's Messages.
 
 use super::{Part, Step, finish, parts, steps};
-use crate::same_everywhere::case::Failure;
 use crate::same_everywhere::seen::{call_of, text_of};
-use crate::sdk::upstream::Round;
+use crate::sdk::upstream::{Round, Source};
 use serde_json::{Value, json};
 
 /// The conversation of a request: each text of a user and each result of a tool is a message of its own.
@@ -38,13 +37,26 @@ pub(super) fn conversation(body: &Value) -> Vec<Value> {
 
 fn block(part: &Part) -> Value {
     match part {
-        Part::Text(text) => json!({"type": "text", "text": text}),
+        Part::Text(text, sources) if sources.is_empty() => json!({"type": "text", "text": text}),
+        Part::Text(text, sources) => {
+            let citations: Vec<Value> = sources.iter().map(citation).collect();
+            json!({"type": "text", "text": text, "citations": citations})
+        }
+        Part::Refusal(_) => unreachable!("no such case is sent here"),
         Part::Thought(text) => json!({"type": "thinking", "thinking": text, "signature": "c2ln"}),
-        Part::Call { id, name, arguments } => {
-            let input: Value = serde_json::from_str(arguments).unwrap_or(json!({}));
+        Part::Call { id, name, arguments, is_custom } => {
+            let input: Value = match is_custom {
+                true => json!({"input": arguments}),
+                false => serde_json::from_str(arguments).unwrap_or(json!({})),
+            };
             json!({"type": "tool_use", "id": id, "name": name, "input": input})
         }
     }
+}
+
+fn citation(source: &Source) -> Value {
+    json!({"type": "web_search_result_location", "url": source.url, "title": source.title,
+        "cited_text": "quoted", "encrypted_index": "ZW5j"})
 }
 
 /// A whole answer.
@@ -60,6 +72,7 @@ fn reason(round: &Round) -> &'static str {
     match finish(round) {
         "length" => "max_tokens",
         "tool_calls" => "tool_use",
+        "content_filter" => "refusal",
         _ => "end_turn",
     }
 }
@@ -70,11 +83,12 @@ pub(super) fn events(number: usize, round: &Round) -> Vec<Value> {
     (message["content"], message["stop_reason"]) = (json!([]), Value::Null);
     let mut events = vec![json!({"type": "message_start", "message": message})];
     let mut next = 0;
-    let mut is_thought = false;
-    let end = |events: &mut Vec<Value>, next: usize, is_thought: &mut bool| {
+    // What a block ends with.
+    let mut last: Option<Value> = None;
+    let mut is_custom = false;
+    let end = |events: &mut Vec<Value>, next: usize, last: &mut Option<Value>| {
         let Some(index) = next.checked_sub(1) else { return };
-        if std::mem::take(is_thought) {
-            let delta = json!({"type": "signature_delta", "signature": "c2ln"});
+        if let Some(delta) = last.take() {
             events.push(json!({"type": "content_block_delta", "index": index, "delta": delta}));
         }
         events.push(json!({"type": "content_block_stop", "index": index}));
@@ -82,35 +96,48 @@ pub(super) fn events(number: usize, round: &Round) -> Vec<Value> {
     for step in steps(round) {
         let delta = match step {
             Step::Begins(part) => {
-                end(&mut events, next, &mut is_thought);
-                is_thought = matches!(part, Part::Thought(_));
+                end(&mut events, next, &mut last);
                 let mut block = block(&part);
-                if is_thought {
+                is_custom = matches!(part, Part::Call { is_custom: true, .. });
+                if let Part::Thought(_) = part {
                     block["signature"] = json!("");
+                    last = Some(json!({"type": "signature_delta", "signature": "c2ln"}));
+                }
+                if let Part::Call { .. } = part {
+                    block["input"] = json!({});
                 }
                 events.push(json!({"type": "content_block_start", "index": next, "content_block": block}));
                 next += 1;
-                continue;
+                if !is_custom {
+                    continue;
+                }
+                last = Some(json!({"type": "input_json_delta", "partial_json": "\"}"}));
+                json!({"type": "input_json_delta", "partial_json": "{\"input\": \""})
             }
             Step::Text(text) => json!({"type": "text_delta", "text": text}),
+            Step::Source(source) => json!({"type": "citations_delta", "citation": citation(&source)}),
+            Step::Refusal(_) => unreachable!("no such case is sent here"),
+            Step::Arguments(text) if is_custom => {
+                let text = json!(text).to_string();
+                json!({"type": "input_json_delta", "partial_json": text[1..text.len() - 1]})
+            }
             Step::Thought(text) => json!({"type": "thinking_delta", "thinking": text}),
             Step::Arguments(text) => json!({"type": "input_json_delta", "partial_json": text}),
         };
         events.push(json!({"type": "content_block_delta", "index": next - 1, "delta": delta}));
     }
-    end(&mut events, next, &mut is_thought);
+    end(&mut events, next, &mut last);
     let delta = json!({"stop_reason": reason(round), "stop_sequence": null});
     events.push(json!({"type": "message_delta", "delta": delta, "usage": {"output_tokens": 1}}));
     events.push(json!({"type": "message_stop"}));
     events
 }
 
-/// An error, under the type that Anthropic has for its status.
-pub(super) fn refusal(failure: &Failure) -> Value {
-    let kind = match failure.status {
-        429 => "rate_limit_error",
-        400 => "invalid_request_error",
-        _ => "api_error",
+/// An error of OpenAI's, under the type that Anthropic has for it.
+pub(super) fn error(body: &Value) -> Value {
+    let kind = match &body["error"]["type"] {
+        kind if kind == "server_error" => "api_error".into(),
+        kind => kind.clone(),
     };
-    json!({"type": "error", "error": {"type": kind, "message": failure.body["error"]["message"]}})
+    json!({"type": "error", "error": {"type": kind, "message": body["error"]["message"]}})
 }

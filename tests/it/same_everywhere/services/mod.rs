@@ -3,9 +3,9 @@
 mod messages;
 mod responses;
 
-use super::case::{Case, Failure};
+use super::case::{Case, Failure, Special};
 use super::seen::plain_message;
-use crate::sdk::upstream::{self, Chunk, Round};
+use crate::sdk::upstream::{self, Chunk, Round, Source};
 use crate::upstream::{Asked, Reply};
 use serde_json::{Value, json};
 
@@ -52,23 +52,29 @@ impl Service {
         )
     }
 
+    /// Returns `true` if it can give the answers of a case: Anthropic's has no place for the reason of a refusal.
+    pub(super) fn speaks(self, case: &Case) -> bool {
+        self != Self::Messages || case.special != Some(Special::Refuses)
+    }
+
     /// Reads a request to one of them.
     pub(super) fn read(asked: &Asked) -> (Self, Request) {
         let body = asked.json();
         let (service, messages, limit, tools) = match asked.path.rsplit('/').next().unwrap_or_default() {
             "messages" => {
-                (Self::Messages, messages::conversation(&body), &body["max_tokens"], tools(&body, "/name"))
+                (Self::Messages, messages::conversation(&body), &body["max_tokens"], tools(&body, &["/name"]))
             }
             "responses" => (
                 Self::Responses,
                 responses::conversation(&body),
                 &body["max_output_tokens"],
-                tools(&body, "/name"),
+                tools(&body, &["/name"]),
             ),
             _ => {
                 let limit = body.get("max_completion_tokens").unwrap_or(&body["max_tokens"]);
                 let messages = body["messages"].as_array().into_iter().flatten();
-                (Self::Chat, messages.map(plain_message).collect(), limit, tools(&body, "/function/name"))
+                let tools = tools(&body, &["/function/name", "/custom/name"]);
+                (Self::Chat, messages.map(plain_message).collect(), limit, tools)
             }
         };
         let plain = json!({
@@ -82,8 +88,11 @@ impl Service {
     pub(super) fn answer(self, case: &Case, request: &Request) -> Reply {
         let stream = request.stream;
         let text = match case.answer(&request.plain["messages"]) {
-            Ok(round) => self.text(case.number, round, stream),
-            Err(failure) => return self.refusal(&failure),
+            (round, None) => self.text(case.number, round, stream),
+            (round, Some(Failure { after: Some(after), body, .. })) if stream => {
+                self.broken_off(case.number, round, *after, body)
+            }
+            (_, Some(failure)) => return self.refusal(failure),
         };
         Reply::raw(if stream { "text/event-stream" } else { "application/json" }, text)
     }
@@ -100,9 +109,21 @@ impl Service {
         events.iter().map(event).collect()
     }
 
+    /// A streamed answer that ends with an error behind so many of its events.
+    fn broken_off(self, number: usize, round: &Round, after: usize, body: &Value) -> String {
+        let stream = self.text(number, round, true);
+        let begun: String = stream.split_inclusive("\n\n").take(after).collect();
+        let error = match self {
+            Self::Chat => return format!("{begun}data: {body}\n\n"),
+            Self::Messages => messages::error(body),
+            Self::Responses => responses::failed(number, body),
+        };
+        format!("{begun}event: {}\ndata: {error}\n\n", error["type"].as_str().unwrap())
+    }
+
     fn refusal(self, failure: &Failure) -> Reply {
         let body = match self {
-            Self::Messages => messages::refusal(failure),
+            Self::Messages => messages::error(&failure.body),
             Self::Chat | Self::Responses => failure.body.clone(),
         };
         Reply::json(&body).status(failure.status)
@@ -110,24 +131,28 @@ impl Service {
 }
 
 /// The names of the tools of a request.
-fn tools(body: &Value, name: &str) -> Option<Vec<Value>> {
+fn tools(body: &Value, names: &[&str]) -> Option<Vec<Value>> {
     let tools = body["tools"].as_array()?;
-    Some(tools.iter().map(|tool| tool.pointer(name).cloned().unwrap_or_default()).collect())
+    let name = |tool: &Value| names.iter().find_map(|name| tool.pointer(name).cloned());
+    Some(tools.iter().map(|tool| name(tool).unwrap_or_default()).collect())
 }
 
 /// A part of an answer: a text, thoughts, a call.
 #[derive(Debug)]
 enum Part {
-    Text(String),
+    Text(String, Vec<Source>),
     Thought(String),
-    Call { id: String, name: &'static str, arguments: String },
+    Refusal(String),
+    Call { id: String, name: &'static str, arguments: String, is_custom: bool },
 }
 
 /// A piece of an answer: more of its last part, or the first of a new one.
 enum Step<'a> {
     Begins(Part),
     Text(&'a str),
+    Source(Source),
     Thought(&'a str),
+    Refusal(&'a str),
     Arguments(&'a str),
 }
 
@@ -138,11 +163,12 @@ fn steps(round: &Round) -> Vec<Step<'_>> {
         Nothing,
         Text,
         Thought,
+        Refusal,
         Call,
     }
     let mut open = Open::Nothing;
     let mut steps = Vec::new();
-    for Chunk { text, thought, calls, .. } in round.iter().flatten() {
+    for Chunk { text, thought, refusal, sources, calls, .. } in round.iter().flatten() {
         if !thought.is_empty() {
             if std::mem::replace(&mut open, Open::Thought) != Open::Thought {
                 steps.push(Step::Begins(Part::Thought(String::new())));
@@ -151,14 +177,22 @@ fn steps(round: &Round) -> Vec<Step<'_>> {
         }
         if !text.is_empty() {
             if std::mem::replace(&mut open, Open::Text) != Open::Text {
-                steps.push(Step::Begins(Part::Text(String::new())));
+                steps.push(Step::Begins(Part::Text(String::new(), Vec::new())));
             }
             steps.push(Step::Text(text));
+        }
+        steps.extend(sources.iter().cloned().map(Step::Source));
+        if !refusal.is_empty() {
+            if std::mem::replace(&mut open, Open::Refusal) != Open::Refusal {
+                steps.push(Step::Begins(Part::Refusal(String::new())));
+            }
+            steps.push(Step::Refusal(refusal));
         }
         for call in calls {
             if let Some((id, name)) = &call.head {
                 open = Open::Call;
-                let call = Part::Call { id: id.clone(), name, arguments: String::new() };
+                let call =
+                    Part::Call { id: id.clone(), name, arguments: String::new(), is_custom: call.is_custom };
                 steps.push(Step::Begins(call));
             }
             steps.push(Step::Arguments(&call.arguments));
@@ -173,7 +207,9 @@ fn parts(round: &Round) -> Vec<Part> {
     for step in steps(round) {
         match (step, parts.last_mut()) {
             (Step::Begins(part), _) => parts.push(part),
-            (Step::Text(more), Some(Part::Text(text))) => *text += more,
+            (Step::Text(more), Some(Part::Text(text, _))) => *text += more,
+            (Step::Source(source), Some(Part::Text(_, sources))) => sources.push(source),
+            (Step::Refusal(more), Some(Part::Refusal(text))) => *text += more,
             (Step::Thought(more), Some(Part::Thought(text))) => *text += more,
             (Step::Arguments(more), Some(Part::Call { arguments, .. })) => *arguments += more,
             _ => unreachable!("a part begins before it grows"),

@@ -3,7 +3,7 @@
 
 use super::{Part, Step, finish, parts, steps};
 use crate::same_everywhere::seen::{call_of, text_of};
-use crate::sdk::upstream::Round;
+use crate::sdk::upstream::{Round, Source};
 use serde_json::{Map, Value, json};
 
 /// The conversation of a request: what the model said between two others is one message.
@@ -51,17 +51,34 @@ fn search(number: usize) -> Option<Value> {
     (number % 5 == 1).then_some(item)
 }
 
+fn message(at: usize, part: &Value) -> Value {
+    json!({"id": format!("msg_{at}"), "type": "message", "role": "assistant", "status": "completed",
+        "content": [part]})
+}
+
+fn annotation(source: &Source) -> Value {
+    let mut fields = source.fields();
+    fields["type"] = json!("url_citation");
+    fields
+}
+
 fn item(number: usize, at: usize, part: &Part) -> Value {
     match part {
-        Part::Text(text) => json!({"id": format!("msg_{at}"), "type": "message", "role": "assistant",
-            "status": "completed", "content": [{"type": "output_text", "text": text, "annotations": []}]}),
+        Part::Text(text, sources) => {
+            let sources: Vec<Value> = sources.iter().map(annotation).collect();
+            let part = json!({"type": "output_text", "text": text, "annotations": sources});
+            message(at, &part)
+        }
+        Part::Refusal(text) => message(at, &json!({"type": "refusal", "refusal": text})),
         Part::Thought(text) if has_encrypted(number) => {
             json!({"id": format!("rs_{at}"), "type": "reasoning", "encrypted_content": "gAAA+/==",
                 "summary": [{"type": "summary_text", "text": text}]})
         }
         Part::Thought(text) => json!({"id": format!("rs_{at}"), "type": "reasoning", "summary": [],
             "content": [{"type": "reasoning_text", "text": text}]}),
-        Part::Call { id, name, arguments } => json!({"id": format!("fc_{at}"), "type": "function_call",
+        Part::Call { id, name, arguments, is_custom: true } => json!({"id": format!("ctc_{at}"),
+            "type": "custom_tool_call", "status": "completed", "call_id": id, "name": name, "input": arguments}),
+        Part::Call { id, name, arguments, .. } => json!({"id": format!("fc_{at}"), "type": "function_call",
             "status": "completed", "call_id": id, "name": name, "arguments": arguments}),
     }
 }
@@ -77,6 +94,7 @@ fn items(number: usize, round: &Round) -> Vec<Value> {
 pub(super) fn whole(number: usize, round: &Round) -> Value {
     let (status, details) = match finish(round) {
         "length" => ("incomplete", json!({"reason": "max_output_tokens"})),
+        "content_filter" => ("incomplete", json!({"reason": "content_filter"})),
         _ => ("completed", Value::Null),
     };
     json!({
@@ -105,6 +123,7 @@ pub(super) fn events(number: usize, round: &Round) -> Vec<Value> {
     }
     let first = usize::from(search(number).is_some());
     let mut next = first;
+    let mut is_custom = false;
     for step in steps(round) {
         let of_item = |kind: &str, key: &str, place: &str, text: &str| json!({"type": kind, "output_index": next - 1, "item_id": items[next - 1]["id"], place: 0, key: text});
         match step {
@@ -112,6 +131,7 @@ pub(super) fn events(number: usize, round: &Round) -> Vec<Value> {
                 if next > first {
                     events.push(done(next - 1));
                 }
+                is_custom = matches!(part, Part::Call { is_custom: true, .. });
                 events.push(added(next, &item(number, next, &part)));
                 next += 1;
             }
@@ -122,9 +142,18 @@ pub(super) fn events(number: usize, round: &Round) -> Vec<Value> {
                 true => of_item("response.reasoning_summary_text.delta", "delta", "summary_index", text),
                 false => of_item("response.reasoning_text.delta", "delta", "content_index", text),
             }),
-            Step::Arguments(text) => {
-                events.push(of_item("response.function_call_arguments.delta", "delta", "content_index", text))
+            Step::Refusal(text) => {
+                events.push(of_item("response.refusal.delta", "delta", "content_index", text))
             }
+            Step::Source(source) => {
+                let mut event = of_item("response.output_text.annotation.added", "", "content_index", "");
+                event["annotation"] = annotation(&source);
+                events.push(event);
+            }
+            Step::Arguments(text) => events.push(match is_custom {
+                true => of_item("response.custom_tool_call_input.delta", "delta", "content_index", text),
+                false => of_item("response.function_call_arguments.delta", "delta", "content_index", text),
+            }),
         }
     }
     if next > first {
@@ -136,4 +165,17 @@ pub(super) fn events(number: usize, round: &Round) -> Vec<Value> {
         event["sequence_number"] = json!(number);
     }
     events
+}
+
+/// The last event of an answer that failed in the middle.
+pub(super) fn failed(number: usize, body: &Value) -> Value {
+    let code = match body["error"]["type"].as_str() {
+        Some("rate_limit_error") => "rate_limit_exceeded",
+        Some("invalid_request_error") => "invalid_prompt",
+        _ => "server_error",
+    };
+    let error = json!({"code": code, "message": body["error"]["message"]});
+    let response = json!({"id": format!("resp_{number}"), "object": "response", "created_at": 1, "model": "m",
+        "status": "failed", "error": error, "output": []});
+    json!({"type": "response.failed", "response": response})
 }
