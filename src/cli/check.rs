@@ -18,11 +18,31 @@ use valvehouse_script::{
 use valvehouse_terminal::{Case, CommandError, Console, Exit, Placed, case, report};
 
 pub(super) async fn run(asked: &args::Check, config: &Config, out: &Console) -> Result<Exit, CommandError> {
+    if asked.load {
+        return load(config).await;
+    }
+    check(asked, config, out, false).await
+}
+
+/// Loads the files whose paths are read.
+pub(super) async fn load(config: &Config) -> Result<Exit, CommandError> {
+    load_process::run(config, &app::stored_grants(config).await)
+}
+
+/// Looks for mistakes before scripts are uploaded. What an operator may confirm later is told, and is not a finding.
+pub(super) async fn before_apply(config: &Config, out: &Console) -> Result<Exit, CommandError> {
+    let all = args::Check { paths: Vec::new(), strict: false, load: false };
+    check(&all, config, out, true).await
+}
+
+async fn check(
+    asked: &args::Check,
+    config: &Config,
+    out: &Console,
+    may_be_confirmed: bool,
+) -> Result<Exit, CommandError> {
     app::check(config)?;
     let granted = app::stored_grants(config).await;
-    if asked.load {
-        return load_process::run(config, &granted);
-    }
     let mut findings = Findings { granted, ..Findings::default() };
     if asked.paths.is_empty() {
         findings.folder(Kind::Filter, &config.folders.filters, config);
@@ -37,7 +57,10 @@ pub(super) async fn run(asked: &args::Check, config: &Config, out: &Console) -> 
     }
     findings.host(config, &asked.paths).await?;
     findings.tell(out)?;
-    let counts = |problem: &Problem| asked.strict || problem.severity == Severity::Error;
+    let waits = |problem: &Problem| matches!(problem.code, Code::GuardWeakened | Code::GuardGone);
+    let counts = |problem: &Problem| {
+        (asked.strict || problem.severity == Severity::Error) && !(may_be_confirmed && waits(problem))
+    };
     Ok(if findings.problems.iter().any(counts) { Exit::Findings } else { Exit::Done })
 }
 

@@ -11,9 +11,11 @@ mod project;
 mod providers;
 mod remote;
 mod run;
+mod script_folder;
 mod running;
 mod reply;
 
+mod apply;
 mod chat;
 mod check;
 mod config;
@@ -32,6 +34,7 @@ mod mcp;
 #[cfg(feature = "mcp")]
 mod mcp_servers;
 mod nodes;
+mod pull;
 mod release;
 mod resume;
 mod rollback;

@@ -1,10 +1,12 @@
-//! `valvehouse rollback`: puts a version of a plugin back.
+//! `valvehouse rollback`: puts a version of a plugin back, or all scripts of a generation.
 
 use super::history::refused;
-use super::{args, project};
+use super::script_folder::unknown;
+use super::{apply, args, project};
 use valvehouse_config::Config;
 use valvehouse_host::{admin, app};
 use valvehouse_json::Json;
+use valvehouse_store as store;
 use valvehouse_terminal::{CommandError, Console, Exit};
 
 pub(super) async fn run(
@@ -12,8 +14,9 @@ pub(super) async fn run(
     config: &Config,
     out: &Console,
 ) -> Result<Exit, CommandError> {
+    let Some(version) = asked.version else { return scripts(asked, config, out).await };
     let (snapshot, writer) = app::writer(config).await?;
-    let (id, version) = (&asked.id, asked.version);
+    let id = &asked.id;
     let generation = admin::rollback(&writer, &snapshot, id, version, &project::author()).await;
     let generation = generation.map_err(refused)?;
     let reach = project::reach(writer.store(), generation).await?;
@@ -25,4 +28,25 @@ pub(super) async fn run(
     }
     writer.store().close().await;
     Ok(reach.exit())
+}
+
+/// Writes the scripts of an earlier generation as a new one.
+async fn scripts(asked: &args::Rollback, config: &Config, out: &Console) -> Result<Exit, CommandError> {
+    let Ok(from) = asked.id.parse::<u64>() else {
+        return Err(CommandError::usage(format!(
+            "name the version of `{}` to put back, or the generation of all scripts: valvehouse history {}",
+            asked.id, asked.id
+        )));
+    };
+    let store = store::open(&config.store).await?;
+    let Some(generation) = store.restore_script_set(from, &project::author()).await? else {
+        return Err(unknown(&store.script_sets().await?, Some(from)));
+    };
+    if !out.is_json() {
+        out.line(&format!("the scripts of generation {from} are back: generation {generation}"))?;
+    }
+    let told = Json::from([("generation", generation.into()), ("restored_from", from.into())]);
+    let exit = apply::tell_reach(&*store, generation, asked.wait, told, out).await?;
+    store.close().await;
+    Ok(exit)
 }

@@ -7,8 +7,8 @@ use super::completions;
 use super::mcp;
 use super::settings::Reading;
 use super::{
-    chat, check, config, confirm, definitions, explain, explain_code, grant, health, history, invoke, key,
-    list, log, nodes, release, resume, rollback, runs, serve, store, trace, valves,
+    apply, chat, check, config, confirm, definitions, explain, explain_code, grant, health, history, invoke,
+    key, list, log, nodes, pull, release, resume, rollback, runs, serve, store, trace, valves,
 };
 use clap::Parser;
 use std::ffi::OsString;
@@ -125,6 +125,9 @@ async fn obey(line: Line, out: &Console) -> Result<Exit, CommandError> {
         Command::Explain(asked) => explain::run(&asked, &config, out).await,
         Command::Health(asked) => health::run(&asked, &config, out).await,
         Command::History(asked) => history::run(&asked, &config, out).await,
+        Command::Apply(asked) => apply::run(&asked, &config, out).await,
+        Command::Pull(asked) => pull::run(&asked, &config, out).await,
+        Command::Diff(asked) => pull::diff(&asked, &config, out).await,
         Command::Rollback(asked) => rollback::run(&asked, &config, out).await,
         Command::Confirm(asked) => confirm::run(&asked, &config, out).await,
         Command::ConfirmRemoval(asked) => confirm::removal(&asked, &config, out).await,

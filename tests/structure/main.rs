@@ -65,6 +65,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("toml", &["valvehouse-config"]),
     ("cap-std", &["valvehouse-os"]),
     ("arc-swap", &["valvehouse-host"]),
+    ("minisign-verify", &["valvehouse-host"]),
     ("rmcp", &["valvehouse-mcp"]),
     ("jsonwebtoken", &["valvehouse-jwt", "valvehouse-mcp"]),
     ("prometheus", &["valvehouse-server"]),

@@ -83,6 +83,8 @@ impl Config {
             ("admin.key", self.admin != other.admin),
             ("folders.filters", self.folders.filters != other.folders.filters),
             ("folders.tools", self.folders.tools != other.folders.tools),
+            ("folders.source", self.folders.source != other.folders.source),
+            ("folders.public_key", self.folders.public_key != other.folders.public_key),
             ("store.url", self.store.address != other.store.address),
             ("store.key", self.store.key != other.store.key),
             ("trace.turns", self.trace.turns != other.trace.turns),
@@ -215,6 +217,30 @@ pub struct Folders {
     pub filters: PathBuf,
     /// The tools.
     pub tools: PathBuf,
+    /// The place that hosts load scripts from.
+    pub source: ScriptSource,
+    /// The key of minisign that scripts in the store have to be signed with.
+    pub public_key: Option<String>,
+}
+
+/// The place that hosts load scripts from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ScriptSource {
+    /// The folders on disk, which are followed.
+    #[default]
+    Folder,
+    /// The latest set of scripts in the store, which `valvehouse apply` uploads.
+    Store,
+}
+
+impl ScriptSource {
+    /// Returns the form in which it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Folder => "folder",
+            Self::Store => "store",
+        }
+    }
 }
 
 /// The place of the state, and the key that keeps it from others.

@@ -4,20 +4,21 @@ use crate::background::AfterAnswers;
 use crate::leftovers;
 use crate::plan::{Mounted, Plan};
 use crate::reload::look::{NEXT_LOOK, WHILE_COMPILING};
+use crate::reload::scripts::RefusedGeneration;
 use crate::reload::state::Reload;
 use crate::report::{Looks, Report};
 use crate::snapshot::Snapshot;
-use crate::status::Standing;
+use crate::status::{NodeStatus, Standing};
 use crate::writer::Writer;
 use arc_swap::ArcSwap;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{Mutex, broadcast};
 use valvehouse_core::trace::Traces;
 use valvehouse_json::Json;
 use valvehouse_script::{Problem, ScheduledCall, Script, SourceFile, Watch};
-use valvehouse_store::{Kv, Store, StoreError};
+use valvehouse_store::{Kv, Store, StoreError, now};
 
 /// The interval at which the store is asked for its generation.
 const STORE_POLL: Duration = Duration::from_millis(100);
@@ -37,6 +38,10 @@ pub struct Host {
     kv: Arc<Kv>,
     /// The store's generation that the current snapshot obeys.
     applied: AtomicU64,
+    /// The time since when it does, in milliseconds since 1970.
+    applied_at: AtomicI64,
+    /// The generation of the store that it does not take.
+    refused: parking_lot::Mutex<Option<RefusedGeneration>>,
     reports: broadcast::Sender<Arc<Report>>,
     /// The status of the plugins that was announced last.
     told: parking_lot::Mutex<Json>,
@@ -65,6 +70,7 @@ impl Host {
         let id = format!("{}-{}", machine(), uuid::Uuid::new_v4());
         let (reports, _) = broadcast::channel(64);
         let (asking, after) = (writer.asking(), writer.after());
+        let refused = parking_lot::Mutex::new(writer.refused.clone());
         let host = Self {
             id,
             current: ArcSwap::from_pointee(snapshot),
@@ -72,6 +78,8 @@ impl Host {
             store,
             kv,
             applied: AtomicU64::new(first.stored_generation.unwrap_or(0)),
+            applied_at: AtomicI64::new(now()),
+            refused,
             reports,
             told: parking_lot::Mutex::default(),
             looks: Looks::default(),
@@ -120,6 +128,16 @@ impl Host {
     /// The work that scripts left for the time when clients have their answers.
     pub fn after_answers(&self) -> &AfterAnswers {
         &self.after
+    }
+
+    /// Returns the generation of the store that the running set goes by.
+    pub fn applied_generation(&self) -> u64 {
+        self.applied.load(Relaxed)
+    }
+
+    /// Returns the latest generation of the store and the reason, where this host does not take it.
+    pub fn refused(&self) -> Option<RefusedGeneration> {
+        self.refused.lock().clone()
     }
 
     /// News as they come.
@@ -243,8 +261,11 @@ impl Host {
             // This saves the state that the look before could not.
             writer.save(&current, &[]).await;
         }
+        self.refused.lock().clone_from(&writer.refused);
         if let Some(applied) = outcome.stored_generation {
-            self.applied.store(applied, Relaxed);
+            if self.applied.swap(applied, Relaxed) != applied {
+                self.applied_at.store(now(), Relaxed);
+            }
             self.announce().await;
         }
         (outcome.again.or(writer.is_behind().then_some(NEXT_LOOK)), outcome.compiling)
@@ -271,7 +292,7 @@ impl Host {
     }
 
     async fn follow_folders(&self) {
-        let mut watch = Watch::new(self.snapshot().plan().folders());
+        let mut watch = Watch::new(self.snapshot().plan().watched());
         loop {
             watch.tick().await;
             while self.settle(None).await {
@@ -311,7 +332,14 @@ impl Host {
         let snapshot = self.snapshot();
         self.count_coverage(&snapshot);
         let coverage = self.traces.get().map(|traces| traces.coverage());
-        let tells = Standing::of_snapshot(&snapshot, coverage);
+        let node = NodeStatus {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            since: self.applied_at.load(Relaxed),
+            error: self
+                .refused()
+                .map(|refused| format!("cannot take generation {}: {}", refused.generation, refused.why)),
+        };
+        let tells = Standing::of_snapshot(&snapshot, coverage, &node);
         let news = (tells != *self.told.lock()).then_some(&tells);
         match self.store.announce(&self.id, std::process::id(), applied, news).await {
             Ok(()) => *self.told.lock() = tells,

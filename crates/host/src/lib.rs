@@ -38,10 +38,11 @@ pub use offers::Offers;
 pub use plan::{ModelPlan, Mounted, Passes, Plan, PluginPlan, ProviderPlan};
 pub use plugin::{Plugin, State, chats_only, chats_only_in_words};
 pub use reload::aside::{Owner, adoptable, owner};
+pub use reload::scripts::RefusedGeneration;
 pub use report::{Change, Looks, Report};
 pub use schedule::{Schedule, ScheduleCounts};
 pub use snapshot::{Ready, Snapshot};
-pub use status::{PluginStanding, Standing};
+pub use status::{NodeStatus, PluginStanding, Standing};
 pub use subscriptions::{ResourceSubscription, ResourceSubscriptions, ResourceUpdate};
 pub use writer::Writer;
 

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use valvehouse_agent::middleware::Middleware;
-use valvehouse_config::Grants;
+use valvehouse_config::{Grants, ScriptSource};
 use valvehouse_core::breaker::BreakerSettings;
 use valvehouse_core::fault::Fault;
 use valvehouse_core::kernel::ModelSettings;
@@ -26,6 +26,10 @@ pub struct Plan {
     pub filters: PathBuf,
     /// The folder of tool scripts.
     pub tools: PathBuf,
+    /// The place that scripts are loaded from.
+    pub source: ScriptSource,
+    /// The key of minisign that scripts of the store have to be signed with.
+    pub public_key: Option<String>,
     /// The settings of single plugins, by kind and id.
     pub plugins: HashMap<(Kind, String), PluginPlan>,
     /// The grants of the configuration, by the id of a plugin or native tool.
@@ -135,13 +139,24 @@ impl ModelPlan {
 }
 
 impl Plan {
-    /// The folders that are watched.
+    /// The folders of scripts.
     pub(super) fn folders(&self) -> [PathBuf; 2] {
         [self.filters.clone(), self.tools.clone()]
     }
 
+    /// The folders that are watched.
+    pub(super) fn watched(&self) -> Vec<PathBuf> {
+        match self.source {
+            ScriptSource::Folder => self.folders().to_vec(),
+            ScriptSource::Store => Vec::new(),
+        }
+    }
+
     /// The existence of the folders to look at, in words.
     pub fn folders_exist(&self) -> &'static str {
+        if self.source == ScriptSource::Store {
+            return "scripts come from the store";
+        }
         match self.folders().map(|folder| folder.is_dir()) {
             [true, true] => "both are there",
             [true, false] => "there is no folder of tools",

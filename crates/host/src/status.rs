@@ -18,6 +18,8 @@ use valvehouse_store::HostSeen;
 const PROVIDER: &str = "provider:";
 /// The requests of the last hour among them.
 const COVERAGE: &str = "coverage:";
+/// The host itself among them.
+const NODE: &str = "node:";
 /// The most rows of the requests that a host stores.
 const MAX_COVERAGE: usize = 200;
 
@@ -90,6 +92,37 @@ impl Plugin {
     }
 }
 
+/// The report of a host about itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NodeStatus {
+    /// Its version; empty for one that does not report it.
+    pub version: String,
+    /// The time since when it serves its generation, in milliseconds since 1970; 0 where that is not known.
+    pub since: i64,
+    /// The reason for which it does not take the latest generation.
+    pub error: Option<String>,
+}
+
+impl NodeStatus {
+    /// Returns the report of a host.
+    pub fn of(host: &HostSeen) -> Self {
+        let told = host.tells.field(NODE);
+        Self {
+            version: told.string("version"),
+            since: told.field("since").as_i64().unwrap_or(0),
+            error: told.text("error").map(String::from),
+        }
+    }
+
+    fn to_json(&self) -> Json {
+        Json::from([
+            ("version", self.version.as_str().into()),
+            ("since", self.since.into()),
+            ("error", self.error.as_deref().into()),
+        ])
+    }
+}
+
 /// The state of the plugins on all hosts together, and of the providers.
 #[derive(Debug, Default)]
 pub struct Standing {
@@ -117,7 +150,11 @@ pub struct PluginStanding {
 
 impl Standing {
     /// The report of a host about its own plugins: only of those that have something to report.
-    pub(crate) fn of_snapshot(snapshot: &Snapshot, coverage: Option<&GuardCoverage>) -> Json {
+    pub(crate) fn of_snapshot(
+        snapshot: &Snapshot,
+        coverage: Option<&GuardCoverage>,
+        node: &NodeStatus,
+    ) -> Json {
         let plugins = snapshot.plugins.values().filter_map(|plugin| {
             let script = plugin.script.as_ref()?;
             let sums = script.figures().sums();
@@ -143,7 +180,8 @@ impl Standing {
             let rows = rows.iter().take(MAX_COVERAGE).map(GuardCoverageRow::to_json);
             (COVERAGE.into(), Json::from(rows.collect::<Vec<_>>()))
         });
-        plugins.chain(providers).chain(rows).collect::<Object>().into()
+        let node = std::iter::once((NODE.into(), node.to_json()));
+        plugins.chain(providers).chain(rows).chain(node).collect::<Object>().into()
     }
 
     /// The reports of all of these hosts, added up.
@@ -155,6 +193,9 @@ impl Standing {
                 if let Some(name) = id.strip_prefix(PROVIDER) {
                     let rests = read(&told.field("rests"));
                     standing.providers.insert(name.to_owned(), rests);
+                    continue;
+                }
+                if id == NODE {
                     continue;
                 }
                 if id == COVERAGE {

@@ -66,7 +66,11 @@ impl<'a> Writer<'a> {
         text: &str,
         valves: Option<&Json>,
     ) -> Result<CompileJob, Problem> {
-        let read = read_text(kind, self.0.plan.folder(kind), path, text)?;
+        let folder = self.0.plan.folder(kind);
+        let read = match self.0.sources() {
+            Some(sources) => sources.read_text(kind, folder, path, text)?,
+            None => read_text(kind, folder, path, text)?,
+        };
         let given = self.0.given(&read.file.id);
         let given = Given { valves: valves.map_or(given.valves, Json::copy), ..given };
         let settings = self.0.settings_of(&read.file, &given);

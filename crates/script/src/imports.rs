@@ -160,16 +160,29 @@ fn is_module_key(key: &str) -> bool {
     name.starts_with('_') || folder.split('/').any(|part| part == "lib")
 }
 
+/// Files that lie in no folder.
+pub(super) trait Contents {
+    /// Returns `true` if there is a file of this path.
+    fn has(&self, path: &Path) -> bool;
+}
+
 /// The modules below a plugin folder, of one moment: each is looked for once, however many import it.
 pub(super) struct Finding<'a> {
     root: &'a Path,
+    /// The files that there are in place of those on disk.
+    instead: Option<&'a dyn Contents>,
     /// By the folder of who imports and the name that is written there.
     found: HashMap<(String, String), Result<ModuleFile, Problem>>,
 }
 
 impl<'a> Finding<'a> {
     pub(super) fn below(root: &'a Path) -> Self {
-        Self { root, found: HashMap::new() }
+        Self { root, instead: None, found: HashMap::new() }
+    }
+
+    /// Finds modules among these files, and none on disk.
+    pub(super) fn within(root: &'a Path, files: &'a dyn Contents) -> Self {
+        Self { root, instead: Some(files), found: HashMap::new() }
     }
 
     /// Returns `true` if every file that was looked for exists.
@@ -185,7 +198,7 @@ impl<'a> Finding<'a> {
     ) -> Result<ModuleFile, Problem> {
         let wanted = (folder.to_owned(), name.to_owned());
         let read = || {
-            let key = find(self.root, folder, name)?;
+            let key = find(self.root, self.instead, folder, name)?;
             let path = path_of(self.root, &key);
             Ok(ModuleFile { text: read(&path)?, key, path })
         };
@@ -194,7 +207,7 @@ impl<'a> Finding<'a> {
 }
 
 /// Resolves a module's name to its path within the plugin folder.
-fn find(root: &Path, folder: &str, name: &str) -> Result<String, Problem> {
+fn find(root: &Path, instead: Option<&dyn Contents>, folder: &str, name: &str) -> Result<String, Problem> {
     let problem = |message: String| Problem::new(Code::NoModule, "", Path::new(""), message);
     if !is_name(name) {
         return Err(problem(format!("`{}` cannot be a module", name.chars().take(80).collect::<String>()))
@@ -203,12 +216,15 @@ fn find(root: &Path, folder: &str, name: &str) -> Result<String, Problem> {
     let beside = if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
     for key in [beside.as_str(), name] {
         let path = path_of(root, key);
-        if !path.is_file() {
+        if !instead.map_or_else(|| path.is_file(), |files| files.has(&path)) {
             continue;
         }
         if !is_module_key(key) {
             return Err(problem(format!("`{name}` is a plugin and no module"))
                 .help("call the file `_name.rhai`, or put it into a folder `lib`"));
+        }
+        if instead.is_some() {
+            return Ok(key.to_owned());
         }
         let inside = path.canonicalize().and_then(|path| Ok(path.starts_with(root.canonicalize()?)));
         if !inside.unwrap_or(false) {

@@ -79,7 +79,8 @@ pub use engine::set_max_text;
 pub use frontmatter::frontmatter;
 pub use imports::{Imports, imported_by, is_module};
 pub use loader::{
-    Found, Loader, Read, beginning, is_id, read_file, read_tests, read_text, script_of_tests, tests_of_script,
+    Found, Loader, Read, SourceSet, beginning, is_id, read_file, read_tests, read_text, script_of_tests,
+    tests_of_script,
 };
 pub use manifest::{CHAT, ENDPOINTS, Manifest, says_of_itself};
 pub use pipe::{Offer, Pipe, Pipes};

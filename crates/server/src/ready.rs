@@ -148,6 +148,19 @@ async fn checks(app: &App, snapshot: &Snapshot) -> Vec<Check> {
         let says = format!("{agreeing} of {all} on this store have applied its latest change");
         checks.push(Check::told("hosts", agreeing == all, says));
     }
+    if let Some(refused) = app.host.refused() {
+        // A host without a guard of that generation must not serve those for whom it is in force elsewhere.
+        let missing: Vec<&str> = refused.missing_guards.iter().map(String::as_str).collect();
+        let guards = match missing.is_empty() {
+            true => String::new(),
+            false => format!("; guards that are missing here: {}", missing.join(", ")),
+        };
+        let says = format!("cannot take generation {}: {}{guards}", refused.generation, refused.why);
+        checks.push(match missing.is_empty() {
+            true => Check::told("scripts", false, says),
+            false => Check::needed("scripts", false, says),
+        });
+    }
     let resting: Vec<&str> = snapshot
         .plan()
         .providers

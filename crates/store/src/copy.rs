@@ -47,7 +47,7 @@ const fn numbered(name: &'static str, columns: &'static [(&'static str, Kind)]) 
 }
 
 /// All tables with rows that outlive hosts; those that others refer to come first.
-const TABLES: [Table; 19] = [
+const TABLES: [Table; 22] = [
     table(
         "valves",
         &[("plugin", Text), ("user_id", Text), ("content", Sealed(|row| valves_of(name(row), text(row, 1))))],
@@ -175,6 +175,20 @@ const TABLES: [Table; 19] = [
         &[("conversation", Text), ("number", Integer), ("id", Text), ("item", Text)],
         2,
     ),
+    table(
+        "script_sets",
+        &[
+            ("generation", Integer),
+            ("at", Integer),
+            ("author", Text),
+            ("manifest", Text),
+            ("signature", Text),
+            ("restored_from", Integer),
+        ],
+        1,
+    ),
+    table("script_texts", &[("hash", Text), ("text", Text)], 1),
+    table("script_set_files", &[("generation", Integer), ("path", Text), ("hash", Text)], 2),
     table("secrets", &[("name", Text), ("content", Sealed(|row| secrets::subject(name(row))))], 1),
 ];
 

@@ -17,8 +17,10 @@ mod postgres;
 mod record;
 mod responses;
 mod rows;
+mod scripts;
 pub mod seal;
 mod sealing;
+mod settings;
 mod sql;
 mod sql_store;
 mod sqlite;
@@ -43,5 +45,9 @@ pub use responses::{
     MAX_CONVERSATION_SIZE, RECENT_RESPONSES, RUNNER_SILENCE, ResponseConversation, ResponseItem, Responses,
     StoredResponse,
 };
+pub use scripts::{
+    MAX_SCRIPT_SET_SIZE, MAX_SCRIPT_SETS, NewScriptSet, ScriptFile, ScriptSet, ScriptSets, SetManifest,
+};
+pub use settings::StoredSettings;
 pub use sql_store::SqlStore;
 pub use store::Store;

@@ -5,6 +5,8 @@ use crate::error::{Answer, StoreError, Trouble};
 use crate::history::History;
 use crate::record::{Aside, Confirmed, HostSeen, KvChange, KvRow, LastGood, StoredValves, Switch};
 use crate::responses::Responses;
+use crate::scripts::ScriptSets;
+use crate::settings::StoredSettings;
 use futures::future::BoxFuture;
 use valvehouse_json::Json;
 
@@ -12,10 +14,13 @@ use valvehouse_json::Json;
 ///
 /// Every method is one transaction. Those that answer a generation raised it. Who changes what belongs to
 /// a plugin's [`History`] says who they are, and the change is a version of it.
-pub trait Store: Conversations + History + Responses {
+pub trait Store: Conversations + History + Responses + ScriptSets {
     /// The number of the latest change. Read it *before* what it counts: then a change in between
     /// costs one more look and is never missed.
     fn generation(&self) -> Answer<'_, u64>;
+
+    /// Reads everything that a host goes by, of one moment.
+    fn settings(&self) -> Answer<'_, StoredSettings>;
 
     /// Returns `true` if hosts of other machines may live on it. Then a failure of the store is everybody's, and no
     /// reason to send requests elsewhere.

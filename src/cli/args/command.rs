@@ -144,8 +144,14 @@ pub(in crate::cli) enum Command {
     Health(Health),
     /// Show what a plugin was, who changed it and how its versions differ
     History(History),
-    /// Put a version of a plugin back: its file, valves and switches
+    /// Put a version of a plugin back: its file, valves and switches; or all scripts of a generation
     Rollback(Rollback),
+    /// Check, test and upload a folder of scripts to the store, as one generation
+    Apply(Apply),
+    /// Write the scripts of the store into a folder
+    Pull(Pull),
+    /// Compare the scripts of the store with those of a folder
+    Diff(Diff),
     /// Accept a change that weakens a guard, or its removal
     #[command(after_help = "Examples:
   valvehouse list                             what waits, and what it would take from the guard
@@ -639,14 +645,91 @@ pub(in crate::cli) struct Key {
 #[command(after_help = "Examples:
   valvehouse history turn_limit               which versions there are
   valvehouse rollback turn_limit 3
+  valvehouse rollback 38                      all scripts of generation 38, where they are in the store
 
 The file is byte for byte what it was, the operators' valves and switches as they were; what users set
 for themselves stays. A deleted plugin comes back. What is replaced is in the history and can be put
-back in turn. Refused, with the reason, when that version would not load any more.")]
+back in turn. Refused, with the reason, when that version would not load any more. The scripts of an
+earlier generation become a new one; valves and switches stay as they are.")]
 pub(in crate::cli) struct Rollback {
-    /// The plugin
+    /// The plugin, or the generation of all scripts
+    #[arg(value_name = "ID|GENERATION")]
     pub(in crate::cli) id: String,
     /// The version to put back
     #[arg(value_name = "VERSION")]
-    pub(in crate::cli) version: u64,
+    pub(in crate::cli) version: Option<u64>,
+    /// Wait until all hosts serve the generation
+    #[arg(long, conflicts_with = "version")]
+    pub(in crate::cli) wait: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  valvehouse apply                            the folders of these settings
+  valvehouse apply ./policies --wait          and wait until all hosts serve them
+  valvehouse apply ./policies --manifest > set.json
+  minisign -Sm set.json
+  valvehouse apply ./policies --signature set.json.minisig --wait
+
+DIR holds filters/ and tools/: scripts, modules and their tests. All of it is checked (valvehouse
+check) and tested (valvehouse test) first, and uploaded in one transaction. Hosts with [folders]
+source = \"store\" compile it beside the running set, and take it whole or not at all.
+Exit codes: 1 findings, nothing was uploaded; 69 --wait, and a host does not serve it.")]
+pub(in crate::cli) struct Apply {
+    /// The folder with filters/ and tools/ [default: the folders of the settings]
+    #[arg(value_name = "DIR")]
+    pub(in crate::cli) folder: Option<PathBuf>,
+    /// Wait until all hosts serve it, and name those that do not
+    #[arg(long)]
+    pub(in crate::cli) wait: bool,
+    /// Upload without running the tests
+    #[cfg(feature = "workbench")]
+    #[arg(long)]
+    pub(in crate::cli) no_test: bool,
+    /// The earliest version of a host that can run it [default: the version of this program]
+    #[arg(long, value_name = "VERSION")]
+    pub(in crate::cli) needs: Option<String>,
+    /// Print the manifest, which is what is signed, and upload nothing
+    #[arg(long)]
+    pub(in crate::cli) manifest: bool,
+    /// The file with the signature of the manifest, as minisign writes it
+    #[arg(long, value_name = "FILE", conflicts_with = "manifest")]
+    pub(in crate::cli) signature: Option<PathBuf>,
+    /// Load the files whose paths are read, one a line, and answer each with an empty line
+    #[arg(long, hide = true)]
+    pub(in crate::cli) load: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  valvehouse pull                             into the folders of these settings
+  valvehouse pull ./policies --generation 38
+  valvehouse pull --force                     replace and remove what is different
+
+Without --force a file that would be replaced or removed stops it, and nothing is written.")]
+pub(in crate::cli) struct Pull {
+    /// The folder with filters/ and tools/ [default: the folders of the settings]
+    #[arg(value_name = "DIR")]
+    pub(in crate::cli) folder: Option<PathBuf>,
+    /// The generation of the scripts [default: the latest]
+    #[arg(long, value_name = "GENERATION")]
+    pub(in crate::cli) generation: Option<u64>,
+    /// Replace files that are different, and remove those that the generation does not have
+    #[arg(long)]
+    pub(in crate::cli) force: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  valvehouse diff
+  valvehouse diff ./policies --generation 38
+
+Exit codes: 0 they are the same, 1 they differ.")]
+pub(in crate::cli) struct Diff {
+    /// The folder with filters/ and tools/ [default: the folders of the settings]
+    #[arg(value_name = "DIR")]
+    pub(in crate::cli) folder: Option<PathBuf>,
+    /// The generation of the scripts [default: the latest]
+    #[arg(long, value_name = "GENERATION")]
+    pub(in crate::cli) generation: Option<u64>,
 }

@@ -13,8 +13,8 @@ mod trace;
 mod trial;
 
 pub(super) use command::{
-    Adopt, Chat, Check, Command, Config, Confirm, Explain, Grant, Health, History, Invoke, Key, Line, List,
-    Release, Rollback, Store, Valves,
+    Adopt, Apply, Chat, Check, Command, Config, Confirm, Diff, Explain, Grant, Health, History, Invoke, Key,
+    Line, List, Pull, Release, Rollback, Store, Valves,
 };
 #[cfg(feature = "mcp")]
 pub(super) use command::{Mcp, McpCommand};

@@ -4,7 +4,9 @@ use super::section::{NO_DIGEST, section};
 use crate::network::Network;
 use crate::reader::Reader;
 use crate::secret::SecretSource;
-use crate::settings::{Folders, Key, Listen, OtlpSettings, Server, StoreAddress, TraceSettings};
+use crate::settings::{
+    Folders, Key, Listen, OtlpSettings, ScriptSource, Server, StoreAddress, TraceSettings,
+};
 use crate::tree::{Node, Setting};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -276,14 +278,37 @@ pub(super) fn otlp(it: &mut Reader<'_>, project: &Path) -> Option<OtlpSettings> 
     Some(OtlpSettings { endpoint, headers: headers.unwrap_or_default(), service })
 }
 
+/// The letters of a public key of minisign.
+const PUBLIC_KEY_LENGTH: usize = 56;
+
 pub(super) fn folders(root: &mut Reader<'_>, project: &Path) -> Folders {
-    let mut folders = Folders { filters: project.join("filters"), tools: project.join("tools") };
+    let mut folders = Folders {
+        filters: project.join("filters"),
+        tools: project.join("tools"),
+        source: ScriptSource::Folder,
+        public_key: None,
+    };
     section(root, "folders", |it| {
         if let Some(path) = path(it, "filters", project) {
             folders.filters = path;
         }
         if let Some(path) = path(it, "tools", project) {
             folders.tools = path;
+        }
+        match it.text("source").as_deref() {
+            None | Some("folder") => {}
+            Some("store") => folders.source = ScriptSource::Store,
+            Some(other) => it.wrong("source", &format!("must be \"folder\" or \"store\", got {other:?}")),
+        }
+        if let Some(key) = it.text("public_key") {
+            let key = key.trim().to_owned();
+            if key.len() != PUBLIC_KEY_LENGTH || !key.starts_with("RW") {
+                it.wrong(
+                    "public_key",
+                    "must be a public key of minisign: the line of its .pub file that begins with RW",
+                );
+            }
+            folders.public_key = Some(key);
         }
     });
     folders

@@ -30,6 +30,8 @@ pub fn effective(config: &Config) -> Vec<Effective> {
     all.add_given("admin.key", config.admin.key.as_ref().map(secret));
     all.add("folders.filters", path(&config.folders.filters, config));
     all.add("folders.tools", path(&config.folders.tools, config));
+    all.add("folders.source", text(config.folders.source.as_str()));
+    all.add_given("folders.public_key", config.folders.public_key.as_deref().map(text));
     all.add("store.url", store(config));
     all.add_given("store.key", config.store.key.as_ref().map(secret));
     all.breaker("breaker", &config.breaker);

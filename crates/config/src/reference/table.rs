@@ -198,6 +198,20 @@ pub const SECTIONS: &[Section] = &[
         settings: &[
             it("folders.filters", "folder", "\"filters\"", "The filters.", "\"plugins/filters\""),
             it("folders.tools", "folder", "\"tools\"", "The tools.", "\"plugins/tools\""),
+            it(
+                "folders.source",
+                "`folder` or `store`",
+                "\"folder\"",
+                "Where hosts load scripts from: these folders, or the store, into which `valvehouse apply` uploads them.",
+                "\"store\"",
+            ),
+            it(
+                "folders.public_key",
+                "public key of minisign",
+                NONE,
+                "Scripts in the store that are not signed with its key are refused.",
+                "\"RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3\"",
+            ),
         ],
     },
     Section {

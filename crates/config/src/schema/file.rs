@@ -82,6 +82,10 @@ struct Admin {
 struct Folders {
     filters: String,
     tools: String,
+    #[schemars(regex(pattern = "^(folder|store)$"))]
+    source: String,
+    #[schemars(regex(pattern = "^RW.{54}$"))]
+    public_key: String,
 }
 
 #[derive(JsonSchema)]

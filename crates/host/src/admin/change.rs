@@ -5,6 +5,7 @@ use super::files::File;
 use super::refusal::Refused;
 use crate::plugin::Plugin;
 use crate::writer::{Compiled, Writer};
+use valvehouse_config::ScriptSource;
 use valvehouse_json::Json;
 use valvehouse_script::{Kind, Script};
 use valvehouse_store::{Action, Edit, FileEdit, Seen, SettingsEdit, Source, now};
@@ -18,6 +19,12 @@ pub(super) fn file_of(
     was: Option<&str>,
 ) -> Result<File, Refused> {
     let plan = writer.plan();
+    if plan.source == ScriptSource::Store {
+        let message = format!(
+            "cannot change the file of `{id}`: scripts come from the store; change it in their folder, and run: valvehouse apply"
+        );
+        return Err(Refused::conflict(message, "scripts_in_store"));
+    }
     let place = match plugin {
         Some(plugin) if plugin.kind != kind => {
             let message = format!("`{id}` is the id of a {}: ids are one space", plugin.kind.word());

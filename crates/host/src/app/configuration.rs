@@ -44,6 +44,8 @@ pub(super) fn plan(config: &Config, keys: Keys) -> Result<Plan, OpenError> {
         project: config.project.clone(),
         filters: config.folders.filters.clone(),
         tools: config.folders.tools.clone(),
+        source: config.folders.source,
+        public_key: config.folders.public_key.clone(),
         plugins: filters.into_iter().chain(tools).collect(),
         grants: config.grants.iter().map(|(id, grants)| (id.clone(), grants.clone())).collect(),
         providers,

@@ -15,8 +15,7 @@ use std::time::Duration;
 use valvehouse_core::filter::Hook;
 use valvehouse_core::words::hex;
 use valvehouse_script::{
-    Code, ENDPOINTS, Found, Imports, Kind, Problem, Read, Script, SourceFile, beginning, is_id,
-    says_of_itself,
+    Code, ENDPOINTS, Found, Imports, Kind, Problem, Read, Script, SourceFile, is_id, says_of_itself,
 };
 use valvehouse_store::{Confirmed, LastGood};
 
@@ -295,7 +294,11 @@ pub(super) fn shadowed_guard<'a>(read: &Read, found: &'a Found) -> Option<&'a Re
 
 /// Returns the problems of files that could not be read, by id. Files whose name is not an id are included if they
 /// claim to be guards.
-pub(super) fn unreadable(found: &Found, is_known: impl Fn(&str) -> bool) -> BTreeMap<Arc<str>, &Problem> {
+pub(super) fn unreadable(
+    found: &Found,
+    is_known: impl Fn(&str) -> bool,
+    beginning: impl Fn(&Path) -> String,
+) -> BTreeMap<Arc<str>, &Problem> {
     let is_error = |problem: &&Problem| problem.severity == valvehouse_script::Severity::Error;
     let dangling = found.dangling.iter().filter(|problem| !is_known(&problem.id));
     let all = found.problems.iter().filter(is_error).chain(dangling);

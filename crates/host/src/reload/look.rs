@@ -101,10 +101,22 @@ impl Reload {
             before.get(id).is_some_and(runs)
                 || self.last_good.get(id).is_some_and(|version| !version.source.is_empty())
         };
-        let unreadable = guards::unreadable(&found, is_known);
+        let unreadable = guards::unreadable(&found, is_known, |path| self.beginning(path));
         self.compiler.begin();
         let (mut plugins, mut changes) = aside(|| self.next_plugins(&found, &unreadable, before));
         let compiling = self.compiler.end();
+        if self.undo.is_some() {
+            if !compiling.is_empty() {
+                // Scripts of the store go live together.
+                let later = Outcome::later(WHILE_COMPILING, generation, began);
+                return Outcome { compiling, ..later };
+            }
+            if self.is_refused(&found, &plugins, before) {
+                // The next look shows why.
+                let same = Outcome::nothing_new(self.stored.generation.unwrap_or(0), generation, began);
+                return Outcome { again: Some(NEXT_LOOK), ..same };
+            }
+        }
         let unsettled = self.remember_vanished(&found, &unreadable, before, &mut plugins, &mut changes);
         if may_wait && unsettled {
             // At the next look what takes its place may be there: they go together.
@@ -122,7 +134,8 @@ impl Reload {
         self.forget_lists(&plugins);
         let failing = self.problems_of_schedule(&plugins);
         let others = shelf.problems.iter().chain(&self.plan.problems).chain(&self.plan.mounted.problems);
-        let others = others.chain(&aside).chain(&failing);
+        let refused = self.refused.as_ref().map(|refused| refused.problem(&self.plan));
+        let others = others.chain(&aside).chain(&failing).chain(&refused);
         let problems: Vec<Problem> = beside.chain(others).cloned().collect();
         let known = current.map_or(&[][..], |current| &current.problems);
         changes.extend(unknown(&problems, known).cloned().map(Change::Problem));
@@ -173,6 +186,9 @@ impl Reload {
 
     /// Both folders as they are now.
     fn look_at_folders(&mut self) -> [Arc<Found>; 2] {
+        if let Some(found) = self.found_in_store() {
+            return found;
+        }
         [Kind::Filter, Kind::Tool].map(|kind| self.loader.look_again(kind, self.plan.folder(kind)))
     }
 
@@ -216,6 +232,10 @@ impl Reload {
         changes: &mut Vec<Change>,
     ) -> bool {
         let mut gone = BTreeSet::new();
+        if self.sources().is_some() {
+            // A set of the store is whole.
+            return false;
+        }
         for (id, plugin) in before {
             let known = found.files.contains_key(id) || unreadable.contains_key(id);
             if known || found.leaves_open(&plugin.path) || plugin.state == State::Missing {

@@ -12,5 +12,7 @@ mod parallel;
 mod plugins;
 mod record;
 mod rows;
+pub(crate) mod scripts;
 pub(crate) mod state;
 mod store;
+mod trial;

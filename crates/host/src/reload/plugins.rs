@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use valvehouse_json::Json;
 use valvehouse_script::{
-    Code, Found, Imports, Kind, Problem, Read, Script, SourceFile, UserValves, beginning, says_of_itself,
+    Code, Found, Imports, Kind, Problem, Read, Script, SourceFile, UserValves, says_of_itself,
 };
 use valvehouse_store::Confirmed;
 
@@ -219,7 +219,7 @@ impl Reload {
                 },
             ),
         };
-        let said = beginning(&path);
+        let said = self.beginning(&path);
         let (claims, is_global) = match kind {
             Kind::Filter => says_of_itself(&said),
             Kind::Tool => (false, true),

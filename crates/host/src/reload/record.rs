@@ -10,7 +10,6 @@ use crate::snapshot::Snapshot;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use valvehouse_json::Json;
-use valvehouse_script::beginning;
 use valvehouse_store::{Confirmed, LastGood, Seen, now};
 
 impl Reload {
@@ -145,7 +144,7 @@ impl Reload {
         let is_new = !self.last_good.contains_key(&*plugin.id);
         let claims = plugin.security && plugin.script.is_none() && plugin.state != State::Missing;
         (claims && is_new).then(|| {
-            let source = beginning(&plugin.path);
+            let source = self.beginning(&plugin.path);
             LastGood {
                 id: plugin.id.to_string(),
                 path: plugin.path.display().to_string(),

@@ -3,6 +3,7 @@
 use super::compiler::Compiler;
 use super::last_good::restored;
 use super::rows::{Confirmations, Stored};
+use super::scripts::{RefusedGeneration, Scripts, Undo};
 use crate::background::AfterAnswers;
 use crate::builtin;
 use crate::models::Asking;
@@ -67,6 +68,12 @@ pub(crate) struct Reload {
     pub(super) failing: BTreeMap<(String, ScheduledCall), String>,
     /// Plugins whose histories went on while they were looked at: how they stand is written down by the next look.
     pub(super) unwritten: BTreeSet<Arc<str>>,
+    /// The scripts of the store; `None` where they come from folders.
+    pub(super) scripts: Option<Scripts>,
+    /// The state before the scripts that are tried now.
+    pub(super) undo: Option<Box<Undo>>,
+    /// The latest generation of the store, where this host does not take it.
+    pub(crate) refused: Option<RefusedGeneration>,
 }
 
 /// The input of a look that is through: the same again is not new.
@@ -106,6 +113,9 @@ impl Reload {
             lists: HashMap::new(),
             failing: BTreeMap::new(),
             unwritten: BTreeSet::new(),
+            scripts: None,
+            undo: None,
+            refused: None,
         })
     }
 

@@ -2,57 +2,75 @@
 
 use super::last_good;
 use super::rows::{Confirmations, Stored, unlike};
+use super::scripts::Undo;
 use super::state::Reload;
 use std::collections::{BTreeSet, HashMap};
 use valvehouse_config::Grants;
 use valvehouse_json::Json;
-use valvehouse_store::{LastGood, StoreError};
+use valvehouse_store::{LastGood, StoreError, StoredSettings};
 
 impl Reload {
     pub(crate) async fn read_store(&mut self) -> Result<(), StoreError> {
-        // The number first: a change in between costs one more look and is never missed.
         let generation = self.store.generation().await?;
-        if self.stored.generation != Some(generation) {
-            let valves = self.store.all_valves().await?;
-            last_good::check_sealed(&valves, &self.last_good)?;
-            let switches = self.store.switches().await?;
-            let grants = self.read_grants().await;
-            let mut confirmed = Confirmations::new();
-            for (id, what) in self.store.confirmed().await? {
-                confirmed.entry(id).or_default().insert(what);
+        let refused = self.refused.as_ref().map(|refused| refused.generation);
+        if [self.stored.generation, refused].contains(&Some(generation)) {
+            return Ok(());
+        }
+        // All of one moment, which may be a later one than that of the number.
+        let settings = self.store.settings().await?;
+        last_good::check_sealed(&settings.valves, &self.last_good)?;
+        let scripts = match self.scripts_with(&settings).await? {
+            Ok(scripts) => scripts,
+            Err(refused) => {
+                self.refuse_set(settings.generation, refused);
+                return Ok(());
             }
-            let last_good = self.store.last_good().await?;
-            let aside = self.store.set_aside().await?;
-            let mut guarded: HashMap<String, BTreeSet<String>> = HashMap::new();
-            for (id, model) in self.store.guarded_models().await? {
-                guarded.entry(id).or_default().insert(model);
+        };
+        let now = by_id(&settings.last_good);
+        let doubted = match last_good::has_lost(&self.last_good, &now) {
+            true => self.store.doubted_guards().await?,
+            false => Vec::new(),
+        };
+        let before = self.take(settings, doubted);
+        match scripts {
+            Some(scripts) => self.try_scripts(scripts, before),
+            // The scripts are those in force, or there are none that this host could run.
+            None if self.undo.is_none() && self.scripts.is_some() && self.refused.is_some() => {
+                (self.refused, self.settled) = (None, None);
             }
-            let stored = Stored { grants, guarded, ..Stored::new(generation, valves, switches) };
-            self.touched.extend(stored.unlike(&self.stored));
-            self.touched.extend(unlike(&confirmed, &self.confirmed));
-            self.follow_aside(aside);
-            self.confirmed = confirmed;
-            let last_good: HashMap<String, LastGood> =
-                last_good.into_iter().map(|version| (version.id.clone(), version)).collect();
-            let doubted = match last_good::has_lost(&self.last_good, &last_good) {
-                true => self.store.doubted_guards().await?,
-                false => Vec::new(),
-            };
-            let (last_good, restored) = last_good::restored(last_good, doubted, &self.plan);
-            self.restored = restored;
-            let last_good = self.with_known_guards(last_good);
-            self.touched.extend(unlike(&last_good, &self.last_good));
-            (self.stored, self.last_good) = (stored, last_good);
+            None => {}
         }
         Ok(())
     }
 
+    /// Goes by these settings from now on. Returns those before.
+    pub(super) fn take(&mut self, settings: StoredSettings, doubted: Vec<(String, String, String)>) -> Undo {
+        let last_good = by_id(&settings.last_good);
+        let grants = self.read_grants(settings.grants);
+        let mut confirmed = Confirmations::new();
+        for (id, what) in settings.confirmed {
+            confirmed.entry(id).or_default().insert(what);
+        }
+        let mut guarded: HashMap<String, BTreeSet<String>> = HashMap::new();
+        for (id, model) in settings.guarded_models {
+            guarded.entry(id).or_default().insert(model);
+        }
+        let stored = Stored::new(settings.generation, settings.valves, settings.switches);
+        let stored = Stored { grants, guarded, ..stored };
+        self.touched.extend(stored.unlike(&self.stored));
+        self.touched.extend(unlike(&confirmed, &self.confirmed));
+        self.follow_aside(settings.aside);
+        let (last_good, restored) = last_good::restored(last_good, doubted, &self.plan);
+        // What is confirmed now decides which guards may be forgotten.
+        let confirmed_before = std::mem::replace(&mut self.confirmed, confirmed);
+        let last_good = self.with_known_guards(last_good);
+        self.touched.extend(unlike(&last_good, &self.last_good));
+        let confirmed = std::mem::replace(&mut self.confirmed, confirmed_before);
+        self.replace_settings(stored, confirmed, last_good, restored)
+    }
+
     /// Reads what is granted by command. A row that cannot be read grants nothing and is logged.
-    async fn read_grants(&self) -> HashMap<String, Grants> {
-        let rows = self.store.grants().await.unwrap_or_else(|error| {
-            tracing::warn!("no stored grant counts: {error}");
-            Vec::new()
-        });
+    fn read_grants(&self, rows: Vec<(String, Json)>) -> HashMap<String, Grants> {
         let read = |(id, row): (String, Json)| match Grants::from_json(&row, &self.plan.project) {
             Ok(grants) => Some((id, grants)),
             Err(wrong) => {
@@ -65,4 +83,8 @@ impl Reload {
         };
         rows.into_iter().filter_map(read).collect()
     }
+}
+
+fn by_id(versions: &[LastGood]) -> HashMap<String, LastGood> {
+    versions.iter().map(|version| (version.id.clone(), version.clone())).collect()
 }

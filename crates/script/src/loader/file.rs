@@ -83,14 +83,8 @@ pub(super) enum As {
 pub(super) fn read(what: As, kind: Kind, path: &Path, stamp: &Stamp) -> Result<Read, Problem> {
     let stem = stem_of(path);
     let problem = |code, message: String| Problem::new(code, &stem, path, message);
-    if what == As::Plugin && !is_id(&stem) {
-        return Err(problem(Code::BadId, format!("`{stem}` cannot be an id"))
-            .help("name the file with a-z, 0-9, `_` and `-` only, at most 64 of them"));
-    }
-    if what == As::Plugin && path.extension().is_none_or(|ending| ending != "rhai") {
-        let ending = path.extension().unwrap_or_default().to_string_lossy();
-        return Err(problem(Code::BadId, format!("a script's name ends in `.rhai`, not in `.{ending}`"))
-            .help(format!("rename the file to {stem}.rhai")));
+    if what == As::Plugin {
+        check_name(path)?;
     }
     // A pipe would hold up whoever opens it, a device may have no end.
     if !stamp.is_file {
@@ -106,6 +100,22 @@ pub(super) fn read(what: As, kind: Kind, path: &Path, stamp: &Stamp) -> Result<R
     read_bytes(what, kind, path, bytes)
 }
 
+/// Refuses a file whose name is not that of a plugin.
+pub(super) fn check_name(path: &Path) -> Result<(), Problem> {
+    let stem = stem_of(path);
+    let problem = |message: String| Problem::new(Code::BadId, &stem, path, message);
+    if !is_id(&stem) {
+        return Err(problem(format!("`{stem}` cannot be an id"))
+            .help("name the file with a-z, 0-9, `_` and `-` only, at most 64 of them"));
+    }
+    if path.extension().is_none_or(|ending| ending != "rhai") {
+        let ending = path.extension().unwrap_or_default().to_string_lossy();
+        return Err(problem(format!("a script's name ends in `.rhai`, not in `.{ending}`"))
+            .help(format!("rename the file to {stem}.rhai")));
+    }
+    Ok(())
+}
+
 fn too_long(length: u64) -> String {
     format!("the file has {} KB; at most {} KB are read", length / 1024, MAX_SOURCE / 1024)
 }
@@ -114,7 +124,7 @@ fn stem_of(path: &Path) -> String {
     path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
-fn read_bytes(what: As, kind: Kind, path: &Path, bytes: Vec<u8>) -> Result<Read, Problem> {
+pub(super) fn read_bytes(what: As, kind: Kind, path: &Path, bytes: Vec<u8>) -> Result<Read, Problem> {
     let stem = stem_of(path);
     let problem = |code, message: String| Problem::new(code, &stem, path, message);
     if bytes.len() > MAX_SOURCE {

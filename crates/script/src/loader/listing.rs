@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 /// A save within this time of the last one may leave the same stamp.
 const STAMP_GRAIN: Duration = Duration::from_secs(2);
 /// Folders inside folders.
-const MAX_NESTING: usize = 16;
+pub(super) const MAX_NESTING: usize = 16;
 /// The end of a test file's name: `turn_limit.test.rhai` stands beside `turn_limit.rhai`.
 pub(super) const TESTS: &str = ".test.rhai";
 

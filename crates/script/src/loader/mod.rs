@@ -8,6 +8,7 @@ mod file;
 mod folder;
 mod found;
 mod listing;
+mod set;
 
 #[cfg(test)]
 mod tests;
@@ -16,3 +17,4 @@ pub use file::{Read, beginning, is_id, read_file, read_tests, read_text, script_
 pub use folder::Loader;
 pub use found::Found;
 pub(crate) use found::REST;
+pub use set::SourceSet;

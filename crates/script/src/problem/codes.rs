@@ -121,6 +121,8 @@ codes! {
     McpQuarantined = "V226",
     /// Work is scheduled in a wrong way.
     BadSchedule = "V227",
+    /// The latest scripts of the store are not taken.
+    GenerationRefused = "V228",
 
     // -- what it may reach
     /// A capability is used and not declared.

@@ -7,7 +7,7 @@ use std::path::Path;
 const DOCUMENT: &str = include_str!("../../problems.md");
 
 /// Codes of what no text of one script shows: its file, its folder, its settings, or too much of something.
-const WITHOUT_EXAMPLE: [Code; 26] = [
+const WITHOUT_EXAMPLE: [Code; 27] = [
     Code::Unreadable,
     Code::TooLong,
     Code::NoText,
@@ -22,6 +22,7 @@ const WITHOUT_EXAMPLE: [Code; 26] = [
     Code::SettingsRefused,
     Code::SettingsWaiting,
     Code::SecretUnread,
+    Code::GenerationRefused,
     Code::McpAway,
     Code::McpQuarantined,
     Code::TooComplex,

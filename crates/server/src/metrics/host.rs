@@ -59,7 +59,15 @@ async fn store(app: &App, families: &mut Families) {
     let hosts = ready::hosts(app).await;
     let up = u8::from(hosts.is_ok());
     families.gauge("store_up", "1 while the store answers.").add(&[], up.into());
+    let refused = u8::from(app.host.refused().is_some());
+    families
+        .gauge("generation_refused", "1 while this host does not take the latest generation of the store.")
+        .add(&[], refused.into());
     if let Ok(hosts) = hosts {
+        let lag = hosts.stored.saturating_sub(app.host.applied_generation());
+        families
+            .gauge("generation_lag", "Changes of the store that this host has not applied.")
+            .add(&[], lag as f64);
         families.gauge("hosts", "Hosts on the same store.").add(&[], hosts.all as f64);
         families
             .gauge("hosts_agreeing", "Those that have applied the latest change in the store.")

@@ -11,6 +11,7 @@ pub(crate) mod json;
 pub(crate) mod kv;
 pub(crate) mod response_conversations;
 pub(crate) mod responses;
+pub(crate) mod script_sets;
 pub(crate) mod sealed;
 pub(crate) mod secrets;
 pub(crate) mod switches;

@@ -7,6 +7,7 @@ mod conversations;
 mod history;
 mod database;
 mod responses;
+mod script_sets;
 mod state;
 
 pub use database::SqlStore;

@@ -6,7 +6,8 @@ use crate::history::Action;
 use crate::record::{Aside, Confirmed, HostSeen, KvChange, KvRow, LastGood, StoredValves, Switch};
 use crate::rows::generation::{self, raise};
 use crate::rows::valves::{self, Change};
-use crate::rows::{aside, grants, guards, history, hosts, kv, secrets, switches};
+use crate::rows::{aside, grants, guards, history, hosts, kv, script_sets, secrets, switches};
+use crate::settings::StoredSettings;
 use crate::sql::Lock;
 use crate::sqlite::open;
 use crate::store::Store;
@@ -26,6 +27,31 @@ impl Store for SqlStore {
     fn generation(&self) -> Answer<'_, u64> {
         self.work("read the store's generation", async {
             generation::read(&mut self.swift.session().await?).await
+        })
+    }
+
+    fn settings(&self) -> Answer<'_, StoredSettings> {
+        self.work("read what is stored for plugins", async {
+            let mut session = self.swift.snapshot().await?;
+            let read = StoredSettings {
+                generation: generation::read(&mut session).await?,
+                valves: valves::all(&mut session, &self.key).await?,
+                switches: switches::all(&mut session).await?,
+                grants: match grants::all(&mut session).await {
+                    Err(sqlx::Error::Decode(error)) => {
+                        tracing::warn!("no stored grant counts: {error}");
+                        Vec::new()
+                    }
+                    read => read?,
+                },
+                confirmed: guards::confirmed(&mut session).await?,
+                last_good: guards::last_good(&mut session).await?,
+                aside: aside::all(&mut session).await?,
+                guarded_models: guards::models(&mut session).await?,
+                scripts: script_sets::latest(&mut session).await?,
+            };
+            session.rollback().await?;
+            Ok(read)
         })
     }
 

@@ -8,6 +8,7 @@ mod history;
 mod pruned;
 mod responses;
 mod runs;
+mod scripts;
 mod secrets;
 
 #[cfg(all(unix, feature = "postgres"))]
@@ -66,6 +67,7 @@ async fn check<F: Future<Output = Box<dyn Store>>>(fresh: impl Fn() -> F) {
     pruned::check(&fresh).await;
     responses::check(&fresh).await;
     secrets::check(&fresh).await;
+    scripts::check(&fresh).await;
 }
 
 async fn nothing_is_there_at_first(store: &dyn Store) {

@@ -1,0 +1,135 @@
+//! A set of scripts of the store: checked, and looked through as a folder is.
+
+use super::rows::{Confirmations, Stored};
+use crate::plan::Plan;
+use crate::plugin::Plugins;
+use minisign_verify::{PublicKey, Signature};
+use std::collections::{HashMap, HashSet};
+use std::path::{Component, Path};
+use std::sync::Arc;
+use valvehouse_script::{Code, Found, Kind, Problem, SourceSet, says_of_itself};
+use valvehouse_store::{LastGood, ScriptFile, ScriptSet, SetManifest};
+
+/// The version of this host.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// A set of scripts, read and looked through.
+pub(super) struct Scripts {
+    /// The generation that the set came with; 0 where the store has none.
+    pub(super) generation: u64,
+    /// The texts under the paths that they would have on disk.
+    pub(super) sources: Arc<SourceSet>,
+    /// The files in the folders of filters and of tools.
+    pub(super) found: [Arc<Found>; 2],
+}
+
+/// A generation of the store that a host does not take: it goes on with the one before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefusedGeneration {
+    /// The generation.
+    pub generation: u64,
+    /// The reason.
+    pub why: String,
+    /// The guards of that generation that do not run on this host.
+    pub missing_guards: Vec<String>,
+}
+
+impl RefusedGeneration {
+    /// The problem of the host that goes on with the generation before.
+    pub(super) fn problem(&self, plan: &Plan) -> Problem {
+        let what = format!("cannot take generation {} of the store: {}", self.generation, self.why);
+        let help = "the scripts and valves before it stay in force; mend it and run: valvehouse apply, or valvehouse rollback GENERATION";
+        Problem::new(Code::GenerationRefused, "", plan.folder(Kind::Filter), what).help(help)
+    }
+}
+
+/// The reason for which a set cannot be run, and the guards that claim to be in it.
+pub(super) struct RefusedSet {
+    pub(super) why: String,
+    pub(super) guards: Vec<String>,
+}
+
+impl From<String> for RefusedSet {
+    fn from(why: String) -> Self {
+        Self { why, guards: Vec::new() }
+    }
+}
+
+/// The settings and scripts in force before those that are tried now.
+pub(super) struct Undo {
+    pub(super) stored: Stored,
+    pub(super) confirmed: Confirmations,
+    pub(super) last_good: HashMap<String, LastGood>,
+    pub(super) restored: HashSet<String>,
+    pub(super) scripts: Option<Scripts>,
+}
+
+impl Scripts {
+    /// Reads a set, if it is signed as the plan says and this host can run it.
+    pub(super) fn open(set: &ScriptSet, files: &[ScriptFile], plan: &Plan) -> Result<Self, RefusedSet> {
+        let manifest = SetManifest::parse(&set.manifest)?;
+        if let Some(key) = &plan.public_key {
+            check_signature(set, key)?;
+        }
+        manifest.check(files)?;
+        if version_number(&manifest.needs) > version_number(VERSION) {
+            let why = format!("it needs a host of version {} or later, this is {VERSION}", manifest.needs);
+            return Err(RefusedSet { why, guards: claims(files) });
+        }
+        let paths = files.iter().map(|file| {
+            let place = Path::new(&file.path);
+            let is_within = place.components().all(|part| matches!(part, Component::Normal(_)));
+            if !is_within {
+                return Err(format!("{} is not a path within a folder", file.path));
+            }
+            let parts = [(Kind::Filter, "filters"), (Kind::Tool, "tools")];
+            let mut found =
+                parts.iter().filter_map(|(kind, part)| Some((*kind, place.strip_prefix(part).ok()?)));
+            let (kind, within) =
+                found.next().ok_or_else(|| format!("{} is neither in filters/ nor in tools/", file.path))?;
+            Ok((plan.folder(kind).join(within), file.text.clone()))
+        });
+        let sources = Arc::new(paths.collect::<Result<SourceSet, String>>()?);
+        Ok(Self::of(set.generation, sources, plan))
+    }
+
+    /// The scripts of a store without any.
+    pub(super) fn none(plan: &Plan) -> Self {
+        Self::of(0, Arc::default(), plan)
+    }
+
+    fn of(generation: u64, sources: Arc<SourceSet>, plan: &Plan) -> Self {
+        let found = [Kind::Filter, Kind::Tool].map(|kind| Arc::new(sources.look(kind, plan.folder(kind))));
+        Self { generation, sources, found }
+    }
+
+    /// The guards among the files, and whether each runs.
+    pub(super) fn missing_guards(&self, before: &Plugins) -> Vec<String> {
+        let [filters, _] = &self.found;
+        let claims = filters.files.iter().filter(|(_, read)| says_of_itself(&read.file.text).0);
+        let runs = |id: &str| before.get(id).is_some_and(|plugin| plugin.security && plugin.script.is_some());
+        claims.filter(|(id, _)| !runs(id)).map(|(id, _)| id.to_string()).collect()
+    }
+}
+
+/// The ids of the files that claim to be guards.
+fn claims(files: &[ScriptFile]) -> Vec<String> {
+    let filters = files.iter().filter(|file| file.path.starts_with("filters/"));
+    let claims = filters.filter(|file| says_of_itself(&file.text).0);
+    claims.filter_map(|file| Some(Path::new(&file.path).file_stem()?.to_str()?.to_owned())).collect()
+}
+
+fn check_signature(set: &ScriptSet, key: &str) -> Result<(), String> {
+    let signature = set.signature.as_deref().ok_or("it is not signed, and folders.public_key is set")?;
+    let key = PublicKey::from_base64(key)
+        .map_err(|error| format!("folders.public_key is not a public key of minisign: {error}"))?;
+    Signature::decode(signature)
+        .and_then(|signature| key.verify(set.manifest.as_bytes(), &signature, false))
+        .map_err(|error| format!("its signature is not that of folders.public_key: {error}"))
+}
+
+/// The numbers of a version, as they are compared.
+fn version_number(text: &str) -> [u64; 3] {
+    let mut numbers = text.split(['.', '-', '+']).map(|part| part.parse().unwrap_or(0));
+    [0; 3].map(|_: u64| numbers.next().unwrap_or(0))
+}

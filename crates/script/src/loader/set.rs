@@ -1,0 +1,159 @@
+//! Files that lie in no folder: a set of texts under the paths that they would have there.
+
+use super::file::{As, Read, check_name, importing, read_bytes};
+use super::found::Found;
+use super::listing::{MAX_NESTING, TESTS};
+use crate::imports::{Contents, Finding, Imports};
+use crate::manifest::says_of_itself;
+use crate::problem::{Code, Problem};
+use crate::source::Kind;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Texts by the paths of the files that they stand for. It is never changed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SourceSet(BTreeMap<PathBuf, Arc<str>>);
+
+impl FromIterator<(PathBuf, Arc<str>)> for SourceSet {
+    fn from_iter<T: IntoIterator<Item = (PathBuf, Arc<str>)>>(files: T) -> Self {
+        Self(files.into_iter().collect())
+    }
+}
+
+impl Contents for SourceSet {
+    fn has(&self, path: &Path) -> bool {
+        self.0.contains_key(path)
+    }
+}
+
+impl SourceSet {
+    /// Returns the text under a path.
+    pub fn text(&self, path: &Path) -> Option<&Arc<str>> {
+        self.0.get(path)
+    }
+
+    /// Looks at the files below a folder, as [`Loader::look`](super::Loader::look) does at those on disk.
+    pub fn look(&self, kind: Kind, folder: &Path) -> Found {
+        let mut found = Found::default();
+        let mut finding = Finding::within(folder, self);
+        for (path, text) in &self.0 {
+            match Role::of(folder, path) {
+                None => {}
+                Some(Role::Tests) => found.tests.push(path.clone()),
+                Some(Role::Module) => {
+                    found.modules.push(path.clone());
+                    if kind == Kind::Filter && says_of_itself(text).0 {
+                        let what = "this claims to be a guard, and no file in `lib` or with a `_` in front is a filter";
+                        let stem = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy();
+                        let problem = Problem::new(Code::UnclearGuard, &stem, path, what);
+                        let help = "move it to where filters are, or take `security: true` out";
+                        found.problems.push(problem.help(help));
+                    }
+                }
+                Some(Role::Plugin) => match self.read(kind, path, text, &mut finding) {
+                    Ok(read) => found.add(Arc::new(read)),
+                    Err(problem) => found.problems.push(problem),
+                },
+            }
+        }
+        found
+    }
+
+    /// Reads a text as if it stood in that file, with what it imports from the set.
+    ///
+    /// # Errors
+    /// Returns the problem of a text that cannot be a script.
+    pub fn read_text(&self, kind: Kind, root: &Path, path: &Path, text: &str) -> Result<Read, Problem> {
+        self.read(kind, path, text, &mut Finding::within(root, self))
+    }
+
+    fn read(&self, kind: Kind, path: &Path, text: &str, finding: &mut Finding<'_>) -> Result<Read, Problem> {
+        check_name(path)?;
+        let own = read_bytes(As::Plugin, kind, path, text.as_bytes().to_vec())?;
+        let imports = Imports::of(finding, path, &own.file.text, &mut |path| match self.text(path) {
+            Some(text) => Ok(read_bytes(As::Module, kind, path, text.as_bytes().to_vec())?.file.text),
+            None => Err(Problem::new(Code::Unreadable, "", path, "this file is not in the set")),
+        });
+        Ok(if imports.is_empty() { own } else { importing(&own, imports) })
+    }
+}
+
+/// The role of a file, by its path within its folder.
+enum Role {
+    Plugin,
+    Module,
+    Tests,
+}
+
+impl Role {
+    /// Returns `None` for what a look at a folder passes over as well.
+    fn of(folder: &Path, path: &Path) -> Option<Self> {
+        let within = path.strip_prefix(folder).ok()?;
+        let parts: Vec<_> = within.iter().map(|part| part.to_string_lossy()).collect();
+        let (name, folders) = parts.split_last()?;
+        let is_passed = |name: &str| name.starts_with(['.', '#']) || name.ends_with('~');
+        let is_hidden = folders.iter().any(|folder| is_passed(folder) || folder.starts_with('_'));
+        let is_script = name.to_lowercase().ends_with(".rhai");
+        if is_hidden || is_passed(name) || !is_script || folders.len() > MAX_NESTING {
+            return None;
+        }
+        Some(match name.ends_with(TESTS) {
+            true => Self::Tests,
+            false if name.starts_with('_') || folders.iter().any(|folder| folder == "lib") => Self::Module,
+            false => Self::Plugin,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loader::Loader;
+
+    const FILES: [(&str, &str); 10] = [
+        ("a.rhai", "import \"lib/words\" as words;\nfn inlet(body) { words::f(body) }"),
+        ("a.test.rhai", "fn test_it() {}"),
+        ("lib/words.rhai", "import \"more\" as more;\nfn f(body) { body }"),
+        ("lib/more.rhai", "fn g() { 1 }"),
+        ("deep/er/b.rhai", "import \"nowhere\" as n;\nfn inlet(body) {}"),
+        ("_mod.rhai", "//! security: true\nfn h() { 2 }"),
+        ("_old/c.rhai", "fn inlet(body) {}"),
+        (".hidden.rhai", "fn inlet(body) {}"),
+        ("Bad Name.rhai", "fn inlet(body) {}"),
+        ("empty.rhai", "  \n"),
+    ];
+
+    #[test]
+    fn a_set_is_found_as_the_same_files_in_a_folder_are() {
+        let folder = tempfile::tempdir().unwrap();
+        for (path, text) in FILES {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let set: SourceSet =
+            FILES.iter().map(|(path, text)| (folder.path().join(path), Arc::from(*text))).collect();
+        let on_disk = Loader::default().look(Kind::Filter, folder.path());
+        // Nothing is read from the disk.
+        let root = folder.path().to_owned();
+        folder.close().unwrap();
+        let found = set.look(Kind::Filter, &root);
+        let hashes = |found: &Found| {
+            found.files.iter().map(|(id, read)| (id.clone(), read.hash.clone())).collect::<Vec<_>>()
+        };
+        let problems = |found: &Found| {
+            let mut problems: Vec<_> = found
+                .problems
+                .iter()
+                .map(|problem| (problem.path.clone(), problem.code, problem.message.clone()))
+                .collect();
+            problems.sort_by(|a, b| a.0.cmp(&b.0));
+            problems
+        };
+        assert_eq!(hashes(&found), hashes(&on_disk));
+        assert_eq!(hashes(&found).len(), 2, "{:?}", hashes(&found));
+        assert_eq!(problems(&found), problems(&on_disk));
+        assert_eq!((&found.modules, &found.tests), (&on_disk.modules, &on_disk.tests));
+    }
+}

@@ -1,0 +1,39 @@
+//! Script sets, each method one transaction.
+
+use super::database::SqlStore;
+use crate::error::Answer;
+use crate::rows::script_sets;
+use crate::scripts::{NewScriptSet, ScriptFile, ScriptSet, ScriptSets};
+use crate::sql::Lock;
+
+impl ScriptSets for SqlStore {
+    fn script_sets(&self) -> Answer<'_, Vec<ScriptSet>> {
+        self.work("list the stored scripts", async move {
+            script_sets::all(&mut self.swift.session().await?).await
+        })
+    }
+
+    fn script_files(&self, generation: u64) -> Answer<'_, Vec<ScriptFile>> {
+        self.work("read the stored scripts", async move {
+            script_sets::files(&mut self.swift.session().await?, generation).await
+        })
+    }
+
+    fn put_script_set<'a>(&'a self, set: &'a NewScriptSet<'a>) -> Answer<'a, u64> {
+        self.work("store scripts", async move {
+            let mut transaction = self.begin(Lock::Settings).await?;
+            let generation = script_sets::put(&mut transaction, set).await?;
+            transaction.commit().await?;
+            Ok(generation)
+        })
+    }
+
+    fn restore_script_set<'a>(&'a self, generation: u64, by: &'a str) -> Answer<'a, Option<u64>> {
+        self.work("store scripts", async move {
+            let mut transaction = self.begin(Lock::Settings).await?;
+            let restored = script_sets::restore(&mut transaction, generation, by).await?;
+            transaction.commit().await?;
+            Ok(restored)
+        })
+    }
+}

@@ -1,0 +1,178 @@
+//! `valvehouse apply`: a folder of scripts, checked, tested and uploaded as one generation.
+
+use super::script_folder::{ScriptFolder, changes};
+use super::{args, check, project};
+use std::time::Duration;
+use tokio::time::Instant;
+use valvehouse_config::{Config, ScriptSource};
+use valvehouse_core::words::count;
+use valvehouse_host::NodeStatus;
+use valvehouse_json::Json;
+use valvehouse_store::{self as store, NewScriptSet, ScriptFile, SetManifest, Store, StoreError};
+use valvehouse_terminal::{CommandError, Console, Exit, clean};
+
+/// The longest time for which `--wait` waits.
+const PATIENCE: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_millis(20);
+
+pub(super) async fn run(asked: &args::Apply, config: &Config, out: &Console) -> Result<Exit, CommandError> {
+    let folder = ScriptFolder::existing(asked.folder.as_deref(), config)?;
+    let settings = folder.settings(config);
+    if asked.load {
+        return check::load(&settings).await;
+    }
+    let files = folder.files()?;
+    let needs = asked.needs.as_deref().unwrap_or(env!("CARGO_PKG_VERSION"));
+    let manifest = SetManifest::of(&files, needs);
+    if asked.manifest {
+        out.line(&manifest.text)?;
+        return Ok(Exit::Done);
+    }
+    let signature = match &asked.signature {
+        Some(file) => Some(std::fs::read_to_string(file).map_err(|error| {
+            CommandError::usage(format!("cannot read the signature {}: {error}", file.display()))
+        })?),
+        None => None,
+    };
+    if config.folders.public_key.is_some() && signature.is_none() {
+        return Err(CommandError::usage(
+            "cannot upload the scripts: hosts take signed ones only (folders.public_key); sign what --manifest prints, and name the signature with --signature",
+        ));
+    }
+    let checked = check::before_apply(&settings, out).await?;
+    if checked != Exit::Done {
+        return Ok(checked);
+    }
+    #[cfg(feature = "workbench")]
+    if !asked.no_test {
+        let options = valvehouse_workbench::test::TestOptions::default();
+        let tested = valvehouse_workbench::test::run(options, &settings, out).await?;
+        if tested != Exit::Done {
+            return Ok(tested);
+        }
+    }
+    if folder.files()? != files {
+        return Err(CommandError::data("the scripts changed while they were checked; nothing was uploaded"));
+    }
+    upload(
+        asked,
+        config,
+        &NewScriptSet {
+            manifest: &manifest,
+            files: &files,
+            signature: signature.as_deref(),
+            by: &project::author(),
+        },
+        out,
+    )
+    .await
+}
+
+async fn upload(
+    asked: &args::Apply,
+    config: &Config,
+    set: &NewScriptSet<'_>,
+    out: &Console,
+) -> Result<Exit, CommandError> {
+    let store = store::open(&config.store).await?;
+    let latest = store.script_sets().await?.into_iter().next();
+    let before: Vec<ScriptFile> = match &latest {
+        Some(latest) => store.script_files(latest.generation).await?,
+        None => Vec::new(),
+    };
+    let is_new = latest.as_ref().is_none_or(|latest| {
+        latest.manifest != set.manifest.text || latest.signature.as_deref() != set.signature
+    });
+    let generation = match &latest {
+        Some(latest) if !is_new => latest.generation,
+        _ => store.put_script_set(set).await?,
+    };
+    let changed = changes(&before, set.files).len();
+    if !out.is_json() {
+        let files = count(set.files.len(), "file");
+        let changed = count(changed, "change");
+        out.line(&match is_new {
+            true => format!("uploaded {files}, {changed}: generation {generation}"),
+            false => format!("nothing changed: generation {generation} has these {files}"),
+        })?;
+    }
+    if config.folders.source == ScriptSource::Folder {
+        out.say("hosts with these settings load scripts from their folders; [folders] source = \"store\" lets them follow");
+    }
+    let told = Json::from([
+        ("generation", generation.into()),
+        ("files", set.files.len().into()),
+        ("changed", changed.into()),
+    ]);
+    let exit = tell_reach(&*store, generation, asked.wait, told, out).await?;
+    store.close().await;
+    Ok(exit)
+}
+
+/// Waits for the hosts, if that is wanted, and says how far a generation came.
+pub(super) async fn tell_reach(
+    store: &dyn Store,
+    generation: u64,
+    is_awaited: bool,
+    told: Json,
+    out: &Console,
+) -> Result<Exit, CommandError> {
+    let exit = if is_awaited {
+        let WaitOutcome { hosts, late } = wait(store, generation).await?;
+        told.put("hosts", hosts);
+        let missing = late.iter().map(|(node, why)| {
+            Json::from([("node", node.as_str().into()), ("error", why.as_deref().into())])
+        });
+        told.put("late", missing.collect::<Vec<_>>());
+        if !out.is_json() {
+            for (node, why) in &late {
+                let why = why.as_deref().unwrap_or("has not answered yet");
+                out.line(&format!("{} does not serve it: {}", clean(node), clean(why)))?;
+            }
+            out.line(&match (hosts, late.is_empty()) {
+                (0, _) => "no host is running on this store".to_owned(),
+                (hosts, true) => format!("live on {}", count(hosts, "host")),
+                (hosts, false) => format!("live on {} of {}", hosts - late.len(), count(hosts, "host")),
+            })?;
+        }
+        if late.is_empty() { Exit::Done } else { Exit::Unavailable }
+    } else {
+        Exit::Done
+    };
+    if out.is_json() {
+        out.json(&told)?;
+    }
+    Ok(exit)
+}
+
+/// The hosts, and those that do not serve a generation, each with the reason it gives.
+struct WaitOutcome {
+    hosts: usize,
+    late: Vec<(String, Option<String>)>,
+}
+
+/// Waits until every running host serves a generation, or says that it does not take it.
+async fn wait(store: &dyn Store, generation: u64) -> Result<WaitOutcome, StoreError> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let hosts = store.hosts().await?;
+        let refuses = |why: &str| refused_generation(why).is_some_and(|other| other >= generation);
+        let late: Vec<(String, Option<String>)> = hosts
+            .iter()
+            .map(|host| (host, NodeStatus::of(host).error))
+            .filter(|(host, why)| host.applied_generation < generation || why.as_deref().is_some_and(refuses))
+            .map(|(host, why)| (host.host_id.clone(), why))
+            .collect();
+        let is_decided = late.iter().all(|(_, why)| why.as_deref().is_some_and(refuses));
+        if is_decided || Instant::now() > end {
+            return Ok(WaitOutcome { hosts: hosts.len(), late });
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// The generation in the report of a host that does not take it.
+fn refused_generation(why: &str) -> Option<u64> {
+    let digits = why.strip_prefix("cannot take generation ")?;
+    digits.split(':').next()?.parse().ok()
+}
