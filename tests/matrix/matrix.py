@@ -328,7 +328,11 @@ def main():
         words = [min(row[name], key=order.index) if name in row else "" for name in COLUMNS]
         print(f"| {client} | " + " | ".join(words) + " |")
     print(f"\n{len(direct)} shapes of {len(cells)} clients at {len(through)} hosts; {wrong} differ without a reason in docs/clients.md")
-    sys.exit(1 if wrong else 0)
+    # A client that cannot even be started says nothing about the host.
+    broken = [client for client, row in sorted(cells.items()) if {word for words in row.values() for word in words} == {"fails alone"}]
+    for client in broken:
+        print(f"{client} works nowhere: {next(found['error'] for key, found in direct.items() if key[0] == client)}")
+    sys.exit(1 if wrong or broken else 0)
 
 
 main()

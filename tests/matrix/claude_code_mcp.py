@@ -1,7 +1,7 @@
 """Claude Code with the host as its MCP server: it calls a tool, and a tool whose file is saved meanwhile, in one session.
 
-Usage: mcp.py VALVEHOUSE CLIENTS, where CLIENTS is the folder that tests/clients installs into. The model is the scripted
-service of upstream.py. Exits with 1 where a call goes wrong or the new tool does not appear without connecting again.
+Usage: claude_code_mcp.py VALVEHOUSE CLIENTS, where CLIENTS is the folder that tests/clients installs into. The model is
+the scripted service of upstream.py. Exits with 1 where a call goes wrong or the new tool does not appear without connecting again.
 """
 
 import json
