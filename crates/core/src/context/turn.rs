@@ -202,7 +202,7 @@ impl Default for Turn {
 
 impl Turn {
     /// Returns the subject of a native hook: named parts, and the turn's context and metadata.
-    pub(crate) fn ctx_of<const N: usize>(&self, parts: [(&str, Json); N]) -> Json {
+    pub fn ctx_of<const N: usize>(&self, parts: [(&str, Json); N]) -> Json {
         let own = parts.into_iter().map(|(name, value)| (name.into(), value));
         let shared =
             [("context".into(), self.context().as_json()), ("metadata".into(), self.metadata().clone())];

@@ -22,13 +22,11 @@ use valvehouse_core::context::{Context, Event, Events, Pauses, Pending, Question
 use valvehouse_core::fault::{Fault, Refusal};
 use valvehouse_core::kernel::Kernel;
 use valvehouse_core::tool::Tool;
-use valvehouse_core::trace::{Asked, Recording};
+use valvehouse_core::trace::Recording;
 use valvehouse_core::words::hex;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
-/// The name of this endpoint in metrics and traces.
-pub(super) const ENDPOINT: &str = "mcp";
 /// The most questions that one request answers.
 const MAX_ROUNDS: usize = 16;
 
@@ -71,17 +69,7 @@ impl Call<'_> {
     /// # Errors
     /// Returns an error of the protocol for a state that is not this call's, and for a canceled call.
     pub(super) async fn run(self) -> Result<Outcome, ErrorData> {
-        let mut facts = self.caller.facts.clone();
-        facts.message_id = uuid::Uuid::new_v4().to_string();
-        let asked = Asked {
-            door: ENDPOINT,
-            model: String::new(),
-            stream: false,
-            user: facts.user.string("id"),
-            chat_id: facts.chat_id.clone(),
-            generation: self.generation,
-        };
-        let mut recording = self.app.traces.begin(asked, false);
+        let mut recording = self.app.traces.begin(self.caller.asked(self.generation), false);
         let outcome = match is_stateless(self.context) {
             true => self.in_rounds(&recording).await,
             false => self.at_once(&recording).await,

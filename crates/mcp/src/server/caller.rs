@@ -1,7 +1,11 @@
 //! The sender of a request, as the entry layer knows it.
 
 use valvehouse_core::context::TurnFacts;
+use valvehouse_core::trace::Asked;
 use valvehouse_json::Json;
+
+/// The name of this endpoint in metrics and traces.
+const ENDPOINT: &str = "mcp";
 
 /// The sender of a request. Sessions and the state of unanswered questions belong to one owner.
 #[derive(Debug, Clone, Default)]
@@ -16,4 +20,18 @@ pub struct Caller {
     pub tools: Vec<String>,
     /// Is `true` if it is listed the search for tools instead of the tools.
     pub tool_search: bool,
+}
+
+impl Caller {
+    /// Returns the head of the trace of a call that needs no model.
+    pub(super) fn asked(&self, generation: u64) -> Asked {
+        Asked {
+            door: ENDPOINT,
+            model: String::new(),
+            stream: false,
+            user: self.facts.user.string("id"),
+            chat_id: self.facts.chat_id.clone(),
+            generation,
+        }
+    }
 }

@@ -3,7 +3,6 @@
 use super::event::{InterceptionEvent, Phase};
 use super::listing::{ListedInterceptor, offered};
 use super::payload::Payload;
-use crate::server::call::ENDPOINT;
 use crate::server::caller::Caller;
 use crate::server::result::words;
 use rmcp::ErrorData;
@@ -16,7 +15,6 @@ use valvehouse_config::{InterceptorKind, InterceptorMode};
 use valvehouse_core::context::{Context, Events, Turn};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::filter::{Chain, Outcome};
-use valvehouse_core::trace::Asked;
 use valvehouse_host::app::App;
 use valvehouse_host::{Plugin, Snapshot};
 
@@ -109,19 +107,11 @@ impl<'a> Invocation<'a> {
     async fn run(&self, app: &Arc<App>, snapshot: &Snapshot, caller: &Caller) -> Result<Value, ErrorData> {
         let payload = Payload::read(self.event, self.phase, &self.payload).map_err(invalid)?;
         let Some(plugin) = &self.one.plugin else {
-            return Err(self.failed("there is no such filter any more; an operator of its host has to look"));
+            return Err(self.failed("its filter is missing; an operator of its host can put it back"));
         };
         let mut facts = caller.facts.clone();
         facts.message_id = uuid::Uuid::new_v4().to_string();
-        let asked = Asked {
-            door: ENDPOINT,
-            model: String::new(),
-            stream: false,
-            user: facts.user.string("id"),
-            chat_id: facts.chat_id.clone(),
-            generation: snapshot.generation,
-        };
-        let mut recording = app.traces.begin(asked, false);
+        let mut recording = app.traces.begin(caller.asked(snapshot.generation), false);
         facts.trace = Some(recording.trace().clone());
         let turn = Turn::new(facts, Context::new(caller.variables.copy()), Events::default());
         // Tools that its script calls are none of the caller's.

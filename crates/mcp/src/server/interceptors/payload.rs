@@ -5,7 +5,7 @@ use crate::server::result::of_tool;
 use serde_json::{Value, json};
 use valvehouse_core::context::Turn;
 use valvehouse_core::filter::Hook;
-use valvehouse_json::{Json, Object};
+use valvehouse_json::Json;
 
 /// The payload of an event: what MCP has in `params` or `result`, or the request or answer of a model.
 pub(super) struct Payload {
@@ -48,9 +48,9 @@ impl Payload {
         match hook {
             Hook::Inlet => Json::from(self.value.clone()),
             Hook::PreChat => {
-                ctx_of(turn, [("messages", self.part("messages")), ("model", self.part("model"))])
+                turn.ctx_of([("messages", self.part("messages")), ("model", self.part("model"))])
             }
-            Hook::PostChat => ctx_of(turn, [("messages", Json::array()), ("result", self.part("message"))]),
+            Hook::PostChat => turn.ctx_of([("messages", Json::array()), ("result", self.part("message"))]),
             Hook::Outlet => Json::from([
                 ("model", self.part("model")),
                 ("messages", vec![self.part("message")].into()),
@@ -58,11 +58,12 @@ impl Payload {
                 ("session_id", Json::Null),
                 ("id", turn.facts().message_id.as_str().into()),
             ]),
-            Hook::PreInvocation => ctx_of(turn, [("tool", self.tool()), ("args", self.args())]),
-            _ => ctx_of(
-                turn,
-                [("tool", self.tool()), ("args", Json::object()), ("result", Json::from(self.result()))],
-            ),
+            Hook::PreInvocation => turn.ctx_of([("tool", self.tool()), ("args", self.args())]),
+            _ => turn.ctx_of([
+                ("tool", self.tool()),
+                ("args", Json::object()),
+                ("result", Json::from(self.result())),
+            ]),
         }
     }
 
@@ -191,11 +192,4 @@ impl Payload {
             other => self.value["message"]["content"] = other.to_string().into(),
         }
     }
-}
-
-/// The value of a hook that looks at named parts: these, and the turn's context and metadata.
-fn ctx_of<const N: usize>(turn: &Turn, parts: [(&str, Json); N]) -> Json {
-    let own = parts.into_iter().map(|(name, value)| (name.into(), value));
-    let shared = [("context".into(), turn.context().as_json()), ("metadata".into(), turn.metadata().clone())];
-    own.chain(shared).collect::<Object>().into()
 }

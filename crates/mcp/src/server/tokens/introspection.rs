@@ -62,7 +62,7 @@ impl Introspector {
     /// Returns what the authorization server says of a token: an object whose `active` is a boolean.
     ///
     /// # Errors
-    /// Returns the reason for which there is no answer. It is not cached.
+    /// Returns why the authorization server did not answer; such a failure is not cached.
     pub(super) async fn answer(&self, token: &str, client: &Client) -> Result<Arc<Value>, String> {
         let entry = self.entry(Sha256::digest(token).into());
         entry.answer.get_or_try_init(|| self.request(token, client)).await.cloned()
