@@ -4,7 +4,7 @@ use super::last_good;
 use super::rows::{Confirmations, Stored, unlike};
 use super::scripts::Undo;
 use super::state::Reload;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use valvehouse_config::Grants;
 use valvehouse_json::Json;
 use valvehouse_store::{LastGood, StoreError, StoredSettings};
@@ -17,7 +17,7 @@ impl Reload {
             return Ok(());
         }
         // All of one moment, which may be a later one than that of the number.
-        let settings = self.store.settings().await?;
+        let mut settings = self.store.settings().await?;
         last_good::check_sealed(&settings.valves, &self.last_good)?;
         let scripts = match self.scripts_with(&settings).await? {
             Ok(scripts) => scripts,
@@ -26,12 +26,13 @@ impl Reload {
                 return Ok(());
             }
         };
-        let now = by_id(&settings.last_good);
-        let doubted = match last_good::has_lost(&self.last_good, &now) {
+        let last_good = by_id(std::mem::take(&mut settings.last_good));
+        let doubted = match last_good::has_lost(&self.last_good, &last_good) {
             true => self.store.doubted_guards().await?,
             false => Vec::new(),
         };
-        let before = self.take(settings, doubted);
+        let (last_good, restored) = last_good::restored(last_good, doubted, &self.plan);
+        let before = self.take(settings, last_good, restored);
         match scripts {
             Some(scripts) => self.try_scripts(scripts, before),
             // The scripts are those in force, or there are none that this host could run.
@@ -44,8 +45,12 @@ impl Reload {
     }
 
     /// Goes by these settings from now on. Returns those before.
-    pub(super) fn take(&mut self, settings: StoredSettings, doubted: Vec<(String, String, String)>) -> Undo {
-        let last_good = by_id(&settings.last_good);
+    fn take(
+        &mut self,
+        settings: StoredSettings,
+        last_good: HashMap<String, LastGood>,
+        restored: HashSet<String>,
+    ) -> Undo {
         let grants = self.read_grants(settings.grants);
         let mut confirmed = Confirmations::new();
         for (id, what) in settings.confirmed {
@@ -60,13 +65,17 @@ impl Reload {
         self.touched.extend(stored.unlike(&self.stored));
         self.touched.extend(unlike(&confirmed, &self.confirmed));
         self.follow_aside(settings.aside);
-        let (last_good, restored) = last_good::restored(last_good, doubted, &self.plan);
         // What is confirmed now decides which guards may be forgotten.
-        let confirmed_before = std::mem::replace(&mut self.confirmed, confirmed);
+        let confirmed = std::mem::replace(&mut self.confirmed, confirmed);
         let last_good = self.with_known_guards(last_good);
         self.touched.extend(unlike(&last_good, &self.last_good));
-        let confirmed = std::mem::replace(&mut self.confirmed, confirmed_before);
-        self.replace_settings(stored, confirmed, last_good, restored)
+        Undo {
+            stored: std::mem::replace(&mut self.stored, stored),
+            confirmed,
+            last_good: std::mem::replace(&mut self.last_good, last_good),
+            restored: std::mem::replace(&mut self.restored, restored),
+            scripts: None,
+        }
     }
 
     /// Reads what is granted by command. A row that cannot be read grants nothing and is logged.
@@ -85,6 +94,6 @@ impl Reload {
     }
 }
 
-fn by_id(versions: &[LastGood]) -> HashMap<String, LastGood> {
-    versions.iter().map(|version| (version.id.clone(), version.clone())).collect()
+fn by_id(versions: Vec<LastGood>) -> HashMap<String, LastGood> {
+    versions.into_iter().map(|version| (version.id.clone(), version)).collect()
 }

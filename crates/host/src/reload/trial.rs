@@ -1,16 +1,14 @@
 //! Scripts of the store on trial: a generation is taken whole, with its valves, or not at all.
 
 use super::last_good::is_guards;
-use super::rows::{Confirmations, Stored};
 use super::scripts::{RefusedGeneration, RefusedSet, Scripts, Undo};
 use super::state::Reload;
 use crate::plugin::{Plugin, Plugins, State};
-use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use valvehouse_config::ScriptSource;
 use valvehouse_script::{Found, SourceSet, beginning};
-use valvehouse_store::{LastGood, StoreError, StoredSettings};
+use valvehouse_store::{StoreError, StoredSettings};
 
 /// The most problems of a refused set that are reported.
 const MAX_REPORTED: usize = 5;
@@ -82,22 +80,6 @@ impl Reload {
     }
 
     /// The settings in force, which give way to these.
-    pub(super) fn replace_settings(
-        &mut self,
-        stored: Stored,
-        confirmed: Confirmations,
-        last_good: HashMap<String, LastGood>,
-        restored: HashSet<String>,
-    ) -> Undo {
-        Undo {
-            stored: std::mem::replace(&mut self.stored, stored),
-            confirmed: std::mem::replace(&mut self.confirmed, confirmed),
-            last_good: std::mem::replace(&mut self.last_good, last_good),
-            restored: std::mem::replace(&mut self.restored, restored),
-            scripts: None,
-        }
-    }
-
     /// Refuses a set that this host cannot run at all.
     pub(super) fn refuse_set(&mut self, generation: u64, refused: RefusedSet) {
         let is_missing = |id: &String| !self.last_good.get(id).is_some_and(is_guards);
