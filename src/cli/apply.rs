@@ -120,13 +120,13 @@ pub(super) async fn tell_reach(
     let exit = if is_awaited {
         let WaitOutcome { hosts, late } = wait(store, generation).await?;
         told.put("hosts", hosts);
-        let missing = late.iter().map(|(node, why)| {
-            Json::from([("node", node.as_str().into()), ("error", why.as_deref().into())])
+        let missing = late.iter().map(|(node, status)| {
+            Json::from([("node", node.as_str().into()), ("error", status.error.as_deref().into())])
         });
         told.put("late", missing.collect::<Vec<_>>());
         if !out.is_json() {
-            for (node, why) in &late {
-                let why = why.as_deref().unwrap_or("has not answered yet");
+            for (node, status) in &late {
+                let why = status.error.as_deref().unwrap_or("has not answered yet");
                 out.line(&format!("{} does not serve it: {}", clean(node), clean(why)))?;
             }
             out.line(&match (hosts, late.is_empty()) {
@@ -148,7 +148,7 @@ pub(super) async fn tell_reach(
 /// The hosts, and those that do not serve a generation, each with the reason it gives.
 struct WaitOutcome {
     hosts: usize,
-    late: Vec<(String, Option<String>)>,
+    late: Vec<(String, NodeStatus)>,
 }
 
 /// Waits until every running host serves a generation, or says that it does not take it.
@@ -156,23 +156,16 @@ async fn wait(store: &dyn Store, generation: u64) -> Result<WaitOutcome, StoreEr
     let end = Instant::now() + PATIENCE;
     loop {
         let hosts = store.hosts().await?;
-        let refuses = |why: &str| refused_generation(why).is_some_and(|other| other >= generation);
-        let late: Vec<(String, Option<String>)> = hosts
+        let late: Vec<(String, NodeStatus)> = hosts
             .iter()
-            .map(|host| (host, NodeStatus::of(host).error))
-            .filter(|(host, why)| host.applied_generation < generation || why.as_deref().is_some_and(refuses))
-            .map(|(host, why)| (host.host_id.clone(), why))
+            .map(|host| (host, NodeStatus::of(host)))
+            .filter(|(host, status)| host.applied_generation < generation || status.refuses(generation))
+            .map(|(host, status)| (host.host_id.clone(), status))
             .collect();
-        let is_decided = late.iter().all(|(_, why)| why.as_deref().is_some_and(refuses));
+        let is_decided = late.iter().all(|(_, status)| status.refuses(generation));
         if is_decided || Instant::now() > end {
             return Ok(WaitOutcome { hosts: hosts.len(), late });
         }
         tokio::time::sleep(PAUSE).await;
     }
-}
-
-/// The generation in the report of a host that does not take it.
-fn refused_generation(why: &str) -> Option<u64> {
-    let digits = why.strip_prefix("cannot take generation ")?;
-    digits.split(':').next()?.parse().ok()
 }

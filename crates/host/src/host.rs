@@ -332,11 +332,12 @@ impl Host {
         let snapshot = self.snapshot();
         self.count_coverage(&snapshot);
         let coverage = self.traces.get().map(|traces| traces.coverage());
+        let refused = self.refused();
         let node = NodeStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             since: self.applied_at.load(Relaxed),
-            error: self
-                .refused()
+            refused: refused.as_ref().map(|refused| refused.generation),
+            error: refused
                 .map(|refused| format!("cannot take generation {}: {}", refused.generation, refused.why)),
         };
         let tells = Standing::of_snapshot(&snapshot, coverage, &node);

@@ -99,7 +99,9 @@ pub struct NodeStatus {
     pub version: String,
     /// The time since when it serves its generation, in milliseconds since 1970; 0 where that is not known.
     pub since: i64,
-    /// The reason for which it does not take the latest generation.
+    /// The latest generation of the store, where it does not take that.
+    pub refused: Option<u64>,
+    /// The reason for which it does not take it.
     pub error: Option<String>,
 }
 
@@ -110,14 +112,21 @@ impl NodeStatus {
         Self {
             version: told.string("version"),
             since: told.field("since").as_i64().unwrap_or(0),
+            refused: told.field("refused").as_i64().and_then(|generation| generation.try_into().ok()),
             error: told.text("error").map(String::from),
         }
+    }
+
+    /// Returns `true` if it does not take this generation, or a later one.
+    pub fn refuses(&self, generation: u64) -> bool {
+        self.refused.is_some_and(|refused| refused >= generation)
     }
 
     fn to_json(&self) -> Json {
         Json::from([
             ("version", self.version.as_str().into()),
             ("since", self.since.into()),
+            ("refused", self.refused.into()),
             ("error", self.error.as_deref().into()),
         ])
     }
