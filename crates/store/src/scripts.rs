@@ -130,7 +130,7 @@ pub trait ScriptSets: Send + Sync {
     /// Stores a set and returns its generation: all of it, or nothing.
     fn put_script_set<'a>(&'a self, set: &'a NewScriptSet<'a>) -> Answer<'a, u64>;
 
-    /// Stores the files of an earlier set as a new one, signature included, and returns its generation; `None` if there
-    /// is no such set.
+    /// Stores the files of an earlier set as a new one, signature included, and returns its generation; `None` if the
+    /// store does not have that set.
     fn restore_script_set<'a>(&'a self, generation: u64, by: &'a str) -> Answer<'a, Option<u64>>;
 }

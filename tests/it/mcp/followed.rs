@@ -202,7 +202,7 @@ async fn a_resource_of_a_server_without_sessions_is_followed_by_one_stream_for_a
     listener.updates("notes://7", 2).await;
     assert!(!listener.text.contains("\"notes://own\"}") && !to_session.text.contains("notes://7"));
 
-    // Where a script takes the URI over, the server is no longer asked.
+    // A script takes the URI over: the host ends its subscription at the server.
     host.save_tool(
         "taken",
         "fn resources() { [#{ uri: \"notes://7\", name: \"Own\" }] }\nfn resource(uri) { \"own\" }",

@@ -135,7 +135,7 @@ async fn opened(remote: &Remote, link: &Link, uris: &BTreeSet<String>) -> Option
     }
 }
 
-/// The next message of a stream, `None` at its end; waits for ever where there is no stream.
+/// Returns the next message of a stream, or `None` at its end. Without a stream it never returns.
 async fn next(stream: &mut Option<Subscription>) -> Option<ServerNotification> {
     match stream {
         Some(stream) => stream.next().await.ok().flatten(),
