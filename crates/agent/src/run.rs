@@ -1,14 +1,17 @@
 //! One run, from where it stands until it ends or waits for a person.
+//!
+//! The settings of an agent's runs.
 
 use super::callbacks::{Teller, Who};
 use super::journal::{Keeper, Keeping};
 use super::saved::Saved;
-use super::setup::Setup;
+use crate::callbacks::Callbacks;
 use std::sync::Arc;
 use tokio::sync::mpsc::Sender;
-use valvehouse_core::context::Turn;
+use valvehouse_core::callback::Listener;
+use valvehouse_core::context::{Exchange, Turn, TurnFacts};
 use valvehouse_core::fault::Fault;
-use valvehouse_core::kernel::{RunOptions, TurnAnswer};
+use valvehouse_core::kernel::{Kernel, RunOptions, TurnAnswer};
 use valvehouse_core::provider::Piece;
 use valvehouse_json::Json;
 
@@ -94,4 +97,36 @@ pub(super) fn teller(setup: &Setup, run: &str, turn: &Turn) -> Option<Arc<Teller
     }
     let who = Who { agent_id: setup.id.clone(), agent_name: setup.name.clone(), run_id: run.to_owned() };
     Some(Arc::new(Teller::new(who, setup.callbacks.clone()).with_listeners(&setup.listeners, turn)))
+}
+
+/// The parts that a run runs with.
+pub struct Setup {
+    /// The agent: a model's name in the configuration.
+    pub id: String,
+    /// Filters, tools and provider, the middleware's among them.
+    pub kernel: Kernel,
+    /// The model, as scripts see it.
+    pub model: Json,
+    /// All models, as scripts see them.
+    pub models: Json,
+    /// Its name, for callbacks.
+    pub name: String,
+    /// Closures that are told what it does.
+    pub callbacks: Callbacks,
+    /// Scripts that are told.
+    pub listeners: Vec<Arc<dyn Listener>>,
+    /// The outer side of the request that goes on with a run; one that begins has its own in its facts.
+    pub exchange: Option<Arc<Exchange>>,
+}
+
+impl Setup {
+    /// The facts about models that a resumed turn knows.
+    pub(super) fn known(&self) -> TurnFacts {
+        TurnFacts {
+            model: self.model.clone(),
+            models: self.models.clone(),
+            exchange: self.exchange.clone(),
+            ..TurnFacts::default()
+        }
+    }
 }

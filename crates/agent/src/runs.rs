@@ -2,9 +2,9 @@
 
 use super::memory::{self, Recalled};
 use super::pending::{Decision, conflict, decide, look_at_unfinished};
+use super::run::Setup;
 use super::run::{Drive, Opening, Stopped, teller};
 use super::saved::Saved;
-use super::setup::Setup;
 use super::store_keeper::{Leaving, StoreKeeper, opened_host_calls};
 use super::summary::NAME as SUMMARIZATION;
 use parking_lot::Mutex;

@@ -1,9 +1,9 @@
 //! The status of runs: which there are, how they stand, what they wait for.
 
 use super::pending::of_unfinished;
+use super::run::Setup;
 use super::runs::Runs;
 use super::saved::Saved;
-use super::setup::Setup;
 use super::summary::{self, NAME as SUMMARIZATION};
 use std::collections::{HashMap, HashSet};
 use valvehouse_core::callback::Callback;

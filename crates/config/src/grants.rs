@@ -8,6 +8,8 @@
 //! assert_eq!(grants.to_json(project).to_string(), r#"{"http":["api.example.com","other.org"]}"#);
 //! assert_eq!(Grants::from_json(&grants.to_json(project), project).unwrap(), grants);
 //! ```
+//!
+//! The words in which grants are written: on the command line, in `valvehouse.toml`, in the store.
 
 use std::path::{Path, PathBuf};
 use valvehouse_core::words::nearest;
@@ -199,4 +201,275 @@ pub(super) fn union<T: Clone + PartialEq>(one: &[T], two: &[T]) -> Vec<T> {
         }
     }
     all
+}
+
+/// One word of a command line: `http`, `http=api.example.com,other.org`, `files=data`, `llm`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GrantWord {
+    /// The capability.
+    pub capability: Capability,
+    /// The parts of it that are granted; empty where the word names none.
+    pub names: Vec<String>,
+}
+
+impl Grants {
+    /// Reads a stored grant: an object with a list or `true` behind each capability. Relative folders are relative to
+    /// the project. An error lists everything that is wrong with it.
+    pub fn from_json(stored: &Json, project: &Path) -> Result<Self, Vec<String>> {
+        let Some(object) = stored.as_object() else {
+            return Err(vec![format!("grants must be an object, not {}", stored.kind())]);
+        };
+        let (mut grants, mut wrong) = (Self::default(), Vec::new());
+        for (key, value) in object.entries() {
+            let one = Capability::named(&key).and_then(|capability| {
+                let word = GrantWord::from_json(capability, &value);
+                word.map_err(|why| format!("{key} {why}"))?
+                    .map_or(Ok(Self::default()), |word| word.grants(project))
+            });
+            match one {
+                Ok(one) => grants = grants.merge(&one),
+                Err(why) => wrong.push(why),
+            }
+        }
+        if wrong.is_empty() { Ok(grants) } else { Err(wrong) }
+    }
+
+    /// The grants that are left when this is taken back: a capability, or some of it.
+    pub fn without(&self, word: &GrantWord, project: &Path) -> Result<Self, String> {
+        let mut left = self.clone();
+        match word.capability {
+            Capability::Http => left.http = self.http.without(word)?,
+            Capability::Shell => left.shell = self.shell.without(word)?,
+            Capability::Env => left.env = self.env.without(word)?,
+            Capability::Kv => left.kv = false,
+            Capability::Llm => left.llm = false,
+            Capability::Tools => left.tools = self.tools.without(word)?,
+            Capability::Files if word.names.is_empty() => left.files.clear(),
+            Capability::Files => {
+                let gone = word.folders(project)?;
+                if let Some(other) = gone.iter().find(|folder| !self.files.contains(folder)) {
+                    return Err(format!("files={} is not granted", near(other, project)));
+                }
+                left.files.retain(|folder| !gone.contains(folder));
+            }
+        }
+        Ok(left)
+    }
+}
+
+impl Grant {
+    fn without(&self, word: &GrantWord) -> Result<Self, String> {
+        let name = word.capability.name();
+        match self {
+            _ if word.names.is_empty() => Ok(Self::Nothing),
+            Self::Everything => {
+                Err(format!("`{name}` is granted whole: take `{name}` back, then grant what it may keep"))
+            }
+            grant => {
+                let own = if let Self::Only(own) = grant { own.as_slice() } else { &[] };
+                if let Some(other) = word.names.iter().find(|name| !own.contains(name)) {
+                    return Err(format!("{name}={other} is not granted"));
+                }
+                let left: Vec<String> =
+                    own.iter().filter(|name| !word.names.contains(name)).cloned().collect();
+                Ok(if left.is_empty() { Self::Nothing } else { Self::Only(left) })
+            }
+        }
+    }
+}
+
+impl GrantWord {
+    /// Reads a word; what is wrong with it, else.
+    pub fn parse(word: &str) -> Result<Self, String> {
+        let (name, names) = match word.split_once('=') {
+            None => (word, Vec::new()),
+            Some((name, names)) => (name, names.split(',').map(|name| name.trim().to_owned()).collect()),
+        };
+        let capability = Capability::named(name.trim())?;
+        let word = Self { capability, names };
+        word.check().map(|()| word).map_err(|why| format!("{} {why}", capability.name()))
+    }
+
+    /// The value behind a capability in a stored grant; none where it is `false`.
+    fn from_json(capability: Capability, value: &Json) -> Result<Option<Self>, String> {
+        let names = match value {
+            Json::Null | Json::Bool(false) => return Ok(None),
+            Json::Bool(true) => Vec::new(),
+            Json::Array(items) if items.is_empty() => return Ok(None),
+            Json::Array(items) => items
+                .items()
+                .iter()
+                .map(|item| item.as_str().map(str::to_owned))
+                .collect::<Option<_>>()
+                .ok_or("must be a list of texts")?,
+            other => return Err(format!("must be true, false or a list, not {}", other.kind())),
+        };
+        let word = Self { capability, names };
+        word.check().map(|()| Some(word))
+    }
+
+    fn check(&self) -> Result<(), String> {
+        match self.capability {
+            Capability::Kv | Capability::Llm if !self.names.is_empty() => {
+                Err(format!("is granted whole or not at all: write `{}`", self.capability.name()))
+            }
+            _ => self.names.iter().try_for_each(|text| name(text)),
+        }
+    }
+
+    /// The grants that it means.
+    pub fn grants(&self, project: &Path) -> Result<Grants, String> {
+        let mut grants = Grants::default();
+        match self.capability {
+            Capability::Http => grants.http = self.grant(),
+            Capability::Shell => grants.shell = self.grant(),
+            Capability::Env => grants.env = self.grant(),
+            Capability::Kv => grants.kv = true,
+            Capability::Llm => grants.llm = true,
+            Capability::Tools => grants.tools = self.grant(),
+            Capability::Files if self.names.is_empty() => {
+                return Err("files needs a folder: write `files=data`, several with commas".to_owned());
+            }
+            Capability::Files => grants.files = self.folders(project)?,
+        }
+        Ok(grants)
+    }
+
+    fn grant(&self) -> Grant {
+        if self.names.is_empty() { Grant::Everything } else { Grant::Only(union(&[], &self.names)) }
+    }
+
+    fn folders(&self, project: &Path) -> Result<Vec<PathBuf>, String> {
+        let folders = self.names.iter().map(|name| folder(name, project));
+        let folders: Vec<PathBuf> =
+            folders.collect::<Result<_, _>>().map_err(|why| format!("files {why}"))?;
+        Ok(union(&[], &folders))
+    }
+}
+
+/// The whole path of a folder as somebody names it.
+pub(super) fn folder(text: &str, project: &Path) -> Result<PathBuf, String> {
+    name(text)?;
+    if text.starts_with('~') {
+        let mend = "write the whole path, or one relative to the project (./~ for a folder of that name)";
+        return Err(format!("names {text:?}: `~` means nothing here; {mend}"));
+    }
+    // Not to be compared letter by letter: `data`, `./data` and `data/` are one folder.
+    Ok(project.join(text).components().collect())
+}
+
+/// Checks that this can be the name of anything that is granted.
+pub(super) fn name(text: &str) -> Result<(), String> {
+    if text.trim().is_empty() {
+        return Err("has an empty name in its list".to_owned());
+    }
+    if text.contains(char::is_control) {
+        return Err(format!("names {text:?}, which has characters that cannot be seen"));
+    }
+    if text == "*" {
+        return Err("names `*`; for everything write the capability alone, without `=`, or true".to_owned());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PROJECT: &str = "/srv/gateway";
+
+    fn of(word: &str) -> Result<Grants, String> {
+        GrantWord::parse(word)?.grants(Path::new(PROJECT))
+    }
+
+    fn json(grants: &Grants) -> String {
+        grants.to_json(Path::new(PROJECT)).to_string()
+    }
+
+    #[test]
+    fn a_word_says_what_is_granted() {
+        for (word, expected) in [
+            ("http", r#"{"http":true}"#),
+            ("http=api.example.com, other.org", r#"{"http":["api.example.com","other.org"]}"#),
+            ("shell=git,git", r#"{"shell":["git"]}"#),
+            ("env=HOME", r#"{"env":["HOME"]}"#),
+            ("kv", r#"{"kv":true}"#),
+            ("llm", r#"{"llm":true}"#),
+            ("tools", r#"{"tools":true}"#),
+            ("tools=weather,tag:shop", r#"{"tools":["weather","tag:shop"]}"#),
+            ("files=data,./data/,notes", r#"{"files":["data","notes"]}"#),
+            ("files=/srv/gateway/data,/other,.", r#"{"files":["data","/other","."]}"#),
+            ("files=./~odd", r#"{"files":["./~odd"]}"#),
+        ] {
+            let grants = of(word).unwrap();
+            assert_eq!(json(&grants), expected, "{word}");
+            let again = Grants::from_json(&grants.to_json(Path::new(PROJECT)), Path::new(PROJECT));
+            assert_eq!(again.unwrap(), grants, "{word}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_word_is_told_with_what_was_meant() {
+        for (word, told) in [
+            ("htpp", "`htpp` is not a capability; did you mean `http`?"),
+            ("colour=1", "there are: http, files, shell, env, kv, llm, tools"),
+            ("files", "files needs a folder"),
+            ("files=", "files has an empty name"),
+            ("files=data,", "files has an empty name"),
+            ("files=~/notes", "`~` means nothing here"),
+            ("files=a\0b", "cannot be seen"),
+            ("http=*", "write the capability alone"),
+            ("tools=*", "write the capability alone"),
+            ("kv=x", "kv is granted whole or not at all"),
+        ] {
+            let why = of(word).unwrap_err();
+            assert!(why.contains(told), "{word}: {why}");
+        }
+    }
+
+    #[test]
+    fn merging_grants_what_either_does() {
+        let both = |one: &str, two: &str| json(&of(one).unwrap().merge(&of(two).unwrap()));
+        assert_eq!(both("http=a", "http=b,a"), r#"{"http":["a","b"]}"#);
+        assert_eq!(both("http=a", "http"), r#"{"http":true}"#);
+        assert_eq!(both("files=a", "files=b"), r#"{"files":["a","b"]}"#);
+        assert_eq!(both("kv", "llm"), r#"{"kv":true,"llm":true}"#);
+        assert!(Grants::default().merge(&Grants::default()).is_nothing());
+    }
+
+    #[test]
+    fn what_is_taken_back_is_gone_and_the_rest_stays() {
+        let all = of("http=a,b").unwrap().merge(&of("files=x,y").unwrap()).merge(&of("kv").unwrap());
+        let left =
+            |word: &str| all.without(&GrantWord::parse(word)?, Path::new(PROJECT)).map(|left| json(&left));
+        assert_eq!(left("http=a").unwrap(), r#"{"http":["b"],"files":["x","y"],"kv":true}"#);
+        assert_eq!(left("http").unwrap(), r#"{"files":["x","y"],"kv":true}"#);
+        assert_eq!(left("http=b,a").unwrap(), r#"{"files":["x","y"],"kv":true}"#);
+        assert_eq!(left("files=./x").unwrap(), r#"{"http":["a","b"],"files":["y"],"kv":true}"#);
+        assert_eq!(left("files").unwrap(), r#"{"http":["a","b"],"kv":true}"#);
+        assert_eq!(left("kv").unwrap(), r#"{"http":["a","b"],"files":["x","y"]}"#);
+        assert_eq!(left("http=c").unwrap_err(), "http=c is not granted");
+        assert_eq!(left("files=z").unwrap_err(), "files=z is not granted");
+        let whole = of("shell").unwrap();
+        let word = GrantWord::parse("shell=git").unwrap();
+        assert!(whole.without(&word, Path::new(PROJECT)).unwrap_err().contains("granted whole"));
+    }
+
+    #[test]
+    fn everything_wrong_with_a_stored_grant_is_told_at_once() {
+        let read = |text: &str| Grants::from_json(&Json::parse(text.as_bytes()).unwrap(), Path::new(PROJECT));
+        let wrong = read(r#"{"htp": true, "files": true, "shell": [1], "env": "HOME", "kv": ["x"]}"#);
+        let wrong = wrong.unwrap_err().join("\n");
+        for told in [
+            "did you mean `http`?",
+            "files needs a folder",
+            "shell must be a list of texts",
+            "env must be true",
+            "kv is granted",
+        ] {
+            assert!(wrong.contains(told), "{told} in {wrong}");
+        }
+        assert!(read("[]").unwrap_err()[0].contains("must be an object"));
+        assert!(read(r#"{"http": false, "files": [], "kv": null}"#).unwrap().is_nothing());
+    }
 }

@@ -12,10 +12,8 @@
 //! assert_eq!(config.models[0].name, "demo");
 //! ```
 
-mod check;
 mod error;
 mod fallbacks;
-mod grant_word;
 mod grants;
 mod load;
 mod mcp;
@@ -33,8 +31,7 @@ mod tree;
 mod unread;
 
 pub use error::{ConfigError, ConfigProblem};
-pub use grant_word::GrantWord;
-pub use grants::{Capability, Grant, Grants};
+pub use grants::{Capability, Grant, GrantWord, Grants};
 pub use load::FILE;
 pub use mcp::{
     Interceptor, InterceptorKind, InterceptorMode, Introspection, McpAuth, McpOAuth, McpServer, McpTransport,

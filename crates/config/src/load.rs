@@ -1,13 +1,18 @@
 //! The layers, gathered: the file, over it the environment, over that the command line.
+//!
+//! Errors that only show when the settings are looked at together.
 
 use super::reader::Log;
 use super::tree::{Node, Setting, Table, lay_over, parse};
-use super::{check, read};
+use super::{fallbacks, read};
 use crate::error::{ConfigError, ConfigProblem};
 use crate::origin::Origin;
+use crate::secret::SecretSource;
 use crate::settings::Config;
 use std::io::ErrorKind;
 use std::path::Path;
+use valvehouse_core::provider::PIPES;
+use valvehouse_core::words::did_you_mean;
 
 /// The settings' file, in the project folder.
 pub const FILE: &str = "valvehouse.toml";
@@ -55,7 +60,7 @@ fn read_all(
         }
     }
     let mut config = read::config(project, Setting::new(Node::Table(table), &Origin::Default), &mut log);
-    check::check(&config, &mut log);
+    check(&config, &mut log);
     config.origins = std::mem::take(&mut log.origins);
     Ok((config, log))
 }
@@ -95,6 +100,76 @@ fn lay_env_over(table: &mut Table, env: impl IntoIterator<Item = (String, String
         let origin = Origin::Env(name.clone());
         if let Err(why) = lay_over(table, &path, &text, &origin) {
             log.problem(&origin, format!("this {why}"));
+        }
+    }
+}
+
+pub(super) fn check(config: &Config, log: &mut Log) {
+    check_reach(config, log);
+    check_keys(config, log);
+    let providers: Vec<&str> = config.providers.iter().map(|provider| provider.name.as_str()).collect();
+    let models: Vec<&str> = config.models.iter().map(|model| model.name.as_str()).collect();
+    if providers.contains(&PIPES) {
+        let key = format!("providers.{PIPES}.name");
+        let origin = log.origin(&key);
+        log.problem(
+            &origin,
+            format!("{key} is what all scripts with `fn pipe` are called: choose another name"),
+        );
+    }
+    refuse_twins("providers", &providers, log);
+    refuse_twins("models", &models, log);
+    let servers: Vec<&str> = config.mcp.iter().map(|server| server.name.as_str()).collect();
+    refuse_twins("mcp", &servers, log);
+    fallbacks::check(config, log);
+    for model in &config.models {
+        let key = format!("models.{}.provider", model.name);
+        // A provider that did not come through its own checks is a problem of its own, not of this model.
+        let was_dropped =
+            log.origins.keys().any(|known| known.starts_with(&format!("providers.{}.", model.provider)));
+        if !providers.contains(&model.provider.as_str()) && model.provider != PIPES && !was_dropped {
+            let hint = did_you_mean(&model.provider, providers.iter().copied());
+            let known = providers.join(", ");
+            let origin = log.origin(&key);
+            log.problem(
+                &origin,
+                format!("{key} is the unknown {:?}{hint}; there are: {known}", model.provider),
+            );
+        }
+    }
+}
+
+/// Without keys anybody who can connect may ask; then only this machine may connect.
+fn check_reach(config: &Config, log: &mut Log) {
+    let listen = &config.server.listen;
+    if config.server.keys.is_empty() && !listen.is_loopback() {
+        let origin = log.origin("server.listen");
+        log.problem(
+            &origin,
+            format!(
+                "server.listen {listen} lets other machines in, but server.keys is empty, so that anybody \
+                 could ask: set server.keys = [\"…\"], or listen on 127.0.0.1:{}",
+                listen.port
+            ),
+        );
+    }
+}
+
+/// One key for two users: nobody could tell them apart.
+fn check_keys(config: &Config, log: &mut Log) {
+    let literal: Vec<_> = config.server.keys.iter().map(|key| &key.key).collect();
+    let is_twin = |(index, key): (usize, &&SecretSource)| literal[..index].contains(key);
+    if literal.iter().enumerate().any(is_twin) {
+        let origin = log.origin("server.keys");
+        log.problem(&origin, "server.keys holds the same key twice: give each user one of their own");
+    }
+}
+
+fn refuse_twins(section: &str, names: &[&str], log: &mut Log) {
+    for (index, name) in names.iter().enumerate() {
+        if names[..index].contains(name) {
+            let origin = log.origin(&format!("{section}.{name}.name"));
+            log.problem(&origin, format!("{section} holds {name:?} twice: give each a name of its own"));
         }
     }
 }

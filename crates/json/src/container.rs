@@ -1,6 +1,6 @@
 //! The shared containers. Each has its own lock, held for a moment and never across a call out.
 
-use crate::unread::Unread;
+use crate::entries::Unread;
 use crate::value::{Array, Children, Fields, Json, MisplacedValue, Object, Slots, State};
 use crate::walk::{check_place, check_places};
 use compact_str::CompactString;

@@ -1,7 +1,7 @@
 //! The entries of an object, which are read from their document when somebody asks for them.
 
 use crate::entries::Entries;
-use crate::unread::Unread;
+use crate::entries::Unread;
 use crate::value::{Fields, Json};
 use crate::{parse, skim};
 use compact_str::CompactString;

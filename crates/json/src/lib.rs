@@ -24,7 +24,6 @@ mod serde;
 mod skim;
 mod string;
 mod text;
-mod unread;
 mod value;
 mod walk;
 mod write;

@@ -3,10 +3,10 @@
 //! Our own, because no library keeps both without slowing everybody else's numbers down. What it
 //! accepts is checked against `serde_json` by the tests; that library also words the errors.
 
+use crate::entries::Unread;
 use crate::number::Number;
 use crate::string::{self, Invalid};
 use crate::text::Text;
-use crate::unread::Unread;
 use crate::value::{Array, Json, MAX_DEPTH, Object};
 use crate::{scan, skim};
 use bytes::Bytes;

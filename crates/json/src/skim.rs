@@ -1,8 +1,8 @@
 //! The entries of an object, read without making anything of them: for who has to know a word of a body that
 //! goes on as it came.
 
+use crate::entries::Keys;
 use crate::scan;
-use crate::unread::Keys;
 use crate::value::MAX_DEPTH;
 
 /// Calls `entry` with each key and its value, both as they are spelt, in their order. False where the text is no

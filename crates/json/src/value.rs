@@ -1,9 +1,9 @@
 //! The value and its containers.
 
 use crate::entries::Entries;
+use crate::entries::Unread;
 use crate::number::Number;
 use crate::text::Text;
-use crate::unread::Unread;
 use compact_str::CompactString;
 use parking_lot::Mutex;
 use std::fmt;

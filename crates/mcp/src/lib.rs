@@ -7,7 +7,6 @@
     reason = "MCP 2026-07-28 deprecates logging, sampling and roots, which clients of the eras before it use"
 )]
 
-mod canonical;
 mod mount;
 mod pins;
 mod server;

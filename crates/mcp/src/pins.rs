@@ -3,8 +3,9 @@
 //!
 //! The file belongs to the project as a lock file does: it is written where an operator approves (`valvehouse mcp approve`,
 //! the page), and read by every host.
+//!
+//! JSON as text that does not depend on the order of keys: what is hashed or bound.
 
-use crate::canonical::canonical;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -289,6 +290,23 @@ fn locked(project: &Path) -> io::Result<File> {
 /// The path of the file of a project.
 pub fn path(project: &Path) -> PathBuf {
     project.join(LOCK)
+}
+
+/// The text of a value with sorted keys and without blanks.
+pub(crate) fn canonical(value: &Value) -> String {
+    sorted(value).to_string()
+}
+
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let mut entries: Vec<(&String, &Value)> = map.iter().collect();
+            entries.sort_by_key(|(key, _)| *key);
+            Value::Object(entries.into_iter().map(|(key, value)| (key.clone(), sorted(value))).collect())
+        }
+        Value::Array(items) => Value::Array(items.iter().map(sorted).collect()),
+        other => other.clone(),
+    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! The client: pooled, without proxies on loopback, silent about keys, never waiting for ever.
 
+use super::body::Response;
 use super::body::{Coming, Limits};
 use super::call::{Address, Call, Payload};
 use super::explain::{Failed, Peer};
 use super::plain::{self, KEEP_ALIVE, Plain, USER_AGENT};
-use super::response::Response;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{Stream, StreamExt, TryStreamExt};

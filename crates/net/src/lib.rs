@@ -9,14 +9,13 @@ mod call;
 mod client;
 mod explain;
 mod plain;
-mod response;
 pub mod sse;
 pub mod web;
 mod yielding;
 
+pub use body::{MAX_BODY, Response};
 pub use call::{Address, Call};
 pub use client::{Client, following_nobody};
 pub use explain::shown;
-pub use response::{MAX_BODY, Response};
 pub use web::Web;
 pub use yielding::Yielding;

@@ -2,13 +2,14 @@
 //!
 //! Used for files that load and for those that do not. A slip such as `Security: true` must never make a
 //! guard an ordinary filter, so everything that looks like the claim counts as one.
+//!
+//! The comment that a file opens with, as pairs of keys and values.
 
-use super::frontmatter;
 use super::pieces::{self, Piece};
 use super::problem::{Code, MAX_PROBLEMS, Problem};
 use super::reference;
 use super::source::SourceFile;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// The key that makes a filter a guard.
 const KEY: &str = "security";
@@ -55,7 +56,7 @@ pub(crate) enum Claim {
 impl Claim {
     /// Reads the claim of a text that compiles: comments count, code does not.
     pub(crate) fn of(source: &str) -> Self {
-        let pairs = frontmatter::every_pair(source);
+        let pairs = every_pair(source);
         let said: Vec<&str> =
             pairs.iter().filter(|(key, _)| *key == KEY).map(|(_, value)| value.as_str()).collect();
         let is = |word: &str| said.iter().all(|value| value.eq_ignore_ascii_case(word));
@@ -221,14 +222,14 @@ pub(super) fn problems(file: &SourceFile, source: &str) -> Vec<Problem> {
 /// Keys of the opening comments that the host does not read.
 fn unknown_keys(file: &SourceFile, source: &str, is_unclear: bool) -> Vec<Problem> {
     let known = || reference::frontmatter().iter().map(|key| key.name);
-    let read: HashSet<String> = frontmatter::frontmatter(source).into_iter().map(|(key, _)| key).collect();
+    let read: HashSet<String> = frontmatter(source).into_iter().map(|(key, _)| key).collect();
     let problem = |at: usize, what: String, help: String| {
         Problem::of(Code::UnknownKey, file, what).at_byte(source, at).help(help).warning()
     };
     let mut problems = Vec::new();
     let mut told = HashSet::new();
     let header = &source[..header_end(source)];
-    let opening = frontmatter::opening_comment(source);
+    let opening = opening_comment(source);
     let inside = opening.as_ptr() as usize - source.as_ptr() as usize;
     for (at, line) in lines(header) {
         if problems.len() == MAX_PROBLEMS {
@@ -275,6 +276,61 @@ fn reads_as(line: &str, name: &str) -> bool {
     let line = line.trim_start_matches(['\u{feff}', ' ', '\t']);
     let line = line.strip_prefix("/*").unwrap_or(line).trim_start();
     line.strip_prefix(name).is_some_and(|rest| rest.starts_with(':'))
+}
+
+/// The `key: value` lines of the block comment that a file opens with; of two with one key the last counts.
+pub fn frontmatter(source: &str) -> Vec<(String, String)> {
+    let mut pairs: Vec<(String, String)> = Vec::new();
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    for (key, value) in every_pair(source) {
+        match places.get(key) {
+            Some(place) => pairs[*place].1 = value,
+            None => {
+                places.insert(key, pairs.len());
+                pairs.push((key.to_owned(), value));
+            }
+        }
+    }
+    pairs
+}
+
+/// The same with every duplicate.
+pub(super) fn every_pair(source: &str) -> Vec<(&str, String)> {
+    let mut pairs = Vec::new();
+    for line in opening_comment(source).split(['\n', '\r']) {
+        let Some((key, value)) = line.split_once(':') else { continue };
+        let key = key.trim_start();
+        if key.is_empty() || !key.chars().all(|letter| letter.is_ascii_alphabetic() || letter == '_') {
+            continue;
+        }
+        pairs.push((key, value.trim().to_owned()));
+    }
+    pairs
+}
+
+/// Returns the block comment that a file opens with. A comment may hold others, as in Rhai, so that the
+/// comment read here is the one that the compiler passes over.
+pub(super) fn opening_comment(source: &str) -> &str {
+    let text = source.trim_start_matches('\u{feff}').trim_start();
+    let Some(rest) = text.strip_prefix("/*") else { return &text[..0] };
+    let (mut at, mut open) = (0, 1);
+    while let Some(found) = rest[at..].find(['*', '/']) {
+        at += found;
+        let marks = &rest[at..];
+        if marks.starts_with("*/") {
+            open -= 1;
+        } else if marks.starts_with("/*") {
+            open += 1;
+        } else {
+            at += 1;
+            continue;
+        }
+        if open == 0 {
+            return &rest[..at];
+        }
+        at += 2;
+    }
+    rest
 }
 
 #[cfg(test)]
@@ -370,5 +426,17 @@ mod tests {
         ] {
             assert_eq!(Claim::of(text), Claim::No, "{text:?}");
         }
+    }
+
+    #[test]
+    fn frontmatter_is_read_line_by_line() {
+        let pairs = frontmatter(
+            "\u{feff}\n/*\r\ntitle: A: b\r\n  author: Ann\r\nauthor-url: x\r\nkey1: y\r\nno pair\r\ntitle : z\r\nTitle:B\r\ntitle: C\r\nempty:\r\n*/\nfn x() {}",
+        );
+        let expected = [("title", "C"), ("author", "Ann"), ("Title", "B"), ("empty", "")];
+        assert_eq!(pairs, expected.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        assert!(frontmatter("// x\n/*\ntitle: A\n*/").is_empty());
+        let nested = frontmatter("/*\n/* title: A */\nsecurity: true\n*/\n/*\nglobal: false\n*/");
+        assert_eq!(nested, [("security".to_owned(), "true".to_owned())]);
     }
 }

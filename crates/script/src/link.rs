@@ -13,7 +13,7 @@ use super::source::{MAX_LINES, SourceFile, check_text};
 use super::sources::{Source, Sources};
 use super::tokens::{self, Plan};
 use super::value::dynamic_of;
-use super::{doubts, engine, folding, functions, instrument, literal, manifest, names, package, shadow};
+use super::{doubts, engine, folding, instrument, literal, manifest, names, package, shadow};
 use rhai::{
     AST, ASTNode, Dynamic, Engine, Expr, FnAccess, FnPtr, Module, OptimizationLevel, Position, ScriptFuncDef,
     Shared, Stmt,
@@ -250,7 +250,7 @@ impl<'a> Linker<'a> {
             functions: &parsed.functions,
             constants: &parsed.constants.iter().map(|(name, _)| name.clone()).collect(),
             aliases: &aliases,
-            is_known: &|name| functions::arities(name).is_some(),
+            is_known: &|name| engine::arities(name).is_some(),
         };
         let mut values: HashMap<String, Dynamic> =
             parsed.constants.iter().map(|(name, value)| (renamed(name), dynamic_of(value))).collect();

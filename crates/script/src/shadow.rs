@@ -1,6 +1,6 @@
 //! Functions of a script that take the place of the host's own, or of variables.
 
-use super::functions;
+use super::engine;
 use super::problem::{Code, MAX_PROBLEMS, Problem};
 use super::source::SourceFile;
 use super::syntax::statements_of;
@@ -16,7 +16,7 @@ pub(super) fn of_host(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem
     let methods = methods(ast);
     for function in ast.iter_functions().filter(|function| !function.name.starts_with("anon$")) {
         let (name, count) = (function.name, function.params.len());
-        let Some(arities) = functions::arities(name) else { continue };
+        let Some(arities) = engine::arities(name) else { continue };
         let problem = |what: String| {
             let problem = Problem::of(Code::Shadowed, file, what).at_function(source, name);
             problem.help(format!("rename it, as in `my_{name}`"))

@@ -3,10 +3,12 @@
 //! After `.` and `::`, and as the key of a map literal, any word is a name. The words that Rhai
 //! reserves without using them (`default`, `match`, `new` …) are names everywhere. On the way names
 //! can be written down, or changed.
+//!
+//! Limits on how much of one kind a file may have: much of it takes Rhai's parser, or ours, more than its
+//! share of time. Counted while a file is parsed, which ends there.
 
-use super::bounds::Bounds;
 use parking_lot::Mutex;
-use rhai::{Engine, Position, Token, TokenizeState};
+use rhai::{Engine, LexError, Position, Token, TokenizeState};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -166,3 +168,158 @@ fn is_word(text: &str) -> bool {
 
 /// New names, by their places in a file.
 pub(super) type Plan = HashMap<Position, String>;
+
+/// Most parameters of one function: Rhai compares each with each.
+const PARAMETERS: usize = 32;
+/// Most arguments of one call.
+const ARGUMENTS: usize = 64;
+/// Most keys of one map literal.
+const KEYS: usize = 2_000;
+/// Most cases of all `switch`es.
+const CASES: usize = 2_000;
+/// Most constants at the top of a file.
+const CONSTANTS: usize = 1_000;
+/// Most variables that can be seen at a place: no more may be there when it runs.
+const VARIABLES: usize = 256;
+/// Most comparisons of names: each key of a map with those before it, each name with all variables.
+const COMPARISONS: usize = 4_000_000;
+
+/// The parts of a file that have been seen.
+#[derive(Default)]
+pub(super) struct Bounds {
+    open: Vec<Open>,
+    /// The owner of the bracket that comes next.
+    next: Round,
+    cases: usize,
+    constants: usize,
+    /// That can be seen in the function that is read.
+    variables: usize,
+    comparisons: usize,
+    at: Option<Position>,
+    /// Names between commas behind a `|`, which may be the parameters of a closure.
+    names: Option<usize>,
+}
+
+/// An open bracket, with the commas in it.
+struct Open {
+    what: Bracket,
+    commas: usize,
+    /// The variables before it: those within are not seen behind it.
+    variables: usize,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Bracket {
+    Map,
+    Parameters,
+    Arguments,
+    Other,
+}
+
+/// The construct that a round bracket opens.
+#[derive(Default, Clone, Copy, PartialEq)]
+enum Round {
+    /// `fn name(` and `fn type.name(`
+    Parameters,
+    #[default]
+    Arguments,
+}
+
+impl Bounds {
+    /// Returns `true` if the innermost open construct is a map literal.
+    pub(super) fn in_map(&self) -> bool {
+        self.open.last().is_some_and(|open| open.what == Bracket::Map)
+    }
+
+    /// A token, or in its place what is too much with it.
+    pub(super) fn read(&mut self, token: Token, position: Position) -> Token {
+        if self.at.is_some_and(|at| position < at) {
+            // The same engine parses another file.
+            *self = Self::default();
+        }
+        self.at = Some(position);
+        match self.count(&token) {
+            None => token,
+            Some((most, what, help)) => {
+                let message = format!("more than {most} {what}: {help}");
+                Token::LexError(Box::new(LexError::ImproperSymbol(String::new(), message)))
+            }
+        }
+    }
+
+    fn count(&mut self, token: &Token) -> Option<(usize, &'static str, &'static str)> {
+        self.names = match (self.names, token) {
+            (_, Token::Pipe) => Some(1),
+            (Some(names), Token::Comma) => Some(names + 1),
+            (names, Token::Identifier(_)) => names,
+            _ => None,
+        };
+        if self.names.is_some_and(|names| names > ARGUMENTS) {
+            return Some((ARGUMENTS, "parameters of one closure", "hand in one map instead"));
+        }
+        match token {
+            Token::Fn => self.next = Round::Parameters,
+            Token::MapStart => self.open(Bracket::Map),
+            Token::LeftParen => {
+                let what = match std::mem::take(&mut self.next) {
+                    Round::Parameters => Bracket::Parameters,
+                    Round::Arguments => Bracket::Arguments,
+                };
+                self.open(what);
+            }
+            Token::LeftBrace | Token::LeftBracket | Token::QuestionBracket => self.open(Bracket::Other),
+            Token::RightBrace | Token::RightBracket | Token::RightParen => {
+                if let Some(open) = self.open.pop() {
+                    self.variables = open.variables;
+                }
+            }
+            Token::Identifier(_) => return self.compare(self.constants + self.variables),
+            Token::Comma => return self.comma(),
+            Token::Let | Token::Const => {
+                let (count, most) = match self.open.is_empty() {
+                    true => (&mut self.constants, CONSTANTS),
+                    false => (&mut self.variables, VARIABLES),
+                };
+                *count += 1;
+                if *count > most {
+                    let help = "keep them in one map, or split the file";
+                    return Some((most, "variables or constants at once", help));
+                }
+            }
+            Token::DoubleArrow => {
+                self.cases += 1;
+                if self.cases > CASES {
+                    return Some((CASES, "cases of `switch` in one file", "look the value up in a map"));
+                }
+            }
+            _ => {}
+        }
+        None
+    }
+
+    fn open(&mut self, what: Bracket) {
+        self.open.push(Open { what, commas: 0, variables: self.variables });
+    }
+
+    fn comma(&mut self) -> Option<(usize, &'static str, &'static str)> {
+        let open = self.open.last_mut()?;
+        open.commas += 1;
+        let (most, what, help) = match open.what {
+            Bracket::Map => (KEYS, "keys in one map", "keep so much data in valves or in the store"),
+            Bracket::Parameters => (PARAMETERS, "parameters of one function", "hand in one map instead"),
+            Bracket::Arguments => (ARGUMENTS, "arguments of one call", "hand in an array or a map instead"),
+            Bracket::Other => return None,
+        };
+        if open.commas >= most {
+            return Some((most, what, help));
+        }
+        let keys = if open.what == Bracket::Map { open.commas } else { 0 };
+        self.compare(keys)
+    }
+
+    fn compare(&mut self, names: usize) -> Option<(usize, &'static str, &'static str)> {
+        self.comparisons += names;
+        let help = "so many keys, variables and constants take too long to read; split the file";
+        (self.comparisons > COMPARISONS).then_some((COMPARISONS, "names to compare", help))
+    }
+}

@@ -1,24 +1,30 @@
 //! All routes, and what every request passes on its way to one: it is counted, let through or refused, and its answer
 //! names the generation.
+//!
+//! Answers to requests that no route takes.
 
-use crate::follower::followed;
 use crate::headers::GENERATION;
+use crate::messages::models::speaks_anthropic;
+use crate::messages::refusal::AnthropicError;
 use crate::metrics::doors::{OPERATIONS, door_of};
+use crate::recording::followed;
+use crate::reply::{self, OpenAiError};
 use crate::{
-    agents, fallback, functions, gate, listen, messages, metrics, ollama, openai, openapi, operations, page,
-    passthrough, pipelines, ready, reply, responses, session, traces,
+    agents, functions, gate, listen, messages, metrics, ollama, openai, openapi, operations, page,
+    passthrough, pipelines, ready, responses, session, traces,
 };
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
-use axum::http::{HeaderValue, Method};
+use axum::http::{HeaderMap, HeaderValue, Method, Uri};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tower::ServiceExt as _;
+use valvehouse_core::fault::{Fault, RequestFault};
 use valvehouse_host::app::App;
 
 /// The path of chats.
@@ -57,8 +63,8 @@ fn with(app: Arc<App>, more: Router<Arc<App>>) -> Router {
         .merge(tools_routes(&app))
         .merge(more)
         .merge(openapi::routes())
-        .fallback(fallback::not_found)
-        .method_not_allowed_fallback(fallback::wrong_method)
+        .fallback(not_found)
+        .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(most))
         .layer(axum::middleware::from_fn_with_state(app.clone(), enter))
         .with_state(app)
@@ -166,4 +172,37 @@ async fn pass<F: Future<Output = Response>>(
     }
     answering.answers(response.status().as_u16());
     followed(response, answering)
+}
+
+/// No such route.
+pub(crate) async fn not_found(method: Method, uri: Uri, headers: HeaderMap) -> Response {
+    let path = uri.path();
+    let hint = if path.starts_with("/v1/") { "; /openapi.json lists the routes" } else { "" };
+    let fault = Fault::Request {
+        message: format!("there is no {method} {path}{hint}"),
+        param: None,
+        code: Some("not_found"),
+        kind: RequestFault::NotFound,
+    };
+    in_protocol(&uri, &headers, fault)
+}
+
+/// A route that takes another method.
+pub(crate) async fn wrong_method(method: Method, uri: Uri, headers: HeaderMap) -> Response {
+    let fault = Fault::Request {
+        message: format!("{} does not take {method}", uri.path()),
+        param: None,
+        code: Some("method_not_allowed"),
+        kind: RequestFault::Method,
+    };
+    in_protocol(&uri, &headers, fault)
+}
+
+/// A fault in the words of the protocol that its caller speaks: Anthropic's clients name its version, and ask
+/// below its route.
+fn in_protocol(uri: &Uri, headers: &HeaderMap, fault: Fault) -> Response {
+    match uri.path().starts_with("/v1/messages") || speaks_anthropic(headers) {
+        true => AnthropicError(fault).into_response(),
+        false => OpenAiError(fault).into_response(),
+    }
 }

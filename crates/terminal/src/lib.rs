@@ -7,8 +7,6 @@ mod exit;
 mod graphical_report;
 mod output;
 mod overview;
-mod script_files;
-mod stdin;
 
 pub mod questions;
 pub mod report;
@@ -17,5 +15,5 @@ pub mod trace_view;
 pub use exit::{CommandError, Exit};
 pub use output::{Console, Format, Log, PLAIN, Paint, Quiet, clean, table};
 pub use overview::{check_valve, contents, first_request, plugin_problems};
-pub use script_files::{Case, Placed, case};
-pub use stdin::StdinLines;
+pub use questions::StdinLines;
+pub use report::{Case, Placed, case};

@@ -36,7 +36,6 @@
 
 mod event;
 mod handlers;
-mod queue;
 mod teller;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! A run told by hand, and those who listen to it.
 
-use super::queue::Queue;
+use super::teller::Queue;
 use super::*;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;

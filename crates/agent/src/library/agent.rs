@@ -3,9 +3,9 @@
 use crate::callbacks::{Callbacks, Teller, Who};
 use crate::middleware::{Middleware, NeedsApproval, Parts};
 use crate::pending::conflict;
+use crate::run::Setup;
 use crate::runs::Runs;
 use crate::saved::Saved;
-use crate::setup::Setup;
 use crate::state::State;
 use crate::summary::NAME as SUMMARIZATION;
 use crate::{memory, status};

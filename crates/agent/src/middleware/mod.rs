@@ -21,7 +21,6 @@ mod models;
 pub(crate) mod options;
 mod pii;
 mod tool_retry;
-mod transient;
 pub(crate) mod wait;
 
 pub use definition::{Middleware, NeedsApproval, Parts};

@@ -1,7 +1,7 @@
 //! The messages that are sent, so that they never take more than they may: the summary and the newest ones.
 
-use super::state::{Kept, number};
 use super::units::{Counts, Unit, is_system, tokens_in};
+use super::units::{Kept, number};
 use valvehouse_core::chat::message;
 use valvehouse_json::Json;
 

@@ -7,7 +7,6 @@ mod filter;
 mod fit;
 mod plan;
 mod settings;
-mod state;
 mod units;
 mod write;
 

@@ -1,7 +1,7 @@
 //! One model call looked at: what of its messages stays, and what becomes part of the summary.
 
 use super::settings::Summarization;
-use super::state::{self, Kept};
+use super::units::{self, Kept};
 use super::units::{Counts, Talk, Unit, messages_in, tokens_in};
 use super::{fit, write};
 use valvehouse_core::context::Turn;
@@ -32,7 +32,7 @@ pub(super) struct Look<'a> {
 impl<'a> Look<'a> {
     pub(super) fn at(settings: &'a Summarization, ctx: &FilterContext) -> Self {
         let counts = Counts::new(&ctx.value.text_or_empty("model"), &ctx.turn);
-        let offset = state::offset(&ctx.turn);
+        let offset = units::offset(&ctx.turn);
         let talk = Talk::of(&ctx.messages().items(), offset, settings.preserve_system, &counts);
         let kept = Kept::of(&ctx.turn, talk.end);
         let fresh = kept.covered(&talk.units);
@@ -137,9 +137,9 @@ impl<'a> Look<'a> {
         self.kept.keep(turn, from.is_some());
         match (self.settings.writer(), from.and_then(|from| self.talk.units.get(from))) {
             // Messages that no summary will ever stand for need not be read again.
-            (None, Some(first)) => state::shown_from(turn, Some(first.from)),
+            (None, Some(first)) => units::shown_from(turn, Some(first.from)),
             (None, None) => {}
-            (Some(_), _) => state::shown_from(turn, None),
+            (Some(_), _) => units::shown_from(turn, None),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A model writes the summary: what it said before, and what has become old since.
 
 use super::settings::Summarization;
-use super::state::Kept;
+use super::units::Kept;
 use super::units::{Counts, Unit};
 use crate::middleware::wait::wait;
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! The settings of single plugins: valves, limits, grants.
 
 use super::section::section;
-use crate::grant_word;
+use crate::grants;
 use crate::grants::{Grant, Grants};
 use crate::reader::{Reader, truth};
 use crate::settings::PluginSettings;
@@ -67,7 +67,7 @@ pub(super) fn grants(it: &mut Reader<'_>, project: &Path) -> Grants {
 fn folders(it: &mut Reader<'_>, project: &Path) -> Vec<PathBuf> {
     let mut folders = Vec::new();
     for folder in it.texts("files") {
-        match grant_word::folder(&folder, project) {
+        match grants::folder(&folder, project) {
             Ok(folder) => folders.push(folder),
             Err(why) => it.wrong("files", &why),
         }
@@ -84,7 +84,7 @@ fn grant(it: &mut Reader<'_>, key: &'static str) -> Grant {
         None => {
             it.put_back(key, setting);
             let names = it.texts(key);
-            if let Some(why) = names.iter().find_map(|name| grant_word::name(name).err()) {
+            if let Some(why) = names.iter().find_map(|name| grants::name(name).err()) {
                 it.wrong(key, &why);
             }
             if names.is_empty() { Grant::Nothing } else { Grant::Only(names) }

@@ -3,7 +3,7 @@
 use super::blocks;
 use super::cite::Citations;
 use super::ending;
-use super::extra::{CONTENT_BLOCKS, others, with_others};
+use super::part::{CONTENT_BLOCKS, others, with_others};
 use super::reader::Reader;
 use crate::chat::{Fold, response};
 use valvehouse_json::Json;

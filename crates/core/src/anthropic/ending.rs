@@ -1,6 +1,8 @@
 //! The end of an answer, and its cost: stop reasons and token counts, both ways.
+//!
+//! Errors as Anthropic names them, and their statuses.
 
-use super::extra::{others, with_others};
+use super::part::{others, with_others};
 use valvehouse_json::Json;
 
 /// Anthropic's words for why an answer ended. Other services have words of their own for it.
@@ -119,4 +121,29 @@ pub(super) fn update(counts: &Json, later: &Json) {
     for (key, value) in others(later, &[]) {
         counts.put(&key, value);
     }
+}
+
+/// The kinds of errors, each with the status it comes with.
+const KINDS: [(&str, u16); 10] = [
+    ("invalid_request_error", 400),
+    ("authentication_error", 401),
+    ("billing_error", 402),
+    ("permission_error", 403),
+    ("not_found_error", 404),
+    ("request_too_large", 413),
+    ("rate_limit_error", 429),
+    ("api_error", 500),
+    ("timeout_error", 504),
+    ("overloaded_error", 529),
+];
+
+/// The status of a kind of error; an error within a stream has no other.
+pub fn status_of(kind: &str) -> Option<u16> {
+    KINDS.iter().find(|(own, _)| *own == kind).map(|(_, status)| *status)
+}
+
+/// The kind of error that a status means.
+pub fn kind_of_status(status: u16) -> &'static str {
+    let own = KINDS.iter().find(|(_, own)| *own == status);
+    own.map_or(if status < 500 { "invalid_request_error" } else { "api_error" }, |(kind, _)| kind)
 }

@@ -1,9 +1,11 @@
 //! Parts of a message's content: texts, images, documents.
+//!
+//! Fields beyond those that are translated: they travel along.
 
-use super::extra::{others, with_others};
 use crate::fault::Fault;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use compact_str::CompactString;
 use valvehouse_json::{Json, Object};
 
 /// The blocks of a content in chat words: a text, or a list of parts. `place` is what errors call it.
@@ -161,4 +163,26 @@ impl<'a> DataUrl<'a> {
             Fault::invalid(format!("{place} is not valid base64: {error}"), Some("messages"))
         })
     }
+}
+
+/// The field in which a message keeps what Anthropic's blocks say beyond text, thinking and calls.
+pub const CONTENT_BLOCKS: &str = "content_blocks";
+
+/// The field in which a request keeps what only Anthropic understands.
+pub const ONLY_ANTHROPIC: &str = "anthropic";
+
+/// The fields of an object apart from these. What is null says nothing.
+pub(super) fn others(of: &Json, except: &[&str]) -> Vec<(CompactString, Json)> {
+    let fields = of.entries();
+    let is_other = |(key, value): &(CompactString, Json)| !except.contains(&&**key) && !value.is_null();
+    fields.into_iter().filter(is_other).map(|(key, value)| (key, value.copy())).collect()
+}
+
+/// An object of these fields and the others.
+pub(super) fn with_others<const N: usize>(
+    fields: [(&str, Json); N],
+    others: Vec<(CompactString, Json)>,
+) -> Json {
+    let fields = fields.into_iter().map(|(key, value)| (key.into(), value));
+    fields.chain(others).collect::<Object>().into()
 }

@@ -1,6 +1,6 @@
 //! A request without what only Anthropic knows: other services refuse fields they have never heard of.
 
-use super::extra::{CONTENT_BLOCKS, ONLY_ANTHROPIC};
+use super::part::{CONTENT_BLOCKS, ONLY_ANTHROPIC};
 use crate::words::optional;
 use valvehouse_json::{Json, Object};
 

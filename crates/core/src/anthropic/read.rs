@@ -1,6 +1,6 @@
 //! A request for Anthropic's Messages as a chat request.
 
-use super::extra::{ONLY_ANTHROPIC, others};
+use super::part::{ONLY_ANTHROPIC, others};
 use super::{answer, cite, part, tools};
 use crate::chat::response;
 use crate::fault::Fault;

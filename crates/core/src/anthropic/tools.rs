@@ -1,6 +1,6 @@
 //! Tools and the choice among them, both ways.
 
-use super::extra::{others, with_others};
+use super::part::{others, with_others};
 use crate::fault::Fault;
 use valvehouse_json::Json;
 

@@ -1,12 +1,12 @@
 //! Chunks of a chat as the events of Anthropic's stream.
 
+use super::blocks::{Seal, is_for, length_on, split_at};
 use super::blocks::{thinking_in, without_index};
-use super::calls::Calls;
 use super::cite::Citations;
 use super::ending;
+use super::events::Calls;
 use super::events::Events;
-use super::extra::{CONTENT_BLOCKS, others};
-use super::seal::{Seal, is_for, length_on, split_at};
+use super::part::{CONTENT_BLOCKS, others};
 use crate::chat::event::REASONING;
 use crate::chat::{items, message, response};
 use compact_str::CompactString;

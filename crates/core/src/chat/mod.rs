@@ -6,7 +6,6 @@
 pub mod call;
 pub mod delta;
 pub mod event;
-mod grow;
 pub mod history;
 pub mod items;
 pub mod message;

@@ -4,7 +4,7 @@ use super::afterwards::Afterwards;
 use super::durable::{Durable, PendingFlush};
 use super::event::{Events, NobodyAnswers, Unsent};
 use super::exchange::Exchange;
-use super::load::Load;
+use super::nested::Load;
 use super::nested::{Nesting, Runner, TooManyCalls, Within, recorded_by};
 use super::observer::{Notice, Observer};
 use super::pause::Pauses;

@@ -1,8 +1,8 @@
 //! A chain is a fold: each filter takes the value and hands it on.
 
 use super::definition::{Filter, OnBreak, Verdict};
+use super::hook::FilterContext;
 use super::hook::{Hook, Hooks};
-use super::subject::FilterContext;
 use crate::breaker::Admission;
 use crate::context::{FinishedChat, Turn};
 use crate::fault::{Breakage, Fault, Refusal};

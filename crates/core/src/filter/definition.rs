@@ -1,7 +1,7 @@
 //! A filter: its hooks, what runs it and what it decides.
 
+use super::hook::FilterContext;
 use super::hook::{Hook, Hooks};
-use super::subject::FilterContext;
 use crate::breaker::Breaker;
 use crate::context::{FinishedChat, Turn};
 use crate::fault::{BoxError, Breakage, Refusal, with_sources};

@@ -16,11 +16,8 @@
 mod chain;
 mod definition;
 mod hook;
-mod subject;
 
-pub use chain::{Chain, Outcome};
-pub use chain::{Told, step, told, wrong_events};
+pub use chain::{Chain, Outcome, Told, step, told, wrong_events};
 pub(crate) use definition::broken_stream;
 pub use definition::{Filter, Handler, OnBreak, Run, Verdict, is_broken_stream};
-pub use hook::{FilterType, Hook, Hooks};
-pub use subject::FilterContext;
+pub use hook::{FilterContext, FilterType, Hook, Hooks};

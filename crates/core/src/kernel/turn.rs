@@ -3,9 +3,9 @@
 //! After each state the turn may be kept; it goes on from there in another process when this one dies.
 
 use super::assembly::Kernel;
-use super::choices::messages;
 use super::options::RunOptions;
 use super::outgoing::Outgoing;
+use super::outgoing::messages;
 use super::progress::{Next, Progress};
 use super::turn_stream::{TurnAnswer, TurnEnd, TurnStream};
 use super::{answer, invocation, round};

@@ -2,8 +2,6 @@
 
 mod callable;
 mod declare;
-mod entry;
-mod module;
 mod parameters;
 mod ranking;
 mod result;
@@ -15,13 +13,11 @@ mod typed;
 
 pub use callable::{Handler, Tool};
 pub use declare::{Declared, is_name, tags, timeout};
-pub use entry::{FIND_TOOLS, RUN_SCRIPT, is_entry_tool};
-pub use module::{ToolInfo, ToolModule, tools_of};
 pub use parameters::{ArgumentError, Parameters};
 pub(crate) use ranking::ranked;
 pub use result::{ToolError, ToolResult};
 pub(crate) use spawned::blocking;
 pub use spec::{Retry, SchemaDialect, ToolSpec};
-pub use toolbox::Toolbox;
+pub use toolbox::{FIND_TOOLS, RUN_SCRIPT, ToolInfo, ToolModule, Toolbox, is_entry_tool, tools_of};
 #[cfg(feature = "typed")]
 pub use typed::json_schema_of;

@@ -1,9 +1,9 @@
 //! Checking and coercing values: what fits comes back in the declared type.
 
 use super::field::{Field, Items, Kind, Rules};
+use super::field::{MASK, Schema};
 use super::redact::MIN_SECRET;
 use super::redact::is_too_short;
-use super::schema::{MASK, Schema};
 use crate::limits::{Broken, clipped};
 use crate::words::did_you_mean;
 use std::fmt;

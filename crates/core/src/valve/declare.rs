@@ -2,9 +2,9 @@
 
 use super::check::fit;
 use super::field::{Field, Items, Kind, Rules};
+use super::field::{MASK, Schema};
 use super::redact::MIN_SECRET;
 use super::redact::is_too_short;
-use super::schema::{MASK, Schema};
 use crate::limits::{Broken, Limits, clipped, unknown_keys};
 use crate::words::did_you_mean;
 use valvehouse_json::Json;

@@ -1,6 +1,11 @@
 //! One declared setting: its type, its default and its rules.
+//!
+//! The declared valves of a plugin.
+//!
+//! The settings as JSON Schema 2020-12, in the form that Open WebUI draws its page from.
 
 use crate::limits::Limits;
+use crate::words::title_case;
 use valvehouse_json::Json;
 
 /// The type of value that a setting takes.
@@ -108,4 +113,93 @@ impl Kind {
             Self::Array => "a list",
         }
     }
+}
+
+/// The text that stands for a secret wherever it could be read.
+pub const MASK: &str = "********";
+
+/// The declared settings of a plugin, in the order of their declaration.
+#[derive(Debug, Clone, Default)]
+pub struct Schema {
+    pub(super) fields: Vec<Field>,
+}
+
+impl Schema {
+    /// The settings, in the order of their declaration.
+    pub fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+
+    /// One setting.
+    pub fn field(&self, name: &str) -> Option<&Field> {
+        self.fields.iter().find(|field| field.name == name)
+    }
+
+    /// The setting probably meant by a misspelt name.
+    pub fn nearest(&self, name: &str) -> Option<&str> {
+        crate::words::nearest(name, self.fields.iter().map(|field| field.name.as_str()))
+    }
+}
+
+impl Schema {
+    /// JSON Schema of the values, in the order of declaration. Nothing is `required`: what is not
+    /// given has its default.
+    pub fn json_schema(&self) -> Json {
+        let properties = Json::object();
+        for field in &self.fields {
+            put(&properties, &field.name, describe(field));
+        }
+        let schema = Json::object();
+        put(&schema, "$schema", "https://json-schema.org/draft/2020-12/schema");
+        put(&schema, "title", "Valves");
+        put(&schema, "type", "object");
+        put(&schema, "properties", properties);
+        schema
+    }
+}
+
+fn describe(field: &Field) -> Json {
+    let property = Json::object();
+    put(&property, "title", field.title.clone().unwrap_or_else(|| title_case(&field.name)));
+    if let Some(description) = &field.description {
+        put(&property, "description", description.as_str());
+    }
+    if field.optional {
+        // The rules stay with the type: null keeps to none of them.
+        let (value, null) = (Json::object(), Json::object());
+        constrain(&value, field.kind, &field.rules);
+        put(&null, "type", "null");
+        put(&property, "anyOf", vec![value, null]);
+    } else {
+        constrain(&property, field.kind, &field.rules);
+    }
+    if !field.secret {
+        put(&property, "default", field.default.copy());
+    }
+    if field.secret {
+        let input = Json::object();
+        put(&input, "type", "password");
+        put(&property, "writeOnly", true);
+        put(&property, "input", input);
+    } else if field.multiline {
+        // Not `input: {type: "textarea"}`: Open WebUI draws nothing at all for an input it does not
+        // know, and a text area for text without one.
+        put(&property, "format", "textarea");
+    }
+    property
+}
+
+fn constrain(schema: &Json, kind: Kind, rules: &Rules) {
+    put(schema, "type", kind.name());
+    rules.limits.describe(schema);
+    if let Some(items) = &rules.items {
+        let item = Json::object();
+        constrain(&item, items.kind, &items.rules);
+        put(schema, "items", item);
+    }
+}
+
+/// Sets a key of an object made here; fresh objects take any key.
+fn put(object: &Json, key: &str, value: impl Into<Json>) {
+    object.put(key, value);
 }

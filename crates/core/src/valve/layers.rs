@@ -1,7 +1,7 @@
 //! Layers of values over each other, and secrets on their way out and back in.
 
 use super::field::Field;
-use super::schema::{MASK, Schema};
+use super::field::{MASK, Schema};
 use crate::limits::clipped;
 use valvehouse_json::Json;
 

@@ -13,19 +13,15 @@
 
 mod check;
 mod declare;
-mod describe;
-mod encodings;
 mod field;
 mod layers;
 mod redact;
-mod schema;
 mod user_secrets;
 
 pub use check::ValveError;
-pub use field::{Field, Kind};
+pub use field::{Field, Kind, MASK, Schema};
 pub use layers::{is_mark, priority, was_secret};
 pub use redact::{MIN_SECRET, Redactor, SecretGroup};
-pub use schema::{MASK, Schema};
 
 #[cfg(test)]
 mod tests;

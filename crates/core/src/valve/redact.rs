@@ -1,8 +1,8 @@
 //! Secret values out of text that others read, in every form in which they may be written there.
 
-use super::encodings::{CUT, REDACTED, forms};
-use super::schema::Schema;
+use super::field::Schema;
 use super::user_secrets::UserSecrets;
+use super::user_secrets::{CUT, REDACTED, forms};
 use parking_lot::RwLock;
 use regex::Regex;
 use std::borrow::Cow;

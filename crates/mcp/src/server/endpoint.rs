@@ -2,7 +2,7 @@
 
 use super::caller::Caller;
 use super::handler::Handler;
-use super::shared::Shared;
+use super::handler::Shared;
 use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;

@@ -1,11 +1,12 @@
 //! Requests of clients, answered from the running set.
+//!
+//! The parts that all sessions share.
 
 use super::call::{Call, Outcome, is_stateless};
 use super::caller::Caller;
 use super::events::rank;
 use super::listing::{self, TTL_MS, output_schema, page};
 use super::news::{ListFollower, News};
-use super::shared::Shared;
 use super::{interceptors, offers, result};
 use parking_lot::Mutex;
 use rmcp::model::{
@@ -21,12 +22,13 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::kernel::Kernel;
 use valvehouse_core::tool::Tool;
 use valvehouse_core::words::{did_you_mean, nearest};
 use valvehouse_host::Snapshot;
+use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
 /// The most resources that one session follows.
@@ -527,4 +529,11 @@ fn completed(value: &Json) -> CompleteResult {
     let mut result = CompleteResult::default();
     result.completion = info;
     result
+}
+
+/// The parts that all sessions share.
+pub(super) struct Shared {
+    pub(super) app: Arc<App>,
+    /// URIs of resources that changed.
+    pub(super) updates: broadcast::Sender<String>,
 }

@@ -11,8 +11,6 @@ mod news;
 mod offers;
 mod question;
 mod result;
-mod shared;
-mod state;
 mod tokens;
 
 pub use caller::Caller;

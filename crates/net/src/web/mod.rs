@@ -8,10 +8,8 @@
 
 mod address;
 mod ask;
-mod clients;
 mod error;
 mod fetch;
-mod lookup;
 mod pattern;
 mod reach;
 #[cfg(test)]
@@ -19,5 +17,4 @@ mod tests;
 
 pub use ask::{Answer, Ask, LARGEST_ANSWER, MAX_ANSWER, MAX_ASKED, MAX_STREAM, MAX_WITHIN, Opened};
 pub use error::WebError;
-pub use lookup::Lookup;
-pub use reach::Web;
+pub use reach::{Lookup, Web};

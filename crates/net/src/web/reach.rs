@@ -1,16 +1,26 @@
 //! The hosts one plugin may reach.
+//!
+//! From a name to the addresses a connection may go to.
+//!
+//! The connections of one plugin: a pool for each set of addresses a request may go to, so that none
+//! ever uses what was checked for another.
 
 use super::address::Way;
 use super::ask::{Answer, Ask};
-use super::clients::Clients;
-use super::error::WebError;
-use super::lookup::Lookup;
+use super::error::{Inside, WebError};
 use super::pattern::{Pattern, Site};
+use crate::client;
 use crate::explain::place;
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use std::collections::HashMap;
 use std::fmt;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use url::Url;
-use valvehouse_config::Grant;
+use valvehouse_config::{Grant, Timeouts};
+use valvehouse_core::fault::Fault;
 
 /// The web as one plugin may reach it; the default reaches nothing. A clone shares the connections.
 #[derive(Debug, Clone, Default)]
@@ -144,4 +154,114 @@ fn read(patterns: &[String]) -> Result<Vec<Pattern>, Vec<String>> {
         return Ok(good.into_iter().filter_map(Result::ok).collect());
     }
     Err(bad.into_iter().filter_map(Result::err).collect())
+}
+
+/// Finds the addresses of a name.
+#[derive(Clone)]
+pub struct Lookup(Arc<Find>);
+
+type Find = dyn Fn(String) -> BoxFuture<'static, std::io::Result<Vec<IpAddr>>> + Send + Sync;
+
+impl Lookup {
+    /// Finds them in a way of one's own.
+    pub fn new<F>(find: impl Fn(String) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = std::io::Result<Vec<IpAddr>>> + Send + 'static,
+    {
+        Self(Arc::new(move |name| Box::pin(find(name))))
+    }
+
+    /// Those of them that may be connected to on a way: all, or none where one of them may not be.
+    /// A name with an answer of both kinds is not an honest one.
+    async fn checked(&self, name: String, way: &Way) -> Result<Vec<SocketAddr>, BoxError> {
+        let found = (self.0)(name.clone()).await?;
+        if found.is_empty() {
+            return Err(std::io::Error::other("lookup found no address").into());
+        }
+        for address in &found {
+            let inside = |what| Inside { site: Site::Name(name.clone()), address: *address, what };
+            way.allows(*address).map_err(inside)?;
+        }
+        Ok(found.into_iter().map(|address| SocketAddr::new(address, 0)).collect())
+    }
+}
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+impl Default for Lookup {
+    /// As this machine finds them.
+    fn default() -> Self {
+        Self::new(|name| async move {
+            let found = tokio::net::lookup_host((name, 0)).await?;
+            Ok(found.map(|address| address.ip()).collect())
+        })
+    }
+}
+
+impl std::fmt::Debug for Lookup {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Lookup")
+    }
+}
+
+/// The addresses that a client connects to: exactly those that were checked.
+#[derive(Debug, Clone)]
+pub(super) struct Checked {
+    pub(super) lookup: Lookup,
+    pub(super) way: Way,
+}
+
+impl Resolve for Checked {
+    fn resolve(&self, name: Name) -> Resolving {
+        let Self { lookup, way } = self.clone();
+        let name = name.as_str().to_owned();
+        Box::pin(async move {
+            let addresses = lookup.checked(name, &way).await?;
+            let addresses: Addrs = Box::new(addresses.into_iter());
+            Ok(addresses)
+        })
+    }
+}
+
+/// Connections a host may keep open for the next request.
+const IDLE: usize = 32;
+/// Bytes of an answer's headers.
+const MAX_HEADERS: u32 = 64 * 1024;
+
+/// The clients, made when they are first needed: most plugins never ask anybody.
+#[derive(Debug, Default)]
+pub(super) struct Clients {
+    lookup: Lookup,
+    /// As many as the grants make different: a few.
+    made: Mutex<HashMap<Way, reqwest::Client>>,
+}
+
+impl Clients {
+    pub(super) fn new(lookup: Lookup) -> Self {
+        Self { lookup, ..Self::default() }
+    }
+
+    pub(super) async fn on(&self, way: Way) -> Result<reqwest::Client, Fault> {
+        let made = self.made.lock().get(&way).cloned();
+        if let Some(client) = made {
+            return Ok(client);
+        }
+        // Two at once build two, and one is kept.
+        let client = self.build(way.clone()).await?;
+        Ok(self.made.lock().entry(way).or_insert(client).clone())
+    }
+
+    /// Aside: reading certificates takes longer than a script may run.
+    async fn build(&self, way: Way) -> Result<reqwest::Client, Fault> {
+        let checked = Checked { lookup: self.lookup.clone(), way };
+        client::install_crypto();
+        client::aside(move || {
+            client::settings(Timeouts::default())
+                .no_proxy()
+                .dns_resolver(checked.clone())
+                .pool_max_idle_per_host(IDLE)
+                .http2_max_header_list_size(MAX_HEADERS)
+        })
+        .await
+    }
 }

@@ -2,9 +2,9 @@
 
 use super::file;
 use super::glob::Pattern;
+use super::glob::Walk;
 use super::granted::Folders;
 use super::place::Place;
-use super::walk::Walk;
 use crate::failure::Failure;
 use cap_std::fs::{Dir, OpenOptions};
 use regex::{Regex, RegexBuilder};

@@ -19,7 +19,6 @@ mod grep;
 mod list;
 mod place;
 mod read;
-mod walk;
 mod write;
 
 #[cfg(test)]

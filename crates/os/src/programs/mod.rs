@@ -9,7 +9,6 @@ mod capture;
 mod family;
 mod program;
 mod run;
-mod workplace;
 
 pub use program::Command;
 pub use run::{Options, Output, Programs};

@@ -1,9 +1,9 @@
 //! A program run to its end.
 
 use super::capture::Capture;
+use super::family::Workplace;
 use super::family::{self, Family};
 use super::program::{Command, PATH, Program};
-use super::workplace::Workplace;
 use crate::failure::Failure;
 use crate::folders::Folders;
 use std::path::PathBuf;

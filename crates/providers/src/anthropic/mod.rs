@@ -1,7 +1,6 @@
 //! Anthropic, and any service that speaks its Messages.
 
 mod provider;
-mod stream;
 #[cfg(test)]
 mod tests;
 

@@ -258,7 +258,7 @@ async fn a_stream_is_the_same_wherever_it_is_cut_in_two() {
         let (one, two) = body.as_bytes().split_at(at);
         let halves = [one, two].map(|half| Ok(Bytes::copy_from_slice(half)));
         let origin = service_origin();
-        let pieces = super::stream::pieces(origin, stream::iter(halves).boxed(), true, false);
+        let pieces = super::provider::pieces(origin, stream::iter(halves).boxed(), true, false);
         let mut fold = Fold::default();
         pieces.collect::<Vec<_>>().await.into_iter().for_each(|piece| fold.push(&piece.unwrap().event));
         let answer = fold.finish();

@@ -4,7 +4,6 @@
 //! refusals are not answers in that form and pass as they are.
 
 mod provider;
-mod shape;
 
 pub use provider::Formatted;
 

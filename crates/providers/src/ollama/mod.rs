@@ -1,7 +1,6 @@
 //! Ollama by its own API, which knows more than its copy of OpenAI's: thinking, options, whole arguments.
 
 mod answer;
-mod lines;
 mod provider;
 mod request;
 #[cfg(test)]

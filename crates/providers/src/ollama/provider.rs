@@ -1,7 +1,7 @@
 //! The service as a provider.
 
 use super::answer::Reading;
-use super::{lines, request};
+use super::{answer, request};
 use crate::origin::is_error;
 use crate::relay;
 use crate::service::{LIST_TIME, Service, encoded};
@@ -63,7 +63,7 @@ impl Ollama {
         let reading = Reading::new(model, wants_usage(&request.body));
         if request.stream {
             let body = response.into_stream();
-            return Ok(Answer::Stream(lines::pieces(self.service.origin.clone(), reading, body)));
+            return Ok(Answer::Stream(answer::pieces(self.service.origin.clone(), reading, body)));
         }
         let answer = self.service.parse(&response.whole().await?)?;
         if is_error(&answer) {

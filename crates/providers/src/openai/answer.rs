@@ -1,7 +1,7 @@
 //! Answers of a service, recognized by their contents rather than by their names; and answers that are passed
 //! on byte for byte, as long as they are in the form that was asked for.
 
-use super::stream;
+use super::provider;
 use crate::mask::{hidden, without};
 use crate::openai::provider::OpenAi;
 use crate::origin::{Shape, guess, is_error};
@@ -59,7 +59,7 @@ impl OpenAi {
                 (Some(EVENTS.to_owned()), Passed::Whole(as_events(&answer)?))
             }
             (Shape::Events, false) => {
-                let pieces = stream::pieces(self.service.origin.clone(), response.into_stream());
+                let pieces = provider::pieces(self.service.origin.clone(), response.into_stream());
                 let answer = whole(pieces).await?;
                 (Some("application/json".to_owned()), Passed::Whole(encoded(&answer)?))
             }

@@ -2,7 +2,6 @@
 
 mod answer;
 mod provider;
-mod stream;
 #[cfg(test)]
 mod tests;
 

@@ -1,8 +1,9 @@
 //! The steps of compiling: parse, read what the file says of itself, check it, fold its constants in.
+//!
+//! The values that the host gives a script's valves.
 
-use super::folded::{Beside, Folded, folded};
+use super::parsed::{Beside, Folded, folded};
 use super::parsed::{Parsed, never_run};
-use super::valves::{configured, reserved_priority};
 use crate::call::Caller;
 use crate::coverage::Coverage;
 use crate::crash::{self, Version};
@@ -10,21 +11,21 @@ use crate::hooks::{self, HookFunction};
 use crate::interpreter::Interpreter;
 use crate::literal::KeyOrders;
 use crate::manifest::{self, Manifest};
-use crate::names;
 use crate::problem::{self, Code, Problem, Severity};
 use crate::reach::Reach;
-use crate::script::Script;
+use crate::script::{MAX_PRIORITY, Script};
 use crate::settings::Settings;
 use crate::source::{Kind, SourceFile, check_text};
 use crate::sources::Sources;
 use crate::value::dynamic_of;
-use crate::{budget, callbacks, claim, clock, doubts, endings, link, periodic, pipe, shadow, tool};
+use crate::{budget, callbacks, claim, clock, doubts, endings, link, names, periodic, pipe, shadow, tool};
 use rhai::{Dynamic, Module, Shared};
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use valvehouse_config::Capability;
 use valvehouse_core::breaker::Breaker;
-use valvehouse_core::valve::Redactor;
+use valvehouse_core::valve::{Redactor, Schema};
+use valvehouse_core::words::did_you_mean;
 use valvehouse_json::Json;
 
 impl Script {
@@ -262,6 +263,51 @@ fn unless_it_panics<T>(
         let what = "cannot load this file: the host failed while it was loaded, as its log says";
         let help = "look at its constants and at what `tools()` or `pipes()` does, and report the failure";
         Err(vec![Problem::of(Code::Quarantined, file, what).help(help)])
+    })
+}
+
+/// Reads the values that the configuration gives valves, secret ones from the environment where it says
+/// `env:NAME`; and the variables that are not set.
+pub(super) fn configured(schema: &Schema, given: &Json, file: &SourceFile) -> (Json, Vec<Problem>) {
+    let (taken, mut unset) = (given.copy(), Vec::new());
+    let declares = |name: &str| schema.fields().iter().any(|field| field.name == name);
+    for (name, _) in given.entries() {
+        if *name != *"priority" && !declares(&name) {
+            let near = did_you_mean(&name, schema.fields().iter().map(|field| &*field.name));
+            let told =
+                format!("the settings set the valve `{name}`, which this script does not declare{near}");
+            let help =
+                format!("correct it in `[{}s.{}] valves` of valvehouse.toml", file.kind.word(), file.id);
+            unset.push(Problem::of(Code::UnknownName, file, told).help(help).warning());
+        }
+    }
+    for field in schema.fields().iter().filter(|field| field.secret) {
+        let Some(text) = given.text(&field.name) else { continue };
+        let Some(variable) = text.strip_prefix("env:").map(str::trim) else { continue };
+        match std::env::var(variable).ok().filter(|value| !value.is_empty()) {
+            Some(value) => {
+                // A text in an object of its own.
+                taken.edit(&field.name, value);
+            }
+            None => {
+                taken.remove(&field.name);
+                let told = format!("the valve `{}` has its default: `{variable}` is not set", field.name);
+                let help = format!("set the environment variable `{variable}` where the host is started");
+                unset.push(Problem::of(Code::ValveMisfit, file, told).help(help).warning());
+            }
+        }
+    }
+    (taken, unset)
+}
+
+/// A priority that the host keeps for itself.
+pub(super) fn reserved_priority(valves: &Json, file: &SourceFile, source: &str) -> Option<Problem> {
+    let wanted = valvehouse_core::valve::priority(valves);
+    (wanted > MAX_PRIORITY).then(|| {
+        let what =
+            format!("`priority` {wanted} counts as {MAX_PRIORITY}: the places behind it are the host's own");
+        let problem = Problem::of(Code::ValveMisfit, file, what).at_path(source, "Valves.priority");
+        problem.help(format!("set it to {MAX_PRIORITY} or less")).warning()
     })
 }
 

@@ -1,10 +1,8 @@
 //! From a file's text to a script that can be called.
 
 mod compiler;
-mod folded;
 mod model_script;
 mod parsed;
-mod valves;
 
 pub(super) use model_script::MAIN;
 pub(super) use parsed::Parsed;

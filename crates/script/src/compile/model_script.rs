@@ -1,7 +1,7 @@
 //! A script that a model wrote: statements that run once, with nothing but tools in reach.
 
-use super::folded::{Beside, folded};
 use super::parsed::Parsed;
+use super::parsed::{Beside, folded};
 use crate::manifest::Manifest;
 use crate::names::Names;
 use crate::problem::{self, Problem};

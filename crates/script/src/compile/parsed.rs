@@ -1,9 +1,19 @@
 //! A file as it was parsed, before anything of it is folded.
+//!
+//! The functions of a file with the values of its constants in them, and the engine that runs them.
 
+use crate::coverage::Coverage;
+use crate::instrument::{self, Instrumented};
+use crate::link::Linked;
+use crate::names::Names;
 use crate::problem::{Code, Problem};
 use crate::source::SourceFile;
-use crate::{engine, folding, literal, manifest};
-use rhai::{AST, Engine, OptimizationLevel, ParseError, Stmt};
+use crate::value::{lend_functions_missing_beside, property_accessors};
+use crate::{cheap, engine, folding, literal, manifest};
+use rhai::{AST, Dynamic, Engine, Module, OptimizationLevel, ParseError, Shared, Stmt};
+use std::collections::HashMap;
+use std::sync::Arc;
+use valvehouse_core::filter::Hook;
 use valvehouse_core::valve::Schema;
 use valvehouse_json::Json;
 
@@ -61,4 +71,81 @@ pub fn declared_valves(text: &str) -> Option<Schema> {
         Some((_, literal)) => Schema::declare(literal).ok(),
         None => Some(Schema::default()),
     }
+}
+
+/// The settings of one file's compilation, besides those that all share.
+#[derive(Default, Clone, Copy)]
+pub(super) struct Beside<'a> {
+    /// Modules that only this file may call.
+    pub(super) own: &'a [(&'static str, Shared<Module>)],
+    /// The recorder of the lines that run.
+    pub(super) coverage: Option<&'a Arc<Coverage>>,
+    /// The effective valves.
+    pub(super) valves: Option<&'a Json>,
+}
+
+/// A file's functions and the engine that runs them.
+pub(super) struct Folded {
+    pub(super) engine: Engine,
+    pub(super) ast: AST,
+    pub(super) names: Names,
+    /// The hooks that are over at once, as their syntax before any step shows.
+    pub(super) cheap: Vec<Hook>,
+}
+
+/// The functions of a file with the values of its constants in them, on an engine that knows every
+/// name they use: the host's, those of the file's modules, and its `own`; the module "" has no name.
+pub(super) fn folded(
+    mut engine: Engine,
+    source: &str,
+    plain: &AST,
+    mut values: HashMap<String, Dynamic>,
+    linked: &Linked,
+    beside: Beside<'_>,
+) -> Result<Folded, ParseError> {
+    let parameters = plain.iter_functions().flat_map(|function| function.params).map(str::to_owned);
+    let scope = folding::known_to(&parameters.collect(), &values);
+    let register = |engine: &mut Engine| {
+        linked.register(engine);
+        if !beside.own.is_empty() {
+            lend_functions_missing_beside(engine, beside.own.iter().map(|(_, module)| module));
+        }
+        for (name, module) in beside.own {
+            if name.is_empty() {
+                engine.register_global_module(module.clone());
+            } else {
+                engine.register_static_module(*name, module.clone());
+            }
+        }
+    };
+    register(&mut engine);
+    engine.set_strict_variables(true);
+    if beside.coverage.is_some() {
+        // A line that is worked out beforehand would never run.
+        engine.set_optimization_level(OptimizationLevel::None);
+    }
+    instrument::keep_unordered(&mut engine);
+    let mut ast = engine.compile_with_scope(&scope, source)?.clone_functions_only();
+    let mut instrumented = Instrumented::default();
+    let none = Json::object();
+    let valves = beside.valves.unwrap_or(&none);
+    let own = instrumented.add(ast.clone(), valves, beside.coverage.map(|coverage| &**coverage))?;
+    let of_modules = instrumented.add(linked.functions.clone(), &none, None)?;
+    let cheap = Hook::ALL.into_iter().filter(|hook| cheap::is_cheap(&ast, hook.name())).collect();
+    ast.combine(linked.functions.clone());
+    values.extend(linked.values.clone());
+    let names = Names::of(&ast);
+    let mut engine = engine::with_modules(|name| names.modules.contains(name));
+    register(&mut engine);
+    instrumented.register(&mut engine, beside.coverage)?;
+    let mut ast = own;
+    ast.combine(of_modules);
+    if names.modules.contains("tokens") {
+        // Its tables take longer to unpack than a hook may run.
+        std::thread::spawn(valvehouse_tokens::prepare);
+    }
+    engine.register_global_module(property_accessors(names.properties.iter().map(String::as_str)).into());
+    values.retain(|name, _| names.variables.contains(name));
+    engine::resolve_names(&mut engine, values, names.caught.iter().cloned().collect());
+    Ok(Folded { engine, ast, names, cheap })
 }

@@ -4,7 +4,7 @@
 #![cfg_attr(unix, allow(unsafe_code))]
 
 #[cfg(unix)]
-use super::layout::{FAULT, ID, LOADING, WORDS_OF_PROCESS, Words, place_of};
+use super::slot::{FAULT, ID, LOADING, WORDS_OF_PROCESS, Words, place_of};
 #[cfg(unix)]
 use super::slot::{OWN, Own};
 #[cfg(unix)]

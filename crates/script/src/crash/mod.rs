@@ -15,19 +15,16 @@
 //!   is stuck in a single function comes to that.
 
 mod fault;
-mod layout;
-mod left_over;
 mod quarantine;
 mod record;
 mod slot;
 mod verdict;
-mod version;
 
 pub use quarantine::{Quarantine, Quarantined};
 pub use record::Record;
+pub use slot::Version;
 pub use slot::{Mark, loading, running, stopped};
 pub use verdict::{LONG_CALL, LONG_LOAD, MEMORY};
-pub use version::Version;
 
 /// Stores that the clock of budgets has come to this millisecond.
-pub(crate) use layout::beat;
+pub(crate) use slot::beat;

@@ -4,10 +4,10 @@
 #![allow(unsafe_code)]
 
 use super::fault::watch_faults;
-use super::layout::{MAGIC, SLOTS, WORDS, WORDS_OF_PROCESS, Words};
-use super::left_over::left_over;
+use super::quarantine::left_over;
 use super::quarantine::{self, FOLDER, Quarantined};
 use super::slot::FREE;
+use super::slot::{MAGIC, SLOTS, WORDS, WORDS_OF_PROCESS, Words};
 use super::verdict;
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Write};
@@ -136,9 +136,9 @@ fn map(_: &File) -> io::Result<Words> {
 
 #[cfg(all(test, unix))]
 mod tests {
-    use super::super::layout::BEAT;
-    use super::super::left_over::LastRun;
     use super::*;
+    use crate::crash::quarantine::LastRun;
+    use crate::crash::slot::BEAT;
     use crate::crash::{Quarantine, Version, loading, running, stopped};
 
     const HASH_OF_A: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";

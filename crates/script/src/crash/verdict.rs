@@ -1,6 +1,6 @@
 //! From what a process left behind to the versions that ended it.
 
-use super::left_over::LeftOver;
+use super::quarantine::LeftOver;
 use super::quarantine::{Entry, List};
 use std::time::Duration;
 
@@ -50,8 +50,8 @@ fn name(signal: i32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::left_over::LastRun;
     use super::*;
+    use crate::crash::quarantine::LastRun;
 
     fn ran(id: &str, is_loading: bool, age: Duration) -> LastRun {
         LastRun { id: id.into(), hash: "1".into(), is_loading, age }

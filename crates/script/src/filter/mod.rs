@@ -1,7 +1,6 @@
 //! A script as a filter: its hooks called with what they ask for, its answers turned into verdicts.
 
 mod runner;
-mod verdict;
 
 #[cfg(test)]
 mod tests;

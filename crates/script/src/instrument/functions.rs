@@ -4,8 +4,8 @@
 
 use super::kinds::Kinds;
 use super::operators;
+use super::rewrite::{ADDED, CAPTURE, COMPARE, PROBE, SUBJECT};
 use super::rewrite::{Rewrite, is_needed};
-use super::step::{ADDED, CAPTURE, COMPARE, PROBE, SUBJECT};
 use crate::coverage::Coverage;
 use crate::syntax::statements_of;
 use crate::{budget, call, standard};

@@ -9,7 +9,6 @@ mod functions;
 mod kinds;
 mod operators;
 mod rewrite;
-mod step;
 
 #[cfg(test)]
 mod mixes;

@@ -1,7 +1,7 @@
 //! Answers that are built and lost: `error(…)` that nobody returns, and a `try` that is used as a value.
 
 use super::tree::{self, Link, Node};
-use super::view::{Body, View};
+use super::tree::{Body, View};
 use crate::problem::{Code, Problem};
 use rhai::{Expr, FnCallExpr, Position, Stmt};
 use std::collections::HashSet;

@@ -1,8 +1,8 @@
 //! Functions that are not there, are called with too many or too few arguments, or by nobody.
 
 use super::tree::{self, Node};
-use super::view::{Body, View};
-use crate::functions;
+use super::tree::{Body, View};
+use crate::engine;
 use crate::hooks::DONE;
 use crate::package::turn::MAX_PRINTED;
 use crate::problem::{Code, Problem};
@@ -74,7 +74,7 @@ fn held_in(function: &Body) -> HashSet<String> {
 /// `Fn("shout")` of a function that is not there.
 fn named(view: &View<'_>, call: &FnCallExpr, position: Position) -> Option<Problem> {
     let name = call.args.first().filter(|_| call.name == "Fn").and_then(tree::text)?;
-    let is_there = own(view).any(|(own, _)| own == name) || functions::arities(name).is_some();
+    let is_there = own(view).any(|(own, _)| own == name) || engine::arities(name).is_some();
     (!is_there && is_name(name)).then(|| unknown(view, name, "", position))
 }
 
@@ -97,12 +97,12 @@ fn plain(view: &View<'_>, call: &FnCallExpr, is_method: bool, position: Position
     let mut counts: BTreeSet<usize> =
         own(view).filter(|(own, _)| *own == name).map(|(_, count)| count).collect();
     // Behind a dot the host's functions have what stands before it as their first argument.
-    let hosts = functions::arities(name).into_iter().flatten();
+    let hosts = engine::arities(name).into_iter().flatten();
     counts.extend(hosts.filter_map(|arity| if is_method { arity.checked_sub(1) } else { Some(*arity) }));
     if counts.contains(&count) {
         return None;
     }
-    if counts.is_empty() && (is_method || functions::arities(name).is_none()) {
+    if counts.is_empty() && (is_method || engine::arities(name).is_none()) {
         return Some(unknown(view, name, if is_method { "." } else { "" }, position));
     }
     Some(wrong_count(view, name, &counts, count, position))
@@ -115,7 +115,7 @@ fn of_module(view: &View<'_>, call: &FnCallExpr, position: Position) -> Option<P
         Some(offered) => {
             offered.as_ref()?.iter().filter(|(known, _)| known == name).map(|(_, count)| *count).collect()
         }
-        None => functions::in_module(&module)?.get(name).cloned().unwrap_or_default(),
+        None => engine::in_module(&module)?.get(name).cloned().unwrap_or_default(),
     };
     match counts {
         counts if counts.contains(&count) => None,
@@ -139,16 +139,14 @@ fn unknown(view: &View<'_>, name: &str, prefix: &str, position: Position) -> Pro
     let candidates: Vec<String> = match module {
         Some(module) => match view.modules.get(module) {
             Some(offered) => offered.iter().flatten().map(|(name, _)| name.clone()).collect(),
-            None => {
-                functions::in_module(module).into_iter().flat_map(|known| known.keys().cloned()).collect()
-            }
+            None => engine::in_module(module).into_iter().flat_map(|known| known.keys().cloned()).collect(),
         },
         None => {
-            own(view).map(|(name, _)| name.to_owned()).chain(functions::names().map(str::to_owned)).collect()
+            own(view).map(|(name, _)| name.to_owned()).chain(engine::names().map(str::to_owned)).collect()
         }
     };
     let near = nearest(name, candidates.iter().map(String::as_str).filter(|name| is_name(name)));
-    let elsewhere = || functions::modules_with(name).next().map(|module| format!("{module}::{name}"));
+    let elsewhere = || engine::modules_with(name).next().map(|module| format!("{module}::{name}"));
     problem.help(match (near, module) {
         (Some(near), Some(module)) => format!("did you mean `{module}::{near}`?"),
         (Some(near), None) => format!("did you mean `{near}`?"),

@@ -1,7 +1,7 @@
 //! Capabilities that a script declares and does not use.
 
 use super::tree;
-use super::view::View;
+use super::tree::View;
 use crate::hooks::OF_PIPES;
 use crate::pieces;
 use crate::problem::{Code, Problem};

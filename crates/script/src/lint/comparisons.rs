@@ -1,7 +1,7 @@
 //! Comparisons of values whose kinds never fit, and conditions that are neither true nor false.
 
+use super::tree::View;
 use super::tree::{self, Node};
-use super::view::View;
 use crate::instrument::{Kinds, ValueKind};
 use crate::problem::{Code, Problem};
 use rhai::{Expr, Stmt};

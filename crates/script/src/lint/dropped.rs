@@ -1,7 +1,7 @@
 //! Values that are lost: a call that does nothing but give one, and a closure that ends with a call that gives none.
 
 use super::tree::{self, Link, Node};
-use super::view::{Body, View};
+use super::tree::{Body, View};
 use crate::problem::{Code, Problem};
 use rhai::{ASTFlags, Expr, FnCallExpr, Position, Stmt};
 

@@ -1,6 +1,6 @@
 //! All that the lints find in a file.
 
-use super::view::View;
+use super::tree::View;
 use super::{
     answers, calls, capabilities, comparisons, dropped, flow, loops, quotes, returns, valves, words,
 };

@@ -2,7 +2,7 @@
 
 use super::quotes;
 use super::tree::{self, Node};
-use super::view::{Body, View};
+use super::tree::{Body, View};
 use crate::hooks;
 use crate::problem::{Code, Problem};
 use rhai::{Expr, Position, Stmt};

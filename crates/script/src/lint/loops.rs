@@ -1,7 +1,7 @@
 //! Loops over messages that one call of the host's does.
 
+use super::tree::View;
 use super::tree::{self, Link, Node};
-use super::view::View;
 use crate::problem::{Code, Problem};
 use rhai::{Expr, Position, Stmt};
 

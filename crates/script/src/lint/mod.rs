@@ -15,5 +15,4 @@ mod quotes;
 mod returns;
 mod tree;
 mod valves;
-mod view;
 mod words;

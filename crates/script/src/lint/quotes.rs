@@ -1,7 +1,7 @@
 //! Texts in double quotes that look as if they were filled in.
 
 use super::tree::{self, Node};
-use super::view::{Body, View};
+use super::tree::{Body, View};
 use crate::problem::{Code, Problem};
 use rhai::{Expr, Position, Stmt};
 use std::collections::HashSet;

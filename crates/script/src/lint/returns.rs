@@ -1,7 +1,7 @@
 //! The last values of hooks and handlers: a value that nobody can use, or nothing where one is expected.
 
 use super::tree::{self, Link, Node};
-use super::view::{Body, View};
+use super::tree::{Body, View};
 use crate::hooks;
 use crate::problem::{Code, Problem};
 use crate::source::Kind;

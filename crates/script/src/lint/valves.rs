@@ -1,7 +1,7 @@
 //! Valves that are read and not declared, and those that are declared and not read.
 
 use super::tree::{self, Link, Node};
-use super::view::{Body, View};
+use super::tree::{Body, View};
 use crate::problem::{Code, Problem};
 use rhai::{Expr, Position, Stmt};
 use std::collections::BTreeSet;

@@ -2,7 +2,7 @@
 //! no mistake by itself, one that is almost a known one very likely is.
 
 use super::tree::{self, Link, Node};
-use super::view::{Body, View};
+use super::tree::{Body, View};
 use crate::problem::{Code, Problem};
 use crate::reference::{self, Form};
 use rhai::{Expr, Stmt};

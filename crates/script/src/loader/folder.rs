@@ -1,7 +1,7 @@
 //! Looking at a folder, again and again.
 
+use super::file::Found;
 use super::file::{As, Read, importing, read, stamp_of};
-use super::found::Found;
 use super::listing::{Listed, Listing, Stamp};
 use crate::imports::{Finding, Imports};
 use crate::manifest::says_of_itself;

@@ -6,15 +6,15 @@
 
 mod file;
 mod folder;
-mod found;
 mod listing;
 mod set;
 
 #[cfg(test)]
 mod tests;
 
-pub use file::{Read, beginning, is_id, read_file, read_tests, read_text, script_of_tests, tests_of_script};
+pub(crate) use file::REST;
+pub use file::{
+    Found, Read, beginning, is_id, read_file, read_tests, read_text, script_of_tests, tests_of_script,
+};
 pub use folder::Loader;
-pub use found::Found;
-pub(crate) use found::REST;
 pub use set::SourceSet;

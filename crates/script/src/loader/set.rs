@@ -1,7 +1,7 @@
 //! Files that lie in no folder: a set of texts under the paths that they would have there.
 
+use super::file::Found;
 use super::file::{As, Read, check_name, importing, read_bytes};
-use super::found::Found;
 use super::listing::{MAX_NESTING, TESTS};
 use crate::imports::{Contents, Finding, Imports};
 use crate::manifest::says_of_itself;

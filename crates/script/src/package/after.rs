@@ -1,7 +1,7 @@
 //! `after`: a function is called when the client has its answer.
 
+use super::argument::effect;
 use super::argument::{RhaiResultOf, fail, running};
-use super::effect::effect;
 use super::reading::Reading;
 use crate::call;
 use crate::value::{List, Map as Live, json_of, live};

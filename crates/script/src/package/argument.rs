@@ -1,9 +1,11 @@
 //! Reading what a script passed: natives take whatever a script would call a number, a list or a
 //! map, live or plain, and say what they got when it is something else.
+//!
+//! The registration of functions that do more than compute from their arguments.
 
 use crate::call::{self, Call};
 use crate::value::{Bytes, Shape, json_of, live};
-use rhai::{Dynamic, EvalAltResult};
+use rhai::{Dynamic, EvalAltResult, FuncRegistration};
 use valvehouse_json::Json;
 
 /// An int or a float. The parameter is named so in the API reference.
@@ -81,4 +83,13 @@ pub(super) fn unfit(function: &str, name: &str, wanted: &str, value: &Dynamic) -
         Err(_) => value.type_name(),
     };
     fail(function, format!("`{name}` must be {wanted}, not {kind}"))
+}
+
+/// A function that is called each time it stands in a script, whatever its arguments. A line of the comment is a line of
+/// the reference.
+pub(super) fn effect(name: &str, params: &[&str], comment: &str) -> FuncRegistration {
+    FuncRegistration::new(name)
+        .with_volatility(true)
+        .with_params_info(params)
+        .with_comments(comment.lines().map(|line| format!("/// {line}")))
 }

@@ -1,7 +1,7 @@
 //! `env::…`: variables of the host's environment, as far as they are granted.
 
+use super::argument::effect;
 use super::argument::{RhaiResultOf, fail, running};
-use super::effect::effect;
 use rhai::{Dynamic, Module};
 
 /// `env::get(name)`.

@@ -3,8 +3,8 @@
 //! The work is done on a thread of its own while the script waits, so that its time as a whole and the
 //! end of its turn end the wait.
 
+use super::argument::effect;
 use super::argument::{AnyMap, RhaiResultOf, TextOrBytes, count, fail, running, unfit, with_bytes};
-use super::effect::effect;
 use super::host_calls::{self, Recordable};
 use crate::budget::{self, processor_time};
 use crate::value::{Bytes, Shape, json_of, live};

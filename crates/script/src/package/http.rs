@@ -3,8 +3,8 @@
 //! The script waits on its own thread while its clock of own running time stands still; its time as a
 //! whole and the end of the turn end the request too. Which hosts it may reach is checked in `net::web`.
 
+use super::argument::effect;
 use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail, float, items, running, unfit};
-use super::effect::effect;
 use super::json::MOST_VALUES;
 use super::reading::{self, Form, Reading};
 use super::waiting::{self, beside_each_other};

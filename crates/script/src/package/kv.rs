@@ -6,8 +6,8 @@
 //!
 //! Writes are on disk before the turn's answer ends, unless they say `#{durable: false}`.
 
+use super::argument::effect;
 use super::argument::{AnyNumber, RhaiResultOf, fail, float, running};
-use super::effect::effect;
 use super::host_calls::{self, Recordable};
 use crate::call;
 use crate::value::{Shape, json_of, live};

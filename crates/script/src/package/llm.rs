@@ -1,7 +1,7 @@
 //! `llm::chat`: a script asks a model of this host.
 
+use super::argument::effect;
 use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail, items, running, unfit};
-use super::effect::effect;
 use super::host_calls;
 use super::reading::{Item, Reading};
 use super::waiting::{Options, beside_each_other};

@@ -1,7 +1,7 @@
 //! An answer that is read as it comes: `llm::stream` and `http::stream` give one, and a loop reads it.
 
+use super::argument::effect;
 use super::argument::{RhaiResultOf, fail, running};
-use super::effect::effect;
 use super::host_calls::{self, Recordable};
 use crate::budget;
 use crate::value::{Bytes, Map, Shape, error, live};

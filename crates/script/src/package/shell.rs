@@ -1,7 +1,7 @@
 //! `shell::run`: programs that are granted to the plugin.
 
+use super::argument::effect;
 use super::argument::{AnyMap, RhaiResultOf, fail, float, items, running, unfit};
-use super::effect::effect;
 use super::host_calls;
 use crate::budget;
 use crate::value::{Shape, json_of, live};

@@ -1,7 +1,7 @@
 //! `tools::list`, `tools::call`, `tools::all`: a script calls tools of this host.
 
+use super::argument::effect;
 use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail, items, running, unfit};
-use super::effect::effect;
 use super::waiting::{Options, run_beside};
 use crate::budget;
 use crate::reach::{Reach, Tools};

@@ -1,6 +1,6 @@
 //! Functions that belong to the running turn: events, questions, the log.
 
-use super::effect::effect;
+use super::argument::effect;
 use super::host_calls;
 use crate::standard::shortened_text;
 use crate::value::{Shape, error, json_of, live};

@@ -10,7 +10,6 @@ mod document;
 mod function;
 mod handle;
 mod keys;
-mod kind;
 mod script;
 mod theme;
 

@@ -8,7 +8,6 @@
 mod cost;
 mod measure;
 mod metered;
-mod original;
 mod sorting;
 mod text;
 

@@ -6,7 +6,6 @@
 
 mod canned;
 mod failure;
-mod files;
 mod run;
 mod stage;
 mod suite;

@@ -5,7 +5,6 @@
 //! script that does not load.
 
 mod function;
-mod gate;
 mod history;
 mod routes;
 mod scripts;

@@ -1,6 +1,6 @@
 //! The routes of the Functions API.
 
-use super::{function, gate, history, scripts, valves};
+use super::{function, history, scripts, valves};
 use axum::Router;
 use axum::routing::{delete, get, post};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
         .route("/api/v1/functions/id/{id}/history", get(history::list))
         .route("/api/v1/functions/id/{id}/history/{version}", get(history::show))
         .route("/api/v1/functions/id/{id}/rollback", post(history::rollback))
-        .route_layer(axum::middleware::from_fn_with_state(app.clone(), gate::operators));
+        .route_layer(axum::middleware::from_fn_with_state(app.clone(), valves::operators));
     let users = Router::new()
         .route("/api/v1/functions/id/{id}/valves/user", get(valves::of_user))
         .route("/api/v1/functions/id/{id}/valves/user/spec", get(valves::user_spec))

@@ -1,15 +1,19 @@
 //! Valves of functions, of operators and of single users. Secrets go in and never come out.
+//!
+//! The rights at these routes: operators may use all of them, a user those about themselves.
 
 use super::function::answer;
-use super::gate::Asker;
-use crate::auth::Operator;
+use crate::auth::{self, Operator};
 use crate::extract::{Id, Words, json};
+use crate::reply::Detail;
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
-use axum::response::Response;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
+use valvehouse_core::fault::{Fault, RequestFault};
 use valvehouse_core::valve::Schema;
 use valvehouse_host::Plugin;
 use valvehouse_host::admin::Refused;
@@ -101,4 +105,54 @@ fn user_schema(app: &App, id: &str) -> Result<(), Refused> {
 
 fn spec_of(schema: &Schema) -> Json {
     if schema.fields().is_empty() { Json::Null } else { schema.json_schema() }
+}
+
+/// Lets operators by.
+pub(super) async fn operators(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    match auth::operator(&app, &parts) {
+        Ok(operator) => {
+            parts.extensions.insert(operator);
+            next.run(Request::from_parts(parts, body)).await
+        }
+        Err(fault) => Detail(fault).into_response(),
+    }
+}
+
+/// The sender of a request about user valves.
+pub(super) enum Asker {
+    /// An operator, by the name that is written down.
+    Operator(String),
+    /// The user that a key is bound to.
+    User(String),
+}
+
+impl Asker {
+    /// Returns the sender of this request; nobody where that is not known.
+    pub(super) fn of(app: &App, parts: &Parts) -> Result<Self, Fault> {
+        // A user's own key is checked first: it does not count as a failed attempt at the operators' key. The
+        // operators' key may name any user.
+        match auth::user_id(app, parts).filter(|_| !auth::may_operate_by_key(app, parts)) {
+            Some(id) => Ok(Self::User(id)),
+            None => auth::operator(app, parts).map(|operator| Self::Operator(operator.0)),
+        }
+    }
+
+    /// The user whose valves are meant, and the sender: operators name a user, users are meant themselves.
+    pub(super) fn means(self, named: Option<String>) -> Result<(String, String), Fault> {
+        match (self, named) {
+            (Self::Operator(by), Some(user)) => Ok((user, by)),
+            (Self::Operator(_), None) => {
+                let message = "whose valves? name a user: ?user=ID, or use a key that is bound to one";
+                Err(Fault::invalid(message, Some("user")))
+            }
+            (Self::User(own), Some(other)) if other != own => Err(Fault::Request {
+                message: format!("this key is {own}'s: the valves of others are for operators"),
+                param: Some("user"),
+                code: Some("not_your_valves"),
+                kind: RequestFault::Forbidden,
+            }),
+            (Self::User(own), _) => Ok((own.clone(), own)),
+        }
+    }
 }

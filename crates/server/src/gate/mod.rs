@@ -5,4 +5,3 @@ pub(crate) mod checks;
 mod door;
 mod origin;
 mod proxies;
-mod slow;

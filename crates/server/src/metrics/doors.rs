@@ -1,8 +1,8 @@
 //! Requests: every one that comes in, at whatever door.
 
 use super::families::Families;
-use crate::follower::Follower;
 use crate::openai;
+use crate::recording::Follower;
 use axum::extract::MatchedPath;
 use valvehouse_core::figures::{Answering, Doors};
 

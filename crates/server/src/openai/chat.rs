@@ -1,16 +1,18 @@
 //! `POST /v1/chat/completions`.
+//!
+//! Answers as OpenAI's chats have them.
 
-use super::encode::Completion;
 use super::relay;
 use crate::body::parsed;
 use crate::headers::named;
-use crate::reply::refused;
-use crate::turn::endpoint::{Call, Endpoint};
+use crate::reply::{OpenAiError, refused};
+use crate::turn::endpoint::{Call, Chunk, Encoder, Endpoint};
 use crate::turn::serve::{received, serve_turn};
 use crate::{exchange, pipelines, recording};
 use axum::extract::{Request, State};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use futures::future::{BoxFuture, ready};
 use std::sync::Arc;
 use valvehouse_core::chat::ChatRequest;
 use valvehouse_core::context::{Context, TurnFacts};
@@ -111,4 +113,44 @@ fn nobody_looks<'a>(snapshot: &Snapshot, bytes: &'a [u8]) -> Option<(Ready, &'a 
     };
     let ready = snapshot.ready(model, &[]).ok()?;
     ready.is_untouched().then_some((ready, model, stream))
+}
+
+/// Writes a `chat.completion`, or its chunks.
+pub(crate) struct Completion;
+
+impl Encoder for Completion {
+    const TAKES_RAW: bool = true;
+
+    async fn encode(self, answer: Json) -> Result<Json, Fault> {
+        Ok(answer)
+    }
+
+    fn encode_chunk(&mut self, chunk: Chunk) -> Bytes {
+        encode_chunk(&chunk)
+    }
+
+    fn encode_end(self, end: Result<Json, Fault>) -> BoxFuture<'static, Bytes> {
+        Box::pin(ready(match end {
+            Ok(_) => Bytes::from_static(relay::DONE),
+            Err(fault) => relay::failed(&fault),
+        }))
+    }
+
+    fn encode_error(fault: Fault) -> Response {
+        OpenAiError(fault).into_response()
+    }
+}
+
+/// A part of a stream, as its event.
+pub(crate) fn encode_chunk(chunk: &Chunk) -> Bytes {
+    match chunk {
+        Chunk::Piece(piece) => relay::event(piece),
+        Chunk::Emitted(event) => relay::emitted(event),
+    }
+}
+
+/// The end of a stream, with an error where it broke off, and `last` before the word for it.
+pub(crate) fn encode_end(failure: Option<&Fault>, last: &[u8]) -> Bytes {
+    let Some(failure) = failure else { return [last, relay::DONE].concat().into() };
+    [&relay::error(failure)[..], last, relay::DONE].concat().into()
 }

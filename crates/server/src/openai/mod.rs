@@ -2,7 +2,5 @@
 
 pub(crate) mod catalog;
 pub(crate) mod chat;
-pub(crate) mod encode;
 pub(crate) mod models;
 pub(crate) mod relay;
-mod wire;

@@ -1,6 +1,9 @@
 //! A provider's answer, byte for byte; only a failure adds to it.
+//!
+//! Server-sent events as OpenAI writes them.
 
-use super::wire;
+use crate::reply;
+use crate::turn::events::encoded;
 use crate::turn::keep_alive::{End, KeepAlive};
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -10,8 +13,9 @@ use futures::stream::{self, BoxStream, StreamExt};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use valvehouse_core::fault::Fault;
-use valvehouse_core::provider::{Forwarded, Passed};
+use valvehouse_core::provider::{Forwarded, Passed, Piece};
 use valvehouse_core::trace::Trace;
+use valvehouse_json::Json;
 use valvehouse_net::MAX_BODY;
 use valvehouse_net::sse::{self, MAX_LINE, Parser, TooLong};
 
@@ -147,7 +151,7 @@ impl Relay {
         }
         match ended {
             Ended::Done => {}
-            Ended::Properly => out.extend_from_slice(wire::DONE),
+            Ended::Properly => out.extend_from_slice(DONE),
             Ended::Not => {
                 let cut = self.broke_off("the stream ended without a finish_reason and without [DONE]");
                 let fault = fault.unwrap_or(&cut);
@@ -155,7 +159,7 @@ impl Relay {
                 if let Some(trace) = &self.trace {
                     trace.fail(&fault.to_string());
                 }
-                out.extend_from_slice(&wire::failed(fault));
+                out.extend_from_slice(&failed(fault));
             }
         }
         (!out.is_empty()).then(|| out.freeze())
@@ -214,4 +218,35 @@ fn is_error(event: &sse::Event, json: &serde_json::Value) -> bool {
 fn is_end_elsewhere(json: &serde_json::Value) -> bool {
     let ends = ["message_stop", "response.completed", "response.incomplete", "response.failed"];
     json["type"].as_str().is_some_and(|kind| ends.contains(&kind))
+}
+
+/// The end of every stream.
+pub(super) const DONE: &[u8] = b"data: [DONE]\n\n";
+
+/// One event. What nobody changed goes out as it came in.
+pub(super) fn event(piece: &Piece) -> Bytes {
+    let mut out = BytesMut::with_capacity(piece.raw.len() + 32);
+    let name = piece.name.as_deref();
+    if piece.raw.is_empty() {
+        sse::write(&mut out, name, &encoded(&piece.event));
+    } else {
+        sse::write(&mut out, name, &piece.raw);
+    }
+    out.freeze()
+}
+
+/// An event that a plugin emitted, in the stream.
+pub(super) fn emitted(event: &Json) -> Bytes {
+    let envelope = Json::from([("event", event.clone())]);
+    self::event(&Piece::new(envelope))
+}
+
+/// A failure in the middle of a stream.
+pub(super) fn error(fault: &Fault) -> Bytes {
+    event(&Piece::new(reply::body(fault)))
+}
+
+/// A failure in the middle of a stream, and the stream's end.
+pub(super) fn failed(fault: &Fault) -> Bytes {
+    [&error(fault)[..], DONE].concat().into()
 }

@@ -8,7 +8,6 @@ mod endpoint;
 mod guard;
 mod multipart;
 mod routes;
-mod target;
 
 pub(crate) use endpoint::through;
 pub(crate) use routes::routes;

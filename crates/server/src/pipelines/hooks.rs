@@ -1,22 +1,24 @@
 //! Inlets and outlets of single filters: an Open WebUI asks for one after the other, in the order of their
 //! priorities, and takes each answer for the body of the next.
+//!
+//! The rights at these endpoints: keys for chats, or operators only. A request without a header gets 403 and
+//! a wrong key 401, as at pipelines servers.
 
-use super::gate::KeyUser;
-use super::names;
-use super::split_turn;
+use super::{names, split_turn};
 use crate::body::{parsed, read};
 use crate::headers::{EVENTS, GENERATION, events_header};
 use crate::reply::{self, Detail, json_response};
-use crate::{facts, recording};
+use crate::{auth, credentials, facts, recording};
 use axum::extract::{Path, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use hyper::ext::ReasonPhrase;
 use std::sync::Arc;
 use valvehouse_core::chat::message;
 use valvehouse_core::context::{Events, Parted, Turn};
-use valvehouse_core::fault::{Fault, Refusal};
+use valvehouse_core::fault::{Fault, Refusal, RequestFault};
 use valvehouse_core::filter::{Chain, Hook, Outcome};
 use valvehouse_host::app::App;
 use valvehouse_host::{Plugin, Snapshot};
@@ -258,5 +260,65 @@ impl Call {
             app.parted.keep(part, &parted);
         }
         Ok(json_response(StatusCode::OK, &self.body))
+    }
+}
+
+/// The user bound to the key of a request, null where it is nobody's: handlers take it as an extension.
+#[derive(Debug, Clone)]
+pub(super) struct KeyUser(pub(super) Json);
+
+/// Lets by whoever may chat, and operators.
+pub(super) async fn all(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    match user(&app, &parts) {
+        Ok(user) => {
+            parts.extensions.insert(KeyUser(user));
+            next.run(Request::from_parts(parts, body)).await
+        }
+        Err(fault) => Detail(fault).into_response(),
+    }
+}
+
+/// Lets operators by.
+pub(super) async fn operators(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let operator = user(&app, &parts).and_then(|_| operator(&app, &parts));
+    match operator {
+        Ok(operator) => {
+            parts.extensions.insert(operator);
+            next.run(Request::from_parts(parts, body)).await
+        }
+        Err(fault) => Detail(fault).into_response(),
+    }
+}
+
+fn operator(app: &App, parts: &Parts) -> Result<auth::Operator, Fault> {
+    let opens_less = app.access.keys.has_admin()
+        && credentials::given_key(&parts.headers).is_some()
+        && !auth::may_operate(app, parts);
+    if opens_less {
+        // A key that is right elsewhere is not a guess at this one.
+        return Err(Fault::Request {
+            message: "this is for operators: give Open WebUI the key of [admin] for this connection".into(),
+            param: None,
+            code: Some("admin_key_needed"),
+            kind: RequestFault::Forbidden,
+        });
+    }
+    auth::operator(app, parts)
+}
+
+/// The user whose key it is.
+fn user(app: &App, parts: &Parts) -> Result<Json, Fault> {
+    auth::user_of_key(app, parts).map_err(|fault| match credentials::given_key(&parts.headers) {
+        Some(_) => fault,
+        None => of_kind(fault, RequestFault::Forbidden),
+    })
+}
+
+fn of_kind(fault: Fault, kind: RequestFault) -> Fault {
+    match fault {
+        Fault::Request { message, param, code, .. } => Fault::Request { message, param, code, kind },
+        other => other,
     }
 }

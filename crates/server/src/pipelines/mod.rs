@@ -2,7 +2,6 @@
 //! without `/v1`, errors as `{"detail": text}`.
 
 mod files;
-mod gate;
 mod hooks;
 pub(crate) mod list;
 mod names;

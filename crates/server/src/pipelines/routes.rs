@@ -1,6 +1,6 @@
 //! The routes of a pipelines server.
 
-use super::{files, gate, hooks, list, valves};
+use super::{files, hooks, list, valves};
 use crate::{openai, operations};
 use axum::Router;
 use axum::middleware::from_fn_with_state;
@@ -14,7 +14,7 @@ pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
         .route("/models", get(list::models))
         .merge(everywhere("/filter/inlet", || post(hooks::inlet)))
         .merge(everywhere("/filter/outlet", || post(hooks::outlet)))
-        .route_layer(from_fn_with_state(app.clone(), gate::all));
+        .route_layer(from_fn_with_state(app.clone(), hooks::all));
     let for_operators = both("/pipelines", || get(list::pipelines))
         .merge(both("/pipelines/add", || post(files::add)))
         .merge(both("/pipelines/upload", || post(files::upload)))
@@ -23,7 +23,7 @@ pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
         .merge(both("/{id}/valves", || get(valves::valves)))
         .merge(both("/{id}/valves/spec", || get(valves::spec)))
         .merge(both("/{id}/valves/update", || post(valves::update)))
-        .route_layer(from_fn_with_state(app.clone(), gate::operators));
+        .route_layer(from_fn_with_state(app.clone(), hooks::operators));
     Router::new()
         .route("/v1", get(operations::status))
         .route("/chat/completions", post(openai::chat::chat))

@@ -1,7 +1,7 @@
 //! Responses that are made while no client waits: queued, worked on by this host, and stored with their events.
 
 use super::endpoint::Responses;
-use super::failure::{code_of, message_of};
+use super::endpoint::{code_of, message_of};
 use super::resource::End;
 use super::socket::{BETWEEN, data_of};
 use super::storage::{self, Keeper};

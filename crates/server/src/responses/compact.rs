@@ -1,7 +1,7 @@
 //! `POST /v1/responses/compact`: a long conversation as its user's words and a summary of the rest.
 
-use super::id::new_id;
 use super::input::{self, sealed};
+use super::object::new_id;
 use super::object::{object, put};
 use super::request;
 use super::resource::{now, usage};

@@ -1,9 +1,9 @@
 //! `/v1/conversations`: the items that responses go on with, stored by their id.
 
-use super::id::new_id;
 use super::input;
+use super::object::new_id;
+use super::object::{limit_of, page_of};
 use super::object::{object, read_stored};
-use super::page::{limit_of, page_of};
 use crate::auth;
 use crate::extract::{self, Id, Words};
 use crate::reply::{self, OpenAiError};

@@ -1,22 +1,23 @@
 //! Requests as chats, and answers as responses, whole or as events.
+//!
+//! Errors in the middle of a stream.
+//!
+//! The latest response of a WebSocket, which the next one may continue although it is not stored.
 
-use super::conversations;
-use super::failure::{code_of, message_of};
-use super::local::Local;
-use super::request;
 use super::resource::Resource;
 use super::storage::{self, Keeper};
 use super::writer::Writer;
-use crate::auth;
+use super::{conversations, request};
 use crate::body::parsed;
-use crate::first_choice;
-use crate::reply::OpenAiError;
+use crate::reply::{self, OpenAiError};
 use crate::turn::endpoint::{Call, Chunk, Encoder, Endpoint};
 use crate::turn::events::typed_events;
+use crate::{auth, first_choice};
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use std::sync::Arc;
 use valvehouse_core::chat::{ChatRequest, response, split};
 use valvehouse_core::fault::Fault;
@@ -151,5 +152,64 @@ impl Encoder for Answer {
 
     fn encode_error(fault: Fault) -> Response {
         OpenAiError(fault).into_response()
+    }
+}
+
+/// Codes of services that clients act on: they shorten the conversation, wait, or give up.
+const KNOWN: [&str; 3] = ["context_length_exceeded", "insufficient_quota", "rate_limit_exceeded"];
+
+/// The code of an error in the middle of a stream, in the words that clients of this API read.
+pub(super) fn code_of(fault: &Fault) -> &'static str {
+    let error = reply::body(fault).field("error");
+    let named = ["code", "type"].iter().find_map(|key| {
+        let given = error.text(key)?;
+        KNOWN.into_iter().find(|known| *known == given)
+    });
+    named.unwrap_or_else(|| match reply::status(fault) {
+        429 => "rate_limit_exceeded",
+        400 | 413 if told(fault).contains("context") => "context_length_exceeded",
+        400..=499 => "invalid_prompt",
+        _ => "server_error",
+    })
+}
+
+/// The message of an error, without what only operators are told. A limit that ends says when, in the words that Codex reads.
+pub(super) fn message_of(fault: &Fault) -> String {
+    let message = told(fault);
+    let seconds = reply::retry_after(fault).and_then(|after| after.to_str().ok()?.parse::<u64>().ok());
+    match seconds.filter(|_| code_of(fault) == "rate_limit_exceeded" && !message.contains("try again in")) {
+        Some(seconds) => format!("{message}; try again in {seconds}s"),
+        None => message,
+    }
+}
+
+fn told(fault: &Fault) -> String {
+    reply::body(fault).at_path("error.message").str_or_empty().to_owned()
+}
+
+/// The latest response of one connection.
+#[derive(Clone, Default)]
+pub(crate) struct Local(Arc<Mutex<Option<Latest>>>);
+
+struct Latest {
+    id: String,
+    /// The items of the conversation that it ended, its own at their end.
+    items: Vec<Json>,
+}
+
+impl Local {
+    /// The items of the conversation that the response of this id ended.
+    pub(super) fn items(&self, id: &str) -> Option<Vec<Json>> {
+        self.0.lock().as_ref().filter(|latest| latest.id == id).map(|latest| latest.items.clone())
+    }
+
+    /// Keeps a response in place of the one before.
+    pub(super) fn keep(&self, id: &str, items: Vec<Json>) {
+        *self.0.lock() = Some(Latest { id: id.to_owned(), items });
+    }
+
+    /// Forgets the response of this id: what continued it failed.
+    pub(super) fn forget(&self, id: &str) {
+        self.0.lock().take_if(|latest| latest.id == id);
     }
 }

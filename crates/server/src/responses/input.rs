@@ -1,6 +1,6 @@
 //! Items of a conversation as messages of a chat.
 
-use super::id::new_id;
+use super::object::new_id;
 use super::object::object;
 use super::tools::{Tools, joined};
 use base64::Engine as _;

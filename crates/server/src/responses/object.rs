@@ -1,5 +1,10 @@
 //! Objects of fields of which some may be missing.
+//!
+//! Ids of responses and of their items.
+//!
+//! Pages of lists of items.
 
+use crate::extract::Words;
 use valvehouse_core::fault::Fault;
 use valvehouse_json::{Json, Object};
 
@@ -22,4 +27,39 @@ pub(super) fn put(object: &Json, key: &str, value: impl Into<Json>) {
 pub(super) fn read_stored(text: &str, of: &str) -> Result<Json, Fault> {
     let damaged = |error| Fault::Host(format!("cannot read {of} from the store: {error}; delete it"));
     Json::parse(text.as_bytes()).map_err(damaged)
+}
+
+/// An id that nobody guesses: `resp_…`, `msg_…`.
+pub(super) fn new_id(prefix: &str) -> String {
+    format!("{prefix}_{}", uuid::Uuid::new_v4().simple())
+}
+
+/// The most items of a page, 1 to 100; 20 where nothing is said.
+///
+/// # Errors
+/// Returns a request fault if it is not a number.
+pub(super) fn limit_of(page: &Words) -> Result<usize, Fault> {
+    let limit = page.number("limit")?.unwrap_or(20).clamp(1, 100);
+    Ok(usize::try_from(limit).unwrap_or(100))
+}
+
+/// A page of a list of items, the latest first unless `order` says otherwise.
+pub(super) fn page_of(mut items: Vec<Json>, page: &Words, limit: usize) -> Json {
+    // The latest first, as OpenAI lists them.
+    if page.text("order").as_deref() != Some("asc") {
+        items.reverse();
+    }
+    let after = page.text("after");
+    let is_it = |item: &Json| after.is_some() && item.text("id").as_deref() == after.as_deref();
+    let from = items.iter().position(is_it).map_or(0, |at| at + 1);
+    let has_more = items.len() > from + limit;
+    let items: Vec<Json> = items.into_iter().skip(from).take(limit).collect();
+    let id_of = |item: Option<&Json>| Json::from(item.and_then(|item| item.get("id")));
+    Json::from([
+        ("object", "list".into()),
+        ("first_id", id_of(items.first())),
+        ("last_id", id_of(items.last())),
+        ("has_more", has_more.into()),
+        ("data", items.into()),
+    ])
 }

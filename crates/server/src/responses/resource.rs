@@ -1,6 +1,6 @@
 //! The response as a resource: its status, its items, its usage, and the settings of its request.
 
-use super::id::new_id;
+use super::object::new_id;
 use super::object::{object, put};
 use super::request::ResponsesRequest;
 use std::time::{SystemTime, UNIX_EPOCH};

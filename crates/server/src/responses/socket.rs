@@ -1,7 +1,7 @@
 //! `GET /v1/responses`: responses over a WebSocket, one after the other, each a request like any other.
 
+use super::endpoint::Local;
 use super::endpoint::warmed_up;
-use super::local::Local;
 use super::object::{object, put};
 use crate::auth;
 use crate::reply::{OpenAiError, stopping};

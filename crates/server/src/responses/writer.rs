@@ -1,6 +1,6 @@
 //! Chunks of a chat as the events of a response.
 
-use super::id::new_id;
+use super::object::new_id;
 use super::object::object;
 use super::output;
 use super::resource::{End, Resource, incomplete_reason, usage};

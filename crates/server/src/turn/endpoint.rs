@@ -1,16 +1,18 @@
 //! The contract of endpoints. A protocol of chats is one file with these two: how its requests become chats, and how
 //! an answer is written, whole or as a stream.
+//!
+//! The run that a turn is, where its model remembers.
 
 use super::events::EVENT_STREAM;
 use super::keep_alive::COMMENT;
-use super::run::RunSlot;
 use crate::facts;
 use crate::headers::wants_events;
 use axum::http::request::Parts;
+use axum::http::{HeaderName, HeaderValue};
 use axum::response::Response;
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use valvehouse_core::chat::ChatRequest;
 use valvehouse_core::context::{Context, TurnFacts};
 use valvehouse_core::fault::Fault;
@@ -18,6 +20,7 @@ use valvehouse_core::provider::Piece;
 use valvehouse_host::app::App;
 use valvehouse_host::{Ready, Snapshot};
 use valvehouse_json::Json;
+use valvehouse_store::Run;
 
 /// A request at an endpoint.
 pub(crate) struct Call<'a> {
@@ -131,4 +134,38 @@ pub(crate) trait Encoder: Send + Unpin + Sized + 'static {
 
     /// A fault before anything was sent, with its status.
     fn encode_error(fault: Fault) -> Response;
+}
+
+/// Names the run of an agent.
+const RUN: HeaderName = HeaderName::from_static("x-valvehouse-run");
+/// Names its conversation.
+const CHAT: HeaderName = HeaderName::from_static("x-valvehouse-chat-id");
+
+/// The run of a turn, known once it has begun. A clone is the same.
+#[derive(Clone, Default)]
+pub(crate) struct RunSlot(Arc<OnceLock<Run>>);
+
+impl RunSlot {
+    /// Returns what takes the run when it begins.
+    pub(crate) fn on_begin(&self) -> impl FnOnce(&Run) + Send + 'static {
+        let slot = self.0.clone();
+        // A turn begins one run.
+        move |run| drop(slot.set(run.clone()))
+    }
+
+    /// The run, where the turn is one.
+    pub(crate) fn get(&self) -> Option<&Run> {
+        self.0.get()
+    }
+
+    /// Names the run and its conversation in an answer.
+    pub(crate) fn name(&self, response: &mut Response) {
+        let Some(run) = self.0.get() else { return };
+        for (name, value) in [(RUN, &run.id), (CHAT, &run.conversation)] {
+            // An id that fits no header came in a body; its client knows it.
+            if let Ok(value) = HeaderValue::from_str(value) {
+                response.headers_mut().insert(name, value);
+            }
+        }
+    }
 }

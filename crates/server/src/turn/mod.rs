@@ -5,5 +5,4 @@ mod answer_bytes;
 pub(crate) mod endpoint;
 pub(crate) mod events;
 pub(crate) mod keep_alive;
-pub(crate) mod run;
 pub(crate) mod serve;

@@ -6,7 +6,6 @@
 mod diagnostics;
 mod document;
 mod responses;
-mod server;
 mod session;
 
-pub use server::run;
+pub use session::run;

@@ -1,8 +1,8 @@
 //! The files that are made, and the report about them.
 
-use super::options::{NewKind, NewOptions, ShippedFiles};
 use super::scaffold::{self, Folder, NewFile, word};
-use super::{examples, index, next_steps};
+use super::scaffold::{NewKind, NewOptions, ShippedFiles};
+use super::{examples, next_steps};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ pub fn without_project(
     out: &Console,
 ) -> Option<Result<Exit, CommandError>> {
     if asked.markdown {
-        return Some(index::print(files, out));
+        return Some(examples::print(files, out));
     }
     if asked.only_lists() {
         return Some(examples::list(files, asked.what, out));

@@ -1,11 +1,15 @@
 //! The scripts that come along: listed, and copied under another name.
+//!
+//! The page about the scripts that come along: `docs/collection.md`.
+//!
+//! The scripts that come with the binary, as `filters/` and `tools/` had them when it was built.
 
-use super::options::{NewKind, ShippedFiles};
 use super::scaffold::{Folder, NewFile, word};
-use super::shipped::{self, Shipped};
+use super::scaffold::{NewKind, ShippedFiles};
+use std::path::Path;
 use valvehouse_core::words::{count, did_you_mean};
 use valvehouse_json::Json;
-use valvehouse_script::Kind;
+use valvehouse_script::{Kind, frontmatter, imported_by, is_module};
 use valvehouse_terminal::{CommandError, Console, Exit, table};
 
 /// A description is listed as far as its first sentence.
@@ -13,7 +17,7 @@ const MAX_LENGTH: usize = 100;
 
 /// Lists them, filters and tools apart; of one kind only where that is asked for.
 pub(super) fn list(files: ShippedFiles, what: Option<NewKind>, out: &Console) -> Result<Exit, CommandError> {
-    let all = shipped::all(files);
+    let all = all(files);
     let wanted = |kind: Kind| match what {
         Some(NewKind::Filter) => kind == Kind::Filter,
         Some(NewKind::Tool) => kind == Kind::Tool,
@@ -62,7 +66,7 @@ fn first_sentence(text: &str) -> String {
 
 /// The one of that name, for something of its kind.
 pub(super) fn find(files: ShippedFiles, name: &str, what: NewKind) -> Result<Shipped, CommandError> {
-    let all = shipped::all(files);
+    let all = all(files);
     let found = all.iter().find(|shipped| shipped.id == name).ok_or_else(|| {
         let hint = did_you_mean(name, all.iter().map(|shipped| shipped.id));
         CommandError::usage(format!(
@@ -109,6 +113,133 @@ fn renamed(text: &str, from: &str, to: &str) -> String {
         }),
     };
     text.split_inclusive('\n').map(line).collect()
+}
+
+const HEAD: &str = "# The collection
+
+Scripts that come with valvehouse, each with its tests beside it in [`filters/`](../filters) and [`tools/`](../tools).
+`valvehouse new --list` shows them, `valvehouse new filter mask --from redact` makes a copy with its tests, and
+`valvehouse valves spec NAME` tells what can be set. This page is printed by `valvehouse new --list --markdown`.
+
+A filter that **runs where a model lists it** waits for `filters = [\"NAME\"]` in a model's settings; a **toggle** for a
+request that names it in `filter_ids`. All others run on every chat; what they do then is in their line.
+";
+
+/// Prints the page.
+pub(super) fn print(files: ShippedFiles, out: &Console) -> Result<Exit, CommandError> {
+    out.line(page(files).trim_end())?;
+    Ok(Exit::Done)
+}
+
+/// All of it, as Markdown.
+fn page(files: ShippedFiles) -> String {
+    let mut page = HEAD.to_owned();
+    for kind in [Kind::Filter, Kind::Tool] {
+        let all: Vec<Shipped> = all(files).into_iter().filter(|shipped| shipped.kind == kind).collect();
+        page.push_str(&format!("\n## {}\n\n", count(all.len(), kind.word())));
+        let (last, rule) = if kind == Kind::Filter { ("runs", "---") } else { ("tag", "---") };
+        page.push_str(&format!("| | what it does | {last} |\n|---|---|{rule}|\n"));
+        for shipped in all {
+            let folder = if kind == Kind::Filter { "filters" } else { "tools" };
+            let (id, does) = (shipped.id, shipped.says("description").replace('|', "\\|"));
+            let last = if kind == Kind::Filter { runs(&shipped) } else { shipped.tags().join(", ") };
+            page.push_str(&format!("| [{id}](../{folder}/{id}.rhai) | {does} | {last} |\n"));
+        }
+    }
+    page
+}
+
+/// The cases in which a filter runs.
+fn runs(shipped: &Shipped) -> String {
+    let is_toggle = shipped.text.lines().any(|line| line.starts_with("const toggle = true"));
+    match shipped.says("global") == "false" {
+        _ if is_toggle => "as a toggle".to_owned(),
+        true => "where a model lists it".to_owned(),
+        false if !shipped.says("needs").is_empty() => {
+            let names: Vec<String> =
+                shipped.says("needs").split(',').map(|name| format!("`{}`", name.trim())).collect();
+            format!("on every chat, once {} is set", names.join(" or "))
+        }
+        false => "on every chat".to_owned(),
+    }
+}
+
+/// A script that comes along.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shipped {
+    pub(super) kind: Kind,
+    pub(super) id: &'static str,
+    pub(super) text: &'static str,
+    /// Its path, without `.rhai`.
+    stem: &'static str,
+    /// All files that come along.
+    files: ShippedFiles,
+}
+
+/// All of them, filters first, each kind by id.
+pub(super) fn all(files: ShippedFiles) -> Vec<Shipped> {
+    let mut all: Vec<Shipped> = files.iter().filter_map(|(path, text)| script(files, path, text)).collect();
+    all.sort_by_key(|shipped| (shipped.kind, shipped.id));
+    all
+}
+
+/// None for what is a test, a module, or beside one.
+fn script(files: ShippedFiles, path: &'static str, text: &'static str) -> Option<Shipped> {
+    let (folder, within) = path.split_once('/')?;
+    let stem = path.strip_suffix(".rhai").filter(|stem| !stem.ends_with(".test"))?;
+    let kind = if folder == "tools" { Kind::Tool } else { Kind::Filter };
+    let id = stem.rsplit('/').next()?;
+    (!is_module(Path::new(""), Path::new(within))).then_some(Shipped { kind, id, text, stem, files })
+}
+
+impl Shipped {
+    /// A value of its opening comment.
+    pub(super) fn says(&self, key: &str) -> String {
+        let said = frontmatter(self.text).into_iter().find(|(name, _)| name == key);
+        said.map(|(_, value)| value).unwrap_or_default()
+    }
+
+    /// Its groups.
+    pub(super) fn tags(&self) -> Vec<String> {
+        let said = [self.says("tags"), self.says("tag")].join(",");
+        said.split(',').map(|tag| tag.trim().to_owned()).filter(|tag| !tag.is_empty()).collect()
+    }
+
+    /// Its test, and what lies beside that: the ends of the paths behind its id, and texts.
+    pub(super) fn beside(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let stem = self.stem;
+        self.files.iter().filter_map(move |(path, text)| {
+            let end = path.strip_prefix(stem)?;
+            (end == ".test.rhai" || end.starts_with(".golden/")).then_some((end, *text))
+        })
+    }
+
+    /// The modules that it imports, directly or not: paths within the folder of its kind, and texts.
+    pub(super) fn modules(&self) -> Vec<(&'static str, &'static str)> {
+        let mut found: Vec<(&str, &str)> = Vec::new();
+        let tests = self.beside().filter(|(end, _)| end.ends_with(".rhai")).map(|(_, text)| text);
+        let mut unread: Vec<&str> = std::iter::once(self.text).chain(tests).collect();
+        while let Some(text) = unread.pop() {
+            for name in imported_by(text) {
+                let Some((path, text)) = module(self.files, self.kind, &name) else { continue };
+                if !found.iter().any(|(known, _)| *known == path) {
+                    found.push((path, text));
+                    unread.push(text);
+                }
+            }
+        }
+        found
+    }
+}
+
+fn module(files: ShippedFiles, kind: Kind, name: &str) -> Option<(&'static str, &'static str)> {
+    let folder = if kind == Kind::Tool { "tools/" } else { "filters/" };
+    files.iter().find_map(|(path, text)| {
+        let within = path.strip_prefix(folder)?;
+        // A module beside the importing one is imported by its name alone.
+        let stem = within.strip_suffix(".rhai")?;
+        (stem == name || stem.strip_prefix("lib/") == Some(name)).then_some((within, *text))
+    })
 }
 
 #[cfg(test)]

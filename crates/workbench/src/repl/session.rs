@@ -1,8 +1,9 @@
 //! A session: the plugins of the project as they are now, a script of them or none, and what lines left.
+//!
+//! The options of a session.
 
 use super::commands::{Command, HELP};
 use super::input::{Input, Typed};
-use super::options::ReplOptions;
 use super::render;
 use crate::trial::{self, Stage, Tried, body};
 use std::sync::Arc;
@@ -367,4 +368,15 @@ fn conversation(model: &str) -> Json {
         message::user("What is a valve?"),
     ];
     Json::from([("model", model.into()), ("messages", said.to_vec().into())])
+}
+
+/// The script and the user of a session.
+#[derive(Debug, Clone, Default)]
+pub struct ReplOptions {
+    /// The script to begin with: the id of a plugin, or a file.
+    pub plugin: Option<String>,
+    /// The id of the user who asks.
+    pub user: Option<String>,
+    /// Is `true` if lines reach what the script may reach, and keep what it keeps.
+    pub live: bool,
 }

@@ -1,7 +1,7 @@
 //! The command: which tests, how, and what is shown of them.
 
 use super::discovery::Found;
-use super::options::TestOptions;
+use super::runner::TestOptions;
 use super::runner::{FileRan, How, Sum, running};
 use super::summary::Shown;
 use super::{coverage, json_report, junit};

@@ -1,6 +1,5 @@
 //! `valvehouse test`: runs the tests beside scripts.
 
-mod options;
 mod command;
 mod coverage;
 mod discovery;
@@ -12,6 +11,6 @@ mod summary;
 pub use command::run;
 pub(crate) use discovery::Found;
 pub(crate) use json_report::told;
-pub use options::TestOptions;
+pub use runner::TestOptions;
 pub(crate) use runner::{FileRan, How, Sum, running};
 pub(crate) use summary::Shown;

@@ -1,6 +1,7 @@
 //! Runs tests, many at a time, and tells of the files in their order.
+//!
+//! The options of a run of tests.
 
-use super::options::TestOptions;
 use futures::future::join_all;
 use futures::{Stream, StreamExt, stream};
 use std::collections::{BTreeSet, HashMap};
@@ -168,4 +169,23 @@ impl Sum {
             _ => Exit::Data,
         }
     }
+}
+
+/// The tests to run, and what is shown and written of them.
+#[derive(Debug, Clone, Default)]
+pub struct TestOptions {
+    /// Test files, scripts, folders or ids; all tests of the project where there are none.
+    pub paths: Vec<PathBuf>,
+    /// A text that the names of tests have to contain.
+    pub filter: Option<String>,
+    /// Is `true` if golden files are written anew.
+    pub update: bool,
+    /// Is `true` if the hooks, tools and lines that tests reach are shown.
+    pub coverage: bool,
+    /// The number of tests that run at a time; without it as many as there are processors.
+    pub jobs: Option<NonZeroUsize>,
+    /// The file for a report as JUnit's XML.
+    pub junit: Option<PathBuf>,
+    /// Is `true` if what passing tests print is shown.
+    pub show_output: bool,
 }

@@ -1,6 +1,6 @@
 //! The subject of a hook, in the shape in which the host gives it.
 
-use super::options::TrialOptions;
+use super::stage::TrialOptions;
 use std::io::Read;
 use valvehouse_core::chat::{message, response};
 use valvehouse_core::context::Turn;

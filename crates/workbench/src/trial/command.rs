@@ -1,7 +1,7 @@
 //! The choice between the ways of a run.
 
-use super::options::TrialOptions;
 use super::stage::Stage;
+use super::stage::TrialOptions;
 use super::{body, hooks, scheduled, streams, turns};
 use valvehouse_config::Config;
 use valvehouse_core::filter::Hook;

@@ -1,9 +1,9 @@
 //! One hook on one value.
 
 use super::body::{self, Body};
-use super::options::{Print, TrialOptions};
 use super::outcome::{self, Came};
 use super::stage::{self, Stage, Tried};
+use super::stage::{Print, TrialOptions};
 use valvehouse_core::chat::{ChatRequest, message};
 use valvehouse_core::filter::{Chain, Hook, Outcome};
 use valvehouse_json::Json;

@@ -1,7 +1,6 @@
 //! `valvehouse run`: one hook of a script on a body, or a whole turn, and what that changes; what a host calls from time
 //! to time.
 
-mod options;
 mod command;
 pub(crate) mod body;
 mod hooks;
@@ -13,5 +12,5 @@ mod turns;
 
 pub use command::run;
 pub(crate) use hooks::once;
-pub use options::{Print, TrialOptions};
+pub use stage::{Print, TrialOptions};
 pub(crate) use stage::{Stage, Tried, find};

@@ -1,7 +1,7 @@
 //! The result of a run, for people and for programs.
 
-use super::options::TrialOptions;
 use super::stage::Stage;
+use super::stage::TrialOptions;
 use valvehouse_core::fault::Fault;
 use valvehouse_core::trace::Recording;
 use valvehouse_json::Json;

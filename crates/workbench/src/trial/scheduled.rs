@@ -1,8 +1,8 @@
 //! One call of what a host calls from time to time.
 
-use super::options::{Print, TrialOptions};
 use super::outcome::{self, Came};
 use super::stage::{self, Stage};
+use super::stage::{Print, TrialOptions};
 use valvehouse_core::fault::{Breakage, Fault};
 use valvehouse_json::Json;
 use valvehouse_script::{Lists, ScheduledCall};

@@ -1,9 +1,9 @@
 //! The stream hooks on the events of an answer.
 
 use super::body::Body;
-use super::options::{Print, TrialOptions};
 use super::outcome::{self, Came};
 use super::stage::{self, Stage};
+use super::stage::{Print, TrialOptions};
 use valvehouse_core::chat::{delta, event, response};
 use valvehouse_core::context::Turn;
 use valvehouse_core::fault::Fault;

@@ -1,9 +1,9 @@
 //! A whole turn through all filters, from a body.
 
 use super::body;
-use super::options::{Print, TrialOptions};
 use super::outcome::{self, Came};
 use super::stage::{self, Tried};
+use super::stage::{Print, TrialOptions};
 use std::sync::Arc;
 use valvehouse_config::Config;
 use valvehouse_core::chat::{ChatRequest, message, response};

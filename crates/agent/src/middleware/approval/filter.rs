@@ -1,8 +1,8 @@
 //! The filter that asks, and its options.
 
-use super::asks::{Asks, Meant, conditions};
 use super::decision::Decision;
 use super::seal::{self, Binding, sealed};
+use super::seal::{Asks, Meant, conditions};
 use crate::middleware::definition::{Middleware, Parts};
 use crate::middleware::options::Options;
 use crate::middleware::wait::wait;

@@ -4,7 +4,6 @@
 //! answer, an unclear one, or nobody to ask is a refusal, which the model reads as the tool's result. The call is
 //! checked again after all other filters: a tool runs with the arguments that were approved, or not at all.
 
-mod asks;
 mod decision;
 mod filter;
 mod seal;

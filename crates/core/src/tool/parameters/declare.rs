@@ -1,9 +1,14 @@
 //! From the literal map of an author to declared parameters, or to every problem with it.
+//!
+//! The declared parameters of a tool.
+//!
+//! Parameters as JSON Schema 2020-12, in a form that OpenAI and Anthropic take.
 
-use super::check::own_value;
+use super::check::{self, ArgumentError, own_value};
 use super::shape::{Kind, Parameter, Shape};
 use crate::limits::{Limits, clipped, shortened, unknown_keys};
 use crate::words::did_you_mean;
+use std::sync::Arc;
 use valvehouse_json::Json;
 
 const ITEM_KEYS: [&str; 8] =
@@ -283,4 +288,120 @@ impl Reader {
 fn is_name(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
     (1..=64).contains(&name.len()) && name.bytes().all(fits)
+}
+
+/// The parameters of a tool, in the order of declaration. Cheap to clone.
+///
+/// The default says nothing about the arguments: any object goes through whole. That is not the same
+/// as an empty declaration, which takes nothing.
+#[derive(Debug, Clone, Default)]
+pub struct Parameters(Option<Arc<Inner>>);
+
+#[derive(Debug)]
+struct Inner {
+    /// `None` where only the schema is known: whoever wrote it checks the arguments.
+    parameters: Option<Vec<Parameter>>,
+    schema: Json,
+}
+
+impl Parameters {
+    /// Reads a map of names and declarations, or says everything that is wrong with it.
+    ///
+    /// A declaration is a map of `type` (string, integer, float, boolean, array, object), `description`,
+    /// `required`, `default`, `enum`, `items`, `properties`, `minimum`, `maximum` and `pattern`, or
+    /// just the name of a type. The type may be left out where `properties`, `items`, `enum` or
+    /// `default` show it. A parameter with a default can always be left out, also a `required` one.
+    pub fn declare(declared: &Json) -> Result<Self, Vec<String>> {
+        let parameters = parameters(declared)?;
+        let schema = object(Some(&parameters)).freeze();
+        Ok(Self(Some(Arc::new(Inner { parameters: Some(parameters), schema }))))
+    }
+
+    /// Parameters of which only the JSON Schema is known. Any object goes through whole: the tool itself checks it.
+    pub fn of_schema(schema: Json) -> Self {
+        Self(Some(Arc::new(Inner { parameters: None, schema: schema.freeze() })))
+    }
+
+    /// JSON Schema 2020-12 of the arguments: an object. Read-only; copy it to change it.
+    pub fn schema(&self) -> Json {
+        match &self.0 {
+            Some(declared) => declared.schema.clone(),
+            None => object(Some(&[])).freeze(),
+        }
+    }
+
+    /// Returns the number of patterns in the declaration.
+    pub fn patterns(&self) -> usize {
+        fn of_all(parameters: &[Parameter]) -> usize {
+            parameters.iter().map(|parameter| of(&parameter.shape)).sum()
+        }
+        fn of(shape: &Shape) -> usize {
+            let inside = match &shape.kind {
+                Kind::Array(Some(items)) => of(items),
+                Kind::Object(Some(properties)) => of_all(properties),
+                _ => 0,
+            };
+            inside + usize::from(shape.limits.pattern.is_some())
+        }
+        self.declared().map_or(0, of_all)
+    }
+
+    /// The arguments as the tool gets them, or everything that is wrong with them.
+    ///
+    /// Arguments that are not declared are dropped, missing ones get their default, null counts as missing, and
+    /// values come in their declared type: `"3"` is 3 where a number is asked for (and 3.0 where a
+    /// whole one is), 3 is `"3"` where text is, `"true"`, 1, `"false"` and 0 are truths, and a list or
+    /// an object may be spelt as JSON in a string. The answer shares nothing with `args`.
+    pub fn check(&self, args: &Json) -> Result<Json, ArgumentError> {
+        check::arguments(self.declared(), args)
+    }
+
+    fn declared(&self) -> Option<&[Parameter]> {
+        self.0.as_ref().and_then(|declared| declared.parameters.as_deref())
+    }
+}
+
+/// The schema of an object of these parameters.
+///
+/// Arguments that are not declared are dropped and not refused, so nothing is said of additional properties.
+pub(super) fn object(parameters: Option<&[Parameter]>) -> Json {
+    let schema = Json::object();
+    put(&schema, "type", "object");
+    put_properties(&schema, parameters);
+    schema
+}
+
+fn put_properties(schema: &Json, parameters: Option<&[Parameter]>) {
+    let Some(parameters) = parameters else { return };
+    let named = parameters.iter().map(|parameter| (parameter.name.as_str().into(), value(&parameter.shape)));
+    put(schema, "properties", named.collect::<valvehouse_json::Object>());
+    let required = parameters.iter().filter(|parameter| parameter.required);
+    let required: Vec<Json> = required.map(|parameter| parameter.name.as_str().into()).collect();
+    if !required.is_empty() {
+        put(schema, "required", required);
+    }
+}
+
+fn value(shape: &Shape) -> Json {
+    let schema = Json::object();
+    put(&schema, "type", shape.kind.name());
+    if let Some(description) = &shape.description {
+        put(&schema, "description", description.as_str());
+    }
+    shape.limits.describe(&schema);
+    match &shape.kind {
+        // OpenAI refuses an array that says nothing of its items.
+        Kind::Array(items) => put(&schema, "items", items.as_deref().map_or_else(Json::object, value)),
+        Kind::Object(properties) => put_properties(&schema, properties.as_deref()),
+        Kind::String | Kind::Integer | Kind::Number | Kind::Boolean => {}
+    }
+    if let Some(default) = &shape.default {
+        put(&schema, "default", default.copy());
+    }
+    schema
+}
+
+/// Sets a key of an object made here; fresh objects take any key.
+fn put(object: &Json, key: &str, value: impl Into<Json>) {
+    object.put(key, value);
 }

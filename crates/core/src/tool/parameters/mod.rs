@@ -11,13 +11,11 @@
 //! ```
 
 mod check;
-mod declaration;
 mod declare;
-mod describe;
 mod shape;
 
 pub use check::ArgumentError;
-pub use declaration::Parameters;
+pub use declare::Parameters;
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! One call of an interceptor: the filter's own chain, with its budget, grants, breaker, trace and metrics.
 
-use super::event::{InterceptionEvent, Phase};
+use super::listing::{InterceptionEvent, Phase};
 use super::listing::{ListedInterceptor, offered};
 use super::payload::Payload;
 use crate::server::caller::Caller;

@@ -1,11 +1,12 @@
 //! The interceptors of a host: the filters that its settings name.
+//!
+//! The events that filters of this host act at, in the words of the draft.
 
-use super::event::{InterceptionEvent, Phase};
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use valvehouse_config::{Config, Interceptor};
-use valvehouse_core::filter::OnBreak;
+use valvehouse_core::filter::{Hook, OnBreak};
 use valvehouse_host::{Plugin, Snapshot};
 
 /// An interceptor as it is now.
@@ -91,4 +92,71 @@ pub(in crate::server) fn list(config: &Config, snapshot: &Snapshot, event: Optio
     };
     let listed: Vec<Value> = offered(config, snapshot).filter(is_of).map(|one| one.described()).collect();
     json!({ "interceptors": listed })
+}
+
+/// The name under which a server declares the extension.
+pub(crate) const EXTENSION: &str = "io.modelcontextprotocol/interceptors";
+
+/// An event at which an interceptor is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum InterceptionEvent {
+    ToolCall,
+    Prompt,
+    Resource,
+    Completion,
+}
+
+/// The side of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    Request,
+    Response,
+}
+
+impl InterceptionEvent {
+    /// All of them, in the order of lists.
+    pub(super) const ALL: [Self; 4] = [Self::ToolCall, Self::Prompt, Self::Resource, Self::Completion];
+
+    /// The event of that name.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|event| event.as_str() == name)
+    }
+
+    /// Its name.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::ToolCall => "tools/call",
+            Self::Prompt => "prompts/get",
+            Self::Resource => "resources/read",
+            Self::Completion => "llm/completion",
+        }
+    }
+
+    /// The hooks that belong to it, in running order.
+    pub(super) fn hooks(self, phase: Phase) -> &'static [Hook] {
+        match (self, phase) {
+            (Self::Completion, Phase::Request) => &[Hook::Inlet, Hook::PreChat],
+            (Self::Completion, Phase::Response) => &[Hook::PostChat, Hook::Outlet],
+            (_, Phase::Request) => &[Hook::PreInvocation],
+            (_, Phase::Response) => &[Hook::PostInvocation],
+        }
+    }
+}
+
+impl Phase {
+    /// Both of them.
+    pub(super) const ALL: [Self; 2] = [Self::Request, Self::Response];
+
+    /// The phase of that name.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|phase| phase.as_str() == name)
+    }
+
+    /// Its name.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Request => "request",
+            Self::Response => "response",
+        }
+    }
 }

@@ -1,11 +1,9 @@
 //! Filters as interceptors that other hosts call: an experimental extension of MCP, as its draft SEP-2624 and the fixtures
 //! of `modelcontextprotocol/experimental-ext-interceptors` have it.
 
-mod event;
 mod invocation;
 mod listing;
 mod payload;
 
-pub(super) use event::EXTENSION;
 pub(super) use invocation::invoke;
-pub(super) use listing::{capability, list};
+pub(super) use listing::{EXTENSION, capability, list};

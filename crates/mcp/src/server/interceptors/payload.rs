@@ -1,6 +1,6 @@
 //! Payloads of events as filters see them, and back.
 
-use super::event::{InterceptionEvent, Phase};
+use super::listing::{InterceptionEvent, Phase};
 use crate::server::result::of_tool;
 use serde_json::{Value, json};
 use valvehouse_core::context::Turn;

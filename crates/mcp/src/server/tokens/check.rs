@@ -1,12 +1,13 @@
 //! The check of one token.
+//!
+//! The algorithms of signatures that are taken from authorization servers.
 
-use super::algorithms::ALGORITHMS;
 use super::introspection::Introspector;
 use super::issuer::{Issuer, NoKey};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::errors::ErrorKind;
-use jsonwebtoken::{DecodingKey, Header, Validation, decode, decode_header};
+use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation, decode, decode_header};
 use serde_json::Value;
 use std::time::{SystemTime, UNIX_EPOCH};
 use valvehouse_config::ResourceServer;
@@ -234,3 +235,16 @@ fn reason(kind: &ErrorKind) -> &'static str {
         _ => "it cannot be read",
     }
 }
+
+/// The algorithms that are taken: signatures that nobody makes without the issuer's private key.
+pub(super) const ALGORITHMS: [Algorithm; 9] = [
+    Algorithm::RS256,
+    Algorithm::RS384,
+    Algorithm::RS512,
+    Algorithm::PS256,
+    Algorithm::PS384,
+    Algorithm::PS512,
+    Algorithm::ES256,
+    Algorithm::ES384,
+    Algorithm::EdDSA,
+];

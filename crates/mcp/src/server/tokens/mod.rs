@@ -2,7 +2,6 @@
 //! checked at the introspection endpoint.
 
 mod check;
-mod algorithms;
 mod introspection;
 mod issuer;
 #[cfg(test)]
