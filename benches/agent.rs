@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use valvehouse::agent::callbacks::Callbacks;
 use valvehouse::agent::summary::Summarization;
-use valvehouse::agent::{Begin, Given, Runs, Setup};
+use valvehouse::agent::{Begin, HistoryMatch, Runs, Setup};
 use valvehouse::chat::ChatRequest;
 use valvehouse::context::{Context, Events, Turn, TurnFacts};
 use valvehouse::fault::Fault;
@@ -106,7 +106,7 @@ async fn turn(runs: &Runs, setup: &Setup, chat: &str, text: &str) -> String {
         context: Context::default(),
         events: Events::default(),
         stream: None,
-        given: Given::Known,
+        given: HistoryMatch::Known,
         window: None,
     };
     runs.begin(setup, begin, |_| {}).await.unwrap().run

@@ -12,7 +12,7 @@
 mod common;
 
 use common::bare::{nginx, start_nginx};
-use common::load::{self, Connection, EVENTS, Seen, request, service};
+use common::load::{self, Connection, EVENTS, LoadFigures, request, service};
 use common::{Project, Server, plays, quantile, use_core};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -112,7 +112,7 @@ struct Round {
     idle: usize,
     most: usize,
     /// Phase by phase: what was seen, and what it had of the processor meanwhile.
-    phases: Vec<(Seen, Duration)>,
+    phases: Vec<(LoadFigures, Duration)>,
 }
 
 async fn measure() {

@@ -18,13 +18,13 @@ use valvehouse::chat::ChatRequest;
 use valvehouse::context::{Context, Events, Turn, TurnFacts};
 use valvehouse::fault::Fault;
 use valvehouse::filter::Verdict::Continue;
-use valvehouse::filter::{Chain, Filter, Hook, Outcome};
+use valvehouse::filter::{Chain, ChainOutcome, Filter, Hook};
 use valvehouse::json::Json;
 use valvehouse::kernel::{Kernel, RunOptions, TurnEvent};
 use valvehouse::net::sse::Parser;
 use valvehouse::provider::{Answer, Piece, Provider, Request};
 use valvehouse::script::{Kind, Script, Settings, SourceFile};
-use valvehouse::trace::{Asked, Traces};
+use valvehouse::trace::{RequestFacts, Traces};
 
 #[global_allocator]
 static ALLOCATOR: valvehouse::memory::Counting = valvehouse::memory::Counting::new();
@@ -136,7 +136,7 @@ fn chain(count: usize, text: &str) -> Chain {
 
 fn run(chain: &Chain, hook: Hook, value: Json, turn: &Turn) -> Json {
     match futures::executor::block_on(chain.run(hook, value, turn)) {
-        Ok(Outcome::Done(value) | Outcome::Skipped(value)) => value,
+        Ok(ChainOutcome::Done(value) | ChainOutcome::Skipped(value)) => value,
         Err(fault) => panic!("{fault}"),
     }
 }
@@ -307,7 +307,7 @@ fn events() {
 
 /// A turn as a door has it: with a trace, without contents.
 fn traced(traces: &Arc<Traces>) -> Turn {
-    let recording = traces.begin(Asked::default(), false);
+    let recording = traces.begin(RequestFacts::default(), false);
     let facts = TurnFacts { trace: Some(recording.trace().clone()), ..TurnFacts::default() };
     Turn::new(facts, Context::default(), Events::default())
 }

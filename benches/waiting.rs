@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use valvehouse::app::App;
 use valvehouse::config::Config;
-use valvehouse::context::{Context, Event, Events, Questions, Turn, TurnFacts};
+use valvehouse::context::{Context, EmittedEvent, Events, Questions, Turn, TurnFacts};
 use valvehouse::filter::{Chain, Hook};
 use valvehouse::json::Json;
 use valvehouse::script::{Kind, Script, Settings, SourceFile};
@@ -109,7 +109,7 @@ async fn asked() {
     let turns: Vec<_> = (0..PEOPLE)
         .map(|_| {
             let (chain, tell) = (chain.clone(), tell.clone());
-            let listener = move |event: &Event| drop(tell.send(event.0.text("id").unwrap()));
+            let listener = move |event: &EmittedEvent| drop(tell.send(event.0.text("id").unwrap()));
             let events = Events::listening(listener, Some(questions.clone()));
             let turn = Turn::new(TurnFacts::default(), Context::default(), events);
             let body = Json::parse(br#"{"messages":[]}"#).unwrap();

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
 use valvehouse::agent::Decision;
-use valvehouse::provider::{Canned, Reply};
+use valvehouse::provider::{CannedProvider, Reply};
 use valvehouse::{Agent, BoxError, Fault, Json, Tool};
 
 /// Pays a bill.
@@ -33,7 +33,7 @@ async fn run() -> Result<(), BoxError> {
     let call = br#"{"role": "assistant", "tool_calls": [{"id": "c1", "type": "function",
         "function": {"name": "pay", "arguments": "{\"to\": \"Ann\", \"amount\": 250}"}}]}"#;
     let receipt = r#"{"to": "Ann", "amount": 200}"#;
-    let model = Canned::new([Reply::message(Json::parse(call)?), Reply::text(receipt)]);
+    let model = CannedProvider::new([Reply::message(Json::parse(call)?), Reply::text(receipt)]);
     let mut agent = Agent::builder("cashier")
         .provider(Arc::new(model.clone()))
         .tool(pay)

@@ -7,7 +7,7 @@ use std::time::Duration;
 use valvehouse::chat::message;
 use valvehouse::filter::Hook;
 use valvehouse::kernel::ChatOptions;
-use valvehouse::provider::{Canned, Reply};
+use valvehouse::provider::{CannedProvider, Reply};
 use valvehouse::{BoxError, Filter, Json, Kernel, Tool, Verdict::Continue};
 
 /// Tells how warm it is in a city.
@@ -41,7 +41,7 @@ async fn run() -> Result<(), BoxError> {
     // A model that calls the tool and then answers; any `Provider` stands here.
     let call = br#"{"role": "assistant", "tool_calls": [{"id": "c1", "type": "function",
         "function": {"name": "weather", "arguments": "{\"city\": \"Oslo\"}"}}]}"#;
-    let model = Canned::new([Reply::message(Json::parse(call)?), Reply::text("It is 3.5 degrees.")]);
+    let model = CannedProvider::new([Reply::message(Json::parse(call)?), Reply::text("It is 3.5 degrees.")]);
     let kernel = Kernel::builder().tool(weather).filter(filter).provider(Arc::new(model.clone())).build();
     let answer =
         kernel.chat_with_tools(vec![message::user("How is it in Oslo?")], ChatOptions::default()).await?;

@@ -12,7 +12,7 @@ pub(crate) const EVENTS: usize = 200;
 
 /// The measurements of so many connections in a while.
 #[derive(Default, Clone)]
-pub(crate) struct Seen {
+pub(crate) struct LoadFigures {
     pub(crate) took: Duration,
     pub(crate) answers: Vec<Duration>,
     pub(crate) events: usize,
@@ -36,10 +36,10 @@ pub(crate) fn request(messages: usize, length: usize, stream: bool) -> Vec<u8> {
 }
 
 /// So many connections for so long.
-pub(crate) async fn run(url: &str, request: &[u8], connections: usize, time: Duration) -> Seen {
+pub(crate) async fn run(url: &str, request: &[u8], connections: usize, time: Duration) -> LoadFigures {
     let (began, address) = (Instant::now(), url.trim_start_matches("http://"));
     let all = join_all((0..connections).map(|_| one(address, request, began + time))).await;
-    let mut seen = Seen { took: began.elapsed(), ..Seen::default() };
+    let mut seen = LoadFigures { took: began.elapsed(), ..LoadFigures::default() };
     for one in all {
         seen.answers.extend(one.answers);
         seen.events += one.events;
@@ -48,8 +48,8 @@ pub(crate) async fn run(url: &str, request: &[u8], connections: usize, time: Dur
     seen
 }
 
-async fn one(address: &str, request: &[u8], until: Instant) -> Seen {
-    let (mut seen, mut kept) = (Seen::default(), None);
+async fn one(address: &str, request: &[u8], until: Instant) -> LoadFigures {
+    let (mut seen, mut kept) = (LoadFigures::default(), None);
     while Instant::now() < until {
         let mut connection = match kept.take() {
             Some(connection) => connection,

@@ -8,7 +8,7 @@ use valvehouse_config::Config;
 use valvehouse_core::chat::{ChatRequest, message, response};
 use valvehouse_core::context::{Context, Turn, TurnFacts};
 use valvehouse_core::kernel::RunOptions;
-use valvehouse_core::trace::{Asked, Recording};
+use valvehouse_core::trace::{Recording, RequestFacts};
 use valvehouse_core::words::optional;
 use valvehouse_host::Ready;
 use valvehouse_host::app::App;
@@ -252,8 +252,8 @@ impl<'a> Conversation<'a> {
         body
     }
 
-    fn asked(&self) -> Asked {
-        Asked {
+    fn asked(&self) -> RequestFacts {
+        RequestFacts {
             door: "cli",
             model: self.model.clone(),
             stream: self.stream,

@@ -13,9 +13,10 @@ use valvehouse_json::Json;
 use valvehouse_script::crash::Quarantine;
 use valvehouse_script::testing::Suite;
 use valvehouse_script::{
-    Code, Found, Kind, Loader, Problem, Read, Script, Severity, is_module, read_file, script_of_tests,
+    Code, FolderScan, Kind, LoadedFile, Loader, Problem, Script, Severity, is_module, read_file,
+    script_of_tests,
 };
-use valvehouse_terminal::{Case, CommandError, Console, Exit, Placed, case, report};
+use valvehouse_terminal::{Case, CommandError, Console, Exit, ScriptPlace, case, report};
 
 pub(super) async fn run(asked: &args::Check, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     if asked.load {
@@ -105,7 +106,7 @@ impl Findings {
 
     /// A file by its path: a plugin, or a module of the folder it lies in.
     fn file(&mut self, file: &Path, config: &Config) {
-        let Placed { kind, root, path: file } = Placed::of(config, file);
+        let ScriptPlace { kind, root, path: file } = ScriptPlace::of(config, file);
         if script_of_tests(&file).is_some() {
             return self.tests(kind, &root, &file, config);
         }
@@ -171,7 +172,7 @@ impl Findings {
         }
     }
 
-    fn found(&mut self, found: Found, config: &Config) {
+    fn found(&mut self, found: FolderScan, config: &Config) {
         for problem in found.problems {
             if problem.path.is_file() {
                 self.files.insert(problem.path.clone());
@@ -185,11 +186,11 @@ impl Findings {
         }
     }
 
-    fn read(&mut self, read: Result<Read, Problem>, path: &Path, config: &Config) {
+    fn read(&mut self, read: Result<LoadedFile, Problem>, path: &Path, config: &Config) {
         self.files.insert(path.to_owned());
         let problems = match read {
             Err(problem) => vec![problem],
-            Ok(Read { file, .. }) => {
+            Ok(LoadedFile { file, .. }) => {
                 let quarantined = Quarantine::of(&config.project).of_plugin(&file.id);
                 let ends = Problem::of_quarantine(&file, &quarantined);
                 match ends.or_else(|| self.loads.problem_of(&file)) {

@@ -5,7 +5,7 @@ use std::io::Read;
 use valvehouse_config::Config;
 use valvehouse_core::context::{Context, Turn, TurnFacts};
 use valvehouse_core::fault::Fault;
-use valvehouse_core::kernel::Invoked;
+use valvehouse_core::kernel::InvokeOutput;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 use valvehouse_terminal::{CommandError, Console, Exit, StdinLines, plugin_problems, questions, report};
@@ -48,7 +48,7 @@ async fn invoke(
     // Arguments from stdin leave nobody there to answer.
     let mut lines =
         if asked.args.as_deref() == Some("-") { StdinLines::none() } else { StdinLines::of_stdin() };
-    let Invoked { value, context } = tokio::select! {
+    let InvokeOutput { value, context } = tokio::select! {
         done = kernel.invoke_in(&asked.tool, arguments, &turn) => done.map_err(|fault| failed(&asked.tool, fault))?,
         failure = questions::answer(questions, &app.questions, &mut lines, out) => return Err(failure),
     };

@@ -10,16 +10,16 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use valvehouse_config::{Config, Grants};
 use valvehouse_host::app;
-use valvehouse_script::crash::Quarantined;
+use valvehouse_script::crash::QuarantineEntry;
 use valvehouse_script::{Code, Problem, Script, SourceFile, read_file};
-use valvehouse_terminal::{CommandError, Exit, Placed};
+use valvehouse_terminal::{CommandError, Exit, ScriptPlace};
 
 /// The process beside this one, once it is needed.
 #[derive(Default)]
 pub(super) struct Loads {
     running: Option<Loader>,
     /// The versions that ended it.
-    pub(super) ended: Vec<Quarantined>,
+    pub(super) ended: Vec<QuarantineEntry>,
 }
 
 struct Loader {
@@ -33,7 +33,7 @@ impl Loads {
     pub(super) fn problem_of(&mut self, file: &SourceFile) -> Option<Problem> {
         let why = tokio::task::block_in_place(|| self.load(&file.path))?;
         let what = format!("cannot load this file: the process that loaded it {why}");
-        self.ended.push(Quarantined { id: file.id.to_string(), hash: file.hash(), why });
+        self.ended.push(QuarantineEntry { id: file.id.to_string(), hash: file.hash(), why });
         let help = "look at its constants and at what `tools()` or `pipes()` does, which run when the file is loaded";
         Some(Problem::of(Code::Quarantined, file, what).help(help))
     }
@@ -92,7 +92,7 @@ pub(super) fn run(config: &Config, granted: &HashMap<String, Grants>) -> Result<
     let (stdin, mut stdout) = (std::io::stdin().lock(), std::io::stdout().lock());
     for path in stdin.lines() {
         let Ok(path) = path else { break };
-        let Placed { kind, root, path } = Placed::of(config, Path::new(&path));
+        let ScriptPlace { kind, root, path } = ScriptPlace::of(config, Path::new(&path));
         if let Ok(read) = read_file(kind, &root, &path) {
             let settings = app::settings_of(config, granted, kind, &read.file.id);
             drop(Script::compile(&read.file, &settings));

@@ -7,7 +7,9 @@ use valvehouse_config::{Config, FILE, McpAuth, McpServer, McpTransport};
 use valvehouse_core::words::{count, did_you_mean};
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
-use valvehouse_mcp::{Difference, Look, Mounts, PartKind, Pins, PinsError, Standing, Tool, look};
+use valvehouse_mcp::{
+    Difference, Mounts, PartKind, PinStatus, Pins, PinsError, ServerOffer, ServerScan, look,
+};
 use valvehouse_store::Store;
 use valvehouse_terminal::{CommandError, Console, Exit, clean};
 
@@ -44,7 +46,8 @@ pub(super) async fn list(name: Option<&str>, config: &Config, out: &Console) -> 
     if let Some(store) = store {
         store.close().await;
     }
-    let is_well = looks.iter().all(|look| look.trouble.is_none() && look.tools.iter().all(Tool::is_offered));
+    let is_well =
+        looks.iter().all(|look| look.trouble.is_none() && look.tools.iter().all(ServerOffer::is_offered));
     if out.is_json() {
         let all: Vec<Json> = servers.iter().zip(&looks).map(|(server, look)| as_json(server, look)).collect();
         out.json(&Json::from([("servers", all.into())]))?;
@@ -126,7 +129,11 @@ fn forget_in(pins: &mut Pins, name: &str, tools: &[String]) -> Result<Vec<String
 }
 
 /// The tools of a server as they are now, these among them.
-async fn seen(server: &McpServer, tools: &[String], config: &Config) -> Result<Vec<Tool>, CommandError> {
+async fn seen(
+    server: &McpServer,
+    tools: &[String],
+    config: &Config,
+) -> Result<Vec<ServerOffer>, CommandError> {
     let name = &server.name;
     let store = store_of(&[server], config).await?;
     let look = look(server, &pins(config)?, store.as_ref()).await;
@@ -137,7 +144,7 @@ async fn seen(server: &McpServer, tools: &[String], config: &Config) -> Result<V
         let why = format!("cannot approve tools of `{name}`: {why}");
         return Err(CommandError::new(Exit::Unavailable, why));
     }
-    let there = || look.tools.iter().filter(|tool| tool.standing != Standing::Gone);
+    let there = || look.tools.iter().filter(|tool| tool.standing != PinStatus::Gone);
     if let Some(unknown) = tools.iter().find(|tool| !there().any(|one| one.seen.name == **tool)) {
         let near = did_you_mean(unknown, there().map(|one| one.seen.name.as_str()));
         return Err(CommandError::data(format!(
@@ -149,16 +156,16 @@ async fn seen(server: &McpServer, tools: &[String], config: &Config) -> Result<V
 
 /// Approves tools as they were seen, and takes the approvals of those that are gone back where none is named; returns the
 /// names of those that changed. What others approved meanwhile stays.
-fn approve_in(pins: &mut Pins, server: &McpServer, seen: &[Tool], tools: &[String]) -> Vec<String> {
+fn approve_in(pins: &mut Pins, server: &McpServer, seen: &[ServerOffer], tools: &[String]) -> Vec<String> {
     let mut changed = Vec::new();
     for tool in seen.iter().filter(|tool| tools.is_empty() || tools.contains(&tool.seen.name)) {
         let name = &tool.seen.name;
         let is_news = match tool.standing {
-            Standing::Gone => {
+            PinStatus::Gone => {
                 let pin = pins.of(&server.name, name).map(|pin| &pin.hash);
                 tools.is_empty() && pin == tool.approved_hash.as_ref() && pins.forget(&server.name, name)
             }
-            _ if pins.standing(server, &tool.seen) == Standing::Approved => false,
+            _ if pins.standing(server, &tool.seen) == PinStatus::Approved => false,
             _ => {
                 pins.approve(server, &tool.seen);
                 true
@@ -268,11 +275,11 @@ fn address(server: &McpServer) -> String {
     }
 }
 
-fn word(tool: &Tool) -> &'static str {
+fn word(tool: &ServerOffer) -> &'static str {
     if tool.is_hidden { "same name" } else { tool.standing.as_str() }
 }
 
-fn as_text(server: &McpServer, look: &Look, out: &Console) -> String {
+fn as_text(server: &McpServer, look: &ServerScan, out: &Console) -> String {
     let paint = out.results();
     let mut text =
         format!("{}  {}  trust = {}", paint.bold(&server.name), address(server), server.trust.as_str());
@@ -291,7 +298,7 @@ fn as_text(server: &McpServer, look: &Look, out: &Console) -> String {
         }
     }
     let waiting =
-        look.tools.iter().filter(|tool| matches!(tool.standing, Standing::New | Standing::Changed)).count();
+        look.tools.iter().filter(|tool| matches!(tool.standing, PinStatus::New | PinStatus::Changed)).count();
     if waiting > 0 {
         text.push_str(&format!(
             "\n  {} not offered until approved: valvehouse mcp approve {}",
@@ -308,7 +315,7 @@ fn shown(value: &str) -> String {
     format!("{}{more}", clean(&cut).replace('\n', "\n      "))
 }
 
-fn as_json(server: &McpServer, look: &Look) -> Json {
+fn as_json(server: &McpServer, look: &ServerScan) -> Json {
     let difference = |one: &Difference| {
         Json::from([
             ("part", one.part.into()),
@@ -316,7 +323,7 @@ fn as_json(server: &McpServer, look: &Look) -> Json {
             ("now", one.now.as_str().into()),
         ])
     };
-    let tool = |tool: &Tool| {
+    let tool = |tool: &ServerOffer| {
         Json::from([
             ("name", tool.name.as_str().into()),
             ("kind", tool.seen.kind.as_str().into()),

@@ -1,7 +1,7 @@
 //! The providers as `list` and `explain` show them: where they are, and which of them are left alone.
 
 use std::io;
-use valvehouse_config::{Config, Offered, ProviderSettings, Wire};
+use valvehouse_config::{Config, ExposedModels, ProviderSettings, Wire};
 use valvehouse_core::breaker::Open;
 use valvehouse_core::words::count;
 use valvehouse_host::Standing;
@@ -67,11 +67,11 @@ fn row(provider: &ProviderSettings, standing: &Standing, paint: Paint) -> Vec<St
     ]
 }
 
-fn models(offered: &Offered) -> String {
+fn models(offered: &ExposedModels) -> String {
     match offered {
-        Offered::All => "*".to_owned(),
-        Offered::Listed(names) if names.is_empty() => "-".to_owned(),
-        Offered::Listed(names) => names.join(" "),
+        ExposedModels::All => "*".to_owned(),
+        ExposedModels::Listed(names) if names.is_empty() => "-".to_owned(),
+        ExposedModels::Listed(names) => names.join(" "),
     }
 }
 

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use url::Url;
 use valvehouse_config::{Config, Listen, Secret};
 use valvehouse_json::Json;
-use valvehouse_net::{Call, Client, Response};
+use valvehouse_net::{Client, HttpCall, Response};
 use valvehouse_terminal::{CommandError, Exit};
 
 /// A host and the key to it.
@@ -41,18 +41,18 @@ impl Remote {
     /// Posts a body, and returns the answer.
     pub(super) async fn post(&self, way: &[&str], body: &Json) -> Result<Json, CommandError> {
         let bytes = body.encode().map_err(|error| CommandError::data(error.to_string()))?;
-        let call =
-            Call::post(self.url(way, &[])?, Bytes::from(bytes)).header("content-type", "application/json");
+        let call = HttpCall::post(self.url(way, &[])?, Bytes::from(bytes))
+            .header("content-type", "application/json");
         let response = self.send(call).await?;
         self.read(response).await
     }
 
     /// The same as it comes.
     pub(super) async fn open(&self, way: &[&str], words: &[(&str, &str)]) -> Result<Response, CommandError> {
-        self.send(Call::get(self.url(way, words)?)).await
+        self.send(HttpCall::get(self.url(way, words)?)).await
     }
 
-    async fn send(&self, call: Call) -> Result<Response, CommandError> {
+    async fn send(&self, call: HttpCall) -> Result<Response, CommandError> {
         let call = match &self.key {
             Some(key) => call.bearer(key),
             None => call,

@@ -5,10 +5,10 @@ use super::reply::{waits_in_words, ways_on};
 use std::io::Read;
 use std::path::Path;
 use valvehouse_agent::{
-    INTERRUPTED, Runs, Setup, Wanted, checkpoint_to_json, conversation_to_json, run_to_json, standing,
+    INTERRUPTED, RunQuery, Runs, Setup, checkpoint_to_json, conversation_to_json, run_to_json, standing,
 };
 use valvehouse_config::Config;
-use valvehouse_core::chat::{Call, message};
+use valvehouse_core::chat::{ModelCall, message};
 use valvehouse_core::words::count;
 use valvehouse_host::app;
 use valvehouse_json::Json;
@@ -33,7 +33,7 @@ async fn obey(runs: &Runs, asked: Asked, config: &Config, out: &Console) -> Resu
     match asked.what {
         None => {
             let (conversation, status) = (asked.chat, asked.status);
-            list(runs, &Wanted { agent: None, conversation, status, limit: asked.limit }, out).await
+            list(runs, &RunQuery { agent: None, conversation, status, limit: asked.limit }, out).await
         }
         Some(RunsDo::Show { run }) => show(runs, &run, config, out).await,
         Some(RunsDo::Checkpoints { chat }) => checkpoints(runs, &chat, out).await,
@@ -91,7 +91,7 @@ fn exported(file: &Path) -> Result<Json, CommandError> {
     Json::parse(&bytes).map_err(|error| CommandError::data(format!("{name} is not JSON: {error}")))
 }
 
-async fn list(runs: &Runs, wanted: &Wanted, out: &Console) -> Result<(), CommandError> {
+async fn list(runs: &Runs, wanted: &RunQuery, out: &Console) -> Result<(), CommandError> {
     let found = match wanted.status {
         Some(_) => runs.list(wanted).await?,
         None => runs.list_by_need(wanted).await?,
@@ -177,7 +177,7 @@ async fn setup(runs: &Runs, run: &Run, config: &Config) -> Result<Option<Setup>,
 /// A message as people read it: who, what, and which tools they call.
 pub(super) fn said_in_words(said: &Json, paint: Paint) -> String {
     let text = clean(&message::text_of(said)).trim_end().replace('\n', "\n  ");
-    let calls = Call::all(said);
+    let calls = ModelCall::all(said);
     let calls = calls.iter().map(|call| format!("calls {} {}", clean(&call.name), clean(&call.arguments)));
     let parts: Vec<String> = Some(text).filter(|text| !text.is_empty()).into_iter().chain(calls).collect();
     format!("{} {}", paint.dim(&format!("{}:", message::role_of(said))), parts.join("\n  "))

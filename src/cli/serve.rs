@@ -8,7 +8,7 @@ use super::settings::Reading;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::sync::broadcast;
-use valvehouse_agent::{INTERRUPTED, Wanted};
+use valvehouse_agent::{INTERRUPTED, RunQuery};
 use valvehouse_config::{Config, FILE};
 use valvehouse_core::words::{count, optional};
 use valvehouse_host::app::App;
@@ -50,7 +50,7 @@ pub(super) async fn dev(
 /// Says which runs of agents somebody has to look at: they wait, or were broken off with an earlier host.
 async fn tell_waiting(app: &App, out: &Console) {
     for word in [INTERRUPTED, "paused"] {
-        let wanted = Wanted { status: Some(word.to_owned()), limit: 1_000, ..Wanted::default() };
+        let wanted = RunQuery { status: Some(word.to_owned()), limit: 1_000, ..RunQuery::default() };
         match app.runs.list(&wanted).await {
             Ok(runs) if runs.is_empty() => {}
             Ok(runs) => out.say(&format!("{} {word}: valvehouse runs", count(runs.len(), "run"))),

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use valvehouse_config::{Config, Listen};
 use valvehouse_host::app::App;
 use valvehouse_memory as memory;
-use valvehouse_script::crash::Record;
+use valvehouse_script::crash::CrashRecord;
 use valvehouse_server as server;
 use valvehouse_terminal::{CommandError, Console, Exit, report::near};
 
@@ -217,8 +217,8 @@ pub(super) async fn open_app(config: Config, out: &Console) -> Result<Arc<App>, 
 }
 
 /// Begins the record of this process, and logs which versions are quarantined for how earlier ones ended.
-pub(super) fn crash_record(config: &Config) -> Option<Record> {
-    let (record, caught) = Record::open(&config.project);
+pub(super) fn crash_record(config: &Config) -> Option<CrashRecord> {
+    let (record, caught) = CrashRecord::open(&config.project);
     for version in caught {
         let id = version.id.as_str();
         tracing::error!(

@@ -3,7 +3,7 @@
 use super::args;
 use super::project::{self, Project, Reach};
 use valvehouse_config::Config;
-use valvehouse_core::valve::{Schema, ValveError};
+use valvehouse_core::valve::{ValveError, ValveSchema};
 use valvehouse_json::Json;
 use valvehouse_script::Kind;
 use valvehouse_terminal::{CommandError, Console, Exit, check_valve, table};
@@ -34,7 +34,7 @@ struct Valves<'a> {
     project: &'a Project,
     id: &'a str,
     user: Option<&'a str>,
-    schema: &'a Schema,
+    schema: &'a ValveSchema,
     /// The values of valvehouse.toml, and a name for that place.
     configured: Json,
     configured_by: String,

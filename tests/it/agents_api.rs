@@ -2,7 +2,7 @@
 //! looked at, branched off, carried elsewhere and forgotten.
 
 use crate::host::{Answer, Setup, TestHost, saying, until};
-use crate::upstream::{Asked, Gate, MODEL, Reply, chunk};
+use crate::upstream::{Gate, MODEL, Reply, UpstreamRequest, chunk};
 use futures::StreamExt;
 use serde_json::{Value, json};
 
@@ -42,7 +42,7 @@ fn obeys(host: &TestHost) {
     });
 }
 
-fn calls(asked: &Asked, name: &str, arguments: &str) -> Reply {
+fn calls(asked: &UpstreamRequest, name: &str, arguments: &str) -> Reply {
     let call = json!({"index": 0, "id": "call_1", "type": "function",
         "function": {"name": name, "arguments": arguments}});
     if asked.json()["stream"] == true {

@@ -2,7 +2,7 @@
 //! continued, branched off, carried elsewhere and forgotten. Every command is a process of its own.
 
 use crate::agents_api::{APPROVAL, PAY};
-use crate::cli::{Project, Ran};
+use crate::cli::{CommandOutput, Project};
 use std::process::Command;
 use valvehouse::json::Json;
 
@@ -180,7 +180,7 @@ fn a_host_sees_what_a_process_beside_it_decided() {
 
 /// Returns the end of a command whose question is answered; none where there is no such command.
 #[cfg(target_os = "linux")]
-fn answering(mut command: Command, answer: &str) -> Option<Ran> {
+fn answering(mut command: Command, answer: &str) -> Option<CommandOutput> {
     use std::io::Write;
     use std::process::Stdio;
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -191,7 +191,7 @@ fn answering(mut command: Command, answer: &str) -> Option<Ran> {
     let output = child.wait_with_output().unwrap();
     drop(stdin);
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    Some(Ran {
+    Some(CommandOutput {
         code: output.status.code().unwrap_or(-1),
         out: text(output.stdout),
         talk: text(output.stderr),

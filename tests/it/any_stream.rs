@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use serde_json::Value;
 use valvehouse::json::Json;
-use valvehouse::kernel::ModelSettings;
+use valvehouse::kernel::ModelDefaults;
 use valvehouse::provider::Reply;
 
 /// Asks for usage, and brings a tool of its own.
@@ -118,7 +118,7 @@ proptest! {
         let head = if forgiven { "/*\non_error: continue\n*/\n" } else { "" };
         let filters = filters.iter().enumerate().map(|(n, text)| script(&format!("f{n}"), &format!("{head}{text}")));
         let pieces: Vec<Json> = events.iter().map(|event| json(event)).collect();
-        let settings = ModelSettings { hold, ..ModelSettings::default() };
+        let settings = ModelDefaults { hold, ..ModelDefaults::default() };
         let mut builder = asking([Reply::pieces(pieces)]).0.filters(filters).settings(settings);
         if tools {
             builder = builder.tool(echo());

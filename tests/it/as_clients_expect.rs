@@ -288,7 +288,7 @@ async fn ten_rounds(config: &str, streams: bool, patches: bool) -> Vec<serde_jso
         messages.push(said);
         messages.push(json!({"role": "tool", "tool_call_id": format!("call_{round}"), "content": "total 8\nfile_one\n"}));
     }
-    host.upstream.asked().iter().map(crate::upstream::Asked::json).collect()
+    host.upstream.asked().iter().map(crate::upstream::UpstreamRequest::json).collect()
 }
 
 #[tokio::test]
@@ -388,7 +388,7 @@ async fn ten_rounds_of_messages(config: &str, streams: bool) -> Vec<serde_json::
         messages.push(json!({"role": "assistant", "content": said}));
         messages.push(json!({"role": "user", "content": results}));
     }
-    claude.asked().iter().map(crate::upstream::Asked::json).collect()
+    claude.asked().iter().map(crate::upstream::UpstreamRequest::json).collect()
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 use valvehouse::json::Json;
 
-pub(crate) use valvehouse_testkit::command::{PATIENCE, Project, Ran, Server, signal};
+pub(crate) use valvehouse_testkit::command::{CommandOutput, PATIENCE, Project, Server, signal};
 
 const TURN_LIMIT: &str = r#"/*
 title: Turn limit

@@ -9,7 +9,7 @@ use valvehouse::context::{Context, Turn};
 use valvehouse::fault::{Breakage, Fault, RequestFault};
 use valvehouse::filter::{Filter, Verdict::Continue, Verdict::Error, Verdict::Skip};
 use valvehouse::json::Json;
-use valvehouse::kernel::{ChatOptions, Kernel, ModelSettings, RunOptions, TurnAnswer};
+use valvehouse::kernel::{ChatOptions, Kernel, ModelDefaults, RunOptions, TurnAnswer};
 use valvehouse::provider::Reply;
 use valvehouse::tool::{Retry, Tool, ToolError, ToolResult};
 
@@ -217,7 +217,7 @@ async fn the_loop_calls_tools_until_the_model_calls_none_and_keeps_every_word() 
 async fn a_loop_without_end_fails_after_exactly_as_many_model_calls_as_allowed() {
     for (set, in_options, limit) in [(10, None, 10), (3, None, 3), (10, Some(2), 2), (10, Some(1), 1)] {
         let (builder, model) = asking([calls("again", &[("echo", "{}")])]);
-        let settings = ModelSettings { max_tool_iterations: set, ..ModelSettings::default() };
+        let settings = ModelDefaults { max_tool_iterations: set, ..ModelDefaults::default() };
         let kernel = builder.tool(echo()).settings(settings).build();
         let options = ChatOptions { max_tool_iterations: in_options, ..ChatOptions::default() };
         let Err(Fault::ToolLoop { limit: told, transcript }) = chat_with(&kernel, options).await else {
@@ -325,7 +325,7 @@ async fn calls_of_the_clients_tools_pass_through() {
 async fn the_system_prompt_is_sent_each_round_and_never_stored() {
     for filters in [vec![], vec![recorder()]] {
         let (builder, model) = asking([calls("", &[("echo", "{}")]), "done".into()]);
-        let settings = ModelSettings { system_prompt: Some("be brief".into()), ..ModelSettings::default() };
+        let settings = ModelDefaults { system_prompt: Some("be brief".into()), ..ModelDefaults::default() };
         let kernel = builder.tool(echo()).filters(filters).settings(settings).build();
         let chat = chat(&kernel, "hi").await.unwrap();
         for request in model.requests() {

@@ -3,7 +3,7 @@
 
 use crate::cli::Project;
 use crate::host::{Answer, TestHost, until};
-use crate::upstream::{Asked, MODEL, Reply};
+use crate::upstream::{MODEL, Reply, UpstreamRequest};
 use serde_json::{Value, json};
 use valvehouse::json::Json;
 
@@ -207,7 +207,7 @@ async fn a_guard_that_pipelines_cannot_ask_for_says_so() {
 }
 
 /// Pays when it is asked to, and says then what came of it.
-pub(crate) fn pays(asked: &Asked) -> Reply {
+pub(crate) fn pays(asked: &UpstreamRequest) -> Reply {
     let last = asked.json()["messages"].as_array().unwrap().last().unwrap().clone();
     if last["role"] == "tool" {
         return Reply::fitting(asked, last["content"].as_str().unwrap());

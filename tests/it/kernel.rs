@@ -2,13 +2,13 @@
 //! a client at the other end.
 
 use std::sync::Arc;
-use valvehouse::chat::{Call, ChatRequest, message};
+use valvehouse::chat::{ChatRequest, ModelCall, message};
 use valvehouse::context::{Context, Turn};
 use valvehouse::fault::Fault;
-use valvehouse::filter::{Filter, FilterContext, Hook, Run, Verdict};
+use valvehouse::filter::{Filter, FilterContext, Hook, HookRunner, Verdict};
 use valvehouse::json::Json;
-use valvehouse::kernel::{Builder, ChatOptions, Kernel, RunOptions, TurnAnswer, TurnEvent};
-use valvehouse::provider::{Canned, Piece, Reply};
+use valvehouse::kernel::{ChatOptions, Kernel, KernelBuilder, RunOptions, TurnAnswer, TurnEvent};
+use valvehouse::provider::{CannedProvider, Piece, Reply};
 use valvehouse::script::{Kind, Script, Settings, SourceFile};
 use valvehouse::tool::Tool;
 
@@ -34,7 +34,7 @@ pub fn both(closure: Filter, text: &str) -> [Filter; 2] {
 /// A filter with all hooks that writes down each of them in the turn's metadata, which all share.
 pub fn recorder() -> Filter {
     struct Recorder;
-    impl Run for Recorder {
+    impl HookRunner for Recorder {
         fn run(&self, hook: Hook, ctx: FilterContext) -> Result<Verdict, valvehouse::fault::Breakage> {
             note(&ctx, hook.name());
             Ok(Verdict::Continue(ctx))
@@ -91,7 +91,7 @@ pub fn counter() -> Tool {
 pub fn calls(text: &str, calls: &[(&str, &str)]) -> Reply {
     let said = message::assistant(text);
     let calls = calls.iter().enumerate().map(|(n, (name, arguments))| {
-        Call { id: format!("call_{n}").into(), name: (*name).into(), arguments: (*arguments).into() }
+        ModelCall { id: format!("call_{n}").into(), name: (*name).into(), arguments: (*arguments).into() }
             .to_json()
     });
     said.set("tool_calls", calls.collect::<Vec<Json>>()).unwrap();
@@ -100,12 +100,12 @@ pub fn calls(text: &str, calls: &[(&str, &str)]) -> Reply {
 
 /// A kernel of these filters whose model says `answer`.
 pub fn answering(answer: &str, filters: impl IntoIterator<Item = Filter>) -> Kernel {
-    Kernel::builder().provider(Arc::new(Canned::new([answer]))).filters(filters).build()
+    Kernel::builder().provider(Arc::new(CannedProvider::new([answer]))).filters(filters).build()
 }
 
 /// A builder around a canned model, and the model to look at.
-pub fn asking<R: Into<Reply>>(replies: impl IntoIterator<Item = R>) -> (Builder, Canned) {
-    let model = Canned::new(replies);
+pub fn asking<R: Into<Reply>>(replies: impl IntoIterator<Item = R>) -> (KernelBuilder, CannedProvider) {
+    let model = CannedProvider::new(replies);
     (Kernel::builder().provider(Arc::new(model.clone())), model)
 }
 
@@ -145,7 +145,7 @@ pub fn breakage<T>(result: Result<T, Fault>) -> (String, String, String) {
 }
 
 /// The events that a streaming client got, and the end of the turn.
-pub struct Streamed {
+pub struct StreamedTurn {
     pub pieces: Vec<Piece>,
     pub answer: Result<Json, Fault>,
     pub turn: Turn,
@@ -157,17 +157,17 @@ pub fn request(body: Json) -> ChatRequest {
 }
 
 /// A turn whose client wants the answer in pieces.
-pub async fn stream(kernel: &Kernel) -> Streamed {
+pub async fn stream(kernel: &Kernel) -> StreamedTurn {
     stream_body(kernel, r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true}"#).await
 }
 
 /// The same with a body of one's own.
-pub async fn stream_body(kernel: &Kernel, body: &str) -> Streamed {
+pub async fn stream_body(kernel: &Kernel, body: &str) -> StreamedTurn {
     run(kernel, request(json(body)), Turn::default(), true).await
 }
 
 /// Reads a turn to its end.
-pub async fn run(kernel: &Kernel, request: ChatRequest, turn: Turn, is_streamed: bool) -> Streamed {
+pub async fn run(kernel: &Kernel, request: ChatRequest, turn: Turn, is_streamed: bool) -> StreamedTurn {
     let mut stream = kernel.run(request, RunOptions::new(turn.clone()).streamed(is_streamed));
     let mut pieces = Vec::new();
     loop {
@@ -181,11 +181,11 @@ pub async fn run(kernel: &Kernel, request: ChatRequest, turn: Turn, is_streamed:
             Err(fault) => Err(fault),
         };
         assert!(stream.next().await.is_none(), "something comes after the end");
-        return Streamed { pieces, answer, turn };
+        return StreamedTurn { pieces, answer, turn };
     }
 }
 
-impl Streamed {
+impl StreamedTurn {
     fn of_choice(&self, index: i64) -> Vec<Json> {
         let choices =
             self.pieces.iter().flat_map(|piece| piece.event.get("choices").unwrap_or_default().items());

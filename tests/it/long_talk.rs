@@ -2,7 +2,7 @@
 //! small as they were, and everything that was said is there.
 
 use crate::host::TestHost;
-use crate::upstream::{Asked, MODEL, Reply};
+use crate::upstream::{MODEL, Reply, UpstreamRequest};
 use serde_json::{Value, json};
 use valvehouse::json::Json;
 use valvehouse::tokens::Counter;
@@ -29,12 +29,12 @@ fn config(summarize: bool) -> String {
 }
 
 /// Returns `true` if a model call is one for a summary.
-fn is_for_summary(asked: &Asked) -> bool {
+fn is_for_summary(asked: &UpstreamRequest) -> bool {
     asked.text().contains("You keep the memory of a conversation")
 }
 
 /// Looks at every third thing it is told, and answers the rest.
-fn model(asked: &Asked) -> Reply {
+fn model(asked: &UpstreamRequest) -> Reply {
     let said = asked.said();
     let number: usize = said.split_whitespace().nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
     let calls = |number: usize| {
@@ -59,7 +59,7 @@ struct ModelCall {
     tokens: usize,
 }
 
-fn sent(asked: &Asked) -> ModelCall {
+fn sent(asked: &UpstreamRequest) -> ModelCall {
     let body = asked.json();
     let messages = body["messages"].as_array().unwrap();
     let counter = Counter::of(MODEL).with_media();

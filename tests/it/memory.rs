@@ -1,7 +1,7 @@
 //! Models with a memory: a chat id goes on with what was said.
 
 use crate::host::{TestHost, until};
-use crate::upstream::{Asked, MODEL, Reply, chunk};
+use crate::upstream::{MODEL, Reply, UpstreamRequest, chunk};
 use serde_json::{Value, json};
 use valvehouse::agent::Decision;
 use valvehouse::kernel::{RunOptions, TurnEvent};
@@ -24,7 +24,7 @@ fn pre_invocation(ctx) {
 "#;
 
 /// Counts the user messages it sees; calls `pay` when the last one says so.
-fn model(asked: &Asked) -> Reply {
+fn model(asked: &UpstreamRequest) -> Reply {
     let body = asked.json();
     let messages = body["messages"].as_array().unwrap();
     let last = messages.last().unwrap();

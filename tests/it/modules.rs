@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tempfile::TempDir;
 use valvehouse::context::{Context, Events, Turn, TurnFacts};
-use valvehouse::filter::{Chain, Hook, Outcome};
+use valvehouse::filter::{Chain, ChainOutcome, Hook};
 use valvehouse::json::Json;
 use valvehouse::script::{Kind, Problem, Script, Settings, read_file};
 
@@ -46,7 +46,7 @@ async fn run(files: &[(&str, &str)]) -> Result<String, String> {
     let turn = Turn::new(TurnFacts::default(), Context::default(), Events::default());
     let body = Json::parse(br#"{"messages":[{"role":"user","content":"hi"}]}"#).unwrap();
     match chain.run(Hook::Inlet, body, &turn).await {
-        Ok(Outcome::Done(body) | Outcome::Skipped(body)) => {
+        Ok(ChainOutcome::Done(body) | ChainOutcome::Skipped(body)) => {
             Ok(body.get("out").unwrap_or_default().to_string())
         }
         Err(fault) => Err(format!("{fault:?}").replace(&folder.path().display().to_string(), "filters")),
@@ -132,7 +132,7 @@ async fn modules_import_modules_beside_them_and_from_the_top() {
     let chain = Chain::new(vec![Arc::new(script).into_filter(Arc::default())]);
     let turn = Turn::new(TurnFacts::default(), Context::default(), Events::default());
     let body = Json::from([("messages", Json::array())]);
-    let Ok(Outcome::Done(body)) = chain.run(Hook::Inlet, body, &turn).await else { panic!() };
+    let Ok(ChainOutcome::Done(body)) = chain.run(Hook::Inlet, body, &turn).await else { panic!() };
     assert_eq!(body.get("out").unwrap().to_string(), r#"["near b","a b"]"#);
 }
 

@@ -5,7 +5,7 @@
 use crate::host::{Answer, TestHost};
 use crate::python::python;
 use crate::responses_socket::Client;
-use crate::upstream::{Asked, Reply, chunk};
+use crate::upstream::{Reply, UpstreamRequest, chunk};
 use serde_json::{Value, json};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ impl Transcript {
 }
 
 /// A model that calls the tool it is given, and fails where it is told to.
-fn model(asked: &Asked) -> Reply {
+fn model(asked: &UpstreamRequest) -> Reply {
     let body = asked.json();
     let is_stream = body["stream"] == true;
     if asked.said() == "fail" {

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use valvehouse::agent::middleware::{Middleware, Parts};
 use valvehouse::breaker::BreakerSettings;
-use valvehouse::config::{Config, KINDS, Retry, Timeouts};
+use valvehouse::config::{Config, KINDS, RetrySettings, Timeouts};
 use valvehouse::context::{Context, Turn};
 use valvehouse::json::Json;
-use valvehouse::kernel::{Kernel, ModelSettings};
+use valvehouse::kernel::{Kernel, ModelDefaults};
 use valvehouse::provider::Reply;
 use valvehouse::script::{Kind, Pipes, Script, Settings, SourceFile};
 
@@ -95,7 +95,7 @@ async fn the_model_counts_down() {
         ("countdown", "Countdown")
     );
     let pipes = Pipes::new(script.into_pipe(Arc::default()).into_iter().collect());
-    let settings = ModelSettings { model: Some("countdown".into()), ..ModelSettings::default() };
+    let settings = ModelDefaults { model: Some("countdown".into()), ..ModelDefaults::default() };
     let kernel = Kernel::builder().provider(Arc::new(pipes)).settings(settings).build();
     assert_eq!(stream(&kernel).await.text(), "3 … 2 … 1 … lift-off|stop");
 }
@@ -131,7 +131,7 @@ fn the_configuration_is_one() {
     Middleware::of("human_approval", &approval, &Parts::default()).unwrap();
     let groq = &config.providers[1];
     // The defaults that it shows are the defaults.
-    assert_eq!((groq.retry, groq.breaker), (Retry::default(), BreakerSettings::default()));
+    assert_eq!((groq.retry, groq.breaker), (RetrySettings::default(), BreakerSettings::default()));
     assert_eq!(Timeouts { total: None, ..groq.timeouts }, Timeouts::default());
     let text = page("docs/providers.md");
     let words: Vec<&str> = text.split(|letter: char| !letter.is_alphanumeric()).collect();

@@ -1,11 +1,11 @@
 //! The repairs of answers in which services leave out, repeat or misplace things: a streaming client reads
 //! the one form.
 
-use crate::kernel::{Streamed, asking, echo, json, script, stream};
+use crate::kernel::{StreamedTurn, asking, echo, json, script, stream};
 use valvehouse::chat::Fold;
 use valvehouse::filter::Filter;
 use valvehouse::json::Json;
-use valvehouse::kernel::{Kernel, ModelSettings};
+use valvehouse::kernel::{Kernel, ModelDefaults};
 use valvehouse::provider::Reply;
 
 /// An event of one answer about one of its choices, or about none.
@@ -26,7 +26,7 @@ fn end(why: &str) -> Json {
 }
 
 /// The same model with nobody, with one who looks and with one who changes, each well formed.
-async fn each_way(pieces: &[Json]) -> [Streamed; 3] {
+async fn each_way(pieces: &[Json]) -> [StreamedTurn; 3] {
     let looks = script("looks", "fn stream(event) { event }");
     let touches = script("touches", "fn stream(event) { event.touched = true; }");
     let kernel =
@@ -45,7 +45,7 @@ async fn says(pieces: &[Json], expected: &str) {
     }
 }
 
-fn folded(streamed: &Streamed) -> Json {
+fn folded(streamed: &StreamedTurn) -> Json {
     let mut fold = Fold::default();
     streamed.pieces.iter().for_each(|piece| fold.push(&piece.event));
     fold.finish()
@@ -246,7 +246,7 @@ async fn what_an_outlet_appends_after_tool_rounds_comes_as_deltas_of_each_choice
         Reply::whole(json(&format!(r#"{{"id":"x","object":"chat.completion","choices":[{choices}]}}"#)))
     };
     for hold in [false, true] {
-        let settings = ModelSettings { hold, ..ModelSettings::default() };
+        let settings = ModelDefaults { hold, ..ModelDefaults::default() };
         let first = crate::kernel::calls("let me see, ", &[("echo", "{}")]);
         let kernel: Kernel = asking([first, two()]).0.tool(echo()).filter(note()).settings(settings).build();
         let streamed = stream(&kernel).await;
@@ -259,7 +259,7 @@ async fn what_an_outlet_appends_after_tool_rounds_comes_as_deltas_of_each_choice
 #[tokio::test]
 async fn a_held_answer_with_calls_of_the_client_has_them_whole() {
     let body = r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true,"tools":[{"type":"function","function":{"name":"open_door"}}]}"#;
-    let settings = ModelSettings { hold: true, ..ModelSettings::default() };
+    let settings = ModelDefaults { hold: true, ..ModelDefaults::default() };
     let reply = crate::kernel::calls("", &[("open_door", r#"{"n":1}"#), ("open_door", r#"{"n":2}"#)]);
     let note = script("note", "fn outlet(body) { body }");
     let kernel = asking([reply]).0.tool(echo()).filter(note).settings(settings).build();

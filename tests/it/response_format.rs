@@ -4,17 +4,17 @@ use crate::kernel::{asking, calls, echo, stream_body};
 use std::sync::Arc;
 use valvehouse::fault::Fault;
 use valvehouse::kernel::Kernel;
-use valvehouse::llm::Formatted;
-use valvehouse::provider::{Canned, Reply};
+use valvehouse::llm::FormattedProvider;
+use valvehouse::provider::{CannedProvider, Reply};
 
 const ASKS: &str = r#"{"model":"m","stream":true,"stream_options":{"include_usage":true},
     "messages":[{"role":"user","content":"how much?"}],
     "response_format":{"type":"json_schema","json_schema":{"name":"price","schema":
         {"type":"object","properties":{"price":{"type":"number"}},"required":["price"]}}}}"#;
 
-fn kernel(replies: impl IntoIterator<Item = Reply>) -> (Kernel, Canned) {
+fn kernel(replies: impl IntoIterator<Item = Reply>) -> (Kernel, CannedProvider) {
     let (builder, model) = asking(replies);
-    let formatted = Formatted::new(Arc::new(model.clone()), Formatted::RETRIES);
+    let formatted = FormattedProvider::new(Arc::new(model.clone()), FormattedProvider::RETRIES);
     (builder.provider(Arc::new(formatted)).tool(echo()).build(), model)
 }
 

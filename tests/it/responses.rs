@@ -381,7 +381,7 @@ async fn what_a_request_gets_wrong_is_named() {
 }
 
 /// A service that thinks, then calls the first tool it is offered, and echoes what it is told of a call.
-fn thinks_and_calls(asked: &crate::upstream::Asked) -> Reply {
+fn thinks_and_calls(asked: &crate::upstream::UpstreamRequest) -> Reply {
     let sent = asked.json();
     let message = match sent["messages"].as_array().unwrap().last().unwrap()["role"] == "tool" {
         true => json!({"role": "assistant", "content": "done"}),

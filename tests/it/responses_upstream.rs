@@ -2,7 +2,7 @@
 
 use crate::host::{Answer, TestHost};
 use crate::traces::trace_of;
-use crate::upstream::{Asked, Reply, Upstream};
+use crate::upstream::{Reply, Upstream, UpstreamRequest};
 use serde_json::{Value, json};
 
 /// Shows that filters see what is said, in both directions.
@@ -29,7 +29,7 @@ fn items(asked: &Value) -> Vec<Value> {
     items
 }
 
-fn service(asked: &Asked) -> Reply {
+fn service(asked: &UpstreamRequest) -> Reply {
     assert_eq!(asked.path, "/v1/responses");
     let body = asked.json();
     if body["input"].to_string().contains("limited") {

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use valvehouse::chat::{event, message};
 use valvehouse::context::{Context, Events, Turn, TurnFacts};
 use valvehouse::fault::Fault;
-use valvehouse::filter::{Chain, Filter, Hook, Outcome};
+use valvehouse::filter::{Chain, ChainOutcome, Filter, Hook};
 use valvehouse::json::Json;
 use valvehouse::kernel::{Kernel, RunOptions};
 use valvehouse::llm::Demo;
-use valvehouse::provider::{Canned, Provider, Reply};
+use valvehouse::provider::{CannedProvider, Provider, Reply};
 use valvehouse::script::{Budget, Kind, Script, Settings, UserValves, read_file};
 use valvehouse::store::Kv;
 
@@ -78,13 +78,13 @@ fn turn_of(user: &str) -> Turn {
 
 async fn inlet(filter: &Filter, turn: &Turn, body: &Json) -> Result<Json, Fault> {
     match Chain::new(vec![filter.clone()]).run(Hook::Inlet, body.clone(), turn).await? {
-        Outcome::Done(body) | Outcome::Skipped(body) => Ok(body),
+        ChainOutcome::Done(body) | ChainOutcome::Skipped(body) => Ok(body),
     }
 }
 
 async fn outlet(filter: &Filter, body: &Json) -> Json {
     match Chain::new(vec![filter.clone()]).run(Hook::Outlet, body.clone(), &Turn::default()).await.unwrap() {
-        Outcome::Done(body) | Outcome::Skipped(body) => body,
+        ChainOutcome::Done(body) | ChainOutcome::Skipped(body) => body,
     }
 }
 
@@ -153,7 +153,7 @@ async fn all_together_leave_a_plain_chat_as_it_is() {
     let filters: Vec<Filter> =
         all().iter().filter(|id| runs_by_default(id.as_str())).map(|id| shipped(id, "{}")).collect();
     let text = "Hello there! What is 2 + 2, and who wrote \"Faust\"? Grüße, 再见.";
-    for provider in [Arc::new(Demo::default()) as Arc<dyn Provider>, Arc::new(Canned::new([text]))] {
+    for provider in [Arc::new(Demo::default()) as Arc<dyn Provider>, Arc::new(CannedProvider::new([text]))] {
         let plain = Kernel::builder().provider(provider.clone()).build();
         let filtered = Kernel::builder().provider(provider).filters(filters.clone()).build();
         let expected = chat(&plain, text).await.unwrap();

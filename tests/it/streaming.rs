@@ -9,9 +9,10 @@ use valvehouse::chat::{event, message};
 use valvehouse::fault::{Breakage, Fault};
 use valvehouse::filter::{Filter, Hook, OnBreak, Verdict::Continue, Verdict::Skip};
 use valvehouse::json::Json;
-use valvehouse::kernel::{Kernel, ModelSettings, RunOptions, TurnEnd, TurnEvent};
+use valvehouse::kernel::{Kernel, ModelDefaults, RunOptions, TurnEnd, TurnEvent};
 use valvehouse::provider::{
-    Answer, Canned, ForwardRequest, Forwarded, Passed, Piece, Provider, Reply, Request,
+    Answer, CannedProvider, ForwardRequest, PassthroughAnswer, PassthroughBody, Piece, Provider, Reply,
+    Request,
 };
 
 /// A kernel whose model streams these pieces of text.
@@ -20,7 +21,7 @@ fn streaming(pieces: &[&str], filters: impl IntoIterator<Item = Filter>) -> Kern
 }
 
 fn holding(pieces: &[&str], filter: Filter) -> Kernel {
-    let settings = ModelSettings { hold: true, ..ModelSettings::default() };
+    let settings = ModelDefaults { hold: true, ..ModelDefaults::default() };
     asking([Reply::pieces(pieces.iter().copied())]).0.filter(filter).settings(settings).build()
 }
 
@@ -83,11 +84,14 @@ impl Provider for Wire {
         Box::pin(async { Ok(Answer::Stream(pieces.boxed())) })
     }
 
-    fn forward<'a>(&'a self, request: ForwardRequest<'a>) -> Option<BoxFuture<'a, Result<Forwarded, Fault>>> {
+    fn forward<'a>(
+        &'a self,
+        request: ForwardRequest<'a>,
+    ) -> Option<BoxFuture<'a, Result<PassthroughAnswer, Fault>>> {
         let body = request.body;
-        let body = Passed::Stream(futures::stream::iter([Ok(body)]).boxed());
+        let body = PassthroughBody::Stream(futures::stream::iter([Ok(body)]).boxed());
         Some(Box::pin(async {
-            Ok(Forwarded { provider: "raw".into(), status: 200, content_type: None, body })
+            Ok(PassthroughAnswer { provider: "raw".into(), status: 200, content_type: None, body })
         }))
     }
 }
@@ -262,7 +266,7 @@ async fn one_choice_goes_on_live_after_another_ended() {
 #[tokio::test]
 async fn usage_comes_last_and_only_where_it_is_wanted() {
     let wanted = r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true,"stream_options":{"include_usage":true}}"#;
-    let last_is_usage = |streamed: &Streamed| {
+    let last_is_usage = |streamed: &StreamedTurn| {
         let last = &streamed.pieces.last().unwrap().event;
         last.get("choices").unwrap().is_empty() && last.at_path("usage.total_tokens").as_i64().is_some()
     };
@@ -277,7 +281,7 @@ async fn usage_comes_last_and_only_where_it_is_wanted() {
     }
     let held = holding(&["hello"], script("held", "fn outlet(body) { }"));
     assert!(!last_is_usage(&stream(&held).await));
-    let held = asking(["hello"]).0.settings(ModelSettings { hold: true, ..ModelSettings::default() }).build();
+    let held = asking(["hello"]).0.settings(ModelDefaults { hold: true, ..ModelDefaults::default() }).build();
     assert!(last_is_usage(&stream_body(&held, wanted).await));
     assert!(!last_is_usage(&stream(&held).await));
 }
@@ -380,7 +384,7 @@ async fn a_tool_loop_is_one_stream_without_the_hosts_own_calls() {
                 calls("", &[("echo", "{}")]),
                 "it is 1".into(),
             ]);
-            let settings = ModelSettings { hold, ..ModelSettings::default() };
+            let settings = ModelDefaults { hold, ..ModelDefaults::default() };
             let kernel = builder.tool(echo()).filters(filters.clone()).settings(settings).build();
             let streamed = stream(&kernel).await;
             assert_eq!(streamed.text(), "let me see, \n\nit is 1|stop", "hold: {hold}");
@@ -566,7 +570,7 @@ async fn what_stream_end_adds_can_name_its_choice() {
 async fn a_client_that_goes_away_ends_the_turn() {
     let (sender, receiver) = tokio::sync::mpsc::channel(1);
     drop(receiver);
-    let kernel = Kernel::builder().provider(Arc::new(Canned::new(["one two"]))).build();
+    let kernel = Kernel::builder().provider(Arc::new(CannedProvider::new(["one two"]))).build();
     let body = json(r#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#);
     let ended = kernel.run(request(body), RunOptions::default().sending(sender)).end().await;
     assert!(matches!(ended, Err(Fault::Host(_))));

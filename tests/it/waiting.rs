@@ -7,8 +7,8 @@ use futures::future::join_all;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
-use valvehouse::context::{Context, Event, Events, Questions, Turn, TurnFacts};
-use valvehouse::filter::{Chain, Hook, Outcome};
+use valvehouse::context::{Context, EmittedEvent, Events, Questions, Turn, TurnFacts};
+use valvehouse::filter::{Chain, ChainOutcome, Hook};
 use valvehouse::json::Json;
 use valvehouse::script::{Kind, Script, Settings, SourceFile};
 
@@ -70,7 +70,8 @@ async fn two_thousand_people_are_asked_at_once_without_a_thread_each() {
     let turns: Vec<_> = (0..2_000)
         .map(|_| {
             let (chain, tell) = (chain.clone(), tell.clone());
-            let listener = move |event: &Event| drop(tell.send(event.0.text("id").unwrap().to_string()));
+            let listener =
+                move |event: &EmittedEvent| drop(tell.send(event.0.text("id").unwrap().to_string()));
             let events = Events::listening(listener, Some(questions.clone()));
             let turn = Turn::new(TurnFacts::default(), Context::default(), events);
             let body = Json::parse(br#"{"messages":[]}"#).unwrap();
@@ -87,7 +88,7 @@ async fn two_thousand_people_are_asked_at_once_without_a_thread_each() {
         assert!(questions.answer(id, Json::from(id.as_str())));
     }
     for turn in turns {
-        let Outcome::Done(body) = turn.await.unwrap().unwrap() else { panic!("it was skipped") };
+        let ChainOutcome::Done(body) = turn.await.unwrap().unwrap() else { panic!("it was skipped") };
         assert!(body.text("said").is_some());
     }
 }

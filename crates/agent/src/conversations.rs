@@ -2,7 +2,7 @@
 
 use super::memory;
 use super::pending::conflict;
-use super::saved::Saved;
+use super::saved::RunSnapshot;
 use crate::runs::Runs;
 use valvehouse_core::fault::{Fault, RequestFault};
 use valvehouse_json::Json;
@@ -66,7 +66,7 @@ impl Runs {
             return Err(Fault::invalid("`chat_id` is missing: name the new conversation", Some("chat_id")));
         }
         let checkpoint = self.checkpoint(checkpoint).await?;
-        let saved = Saved::from_json(&checkpoint.state)?;
+        let saved = RunSnapshot::from_json(&checkpoint.state)?;
         let original = self.conversation(&checkpoint.conversation).await?;
         let spoken = self.store().messages(&original.id, 0, checkpoint.length).await?;
         let kept = kept_then(&original, &saved, &spoken);
@@ -107,7 +107,7 @@ impl Runs {
 }
 
 /// The values that a conversation kept when it had only these messages.
-fn kept_then(original: &Conversation, saved: &Saved, spoken: &[Json]) -> Json {
+fn kept_then(original: &Conversation, saved: &RunSnapshot, spoken: &[Json]) -> Json {
     let before = Json::object();
     // New values in a new object: they fit.
     if let Some(user) = original.kept.get("user") {

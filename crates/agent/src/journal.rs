@@ -1,9 +1,9 @@
 //! The records of a run while it goes, and their store.
 
-use super::saved::Saved;
+use super::saved::RunSnapshot;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use valvehouse_core::chat::{Call, message, response};
+use valvehouse_core::chat::{ModelCall, message, response};
 use valvehouse_core::context::Turn;
 use valvehouse_core::fault::Fault;
 use valvehouse_core::kernel::{Journal, Next, Progress};
@@ -11,11 +11,11 @@ use valvehouse_json::Json;
 use valvehouse_store::RunStatus;
 
 /// One thing to keep: all of it or nothing.
-pub(super) struct Kept<'a> {
+pub(super) struct JournalEntry<'a> {
     /// The name of the step.
     pub(super) name: &'a str,
     /// The state of the run; `None` where it is known already.
-    pub(super) saved: Option<&'a Saved>,
+    pub(super) saved: Option<&'a RunSnapshot>,
     /// The messages of the step.
     pub(super) messages: &'a [Json],
     /// The status of the run.
@@ -29,7 +29,7 @@ pub(super) struct Kept<'a> {
 /// Keeps a run.
 pub(super) trait Keeper: Send + Sync {
     /// Keeps one step.
-    fn keep<'a>(&'a self, kept: Kept<'a>) -> BoxFuture<'a, Result<(), Fault>>;
+    fn keep<'a>(&'a self, kept: JournalEntry<'a>) -> BoxFuture<'a, Result<(), Fault>>;
 
     /// The id by which it is resumed.
     fn run(&self) -> &str;
@@ -48,7 +48,7 @@ pub(super) struct Keeping<'a> {
 
 /// The state of the latest step, as far as it is known.
 struct Stand {
-    saved: Saved,
+    saved: RunSnapshot,
     /// The number of messages that are kept.
     said: usize,
     /// The action that the run waits for, once it does.
@@ -57,7 +57,7 @@ struct Stand {
 
 impl<'a> Keeping<'a> {
     /// A run of which so many of the messages said in it are kept already.
-    pub(super) fn new(keeper: &'a dyn Keeper, saved: Saved, said: usize) -> Self {
+    pub(super) fn new(keeper: &'a dyn Keeper, saved: RunSnapshot, said: usize) -> Self {
         Self { keeper, stand: Mutex::new(Stand { saved, said, pending: Json::Null }) }
     }
 
@@ -67,7 +67,7 @@ impl<'a> Keeping<'a> {
     }
 
     /// The state of the run after its last step.
-    pub(super) fn saved(&self) -> Saved {
+    pub(super) fn saved(&self) -> RunSnapshot {
         self.stand.lock().saved.clone()
     }
 
@@ -82,9 +82,9 @@ impl<'a> Keeping<'a> {
         if messages.is_empty() {
             return Ok(());
         }
-        let saved = Saved { length: before.length + messages.len() as u64, ..before };
+        let saved = RunSnapshot { length: before.length + messages.len() as u64, ..before };
         let (name, status, pending) = ("decided", RunStatus::Running, Json::Null);
-        let kept = Kept { name, saved: Some(&saved), messages, status, pending: &pending, error: "" };
+        let kept = JournalEntry { name, saved: Some(&saved), messages, status, pending: &pending, error: "" };
         self.keeper.keep(kept).await?;
         let mut stand = self.stand.lock();
         (stand.saved, stand.said) = (saved, said.len());
@@ -94,8 +94,14 @@ impl<'a> Keeping<'a> {
     /// The run failed: it can be tried again from its last step.
     pub(super) async fn fail(&self, fault: &Fault) -> Result<(), Fault> {
         let (error, status, pending) = (fault.to_string(), RunStatus::Failed, Json::Null);
-        let kept =
-            Kept { name: "failed", saved: None, messages: &[], status, pending: &pending, error: &error };
+        let kept = JournalEntry {
+            name: "failed",
+            saved: None,
+            messages: &[],
+            status,
+            pending: &pending,
+            error: &error,
+        };
         self.keeper.keep(kept).await
     }
 
@@ -113,8 +119,14 @@ impl<'a> Keeping<'a> {
         let saved = before.of(progress, turn, before.length + messages.len() as u64);
         let status = if is_end { RunStatus::Done } else { RunStatus::Running };
         let (name, pending) = (step_name(progress), Json::Null);
-        let kept =
-            Kept { name, saved: Some(&saved), messages: &messages, status, pending: &pending, error: "" };
+        let kept = JournalEntry {
+            name,
+            saved: Some(&saved),
+            messages: &messages,
+            status,
+            pending: &pending,
+            error: "",
+        };
         self.keeper.keep(kept).await?;
         let mut stand = self.stand.lock();
         (stand.saved, stand.said) = (saved, said.len());
@@ -136,10 +148,16 @@ impl Journal for Keeping<'_> {
                 asked.ok_or_else(|| Fault::Host("a turn paused that waits for nothing".into()))?;
             let pending = super::pending::of_question(&asked);
             let host_calls = self.keeper.seal(host_calls);
-            let saved = Saved { answers, host_calls, pending: pending.copy(), ..self.saved() };
+            let saved = RunSnapshot { answers, host_calls, pending: pending.copy(), ..self.saved() };
             let (name, status) = ("paused", RunStatus::Paused);
-            let kept =
-                Kept { name, saved: Some(&saved), messages: &[], status, pending: &pending, error: "" };
+            let kept = JournalEntry {
+                name,
+                saved: Some(&saved),
+                messages: &[],
+                status,
+                pending: &pending,
+                error: "",
+            };
             self.keeper.keep(kept).await?;
             let answer = super::pending::answer(self.keeper.run(), &pending, turn);
             let mut stand = self.stand.lock();
@@ -150,7 +168,7 @@ impl Journal for Keeping<'_> {
 
     fn starting<'a>(
         &'a self,
-        call: &'a Call,
+        call: &'a ModelCall,
         arguments: &'a Json,
         _: &'a Progress,
         _: &'a Turn,
@@ -161,10 +179,10 @@ impl Journal for Keeping<'_> {
                 ("name", call.name.as_str().into()),
                 ("arguments", arguments.copy()),
             ]);
-            let saved = Saved { in_flight, ..self.saved() };
+            let saved = RunSnapshot { in_flight, ..self.saved() };
             let status = RunStatus::Running;
             let pending = Json::Null;
-            let kept = Kept {
+            let kept = JournalEntry {
                 name: "tool_start",
                 saved: Some(&saved),
                 messages: &[],

@@ -4,11 +4,11 @@
 //! ```
 //! use valvehouse_agent::{Agent, Decision};
 //! use valvehouse_json::Json;
-//! use valvehouse_core::provider::{Canned, Reply};
+//! use valvehouse_core::provider::{CannedProvider, Reply};
 //! use valvehouse_core::tool::Tool;
 //! # tokio_test(async {
 //! # let call = br#"{"role":"assistant","tool_calls":[{"id":"c1","type":"function","function":{"name":"look","arguments":"{}"}}]}"#;
-//! # let provider = std::sync::Arc::new(Canned::new([Reply::message(Json::parse(call).unwrap()), Reply::text("It is warm.")]));
+//! # let provider = std::sync::Arc::new(CannedProvider::new([Reply::message(Json::parse(call).unwrap()), Reply::text("It is warm.")]));
 //! let mut agent = Agent::builder("helper")
 //!     .provider(provider)
 //!     .tool(Tool::from_json_fn("look", |_| Ok("22 degrees".into())))
@@ -43,10 +43,10 @@ mod store_keeper;
 pub mod summary;
 
 pub use conversations::{checkpoint_to_json, conversation_to_json};
-pub use library::{Agent, Builder, Said};
+pub use library::{Agent, AgentBuilder, AgentResponse};
 pub use pending::{Decision, in_words};
 pub use run::Setup;
-pub use runs::{Begin, Ended, Given, Runs};
-pub use saved::Saved;
-pub use state::State;
-pub use status::{INTERRUPTED, Wanted, run_to_json, standing};
+pub use runs::{Begin, HistoryMatch, RunOutcome, Runs};
+pub use saved::RunSnapshot;
+pub use state::AgentState;
+pub use status::{INTERRUPTED, RunQuery, run_to_json, standing};

@@ -5,11 +5,11 @@
 //! the summary stands for is not even read, so that a turn costs the same however long the talk was.
 
 use super::pending::{cancelled, is_waiting};
-use super::saved::Saved;
+use super::saved::RunSnapshot;
 use super::summary::NAME as SUMMARIZATION;
 use sha2::{Digest, Sha256};
 use valvehouse_core::chat::history::{is_role, keep_last};
-use valvehouse_core::chat::{Call, message};
+use valvehouse_core::chat::{ModelCall, message};
 use valvehouse_core::fault::{Fault, RequestFault};
 use valvehouse_core::words::hex;
 use valvehouse_json::Json;
@@ -19,7 +19,7 @@ use valvehouse_store::{Conversation, Store, StoreError};
 const TAIL: u64 = 64;
 
 /// A conversation as a new turn finds it.
-pub(super) struct Recalled {
+pub(super) struct LoadedConversation {
     /// Its id: the one that was asked for, or a branch of it.
     pub(super) id: String,
     /// The number of messages.
@@ -40,7 +40,7 @@ pub(super) async fn recall(
     id: &str,
     user: &Json,
     said: Vec<Json>,
-) -> Result<Recalled, Fault> {
+) -> Result<LoadedConversation, Fault> {
     let lines = lines(store, id).await?;
     let user = user.field("id");
     let own: Vec<&Conversation> = lines.iter().filter(|line| is_of(&line.kept, &user)).collect();
@@ -75,7 +75,11 @@ fn is_of(kept: &Json, user: &Json) -> bool {
 }
 
 /// Goes on with exactly this conversation; all of it is new.
-pub(super) async fn goes_on(store: &dyn Store, id: &str, said: Vec<Json>) -> Result<Recalled, Fault> {
+pub(super) async fn goes_on(
+    store: &dyn Store,
+    id: &str,
+    said: Vec<Json>,
+) -> Result<LoadedConversation, Fault> {
     match store.conversation(id).await? {
         None => Ok(begin(id.to_owned(), &Json::Null, said)),
         Some(line) => {
@@ -107,12 +111,12 @@ async fn lines(store: &dyn Store, id: &str) -> Result<Vec<Conversation>, StoreEr
     Ok(lines)
 }
 
-fn begin(id: String, user: &Json, new: Vec<Json>) -> Recalled {
+fn begin(id: String, user: &Json, new: Vec<Json>) -> LoadedConversation {
     let kept = remembering(&Json::object(), &new);
     // A plain value of an object that nobody else holds: it fits.
     kept.edit("user", user.copy());
     let states = Json::from([(SUMMARIZATION, Json::object())]);
-    Recalled { id, length: 0, working: new.clone(), new, kept, states }
+    LoadedConversation { id, length: 0, working: new.clone(), new, kept, states }
 }
 
 /// `systems` are those that the client says hold now, where it says everything again: a clock in them must
@@ -122,7 +126,7 @@ async fn go_on(
     line: &Conversation,
     rest: Vec<Json>,
     systems: Vec<Json>,
-) -> Result<Recalled, StoreError> {
+) -> Result<LoadedConversation, StoreError> {
     let past = Past::of(store, line).await?;
     let known = past.system(line);
     let rest = rest.into_iter().filter(|message| !(is_system(message) && known.contains(message)));
@@ -157,7 +161,7 @@ impl Past {
     }
 
     /// The conversation with what is said now, and the system messages that hold now where they are known.
-    fn with(self, line: &Conversation, new: Vec<Json>, systems: Vec<Json>) -> Recalled {
+    fn with(self, line: &Conversation, new: Vec<Json>, systems: Vec<Json>) -> LoadedConversation {
         let before = line.length - self.tail.len() as u64;
         let read = self.covered.saturating_sub(before) as usize;
         let recent = self.tail.get(read..).unwrap_or(&[]);
@@ -176,7 +180,7 @@ impl Past {
         }
         self.summary.edit("offset", self.covered);
         let states = Json::from([(SUMMARIZATION, self.summary)]);
-        Recalled { id: line.id.clone(), length: line.length, new, working, kept, states }
+        LoadedConversation { id: line.id.clone(), length: line.length, new, working, kept, states }
     }
 }
 
@@ -193,7 +197,7 @@ pub(super) fn remembering(kept: &Json, new: &[Json]) -> Json {
 }
 
 /// The same with what a run leaves to the next one.
-pub(super) fn leaving(kept: &Json, saved: &Saved) -> Json {
+pub(super) fn leaving(kept: &Json, saved: &RunSnapshot) -> Json {
     let kept = kept.copy();
     if let Some(summary) = saved.states.get(SUMMARIZATION) {
         kept.edit(SUMMARIZATION, summary.copy());
@@ -290,7 +294,7 @@ impl Watermark {
 
 /// Returns `true` for a message of the model to the user: calls of tools are between the host and itself.
 fn is_answer(message: &Json) -> bool {
-    is_role(message, "assistant") && Call::all(message).is_empty()
+    is_role(message, "assistant") && ModelCall::all(message).is_empty()
 }
 
 fn is_system(message: &Json) -> bool {
@@ -312,12 +316,12 @@ fn is_told(message: &Json) -> bool {
 
 /// A call or a result that the conversation has already.
 fn is_known(message: &Json, tail: &[Json]) -> bool {
-    let calls = Call::all(message);
+    let calls = ModelCall::all(message);
     let is_answer_to = |own: &Json| {
         let id = message.text("tool_call_id");
         is_role(message, "tool") && is_role(own, "tool") && id.is_some() && own.text("tool_call_id") == id
     };
     let has_calls =
-        |own: &Json| Call::all(own).iter().any(|call| calls.iter().any(|mine| mine.id == call.id));
+        |own: &Json| ModelCall::all(own).iter().any(|call| calls.iter().any(|mine| mine.id == call.id));
     tail.iter().any(|own| is_answer_to(own) || (!calls.is_empty() && has_calls(own)))
 }

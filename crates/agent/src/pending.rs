@@ -1,8 +1,8 @@
 //! The question that a paused run waits for, and the answers a person may give.
 
-use super::saved::Saved;
+use super::saved::RunSnapshot;
 use valvehouse_core::chat::response::Head;
-use valvehouse_core::chat::{Call, message};
+use valvehouse_core::chat::{ModelCall, message};
 use valvehouse_core::context::{Pending, Turn};
 use valvehouse_core::fault::{Fault, RequestFault};
 use valvehouse_core::kernel::{Kernel, open_calls};
@@ -134,7 +134,7 @@ pub fn in_words(pending: &Json) -> String {
 }
 
 /// Writes a decision into a run that waits.
-pub(super) fn decide(saved: &mut Saved, decision: &Decision) -> Result<(), Fault> {
+pub(super) fn decide(saved: &mut RunSnapshot, decision: &Decision) -> Result<(), Fault> {
     let pending = std::mem::take(&mut saved.pending);
     if *decision == Decision::Retry {
         // The step runs afresh.
@@ -183,7 +183,7 @@ fn refusal(word: &'static str, reason: &Option<String>) -> Json {
 }
 
 /// Other arguments: the call runs with them, and the answer is bound to them.
-fn changed(saved: &mut Saved, pending: &Json, arguments: &Json) -> Result<(), Fault> {
+fn changed(saved: &mut RunSnapshot, pending: &Json, arguments: &Json) -> Result<(), Fault> {
     if arguments.as_object().is_none() {
         return Err(Fault::invalid("`arguments` must be an object, as the tool takes it", Some("arguments")));
     }
@@ -212,7 +212,7 @@ fn changed(saved: &mut Saved, pending: &Json, arguments: &Json) -> Result<(), Fa
 pub(super) fn look_at_unfinished(
     kernel: &Kernel,
     run: &str,
-    saved: &mut Saved,
+    saved: &mut RunSnapshot,
     decision: &Decision,
 ) -> Result<(), Fault> {
     if saved.in_flight.is_null() || !saved.pending.is_null() {
@@ -232,7 +232,7 @@ pub(super) fn look_at_unfinished(
 }
 
 /// A tool of which nobody knows whether it ran.
-fn unfinished(saved: &mut Saved, pending: &Json, decision: &Decision) -> Result<(), Fault> {
+fn unfinished(saved: &mut RunSnapshot, pending: &Json, decision: &Decision) -> Result<(), Fault> {
     let call = pending.field("call");
     let id = call.text_or_empty("id");
     let result = match decision {
@@ -259,7 +259,7 @@ fn unfinished(saved: &mut Saved, pending: &Json, decision: &Decision) -> Result<
 
 /// Answers for calls that a person left without one by saying something else.
 pub(super) fn cancelled(messages: &[Json]) -> Vec<Json> {
-    let answer = |call: Call| {
+    let answer = |call: ModelCall| {
         let text = Json::from([
             ("error", "cancelled".into()),
             ("reason", "the person went on with something else".into()),

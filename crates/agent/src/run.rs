@@ -4,7 +4,7 @@
 
 use super::callbacks::{Teller, Who};
 use super::journal::{Keeper, Keeping};
-use super::saved::Saved;
+use super::saved::RunSnapshot;
 use crate::callbacks::Callbacks;
 use std::sync::Arc;
 use tokio::sync::mpsc::Sender;
@@ -19,7 +19,7 @@ use valvehouse_json::Json;
 pub(super) struct Drive<'a> {
     pub(super) setup: &'a Setup,
     /// The state of the run.
-    pub(super) saved: Saved,
+    pub(super) saved: RunSnapshot,
     /// The number of its messages that are kept.
     pub(super) said: usize,
     pub(super) turn: Turn,
@@ -39,17 +39,17 @@ pub(super) enum Opening {
 }
 
 /// The end of a run, for now.
-pub(super) struct Stopped {
+pub(super) struct RunEnd {
     /// The answer, or what stands in its place.
     pub(super) answer: TurnAnswer,
     /// The action that it waits for, or null.
     pub(super) pending: Json,
     /// The state of the run.
-    pub(super) saved: Saved,
+    pub(super) saved: RunSnapshot,
 }
 
 /// Runs it.
-pub(super) async fn drive(drive: Drive<'_>, keeper: &dyn Keeper) -> Result<Stopped, Fault> {
+pub(super) async fn drive(drive: Drive<'_>, keeper: &dyn Keeper) -> Result<RunEnd, Fault> {
     let Drive { setup, saved, said, turn, stream, opening, teller } = drive;
     let turn = match &teller {
         Some(teller) => teller.watch(turn),
@@ -78,7 +78,7 @@ pub(super) async fn drive(drive: Drive<'_>, keeper: &dyn Keeper) -> Result<Stopp
                 true => tell(&|teller| teller.ended(&answer.text(), &answer.response)),
                 false => tell(&|teller| teller.interrupted(&pending)),
             }
-            Ok(Stopped { answer, pending, saved })
+            Ok(RunEnd { answer, pending, saved })
         }
         Err(fault) => {
             if let Err(unkept) = keeping.fail(&fault).await {

@@ -1,10 +1,10 @@
 //! Runs that are stored: begun by a request, gone on with by whoever decides what they wait for.
 
-use super::memory::{self, Recalled};
+use super::memory::{self, LoadedConversation};
 use super::pending::{Decision, conflict, decide, look_at_unfinished};
 use super::run::Setup;
-use super::run::{Drive, Opening, Stopped, teller};
-use super::saved::Saved;
+use super::run::{Drive, Opening, RunEnd, teller};
+use super::saved::RunSnapshot;
 use super::store_keeper::{Leaving, StoreKeeper, opened_host_calls};
 use super::summary::NAME as SUMMARIZATION;
 use parking_lot::Mutex;
@@ -46,7 +46,7 @@ pub struct Runs {
 
 /// The outcome of a run, for now.
 #[derive(Debug, Clone)]
-pub struct Ended {
+pub struct RunOutcome {
     /// The run.
     pub run: String,
     /// Its conversation.
@@ -72,14 +72,14 @@ pub struct Begin {
     /// The receiver of the pieces of the answer.
     pub stream: Option<Sender<Piece>>,
     /// The relation of its messages to the conversation.
-    pub given: Given,
+    pub given: HistoryMatch,
     /// So many messages the model's filters begin with at most.
     pub window: Option<usize>,
 }
 
 /// The relation of the messages of a request to its conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Given {
+pub enum HistoryMatch {
     /// The part of the conversation that a client knows, or only the new messages: repeated ones are not added again.
     Known,
     /// All of it is said now, in exactly this conversation.
@@ -116,7 +116,12 @@ impl Runs {
     }
 
     /// Begins a run with what a request says, and runs it until it ends or waits. `begun` hears its name.
-    pub async fn begin(&self, setup: &Setup, begin: Begin, begun: impl FnOnce(&Run)) -> Result<Ended, Fault> {
+    pub async fn begin(
+        &self,
+        setup: &Setup,
+        begin: Begin,
+        begun: impl FnOnce(&Run),
+    ) -> Result<RunOutcome, Fault> {
         let turn = self.turn_of(&begin.conversation);
         let _turn = turn.lock().await;
         let (run, recalled, saved) = self.begin_run(setup, &begin).await?;
@@ -160,15 +165,19 @@ impl Runs {
         reply
     }
 
-    async fn begin_run(&self, setup: &Setup, begin: &Begin) -> Result<(Run, Recalled, Saved), Fault> {
+    async fn begin_run(
+        &self,
+        setup: &Setup,
+        begin: &Begin,
+    ) -> Result<(Run, LoadedConversation, RunSnapshot), Fault> {
         let id = &begin.conversation;
         let said: Vec<Json> = begin.request.messages().items();
         let run = uuid::Uuid::now_v7().to_string();
         for _ in 0..TRIES {
             let said = said.iter().map(Json::copy).collect();
             let recalled = match begin.given {
-                Given::Known => memory::recall(&*self.store, id, &begin.facts.user, said).await?,
-                Given::New => memory::goes_on(&*self.store, id, said).await?,
+                HistoryMatch::Known => memory::recall(&*self.store, id, &begin.facts.user, said).await?,
+                HistoryMatch::New => memory::goes_on(&*self.store, id, said).await?,
             };
             let saved = opening(begin, &recalled);
             let state = saved.to_json();
@@ -207,10 +216,10 @@ impl Runs {
         id: &str,
         decision: &Decision,
         hash: Option<&str>,
-        setup: impl FnOnce(&Saved) -> Result<Setup, Fault>,
+        setup: impl FnOnce(&RunSnapshot) -> Result<Setup, Fault>,
         events: Events,
         stream: Option<Sender<Piece>>,
-    ) -> Result<Ended, Fault> {
+    ) -> Result<RunOutcome, Fault> {
         let run = self.run(id).await?;
         let turn = self.turn_of(&run.conversation);
         let _turn = turn.lock().await;
@@ -244,7 +253,7 @@ impl Runs {
         self.drive(Drive { setup: &setup, saved, said, turn, stream, opening, teller }, &keeper).await
     }
 
-    async fn drive(&self, drive: Drive<'_>, keeper: &StoreKeeper<'_>) -> Result<Ended, Fault> {
+    async fn drive(&self, drive: Drive<'_>, keeper: &StoreKeeper<'_>) -> Result<RunOutcome, Fault> {
         let before = match &drive.opening {
             Opening::Begins(new) => drive.saved.length - new.items().len() as u64,
             Opening::GoesOn { .. } => drive.saved.length,
@@ -258,12 +267,12 @@ impl Runs {
             // The answer need not wait until every script has heard of it.
             self.afterwards(async move { teller.drain().await });
         }
-        let Stopped { answer, pending, saved } = stopped?;
+        let RunEnd { answer, pending, saved } = stopped?;
         let (run, conversation) = (keeper.run.id.clone(), keeper.run.conversation.clone());
         if before / DROPPED_EVERY != saved.length / DROPPED_EVERY {
             self.afterwards(drop_old(self.store.clone(), conversation.clone()));
         }
-        Ok(Ended { run, conversation, answer, pending_action: pending })
+        Ok(RunOutcome { run, conversation, answer, pending_action: pending })
     }
 
     fn keeper<'a>(&'a self, run: &Run, kept: Json) -> StoreKeeper<'a> {
@@ -309,7 +318,7 @@ impl Runs {
     }
 
     /// The state of a run after its last step.
-    pub async fn saved(&self, run: &Run) -> Result<Saved, Fault> {
+    pub async fn saved(&self, run: &Run) -> Result<RunSnapshot, Fault> {
         self.last_saved(run).await?.ok_or_else(|| {
             conflict(format!("run {} ended before its first step was kept: say it again", run.id))
         })
@@ -344,7 +353,7 @@ async fn drop_old(store: Arc<dyn Store>, conversation: String) {
 }
 
 /// The state of a run that begins with the messages of a request.
-fn opening(begin: &Begin, recalled: &Recalled) -> Saved {
+fn opening(begin: &Begin, recalled: &LoadedConversation) -> RunSnapshot {
     let summary = recalled.states.get(SUMMARIZATION).unwrap_or_else(Json::object);
     let working = memory::through(begin.window, recalled.working.clone(), &summary);
     let request = begin.request.clone().with_messages(working.iter().map(Json::copy).collect());
@@ -352,6 +361,6 @@ fn opening(begin: &Begin, recalled: &Recalled) -> Saved {
     let variables = memory::variables(&recalled.kept, begin.context.variables());
     let facts = TurnFacts { chat_id: recalled.id.clone(), ..begin.facts.clone() };
     let progress = Progress::new(request);
-    let saved = Saved::new(progress, &facts, variables, recalled.states.copy(), length);
-    Saved { metadata: begin.context.metadata().copy(), ..saved }
+    let saved = RunSnapshot::new(progress, &facts, variables, recalled.states.copy(), length);
+    RunSnapshot { metadata: begin.context.metadata().copy(), ..saved }
 }

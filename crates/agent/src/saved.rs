@@ -7,7 +7,7 @@ use valvehouse_json::Json;
 
 /// Everything of a run that the conversation's messages do not say.
 #[derive(Debug, Clone)]
-pub struct Saved {
+pub struct RunSnapshot {
     /// The progress of its turn.
     pub progress: Progress,
     /// The facts with which its turn began, apart from the model, which is read anew.
@@ -32,7 +32,7 @@ pub struct Saved {
     pub length: u64,
 }
 
-impl Saved {
+impl RunSnapshot {
     /// A run that has not begun, in a conversation that is this long.
     pub fn new(progress: Progress, facts: &TurnFacts, variables: Json, states: Json, length: u64) -> Self {
         Self {

@@ -13,7 +13,7 @@ use valvehouse_store::Store;
 ///
 /// `messages` is the whole conversation; what the model sees of it is worked out anew for each call.
 #[derive(Clone)]
-pub struct State {
+pub struct AgentState {
     /// Its id.
     pub id: String,
     /// Its name.
@@ -55,7 +55,7 @@ pub struct State {
     pub run_id: Option<String>,
 }
 
-impl State {
+impl AgentState {
     /// As one object, apart from what cannot be written: of handlers, callbacks and the storage it says
     /// which there are.
     pub fn to_json(&self) -> Json {

@@ -3,7 +3,7 @@
 use super::pending::of_unfinished;
 use super::run::Setup;
 use super::runs::Runs;
-use super::saved::Saved;
+use super::saved::RunSnapshot;
 use super::summary::{self, NAME as SUMMARIZATION};
 use std::collections::{HashMap, HashSet};
 use valvehouse_core::callback::Callback;
@@ -23,7 +23,7 @@ pub const INTERRUPTED: &str = "interrupted";
 
 /// The runs that are wanted.
 #[derive(Debug, Clone, Default)]
-pub struct Wanted {
+pub struct RunQuery {
     /// Only those of this agent.
     pub agent: Option<String>,
     /// Only those of this conversation.
@@ -67,7 +67,7 @@ fn waits_for(run: &Run) -> Json {
 
 impl Runs {
     /// Runs with the agents they are of, those first that came last.
-    pub async fn list(&self, wanted: &Wanted) -> Result<Vec<(Run, String)>, Fault> {
+    pub async fn list(&self, wanted: &RunQuery) -> Result<Vec<(Run, String)>, Fault> {
         let status = wanted.status.as_deref().map(status_of).transpose()?;
         let looks_through = wanted.agent.is_some() || status == Some(RunStatus::Running);
         let most = if looks_through { LOOKED_THROUGH } else { wanted.limit };
@@ -98,11 +98,11 @@ impl Runs {
     }
 
     /// The same, those first that somebody has to look at: what waits, then what stopped in the middle.
-    pub async fn list_by_need(&self, wanted: &Wanted) -> Result<Vec<(Run, String)>, Fault> {
+    pub async fn list_by_need(&self, wanted: &RunQuery) -> Result<Vec<(Run, String)>, Fault> {
         let mut found = Vec::new();
         let mut known = HashSet::new();
         for word in [Some("paused"), Some(INTERRUPTED), None] {
-            let part = Wanted { status: word.map(str::to_owned), ..wanted.clone() };
+            let part = RunQuery { status: word.map(str::to_owned), ..wanted.clone() };
             let runs = self.list(&part).await?;
             found.extend(runs.into_iter().filter(|(run, _)| known.insert(run.id.clone())));
         }
@@ -111,14 +111,14 @@ impl Runs {
     }
 
     /// The state of a run after its last step; `None` before the first.
-    pub async fn last_saved(&self, run: &Run) -> Result<Option<Saved>, Fault> {
+    pub async fn last_saved(&self, run: &Run) -> Result<Option<RunSnapshot>, Fault> {
         let checkpoint = self.store().latest_checkpoint(&run.id).await?;
-        checkpoint.map(|checkpoint| Saved::from_json(&checkpoint.state)).transpose()
+        checkpoint.map(|checkpoint| RunSnapshot::from_json(&checkpoint.state)).transpose()
     }
 
     /// The action that a run waits for, or null: also the fate of a tool that ran when its host died, unless that may
     /// simply run again.
-    pub fn pending_action(run: &Run, saved: Option<&Saved>, setup: Option<&Setup>) -> Json {
+    pub fn pending_action(run: &Run, saved: Option<&RunSnapshot>, setup: Option<&Setup>) -> Json {
         let known = waits_for(run);
         let in_flight = Json::from(saved.map(|saved| saved.in_flight.copy()));
         let has_stopped = matches!(standing(run), INTERRUPTED | "failed");
@@ -152,7 +152,13 @@ impl Runs {
 }
 
 /// The state of a run's graph, with the names of the graph state and nothing else.
-pub(super) fn graph_state(full: Vec<Json>, saved: &Saved, setup: &Setup, run: &str, kept: &Json) -> Json {
+pub(super) fn graph_state(
+    full: Vec<Json>,
+    saved: &RunSnapshot,
+    setup: &Setup,
+    run: &str,
+    kept: &Json,
+) -> Json {
     let summary = summary_of(Some(saved), kept);
     let meta = Json::from([
         ("agent_id", setup.id.as_str().into()),
@@ -186,7 +192,7 @@ fn status_of(word: &str) -> Result<RunStatus, Fault> {
 }
 
 /// The summary of the run; before its first step, that of the conversation.
-fn summary_of(saved: Option<&Saved>, kept: &Json) -> Json {
+fn summary_of(saved: Option<&RunSnapshot>, kept: &Json) -> Json {
     let of_run = saved.and_then(|saved| saved.states.get(SUMMARIZATION));
     of_run.or_else(|| kept.get(SUMMARIZATION)).into()
 }
@@ -194,7 +200,7 @@ fn summary_of(saved: Option<&Saved>, kept: &Json) -> Json {
 /// The parts of the graph state.
 fn graph(
     full: Vec<Json>,
-    saved: Option<&Saved>,
+    saved: Option<&RunSnapshot>,
     summary: &Json,
     setup: Option<&Setup>,
     meta: &Json,

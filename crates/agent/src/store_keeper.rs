@@ -1,9 +1,9 @@
 //! A run's steps on their way into the store, and what becomes of a run that is left.
 
-use super::journal::{Keeper, Kept};
+use super::journal::{JournalEntry, Keeper};
 use super::memory;
 use super::pending::conflict;
-use super::saved::Saved;
+use super::saved::RunSnapshot;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl<'a> StoreKeeper<'a> {
         let _ = self.moved.send(self.run.id.as_str().into());
     }
 
-    async fn write(&self, kept: Kept<'_>) -> Result<(), Fault> {
+    async fn write(&self, kept: JournalEntry<'_>) -> Result<(), Fault> {
         let (expected, mut lasting) = {
             let at = self.at.lock();
             (at.step, at.kept.clone())
@@ -62,7 +62,7 @@ impl<'a> StoreKeeper<'a> {
         if let Some(saved) = kept.saved.filter(|_| kept.status == RunStatus::Done) {
             lasting = memory::leaving(&lasting, saved);
         }
-        let state = kept.saved.map(Saved::to_json);
+        let state = kept.saved.map(RunSnapshot::to_json);
         let step = Step {
             run: &self.run.id,
             owner: self.owner,
@@ -86,7 +86,7 @@ impl<'a> StoreKeeper<'a> {
 }
 
 impl Keeper for StoreKeeper<'_> {
-    fn keep<'a>(&'a self, kept: Kept<'a>) -> BoxFuture<'a, Result<(), Fault>> {
+    fn keep<'a>(&'a self, kept: JournalEntry<'a>) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(self.write(kept))
     }
 
@@ -112,7 +112,7 @@ fn host_calls_of(run: &str) -> String {
 /// # Errors
 ///
 /// Returns an error if they were sealed for another run or by another store.
-pub(super) fn opened_host_calls(store: &dyn Store, run: &str, saved: &Saved) -> Result<Json, Fault> {
+pub(super) fn opened_host_calls(store: &dyn Store, run: &str, saved: &RunSnapshot) -> Result<Json, Fault> {
     let Json::Text(sealed) = &saved.host_calls else { return Ok(saved.host_calls.copy()) };
     let opened = store.unseal(sealed, &host_calls_of(run));
     opened.and_then(|calls| Json::parse(calls.as_bytes()).ok()).ok_or_else(|| {

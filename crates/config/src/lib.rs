@@ -39,14 +39,16 @@ pub use mcp::{
 };
 pub use network::Network;
 pub use origin::Origin;
-pub use provider::{Api, KINDS, Offered, ProviderKind, ProviderSettings, ROUTES, Retry, Timeouts, Wire};
-pub use reference::{Described, Effective, SECTIONS, Section, document, effective};
+pub use provider::{
+    Api, ExposedModels, KINDS, ProviderKind, ProviderSettings, ROUTES, RetrySettings, Timeouts, Wire,
+};
+pub use reference::{Effective, SECTIONS, Section, SettingRow, document, effective};
 #[cfg(feature = "schema")]
 pub use schema::schema;
 pub use secret::{HASHED, Secret, SecretSource, SecretUnread};
 pub use settings::{
-    Admin, Budget, Config, Folders, Key, Listen, ModelSettings, OtlpSettings, PluginSettings, ScriptSource,
-    Server, StoreAddress, StoreSettings, TraceSettings, is_loopback,
+    AdminSettings, BudgetSettings, Config, FolderSettings, InferenceKey, Listen, ModelSettings, OtlpSettings,
+    PluginSettings, ScriptSource, Server, StoreAddress, StoreSettings, TraceSettings, is_loopback,
 };
 pub use unread::UnreadSecret;
 pub use valvehouse_core::provider::PIPES;

@@ -129,13 +129,13 @@ pub struct ProviderSettings {
     /// Is `true` if each caller pays with its own key: then there is no other.
     pub is_paid_by_callers: bool,
     /// The models that may be asked for by their own names.
-    pub models: Offered,
+    pub models: ExposedModels,
     /// The first steps of its routes beside chats; `None` for all that its kind may have.
     pub routes: Option<Vec<String>>,
     /// The time limits of calls.
     pub timeouts: Timeouts,
     /// The rules for retries.
-    pub retry: Retry,
+    pub retry: RetrySettings,
     /// The rules by which it is left alone.
     pub breaker: BreakerSettings,
 }
@@ -169,7 +169,7 @@ fn is_azure(base_url: &str) -> bool {
 
 /// The models of a service that may be asked for by their own names, beside the `[[models]]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Offered {
+pub enum ExposedModels {
     /// `"*"`: whatever it has.
     All,
     /// The models of this list.
@@ -203,7 +203,7 @@ impl Default for Timeouts {
 
 /// The rules for retries of a service that failed before anything of its answer was passed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Retry {
+pub struct RetrySettings {
     /// The most retries of one request.
     pub times: u32,
     /// The longest wait before the first of them; it doubles each time, and chance shortens it.
@@ -214,7 +214,7 @@ pub struct Retry {
     pub lost: bool,
 }
 
-impl Default for Retry {
+impl Default for RetrySettings {
     /// Twice, after half a second and one second at most.
     fn default() -> Self {
         Self { times: 2, first: Duration::from_millis(500), longest: Duration::from_secs(10), lost: false }

@@ -23,9 +23,9 @@ pub struct Config {
     /// `[server]`
     pub server: Server,
     /// `[admin]`
-    pub admin: Admin,
+    pub admin: AdminSettings,
     /// `[folders]`
-    pub folders: Folders,
+    pub folders: FolderSettings,
     /// `[store]`
     pub store: StoreSettings,
     /// `[breaker]`
@@ -100,7 +100,7 @@ pub struct Server {
     /// The address to listen on.
     pub listen: Listen,
     /// The keys of users; with none, only this machine may ask.
-    pub keys: Vec<Key>,
+    pub keys: Vec<InferenceKey>,
     /// Is `true` if to believe `X-OpenWebUI-User-…` headers.
     pub trust_user_headers: bool,
     /// Proxies that say truly where a request comes from.
@@ -168,7 +168,7 @@ impl fmt::Display for Listen {
 
 /// A key that opens the inference doors.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Key {
+pub struct InferenceKey {
     /// The key.
     pub key: SecretSource,
     /// The user: an object with at least `id`.
@@ -179,7 +179,7 @@ pub struct Key {
 
 /// The access of operators.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Admin {
+pub struct AdminSettings {
     /// Their key; without one, only this machine and our own page.
     pub key: Option<SecretSource>,
 }
@@ -212,7 +212,7 @@ pub struct OtlpSettings {
 
 /// The folders of scripts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Folders {
+pub struct FolderSettings {
     /// The filters.
     pub filters: PathBuf,
     /// The tools.
@@ -324,12 +324,12 @@ pub struct PluginSettings {
     /// Values of its valves, unchecked: only the script knows them.
     pub valves: Json,
     /// Limits other than the usual ones.
-    pub budget: Budget,
+    pub budget: BudgetSettings,
 }
 
 impl Default for PluginSettings {
     fn default() -> Self {
-        Self { enabled: true, valves: Json::object(), budget: Budget::default() }
+        Self { enabled: true, valves: Json::object(), budget: BudgetSettings::default() }
     }
 }
 
@@ -346,7 +346,7 @@ impl fmt::Debug for PluginSettings {
 
 /// Limits of a plugin's calls, where they are not the usual ones.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Budget {
+pub struct BudgetSettings {
     /// Own running time, in milliseconds.
     pub ms: Option<u64>,
     /// Operations of the interpreter.

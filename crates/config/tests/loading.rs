@@ -114,20 +114,23 @@ fn the_whole_file_is_understood() {
     assert_eq!(config.folders.tools, Path::new("/srv/tools"));
     assert_eq!(config.store.address, StoreAddress::Sqlite("/var/lib/valvehouse/state.db".into()));
     let [work, deepseek] = &config.providers[..] else { panic!() };
-    assert_eq!((work.base_url.as_str(), &work.models), ("https://llm.example.com/v1", &Offered::All));
+    assert_eq!((work.base_url.as_str(), &work.models), ("https://llm.example.com/v1", &ExposedModels::All));
     assert_eq!(work.timeouts.connect.as_millis(), 500);
     assert_eq!(work.timeouts.idle, Timeouts::default().idle);
     assert_eq!(
         (deepseek.kind.wire, deepseek.base_url.as_str()),
         (Wire::OpenAi, "https://api.deepseek.com/v1")
     );
-    assert_eq!(deepseek.models, Offered::Listed(vec!["deepseek-chat".into()]));
+    assert_eq!(deepseek.models, ExposedModels::Listed(vec!["deepseek-chat".into()]));
     let [model] = &config.models[..] else { panic!() };
     assert_eq!((model.model.as_str(), model.max_tool_iterations, model.memory), ("gpt-x", 3, true));
     assert_eq!(model.tools, ["tag:weather", "todo_add"]);
     let turn_limit = &config.filters["turn_limit"];
     assert_eq!(turn_limit.valves.to_string(), r#"{"max_turns":8,"words":["a"],"nested":{"rate":0.5}}"#);
-    assert_eq!(turn_limit.budget, Budget { ms: Some(200), operations: Some(5_000_000), memory_mb: Some(32) });
+    assert_eq!(
+        turn_limit.budget,
+        BudgetSettings { ms: Some(200), operations: Some(5_000_000), memory_mb: Some(32) }
+    );
     assert!(!turn_limit.enabled && config.tools["weather"].enabled);
     let grants = &config.grants["weather"];
     assert_eq!(grants.http, Grant::Only(vec!["api.example.com".into()]));
@@ -171,7 +174,7 @@ fn everything_can_be_said_by_the_environment() {
     assert_eq!(config.server.keys.len(), 2);
     assert!(!config.server.pipelines);
     assert_eq!(config.providers[0].api_key, Some(SecretSource::Env("WORK_KEY".into())));
-    assert_eq!((config.providers[1].kind.name, &config.providers[1].models), ("openai", &Offered::All));
+    assert_eq!((config.providers[1].kind.name, &config.providers[1].models), ("openai", &ExposedModels::All));
     assert_eq!((config.models[0].name.as_str(), config.models[0].model.as_str()), ("fast", "fast"));
     assert_eq!(config.models[0].tools, ["one", "tag:two"]);
     assert_eq!(config.filters["turn_limit"].valves.to_string(), r#"{"max_turns":"8"}"#);
@@ -460,7 +463,7 @@ fn patience_with_a_provider_is_set_by_file_and_environment() {
     let provider = &project.load(&[], &[]).unwrap().providers[0];
     let Timeouts { connect, answer, idle, total } = provider.timeouts;
     assert_eq!((connect, answer, idle, total), (ms(1), ms(2), ms(3), Some(ms(4))));
-    assert_eq!(provider.retry, Retry { times: 5, first: ms(6), longest: ms(7), lost: true });
+    assert_eq!(provider.retry, RetrySettings { times: 5, first: ms(6), longest: ms(7), lost: true });
     assert_eq!((provider.breaker.breaks, provider.breaker.window, provider.breaker.rest), (8, ms(9), ms(10)));
 
     let env = [
@@ -474,7 +477,7 @@ fn patience_with_a_provider_is_set_by_file_and_environment() {
     assert_eq!((provider.timeouts.total, provider.breaker.breaks), (Some(ms(44)), 0));
 
     let usual = &good("[[providers]]\nname = 'openai'").providers[0];
-    assert_eq!((usual.retry, usual.timeouts), (Retry::default(), Timeouts::default()));
+    assert_eq!((usual.retry, usual.timeouts), (RetrySettings::default(), Timeouts::default()));
     for (text, expected) in [
         ("retry = { time = 1 }", "providers.openai.retry.time is not a setting; did you mean `times`?"),
         ("retry = { times = 21 }", "retry.times must be a whole number from 0 to 20"),

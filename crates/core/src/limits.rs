@@ -16,7 +16,7 @@ const MAX_PATTERN: usize = 1 << 20;
 const NAMED: usize = 20;
 
 /// A rule that was broken, in JSON Schema's word for it, and what it asks for: `must be 5 or more`.
-pub(crate) type Broken = (&'static str, String);
+pub(crate) type BrokenRule = (&'static str, String);
 
 /// The limits that numbers and texts of a declaration must keep to.
 #[derive(Debug, Clone, Default)]
@@ -50,7 +50,7 @@ impl Limits {
     }
 
     /// Checks that a value that has its type keeps to the limits.
-    pub(crate) fn check(&self, value: &Json) -> Result<(), Broken> {
+    pub(crate) fn check(&self, value: &Json) -> Result<(), BrokenRule> {
         let against = |bound: &Option<Json>| bound.as_ref().and_then(|bound| order(value, bound));
         if let (Some(Ordering::Less), Some(minimum)) = (against(&self.minimum), &self.minimum) {
             return Err(("minimum", format!("must be {minimum} or more")));

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
-use valvehouse_core::trace::{Asked, Traces};
+use valvehouse_core::trace::{RequestFacts, Traces};
 use valvehouse_script::{Background, Work};
 
 /// Pieces of work that may wait or run.
@@ -131,7 +131,7 @@ impl AfterAnswers {
         let running = self.running.clone().acquire_owned().await;
         let recording = self.traces.get().map(|traces| {
             let [model, user, chat_id] = work.origin.clone();
-            let asked = Asked { door: what, model, user, chat_id, ..Asked::default() };
+            let asked = RequestFacts { door: what, model, user, chat_id, ..RequestFacts::default() };
             traces.begin(asked, false)
         });
         let trace = recording.as_ref().map(|recording| recording.trace().clone());

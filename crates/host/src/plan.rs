@@ -9,11 +9,11 @@ use valvehouse_agent::middleware::Middleware;
 use valvehouse_config::{Grants, ScriptSource};
 use valvehouse_core::breaker::BreakerSettings;
 use valvehouse_core::fault::Fault;
-use valvehouse_core::kernel::ModelSettings;
+use valvehouse_core::kernel::ModelDefaults;
 use valvehouse_core::provider::Provider;
 use valvehouse_core::tool::Tool;
 use valvehouse_json::Json;
-use valvehouse_script::crash::Quarantined;
+use valvehouse_script::crash::QuarantineEntry;
 use valvehouse_script::{Kind, Problem, Settings};
 use valvehouse_store::Source;
 
@@ -45,7 +45,7 @@ pub struct Plan {
     /// The tools of other servers, as they stand now.
     pub mounted: Mounted,
     /// Versions of plugins that are not run, beside those that the project's list names.
-    pub quarantined: Vec<Quarantined>,
+    pub quarantined: Vec<QuarantineEntry>,
     /// The problems of newer settings that could not replace these.
     pub problems: Vec<Problem>,
 }
@@ -116,7 +116,7 @@ pub struct ModelPlan {
     /// Tools it is offered: ids and `tag:x`.
     pub tools: Vec<String>,
     /// The rest.
-    pub settings: ModelSettings,
+    pub settings: ModelDefaults,
     /// The value of `__model__` for scripts.
     pub facts: Json,
     /// Is `true` if its conversations are remembered.

@@ -8,9 +8,9 @@ use valvehouse_config::Grants;
 use valvehouse_core::breaker::BreakerSettings;
 use valvehouse_core::filter::{Filter, Hook};
 use valvehouse_json::Json;
-use valvehouse_script::crash::Quarantined;
+use valvehouse_script::crash::QuarantineEntry;
 use valvehouse_script::{
-    Budget, Kind, Lists, Pipe, Problem, Read, ScheduledCall, Script, ScriptCallbacks, ScriptedTool,
+    Budget, Kind, Lists, LoadedFile, Pipe, Problem, ScheduledCall, Script, ScriptCallbacks, ScriptedTool,
     ServedTool, UserValves,
 };
 use valvehouse_store::Confirmed;
@@ -98,7 +98,7 @@ pub(crate) struct Given {
     /// The valves and limits of the configuration.
     pub(crate) configured: Option<Configured>,
     /// Its versions that are not run, since they ended the process.
-    pub(crate) quarantined: Vec<Quarantined>,
+    pub(crate) quarantined: Vec<QuarantineEntry>,
     /// The lists that its functions returned when they were called last.
     pub(crate) lists: Lists,
 }
@@ -121,7 +121,7 @@ pub(crate) struct Configured {
 
 impl Plugin {
     /// Returns `true` if its file is as it was read now.
-    pub(crate) fn is_of(&self, read: &Read) -> bool {
+    pub(crate) fn is_of(&self, read: &LoadedFile) -> bool {
         self.hash == read.hash && self.path == read.file.path && self.state != State::Missing
     }
 

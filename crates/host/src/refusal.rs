@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 use valvehouse_core::fault::{Breakage, Refusal};
-use valvehouse_core::filter::{Filter, FilterContext, Hook, Hooks, Run, Verdict};
+use valvehouse_core::filter::{Filter, FilterContext, Hook, HookRunner, Hooks, Verdict};
 
 /// Stands in the place of a guard that cannot run: refuses rather than lets anything by.
 struct Refuser(String);
 
-impl Run for Refuser {
+impl HookRunner for Refuser {
     fn run(&self, _: Hook, _: FilterContext) -> Result<Verdict, Breakage> {
         Ok(Verdict::Error(Refusal::new(self.0.clone()).with_status(503)))
     }

@@ -4,7 +4,7 @@ use crate::plan::{self, Plan};
 use std::sync::Arc;
 use valvehouse_config::PIPES;
 use valvehouse_core::fault::Fault;
-use valvehouse_core::kernel::{ModelSettings, Route, Routes};
+use valvehouse_core::kernel::{ModelDefaults, Route, Routes};
 use valvehouse_core::provider::Provider;
 use valvehouse_json::Json;
 use valvehouse_script::{Offer, Pipes};
@@ -70,7 +70,7 @@ impl Routes for Served {
         }
         let (provider, upstream) = self.passes(name)?;
         let model = (upstream != name).then(|| upstream.to_owned());
-        let settings = ModelSettings { model, ..ModelSettings::default() };
+        let settings = ModelDefaults { model, ..ModelDefaults::default() };
         Some(Route { provider: provider.clone(), settings })
     }
 }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
-use valvehouse_core::trace::{Asked, Traces};
+use valvehouse_core::trace::{RequestFacts, Traces};
 use valvehouse_json::Json;
 use valvehouse_script::{ScheduledCall, Script};
 
@@ -243,8 +243,11 @@ impl Schedule {
         }
         self.running.fetch_add(1, SeqCst);
         let _running = Running(&self.running);
-        let asked =
-            Asked { door: what.as_str(), generation: self.host.snapshot().generation, ..Asked::default() };
+        let asked = RequestFacts {
+            door: what.as_str(),
+            generation: self.host.snapshot().generation,
+            ..RequestFacts::default()
+        };
         let mut recording = self.traces.begin(asked, false);
         let result = job.script.run_scheduled(*what, Some(recording.trace().clone())).await;
         let pause = match &result {

@@ -12,12 +12,12 @@ use valvehouse_agent::callbacks::{Callbacks, Listener};
 use valvehouse_agent::middleware::Middleware;
 use valvehouse_core::fault::{Fault, RequestFault};
 use valvehouse_core::filter::{Chain, Filter};
-use valvehouse_core::kernel::{Kernel, ModelSettings, find_tools};
+use valvehouse_core::kernel::{Kernel, ModelDefaults, find_tools};
 use valvehouse_core::provider::Provider;
 use valvehouse_core::tool::{Tool, is_entry_tool};
 use valvehouse_core::words::{did_you_mean, nearest};
 use valvehouse_json::Json;
-use valvehouse_providers::Formatted;
+use valvehouse_providers::FormattedProvider;
 use valvehouse_script::{CHAT, Code, Kind, Offer, Pipes, Problem, run_script};
 
 /// One whole generation of the host.
@@ -57,7 +57,7 @@ pub(crate) struct Selected {
     pub(crate) chain: Chain,
     callbacks: Vec<Arc<dyn Listener>>,
     tools: Vec<Tool>,
-    settings: ModelSettings,
+    settings: ModelDefaults,
     /// The provider that answers for a configured model, as its middleware has it asked.
     provider: Option<Arc<dyn Provider>>,
 }
@@ -392,7 +392,7 @@ impl Snapshot {
             }
         };
         let settings = match upstream {
-            Some(model) => ModelSettings { model: Some(model), ..selected.settings.clone() },
+            Some(model) => ModelDefaults { model: Some(model), ..selected.settings.clone() },
             None => selected.settings.clone(),
         };
         let (chain, tools) = (selected.chain.clone(), selected.tools.clone());
@@ -471,7 +471,11 @@ fn listeners(chosen: &[&Arc<Plugin>]) -> Vec<Arc<dyn Listener>> {
 /// asked for.
 fn held(model: &ModelPlan, provider: &Arc<dyn Provider>) -> Arc<dyn Provider> {
     let provider = Middleware::provider_of(&model.middleware, provider.clone());
-    if model.memory { Arc::new(Formatted::new(provider, Formatted::RETRIES)) } else { provider }
+    if model.memory {
+        Arc::new(FormattedProvider::new(provider, FormattedProvider::RETRIES))
+    } else {
+        provider
+    }
 }
 
 fn is_offered(tool: &Tool, wanted: &[String]) -> bool {

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::MutexGuard;
 use valvehouse_json::Json;
-use valvehouse_script::{Kind, Problem, Read, Script, Settings, read_text};
+use valvehouse_script::{Kind, LoadedFile, Problem, Script, Settings, read_text};
 use valvehouse_store::{Kv, Store, StoreError};
 
 /// The writer of a host, or one that stands in for it where no host is.
@@ -107,7 +107,7 @@ impl<'a> Writer<'a> {
 
 /// A text to be compiled, and all that its script depends on: the writer need not be held meanwhile.
 pub struct CompileJob {
-    read: Read,
+    read: LoadedFile,
     given: Given,
     plan: Arc<Plan>,
     settings: Settings,

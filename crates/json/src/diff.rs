@@ -45,7 +45,7 @@ impl Op {
 
 /// One operation.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Change {
+pub struct DiffOperation {
     /// The operation.
     pub op: Op,
     /// The place: a pointer of RFC 6901, as it leads when the operations before this one are carried out.
@@ -56,7 +56,7 @@ pub struct Change {
     pub after: Json,
 }
 
-impl Change {
+impl DiffOperation {
     /// `{op, path, before, after}`, with what there is of the last two.
     pub fn to_json(&self) -> Json {
         let sides = [("before", &self.before, Op::Add), ("after", &self.after, Op::Remove)];
@@ -68,14 +68,14 @@ impl Change {
 }
 
 /// The changes that make the second value of the first. The order of keys makes no difference.
-pub fn diff(before: &Json, after: &Json) -> Vec<Change> {
+pub fn diff(before: &Json, after: &Json) -> Vec<DiffOperation> {
     let mut differ = Differ { changes: Vec::new(), path: Vec::new(), pairs: 0 };
     differ.values(before, after);
     differ.changes
 }
 
 struct Differ {
-    changes: Vec<Change>,
+    changes: Vec<DiffOperation>,
     path: Vec<String>,
     pairs: usize,
 }
@@ -150,7 +150,7 @@ impl Differ {
 
     fn change(&mut self, op: Op, before: &Json, after: &Json) {
         let path = self.path.iter().flat_map(|step| ["/", step]).collect();
-        self.changes.push(Change { op, path, before: before.clone(), after: after.clone() });
+        self.changes.push(DiffOperation { op, path, before: before.clone(), after: after.clone() });
     }
 }
 
@@ -206,7 +206,7 @@ mod tests {
     }
 
     /// Carries operations out.
-    fn applied(changes: &[Change], value: &Json) -> Json {
+    fn applied(changes: &[DiffOperation], value: &Json) -> Json {
         let mut root = value.copy();
         for change in changes {
             let after = change.after.copy();

@@ -12,6 +12,6 @@ mod pins;
 mod server;
 mod template;
 
-pub use mount::{ApprovalError, Approvals, Look, Mounts, Status, Tool, login, logout, look};
-pub use pins::{Difference, LOCK, PartKind, Pins, PinsError, Standing, ToolParts, path};
+pub use mount::{ApprovalError, Approvals, Mounts, ServerOffer, ServerScan, Status, login, logout, look};
+pub use pins::{Difference, LOCK, PartKind, PinStatus, Pins, PinsError, ToolParts, path};
 pub use server::{Bearer, Caller, Endpoint, TokenChecker, TokenRefusal};

@@ -52,7 +52,7 @@ pub fn call_at_limits(passed: fn(), exceeded: fn()) {
 
 /// The limits of a thread in net bytes: see [`call_at_limits`].
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct MemoryLimits {
     /// The mark now.
     pub mark: isize,
     /// The mark that comes into force when a text is freed.
@@ -61,7 +61,7 @@ pub struct Limits {
     pub ceiling: isize,
 }
 
-impl Limits {
+impl MemoryLimits {
     const NONE: Self = Self { mark: isize::MAX, lowest_mark: isize::MAX, ceiling: isize::MAX };
 
     /// Puts the limits in force on this thread.
@@ -78,7 +78,7 @@ impl Limits {
 
 /// Takes the limits of this thread away.
 pub fn clear_limits() {
-    Limits::NONE.set();
+    MemoryLimits::NONE.set();
 }
 
 /// Returns the part of this thread's net bytes that an interpreter which copies arrays and maps never copies: large
@@ -89,7 +89,7 @@ pub fn fixed() -> isize {
 
 /// Does what must not be abandoned on its way, since others wait for it.
 fn protected<T>(work: impl FnOnce() -> T) -> T {
-    let limits = Limits::current();
+    let limits = MemoryLimits::current();
     clear_limits();
     let made = work();
     limits.set();

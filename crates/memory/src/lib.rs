@@ -21,6 +21,7 @@ mod pages;
 static ALLOCATOR: Counting = Counting::new();
 
 pub use counting::{
-    Counting, Limits, call_at_limits, clear_limits, fixed, give_back_pages, is_installed, net, uncounted,
+    Counting, MemoryLimits, call_at_limits, clear_limits, fixed, give_back_pages, is_installed, net,
+    uncounted,
 };
 pub use pages::{give_back_code, in_small_pages};

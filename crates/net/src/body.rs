@@ -2,7 +2,7 @@
 //!
 //! An answer: status and headers at once, the body as it comes.
 
-use super::explain::{Failed, Peer};
+use super::explain::{FailedCall, Peer};
 use bytes::{Bytes, BytesMut};
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt};
@@ -29,7 +29,7 @@ impl Limits {
         self,
         patience: Duration,
         peer: &Peer,
-        sending: impl Future<Output = Result<T, Failed>>,
+        sending: impl Future<Output = Result<T, FailedCall>>,
     ) -> Result<T, Fault> {
         match timeout_at(self.first(self.answer_by), sending).await {
             Ok(sent) => sent.map_err(|failed| peer.unreachable(&failed)),
@@ -91,7 +91,7 @@ impl<S> Coming<S> {
     }
 }
 
-impl<S: Stream<Item = Result<Bytes, Failed>> + Unpin> Stream for Coming<S> {
+impl<S: Stream<Item = Result<Bytes, FailedCall>> + Unpin> Stream for Coming<S> {
     type Item = Result<Bytes, Fault>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {

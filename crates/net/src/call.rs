@@ -52,7 +52,7 @@ impl fmt::Debug for Payload {
 
 /// One call to be made.
 #[derive(Debug)]
-pub struct Call {
+pub struct HttpCall {
     pub(super) method: Method,
     pub(super) to: Address,
     pub(super) headers: HeaderMap,
@@ -62,7 +62,7 @@ pub struct Call {
     pub(super) problem: Option<String>,
 }
 
-impl Call {
+impl HttpCall {
     /// Asks for what is at an address.
     pub fn get(to: impl Into<Address>) -> Self {
         Self::new(Method::GET, to.into(), Bytes::new())

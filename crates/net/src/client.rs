@@ -2,8 +2,8 @@
 
 use super::body::Response;
 use super::body::{Coming, Limits};
-use super::call::{Address, Call, Payload};
-use super::explain::{Failed, Peer};
+use super::call::{Address, HttpCall, Payload};
+use super::explain::{FailedCall, Peer};
 use super::plain::{self, KEEP_ALIVE, Plain, USER_AGENT};
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -90,13 +90,13 @@ impl Client {
     /// Makes a call. Any status is an answer; only having none is an error.
     ///
     /// Boxed, so that the whole of HTTP is compiled here and not once more in every package that makes calls.
-    pub fn send(&self, call: Call) -> BoxFuture<'_, Result<Response, Fault>> {
+    pub fn send(&self, call: HttpCall) -> BoxFuture<'_, Result<Response, Fault>> {
         Box::pin(self.send_unboxed(call))
     }
 
-    async fn send_unboxed(&self, call: Call) -> Result<Response, Fault> {
+    async fn send_unboxed(&self, call: HttpCall) -> Result<Response, Fault> {
         let Timeouts { connect, answer, .. } = self.timeouts;
-        let Call { method, to, headers, body, provider, total, problem } = call;
+        let HttpCall { method, to, headers, body, provider, total, problem } = call;
         let peer = Peer { provider, address: to.shown.clone(), connect: Some(connect), total };
         if let Some(problem) = problem {
             let message = format!("cannot ask {}: {problem}", peer.name());
@@ -116,10 +116,10 @@ impl Client {
             Payload::Whole(body) => body.into(),
             Payload::Stream(body) => reqwest::Body::wrap_stream(body),
         });
-        let sending = async { request.send().await.map_err(Failed::from) };
+        let sending = async { request.send().await.map_err(FailedCall::from) };
         let mut response = limits.within(answer, &peer, Box::pin(sending)).await?;
         let headers = std::mem::take(response.headers_mut());
-        let (status, body) = (response.status(), response.bytes_stream().map_err(Failed::from));
+        let (status, body) = (response.status(), response.bytes_stream().map_err(FailedCall::from));
         Ok(self.answered(status, headers, body, peer, limits))
     }
 
@@ -128,7 +128,7 @@ impl Client {
         &self,
         status: StatusCode,
         headers: HeaderMap,
-        body: impl Stream<Item = Result<Bytes, Failed>> + Send + Unpin + 'static,
+        body: impl Stream<Item = Result<Bytes, FailedCall>> + Send + Unpin + 'static,
         peer: Peer,
         limits: Limits,
     ) -> Response {
@@ -237,7 +237,8 @@ mod tests {
         down.bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let port = down.local_addr().unwrap().port();
         let url = Url::parse(&format!("http://ann:secret@127.0.0.1:{port}/v1/models?key=hidden")).unwrap();
-        let (message, timeout) = failure(Client::new().unwrap().send(Call::get(url).provider("lab")).await);
+        let (message, timeout) =
+            failure(Client::new().unwrap().send(HttpCall::get(url).provider("lab")).await);
         assert_eq!(
             message,
             format!(
@@ -254,14 +255,14 @@ mod tests {
         let url = Url::parse(&format!("http://{}/", silent.local_addr().unwrap())).unwrap();
         let timeouts = Timeouts { answer: Duration::from_millis(50), ..Timeouts::default() };
         let client = Client::with_timeouts(timeouts).unwrap();
-        let (message, timeout) = failure(client.send(Call::get(url)).await);
+        let (message, timeout) = failure(client.send(HttpCall::get(url)).await);
         assert!(timeout && message.contains("sent nothing for 0.05 s"), "{message}");
     }
 
     #[tokio::test]
     async fn a_key_that_fits_no_header_is_an_error_without_the_key() {
         let url = Url::parse("http://127.0.0.1:1/").unwrap();
-        let call = || Call::get(url.clone()).bearer(&Secret::from("sk-\nsecret"));
+        let call = || HttpCall::get(url.clone()).bearer(&Secret::from("sk-\nsecret"));
         let (message, _) = failure(Client::new().unwrap().send(call()).await);
         assert!(message.contains("authorization") && !message.contains("secret"), "{message}");
         assert!(!format!("{:?}", call().bearer(&Secret::from("sk-fine"))).contains("sk-fine"));
@@ -286,7 +287,7 @@ mod tests {
     async fn a_limit_for_a_whole_call_holds_for_its_head_and_for_its_body() {
         for begun in ["", "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nabc"] {
             let url = answering(begun.into()).await;
-            let call = Call::get(url).within(Duration::from_millis(100));
+            let call = HttpCall::get(url).within(Duration::from_millis(100));
             let fault = match Client::new().unwrap().send(call).await {
                 Ok(response) => response.whole().await.unwrap_err(),
                 Err(fault) => fault,
@@ -311,7 +312,7 @@ mod tests {
                 body.len()
             );
             let url = answering([head.as_bytes(), body].concat()).await;
-            let response = Client::new().unwrap().send(Call::get(url).provider("lab")).await.unwrap();
+            let response = Client::new().unwrap().send(HttpCall::get(url).provider("lab")).await.unwrap();
             assert!(response.header("content-encoding").is_none());
             response.whole().await
         };

@@ -10,7 +10,7 @@ use valvehouse_core::words::optional;
 /// The reason for which there is no answer, or no more of one, of either client.
 #[derive(Debug, thiserror::Error)]
 #[error("{cause}")]
-pub(super) struct Failed {
+pub(super) struct FailedCall {
     /// Is `true` if there was no connection.
     pub(super) connecting: bool,
     /// Is `true` if it took too long.
@@ -20,7 +20,7 @@ pub(super) struct Failed {
     pub(super) cause: Box<dyn Error + Send + Sync>,
 }
 
-impl From<reqwest::Error> for Failed {
+impl From<reqwest::Error> for FailedCall {
     fn from(error: reqwest::Error) -> Self {
         Self { connecting: error.is_connect(), timeout: error.is_timeout(), cause: Box::new(error) }
     }
@@ -41,7 +41,7 @@ pub(super) struct Peer {
 
 impl Peer {
     /// Errors of a call that has no answer yet.
-    pub(super) fn unreachable(&self, failed: &Failed) -> Fault {
+    pub(super) fn unreachable(&self, failed: &FailedCall) -> Fault {
         let who = self.name();
         if failed.connecting {
             let timeout = failed.timeout;
@@ -70,7 +70,7 @@ impl Peer {
     }
 
     /// Errors in the middle of an answer.
-    pub(super) fn broke_off(&self, failed: &Failed) -> Fault {
+    pub(super) fn broke_off(&self, failed: &FailedCall) -> Fault {
         if failed.timeout {
             return self.too_long();
         }

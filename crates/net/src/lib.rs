@@ -14,7 +14,7 @@ pub mod web;
 mod yielding;
 
 pub use body::{MAX_BODY, Response};
-pub use call::{Address, Call};
+pub use call::{Address, HttpCall};
 pub use client::{Client, following_nobody};
 pub use explain::shown;
 pub use web::Web;

@@ -2,7 +2,7 @@
 //! does beside sending costs more there than the sending itself.
 
 use super::call::Payload;
-use super::explain::Failed;
+use super::explain::FailedCall;
 use super::yielding::Yielding;
 use async_compression::futures::bufread::{BrotliDecoder, GzipDecoder, ZlibDecoder};
 use bytes::Bytes;
@@ -56,7 +56,7 @@ pub(super) async fn send(
     uri: hyper::Uri,
     mut headers: HeaderMap,
     body: Payload,
-) -> Result<hyper::Response<Incoming>, Failed> {
+) -> Result<hyper::Response<Incoming>, FailedCall> {
     headers.insert(NAME, HeaderValue::from_static(USER_AGENT));
     headers.entry(header::ACCEPT).or_insert(HeaderValue::from_static("*/*"));
     let body = match body {
@@ -74,7 +74,7 @@ pub(super) async fn send(
 
 /// A body as it comes. Packing is not asked for, since it costs more than the way is long; what comes packed all
 /// the same is unpacked.
-pub(super) fn body(headers: &mut HeaderMap, body: Incoming) -> BoxStream<'static, Result<Bytes, Failed>> {
+pub(super) fn body(headers: &mut HeaderMap, body: Incoming) -> BoxStream<'static, Result<Bytes, FailedCall>> {
     let packing = headers.get(header::CONTENT_ENCODING).and_then(|packing| packing.to_str().ok());
     let Some(packing) = packing.map(str::to_ascii_lowercase) else { return Bytewise(body).boxed() };
     let packed = |body| Bytewise(body).map_err(io::Error::other).into_async_read();
@@ -90,7 +90,7 @@ pub(super) fn body(headers: &mut HeaderMap, body: Incoming) -> BoxStream<'static
 }
 
 /// Unpacks a body, piece by piece.
-fn read(unpacking: impl AsyncRead + Send + 'static) -> BoxStream<'static, Result<Bytes, Failed>> {
+fn read(unpacking: impl AsyncRead + Send + 'static) -> BoxStream<'static, Result<Bytes, FailedCall>> {
     stream::try_unfold(Box::pin(unpacking), |mut unpacking| async {
         let mut piece = vec![0; PIECE];
         let read = unpacking.read(&mut piece).await.map_err(|error| failed(false, error))?;
@@ -104,7 +104,7 @@ fn read(unpacking: impl AsyncRead + Send + 'static) -> BoxStream<'static, Result
 struct Bytewise(Incoming);
 
 impl Stream for Bytewise {
-    type Item = Result<Bytes, Failed>;
+    type Item = Result<Bytes, FailedCall>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
@@ -121,8 +121,8 @@ impl Stream for Bytewise {
     }
 }
 
-fn failed(connecting: bool, error: impl Error + Send + Sync + 'static) -> Failed {
-    Failed { connecting, timeout: is_timeout(&error), cause: Box::new(error) }
+fn failed(connecting: bool, error: impl Error + Send + Sync + 'static) -> FailedCall {
+    FailedCall { connecting, timeout: is_timeout(&error), cause: Box::new(error) }
 }
 
 fn is_timeout(error: &(dyn Error + 'static)) -> bool {

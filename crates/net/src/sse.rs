@@ -20,7 +20,7 @@ pub const MAX_EVENT: usize = 16 * 1024 * 1024;
 
 /// One event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event {
+pub struct SseEvent {
     /// The value of `event:`.
     pub name: Option<CompactString>,
     /// The `data:` lines, joined by line feeds.
@@ -81,7 +81,7 @@ pub struct Parser {
     begun: bool,
     name: Option<CompactString>,
     data: Option<Vec<u8>>,
-    ready: VecDeque<Event>,
+    ready: VecDeque<SseEvent>,
     state: State,
 }
 
@@ -180,7 +180,7 @@ impl Parser {
     fn dispatch(&mut self) {
         let name = self.name.take().filter(|name| !name.is_empty());
         if let Some(data) = self.data.take() {
-            self.ready.push_back(Event { name, data: data.into() });
+            self.ready.push_back(SseEvent { name, data: data.into() });
         }
     }
 
@@ -193,7 +193,7 @@ impl Parser {
 
 /// The complete events so far, then once the reason why there cannot be more.
 impl Iterator for Parser {
-    type Item = Result<Event, TooLong>;
+    type Item = Result<SseEvent, TooLong>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if let Some(event) = self.ready.pop_front() {

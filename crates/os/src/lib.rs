@@ -8,8 +8,8 @@ mod variables;
 
 pub use failure::Failure;
 pub use folders::{
-    Entry, Folders, Found, Globbing, Grepping, Kind, Lines, Listing, Made, Match, Matches, Read, Writing,
-    Written,
+    CreatedFolder, EntryKind, FileText, FolderEntry, Folders, GlobMatches, Globbing, Grepping, Lines,
+    Listing, Match, Matches, WriteResult, Writing,
 };
 pub use programs::{Command, Options, Output, Programs};
 pub use variables::Variables;

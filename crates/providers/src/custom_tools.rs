@@ -16,7 +16,7 @@ use valvehouse_core::chat::window::is_hollow;
 use valvehouse_core::fault::Fault;
 use valvehouse_core::figures::Service;
 use valvehouse_core::provider::{
-    Answer, ForwardRequest, Forwarded, Piece, Provider, RelayRequest, Relayed, Request,
+    Answer, ForwardRequest, PassthroughAnswer, Piece, Provider, RelayRequest, RelayResponse, Request,
 };
 use valvehouse_json::{Json, Object};
 
@@ -61,7 +61,10 @@ impl Provider for CustomTools {
         }
     }
 
-    fn forward<'a>(&'a self, request: ForwardRequest<'a>) -> Option<BoxFuture<'a, Result<Forwarded, Fault>>> {
+    fn forward<'a>(
+        &'a self,
+        request: ForwardRequest<'a>,
+    ) -> Option<BoxFuture<'a, Result<PassthroughAnswer, Fault>>> {
         self.0.forward(request)
     }
 
@@ -69,7 +72,7 @@ impl Provider for CustomTools {
         self.0.has_route(path)
     }
 
-    fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<Relayed, Fault>> {
+    fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<RelayResponse, Fault>> {
         self.0.relay(request)
     }
 
@@ -330,7 +333,7 @@ fn inputs(calls: &mut [OpenCall], template: &Json, is_over: impl Fn(&OpenCall) -
 mod tests {
     use super::*;
     use valvehouse_core::chat::Fold;
-    use valvehouse_core::provider::{Canned, Reply};
+    use valvehouse_core::provider::{CannedProvider, Reply};
 
     fn request(stream: bool) -> Request {
         let body = r#"{"model":"m","messages":[{"role":"user","content":"hi"},{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"custom","custom":{"name":"patch","input":"+\"1\""}}]},{"role":"tool","tool_call_id":"a","content":"ok"}],
@@ -368,7 +371,7 @@ mod tests {
         ];
         for reply in [Reply::whole(event(whole)), Reply::pieces(pieces)] {
             let stream = !format!("{reply:?}").contains("Whole");
-            let canned = Canned::new([reply]);
+            let canned = CannedProvider::new([reply]);
             let provider = CustomTools::new(Arc::new(canned.clone()));
             let answer = match provider.chat(request(stream)).await.unwrap() {
                 Answer::Whole(answer) => answer,
@@ -402,7 +405,7 @@ mod tests {
         };
         let over = event(r#"{"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}"#);
         let pieces = vec![begin("b", r#"{"input":"one"}"#), begin("c", r#"{"input":"two"}"#), over];
-        let provider = CustomTools::new(Arc::new(Canned::new([Reply::pieces(pieces)])));
+        let provider = CustomTools::new(Arc::new(CannedProvider::new([Reply::pieces(pieces)])));
         let Answer::Stream(pieces) = provider.chat(request(true)).await.unwrap() else { panic!("whole") };
         let mut fold = Fold::default();
         pieces.collect::<Vec<_>>().await.into_iter().for_each(|piece| fold.push(&piece.unwrap().event));
@@ -414,7 +417,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_request_of_the_turn_stays_as_it_is() {
-        let provider = CustomTools::new(Arc::new(Canned::new(["hi"])));
+        let provider = CustomTools::new(Arc::new(CannedProvider::new(["hi"])));
         let request = request(false);
         let before = request.body.to_string();
         provider.chat(request.clone()).await.unwrap();

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use valvehouse_core::breaker::Open;
 use valvehouse_core::context::{Exchange, Turn};
 use valvehouse_core::fault::Fault;
-use valvehouse_core::provider::{Answer, ForwardRequest, Forwarded, Passed, Piece, Provider, Request, fit};
+use valvehouse_core::provider::{
+    Answer, ForwardRequest, PassthroughAnswer, PassthroughBody, Piece, Provider, Request, fit,
+};
 use valvehouse_json::{Json, Object};
 use valvehouse_net::sse;
 
@@ -63,9 +65,9 @@ impl Fallback {
 
     async fn pass_on(
         &self,
-        first: BoxFuture<'_, Result<Forwarded, Fault>>,
+        first: BoxFuture<'_, Result<PassthroughAnswer, Fault>>,
         request: ForwardRequest<'_>,
-    ) -> Result<Forwarded, Fault> {
+    ) -> Result<PassthroughAnswer, Fault> {
         let ForwardRequest { body, stream, exchange, .. } = request;
         let fault = match first.await {
             Err(fault) if is_unable(&fault) => fault,
@@ -121,7 +123,12 @@ impl Choice {
     }
 
     /// Bytes as the first one would have passed them on, also from a service that speaks another wire.
-    async fn forwarded(&self, body: Json, stream: bool, exchange: &Exchange) -> Result<Forwarded, Fault> {
+    async fn forwarded(
+        &self,
+        body: Json,
+        stream: bool,
+        exchange: &Exchange,
+    ) -> Result<PassthroughAnswer, Fault> {
         let bytes = body.encode().map_err(|error| Fault::invalid(error.to_string(), None))?;
         let request = ForwardRequest { body: bytes.into(), stream, model: &self.model, exchange };
         if let Some(forwarded) = self.provider.forward(request) {
@@ -131,16 +138,16 @@ impl Choice {
         let (kind, body) = match answer {
             Answer::Whole(whole) => {
                 let bytes = whole.encode().map_err(|error| Fault::Host(error.to_string()))?;
-                ("application/json", Passed::Whole(bytes.into()))
+                ("application/json", PassthroughBody::Whole(bytes.into()))
             }
             Answer::Stream(pieces) => {
                 let events = pieces.map(|piece| piece.map(|piece| event(&piece)));
                 let done = stream::once(std::future::ready(Ok(Bytes::from_static(b"data: [DONE]\n\n"))));
-                ("text/event-stream", Passed::Stream(events.chain(done).boxed()))
+                ("text/event-stream", PassthroughBody::Stream(events.chain(done).boxed()))
             }
         };
         let provider = self.provider.name().into();
-        Ok(Forwarded { provider, status: 200, content_type: Some(kind.to_owned()), body })
+        Ok(PassthroughAnswer { provider, status: 200, content_type: Some(kind.to_owned()), body })
     }
 }
 
@@ -197,7 +204,10 @@ impl Provider for Fallback {
         Box::pin(self.ask(request))
     }
 
-    fn forward<'a>(&'a self, request: ForwardRequest<'a>) -> Option<BoxFuture<'a, Result<Forwarded, Fault>>> {
+    fn forward<'a>(
+        &'a self,
+        request: ForwardRequest<'a>,
+    ) -> Option<BoxFuture<'a, Result<PassthroughAnswer, Fault>>> {
         let first = self.first.provider.forward(request.clone())?;
         Some(Box::pin(self.pass_on(first, request)))
     }
@@ -221,16 +231,16 @@ impl Provider for Fallback {
 mod tests {
     use super::*;
     use valvehouse_core::chat::{message, response};
-    use valvehouse_core::provider::{Canned, Reply};
+    use valvehouse_core::provider::{CannedProvider, Reply};
 
     fn answered(status: u16) -> Fault {
         Fault::Answered { provider: "a".into(), status, body: Json::Null, retry_after: None }
     }
 
-    fn fallback(replies: [Reply; 3]) -> ([Canned; 3], Fallback) {
+    fn fallback(replies: [Reply; 3]) -> ([CannedProvider; 3], Fallback) {
         let mut names = ["a", "b", "c"].into_iter();
-        let canned = replies.map(|reply| Canned::named(names.next().unwrap(), [reply]));
-        let choice = |canned: &Canned| Choice {
+        let canned = replies.map(|reply| CannedProvider::named(names.next().unwrap(), [reply]));
+        let choice = |canned: &CannedProvider| Choice {
             provider: Arc::new(canned.clone()),
             model: format!("model-{}", canned.name()),
         };

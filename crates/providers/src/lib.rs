@@ -21,7 +21,7 @@ pub use anthropic::Anthropic;
 pub use custom_tools::CustomTools;
 pub use demo::Demo;
 pub use fallback::{Choice, Fallback};
-pub use formatted::Formatted;
+pub use formatted::FormattedProvider;
 pub use ollama::Ollama;
 pub use openai::OpenAi;
 pub use responses::OpenAiResponses;

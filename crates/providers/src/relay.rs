@@ -5,8 +5,8 @@ use super::service::Service;
 use url::Url;
 use valvehouse_config::ROUTES;
 use valvehouse_core::fault::Fault;
-use valvehouse_core::provider::{Passed, RelayRequest, Relayed};
-use valvehouse_net::{Call, Response};
+use valvehouse_core::provider::{PassthroughBody, RelayRequest, RelayResponse};
+use valvehouse_net::{HttpCall, Response};
 
 /// The first step of the routes that only Anthropic's API has.
 const MESSAGES: &str = "messages";
@@ -31,17 +31,17 @@ pub(super) fn is_anthropic(path: &str) -> bool {
 }
 
 /// The call of a request.
-pub(super) fn call(to: Url, request: RelayRequest<'_>) -> Call {
-    let call = Call::of(request.method, to);
+pub(super) fn call(to: Url, request: RelayRequest<'_>) -> HttpCall {
+    let call = HttpCall::of(request.method, to);
     let call = request.headers.iter().fold(call, |call, (name, value)| call.header(name, value));
     match request.body {
-        Passed::Whole(bytes) => call.body(bytes),
-        Passed::Stream(bytes) => call.streaming(bytes),
+        PassthroughBody::Whole(bytes) => call.body(bytes),
+        PassthroughBody::Stream(bytes) => call.streaming(bytes),
     }
 }
 
 /// A success on its way back; where the service repeats our key there is a mask.
-pub(super) fn relayed(response: Response, service: &Service) -> Result<Relayed, Fault> {
+pub(super) fn relayed(response: Response, service: &Service) -> Result<RelayResponse, Fault> {
     let origin = &service.origin;
     let status = response.status;
     let headers =
@@ -52,6 +52,6 @@ pub(super) fn relayed(response: Response, service: &Service) -> Result<Relayed, 
             "answered packed as {packing}, which is not unpacked here; turn that off where it is sent"
         )));
     }
-    let body = Passed::Stream(hidden(response.into_stream(), origin.key.as_ref()));
-    Ok(Relayed { status, headers, body })
+    let body = PassthroughBody::Stream(hidden(response.into_stream(), origin.key.as_ref()));
+    Ok(RelayResponse { status, headers, body })
 }

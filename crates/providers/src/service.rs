@@ -12,7 +12,7 @@ use valvehouse_core::context::Exchange;
 use valvehouse_core::fault::Fault;
 use valvehouse_core::provider::Piece;
 use valvehouse_json::Json;
-use valvehouse_net::{Call, Client, Response, shown};
+use valvehouse_net::{Client, HttpCall, Response, shown};
 
 /// A list of models is not work; who takes longer has other problems.
 pub(super) const LIST_TIME: Duration = Duration::from_secs(30);
@@ -99,9 +99,9 @@ impl Service {
     /// service may repeat our key in its own.
     pub(super) async fn send(
         &self,
-        call: Call,
+        call: HttpCall,
         exchange: Option<&Exchange>,
-        with_key: impl FnOnce(Call, &Secret) -> Call,
+        with_key: impl FnOnce(HttpCall, &Secret) -> HttpCall,
     ) -> Result<Response, Fault> {
         let call = call.provider(self.origin.provider.clone());
         let sent = exchange.into_iter().flat_map(Exchange::sent);

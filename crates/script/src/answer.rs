@@ -3,7 +3,7 @@
 use super::standard::shortened_text;
 use super::value::{json_of, live};
 use super::{call, problem};
-use crate::thrown::{MAX_MESSAGE, Thrown, readable};
+use crate::thrown::{MAX_MESSAGE, ThrownError, readable};
 use rhai::{
     Dynamic, Engine, EvalAltResult, FnNamespace, FuncRegistration, Module, NativeCallContext, Position,
 };
@@ -14,14 +14,14 @@ type Answer<T> = Result<T, Box<EvalAltResult>>;
 
 /// An answer that a hook or tool returns.
 #[derive(Debug, Clone)]
-pub(crate) enum Answered {
+pub(crate) enum HookAnswer {
     Skip(Json),
     Error(Refusal),
     /// A value, and the context to go on with where one was given.
     Ok(Json, Option<Json>),
 }
 
-impl Thrown {
+impl ThrownError {
     /// From what a script throws or gives to `error`: text, a map with `message`, anything else as text.
     pub(crate) fn new(value: &Dynamic, line: Option<usize>) -> Self {
         if let Some(again) = value.read_lock::<Self>() {
@@ -75,14 +75,14 @@ pub(super) fn all_returned(value: &Dynamic) -> Answer<()> {
     if built.error.is_none() && built.skip.is_none() {
         return Ok(());
     }
-    let (returns_error, returns_skip) = match value.read_lock::<Answered>().as_deref() {
-        Some(Answered::Error(_)) => (true, true),
-        Some(Answered::Skip(_)) => (false, true),
-        Some(Answered::Ok(..)) | None => (false, false),
+    let (returns_error, returns_skip) = match value.read_lock::<HookAnswer>().as_deref() {
+        Some(HookAnswer::Error(_)) => (true, true),
+        Some(HookAnswer::Skip(_)) => (false, true),
+        Some(HookAnswer::Ok(..)) | None => (false, false),
     };
     let lost = match built {
-        call::Built { error: Some(place), .. } if !returns_error => Some(("error", place)),
-        call::Built { skip: Some(place), .. } if !returns_skip => Some(("skip", place)),
+        call::AnswerPositions { error: Some(place), .. } if !returns_error => Some(("error", place)),
+        call::AnswerPositions { skip: Some(place), .. } if !returns_skip => Some(("skip", place)),
         _ => None,
     };
     let Some((name, place)) = lost else { return Ok(()) };
@@ -99,12 +99,12 @@ pub(crate) fn register(module: &mut Module) {
             .with_params_info(params)
             .with_comments([comment])
     }
-    module.set_custom_type::<Answered>("answer");
-    module.set_custom_type::<Thrown>("error");
+    module.set_custom_type::<HookAnswer>("answer");
+    module.set_custom_type::<ThrownError>("error");
 
     global("skip", &["value", "answer"], "/// Return this to stop the chain and use `value`: as the answer, the tool's result, the final value.")
-        .set_into_module(module, |context: NativeCallContext<'_>, value: Dynamic| -> Answer<Answered> {
-            let answer = Answered::Skip(json_of(&value)?);
+        .set_into_module(module, |context: NativeCallContext<'_>, value: Dynamic| -> Answer<HookAnswer> {
+            let answer = HookAnswer::Skip(json_of(&value)?);
             call::note_built(|built| built.skip = Some(context.call_position()));
             Ok(answer)
         });
@@ -115,23 +115,23 @@ pub(crate) fn register(module: &mut Module) {
     )
     .set_into_module(module, |context: NativeCallContext<'_>, reason: Dynamic| {
         call::note_built(|built| built.error = Some(context.call_position()));
-        Answered::Error(Thrown::new(&reason, None).refusal)
+        HookAnswer::Error(ThrownError::new(&reason, None).refusal)
     });
     global("ok", &["value", "answer"], "/// Return this from a tool to answer with `value`.")
-        .set_into_module(module, |value: Dynamic| -> Answer<Answered> {
-            Ok(Answered::Ok(json_of(&value)?, None))
+        .set_into_module(module, |value: Dynamic| -> Answer<HookAnswer> {
+            Ok(HookAnswer::Ok(json_of(&value)?, None))
         });
     global(
         "ok",
         &["value", "ctx", "answer"],
         "/// Return this from a tool to answer with `value` and go on with `ctx`.",
     )
-    .set_into_module(module, |value: Dynamic, ctx: Dynamic| -> Answer<Answered> {
-        Ok(Answered::Ok(json_of(&value)?, Some(json_of(&ctx)?)))
+    .set_into_module(module, |value: Dynamic, ctx: Dynamic| -> Answer<HookAnswer> {
+        Ok(HookAnswer::Ok(json_of(&value)?, Some(json_of(&ctx)?)))
     });
     global("deny", &["message"], "/// Refuses the request with status 400 and ends the hook.")
         .set_into_module(module, |message: Dynamic| -> Answer<()> {
-            Err(Thrown::new(&message, None).into_error(Position::NONE))
+            Err(ThrownError::new(&message, None).into_error(Position::NONE))
         });
     global(
         "deny",
@@ -139,7 +139,7 @@ pub(crate) fn register(module: &mut Module) {
         "/// Refuses the request with a status of 400 to 599 and ends the hook.",
     )
     .set_into_module(module, |message: Dynamic, status: i64| -> Answer<()> {
-        let mut thrown = Thrown::new(&message, None);
+        let mut thrown = ThrownError::new(&message, None);
         thrown.refusal = thrown.refusal.with_status(status);
         Err(thrown.into_error(Position::NONE))
     });
@@ -156,17 +156,17 @@ pub(crate) fn register(module: &mut Module) {
             .with_purity(true)
             .with_params_info(["error: &mut error", kind])
             .with_comments([format!("/// {about}")])
-            .set_into_module(module, move |thrown: &mut Thrown| thrown.field(name));
+            .set_into_module(module, move |thrown: &mut ThrownError| thrown.field(name));
     }
     FuncRegistration::new("index$get$")
         .with_namespace(FnNamespace::Global)
         .with_purity(true)
-        .set_into_module(module, |thrown: &mut Thrown, key: &str| thrown.field(key));
+        .set_into_module(module, |thrown: &mut ThrownError, key: &str| thrown.field(key));
     for name in ["to_string", "to_debug", "print", "debug"] {
         FuncRegistration::new(name)
             .with_namespace(FnNamespace::Global)
             .with_purity(true)
-            .set_into_module(module, |thrown: &mut Thrown| thrown.refusal.message.clone());
+            .set_into_module(module, |thrown: &mut ThrownError| thrown.refusal.message.clone());
     }
 }
 
@@ -178,7 +178,7 @@ pub(crate) fn own_throw(engine: &mut Engine) {
             let Some(input) = inputs.first() else { return Ok(Dynamic::UNIT) };
             let position = input.position();
             let value = context.eval_expression_tree(input)?;
-            Err(Thrown::new(&value, position.line()).into_error(position))
+            Err(ThrownError::new(&value, position.line()).into_error(position))
         })
         .expect("`throw` is disabled, so it is free for a syntax of ours");
 }
@@ -194,5 +194,5 @@ pub(crate) fn from_catch(value: &Dynamic) -> Option<Dynamic> {
         map.get("line").and_then(|line| line.as_int().ok()).and_then(|line| usize::try_from(line).ok());
     // A script may have put the map together itself.
     let message = problem::without_place(&shortened_text(map.get("message")?, MAX_MESSAGE));
-    Some(Dynamic::from(Thrown::bug(message, line)))
+    Some(Dynamic::from(ThrownError::bug(message, line)))
 }

@@ -8,13 +8,13 @@
 //! circles. Each call therefore remembers what it began to share, and empties it at its end.
 
 use crate::clock;
-use crate::crash::{self, Mark, Version};
+use crate::crash::{self, Mark, RunVersion};
 use crate::reach::{Clock, Reach};
 use rhai::{Dynamic, EvalAltResult, FnPtr};
 use std::cell::RefCell;
 use std::sync::{Arc, OnceLock, Weak};
 use valvehouse_core::breaker::Breaker;
-use valvehouse_core::context::{Claim, Refused, Share, Turn};
+use valvehouse_core::context::{Claim, LoadExceeded, Share, Turn};
 use valvehouse_core::valve::Redactor;
 use valvehouse_json::Json;
 
@@ -25,7 +25,7 @@ pub(crate) struct Caller {
     pub(super) script: OnceLock<Weak<dyn Later>>,
     pub(super) breaker: Arc<Breaker>,
     /// The version of it that a crash is attributed to.
-    pub(super) version: Version,
+    pub(super) version: RunVersion,
     /// Takes what its secret valves are set to out of what it prints or breaks with.
     pub(super) secrets: Redactor,
 }
@@ -49,9 +49,9 @@ pub(crate) struct Call {
     /// The receiver of a pipe's answer.
     pub(crate) out: Option<Arc<dyn PieceSink>>,
     printed: u32,
-    captured: Captured,
+    captured: CapturedVariables,
     /// The positions of its last `error(…)` and `skip(…)`.
-    built: Built,
+    built: AnswerPositions,
 }
 
 /// Receives the pieces of a pipe's answer.
@@ -66,7 +66,7 @@ pub(crate) trait PieceSink: Send + Sync {
 
 /// The positions at which answers were built that a hook has to return.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Built {
+pub(super) struct AnswerPositions {
     pub(super) error: Option<rhai::Position>,
     pub(super) skip: Option<rhai::Position>,
 }
@@ -90,8 +90,8 @@ impl Running {
             reach,
             out: None,
             printed: 0,
-            captured: Captured::default(),
-            built: Built::default(),
+            captured: CapturedVariables::default(),
+            built: AnswerPositions::default(),
         };
         let mark = crash::running(&call.caller.version, clock::now());
         // A call within a call is rare.
@@ -152,7 +152,7 @@ pub(super) fn in_turn(turn: Turn) {
 }
 
 /// Notes that the running call built an answer.
-pub(super) fn note_built(note: impl FnOnce(&mut Built)) {
+pub(super) fn note_built(note: impl FnOnce(&mut AnswerPositions)) {
     CALL.with_borrow_mut(|call| {
         if let Some(call) = call {
             note(&mut call.built);
@@ -161,7 +161,7 @@ pub(super) fn note_built(note: impl FnOnce(&mut Built)) {
 }
 
 /// Returns the positions of the answers that the running call has built.
-pub(super) fn built() -> Built {
+pub(super) fn built() -> AnswerPositions {
     CALL.with_borrow(|call| call.as_ref().map(|call| call.built).unwrap_or_default())
 }
 
@@ -189,7 +189,7 @@ pub(super) fn is_over() -> bool {
 }
 
 /// Adds to the load of the running call's request. Nothing is added outside of a call.
-pub(super) fn claim(share: Share, amount: usize, most: usize) -> Result<Option<Claim>, Refused> {
+pub(super) fn claim(share: Share, amount: usize, most: usize) -> Result<Option<Claim>, LoadExceeded> {
     CALL.with_borrow(|call| {
         let load = call.as_ref().map(|call| call.turn.load());
         load.map(|load| load.claim(share, amount, most)).transpose()
@@ -241,19 +241,19 @@ pub(crate) fn was_reported() -> bool {
 
 /// The variables that one call shares with closures.
 #[derive(Default)]
-pub(crate) struct Captured(Option<Box<Variables>>);
+pub(crate) struct CapturedVariables(Option<Box<Variables>>);
 
 #[derive(Default)]
 struct Variables(Vec<Dynamic>);
 
-impl Captured {
+impl CapturedVariables {
     pub(crate) fn add(&mut self, shared: Dynamic) {
         self.0.get_or_insert_default().0.push(shared);
     }
 }
 
 /// A copy of a call is not the one that empties them.
-impl Clone for Captured {
+impl Clone for CapturedVariables {
     fn clone(&self) -> Self {
         Self::default()
     }

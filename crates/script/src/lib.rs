@@ -73,15 +73,15 @@ pub use embed::{NotLoaded, filter};
 pub use engine::set_max_text;
 pub use imports::{Imports, imported_by, is_module};
 pub use loader::{
-    Found, Loader, Read, SourceSet, beginning, is_id, read_file, read_tests, read_text, script_of_tests,
-    tests_of_script,
+    FolderScan, LoadedFile, Loader, SourceSet, beginning, is_id, read_file, read_tests, read_text,
+    script_of_tests, tests_of_script,
 };
 pub use manifest::{CHAT, ENDPOINTS, Manifest, says_of_itself};
 pub use pipe::{Offer, Pipe, Pipes};
 pub use problem::{Code, Problem, Severity};
 pub use reach::{Background, HostTools, Models, Work};
 pub use rehearsal::{Other, Rehearsal};
-pub use repl::{Came, Repl, is_whole};
+pub use repl::{LineResult, Repl, is_whole};
 pub use schedule::{Lists, ScheduledCall};
 pub use script::Script;
 pub use settings::Settings;

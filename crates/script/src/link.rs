@@ -25,7 +25,7 @@ use valvehouse_json::Json;
 const MAX_CHAIN: usize = 8;
 
 /// A script's modules as it needs them.
-pub(super) struct Linked {
+pub(super) struct LinkedModules {
     /// All their functions.
     pub(super) functions: AST,
     /// The values of names in them.
@@ -37,7 +37,7 @@ pub(super) struct Linked {
     modules: Vec<(String, Shared<Module>)>,
 }
 
-impl Linked {
+impl LinkedModules {
     /// Makes the modules known to the engine of the script.
     pub(super) fn register(&self, engine: &mut Engine) {
         for (name, module) in &self.modules {
@@ -52,7 +52,7 @@ pub(super) fn link(
     source: &str,
     as_written: &AST,
     manifest: &Manifest,
-) -> (Linked, Vec<Problem>) {
+) -> (LinkedModules, Vec<Problem>) {
     let mut linker = Linker::new(file, source, Some(manifest));
     for (alias, index) in linker.imports_of("", file, source, as_written) {
         let module = linker.compiled[index].clone();
@@ -75,7 +75,7 @@ struct Linker<'a> {
     imports: &'a Imports,
     /// None where the script that imports is not known.
     manifest: Option<&'a Manifest>,
-    linked: Linked,
+    linked: LinkedModules,
     /// In the order of their prefixes.
     compiled: Vec<Shared<Module>>,
     /// The indexes of modules in `compiled`; None where one does not compile.
@@ -87,7 +87,7 @@ struct Linker<'a> {
 
 impl<'a> Linker<'a> {
     fn new(script: &'a SourceFile, source: &str, manifest: Option<&'a Manifest>) -> Self {
-        let linked = Linked {
+        let linked = LinkedModules {
             functions: AST::empty(),
             values: HashMap::new(),
             as_written: Vec::new(),

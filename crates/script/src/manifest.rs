@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 use valvehouse_config::Capability;
 use valvehouse_core::filter::{Hook, OnBreak};
-use valvehouse_core::valve::Schema;
+use valvehouse_core::valve::ValveSchema;
 use valvehouse_core::words::{nearest, optional, suggested};
 use valvehouse_json::Json;
 
@@ -37,9 +37,9 @@ pub struct Manifest {
     /// Everything in the opening comment, in order, last duplicate wins.
     pub frontmatter: Vec<(String, String)>,
     /// Settings operators may change.
-    pub valves: Schema,
+    pub valves: ValveSchema,
     /// Settings each user may change; None when there are none.
-    pub user_valves: Option<Schema>,
+    pub user_valves: Option<ValveSchema>,
     /// The capabilities that it requires.
     pub requirements: Vec<Capability>,
     /// Runs for every model.
@@ -334,9 +334,9 @@ fn list(text: &str) -> Vec<String> {
     text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
-fn declare(value: &Json) -> Result<Schema, Vec<String>> {
+fn declare(value: &Json) -> Result<ValveSchema, Vec<String>> {
     match value {
-        Json::Object(_) => Schema::declare(value),
+        Json::Object(_) => ValveSchema::declare(value),
         other => Err(vec![format!("must be a map `#{{ name: default, … }}`, is {}", other.kind())]),
     }
 }

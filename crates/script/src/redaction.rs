@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::sync::Arc;
 use valvehouse_core::context::Turn;
-use valvehouse_core::valve::{Redactor, Schema};
+use valvehouse_core::valve::{Redactor, ValveSchema};
 use valvehouse_json::Json;
 
 /// Bytes compared with secrets that are worth an operation.
@@ -18,7 +18,7 @@ const WITHHELD: &str = "*** (more secrets than there is time to look for)";
 struct UserSecrets(Mutex<Vec<(Arc<str>, Json, Redactor)>>);
 
 /// Redacts the secret ones of these user valves for the rest of a turn: a script is about to read them.
-pub(crate) fn redact_for_user(turn: &Turn, plugin: &Arc<str>, schema: &Schema, values: &Json) {
+pub(crate) fn redact_for_user(turn: &Turn, plugin: &Arc<str>, schema: &ValveSchema, values: &Json) {
     if !schema.fields().iter().any(|field| field.secret) {
         return;
     }

@@ -7,7 +7,7 @@ use super::call::{self, Caller, PieceSink, Running};
 use super::interpreter::Args;
 use super::redaction::redacted;
 use super::script::Script;
-use super::thrown::Thrown;
+use super::thrown::ThrownError;
 use super::{answer, problem};
 use rhai::{Dynamic, EvalAltResult};
 use std::borrow::Cow;
@@ -27,10 +27,10 @@ use valvehouse_json::Json;
 const BEHIND: Duration = Duration::from_secs(60);
 
 /// The result of a call, and its cost.
-pub(super) type Called = (Result<Dynamic, Ended>, Spent);
+pub(super) type CallResult = (Result<Dynamic, CallEnd>, Spent);
 
 /// The end of a call without a value.
-pub(super) enum Ended {
+pub(super) enum CallEnd {
     Refused(Refusal),
     /// The breakage is for the log; the summary names no place and may be shown to anybody.
     Broken {
@@ -44,18 +44,18 @@ pub(super) enum Ended {
 impl Script {
     /// Calls one hook's function within the budget of hooks.
     #[cfg(test)]
-    pub(super) fn call(&self, hook: Hook, args: impl Into<Args>, turn: &Turn) -> Called {
+    pub(super) fn call(&self, hook: Hook, args: impl Into<Args>, turn: &Turn) -> CallResult {
         self.call_hook(hook, args.into(), turn, self.settings.hook)
     }
 
     /// Calls one hook's function within a budget.
-    pub(super) fn call_hook(&self, hook: Hook, args: Args, turn: &Turn, budget: Budget) -> Called {
+    pub(super) fn call_hook(&self, hook: Hook, args: Args, turn: &Turn, budget: Budget) -> CallResult {
         self.run_answering(hook.name(), args, turn, budget)
     }
 
     /// Calls a hook whose syntax shows that no function it calls takes long or much: it needs no stack of its own to
     /// be left behind on.
-    pub(super) fn call_cheap_hook(&self, hook: Hook, args: Args, turn: &Turn, budget: Budget) -> Called {
+    pub(super) fn call_cheap_hook(&self, hook: Hook, args: Args, turn: &Turn, budget: Budget) -> CallResult {
         let guard = self.settings.guarded.then(|| Guard::enter(budget));
         let _running = Running::enter(&self.caller, turn, self.reach.clone());
         let result = self.answer(hook.name(), args);
@@ -63,12 +63,12 @@ impl Script {
     }
 
     /// Calls a callback's function within the budget of hooks.
-    pub(super) fn call_callback(&self, callback: Callback, args: Args, turn: &Turn) -> Called {
+    pub(super) fn call_callback(&self, callback: Callback, args: Args, turn: &Turn) -> CallResult {
         self.run(callback.name(), args, turn, self.settings.hook)
     }
 
     /// Calls a tool's function, which may last as long as its timeout says.
-    pub(super) fn call_tool(&self, function: &str, args: Args, turn: &Turn, timeout: Duration) -> Called {
+    pub(super) fn call_tool(&self, function: &str, args: Args, turn: &Turn, timeout: Duration) -> CallResult {
         let budget = Budget { wall: timeout.min(self.settings.tool.wall), ..self.settings.tool };
         self.run_answering(function, args, turn, budget)
     }
@@ -81,7 +81,7 @@ impl Script {
         timeout: Duration,
         out: Arc<dyn PieceSink>,
         send: impl FnOnce(Dynamic) -> Result<(), Box<EvalAltResult>>,
-    ) -> (Result<(), Ended>, Spent) {
+    ) -> (Result<(), CallEnd>, Spent) {
         let budget = Budget { wall: timeout, ..self.settings.tool };
         self.within(budget, "pipe", turn, || {
             call::write_to(out);
@@ -101,7 +101,7 @@ impl Script {
         turn: &Turn,
         budget: Budget,
         work: impl FnOnce() -> Result<T, Box<EvalAltResult>>,
-    ) -> (Result<T, Ended>, Spent) {
+    ) -> (Result<T, CallEnd>, Spent) {
         self.within_as(&self.behind, budget, function, turn, work)
     }
 
@@ -114,8 +114,8 @@ impl Script {
     ) -> Result<Dynamic, Fault> {
         let (result, _) = self.run(name, args.into(), turn, self.settings.tool);
         result.map_err(|ended| match ended {
-            Ended::Refused(refusal) => Fault::Refused(refusal),
-            Ended::Broken { breakage, .. } => Fault::Broken(breakage),
+            CallEnd::Refused(refusal) => Fault::Refused(refusal),
+            CallEnd::Broken { breakage, .. } => Fault::Broken(breakage),
         })
     }
 
@@ -134,7 +134,7 @@ impl Script {
     }
 
     /// A call whose answer counts: one that it builds and does not return is a mistake.
-    fn run_answering(&self, function: &str, args: Args, turn: &Turn, budget: Budget) -> Called {
+    fn run_answering(&self, function: &str, args: Args, turn: &Turn, budget: Budget) -> CallResult {
         self.within(budget, function, turn, || self.answer(function, args))
     }
 
@@ -144,7 +144,7 @@ impl Script {
         Ok(value)
     }
 
-    fn run(&self, function: &str, args: Args, turn: &Turn, budget: Budget) -> Called {
+    fn run(&self, function: &str, args: Args, turn: &Turn, budget: Budget) -> CallResult {
         self.within(budget, function, turn, || self.evaluate(function, args))
     }
 
@@ -154,7 +154,7 @@ impl Script {
         function: &str,
         turn: &Turn,
         work: impl FnOnce() -> Result<T, Box<EvalAltResult>>,
-    ) -> (Result<T, Ended>, Spent) {
+    ) -> (Result<T, CallEnd>, Spent) {
         self.within_as(&self.caller, budget, function, turn, work)
     }
 
@@ -165,7 +165,7 @@ impl Script {
         function: &str,
         turn: &Turn,
         work: impl FnOnce() -> Result<T, Box<EvalAltResult>>,
-    ) -> (Result<T, Ended>, Spent) {
+    ) -> (Result<T, CallEnd>, Spent) {
         let guard = self.settings.guarded.then(|| Guard::enter(budget));
         let _running = Running::enter(caller, turn, self.reach.clone());
         let result = lanes::run_apart(work).unwrap_or_else(|_| Err(budget::abandoned(budget)));
@@ -181,7 +181,7 @@ impl Script {
         turn: &Turn,
         budget: Budget,
         guard: Option<Guard>,
-    ) -> (Result<T, Ended>, Spent) {
+    ) -> (Result<T, CallEnd>, Spent) {
         let spent = guard.map(|guard| guard.spent()).unwrap_or_default();
         let result = result.map_err(|error| self.ended(function, &error));
         if result.is_ok() && turn.is_heavier_than(budget.memory, self.id(), spent.kept) {
@@ -195,20 +195,20 @@ impl Script {
         self.interpreter.call(&self.engine, &self.ast, function, args).map(Dynamic::flatten)
     }
 
-    fn too_heavy(&self, function: &str, limit: usize) -> Ended {
+    fn too_heavy(&self, function: &str, limit: usize) -> CallEnd {
         let summary = format!("keeps more than {} MB in `state` and `__metadata__`", limit >> 20);
         let cause = format!("{}: {summary}, in {function}", self.file.path.display());
-        Ended::Broken { breakage: Breakage::new(cause), summary, is_too_long: false }
+        CallEnd::Broken { breakage: Breakage::new(cause), summary, is_too_long: false }
     }
 
-    fn ended(&self, function: &str, error: &EvalAltResult) -> Ended {
+    fn ended(&self, function: &str, error: &EvalAltResult) -> CallEnd {
         if let EvalAltResult::ErrorRuntime(value, _) = error.unwrap_inner()
-            && let Some(thrown) = value.read_lock::<Thrown>()
+            && let Some(thrown) = value.read_lock::<ThrownError>()
             && !thrown.bug
         {
             let mut refusal = thrown.refusal.clone();
             refusal.message = redact(refusal.message);
-            return Ended::Refused(refusal);
+            return CallEnd::Refused(refusal);
         }
         let cause = redact(problem::of_run(&self.sources, function, error));
         let summary = redact(problem::summary_of_run(error));
@@ -216,7 +216,7 @@ impl Script {
             error.unwrap_inner(),
             EvalAltResult::ErrorDataTooLarge(what, _) if what.to_lowercase().contains("string")
         );
-        Ended::Broken { breakage: Breakage::new(cause), summary, is_too_long }
+        CallEnd::Broken { breakage: Breakage::new(cause), summary, is_too_long }
     }
 }
 
@@ -276,8 +276,8 @@ impl Script {
             trace.spend(name, self.id(), spent);
         }
         let result = result.map_err(|ended| match ended {
-            Ended::Refused(refusal) => refusal.message,
-            Ended::Broken { breakage, .. } => breakage.cause,
+            CallEnd::Refused(refusal) => refusal.message,
+            CallEnd::Broken { breakage, .. } => breakage.cause,
         });
         tally.end(&timing, spent, if result.is_ok() { Ending::Continued } else { Ending::Broken });
         if let Some(step) = step {
@@ -316,7 +316,7 @@ mod tests {
             Ok(Dynamic::from(grown.len() as i64))
         });
         match result {
-            Err(Ended::Broken { summary, .. }) => Some(summary),
+            Err(CallEnd::Broken { summary, .. }) => Some(summary),
             _ => None,
         }
     }

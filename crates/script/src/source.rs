@@ -3,7 +3,7 @@
 use super::imports::{Imports, MAX_SOURCE};
 use super::pieces::{self, Piece};
 use super::problem::{Code, Problem};
-use crate::crash::Quarantined;
+use crate::crash::QuarantineEntry;
 use sha2::{Digest, Sha256};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -87,7 +87,7 @@ impl Problem {
     }
 
     /// The problem of a file whose text is a version that is not run, since it ended the process.
-    pub fn of_quarantine(file: &SourceFile, quarantined: &[Quarantined]) -> Option<Self> {
+    pub fn of_quarantine(file: &SourceFile, quarantined: &[QuarantineEntry]) -> Option<Self> {
         let hash = (!quarantined.is_empty()).then(|| file.hash())?;
         let version = quarantined.iter().find(|version| *version.id == *file.id && version.hash == hash)?;
         let what = format!("cannot run this version: it is quarantined, since {}", version.why);

@@ -11,7 +11,7 @@ pub(crate) const MAX_MESSAGE: usize = 16 * 1024;
 
 /// A thrown value, in the one form in which `catch` sees every error. Its text is the message.
 #[derive(Debug, Clone)]
-pub(crate) struct Thrown {
+pub(crate) struct ThrownError {
     pub(crate) refusal: Refusal,
     pub(crate) line: Option<usize>,
     /// The keys of a thrown map that are not words of ours.
@@ -20,7 +20,7 @@ pub(crate) struct Thrown {
     pub(crate) bug: bool,
 }
 
-impl Thrown {
+impl ThrownError {
     /// A failure that nobody decided on.
     pub(crate) fn bug(message: String, line: Option<usize>) -> Self {
         let refusal = Refusal { plugin: call::plugin(), ..Refusal::new(readable(&message)) }.with_status(500);

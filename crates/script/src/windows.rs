@@ -9,7 +9,7 @@ use valvehouse_json::Json;
 /// Lets everything out as it is.
 struct Open;
 
-impl window::Look for Open {
+impl window::WindowVisitor for Open {
     type Error = Infallible;
 
     fn changed(&mut self, text: &str) -> Result<CompactString, Infallible> {

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use valvehouse_core::context::Context;
 use valvehouse_core::fault::{Fault, Refusal};
 use valvehouse_core::filter::{Filter, Verdict};
-use valvehouse_core::kernel::{Builder, Kernel, find_tools};
+use valvehouse_core::kernel::{Kernel, KernelBuilder, find_tools};
 use valvehouse_core::tool::{Tool, ToolError};
 use valvehouse_json::Json;
 
 #[global_allocator]
 static ALLOCATOR: valvehouse_memory::Counting = valvehouse_memory::Counting::new();
 
-fn tools() -> Builder {
+fn tools() -> KernelBuilder {
     let plus = Tool::from_json_fn("shop_plus", |args| {
         let of = |key| args.get(key).and_then(|value| value.as_i64()).unwrap_or(0);
         Ok((of("a") + of("b")).into())

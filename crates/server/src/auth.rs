@@ -151,11 +151,11 @@ pub(crate) fn named(role: &str, headers: &HeaderMap) -> Operator {
 }
 
 /// The longest name that is written down.
-const LONGEST_NAME: usize = 64;
+const MAX_NAME: usize = 64;
 
 /// `admin (Ann)`
 pub(crate) fn with_name(role: &str, name: &str) -> String {
-    let name: String = name.trim().chars().filter(|letter| !letter.is_control()).take(LONGEST_NAME).collect();
+    let name: String = name.trim().chars().filter(|letter| !letter.is_control()).take(MAX_NAME).collect();
     if name.is_empty() { role.to_owned() } else { format!("{role} ({name})") }
 }
 

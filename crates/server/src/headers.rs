@@ -2,7 +2,7 @@
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
-use valvehouse_core::context::Event;
+use valvehouse_core::context::EmittedEvent;
 use valvehouse_core::fault::Fault;
 use valvehouse_host::Snapshot;
 
@@ -40,7 +40,7 @@ pub(crate) fn wants_events(headers: &HeaderMap) -> bool {
 /// Stands for the events that did not fit.
 const CUT: &str = r#"{"type":"cut"}"#;
 
-pub(crate) fn events_header(events: &[Event]) -> Option<HeaderValue> {
+pub(crate) fn events_header(events: &[EmittedEvent]) -> Option<HeaderValue> {
     if events.is_empty() {
         return None;
     }

@@ -15,7 +15,7 @@ use valvehouse_core::fault::{Fault, RequestFault};
 use valvehouse_host::admin;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
-use valvehouse_mcp::{ApprovalError, Approvals, Difference, Standing, Status, Tool};
+use valvehouse_mcp::{ApprovalError, Approvals, Difference, PinStatus, ServerOffer, Status};
 
 /// The routes, for operators.
 pub(crate) fn routes(app: &Arc<App>, approvals: Approvals) -> Router<Arc<App>> {
@@ -123,9 +123,9 @@ fn of_server(server: &McpServer, status: &Status) -> Json {
     ])
 }
 
-fn of_tool(server: &McpServer, tool: &Tool) -> Json {
+fn of_tool(server: &McpServer, tool: &ServerOffer) -> Json {
     let seen = &tool.seen;
-    let hash = (tool.standing != Standing::Gone).then(|| seen.hash(server));
+    let hash = (tool.standing != PinStatus::Gone).then(|| seen.hash(server));
     let value = |value: &Option<serde_json::Value>| value.clone().map_or(Json::Null, Json::from);
     Json::from([
         ("name", tool.name.as_str().into()),

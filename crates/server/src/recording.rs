@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use valvehouse_core::context::{Afterwards, TurnFacts};
 use valvehouse_core::fault::Fault;
-use valvehouse_core::trace::{Asked, Recording};
+use valvehouse_core::trace::{Recording, RequestFacts};
 use valvehouse_host::app::App;
 
 /// A request begins at a door.
@@ -41,7 +41,7 @@ pub(super) fn recorded(
     facts: &mut TurnFacts,
 ) -> Recording {
     let text = |json: &valvehouse_json::Json| json.string("id");
-    let asked = Asked {
+    let asked = RequestFacts {
         door,
         model: text(&facts.model),
         stream,
@@ -117,15 +117,15 @@ pub(super) fn followed(response: Response, mut follower: impl Follower) -> Respo
 
 /// The same answer, whose follower is kept until the connection has all of it, also where it is there as a whole.
 pub(super) fn followed_to_the_wire(response: Response, follower: impl Follower) -> Response {
-    response.map(|body| Body::new(Followed { body, follower: Some(follower) }))
+    response.map(|body| Body::new(FollowedBody { body, follower: Some(follower) }))
 }
 
-struct Followed<F> {
+struct FollowedBody<F> {
     body: Body,
     follower: Option<F>,
 }
 
-impl<F: Follower> HttpBody for Followed<F> {
+impl<F: Follower> HttpBody for FollowedBody<F> {
     type Data = Bytes;
     type Error = axum::Error;
 

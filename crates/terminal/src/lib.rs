@@ -16,4 +16,4 @@ pub use exit::{CommandError, Exit};
 pub use output::{Console, Format, Log, PLAIN, Paint, Quiet, clean, table};
 pub use overview::{check_valve, contents, first_request, plugin_problems};
 pub use questions::StdinLines;
-pub use report::{Case, Placed, case};
+pub use report::{Case, ScriptPlace, case};

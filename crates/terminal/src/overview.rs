@@ -2,7 +2,7 @@
 
 use crate::exit::CommandError;
 use crate::report;
-use valvehouse_core::valve::Schema;
+use valvehouse_core::valve::ValveSchema;
 use valvehouse_core::words::{count, did_you_mean};
 use valvehouse_host::app::App;
 use valvehouse_host::{Snapshot, State};
@@ -59,7 +59,7 @@ pub fn plugin_problems(snapshot: &Snapshot) -> Vec<Problem> {
 }
 
 /// Checks that there is such a valve; an error names the one that was probably meant.
-pub fn check_valve(id: &str, schema: &Schema, key: &str) -> Result<(), CommandError> {
+pub fn check_valve(id: &str, schema: &ValveSchema, key: &str) -> Result<(), CommandError> {
     if schema.field(key).is_some() {
         return Ok(());
     }

@@ -6,7 +6,7 @@ use crate::exit::CommandError;
 use crate::output::{Console, Paint, clean};
 use std::io::{self, BufRead};
 use tokio::sync::mpsc;
-use valvehouse_core::context::{Event, Events, Questions};
+use valvehouse_core::context::{EmittedEvent, Events, Questions};
 use valvehouse_core::words::yes_or_no;
 use valvehouse_json::Json;
 
@@ -19,14 +19,14 @@ pub type OpenQuestions = mpsc::UnboundedReceiver<Json>;
 pub fn listening(questions: Option<&Questions>, out: &Console) -> (Events, OpenQuestions) {
     let (ask, asked) = mpsc::unbounded_channel();
     let out = out.clone();
-    let listen = move |event: &Event| match event.0.text("id") {
+    let listen = move |event: &EmittedEvent| match event.0.text("id") {
         Some(_) => drop(ask.send(event.0.clone())),
         None => tell(event, &out),
     };
     (Events::listening(listen, questions.cloned()), asked)
 }
 
-fn tell(event: &Event, out: &Console) {
+fn tell(event: &EmittedEvent, out: &Console) {
     let kind = event.0.text_or_empty("type");
     let human = || {
         let description = event.0.at_path("data.description");

@@ -96,7 +96,7 @@ fn presentable(problem: &Problem) -> Problem {
 }
 
 /// A file or folder among plugins.
-pub struct Placed {
+pub struct ScriptPlace {
     /// The kind of plugins in the folder.
     pub kind: Kind,
     /// The folder that imports are looked for in.
@@ -105,7 +105,7 @@ pub struct Placed {
     pub path: PathBuf,
 }
 
-impl Placed {
+impl ScriptPlace {
     /// Returns the folder of plugins that a path belongs to.
     pub fn of(config: &Config, path: &Path) -> Self {
         Self::in_folder_of(app::kind_of(config, path), config, path)

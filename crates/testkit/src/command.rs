@@ -53,17 +53,17 @@ impl Project {
         save(self.0.path(), file, text);
     }
 
-    pub fn run(&self, words: &str) -> Ran {
+    pub fn run(&self, words: &str) -> CommandOutput {
         self.run_with(&words.split_whitespace().collect::<Vec<_>>(), "")
     }
 
-    pub fn run_with(&self, words: &[&str], stdin: &str) -> Ran {
+    pub fn run_with(&self, words: &[&str], stdin: &str) -> CommandOutput {
         self.runs(valvehouse(self.0.path(), words), stdin)
     }
 
     /// A line as one would type it: `valvehouse` is ours, and stdout shows stderr as well.
     #[cfg(unix)]
-    pub fn types(&self, line: &str) -> Ran {
+    pub fn types(&self, line: &str) -> CommandOutput {
         let ours = program().parent().unwrap().to_owned();
         let known = std::env::var_os("PATH").unwrap_or_default();
         let path = std::env::join_paths(std::iter::once(ours).chain(std::env::split_paths(&known))).unwrap();
@@ -74,7 +74,7 @@ impl Project {
         self.runs(command, "")
     }
 
-    fn runs(&self, mut command: Command, stdin: &str) -> Ran {
+    fn runs(&self, mut command: Command, stdin: &str) -> CommandOutput {
         let mut child = command.envs(self.1.iter().cloned()).stdin(Stdio::piped()).spawn().unwrap();
         // A command that does not read has closed it.
         let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
@@ -86,7 +86,7 @@ impl Project {
             panic!("{command:?} did not end");
         };
         let output = output.unwrap();
-        Ran {
+        CommandOutput {
             code: output.status.code().unwrap_or(-1),
             out: String::from_utf8(output.stdout).unwrap(),
             talk: String::from_utf8(output.stderr).unwrap(),
@@ -187,13 +187,13 @@ pub fn signal(id: u32, name: &str) {
 
 /// The end of a command.
 #[derive(Debug)]
-pub struct Ran {
+pub struct CommandOutput {
     pub code: i32,
     pub out: String,
     pub talk: String,
 }
 
-impl Ran {
+impl CommandOutput {
     #[track_caller]
     pub fn ends(self, code: i32) -> Self {
         assert_eq!(self.code, code, "stdout:\n{}\nstderr:\n{}", self.out, self.talk);

@@ -19,13 +19,13 @@ pub const MODEL: &str = "mock-1";
 
 /// The request, as it came.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct UpstreamRequest {
     pub path: String,
     pub headers: HeaderMap,
     pub body: Bytes,
 }
 
-impl Asked {
+impl UpstreamRequest {
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
@@ -135,7 +135,7 @@ impl Reply {
     }
 
     /// Whole or streamed, as it was asked for.
-    pub fn fitting(asked: &Asked, text: &str) -> Self {
+    pub fn fitting(asked: &UpstreamRequest, text: &str) -> Self {
         if asked.json()["stream"] == json!(true) {
             Self::words(text.split_inclusive(' '))
         } else {
@@ -205,7 +205,7 @@ pub fn chunk(delta: &Value, finish: Option<&str>) -> String {
     format!("data: {event}\n\n")
 }
 
-type Script = Arc<dyn Fn(&Asked) -> Reply + Send + Sync>;
+type Script = Arc<dyn Fn(&UpstreamRequest) -> Reply + Send + Sync>;
 
 /// The service.
 #[derive(Clone)]
@@ -214,7 +214,7 @@ pub struct Upstream(Arc<Inner>);
 struct Inner {
     port: u16,
     script: Mutex<Script>,
-    asked: Mutex<Vec<Asked>>,
+    asked: Mutex<Vec<UpstreamRequest>>,
     /// The number of callers that went away before they had their whole answer.
     deserted: watch::Sender<usize>,
     server: Mutex<Option<AbortHandle>>,
@@ -250,16 +250,16 @@ impl Upstream {
     }
 
     /// Answers what this makes of the question.
-    pub fn script(&self, script: impl Fn(&Asked) -> Reply + Send + Sync + 'static) {
+    pub fn script(&self, script: impl Fn(&UpstreamRequest) -> Reply + Send + Sync + 'static) {
         *self.0.script.lock().unwrap() = Arc::new(script);
     }
 
     /// The chats it was asked for.
-    pub fn asked(&self) -> Vec<Asked> {
+    pub fn asked(&self) -> Vec<UpstreamRequest> {
         self.0.asked.lock().unwrap().clone()
     }
 
-    pub fn last(&self) -> Asked {
+    pub fn last(&self) -> UpstreamRequest {
         self.asked().pop().expect("the upstream was asked")
     }
 
@@ -317,7 +317,7 @@ async fn answer(State(upstream): State<Upstream>, request: Request) -> Response 
         ]});
         return Response::new(Body::from(list.to_string()));
     }
-    let asked = Asked { path, headers: parts.headers, body };
+    let asked = UpstreamRequest { path, headers: parts.headers, body };
     upstream.0.asked.lock().unwrap().push(asked.clone());
     let script = upstream.0.script.lock().unwrap().clone();
     let reply = script(&asked);

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use valvehouse_core::Kernel;
 use valvehouse_core::chat::message;
 use valvehouse_core::kernel::ChatOptions;
-use valvehouse_core::provider::Canned;
+use valvehouse_core::provider::CannedProvider;
 
 const SHOUT: &str = "fn inlet(body) { body.messages[-1].content.make_upper(); body }";
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     // Answers without a network, and remembers its requests; any `Provider` stands here.
-    let provider = Canned::new(["hello"]);
+    let provider = CannedProvider::new(["hello"]);
     let filter = valvehouse_script::filter("shout", SHOUT)?;
     let kernel = Kernel::builder().filter(filter).provider(Arc::new(provider.clone())).build();
     let answer = kernel.chat_with_tools(vec![message::user("good day")], ChatOptions::default()).await?;

@@ -1,7 +1,7 @@
 //! `human_approval` of a configured model from question to answer, over HTTP.
 
 use crate::host::{Answer, TestHost};
-use crate::upstream::{Asked, MODEL, Reply};
+use crate::upstream::{MODEL, Reply, UpstreamRequest};
 use serde_json::{Value, json};
 
 const CONFIG: &str = "[[models]]\nname = \"assistant\"\nprovider = \"mock\"\nmodel = \"mock-1\"\nmemory = true\n\
@@ -13,7 +13,7 @@ fn handler(args) { #{ paid: args.amount } }
 "#;
 
 /// Pays when asked to, and says then what came of it.
-fn model(asked: &Asked) -> Reply {
+fn model(asked: &UpstreamRequest) -> Reply {
     let body = asked.json();
     let last = body["messages"].as_array().unwrap().last().unwrap();
     let text = last["content"].as_str().unwrap_or_default();

@@ -29,7 +29,7 @@ fn down() -> Reply {
 }
 
 /// Returns the events of one run with these answers.
-async fn told_of(replies: Vec<Reply>, change: impl FnOnce(Builder) -> Builder) -> Log {
+async fn told_of(replies: Vec<Reply>, change: impl FnOnce(AgentBuilder) -> AgentBuilder) -> Log {
     let (callbacks, log) = all();
     let mut agent =
         change(agent(replies).0.name("Ann").tool(weather()).callbacks(callbacks)).build().unwrap();

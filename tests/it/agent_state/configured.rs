@@ -1,7 +1,7 @@
 //! Middleware of a host's models, by configuration.
 
 use crate::host::{PATIENCE, TestHost};
-use crate::upstream::{Asked, MODEL, Reply};
+use crate::upstream::{MODEL, Reply, UpstreamRequest};
 use serde_json::{Value, json};
 use std::process::Command;
 
@@ -39,7 +39,7 @@ fn calls(texts: &[&str]) -> Reply {
 
 /// Calls the tool with this until it has as many results as that, then says the last of them.
 fn calling(host: &TestHost, text: &'static str, rounds: usize) {
-    host.upstream.script(move |asked: &Asked| {
+    host.upstream.script(move |asked: &UpstreamRequest| {
         let body = asked.json();
         let results = body["messages"].as_array().unwrap().iter().filter(|message| message["role"] == "tool");
         if results.count() < rounds { calls(&[text]) } else { Reply::text(&asked.said()) }

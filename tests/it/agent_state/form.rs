@@ -1,7 +1,7 @@
 //! `response_format` of a model with a memory, over HTTP; of an agent of the library, see its state's row.
 
 use crate::host::TestHost;
-use crate::upstream::{Asked, Reply};
+use crate::upstream::{Reply, UpstreamRequest};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -12,7 +12,7 @@ const REMEMBERS: &str =
 async fn host(answers: &'static [&'static str]) -> TestHost {
     let host = TestHost::new().config(REMEMBERS).start().await;
     let given = AtomicUsize::new(0);
-    host.upstream.script(move |asked: &Asked| {
+    host.upstream.script(move |asked: &UpstreamRequest| {
         let place = given.fetch_add(1, Relaxed).min(answers.len() - 1);
         Reply::fitting(asked, answers[place])
     });

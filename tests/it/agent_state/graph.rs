@@ -6,7 +6,7 @@ use valvehouse::agent::Decision;
 use valvehouse::agent::callbacks::Callbacks;
 
 /// A run that looks at the weather, with whatever is added; kept after each step.
-async fn ran(change: impl FnOnce(Builder) -> Builder) -> (TempDir, Agent) {
+async fn ran(change: impl FnOnce(AgentBuilder) -> AgentBuilder) -> (TempDir, Agent) {
     let (folder, store) = store().await;
     let replies = [calls("let me see", &[("weather", r#"{"city":"Oslo"}"#)]), "warm".into()];
     let builder = agent(replies).0.name("Ann").tool(weather()).system_prompt("Be brief.");
@@ -153,7 +153,7 @@ async fn graph_state_finish_reason_says_why_the_model_stopped() {
 
 #[tokio::test]
 async fn graph_state_context_is_what_tools_and_filters_know() {
-    let counts = |builder: Builder| {
+    let counts = |builder: AgentBuilder| {
         let variables = json(r#"{"user_id":"u123"}"#);
         builder.variables(variables)
     };

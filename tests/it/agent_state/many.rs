@@ -12,7 +12,7 @@ async fn one(number: usize, store: Arc<dyn Store>) -> (Agent, Vec<(String, Strin
     let name = format!("agent-{number}");
     let answer = format!("I am {number}");
     let round = || vec![calls(&name, &[("count", "{}"), ("count", "{}")]), Reply::text(&answer)];
-    let model = Canned::new([round(), round()].concat());
+    let model = CannedProvider::new([round(), round()].concat());
     let heard: Arc<Mutex<Vec<(String, String)>>> = Arc::default();
     let callbacks = Callback::ALL.into_iter().fold(Callbacks::new(), |callbacks, callback| {
         let heard = heard.clone();

@@ -16,16 +16,16 @@ mod variables;
 use crate::kernel::json;
 use std::sync::Arc;
 use tempfile::TempDir;
-use valvehouse::agent::{Agent, Builder};
+use valvehouse::agent::{Agent, AgentBuilder};
 use valvehouse::chat::message;
 use valvehouse::json::Json;
-use valvehouse::provider::{Canned, Reply};
+use valvehouse::provider::{CannedProvider, Reply};
 use valvehouse::store::{SqlStore, Store};
 use valvehouse::tool::Tool;
 
 /// An agent around a canned model, and the model to look at.
-fn agent<R: Into<Reply>>(replies: impl IntoIterator<Item = R>) -> (Builder, Canned) {
-    let model = Canned::new(replies);
+fn agent<R: Into<Reply>>(replies: impl IntoIterator<Item = R>) -> (AgentBuilder, CannedProvider) {
+    let model = CannedProvider::new(replies);
     (Agent::builder("a-1").provider(Arc::new(model.clone())), model)
 }
 
@@ -46,7 +46,7 @@ fn weather() -> Tool {
 }
 
 /// A person is asked before every call.
-fn asking(builder: Builder) -> Builder {
+fn asking(builder: AgentBuilder) -> AgentBuilder {
     builder.middleware("human_approval", Json::object())
 }
 

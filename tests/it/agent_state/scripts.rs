@@ -1,7 +1,7 @@
 //! Every callback as a script hears it, over HTTP: `const callbacks = true`.
 
 use crate::host::{TestHost, until};
-use crate::upstream::{Asked, MODEL, Reply};
+use crate::upstream::{MODEL, Reply, UpstreamRequest};
 use serde_json::{Value, json};
 use valvehouse::agent::callbacks::Callback;
 
@@ -45,7 +45,7 @@ fn calls(q: &str) -> Value {
 }
 
 /// Calls `look` when the user says so; fails when told to break.
-fn model(asked: &Asked) -> Reply {
+fn model(asked: &UpstreamRequest) -> Reply {
     let body = asked.json();
     let last = body["messages"].as_array().unwrap().last().unwrap().clone();
     let text = last["content"].as_str().unwrap_or_default();

@@ -1,6 +1,6 @@
 //! A service that answers as Anthropic's does, whole or streamed, and refuses what that refuses.
 
-use crate::upstream::{Asked, Reply, Upstream};
+use crate::upstream::{Reply, Upstream, UpstreamRequest};
 use serde_json::{Value, json};
 
 /// The signature of its models' thoughts before they call the tool `get_weather`.
@@ -20,7 +20,7 @@ pub(crate) async fn start() -> (Upstream, String) {
     (claude, config)
 }
 
-fn answer(asked: &Asked) -> Reply {
+fn answer(asked: &UpstreamRequest) -> Reply {
     let body = asked.json();
     let last = &body["messages"].as_array().and_then(|messages| messages.last()).cloned().unwrap_or_default();
     let blocks = last["content"].as_array().cloned().unwrap_or_default();

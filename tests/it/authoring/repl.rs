@@ -1,6 +1,6 @@
 //! `valvehouse repl`: scripts line by line.
 
-use crate::cli::{Project, Ran};
+use crate::cli::{CommandOutput, Project};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{ChildStdin, Stdio};
 use std::sync::mpsc::{self, Receiver};
@@ -25,7 +25,7 @@ fn breaks(list) {
 }
 "#;
 
-fn typed(project: &Project, words: &str, lines: &[&str]) -> Ran {
+fn typed(project: &Project, words: &str, lines: &[&str]) -> CommandOutput {
     let words: Vec<&str> = ["repl"].into_iter().chain(words.split_whitespace()).collect();
     project.run_with(&words, &lines.join("\n"))
 }

@@ -4,7 +4,7 @@ use super::{MARK, SECRET, Shape};
 use crate::kernel::{asking, json, stream};
 use valvehouse::anthropic::{Reader, Writer};
 use valvehouse::json::Json;
-use valvehouse::kernel::ModelSettings;
+use valvehouse::kernel::ModelDefaults;
 use valvehouse::provider::Reply;
 
 /// The events of an answer of these blocks, their texts in pieces of so many characters.
@@ -108,7 +108,7 @@ fn blocks(events: &[Json]) -> Vec<String> {
 async fn through(shape: Shape, events: &[Json]) -> Vec<String> {
     let mut reader = Reader::default().with_usage(true);
     let chunks: Vec<Json> = events.iter().flat_map(|event| reader.read(event)).collect();
-    let settings = ModelSettings { hold: shape == Shape::Hold, ..ModelSettings::default() };
+    let settings = ModelDefaults { hold: shape == Shape::Hold, ..ModelDefaults::default() };
     let kernel = asking([Reply::pieces(chunks)]).0.filters(shape.filters()).settings(settings).build();
     let streamed = stream(&kernel).await;
     streamed.answer.as_ref().unwrap();

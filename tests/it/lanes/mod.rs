@@ -13,7 +13,7 @@ use valvehouse::chat::{Fold, message};
 use valvehouse::fault::Fault;
 use valvehouse::filter::Filter;
 use valvehouse::json::Json;
-use valvehouse::kernel::{ModelSettings, RunOptions};
+use valvehouse::kernel::{ModelDefaults, RunOptions};
 use valvehouse::provider::Reply;
 
 pub(crate) const SECRET: &str = "secret-42";
@@ -108,7 +108,7 @@ fn said(answer: &Json) -> Vec<String> {
 
 /// Runs events through filters of a shape; what the client got.
 async fn through(shape: Shape, events: &[Json]) -> Vec<Json> {
-    let settings = ModelSettings { hold: shape == Shape::Hold, ..ModelSettings::default() };
+    let settings = ModelDefaults { hold: shape == Shape::Hold, ..ModelDefaults::default() };
     let events: Vec<Json> = events.iter().map(Json::copy).collect();
     let kernel = asking([Reply::pieces(events)]).0.filters(shape.filters()).settings(settings).build();
     let body = r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true,"tools":[{"type":"function","function":{"name":"f0"}},{"type":"function","function":{"name":"f1"}},{"type":"custom","custom":{"name":"f2"}}]}"#;
@@ -252,7 +252,7 @@ async fn a_text_that_a_call_interrupts_is_not_let_out_whole() {
 #[tokio::test]
 async fn a_held_answer_is_collected_from_a_stream_and_sent_whole() {
     let events = events_of(&[Speech::Text("one secret-42 two".into())], 3, true);
-    let settings = ModelSettings { hold: true, ..ModelSettings::default() };
+    let settings = ModelDefaults { hold: true, ..ModelDefaults::default() };
     let (builder, model) = asking([Reply::pieces(events)]);
     let kernel = builder.filters(Shape::Hold.filters()).settings(settings).build();
     let streamed = stream(&kernel).await;

@@ -2,7 +2,7 @@
 
 use super::same::{rpc, steps};
 use crate::host::{Answer, PATIENCE, TestHost};
-use crate::upstream::{Asked, Reply, chunk};
+use crate::upstream::{Reply, UpstreamRequest, chunk};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -80,7 +80,7 @@ async fn until_offered(host: &TestHost, count: usize) {
 }
 
 /// A model that answers with one call.
-fn calls(asked: &Asked, name: &str, args: &Value) -> Reply {
+fn calls(asked: &UpstreamRequest, name: &str, args: &Value) -> Reply {
     let call = json!({ "index": 0, "id": format!("call_{name}"), "type": "function",
         "function": { "name": name, "arguments": args.to_string() } });
     let message = json!({ "role": "assistant", "content": null, "tool_calls": [call] });
@@ -114,12 +114,12 @@ fn searches(host: &TestHost) {
     });
 }
 
-fn names(asked: &Asked) -> Vec<String> {
+fn names(asked: &UpstreamRequest) -> Vec<String> {
     let tools = asked.json()["tools"].as_array().cloned().unwrap_or_default();
     tools.iter().map(|tool| tool["function"]["name"].as_str().unwrap().to_owned()).collect()
 }
 
-fn tokens(asked: &Asked) -> usize {
+fn tokens(asked: &UpstreamRequest) -> usize {
     let body = asked.json();
     let counter = valvehouse_tokens::Counter::of("gpt-4o");
     counter.text(&body["tools"].to_string()) + counter.text(&body["messages"].to_string())
@@ -178,7 +178,7 @@ async fn two_hundred_mounted_tools_take_a_twentieth_of_the_tokens_at_every_endpo
         run("/api/chat", json!({ "model": "finds", "messages": [{ "role": "user", "content": "6 by 7?" }], "stream": false })).await,
     ];
     let asked = host.upstream.asked();
-    let rounds: Vec<&[Asked]> = asked[before..].chunks(4).collect();
+    let rounds: Vec<&[UpstreamRequest]> = asked[before..].chunks(4).collect();
     assert_eq!(rounds.len(), answers.len());
     for (place, (answer, round)) in answers.iter().zip(rounds).enumerate() {
         assert_eq!(answer.status, 200, "{place}: {}", answer.body());

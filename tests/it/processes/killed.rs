@@ -2,7 +2,7 @@
 //! after it, nothing is done or said twice, and the conversation comes to the same end.
 
 use super::serve::{Project, Server};
-use crate::upstream::{Asked, MODEL, Reply, Upstream};
+use crate::upstream::{MODEL, Reply, Upstream, UpstreamRequest};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::time::Instant;
@@ -86,7 +86,7 @@ async fn kill_at(lane: usize, moments: usize) -> Tally {
         }
         server.kill();
         tally.kills += 1;
-        let seen: Vec<Asked> = upstream.asked().split_off(asked);
+        let seen: Vec<UpstreamRequest> = upstream.asked().split_off(asked);
         everything_seen_is_kept(&project, &chat, &seen).await;
         server = project.serve().await;
         talk(&server, &project, &chat, &mut tally).await;
@@ -141,7 +141,7 @@ async fn go_on(server: &Server, project: &Project, chat: &str, run: &str, tally:
 }
 
 /// The canned model: what it says follows from what it sees.
-fn model(asked: &Asked) -> Reply {
+fn model(asked: &UpstreamRequest) -> Reply {
     let body = asked.json();
     let messages = body["messages"].as_array().unwrap();
     let last_user = messages.iter().rposition(|message| message["role"] == "user").unwrap();
@@ -197,7 +197,7 @@ fn transcript(chat: &str) -> Vec<Value> {
 }
 
 /// Checks that everything that the model was shown, or a tool was begun for, was stored before.
-async fn everything_seen_is_kept(project: &Project, chat: &str, seen: &[Asked]) {
+async fn everything_seen_is_kept(project: &Project, chat: &str, seen: &[UpstreamRequest]) {
     let kept = project.said(chat).await;
     let whole = transcript(chat);
     assert_eq!(kept, whole[..kept.len()], "{chat}: what is kept is how the conversation began");

@@ -2,7 +2,7 @@
 
 use super::serve::{Project, Server};
 use crate::host::{PATIENCE, until};
-use crate::upstream::{Asked, MODEL, Reply, Upstream};
+use crate::upstream::{MODEL, Reply, Upstream, UpstreamRequest};
 use serde_json::json;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ const SIGNS: &str = "const Valves = #{ number: 0 };
 fn outlet(body, valves) { body.messages[-1].content += ` ${valves.number}`; body }
 ";
 
-fn answers(_: &Asked) -> Reply {
+fn answers(_: &UpstreamRequest) -> Reply {
     let message = json!({"role": "assistant", "content": "said"});
     Reply::json(&json!({"id": "x", "object": "chat.completion", "created": 1, "model": MODEL,
         "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}))

@@ -2,7 +2,7 @@
 
 use super::serve::{Project, Server};
 use crate::host::until;
-use crate::upstream::{Asked, MODEL, Reply, Upstream};
+use crate::upstream::{MODEL, Reply, Upstream, UpstreamRequest};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -32,7 +32,7 @@ requirements: http
 fn inlet(body) { if body.messages[-1].content.contains(\"secret\") { return error(\"no secrets\"); } }
 ";
 
-fn answers(_: &Asked) -> Reply {
+fn answers(_: &UpstreamRequest) -> Reply {
     let message = json!({"role": "assistant", "content": "said"});
     Reply::json(&json!({"id": "x", "object": "chat.completion", "created": 1, "model": MODEL,
         "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}))

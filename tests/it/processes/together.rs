@@ -1,7 +1,7 @@
 //! Two hosts on one store that talk in the same conversation.
 
 use super::serve::{Project, Server};
-use crate::upstream::{Asked, MODEL, Reply, Upstream};
+use crate::upstream::{MODEL, Reply, Upstream, UpstreamRequest};
 use serde_json::json;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 const SAYS: usize = 12;
 
 /// Answers the last word.
-fn echo(asked: &Asked) -> Reply {
+fn echo(asked: &UpstreamRequest) -> Reply {
     let message = json!({"role": "assistant", "content": format!("heard {}", asked.said())});
     Reply::json(&json!({"id": "x", "object": "chat.completion", "created": 1, "model": MODEL,
         "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}))

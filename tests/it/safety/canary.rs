@@ -2,7 +2,7 @@
 
 use crate::cli::Project;
 use crate::host::{PATIENCE, client};
-use crate::upstream::{Asked, Reply, Upstream};
+use crate::upstream::{Reply, Upstream, UpstreamRequest};
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 
@@ -75,7 +75,7 @@ const ACTS: [&str; 7] = ["prints", "parses", "counts", "matches", "indexes", "th
 /// The service's answers that repeat the key it was sent.
 const ECHOES: [&str; 6] = ["json error", "text error", "no json", "stream error", "cut stream", "header"];
 
-fn upstream_says(asked: &Asked) -> Reply {
+fn upstream_says(asked: &UpstreamRequest) -> Reply {
     let key = ["authorization", "x-api-key"].iter().find_map(|name| asked.headers.get(*name)?.to_str().ok());
     let key = key.unwrap_or("no key").to_owned();
     let error = json!({"error": {"message": format!("wrong key: {key}"), "type": "x", "code": key}});

@@ -3,7 +3,7 @@
 
 use crate::cli::Project;
 use crate::host::{PATIENCE, client};
-use crate::upstream::{Asked, Reply, Upstream};
+use crate::upstream::{Reply, Upstream, UpstreamRequest};
 use base64::Engine as _;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -106,7 +106,7 @@ fn forms(value: &Value) -> BTreeSet<String> {
     forms
 }
 
-fn upstream_says(asked: &Asked) -> Reply {
+fn upstream_says(asked: &UpstreamRequest) -> Reply {
     if asked.path.ends_with("/traces") {
         return Reply::json(&json!({}));
     }

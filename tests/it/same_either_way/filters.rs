@@ -9,7 +9,7 @@ use std::sync::Arc;
 use valvehouse::breaker::BreakerSettings;
 use valvehouse::chat::event;
 use valvehouse::fault::Breakage;
-use valvehouse::filter::{Filter, FilterContext, Hook, Hooks, Run, Verdict};
+use valvehouse::filter::{Filter, FilterContext, Hook, HookRunner, Hooks, Verdict};
 use valvehouse::json::Json;
 use valvehouse::script::{Kind, Script, Settings, SourceFile};
 
@@ -214,7 +214,7 @@ struct NamedNative {
     native: Native,
 }
 
-impl Run for NamedNative {
+impl HookRunner for NamedNative {
     fn run(&self, hook: Hook, mut ctx: FilterContext) -> Result<Verdict, Breakage> {
         let text = event::text(&ctx.value);
         let state = ctx.turn.state(&self.name);

@@ -3,7 +3,7 @@
 
 mod filters;
 
-use crate::kernel::{Streamed, json, request, run};
+use crate::kernel::{StreamedTurn, json, request, run};
 use crate::sdk::upstream::{self, Round, completion, whole, wire};
 use crate::sdk::{DOOR, LOOK};
 use fastrand::Rng;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use valvehouse::context::Turn;
 use valvehouse::fault::Fault;
 use valvehouse::json::Json;
-use valvehouse::kernel::{Kernel, ModelSettings};
+use valvehouse::kernel::{Kernel, ModelDefaults};
 use valvehouse::provider::{Answer, Piece, Provider, Request};
 use valvehouse::tool::{Tool, ToolResult};
 
@@ -63,7 +63,7 @@ impl Case {
         let mut builder = Kernel::builder()
             .provider(Arc::new(DrawnModel { number, rounds: rounds.clone() }))
             .filters(filters)
-            .settings(ModelSettings { hold, ..ModelSettings::default() });
+            .settings(ModelDefaults { hold, ..ModelDefaults::default() });
         if tools {
             builder = builder.tool(look());
         }
@@ -95,7 +95,7 @@ impl Case {
             "model": "m", "messages": [{"role": "user", "content": "hi"}],
             "tools": [{"type": "function", "function": {"name": DOOR}}],
         });
-        let Streamed { pieces, answer, turn } =
+        let StreamedTurn { pieces, answer, turn } =
             run(&self.kernel, request(json(&body.to_string())), Turn::default(), stream).await;
         let answer = answer.unwrap_or_else(|fault| panic!("{fault}\n{}", self.shown()));
         let pieces: Vec<Value> = pieces.iter().map(|piece| value(&piece.event)).collect();

@@ -1,6 +1,6 @@
 //! A case: what a client says, what the service answers, and the filters between them.
 
-use super::filters::{self, Drawn};
+use super::filters::{self, RandomFilter};
 use super::rows::Way;
 use super::services::{SERVICES, Service};
 use crate::sdk::upstream::{self, Chunk, Round, Source};
@@ -35,7 +35,7 @@ pub(super) enum Special {
 #[derive(Debug)]
 pub(super) struct Case {
     pub(super) number: usize,
-    pub(super) filters: Vec<Drawn>,
+    pub(super) filters: Vec<RandomFilter>,
     pub(super) system: Option<String>,
     /// The messages before, by user and model in turns.
     pub(super) before: Vec<(&'static str, String)>,
@@ -73,7 +73,7 @@ impl Case {
         let special = special(other, last, &filters);
         let failure = failure.map(|failure| {
             // The first to end the turn would depend on whether the answer comes in pieces.
-            let may_begin = other.bool() && !filters.iter().any(Drawn::ends_at_an_event);
+            let may_begin = other.bool() && !filters.iter().any(RandomFilter::ends_at_an_event);
             Failure { after: may_begin.then(|| other.usize(1..=last.len())), ..failure }
         });
         Self {
@@ -116,7 +116,7 @@ impl Case {
         };
         let tables = SERVICES.into_iter().flat_map(|service| [table(service, false), table(service, true)]);
         // A call that takes long on a slow machine is not what this compares.
-        let budget = |filter: &Drawn| format!("[filters.{}.budget]\nms = 10000\n", filter.id);
+        let budget = |filter: &RandomFilter| format!("[filters.{}.budget]\nms = 10000\n", filter.id);
         let budgets: String = self.filters.iter().map(budget).collect();
         tables.fold(budgets, |all, table| all + table.as_str())
     }
@@ -151,7 +151,7 @@ impl Case {
     }
 
     pub(super) fn shown(&self) -> String {
-        let scripts: Vec<String> = self.filters.iter().map(Drawn::script).collect();
+        let scripts: Vec<String> = self.filters.iter().map(RandomFilter::script).collect();
         format!("{}\n{self:?}", scripts.join("\n"))
     }
 }
@@ -169,14 +169,14 @@ fn failure(rng: &mut Rng) -> Failure {
 }
 
 /// Makes a round a special one, where it can be.
-fn special(rng: &mut Rng, round: &mut Round, filters: &[Drawn]) -> Option<Special> {
+fn special(rng: &mut Rng, round: &mut Round, filters: &[RandomFilter]) -> Option<Special> {
     let calls = round.iter().flatten().any(|chunk| !chunk.calls.is_empty());
     let kind = match rng.u8(0..10) {
         _ if calls => Special::Custom,
         0 | 1 => Special::Refuses,
         2 | 3 => Special::Filtered,
         // A text that was changed is not the one that cited.
-        4 | 5 if !filters.iter().any(Drawn::changes_texts) => Special::Cites,
+        4 | 5 if !filters.iter().any(RandomFilter::changes_texts) => Special::Cites,
         _ => return None,
     };
     let chunks = round.iter_mut().flatten();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use valvehouse::chat::{event, message};
 use valvehouse::context::Turn;
 use valvehouse::fault::{Breakage, Refusal};
-use valvehouse::filter::{Filter, FilterContext, Hook, Hooks, Run, Verdict};
+use valvehouse::filter::{Filter, FilterContext, Hook, HookRunner, Hooks, Verdict};
 use valvehouse::json::Json;
 
 /// One thing that a hook does.
@@ -73,14 +73,14 @@ const HOOKS: [Hook; 8] = [
 
 /// A filter of the grammar.
 #[derive(Clone, Debug)]
-pub(super) struct Drawn {
+pub(super) struct RandomFilter {
     pub(super) id: String,
     pub(super) priority: usize,
     hooks: Vec<(Hook, Vec<Act>)>,
 }
 
 /// None to three filters, in running order. A case in which turns may end early is rarer than one in which none does.
-pub(super) fn draw(rng: &mut Rng, case: &str) -> Vec<Drawn> {
+pub(super) fn draw(rng: &mut Rng, case: &str) -> Vec<RandomFilter> {
     let may_end = rng.u8(0..3) == 0;
     // Of two that end the turn at an event the first to do so depends on whether the answer comes in pieces: one may
     // look for a later event than the other.
@@ -108,12 +108,12 @@ pub(super) fn draw(rng: &mut Rng, case: &str) -> Vec<Drawn> {
         if hooks.is_empty() {
             hooks.push((Hook::Outlet, vec![Act::Signs]));
         }
-        Drawn { id: format!("{case}_f{place}"), priority: 10 * (place + 1), hooks }
+        RandomFilter { id: format!("{case}_f{place}"), priority: 10 * (place + 1), hooks }
     };
     (0..rng.usize(0..=3)).map(|place| filter(rng, place)).collect()
 }
 
-impl Drawn {
+impl RandomFilter {
     pub(super) fn has(&self, hook: Hook) -> bool {
         self.hooks.iter().any(|(own, _)| *own == hook)
     }
@@ -202,7 +202,7 @@ impl Act {
     }
 }
 
-impl Run for Drawn {
+impl HookRunner for RandomFilter {
     fn run(&self, hook: Hook, mut ctx: FilterContext) -> Result<Verdict, Breakage> {
         let mut out = Vec::new();
         let turn = ctx.turn.clone();

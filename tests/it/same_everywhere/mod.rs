@@ -9,10 +9,10 @@ mod services;
 
 use crate::host::TestHost;
 use crate::sdk::LOOK;
-use crate::upstream::{Asked, Upstream};
+use crate::upstream::{Upstream, UpstreamRequest};
 use case::Case;
 use rows::{ROWS, Way};
-use seen::{Seen, plain_message};
+use seen::{TurnView, plain_message};
 use serde_json::Value;
 use services::{SERVICES, Service};
 use std::sync::{Arc, Mutex};
@@ -93,7 +93,7 @@ impl Group {
         let host = setup.config("[breaker]\nbreaks = 0").start().await;
         let (cases, asked) = (Arc::new(cases), Arc::new(Mutex::new(Vec::new())));
         let (known, keeps) = (cases.clone(), asked.clone());
-        let answer = Arc::new(move |asked: &Asked| {
+        let answer = Arc::new(move |asked: &UpstreamRequest| {
             let (service, request) = Service::read(asked);
             let case = known.iter().find(|case| request.model == format!("up{}", case.number));
             let reply = service.answer(case.expect("a model of a case"), &request);
@@ -116,7 +116,7 @@ impl Group {
     }
 
     async fn check_one(&self, case: &Case) -> Result<(), String> {
-        let mut first: Option<(String, Seen)> = None;
+        let mut first: Option<(String, TurnView)> = None;
         let mut remembered: Option<(String, Value)> = None;
         let other = SERVICES[1 + case.number / REMEMBERED % (SERVICES.len() - 1)];
         let other = case.number.is_multiple_of(TRANSLATED).then_some(other);

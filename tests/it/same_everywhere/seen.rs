@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 /// The events of a turn that a client, the service and the store saw. An endpoint that does not show
 /// something leaves it out.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Seen {
+pub(super) struct TurnView {
     pub(super) answer: Option<Answer>,
     pub(super) refusal: Option<Refusal>,
     /// The events that plugins emitted.
@@ -83,7 +83,7 @@ impl Refusal {
     }
 }
 
-impl Seen {
+impl TurnView {
     /// The first thing that is not the same, in words.
     pub(super) fn differs_from(&self, other: &Self) -> Option<String> {
         let differs =

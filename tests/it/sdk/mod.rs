@@ -9,7 +9,7 @@ use crate::upstream::Reply;
 pub(crate) use case::{DOOR, LOOK};
 
 use case::{Case, Model};
-use oracle::{Expected, expect};
+use oracle::{ExpectedView, expect};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -51,7 +51,7 @@ fn script(path: &str) -> std::path::PathBuf {
 }
 
 async fn check(mut client: Command) {
-    let cases: Arc<Vec<(Case, Expected)>> = Arc::new((0..cases(CASES)).map(case).collect());
+    let cases: Arc<Vec<(Case, ExpectedView)>> = Arc::new((0..cases(CASES)).map(case).collect());
     let host = host(cases.clone()).await;
     let list = tempfile::NamedTempFile::new().unwrap();
     let lines: String = cases.iter().map(|(case, _)| format!("{}\n", case.request())).collect();
@@ -80,14 +80,14 @@ async fn check(mut client: Command) {
     eprintln!("{} cases, {failed} of which end with an error", cases.len());
 }
 
-fn case(number: usize) -> (Case, Expected) {
+fn case(number: usize) -> (Case, ExpectedView) {
     let mut case = Case::new(number);
     let expected = expect(&case);
     case.helper = expected.failure.is_none() && number.is_multiple_of(3) && case.is_plain();
     (case, expected)
 }
 
-async fn host(cases: Arc<Vec<(Case, Expected)>>) -> TestHost {
+async fn host(cases: Arc<Vec<(Case, ExpectedView)>>) -> TestHost {
     let with = |head: &str, priority: i32, text: &str| {
         format!("/*\nglobal: false\n{head}\n*/\nconst Valves = #{{ priority: {priority} }};\n{text}")
     };
@@ -135,7 +135,7 @@ async fn host(cases: Arc<Vec<(Case, Expected)>>) -> TestHost {
 }
 
 /// Compares the answer that a client saw with the expected one.
-fn compare(case: &Case, expected: &Expected, seen: &Value) -> Result<(), String> {
+fn compare(case: &Case, expected: &ExpectedView, seen: &Value) -> Result<(), String> {
     let same = |what: &str, seen: &Value, expected: Value| {
         if *seen == expected { Ok(()) } else { Err(format!("{what}: {expected} expected, {seen} seen")) }
     };

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// The answer that a client must see.
 #[derive(Debug, Default)]
-pub(super) struct Expected {
+pub(super) struct ExpectedView {
     pub(super) choices: Vec<Choice>,
     pub(super) usage: bool,
     pub(super) emitted: usize,
@@ -42,9 +42,9 @@ struct Acting<'a> {
 /// The events that a filter makes of one; those that are final pass the next filter unseen.
 type Events = Vec<(Chunk, bool)>;
 
-pub(super) fn expect(case: &Case) -> Expected {
+pub(super) fn expect(case: &Case) -> ExpectedView {
     let mut acting = Acting { case, at: 0, kept: Default::default(), emitted: 0 };
-    let mut out = Expected { sent: Some(false), ..Expected::default() };
+    let mut out = ExpectedView { sent: Some(false), ..ExpectedView::default() };
     for (number, round) in case.rounds.iter().enumerate() {
         let is_last = number + 1 == case.rounds.len();
         let goes_on = run(&mut acting, case, round, &mut out);
@@ -76,7 +76,7 @@ fn run(
     acting: &mut Acting<'_>,
     case: &Case,
     round: &[Vec<Chunk>],
-    out: &mut Expected,
+    out: &mut ExpectedView,
 ) -> Result<Vec<Choice>, Failure> {
     let mut said: Vec<Choice> = Vec::new();
     let mut ends = Vec::new();
@@ -111,7 +111,7 @@ fn run(
 }
 
 /// Adds the answer that had gone out before a failure.
-fn partly(case: &Case, out: &mut Expected, said: Vec<Choice>, failure: Failure) -> Failure {
+fn partly(case: &Case, out: &mut ExpectedView, said: Vec<Choice>, failure: Failure) -> Failure {
     match case.model.holds {
         true => out.choices.clear(),
         false => settle(case, out, said, true),
@@ -130,7 +130,7 @@ fn of(said: &mut Vec<Choice>, choice: usize) -> &mut Choice {
 }
 
 /// Adds the events that go past the second filter to the client.
-fn take(case: &Case, said: &mut Vec<Choice>, made: Events, out: &mut Expected) {
+fn take(case: &Case, said: &mut Vec<Choice>, made: Events, out: &mut ExpectedView) {
     for (mut chunk, is_final) in made {
         if !is_final && !chunk.text.is_empty() {
             chunk.text.push('\'');
@@ -159,7 +159,7 @@ fn take(case: &Case, said: &mut Vec<Choice>, made: Events, out: &mut Expected) {
 }
 
 /// Adds what a round's choices said to what the client has.
-fn settle(case: &Case, out: &mut Expected, said: Vec<Choice>, goes_on: bool) {
+fn settle(case: &Case, out: &mut ExpectedView, said: Vec<Choice>, goes_on: bool) {
     for (place, mut choice) in said.into_iter().enumerate() {
         let own = of(&mut out.choices, place);
         if !goes_on && case.model.signs {

@@ -6,7 +6,7 @@ mod golden;
 mod junit;
 mod words;
 
-use crate::cli::{Project, Ran};
+use crate::cli::{CommandOutput, Project};
 use valvehouse::json::Json;
 
 const LIMIT: &str = "/*
@@ -33,7 +33,7 @@ fn of_limit(tests: &str) -> Project {
 
 /// Checks the result of each test: its name and `true` if it passed.
 #[track_caller]
-fn outcomes(ran: &Ran) -> Vec<(String, bool)> {
+fn outcomes(ran: &CommandOutput) -> Vec<(String, bool)> {
     let tests: Vec<Json> = ran
         .json()
         .get("files")

@@ -1,6 +1,6 @@
 use super::CANARY;
 use crate::host::{Answer, TestHost, saying, streaming};
-use crate::upstream::{Asked, MODEL, Reply, Upstream};
+use crate::upstream::{MODEL, Reply, Upstream, UpstreamRequest};
 use serde_json::{Value, json};
 
 const LOOKS: &str = "fn inlet(body) { body }\nfn stream(event) { event }";
@@ -14,8 +14,8 @@ async fn collector() -> (Upstream, String) {
 }
 
 /// The spans of all batches so far.
-fn spans(batches: &[Asked]) -> Vec<Value> {
-    let of = |batch: &Asked| {
+fn spans(batches: &[UpstreamRequest]) -> Vec<Value> {
+    let of = |batch: &UpstreamRequest| {
         batch.json()["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap().clone()
     };
     batches.iter().flat_map(of).collect()

@@ -85,7 +85,7 @@ async fn whoever_listens_too_slowly_hears_so_and_goes_on() {
     let mut feed = Feed::open(&host).await;
     // Nobody reads while these come.
     for _ in 0..20_000 {
-        host.app().traces.begin(valvehouse::trace::Asked::default(), false).done();
+        host.app().traces.begin(valvehouse::trace::RequestFacts::default(), false).done();
     }
     let lost = feed.next("lost").await;
     assert!(lost["missed"].as_u64() > Some(0), "{lost}");

@@ -3,7 +3,7 @@ use crate::cli::Project;
 const SHOUTS: &str = r#"fn inlet(body) { body.messages[-1].content += "!"; body }"#;
 
 /// Asks the host that serves the project.
-fn ask(project: &Project, address: &str, words: &[&str]) -> crate::cli::Ran {
+fn ask(project: &Project, address: &str, words: &[&str]) -> crate::cli::CommandOutput {
     let at = format!("http://{address}");
     project.run_with(&[&["trace", "--at", at.as_str()], words].concat(), "")
 }

@@ -21,18 +21,18 @@ type Handler = Arc<dyn Fn(&CallbackEvent) -> Option<String> + Send + Sync>;
 pub struct Callbacks(Vec<(Callback, Handler)>);
 
 /// The answer of a closure: nothing, or an error.
-pub trait Outcome {
+pub trait CallbackResult {
     /// The reason for which it failed, where it did.
     fn failure(self) -> Option<String>;
 }
 
-impl Outcome for () {
+impl CallbackResult for () {
     fn failure(self) -> Option<String> {
         None
     }
 }
 
-impl<T, E: Display> Outcome for Result<T, E> {
+impl<T, E: Display> CallbackResult for Result<T, E> {
     fn failure(self) -> Option<String> {
         self.err().map(|error| error.to_string())
     }
@@ -46,7 +46,7 @@ impl Callbacks {
 
     /// The same with one more closure at some moment.
     #[must_use]
-    pub fn on<O: Outcome>(
+    pub fn on<O: CallbackResult>(
         mut self,
         callback: Callback,
         heard: impl Fn(&CallbackEvent) -> O + Send + Sync + 'static,
@@ -100,7 +100,7 @@ macro_rules! by_name {
             $(
                 #[doc = concat!("The same with one more closure for `", stringify!($name), "`.")]
                 #[must_use]
-                pub fn $name<O: Outcome>(
+                pub fn $name<O: CallbackResult>(
                     self,
                     heard: impl Fn(&CallbackEvent) -> O + Send + Sync + 'static,
                 ) -> Self {

@@ -41,6 +41,6 @@ mod teller;
 mod tests;
 
 pub use event::{CallbackEvent, Who};
-pub use handlers::{Callbacks, Outcome};
+pub use handlers::{CallbackResult, Callbacks};
 pub use teller::Teller;
 pub use valvehouse_core::callback::{Callback, Listener};

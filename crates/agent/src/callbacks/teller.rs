@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use valvehouse_core::callback::{Callback, Listener};
-use valvehouse_core::chat::{Call, message, response};
+use valvehouse_core::chat::{ModelCall, message, response};
 use valvehouse_core::context::{Notice, Observer, ToolCalled, Turn};
 use valvehouse_core::filter::Verdict::Continue;
 use valvehouse_core::filter::{Chain, Filter, FilterContext};
@@ -216,7 +216,7 @@ impl Teller {
     fn answered(&self, answer: &Json) {
         let said = response::message_of(answer);
         let text = message::text_of(&said);
-        let is_final = Call::all(&said).is_empty();
+        let is_final = ModelCall::all(&said).is_empty();
         self.no_longer_asking(is_final);
         self.tell(Callback::LlmEnd, || [("response", answer.copy())]);
         if !text.is_empty() {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_core::chat::{message, response};
 use valvehouse_core::context::{Events, Notice, Observer, ToolCalled, Turn};
-use valvehouse_core::filter::{Chain, Hook, Outcome as Done};
+use valvehouse_core::filter::{Chain, ChainOutcome as Done, Hook};
 use valvehouse_json::Json;
 
 type Log = Arc<Mutex<Vec<CallbackEvent>>>;

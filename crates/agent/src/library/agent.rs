@@ -5,8 +5,8 @@ use crate::middleware::{Middleware, NeedsApproval, Parts};
 use crate::pending::conflict;
 use crate::run::Setup;
 use crate::runs::Runs;
-use crate::saved::Saved;
-use crate::state::State;
+use crate::saved::RunSnapshot;
+use crate::state::AgentState;
 use crate::summary::NAME as SUMMARIZATION;
 use crate::{memory, status};
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use valvehouse_core::chat::{message, response};
 use valvehouse_core::context::TurnFacts;
 use valvehouse_core::fault::Fault;
 use valvehouse_core::filter::Filter;
-use valvehouse_core::kernel::{Kernel, ModelSettings, Next, Progress};
+use valvehouse_core::kernel::{Kernel, ModelDefaults, Next, Progress};
 use valvehouse_core::provider::Provider;
 use valvehouse_core::tool::{SchemaDialect, Tool};
 use valvehouse_json::Json;
-use valvehouse_providers::{Choice, Formatted};
+use valvehouse_providers::{Choice, FormattedProvider};
 use valvehouse_store::Store;
 
 /// An agent and its conversation.
@@ -35,7 +35,7 @@ use valvehouse_store::Store;
 /// # Ok(()) }
 /// ```
 pub struct Agent {
-    pub(super) state: State,
+    pub(super) state: AgentState,
     pub(super) provider: Arc<dyn Provider>,
     /// Other models, for middleware.
     pub(super) others: Vec<(String, Choice)>,
@@ -49,19 +49,19 @@ pub struct Agent {
     /// The values that go on from run to run.
     pub(super) kept: Json,
     /// The state of the latest run.
-    pub(super) latest: Option<Saved>,
+    pub(super) latest: Option<RunSnapshot>,
 }
 
 /// The answer of an agent.
 #[derive(Debug, Clone)]
-pub struct Said {
+pub struct AgentResponse {
     /// The answer, a `chat.completion`; where the run waits, a text that says for what.
     pub response: Json,
     /// The action that the run waits for, or null.
     pub pending_action: Json,
 }
 
-impl Said {
+impl AgentResponse {
     /// The text of the answer.
     pub fn text(&self) -> String {
         message::text_of(&response::message_of(&self.response)).into()
@@ -70,7 +70,7 @@ impl Said {
 
 impl Agent {
     /// The settings and the state.
-    pub fn state(&self) -> &State {
+    pub fn state(&self) -> &AgentState {
         &self.state
     }
 
@@ -144,15 +144,15 @@ impl Agent {
         let mut filters = self.filters.clone();
         filters.extend(Middleware::filters_of(&middleware));
         if state.response_format.is_some() {
-            provider = Arc::new(Formatted::new(provider, Formatted::RETRIES));
+            provider = Arc::new(FormattedProvider::new(provider, FormattedProvider::RETRIES));
         }
         if !state.callbacks.is_empty() {
             filters.extend(Callbacks::filters());
         }
-        let settings = ModelSettings {
+        let settings = ModelDefaults {
             system_prompt: Some(state.system_prompt.clone()).filter(|text| !text.is_empty()),
             max_tool_iterations: state.max_iterations,
-            ..ModelSettings::default()
+            ..ModelDefaults::default()
         };
         let wrap = |tool: &Tool| Middleware::tool_of(&middleware, tool.clone());
         let tools: Vec<Tool> = state.tool_handlers.values().map(wrap).collect();
@@ -183,8 +183,8 @@ impl Agent {
     }
 
     /// The state of the latest run, where it can be resumed.
-    pub(super) fn unfinished(&self) -> Option<&Saved> {
-        let is_open = |saved: &&Saved| saved.progress.next != Next::End;
+    pub(super) fn unfinished(&self) -> Option<&RunSnapshot> {
+        let is_open = |saved: &&RunSnapshot| saved.progress.next != Next::End;
         self.latest.as_ref().filter(is_open).filter(|_| self.state.run_id.is_some())
     }
 
@@ -208,7 +208,7 @@ impl Agent {
     }
 
     /// The agent between two runs.
-    pub(super) fn standing(&self) -> Saved {
+    pub(super) fn standing(&self) -> RunSnapshot {
         let length = self.state.messages.len() as u64;
         let states = match self.kept.get(SUMMARIZATION) {
             Some(summary) => Json::from([(SUMMARIZATION, summary.copy())]),
@@ -216,11 +216,11 @@ impl Agent {
         };
         let progress = Progress::ended(self.body(Vec::new()));
         let facts = TurnFacts { chat_id: self.conversation.clone(), ..TurnFacts::default() };
-        Saved::new(progress, &facts, self.variables.copy(), states, length)
+        RunSnapshot::new(progress, &facts, self.variables.copy(), states, length)
     }
 
     /// Takes over the state that a run leaves.
-    pub(super) fn note(&mut self, saved: &Saved) {
+    pub(super) fn note(&mut self, saved: &RunSnapshot) {
         self.variables = saved.variables.copy();
         self.kept = memory::leaving(&self.kept, saved);
         self.state.scratchpad = saved.scratchpad.items();

@@ -3,7 +3,7 @@
 use super::agent::Agent;
 use crate::callbacks::Callbacks;
 use crate::middleware::{Middleware, NeedsApproval};
-use crate::state::{State, graph};
+use crate::state::{AgentState, graph};
 use crate::summary::Summarization;
 use std::sync::Arc;
 use valvehouse_core::fault::Fault;
@@ -16,8 +16,8 @@ use valvehouse_providers::Choice;
 use valvehouse_store::Store;
 
 /// Puts an agent together.
-pub struct Builder {
-    state: State,
+pub struct AgentBuilder {
+    state: AgentState,
     provider: Option<Arc<dyn Provider>>,
     others: Vec<(String, Choice)>,
     needs_approval: Option<NeedsApproval>,
@@ -28,8 +28,8 @@ pub struct Builder {
 
 impl Agent {
     /// Begins an agent.
-    pub fn builder(id: &str) -> Builder {
-        let state = State {
+    pub fn builder(id: &str) -> AgentBuilder {
+        let state = AgentState {
             id: id.to_owned(),
             name: id.to_owned(),
             system_prompt: String::new(),
@@ -50,7 +50,7 @@ impl Agent {
             auto_checkpoint: false,
             run_id: None,
         };
-        Builder {
+        AgentBuilder {
             state,
             provider: None,
             others: Vec::new(),
@@ -62,8 +62,8 @@ impl Agent {
     }
 }
 
-impl Builder {
-    fn change(mut self, change: impl FnOnce(&mut State)) -> Self {
+impl AgentBuilder {
+    fn change(mut self, change: impl FnOnce(&mut AgentState)) -> Self {
         change(&mut self.state);
         self
     }
@@ -208,7 +208,7 @@ impl Builder {
 }
 
 /// Returns an error for settings that could not take effect.
-fn check(state: &State) -> Result<(), Fault> {
+fn check(state: &AgentState) -> Result<(), Fault> {
     let refused = |message: &str| Err(Fault::invalid(message, None));
     if state.max_iterations == 0 {
         return refused(

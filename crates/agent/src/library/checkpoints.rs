@@ -3,8 +3,8 @@
 use super::agent::Agent;
 use crate::memory;
 use crate::pending::conflict;
-use crate::saved::Saved;
-use crate::state::State;
+use crate::saved::RunSnapshot;
+use crate::state::AgentState;
 use crate::summary::Summarization;
 use valvehouse_core::fault::Fault;
 use valvehouse_json::Json;
@@ -85,7 +85,7 @@ impl Agent {
         let store = self.storage()?.clone();
         let checkpoint = store.checkpoint(id).await?;
         let checkpoint = checkpoint.ok_or_else(|| conflict(format!("there is no checkpoint `{id}`")))?;
-        let saved = Saved::from_json(&checkpoint.state)?;
+        let saved = RunSnapshot::from_json(&checkpoint.state)?;
         let messages = store.messages(&checkpoint.conversation, 0, checkpoint.length).await?;
         let kept = memory::leaving(&memory::remembering(&Json::object(), &messages), &saved);
         let stored = store.conversation(&checkpoint.conversation).await?;
@@ -109,7 +109,7 @@ impl Agent {
 
     /// The whole agent as JSON: [`Agent::import_state`] loses nothing of it.
     pub fn export_state(&self) -> Json {
-        let saved = self.latest.as_ref().map(Saved::to_json);
+        let saved = self.latest.as_ref().map(RunSnapshot::to_json);
         Json::from([
             ("version", 1i64.into()),
             ("state", self.state.to_json()),
@@ -135,7 +135,7 @@ impl Agent {
         let state = self.imported(&state)?;
         let saved = match exported.get("saved") {
             None | Some(Json::Null) => None,
-            Some(saved) => Some(Saved::from_json(&saved)?),
+            Some(saved) => Some(RunSnapshot::from_json(&saved)?),
         };
         let conversation = exported.text("conversation").ok_or_else(|| damaged("conversation"))?;
         let object = |name: &str| {
@@ -154,7 +154,7 @@ impl Agent {
     }
 
     /// Returns the state of another agent with the handlers of this one.
-    fn imported(&self, state: &Json) -> Result<State, Fault> {
+    fn imported(&self, state: &Json) -> Result<AgentState, Fault> {
         let text = |name: &str| state.text(name).map(String::from).ok_or_else(|| damaged(name));
         let list = |name: &str| match state.get(name) {
             Some(Json::Array(items)) => Ok(items.items().iter().map(Json::copy).collect::<Vec<_>>()),
@@ -197,7 +197,7 @@ impl Agent {
             size.and_then(|size| usize::try_from(size).ok()).ok_or_else(|| damaged("buffer_config"))
         });
         let window = window.transpose()?;
-        Ok(State {
+        Ok(AgentState {
             id: text("id")?,
             name: text("name")?,
             system_prompt: text("system_prompt")?,

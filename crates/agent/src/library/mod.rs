@@ -7,5 +7,5 @@ mod running;
 #[cfg(feature = "typed")]
 mod typed;
 
-pub use agent::{Agent, Said};
-pub use builder::Builder;
+pub use agent::{Agent, AgentResponse};
+pub use builder::AgentBuilder;

@@ -1,13 +1,13 @@
 //! The runs of an agent of the library: kept in memory, or by its storage.
 
-use super::agent::{Agent, Said, no_storage};
-use crate::journal::{Keeper, Kept};
+use super::agent::{Agent, AgentResponse, no_storage};
+use crate::journal::{JournalEntry, Keeper};
 use crate::memory;
 use crate::pending::{Decision, cancelled, conflict, decide, look_at_unfinished};
 use crate::run::Setup;
-use crate::run::{self, Drive, Opening, Stopped};
-use crate::runs::{Begin, Ended, Given};
-use crate::saved::Saved;
+use crate::run::{self, Drive, Opening, RunEnd};
+use crate::runs::{Begin, HistoryMatch, RunOutcome};
+use crate::saved::RunSnapshot;
 use crate::summary::NAME as SUMMARIZATION;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
@@ -22,12 +22,12 @@ use valvehouse_store::RunStatus;
 
 impl Agent {
     /// Says something, and runs until there is an answer or a person is needed.
-    pub async fn run(&mut self, text: &str) -> Result<Said, Fault> {
+    pub async fn run(&mut self, text: &str) -> Result<AgentResponse, Fault> {
         self.run_messages(vec![message::user(text)], None).await
     }
 
     /// The same, with pieces of the answer as they come. The model is asked once.
-    pub async fn stream(&mut self, text: &str, pieces: Sender<Piece>) -> Result<Said, Fault> {
+    pub async fn stream(&mut self, text: &str, pieces: Sender<Piece>) -> Result<AgentResponse, Fault> {
         self.run_messages(vec![message::user(text)], Some(pieces)).await
     }
 
@@ -36,7 +36,7 @@ impl Agent {
         &mut self,
         messages: Vec<Json>,
         pieces: Option<Sender<Piece>>,
-    ) -> Result<Said, Fault> {
+    ) -> Result<AgentResponse, Fault> {
         let setup = self.setup();
         let facts = TurnFacts {
             model: setup.model.copy(),
@@ -59,7 +59,7 @@ impl Agent {
         let states = Json::from([(SUMMARIZATION, summary)]);
         let progress = Progress::new(ChatRequest::new(self.body(working))?);
         let length = self.state.messages.len() as u64;
-        let saved = Saved::new(progress, &facts, self.variables.copy(), states, length);
+        let saved = RunSnapshot::new(progress, &facts, self.variables.copy(), states, length);
         let run = uuid::Uuid::now_v7().to_string();
         self.drive(&setup, run, saved, 0, Opening::Begins(new.into()), pieces).await
     }
@@ -96,7 +96,7 @@ impl Agent {
         messages: Vec<Json>,
         facts: TurnFacts,
         stream: Option<Sender<Piece>>,
-    ) -> Result<Said, Fault> {
+    ) -> Result<AgentResponse, Fault> {
         self.bring_along().await?;
         let Some(runs) = &self.runs else { return Err(no_storage()) };
         let begin = Begin {
@@ -106,7 +106,7 @@ impl Agent {
             context: Context::new(self.variables.copy()),
             events: Events::default(),
             stream,
-            given: Given::New,
+            given: HistoryMatch::New,
             window: self.window(),
         };
         let mut begun = None;
@@ -116,7 +116,7 @@ impl Agent {
     }
 
     /// Goes on with the latest run, which waits for a person, failed, or died with its process.
-    pub async fn resume(&mut self, decision: Decision) -> Result<Said, Fault> {
+    pub async fn resume(&mut self, decision: Decision) -> Result<AgentResponse, Fault> {
         self.resume_stream(decision, None).await
     }
 
@@ -125,12 +125,12 @@ impl Agent {
         &mut self,
         decision: Decision,
         pieces: Option<Sender<Piece>>,
-    ) -> Result<Said, Fault> {
+    ) -> Result<AgentResponse, Fault> {
         let setup = self.setup();
         self.bring_along().await?;
         let run = self.state.run_id.clone().ok_or_else(|| conflict("this agent has no run to go on with"))?;
         if let Some(runs) = &self.runs {
-            let made = |_: &Saved| Ok(setup);
+            let made = |_: &RunSnapshot| Ok(setup);
             let ended = runs.resume(&run, &decision, None, made, Events::default(), pieces).await;
             return self.take_up(ended).await;
         }
@@ -148,11 +148,11 @@ impl Agent {
         &mut self,
         setup: &Setup,
         run: String,
-        saved: Saved,
+        saved: RunSnapshot,
         said: usize,
         opening: Opening,
         stream: Option<Sender<Piece>>,
-    ) -> Result<Said, Fault> {
+    ) -> Result<AgentResponse, Fault> {
         let turn = saved.turn(setup.known(), &saved.host_calls, Events::default());
         let teller = run::teller(setup, &run, &turn);
         // A run before its first step can be resumed, too.
@@ -170,19 +170,22 @@ impl Agent {
         if let Some(saved) = &saved {
             self.note(saved);
         }
-        let Stopped { answer, pending, saved: stands } = stopped?;
+        let RunEnd { answer, pending, saved: stands } = stopped?;
         self.note(&stands);
         self.state.pending_action = Some(pending.clone()).filter(|pending| !pending.is_null());
-        Ok(Said { response: answer.response, pending_action: pending })
+        Ok(AgentResponse { response: answer.response, pending_action: pending })
     }
 
     /// Takes over the state that a stored run leaves.
-    async fn take_up(&mut self, ended: Result<Ended, Fault>) -> Result<Said, Fault> {
+    async fn take_up(&mut self, ended: Result<RunOutcome, Fault>) -> Result<AgentResponse, Fault> {
         if let Ok(ended) = &ended {
             self.conversation.clone_from(&ended.conversation);
         }
         self.catch_up().await?;
-        ended.map(|ended| Said { response: ended.answer.response, pending_action: ended.pending_action })
+        ended.map(|ended| AgentResponse {
+            response: ended.answer.response,
+            pending_action: ended.pending_action,
+        })
     }
 
     /// Reads what the storage has beyond what the agent knows.
@@ -196,7 +199,7 @@ impl Agent {
         let pending = run.filter(|run| run.status == RunStatus::Paused).map(|run| run.pending);
         self.state.pending_action = pending.filter(|pending| !pending.is_null());
         if let Some(checkpoint) = store.latest_checkpoint(&id).await? {
-            let saved = Saved::from_json(&checkpoint.state)?;
+            let saved = RunSnapshot::from_json(&checkpoint.state)?;
             self.note(&saved);
         }
         Ok(())
@@ -206,11 +209,11 @@ impl Agent {
 /// Keeps one run of an agent that stores nothing by itself.
 struct InMemory {
     run: String,
-    kept: Mutex<(Vec<Json>, Option<Saved>)>,
+    kept: Mutex<(Vec<Json>, Option<RunSnapshot>)>,
 }
 
 impl Keeper for InMemory {
-    fn keep<'a>(&'a self, kept: Kept<'a>) -> BoxFuture<'a, Result<(), Fault>> {
+    fn keep<'a>(&'a self, kept: JournalEntry<'a>) -> BoxFuture<'a, Result<(), Fault>> {
         let mut own = self.kept.lock();
         own.0.extend(kept.messages.iter().map(Json::copy));
         if let Some(saved) = kept.saved {

@@ -1,6 +1,6 @@
 //! Answers of an agent as Rust types.
 
-use super::agent::{Agent, Said};
+use super::agent::{Agent, AgentResponse};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use valvehouse_core::fault::Fault;
@@ -25,7 +25,7 @@ impl Agent {
     /// # Errors
     ///
     /// As [`Agent::run`]; a fault [`Fault::Misshapen`] where the answer never fits, and [`Fault::Paused`] where the run
-    /// waits for a person: the answer of [`Agent::resume`] is then read with [`Said::parse`].
+    /// waits for a person: the answer of [`Agent::resume`] is then read with [`AgentResponse::parse`].
     pub async fn ask<T: DeserializeOwned + JsonSchema>(&mut self, text: &str) -> Result<T, Fault> {
         let schema =
             Json::from([("name", T::schema_name().as_ref().into()), ("schema", json_schema_of::<T>())]);
@@ -43,7 +43,7 @@ impl Agent {
     }
 }
 
-impl Said {
+impl AgentResponse {
     /// Returns the answer, which is JSON, as a value.
     ///
     /// # Errors
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
     use serde::Deserialize;
     use std::sync::Arc;
-    use valvehouse_core::provider::Canned;
+    use valvehouse_core::provider::CannedProvider;
 
     #[derive(Deserialize, JsonSchema, Debug, PartialEq)]
     struct Weather {
@@ -73,7 +73,7 @@ mod tests {
     async fn an_answer_comes_as_a_value_and_only_that_run_has_its_form() {
         let wrong = r#"{"city": "Oslo"}"#;
         let right = r#"{"city": "Oslo", "degrees": 3.5}"#;
-        let provider = Canned::new([wrong, right, "as you like"]);
+        let provider = CannedProvider::new([wrong, right, "as you like"]);
         let mut agent = Agent::builder("helper").provider(Arc::new(provider.clone())).build().unwrap();
         let weather: Weather = agent.ask("how warm is it?").await.unwrap();
         assert_eq!(weather, Weather { city: "Oslo".into(), degrees: 3.5 });

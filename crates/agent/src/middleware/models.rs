@@ -7,7 +7,7 @@ use super::definition::{Middleware, Parts};
 use super::options::Options;
 use std::sync::Arc;
 use std::time::Duration;
-use valvehouse_config::Retry;
+use valvehouse_config::RetrySettings;
 use valvehouse_core::provider::Provider;
 use valvehouse_core::words::did_you_mean;
 use valvehouse_json::Json;
@@ -20,7 +20,7 @@ pub(super) const FALLBACK: &str = "model_fallback";
 pub(super) fn retry(options: &Json, _: &Parts) -> Result<Middleware, String> {
     const DAY: u64 = 86_400_000;
     let mut options = Options::of(RETRY, options);
-    let retry = Retry {
+    let retry = RetrySettings {
         times: options.number("max_retries", 3, 0..=100) as u32,
         first: Duration::from_millis(options.number("initial_delay_ms", 1_000, 0..=DAY)),
         longest: Duration::from_millis(options.number("max_delay_ms", 30_000, 0..=DAY)),

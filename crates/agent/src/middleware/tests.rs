@@ -4,14 +4,14 @@ use super::definition::{Middleware, NeedsApproval, Parts};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use valvehouse_core::chat::{Call, ChatRequest, message};
+use valvehouse_core::chat::{ChatRequest, ModelCall, message};
 use valvehouse_core::context::{
-    Context, Event, Events, Notice, Observer, Pauses, Questions, Turn, TurnFacts,
+    Context, EmittedEvent, Events, Notice, Observer, Pauses, Questions, Turn, TurnFacts,
 };
 use valvehouse_core::fault::{Fault, Refusal};
 use valvehouse_core::filter::{Filter, Verdict};
 use valvehouse_core::kernel::{ChatOptions, Kernel, RunOptions, TurnAnswer};
-use valvehouse_core::provider::{Canned, Provider, Reply};
+use valvehouse_core::provider::{CannedProvider, Provider, Reply};
 use valvehouse_core::tool::{Tool, ToolError};
 use valvehouse_json::Json;
 use valvehouse_providers::Choice;
@@ -29,15 +29,15 @@ fn wrong(name: &str, options: &str) -> String {
 }
 
 /// A model that calls `pay` so many times in each of its answers, and then says `done`.
-fn calling(answers: usize, calls: usize) -> Canned {
+fn calling(answers: usize, calls: usize) -> CannedProvider {
     let call = |id: usize| {
         let (id, arguments) = (format!("call_{id}").into(), r#"{"sum":5}"#.into());
-        Call { id, name: "pay".into(), arguments }.to_json()
+        ModelCall { id, name: "pay".into(), arguments }.to_json()
     };
     let calls = Json::from((0..calls).map(call).collect::<Vec<_>>());
     let answer = Json::from([("role", "assistant".into()), ("content", Json::Null), ("tool_calls", calls)]);
     let replies = (0..answers).map(|_| Reply::message(answer.copy()));
-    Canned::new(replies.chain([Reply::text("done")]).collect::<Vec<_>>())
+    CannedProvider::new(replies.chain([Reply::text("done")]).collect::<Vec<_>>())
 }
 
 /// A tool that counts its calls and gives its arguments back.
@@ -51,7 +51,7 @@ fn pay() -> (Arc<AtomicUsize>, Tool) {
     (count, tool.tag("money").description("pays a sum"))
 }
 
-fn kernel(model: &Canned, tool: Tool, all: &[Middleware]) -> Kernel {
+fn kernel(model: &CannedProvider, tool: Tool, all: &[Middleware]) -> Kernel {
     let model: Arc<dyn Provider> = Arc::new(model.clone());
     let provider = all.iter().fold(model, |model, one| one.wrap_provider(model));
     let tool = all.iter().fold(tool, |tool, one| one.wrap_tool(tool));
@@ -187,7 +187,7 @@ async fn an_approval_is_good_for_no_other_arguments() {
 async fn answering(kernel: &Kernel, answer: Json) -> (Vec<Json>, Result<String, Fault>) {
     let (questions, asked) = (Questions::default(), Arc::new(Mutex::new(Vec::new())));
     let (board, seen) = (questions.clone(), asked.clone());
-    let listen = move |event: &Event| {
+    let listen = move |event: &EmittedEvent| {
         seen.lock().push(event.0.copy());
         board.answer(&event.0.text("id").unwrap(), answer.copy());
     };
@@ -505,7 +505,7 @@ async fn each_try_has_the_tools_own_time() {
 #[tokio::test]
 async fn a_model_that_does_not_answer_is_asked_again_and_then_another_is() {
     let down = || Fault::Answered { provider: "a".into(), status: 503, body: Json::Null, retry_after: None };
-    let model = Canned::new([Reply::fault(down()), Reply::fault(down()), Reply::text("late")]);
+    let model = CannedProvider::new([Reply::fault(down()), Reply::fault(down()), Reply::text("late")]);
     let again = of("model_retry", r#"{"max_retries":2,"initial_delay_ms":1}"#);
     let heard = Arc::new(Recorder::default());
     let turn = Turn::default().observed_by(heard.clone());
@@ -516,7 +516,8 @@ async fn a_model_that_does_not_answer_is_asked_again_and_then_another_is() {
     assert_eq!(answer.response.at_path("choices.0.message.content").as_str(), Some("late"));
     assert_eq!(*heard.0.lock(), ["provider canned 1/2", "provider canned 2/2"]);
 
-    let (model, other) = (Canned::new([Reply::fault(down())]), Canned::named("b", ["instead"]));
+    let (model, other) =
+        (CannedProvider::new([Reply::fault(down())]), CannedProvider::named("b", ["instead"]));
     let choice = valvehouse_providers::Choice { provider: Arc::new(other.clone()), model: "b-1".into() };
     let parts = Parts { others: vec![("b".into(), choice)], ..Parts::default() };
     let instead = Middleware::of("model_fallback", &json(r#"{"models":["b"]}"#), &parts).unwrap();
@@ -526,7 +527,7 @@ async fn a_model_that_does_not_answer_is_asked_again_and_then_another_is() {
 }
 
 async fn said_to(options: &str, text: &str) -> Result<String, Fault> {
-    let model = Canned::new(["fine"]);
+    let model = CannedProvider::new(["fine"]);
     let kernel = kernel(&model, pay().1, &[of("pii", options)]);
     kernel.chat_with_tools(vec![message::user(text)], ChatOptions::default()).await?;
     Ok(message::text_of(&model.requests()[0].at_path("messages.0")).into())
@@ -575,7 +576,7 @@ async fn tools_get_and_give_nothing_of_it_and_calls_keep_their_results() {
         ),
     ]);
     let asks = Json::from([("role", "assistant".into()), ("tool_calls", vec![call].into())]);
-    let model = Canned::new([Reply::message(asks), Reply::text("done")]);
+    let model = CannedProvider::new([Reply::message(asks), Reply::text("done")]);
     chat(&kernel(&model, tool, &[of("pii", r#"{"strategy":"redact"}"#)])).await.unwrap();
     assert_eq!(*seen.lock(), json(r#"{"id":"[email]","sum":5}"#));
     let read = model.requests()[1].at_path("messages");
@@ -611,7 +612,7 @@ async fn old_results_give_way_to_a_placeholder_and_new_ones_stay() {
 
 #[tokio::test]
 async fn a_summary_is_written_of_what_is_redacted() {
-    let model = Canned::new(["so far", "fine"]);
+    let model = CannedProvider::new(["so far", "fine"]);
     let parts = Parts {
         model: Some(Choice { provider: Arc::new(model.clone()), model: "m".into() }),
         ..Parts::default()

@@ -1,7 +1,7 @@
 //! Waiting within a filter that runs on a lane.
 
 use valvehouse_core::context::Turn;
-use valvehouse_core::lanes::{self, Stopped};
+use valvehouse_core::lanes::{self, WaitEnd};
 
 /// The reason for which a wait ended early.
 const OVER: &str = "nobody waits for the answer any more";
@@ -17,7 +17,7 @@ pub(crate) fn wait<F: Future>(future: F, turn: &Turn) -> Result<F::Output, &'sta
     };
     match lanes::wait(awaited, |put_aside| put_aside()) {
         Ok(output) => output,
-        Err(Stopped::Over) => Err(OVER),
-        Err(Stopped::Elsewhere) => Err("nothing can be waited for here"),
+        Err(WaitEnd::Over) => Err(OVER),
+        Err(WaitEnd::Elsewhere) => Err("nothing can be waited for here"),
     }
 }

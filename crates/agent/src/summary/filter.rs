@@ -4,7 +4,7 @@ use super::plan::{Look, Plan};
 use super::settings::{NAME, Summarization};
 use std::sync::Arc;
 use valvehouse_core::fault::Breakage;
-use valvehouse_core::filter::{Filter, FilterContext, Hook, Hooks, Run, Verdict};
+use valvehouse_core::filter::{Filter, FilterContext, Hook, HookRunner, Hooks, Verdict};
 use valvehouse_core::lanes::Pace;
 
 /// Its place among the filters before a model call: before all that look at what the model sees, after
@@ -24,7 +24,7 @@ impl Summarization {
 
 struct Summarizer(Summarization);
 
-impl Run for Summarizer {
+impl HookRunner for Summarizer {
     fn run(&self, _: Hook, ctx: FilterContext) -> Result<Verdict, Breakage> {
         let mut look = Look::at(&self.0, &ctx);
         let from = match look.plan() {

@@ -1,7 +1,7 @@
 //! The messages that are sent, so that they never take more than they may: the summary and the newest ones.
 
 use super::units::{Counts, Unit, is_system, tokens_in};
-use super::units::{Kept, number};
+use super::units::{SummaryState, number};
 use valvehouse_core::chat::message;
 use valvehouse_json::Json;
 
@@ -19,7 +19,7 @@ pub(super) struct Room {
 
 /// A summary as a message. It is the user's word, not the system's: what tools and strangers said must not
 /// become an order by being summed up.
-pub(super) fn head(kept: &Kept, summary: &str, left_out: usize) -> Json {
+pub(super) fn head(kept: &SummaryState, summary: &str, left_out: usize) -> Json {
     let gap = match left_out {
         0 => String::new(),
         left_out => format!("\n[{left_out} later messages are left out here]"),
@@ -35,7 +35,7 @@ fn note(left_out: usize) -> Option<Json> {
 }
 
 /// The summary as a message, or a note where there is none but something is left out.
-pub(super) fn head_or_note(kept: &Kept, left_out: usize) -> Option<Json> {
+pub(super) fn head_or_note(kept: &SummaryState, left_out: usize) -> Option<Json> {
     match &kept.summary {
         Some(summary) => Some(head(kept, summary, left_out)),
         None => note(left_out),
@@ -47,7 +47,7 @@ pub(crate) fn seen(messages: &[Json], state: &Json) -> Vec<Json> {
     if state.get("compressed").and_then(|compressed| compressed.as_bool()) != Some(true) {
         return messages.to_vec();
     }
-    let kept = Kept {
+    let kept = SummaryState {
         summary: state.text("summary").filter(|summary| !summary.is_empty()).map(String::from),
         covers: number(state, "covers"),
         failed: None,
@@ -66,7 +66,7 @@ pub(crate) fn seen(messages: &[Json], state: &Json) -> Vec<Json> {
 /// before a place for which no summary stands.
 pub(super) fn fit(
     mut units: Vec<Unit>,
-    kept: &Kept,
+    kept: &SummaryState,
     room: Room,
     counts: &Counts,
     left_out: &impl Fn(u64) -> usize,
@@ -97,7 +97,13 @@ pub(super) fn fit(
 
 /// The newest message, or the newest calls with their results, is too much beside the summary: results are
 /// cut, then the summary. A person's words never are.
-fn squeeze(newest: &mut Unit, head: Option<Json>, kept: &Kept, room: Room, counts: &Counts) -> Option<Json> {
+fn squeeze(
+    newest: &mut Unit,
+    head: Option<Json>,
+    kept: &SummaryState,
+    room: Room,
+    counts: &Counts,
+) -> Option<Json> {
     let free = room.most.saturating_sub(room.system);
     let head_tokens = head.as_ref().map_or(0, |head| counts.of(head));
     if newest.messages.len() > 1 {

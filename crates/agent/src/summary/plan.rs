@@ -1,7 +1,7 @@
 //! One model call looked at: what of its messages stays, and what becomes part of the summary.
 
 use super::settings::Summarization;
-use super::units::{self, Kept};
+use super::units::{self, SummaryState};
 use super::units::{Counts, Talk, Unit, messages_in, tokens_in};
 use super::{fit, write};
 use valvehouse_core::context::Turn;
@@ -24,7 +24,7 @@ pub(super) struct Look<'a> {
     settings: &'a Summarization,
     counts: Counts,
     talk: Talk,
-    kept: Kept,
+    kept: SummaryState,
     /// The first unit that the summary does not stand for.
     fresh: usize,
 }
@@ -34,7 +34,7 @@ impl<'a> Look<'a> {
         let counts = Counts::new(&ctx.value.text_or_empty("model"), &ctx.turn);
         let offset = units::offset(&ctx.turn);
         let talk = Talk::of(&ctx.messages().items(), offset, settings.preserve_system, &counts);
-        let kept = Kept::of(&ctx.turn, talk.end);
+        let kept = SummaryState::of(&ctx.turn, talk.end);
         let fresh = kept.covered(&talk.units);
         Self { settings, counts, talk, kept, fresh }
     }

@@ -4,11 +4,11 @@ use super::settings::{NAME, Summarization};
 use proptest::prelude::*;
 use std::sync::Arc;
 use valvehouse_core::chat::history::is_role;
-use valvehouse_core::chat::{Call, message};
+use valvehouse_core::chat::{ModelCall, message};
 use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
 use valvehouse_core::fault::Fault;
-use valvehouse_core::filter::{Chain, Hook, Outcome};
-use valvehouse_core::provider::{Canned, Reply};
+use valvehouse_core::filter::{Chain, ChainOutcome, Hook};
+use valvehouse_core::provider::{CannedProvider, Reply};
 use valvehouse_json::{Json, Object};
 
 const MODEL: &str = "gpt-4o";
@@ -18,7 +18,7 @@ fn turn() -> Turn {
 }
 
 fn calls(ids: &[&str]) -> Json {
-    let call = |id: &&str| Call { id: (*id).into(), name: "f".into(), arguments: "{}".into() }.to_json();
+    let call = |id: &&str| ModelCall { id: (*id).into(), name: "f".into(), arguments: "{}".into() }.to_json();
     let calls: Vec<Json> = ids.iter().map(call).collect();
     Json::from([("role", "assistant".into()), ("content", Json::Null), ("tool_calls", calls.into())])
 }
@@ -40,13 +40,13 @@ fn seen_in(settings: &Summarization, messages: &[Json], turn: &Turn) -> Vec<Json
         [("messages".into(), messages.into()), ("model".into(), MODEL.into())].into_iter().collect();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     match runtime.block_on(chain.run(Hook::PreChat, ctx.into(), turn)).unwrap() {
-        Outcome::Done(ctx) => ctx.get("messages").unwrap().items(),
-        Outcome::Skipped(_) => panic!("it answered"),
+        ChainOutcome::Done(ctx) => ctx.get("messages").unwrap().items(),
+        ChainOutcome::Skipped(_) => panic!("it answered"),
     }
 }
 
-fn written_by(replies: impl IntoIterator<Item = Reply>) -> (Canned, Summarization) {
-    let canned = Canned::new(replies);
+fn written_by(replies: impl IntoIterator<Item = Reply>) -> (CannedProvider, Summarization) {
+    let canned = CannedProvider::new(replies);
     let settings = Summarization { summarize: true, ..Summarization::default() };
     (canned.clone(), settings.with_model(Arc::new(canned), MODEL))
 }
@@ -172,7 +172,7 @@ fn a_tools_large_result_is_cut_and_the_question_and_its_call_stay() {
     assert!(valvehouse_tokens::of_messages(&seen, MODEL).tokens <= 4000);
     let result = texts(&seen).pop().unwrap();
     assert!(result.starts_with("data data") && result.ends_with("… (250000 bytes)"), "{}", result.len());
-    assert_eq!(Call::all(&seen[seen.len() - 2]).len(), 1);
+    assert_eq!(ModelCall::all(&seen[seen.len() - 2]).len(), 1);
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn a_calls_long_arguments_are_cut_and_stay_json() {
         [message::user("write"), asks, message::tool("a", "done"), message::tool("b", "word ".repeat(9000))];
     let seen = seen_in(&Summarization::default(), &said, &turn());
     assert!(valvehouse_tokens::of_messages(&seen, MODEL).tokens <= 4000);
-    let calls = Call::all(&seen[seen.len() - 3]);
+    let calls = ModelCall::all(&seen[seen.len() - 3]);
     assert!(calls[0].parse().unwrap().text("shortened").unwrap().starts_with(r#"{"text":"data"#));
     assert_eq!(calls[1].arguments, "{}");
     assert_eq!(texts(&seen)[seen.len() - 2], "done");
@@ -295,7 +295,7 @@ fn settings() -> impl Strategy<Value = Summarization> {
             token_threshold,
             ..Summarization::default()
         };
-        settings.with_model(Arc::new(Canned::new(["so far "])), MODEL)
+        settings.with_model(Arc::new(CannedProvider::new(["so far "])), MODEL)
     })
 }
 
@@ -309,7 +309,7 @@ fn is_whole(messages: &[Json]) -> bool {
             return place.map(|place| open.remove(place)).is_some();
         }
         let was_answered = open.is_empty();
-        open = Call::all(message).into_iter().map(|call| call.id.into()).collect();
+        open = ModelCall::all(message).into_iter().map(|call| call.id.into()).collect();
         was_answered
     }) && open.is_empty()
 }

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use valvehouse_core::chat::Call;
+use valvehouse_core::chat::ModelCall;
 use valvehouse_core::chat::history::is_role;
 use valvehouse_core::context::Turn;
 use valvehouse_json::Json;
@@ -59,7 +59,7 @@ impl Talk {
                 unit.tokens += tokens;
                 continue;
             }
-            open = Call::all(message).into_iter().map(|call| call.id.into()).collect();
+            open = ModelCall::all(message).into_iter().map(|call| call.id.into()).collect();
             talk.units.push(Unit { messages: vec![message.clone()], from, to, tokens });
         }
         talk
@@ -143,7 +143,7 @@ impl Counts {
 
 /// The summary so far.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Kept {
+pub(super) struct SummaryState {
     pub(super) summary: Option<String>,
     /// Messages of the conversation that it stands for.
     pub(super) covers: u64,
@@ -156,7 +156,7 @@ pub(super) fn offset(turn: &Turn) -> u64 {
     number(&turn.state(NAME), "offset")
 }
 
-impl Kept {
+impl SummaryState {
     /// Of this turn. A summary of more than there is belongs to another conversation.
     pub(super) fn of(turn: &Turn, end: u64) -> Self {
         let state = turn.state(NAME);

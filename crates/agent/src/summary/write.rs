@@ -1,11 +1,11 @@
 //! A model writes the summary: what it said before, and what has become old since.
 
 use super::settings::Summarization;
-use super::units::Kept;
+use super::units::SummaryState;
 use super::units::{Counts, Unit};
 use crate::middleware::wait::wait;
 use std::time::{Duration, Instant};
-use valvehouse_core::chat::{Call, message, response};
+use valvehouse_core::chat::{ModelCall, message, response};
 use valvehouse_core::context::Turn;
 use valvehouse_core::provider::{self, Answer, Request};
 use valvehouse_core::words::shortened;
@@ -26,7 +26,7 @@ pub(super) fn extend(
     writer: &Choice,
     settings: &Summarization,
     counts: &Counts,
-    kept: &mut Kept,
+    kept: &mut SummaryState,
     old: &[Unit],
     turn: &Turn,
 ) -> Result<(), String> {
@@ -70,7 +70,7 @@ fn record(said: &Json) -> String {
     for other in others {
         record.push_str(&format!("{role} sends [{}]\n", other.text_or_empty("type")));
     }
-    for call in Call::all(said) {
+    for call in ModelCall::all(said) {
         let arguments = shortened(call.arguments.into(), MAX_MESSAGE);
         record.push_str(&format!("{role} calls {}({arguments})\n", call.name));
     }

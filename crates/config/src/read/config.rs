@@ -3,7 +3,7 @@
 use super::section::{key, secret, section};
 use super::{mcp, models, plugins, server};
 use crate::reader::{Log, Reader};
-use crate::settings::{Admin, Config, StoreAddress, StoreSettings};
+use crate::settings::{AdminSettings, Config, StoreAddress, StoreSettings};
 use crate::tree::Setting;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 pub(crate) fn config(project: PathBuf, root: Setting, log: &mut Log) -> Config {
     let mut root = Reader::new(String::new(), root, log);
     let server = server::server(&mut root, &project);
-    let admin = Admin { key: section(&mut root, "admin", |it| key(it, &project)).flatten() };
+    let admin = AdminSettings { key: section(&mut root, "admin", |it| key(it, &project)).flatten() };
     let folders = server::folders(&mut root, &project);
     let store = section(&mut root, "store", |it| (server::store(it, &project), secret(it, "key", &project)));
     let (address, key) = store.unwrap_or((None, None));

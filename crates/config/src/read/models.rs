@@ -2,7 +2,9 @@
 
 use super::plugins::breaker;
 use super::section::{secret, section};
-use crate::provider::{Api, KINDS, Offered, ProviderKind, ProviderSettings, ROUTES, Retry, Timeouts, Wire};
+use crate::provider::{
+    Api, ExposedModels, KINDS, ProviderKind, ProviderSettings, ROUTES, RetrySettings, Timeouts, Wire,
+};
 use crate::reader::{Log, Reader};
 use crate::secret::SecretSource;
 use crate::settings::ModelSettings;
@@ -93,8 +95,8 @@ fn api(it: &mut Reader<'_>, kind: Option<ProviderKind>) -> Api {
     known.unwrap_or(Api::Chat)
 }
 
-fn retry(it: &mut Reader<'_>) -> Retry {
-    let mut retry = Retry::default();
+fn retry(it: &mut Reader<'_>) -> RetrySettings {
+    let mut retry = RetrySettings::default();
     if let Some(times) = it.whole("times", 0..=20).and_then(|times| u32::try_from(times).ok()) {
         retry.times = times;
     }
@@ -164,14 +166,18 @@ fn routes(it: &mut Reader<'_>) -> Option<Vec<String>> {
     Some(routes)
 }
 
-fn offered(it: &mut Reader<'_>) -> Offered {
+fn offered(it: &mut Reader<'_>) -> ExposedModels {
     match it.take("models") {
-        None => Offered::Listed(Vec::new()),
-        Some(Setting { node: Node::Text(text), .. }) if text.trim() == "*" => Offered::All,
+        None => ExposedModels::Listed(Vec::new()),
+        Some(Setting { node: Node::Text(text), .. }) if text.trim() == "*" => ExposedModels::All,
         Some(setting) => {
             it.put_back("models", setting);
             let models = it.texts("models");
-            if models.iter().any(|model| model == "*") { Offered::All } else { Offered::Listed(models) }
+            if models.iter().any(|model| model == "*") {
+                ExposedModels::All
+            } else {
+                ExposedModels::Listed(models)
+            }
         }
     }
 }
@@ -249,9 +255,9 @@ pub(super) fn demo_provider() -> ProviderSettings {
         api_key: None,
         is_paid_by_callers: false,
         routes: None,
-        models: Offered::Listed(Vec::new()),
+        models: ExposedModels::Listed(Vec::new()),
         timeouts: Timeouts::default(),
-        retry: Retry::default(),
+        retry: RetrySettings::default(),
         breaker: BreakerSettings::default(),
     }
 }

@@ -5,7 +5,7 @@ use crate::network::Network;
 use crate::reader::Reader;
 use crate::secret::SecretSource;
 use crate::settings::{
-    Folders, Key, Listen, OtlpSettings, ScriptSource, Server, StoreAddress, TraceSettings,
+    FolderSettings, InferenceKey, Listen, OtlpSettings, ScriptSource, Server, StoreAddress, TraceSettings,
 };
 use crate::tree::{Node, Setting};
 use std::net::IpAddr;
@@ -205,7 +205,7 @@ fn listen(text: &str) -> Option<Listen> {
 }
 
 /// `"secret"`, or `{ key = "secret", user = { id = "ann" } }`.
-fn key(it: &mut Reader<'_>, index: usize, item: Setting, project: &Path) -> Option<Key> {
+fn key(it: &mut Reader<'_>, index: usize, item: Setting, project: &Path) -> Option<InferenceKey> {
     let place = it.key(&format!("keys[{index}]"));
     match &item.node {
         Node::Text(text) => {
@@ -215,7 +215,7 @@ fn key(it: &mut Reader<'_>, index: usize, item: Setting, project: &Path) -> Opti
                 return None;
             }
             if !key.is_blank() {
-                return Some(Key { key, user: None, mcp_tools: None });
+                return Some(InferenceKey { key, user: None, mcp_tools: None });
             }
             it.log.problem(&item.origin, format!("{place} is empty: give a key, or take it out"));
             return None;
@@ -238,7 +238,7 @@ fn key(it: &mut Reader<'_>, index: usize, item: Setting, project: &Path) -> Opti
     }
     let mcp_tools = entry.texts_given("mcp_tools");
     entry.finish();
-    Some(Key { key: key?, user, mcp_tools })
+    Some(InferenceKey { key: key?, user, mcp_tools })
 }
 
 pub(super) fn trace(it: &mut Reader<'_>) -> TraceSettings {
@@ -281,8 +281,8 @@ pub(super) fn otlp(it: &mut Reader<'_>, project: &Path) -> Option<OtlpSettings> 
 /// The letters of a public key of minisign.
 const PUBLIC_KEY_LENGTH: usize = 56;
 
-pub(super) fn folders(root: &mut Reader<'_>, project: &Path) -> Folders {
-    let mut folders = Folders {
+pub(super) fn folders(root: &mut Reader<'_>, project: &Path) -> FolderSettings {
+    let mut folders = FolderSettings {
         filters: project.join("filters"),
         tools: project.join("tools"),
         source: ScriptSource::Folder,

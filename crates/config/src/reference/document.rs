@@ -1,6 +1,6 @@
 //! The settings as a document.
 
-use super::table::{Described, SECTIONS, Section};
+use super::table::{SECTIONS, Section, SettingRow};
 use valvehouse_core::words::optional;
 
 const HEAD: &str = "\
@@ -35,8 +35,8 @@ fn section(section: &Section) -> String {
     format!("## `{header}`\n\n{about}{waits}\n\n{}", settings.join("\n"))
 }
 
-fn setting(it: &Described) -> String {
-    let Described { key, form, usual, about, example } = it;
+fn setting(it: &SettingRow) -> String {
+    let SettingRow { key, form, usual, about, example } = it;
     let usual = if usual.starts_with('*') { (*usual).to_owned() } else { format!("`{usual}`") };
     let name = written(key);
     // An entry of a list is written within it.

@@ -3,7 +3,7 @@
 use crate::grants::{Capability, Grants};
 use crate::mcp::{McpAuth, McpServer, McpTransport, ResourceServer};
 use crate::origin::Origin;
-use crate::provider::{Offered, ProviderSettings};
+use crate::provider::{ExposedModels, ProviderSettings};
 use crate::secret::SecretSource;
 use crate::settings::{Config, ModelSettings, PluginSettings, StoreAddress};
 use std::path::Path;
@@ -212,8 +212,8 @@ impl View<'_> {
             },
         );
         let models = match &it.models {
-            Offered::All => text("*"),
-            Offered::Listed(names) => texts(names),
+            ExposedModels::All => text("*"),
+            ExposedModels::Listed(names) => texts(names),
         };
         self.add(format!("{place}.models"), models);
         self.add_given(format!("{place}.routes"), it.routes.as_deref().map(texts));

@@ -6,7 +6,7 @@ mod table;
 
 pub use document::document;
 pub use effective::{Effective, effective};
-pub use table::{Described, SECTIONS, Section};
+pub use table::{SECTIONS, Section, SettingRow};
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 
 /// One setting.
 #[derive(Debug, Clone, Copy)]
-pub struct Described {
+pub struct SettingRow {
     /// Its dotted key.
     pub key: &'static str,
     /// The form of the value.
@@ -25,7 +25,7 @@ pub struct Section {
     /// Is `true` if a change waits for the next start; the others are taken up when the file is read again.
     pub waits: bool,
     /// Its settings.
-    pub settings: &'static [Described],
+    pub settings: &'static [SettingRow],
 }
 
 const fn it(
@@ -34,8 +34,8 @@ const fn it(
     usual: &'static str,
     about: &'static str,
     example: &'static str,
-) -> Described {
-    Described { key, form, usual, about, example }
+) -> SettingRow {
+    SettingRow { key, form, usual, about, example }
 }
 
 /// The text of an empty cell that means none.

@@ -42,7 +42,7 @@ budget = {}
 /// The keys of [`ALL`] that have a value.
 const GIVEN: [&str; 4] = ["mcp.name.url", "mcp.name.auth", "oauth.authorization_servers", "oauth.resource"];
 
-fn described() -> BTreeMap<String, Described> {
+fn described() -> BTreeMap<String, SettingRow> {
     SECTIONS
         .iter()
         .flat_map(|section| section.settings)
@@ -75,7 +75,7 @@ fn the_defaults_that_are_described_are_those_in_force() {
     std::fs::write(folder.path().join("valvehouse.toml"), ALL).unwrap();
     let (config, _) = read_with_log(folder.path());
     let shown = effective(&config);
-    let mut left: BTreeMap<String, Described> = described();
+    let mut left: BTreeMap<String, SettingRow> = described();
     left.retain(|key, _| !key.starts_with("server.keys["));
     for one in &shown {
         let described = left.remove(&one.key).unwrap_or_else(|| panic!("{} is not described", one.key));

@@ -1,7 +1,7 @@
 //! The schema of the file, with what the table of the reference says of each key.
 
 use super::file::{File, Table};
-use crate::reference::{Described, SECTIONS};
+use crate::reference::{SECTIONS, SettingRow};
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -52,7 +52,7 @@ fn markdown(text: &str) -> Value {
     Value::from(text.trim())
 }
 
-fn describe(at: &mut Table, described: &Described) {
+fn describe(at: &mut Table, described: &SettingRow) {
     at.insert("description".to_owned(), markdown(described.about));
     let read = |text: &str| toml::from_str::<Table>(&format!("value = {text}")).ok()?.remove("value");
     if let Some(default) = read(described.usual) {
@@ -64,7 +64,7 @@ fn describe(at: &mut Table, described: &Described) {
 }
 
 /// The keys that must be given, by the table they stand in.
-fn required(settings: &[Described]) -> BTreeMap<String, Vec<&str>> {
+fn required(settings: &[SettingRow]) -> BTreeMap<String, Vec<&str>> {
     let mut required: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for it in settings.iter().filter(|it| it.usual == "*must be given*") {
         if let Some((parent, key)) = it.key.rsplit_once('.') {

@@ -15,7 +15,7 @@ const MAX_TOKENS: i64 = 8192;
 
 /// A request for Anthropic.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct AnthropicRequest {
     /// The body of `POST /v1/messages`.
     pub body: Json,
     /// The value of the header `anthropic-beta`, where there is one.
@@ -66,7 +66,7 @@ const KNOWN: [&str; 38] = [
 
 /// Translates a request. What cannot be said to Anthropic, and would be missed in the answer, is an
 /// error that names the field.
-pub fn ask(request: &Json, stream: bool) -> Result<Asked, Fault> {
+pub fn ask(request: &Json, stream: bool) -> Result<AnthropicRequest, Fault> {
     refuse_what_cannot_be(request)?;
     let body = Json::object();
     // Fields of a new object, all of them copies or new: they fit.
@@ -114,7 +114,7 @@ pub fn ask(request: &Json, stream: bool) -> Result<Asked, Fault> {
         set("thinking", Json::from([("type", "disabled".into())]));
     }
     set("stream", stream.into());
-    Ok(Asked { body, beta: beta(request, &only) })
+    Ok(AnthropicRequest { body, beta: beta(request, &only) })
 }
 
 /// Fields that would change the answer, if only Anthropic knew them.

@@ -5,7 +5,7 @@
 use super::part::{self, CONTENT_BLOCKS, others, with_others};
 use crate::chat::delta::is_custom;
 use crate::chat::event::REASONING;
-use crate::chat::{Call, items, message};
+use crate::chat::{ModelCall, items, message};
 use crate::words::hex;
 use compact_str::CompactString;
 use sha2::{Digest, Sha256};
@@ -247,7 +247,7 @@ impl Calls {
         let mut all = Self::default();
         for given in said.list("tool_calls") {
             let alone = Json::from([("tool_calls", vec![given.clone()].into())]);
-            let Some(call) = Call::all(&alone).pop() else { continue };
+            let Some(call) = ModelCall::all(&alone).pop() else { continue };
             let fields = [
                 ("type", "tool_use".into()),
                 ("id", id(&call.id).into()),
@@ -274,13 +274,13 @@ pub(super) fn id(id: &str) -> CompactString {
 }
 
 /// Returns the input of a custom tool, a free-form text, wrapped in an object, as Anthropic requires.
-fn text_input(call: &Call) -> Json {
+fn text_input(call: &ModelCall) -> Json {
     Json::from([("input", call.arguments.clone().into())])
 }
 
 /// A call's arguments. Those that were cut off, or are not an object, are told as what they are: the
 /// model sees what it wrote, beside the error it got for it.
-fn input(call: &Call) -> Json {
+fn input(call: &ModelCall) -> Json {
     call.parse().unwrap_or_else(|_| Json::from([("unreadable_arguments", call.arguments.clone().into())]))
 }
 

@@ -20,7 +20,7 @@ mod tools;
 mod writer;
 
 pub use answer::{completion, message};
-pub use ask::{Asked, ask};
+pub use ask::{AnthropicRequest, ask};
 pub use blocks::{remember_before, reseal};
 pub use ending::{kind_of_status, status_of};
 pub use part::{CONTENT_BLOCKS, ONLY_ANTHROPIC};

@@ -6,7 +6,7 @@ use valvehouse_json::Json;
 
 /// One call a model asks for.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Call {
+pub struct ModelCall {
     /// The id that its result refers to.
     pub id: CompactString,
     /// The tool's name.
@@ -53,7 +53,7 @@ impl fmt::Display for BadArguments {
 
 impl std::error::Error for BadArguments {}
 
-impl Call {
+impl ModelCall {
     /// The calls of an assistant message, in their order; none for other messages.
     pub fn all(message: &Json) -> Vec<Self> {
         let calls = message.field("tool_calls");
@@ -116,27 +116,27 @@ pub fn ensure_id(call: &Json) -> bool {
 mod tests {
     use super::*;
 
-    fn call(arguments: &str) -> Call {
-        Call { id: "1".into(), name: "weather".into(), arguments: arguments.into() }
+    fn call(arguments: &str) -> ModelCall {
+        ModelCall { id: "1".into(), name: "weather".into(), arguments: arguments.into() }
     }
 
     #[test]
     fn calls_are_read_and_written() {
         let message = Json::from([("tool_calls", vec![call(r#"{"city":"Bonn"}"#).to_json()].into())]);
-        let calls = Call::all(&message);
+        let calls = ModelCall::all(&message);
         assert_eq!(calls, [call(r#"{"city":"Bonn"}"#)]);
         assert_eq!(calls[0].parse().unwrap().text("city").unwrap(), "Bonn");
-        assert_eq!(Call::all(&Json::object()), []);
+        assert_eq!(ModelCall::all(&Json::object()), []);
     }
 
     #[test]
     fn arguments_as_an_object_and_no_arguments_are_fine() {
         let text = br#"{"tool_calls":[{"id":"","function":{"name":"a","arguments":{"b":1}}}]}"#;
         let message = Json::parse(text).unwrap();
-        assert_eq!(Call::all(&message)[0].arguments, r#"{"b":1}"#);
+        assert_eq!(ModelCall::all(&message)[0].arguments, r#"{"b":1}"#);
         assert_eq!(call(" ").parse().unwrap(), Json::object());
         ensure_ids(&message);
-        assert!(Call::all(&message)[0].id.starts_with("call_"));
+        assert!(ModelCall::all(&message)[0].id.starts_with("call_"));
     }
 
     #[test]

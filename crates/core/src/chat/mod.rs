@@ -15,7 +15,7 @@ pub mod response;
 pub mod split;
 pub mod window;
 
-pub use call::Call;
+pub use call::ModelCall;
 pub use delta::Fold;
 pub use parts::ChunkParts;
 pub use request::ChatRequest;

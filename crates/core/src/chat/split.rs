@@ -198,7 +198,7 @@ mod tests {
             let message = message::assistant(content);
             message.set("reasoning_content", reasoning).unwrap();
             let calls: Vec<Json> = (0..calls)
-                .map(|n| super::super::Call { id: format!("c{n}").into(), name: "t".into(), arguments: "{}".into() })
+                .map(|n| super::super::ModelCall { id: format!("c{n}").into(), name: "t".into(), arguments: "{}".into() })
                 .map(|call| call.to_json())
                 .collect();
             if !calls.is_empty() {

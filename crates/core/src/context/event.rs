@@ -13,7 +13,7 @@ use valvehouse_json::{Json, Unwritable};
 
 /// One emitted event: `{type, data}`, and `{id}` beside it when an answer is awaited.
 #[derive(Debug, Clone)]
-pub struct Event(pub Json);
+pub struct EmittedEvent(pub Json);
 
 /// Nobody answered a question in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,7 +100,7 @@ impl From<Unwritable> for Unsent {
     }
 }
 
-type Listener = Box<dyn Fn(&Event) + Send + Sync>;
+type Listener = Box<dyn Fn(&EmittedEvent) + Send + Sync>;
 
 /// The events of one turn. Kept in order for a door that delivers them at the end, handed on at
 /// once to a listener for a door that streams.
@@ -109,7 +109,7 @@ pub struct Events(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    emitted: Mutex<Vec<Event>>,
+    emitted: Mutex<Vec<EmittedEvent>>,
     /// Bytes of all events so far.
     sent: AtomicUsize,
     listener: Option<Listener>,
@@ -138,13 +138,13 @@ impl Events {
     pub fn channel(questions: Option<Questions>) -> (Self, EmittedEvents) {
         let (sender, receiver) = mpsc::unbounded_channel();
         // Nobody may read any more.
-        let send = move |event: &Event| drop(sender.send(event.0.clone()));
+        let send = move |event: &EmittedEvent| drop(sender.send(event.0.clone()));
         (Self::listening(send, questions), EmittedEvents(receiver))
     }
 
     /// Events that are handed on as they come; questions can be answered through `questions`.
     pub fn listening(
-        listener: impl Fn(&Event) + Send + Sync + 'static,
+        listener: impl Fn(&EmittedEvent) + Send + Sync + 'static,
         questions: Option<Questions>,
     ) -> Self {
         let listener: Option<Listener> = Some(Box::new(listener));
@@ -173,7 +173,7 @@ impl Events {
         if self.0.sent.fetch_add(length, Relaxed) > ALL_EVENTS {
             return Err(Unsent::TooMany);
         }
-        let event = Event(event.copy());
+        let event = EmittedEvent(event.copy());
         match &self.0.listener {
             Some(listener) => listener(&event),
             None => {
@@ -204,7 +204,7 @@ impl Events {
     }
 
     /// The events that were emitted since the last call.
-    pub fn take(&self) -> Vec<Event> {
+    pub fn take(&self) -> Vec<EmittedEvent> {
         std::mem::take(&mut self.0.emitted.lock())
     }
 
@@ -366,7 +366,7 @@ mod tests {
     fn asked() -> (Events, Questions, tokio::sync::mpsc::UnboundedReceiver<Json>) {
         let (sender, heard) = tokio::sync::mpsc::unbounded_channel();
         let questions = Questions::default();
-        let send = move |event: &Event| drop(sender.send(event.0.clone()));
+        let send = move |event: &EmittedEvent| drop(sender.send(event.0.clone()));
         (Events::listening(send, Some(questions.clone())), questions, heard)
     }
 

@@ -14,12 +14,12 @@ mod variables;
 
 pub use afterwards::{Afterwards, FinishedChat, NotLeft};
 pub use durable::Durable;
-pub use event::{EmittedEvents, Event, Events, HeldQuestion, NobodyAnswers, Questions};
+pub use event::{EmittedEvent, EmittedEvents, Events, HeldQuestion, NobodyAnswers, Questions};
 pub use exchange::{Credential, Exchange, Header, HeaderNames};
 pub use host_calls::{HostCall, HostResult};
-pub use nested::{Claim, Load, Nesting, Refused, Share, TooManyCalls};
+pub use nested::{Claim, Load, LoadExceeded, Nesting, Share, TooManyCalls};
 pub use observer::{Notice, Observer, ToolCalled};
-pub use parted::{Part, Parted, PartedTurns};
+pub use parted::{PartedTurns, SplitTurn, TurnPart};
 pub use pause::{Pauses, Pending};
 pub use turn::{Behind, EndOfTurn, States, Turn, TurnFacts, begun_again};
 pub use variables::Context;

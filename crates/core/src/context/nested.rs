@@ -162,7 +162,7 @@ pub struct Claim {
 
 /// The load of a request would be larger than it may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Refused;
+pub struct LoadExceeded;
 
 impl Load {
     /// Adds to one share of the load, which may be `most` in all.
@@ -170,10 +170,10 @@ impl Load {
     /// # Errors
     ///
     /// Returns an error if it would be more; nothing is added then.
-    pub fn claim(self: &Arc<Self>, share: Share, amount: usize, most: usize) -> Result<Claim, Refused> {
+    pub fn claim(self: &Arc<Self>, share: Share, amount: usize, most: usize) -> Result<Claim, LoadExceeded> {
         let sum = &self.shares[share as usize];
         let add = |sum: usize| sum.checked_add(amount).filter(|sum| *sum <= most);
-        sum.fetch_update(Relaxed, Relaxed, add).map_err(|_| Refused)?;
+        sum.fetch_update(Relaxed, Relaxed, add).map_err(|_| LoadExceeded)?;
         Ok(Claim { load: self.clone(), share, amount })
     }
 

@@ -21,7 +21,7 @@ const ALL_TURNS: usize = 64 << 20;
 
 /// The turn that a part belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Part {
+pub struct TurnPart {
     /// The user's id.
     pub user: String,
     /// The conversation; "" where there is none.
@@ -32,7 +32,7 @@ pub struct Part {
 
 /// The state that the parts of one turn share. A clone is the same.
 #[derive(Debug, Clone, Default)]
-pub struct Parted(Arc<Inner>);
+pub struct SplitTurn(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -61,7 +61,7 @@ struct Progress {
     incarnations: HashMap<String, u64>,
 }
 
-impl Parted {
+impl SplitTurn {
     /// The scratch maps of its plugins.
     pub fn states(&self) -> &States {
         &self.0.states
@@ -150,25 +150,25 @@ pub struct PartedTurns(Mutex<Cache>);
 #[derive(Debug, Default)]
 struct Cache {
     /// The one whose last part is the oldest comes first.
-    turns: IndexMap<Part, (Parted, Instant, usize)>,
+    turns: IndexMap<TurnPart, (SplitTurn, Instant, usize)>,
     weight: usize,
 }
 
 impl PartedTurns {
     /// The turn of a part, if an earlier part of it is known.
-    pub fn find(&self, part: &Part) -> Option<Parted> {
+    pub fn find(&self, part: &TurnPart) -> Option<SplitTurn> {
         let mut kept = self.0.lock();
         kept.forget_old();
         kept.turns.get(part).map(|(turn, ..)| turn.clone())
     }
 
     /// The turn of a part; a new one where no earlier part of it is known.
-    pub fn find_or_begin(&self, part: &Part) -> Parted {
+    pub fn find_or_begin(&self, part: &TurnPart) -> SplitTurn {
         self.find(part).unwrap_or_default()
     }
 
     /// Keeps a turn for its next part. Of one whose scripts keep too much nothing is kept.
-    pub fn keep(&self, part: Part, turn: &Parted) {
+    pub fn keep(&self, part: TurnPart, turn: &SplitTurn) {
         let weight = turn.weight();
         let mut kept = self.0.lock();
         kept.forget(&part);
@@ -190,7 +190,7 @@ impl PartedTurns {
 }
 
 impl Cache {
-    fn forget(&mut self, part: &Part) {
+    fn forget(&mut self, part: &TurnPart) {
         if let Some((.., weight)) = self.turns.shift_remove(part) {
             self.weight -= weight;
         }
@@ -213,14 +213,14 @@ impl Cache {
 mod tests {
     use super::*;
 
-    fn part(message: &str) -> Part {
-        Part { user: "ann".into(), chat: "c".into(), message: message.into() }
+    fn part(message: &str) -> TurnPart {
+        TurnPart { user: "ann".into(), chat: "c".into(), message: message.into() }
     }
 
     #[test]
     fn what_scripts_keep_is_there_for_the_next_part_of_the_same_turn_only() {
         let turns = PartedTurns::default();
-        let first = Parted::default();
+        let first = SplitTurn::default();
         first.states().of("limit").set("n", 1i64).unwrap();
         first.metadata().set("seen", true).unwrap();
         first.inlet_ran("limit");
@@ -231,13 +231,13 @@ mod tests {
         assert_eq!(next.metadata().get("seen"), Some(true.into()));
         assert_eq!(next.inlets(), ["limit"]);
         assert!(turns.find(&part("m2")).is_none());
-        let others = Part { user: "bob".into(), ..part("m1") };
+        let others = TurnPart { user: "bob".into(), ..part("m1") };
         assert!(turns.find(&others).is_none(), "another user's turn is another turn");
     }
 
     #[test]
     fn what_a_plugin_kept_is_not_for_another_one_under_its_id() {
-        let turn = Parted::default();
+        let turn = SplitTurn::default();
         let keep = |plugin: &str| {
             turn.states().of(plugin).set("n", 1i64).unwrap();
             turn.inlet_ran(plugin);
@@ -261,8 +261,8 @@ mod tests {
     #[test]
     fn scripts_that_keep_too_much_lose_their_own_turn_and_nobody_elses() {
         let turns = PartedTurns::default();
-        turns.keep(part("small"), &Parted::default());
-        let large = Parted::default();
+        turns.keep(part("small"), &SplitTurn::default());
+        let large = SplitTurn::default();
         large.metadata().set("text", "x".repeat(LARGEST_TURN + 1)).unwrap();
         turns.keep(part("large"), &large);
         assert!(turns.find(&part("large")).is_none());
@@ -273,14 +273,14 @@ mod tests {
     fn of_too_many_turns_the_oldest_go() {
         let turns = PartedTurns::default();
         for number in 0..=MAX_TURNS {
-            turns.keep(part(&number.to_string()), &Parted::default());
+            turns.keep(part(&number.to_string()), &SplitTurn::default());
         }
         assert!(turns.find(&part("0")).is_none());
         assert!(turns.find(&part("1")).is_some());
 
         let heavy = "x".repeat(LARGEST_TURN / 2);
         for number in 0..=ALL_TURNS / (LARGEST_TURN / 2) {
-            let turn = Parted::default();
+            let turn = SplitTurn::default();
             turn.metadata().set("text", heavy.as_str()).unwrap();
             turns.keep(part(&format!("heavy {number}")), &turn);
         }

@@ -162,7 +162,7 @@ impl Pauses {
 
 #[cfg(test)]
 mod tests {
-    use crate::context::{Context, Event, Events, NobodyAnswers, Pauses, Questions, Turn, TurnFacts};
+    use crate::context::{Context, EmittedEvent, Events, NobodyAnswers, Pauses, Questions, Turn, TurnFacts};
     use std::time::Duration;
     use valvehouse_json::Json;
 
@@ -215,7 +215,7 @@ mod tests {
     async fn a_question_that_the_person_leaves_open_pauses_too() {
         let questions = Questions::default();
         let leave = questions.clone();
-        let listener = move |event: &Event| assert!(leave.dismiss(&event.0.text("id").unwrap()));
+        let listener = move |event: &EmittedEvent| assert!(leave.dismiss(&event.0.text("id").unwrap()));
         let events = Events::listening(listener, Some(questions));
         let turn = Turn::new(TurnFacts::default(), Context::default(), events).pausing(Pauses::default());
         turn.pauses().unwrap().begin(Json::Null);

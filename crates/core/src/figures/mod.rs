@@ -10,7 +10,7 @@ mod tools;
 
 pub use doors::{Answering, CLASSES, Door, Doors};
 pub use prompt_cache::{PromptCacheCount, PromptCacheTally};
-pub use services::{Answered, Asking, Service};
+pub use services::{Asking, Service, ServiceOutcome};
 pub use spread::{BUCKETS, Spread, Spreading};
 pub use tally::{Ending, Figures, Spent, Sum, Tally, Timing};
-pub use tools::{Tools, Used, Uses, Using};
+pub use tools::{ToolOutcome, Tools, Uses, Using};

@@ -9,7 +9,7 @@ use valvehouse_json::Json;
 
 /// The end of a call of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answered {
+pub enum ServiceOutcome {
     /// The call ended well.
     Whole,
     /// It said no: 400 to 499.
@@ -30,19 +30,19 @@ pub enum Answered {
     Left,
 }
 
-const ALL: [Answered; 9] = [
-    Answered::Whole,
-    Answered::Refused,
-    Answered::Busy,
-    Answered::Failed,
-    Answered::Unreachable,
-    Answered::TooSlow,
-    Answered::BrokeOff,
-    Answered::Rests,
-    Answered::Left,
+const ALL: [ServiceOutcome; 9] = [
+    ServiceOutcome::Whole,
+    ServiceOutcome::Refused,
+    ServiceOutcome::Busy,
+    ServiceOutcome::Failed,
+    ServiceOutcome::Unreachable,
+    ServiceOutcome::TooSlow,
+    ServiceOutcome::BrokeOff,
+    ServiceOutcome::Rests,
+    ServiceOutcome::Left,
 ];
 
-impl Answered {
+impl ServiceOutcome {
     /// One word for figures.
     pub fn word(self) -> &'static str {
         match self {
@@ -60,7 +60,7 @@ impl Answered {
 }
 
 /// Before an answer has begun; what fails later has broken off.
-impl From<&Fault> for Answered {
+impl From<&Fault> for ServiceOutcome {
     fn from(fault: &Fault) -> Self {
         match fault {
             Fault::Answered { status: 429, .. } => Self::Busy,
@@ -190,21 +190,21 @@ impl Asking {
     /// It has failed.
     pub fn fails(&mut self, fault: &Fault) {
         let ending = match fault.into() {
-            Answered::Failed if self.has_begun => Answered::BrokeOff,
+            ServiceOutcome::Failed if self.has_begun => ServiceOutcome::BrokeOff,
             other => other,
         };
         self.ends(ending);
     }
 
     /// It is over.
-    pub fn ends(&mut self, ending: Answered) {
+    pub fn ends(&mut self, ending: ServiceOutcome) {
         if std::mem::replace(&mut self.is_over, true) {
             return;
         }
         let service = &self.service;
         service.running.fetch_sub(1, Relaxed);
         service.ended[ending as usize].fetch_add(1, Relaxed);
-        if ending == Answered::Whole {
+        if ending == ServiceOutcome::Whole {
             service.times.add(self.began.elapsed());
         }
         for (sum, tokens) in service.tokens.iter().zip(self.tokens.into_iter().flatten()) {
@@ -215,7 +215,7 @@ impl Asking {
 
 impl Drop for Asking {
     fn drop(&mut self) {
-        self.ends(Answered::Left);
+        self.ends(ServiceOutcome::Left);
     }
 }
 
@@ -240,7 +240,7 @@ mod tests {
             asking.receives();
             asking.tells(&Json::parse(usage.as_bytes()).unwrap());
         }
-        asking.ends(Answered::Whole);
+        asking.ends(ServiceOutcome::Whole);
         drop(asking);
         assert_eq!((service.running(), of(&service, "answered"), of(&service, "left")), (0, 1, 0));
         assert_eq!((service.tokens(), service.first().count, service.times().count), ([3, 9], 1, 1));

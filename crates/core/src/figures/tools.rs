@@ -9,7 +9,7 @@ use std::time::Instant;
 
 /// The end of a call of a tool, its further tries included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Used {
+pub enum ToolOutcome {
     /// With a result.
     Well,
     /// With an error of its own.
@@ -24,9 +24,16 @@ pub enum Used {
     Left,
 }
 
-const ALL: [Used; 6] = [Used::Well, Used::Failed, Used::TooSlow, Used::Panicked, Used::Paused, Used::Left];
+const ALL: [ToolOutcome; 6] = [
+    ToolOutcome::Well,
+    ToolOutcome::Failed,
+    ToolOutcome::TooSlow,
+    ToolOutcome::Panicked,
+    ToolOutcome::Paused,
+    ToolOutcome::Left,
+];
 
-impl Used {
+impl ToolOutcome {
     /// One word for figures.
     pub fn word(self) -> &'static str {
         match self {
@@ -67,7 +74,7 @@ impl Default for Uses {
 impl Uses {
     /// It is called.
     pub fn begin(self: &Arc<Self>) -> Using {
-        Using { uses: self.clone(), began: Instant::now(), ending: Used::Left }
+        Using { uses: self.clone(), began: Instant::now(), ending: ToolOutcome::Left }
     }
 
     /// The ends of calls, each way with its word.
@@ -87,12 +94,12 @@ impl Uses {
 pub struct Using {
     uses: Arc<Uses>,
     began: Instant,
-    ending: Used,
+    ending: ToolOutcome,
 }
 
 impl Using {
     /// It has ended.
-    pub fn ends(mut self, ending: Used) {
+    pub fn ends(mut self, ending: ToolOutcome) {
         self.ending = ending;
     }
 }

@@ -34,7 +34,7 @@ struct FilterOrder {
 
 /// The end of a chain.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum ChainOutcome {
     /// Every filter went on.
     Done(Json),
     /// A filter stopped the chain with its value.
@@ -101,12 +101,12 @@ impl Chain {
     }
 
     /// Runs one moment: ascending priority, stopping at the first that does not go on.
-    pub async fn run(&self, hook: Hook, value: Json, turn: &Turn) -> Result<Outcome, Fault> {
+    pub async fn run(&self, hook: Hook, value: Json, turn: &Turn) -> Result<ChainOutcome, Fault> {
         self.run_those(hook, value, turn, |_| true).await
     }
 
     /// Runs `post_invocation` after a tool that failed, for the filters that want to see it.
-    pub(crate) async fn run_after_failure(&self, value: Json, turn: &Turn) -> Result<Outcome, Fault> {
+    pub(crate) async fn run_after_failure(&self, value: Json, turn: &Turn) -> Result<ChainOutcome, Fault> {
         self.run_those(Hook::PostInvocation, value, turn, |filter| filter.sees_failures).await
     }
 
@@ -126,7 +126,7 @@ impl Chain {
         value: Json,
         turn: &Turn,
         those: impl Fn(&Filter) -> bool,
-    ) -> Result<Outcome, Fault> {
+    ) -> Result<ChainOutcome, Fault> {
         if self.0.by_size.contains(hook) {
             note_size(hook, &value, turn);
         }
@@ -134,19 +134,19 @@ impl Chain {
         let mut watch = self.watch(hook, &value, turn);
         for filter in self.at(hook).filter(|filter| those(filter)) {
             match step(filter, hook, value, turn, &mut end).await? {
-                Outcome::Done(next) => {
+                ChainOutcome::Done(next) => {
                     value = next;
                     if let Some(watch) = &mut watch {
                         watch.after(&filter.prompt_cache, &value);
                     }
                 }
-                skipped @ Outcome::Skipped(_) => return Ok(skipped),
+                skipped @ ChainOutcome::Skipped(_) => return Ok(skipped),
             }
         }
         if let Some(watch) = watch {
             watch.finish();
         }
-        Ok(Outcome::Done(value))
+        Ok(ChainOutcome::Done(value))
     }
 }
 
@@ -171,12 +171,12 @@ pub async fn step(
     value: Json,
     turn: &Turn,
     end: &mut Option<End>,
-) -> Result<Outcome, Fault> {
+) -> Result<ChainOutcome, Fault> {
     let Some(trace) = turn.trace() else { return decide(filter, hook, value, turn).await.outcome };
     let step = trace.begin_after(end.take(), What::Hook(&filter.name, hook.name()), &value);
-    let Told { word, cause, outcome } = told(filter, hook, value, turn).await;
+    let TraceOutcome { word, cause, outcome } = told(filter, hook, value, turn).await;
     let after = match &outcome {
-        Ok(Outcome::Done(value) | Outcome::Skipped(value)) => Some(value),
+        Ok(ChainOutcome::Done(value) | ChainOutcome::Skipped(value)) => Some(value),
         Err(_) => None,
     };
     *end = step.end(word, cause.as_deref(), after);
@@ -184,46 +184,46 @@ pub async fn step(
 }
 
 /// The outcome of a filter's turn, in the words of traces.
-pub struct Told {
+pub struct TraceOutcome {
     /// The outcome in one word.
     pub word: &'static str,
     /// The reason for which it failed, where it did.
     pub cause: Option<String>,
     /// The outcome, or the error that ends the turn.
-    pub outcome: Result<Outcome, Fault>,
+    pub outcome: Result<ChainOutcome, Fault>,
 }
 
 /// One filter's turn and how it went.
-pub async fn told(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> Told {
+pub async fn told(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> TraceOutcome {
     let Decision { outcome, passed_over } = decide(filter, hook, value, turn).await;
     let (word, cause) = match (passed_over, &outcome) {
         (Some((word, cause)), _) => (word, Some(cause)),
-        (None, Ok(Outcome::Done(_))) => ("continue", None),
-        (None, Ok(Outcome::Skipped(_))) => ("skip", None),
+        (None, Ok(ChainOutcome::Done(_))) => ("continue", None),
+        (None, Ok(ChainOutcome::Skipped(_))) => ("skip", None),
         (None, Err(Fault::Refused(refusal))) => ("refused", Some(refusal.message.clone())),
         (None, Err(Fault::Broken(breakage))) => ("broke", Some(breakage.cause.clone())),
         (None, Err(Fault::Paused)) => ("paused", None),
         (None, Err(_)) => ("broke", None),
     };
-    Told { word, cause, outcome }
+    TraceOutcome { word, cause, outcome }
 }
 
 /// The outcome of a filter's turn.
 struct Decision {
-    outcome: Result<Outcome, Fault>,
+    outcome: Result<ChainOutcome, Fault>,
     /// The word and the reason for which it had no say, where it had none.
     passed_over: Option<(&'static str, String)>,
 }
 
-impl From<Result<Outcome, Fault>> for Decision {
-    fn from(outcome: Result<Outcome, Fault>) -> Self {
+impl From<Result<ChainOutcome, Fault>> for Decision {
+    fn from(outcome: Result<ChainOutcome, Fault>) -> Self {
         Self { outcome, passed_over: None }
     }
 }
 
 impl Decision {
     /// It failed, and the value goes on without it.
-    fn forgiven(outcome: Outcome, cause: String) -> Self {
+    fn forgiven(outcome: ChainOutcome, cause: String) -> Self {
         Self { outcome: Ok(outcome), passed_over: Some(("forgiven", cause)) }
     }
 }
@@ -282,8 +282,8 @@ fn settled(
         }
     }
     match (verdict, before) {
-        (Ok(Verdict::Continue(ctx)), _) => Ok(Outcome::Done(ctx.value)).into(),
-        (Ok(Verdict::Skip(value)), _) => Ok(Outcome::Skipped(value)).into(),
+        (Ok(Verdict::Continue(ctx)), _) => Ok(ChainOutcome::Done(ctx.value)).into(),
+        (Ok(Verdict::Skip(value)), _) => Ok(ChainOutcome::Skipped(value)).into(),
         (Ok(Verdict::Error(refusal)), Some(before)) if !hook.is_before() => {
             tracing::warn!(plugin = filter.name(), %hook, message = refusal.message, "error forgiven");
             Decision::forgiven(without(filter, hook, before.again(), turn), refusal.message)
@@ -365,8 +365,8 @@ fn resting(filter: &Filter, hook: Hook, value: Json, instead: Refusal, turn: &Tu
 }
 
 /// The value that goes on in place of what a filter would have made.
-fn without(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> Outcome {
-    Outcome::Done(filter.run.bypass(hook, FilterContext { value, turn: turn.clone() }))
+fn without(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> ChainOutcome {
+    ChainOutcome::Done(filter.run.bypass(hook, FilterContext { value, turn: turn.clone() }))
 }
 
 /// A value as it was before a filter, and the handle everybody holds of it.

@@ -6,7 +6,7 @@ use crate::breaker::Breaker;
 use crate::context::{FinishedChat, Turn};
 use crate::fault::{BoxError, Breakage, Refusal, with_sources};
 use crate::figures::{PromptCacheCount, PromptCacheTally};
-use crate::lanes::{self, Pace, Stopped};
+use crate::lanes::{self, Pace, WaitEnd};
 use std::sync::Arc;
 use valvehouse_json::Json;
 
@@ -32,7 +32,7 @@ pub enum OnBreak {
 }
 
 /// Runs when a hook's moment comes.
-pub trait Run: Send + Sync {
+pub trait HookRunner: Send + Sync {
     /// One hook. `Err` is breakage; a decision is a [`Verdict`].
     fn run(&self, hook: Hook, ctx: FilterContext) -> Result<Verdict, Breakage>;
 
@@ -101,12 +101,12 @@ pub struct Filter {
     pub(super) leaves: bool,
     pub(super) breaker: Option<Arc<Breaker>>,
     pub(super) prompt_cache: Arc<PromptCacheTally>,
-    pub(super) run: Arc<dyn Run>,
+    pub(super) run: Arc<dyn HookRunner>,
 }
 
 impl Filter {
     /// A filter of these hooks.
-    pub fn new(name: impl Into<Arc<str>>, hooks: Hooks, run: Arc<dyn Run>) -> Self {
+    pub fn new(name: impl Into<Arc<str>>, hooks: Hooks, run: Arc<dyn HookRunner>) -> Self {
         Self {
             name: name.into(),
             priority: 0.0,
@@ -123,27 +123,27 @@ impl Filter {
     }
 
     /// A closure that runs before every model call.
-    pub fn pre_chat(name: &str, run: impl Handler) -> Self {
+    pub fn pre_chat(name: &str, run: impl HookClosure) -> Self {
         Self::closure(name, Hook::PreChat, run)
     }
 
     /// A closure that runs after every model call.
-    pub fn post_chat(name: &str, run: impl Handler) -> Self {
+    pub fn post_chat(name: &str, run: impl HookClosure) -> Self {
         Self::closure(name, Hook::PostChat, run)
     }
 
     /// A closure that runs before every tool call.
-    pub fn pre_invocation(name: &str, run: impl Handler) -> Self {
+    pub fn pre_invocation(name: &str, run: impl HookClosure) -> Self {
         Self::closure(name, Hook::PreInvocation, run)
     }
 
     /// A closure that runs after every tool call that succeeded.
-    pub fn post_invocation(name: &str, run: impl Handler) -> Self {
+    pub fn post_invocation(name: &str, run: impl HookClosure) -> Self {
         Self::closure(name, Hook::PostInvocation, run)
     }
 
     /// A closure for one moment.
-    pub fn closure(name: &str, hook: Hook, run: impl Handler) -> Self {
+    pub fn closure(name: &str, hook: Hook, run: impl HookClosure) -> Self {
         Self::new(name, Hooks::default().with(hook), Arc::new(Closure(run)))
     }
 
@@ -272,12 +272,12 @@ impl std::fmt::Debug for Filter {
 }
 
 /// The closure of a closure filter.
-pub trait Handler: Fn(FilterContext) -> Result<Verdict, Breakage> + Send + Sync + 'static {}
-impl<F: Fn(FilterContext) -> Result<Verdict, Breakage> + Send + Sync + 'static> Handler for F {}
+pub trait HookClosure: Fn(FilterContext) -> Result<Verdict, Breakage> + Send + Sync + 'static {}
+impl<F: Fn(FilterContext) -> Result<Verdict, Breakage> + Send + Sync + 'static> HookClosure for F {}
 
 struct Closure<F>(F);
 
-impl<F: Handler> Run for Closure<F> {
+impl<F: HookClosure> HookRunner for Closure<F> {
     fn run(&self, _: Hook, ctx: FilterContext) -> Result<Verdict, Breakage> {
         (self.0)(ctx)
     }
@@ -285,7 +285,7 @@ impl<F: Handler> Run for Closure<F> {
 
 struct AsyncClosure<F>(F);
 
-impl<F, A> Run for AsyncClosure<F>
+impl<F, A> HookRunner for AsyncClosure<F>
 where
     F: Fn(FilterContext) -> A + Send + Sync,
     A: Future<Output = Result<Verdict, BoxError>> + Send + 'static,
@@ -293,8 +293,8 @@ where
     fn run(&self, _: Hook, ctx: FilterContext) -> Result<Verdict, Breakage> {
         match lanes::wait((self.0)(ctx), |aside| aside()) {
             Ok(verdict) => verdict.map_err(|error| Breakage::new(with_sources(&*error))),
-            Err(Stopped::Over) => Err(Breakage::new("the turn ended while it waited")),
-            Err(Stopped::Elsewhere) => {
+            Err(WaitEnd::Over) => Err(Breakage::new("the turn ended while it waited")),
+            Err(WaitEnd::Elsewhere) => {
                 Err(Breakage::new("an async filter was called where nothing may wait"))
             }
         }

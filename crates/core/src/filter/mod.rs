@@ -17,7 +17,7 @@ mod chain;
 mod definition;
 mod hook;
 
-pub use chain::{Chain, Outcome, Told, step, told, wrong_events};
+pub use chain::{Chain, ChainOutcome, TraceOutcome, step, told, wrong_events};
 pub(crate) use definition::broken_stream;
-pub use definition::{Filter, Handler, OnBreak, Run, Verdict, is_broken_stream};
+pub use definition::{Filter, HookClosure, HookRunner, OnBreak, Verdict, is_broken_stream};
 pub use hook::{FilterContext, FilterType, Hook, Hooks};

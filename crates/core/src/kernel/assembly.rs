@@ -18,13 +18,13 @@ struct Parts {
     chain: Chain,
     toolbox: Toolbox,
     provider: Option<Arc<dyn Provider>>,
-    settings: ModelSettings,
+    settings: ModelDefaults,
     routes: Option<Arc<dyn Routes>>,
 }
 
 /// The settings of a model.
 #[derive(Debug, Clone)]
-pub struct ModelSettings {
+pub struct ModelDefaults {
     /// The provider's name for it, where that is another one.
     pub model: Option<String>,
     /// The text that is sent first in every model call and never stored.
@@ -39,7 +39,7 @@ pub struct ModelSettings {
     pub tool_search: bool,
 }
 
-impl Default for ModelSettings {
+impl Default for ModelDefaults {
     fn default() -> Self {
         Self {
             model: None,
@@ -63,19 +63,19 @@ pub struct Route {
     /// The provider that serves it.
     pub provider: Arc<dyn Provider>,
     /// The settings of the model.
-    pub settings: ModelSettings,
+    pub settings: ModelDefaults,
 }
 
 /// Puts a kernel together.
 #[derive(Default)]
-pub struct Builder {
+pub struct KernelBuilder {
     filters: Vec<Filter>,
     tools: Vec<Tool>,
     provider: Option<Arc<dyn Provider>>,
-    settings: ModelSettings,
+    settings: ModelDefaults,
 }
 
-impl Builder {
+impl KernelBuilder {
     /// Adds a filter; priority decides its place, ties keep the order of adding.
     #[must_use]
     pub fn filter(mut self, filter: Filter) -> Self {
@@ -119,7 +119,7 @@ impl Builder {
 
     /// Sets the settings of the model.
     #[must_use]
-    pub fn settings(mut self, settings: ModelSettings) -> Self {
+    pub fn settings(mut self, settings: ModelDefaults) -> Self {
         self.settings = settings;
         self
     }
@@ -138,8 +138,8 @@ impl Builder {
 
 impl Kernel {
     /// Begins a kernel.
-    pub fn builder() -> Builder {
-        Builder::default()
+    pub fn builder() -> KernelBuilder {
+        KernelBuilder::default()
     }
 
     /// Another kernel with one more filter; this one stays as it is.
@@ -231,14 +231,14 @@ impl Kernel {
         let parts = &*self.0;
         let (provider, settings) = match parts.routes.as_ref().and_then(|routes| routes.route(&name)) {
             Some(Route { provider, settings }) => (Some(provider), settings),
-            None => (parts.provider.clone(), ModelSettings { model: None, ..parts.settings.clone() }),
+            None => (parts.provider.clone(), ModelDefaults { model: None, ..parts.settings.clone() }),
         };
-        let ModelSettings { files_handled, hold, tool_search, .. } = parts.settings;
+        let ModelDefaults { files_handled, hold, tool_search, .. } = parts.settings;
         Some(Self(Arc::new(Parts {
             chain: parts.chain.clone(),
             toolbox: parts.toolbox.clone(),
             provider,
-            settings: ModelSettings { files_handled, hold, tool_search, ..settings },
+            settings: ModelDefaults { files_handled, hold, tool_search, ..settings },
             routes: parts.routes.clone(),
         })))
     }
@@ -258,7 +258,7 @@ impl Kernel {
         chain: Chain,
         tools: Vec<Tool>,
         provider: Option<Arc<dyn Provider>>,
-        settings: ModelSettings,
+        settings: ModelDefaults,
         routes: Arc<dyn Routes>,
     ) -> Self {
         let (toolbox, routes) = (Toolbox::new(tools), Some(routes));
@@ -276,7 +276,7 @@ impl Kernel {
     }
 
     /// The settings of its model.
-    pub fn settings(&self) -> &ModelSettings {
+    pub fn settings(&self) -> &ModelDefaults {
         &self.0.settings
     }
 

@@ -24,7 +24,7 @@ pub struct ChatOptions {
 
 /// The end of a tool call.
 #[derive(Debug, Clone)]
-pub struct Invoked {
+pub struct InvokeOutput {
     /// The value.
     pub value: Json,
     /// The variables after it.
@@ -33,13 +33,13 @@ pub struct Invoked {
 
 impl Kernel {
     /// Calls a tool through the invocation filters.
-    pub async fn invoke(&self, name: &str, args: Json, context: &Context) -> Result<Invoked, Fault> {
+    pub async fn invoke(&self, name: &str, args: Json, context: &Context) -> Result<InvokeOutput, Fault> {
         let turn = Turn::new(TurnFacts::default(), context.fork(), Events::default());
         self.invoke_in(name, args, &turn).await
     }
 
     /// The same within a turn of the caller's own.
-    pub async fn invoke_in(&self, name: &str, args: Json, turn: &Turn) -> Result<Invoked, Fault> {
+    pub async fn invoke_in(&self, name: &str, args: Json, turn: &Turn) -> Result<InvokeOutput, Fault> {
         self.runs(turn);
         let work = async {
             let invoked = match invocation::find(self, name) {
@@ -49,7 +49,7 @@ impl Kernel {
             turn.flushed(invoked).await
         };
         let value = turn.lasting(work).await?;
-        Ok(Invoked { value, context: turn.context().clone() })
+        Ok(InvokeOutput { value, context: turn.context().clone() })
     }
 
     /// One model call through the chat chains. Tool calls in the answer are left to the caller.

@@ -4,10 +4,10 @@
 
 use super::assembly::Kernel;
 use super::progress::{Journal, Progress};
-use crate::chat::Call;
+use crate::chat::ModelCall;
 use crate::context::{HostCall, HostResult, Notice, ToolCalled, Turn};
 use crate::fault::{Fault, Refusal, RequestFault};
-use crate::filter::{Chain, Hook, Outcome};
+use crate::filter::{Chain, ChainOutcome, Hook};
 use crate::tool::{Tool, ToolError, ToolResult};
 use crate::trace::What;
 use crate::words::shortened;
@@ -54,8 +54,8 @@ pub(super) async fn invoke(
     let about = tool.spec.describe().freeze();
     let ctx = ctx_of(turn, [("tool", about.clone()), ("args", args)]);
     let args = match chain.run(Hook::PreInvocation, ctx, turn).await {
-        Ok(Outcome::Done(ctx)) => ctx.get("args").unwrap_or_else(Json::object),
-        Ok(Outcome::Skipped(value)) => {
+        Ok(ChainOutcome::Done(ctx)) => ctx.get("args").unwrap_or_else(Json::object),
+        Ok(ChainOutcome::Skipped(value)) => {
             record(tool, given, CallEnd::Skipped(&value), turn);
             return Ok(value);
         }
@@ -100,8 +100,8 @@ pub(super) async fn invoke(
     };
     let ctx = ctx_of(turn, [("tool", about), ("args", args), ("result", value)]);
     match chain.run(Hook::PostInvocation, ctx, turn).await? {
-        Outcome::Done(ctx) => Ok(ctx.field("result")),
-        Outcome::Skipped(value) => Ok(value),
+        ChainOutcome::Done(ctx) => Ok(ctx.field("result")),
+        ChainOutcome::Skipped(value) => Ok(value),
     }
 }
 
@@ -214,8 +214,8 @@ async fn failed(
     let error = refusal.message.as_str().into();
     let parts = [("tool", about), ("args", args), ("result", Json::Null), ("error", error)];
     match chain.run_after_failure(ctx_of(turn, parts), turn).await? {
-        Outcome::Skipped(value) => Ok(value),
-        Outcome::Done(ctx) => {
+        ChainOutcome::Skipped(value) => Ok(value),
+        ChainOutcome::Done(ctx) => {
             ctx.get("result").filter(|result| !result.is_null()).ok_or(Fault::Refused(refusal))
         }
     }
@@ -234,7 +234,7 @@ fn chain_of(kernel: &Kernel, tool: &Tool) -> Chain {
 
 /// A call of a turn that is kept.
 pub(super) struct Starting<'a> {
-    call: &'a Call,
+    call: &'a ModelCall,
     progress: &'a Progress,
     journal: &'a dyn Journal,
 }
@@ -243,7 +243,7 @@ pub(super) struct Starting<'a> {
 /// only what is fatal ends the turn.
 pub(super) async fn answer_call(
     kernel: &Kernel,
-    call: &Call,
+    call: &ModelCall,
     progress: &Progress,
     turn: &Turn,
     journal: Option<&dyn Journal>,

@@ -34,8 +34,8 @@ mod turn;
 mod turn_stream;
 
 pub use answer::answer_of;
-pub use assembly::{Builder, Kernel, MAX_TOOL_ITERATIONS, ModelSettings, Route, Routes};
-pub use chat::{ChatOptions, Invoked};
+pub use assembly::{Kernel, KernelBuilder, MAX_TOOL_ITERATIONS, ModelDefaults, Route, Routes};
+pub use chat::{ChatOptions, InvokeOutput};
 pub use options::RunOptions;
 pub use progress::{Journal, Next, Progress, open_calls};
 pub use round::is_ours;

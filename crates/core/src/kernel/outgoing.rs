@@ -11,7 +11,7 @@
 use super::form::Form;
 use crate::anthropic;
 use crate::chat::response::{LAST_CALL, TEXT_BREAK, natural_finish};
-use crate::chat::{Call, delta, event, message, split};
+use crate::chat::{ModelCall, delta, event, message, split};
 use crate::fault::Fault;
 use crate::provider::Piece;
 use crate::tool::Toolbox;
@@ -241,7 +241,7 @@ impl Outgoing {
         self.catch_up(answer, &Toolbox::default()).await?;
         self.form.forget_calls();
         for (index, said) in messages(answer) {
-            if self.sent(index).calls_held && !Call::all(&said).is_empty() {
+            if self.sent(index).calls_held && !ModelCall::all(&said).is_empty() {
                 let calls = said.field("tool_calls").copy();
                 for (place, call) in calls.items().iter().enumerate() {
                     call.edit("index", place);

@@ -3,7 +3,7 @@
 use super::tool_search;
 use crate::anthropic;
 use crate::chat::history::is_role;
-use crate::chat::{Call, ChatRequest, message, response};
+use crate::chat::{ChatRequest, ModelCall, message, response};
 use crate::context::Turn;
 use crate::fault::Fault;
 use futures_util::future::BoxFuture;
@@ -242,22 +242,22 @@ impl Progress {
     }
 
     /// The calls of the latest answer that have no result yet.
-    pub fn open_calls(&self) -> Vec<Call> {
+    pub fn open_calls(&self) -> Vec<ModelCall> {
         open_calls(&self.messages().items())
     }
 }
 
 /// The calls of the last message that calls, without those that are answered after it.
-pub fn open_calls(messages: &[Json]) -> Vec<Call> {
-    let Some(last) = messages.iter().rposition(|message| !Call::all(message).is_empty()) else {
+pub fn open_calls(messages: &[Json]) -> Vec<ModelCall> {
+    let Some(last) = messages.iter().rposition(|message| !ModelCall::all(message).is_empty()) else {
         return Vec::new();
     };
     let after = &messages[last + 1..];
-    let is_answered = |call: &Call| {
+    let is_answered = |call: &ModelCall| {
         let answers = after.iter().filter(|message| is_role(message, "tool"));
         answers.filter_map(|message| message.text("tool_call_id")).any(|id| id == call.id)
     };
-    Call::all(&messages[last]).into_iter().filter(|call| !is_answered(call)).collect()
+    ModelCall::all(&messages[last]).into_iter().filter(|call| !is_answered(call)).collect()
 }
 
 /// Keeps a turn so that it can go on elsewhere.
@@ -272,7 +272,7 @@ pub trait Journal: Send + Sync {
     /// A tool is about to run with these arguments, after every filter before it.
     fn starting<'a>(
         &'a self,
-        call: &'a Call,
+        call: &'a ModelCall,
         arguments: &'a Json,
         progress: &'a Progress,
         turn: &'a Turn,

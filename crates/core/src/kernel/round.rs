@@ -11,8 +11,8 @@ use crate::anthropic;
 use crate::chat::{Fold, event, message};
 use crate::context::{Notice, Turn};
 use crate::fault::Fault;
-use crate::filter::{Hook, Outcome};
-use crate::provider::{Answer, ForwardRequest, Forwarded, Piece, Provider, Request, Traced, fit};
+use crate::filter::{ChainOutcome, Hook};
+use crate::provider::{Answer, ForwardRequest, PassthroughAnswer, Piece, Provider, Request, TracedCall, fit};
 use crate::tool::SchemaDialect;
 use compact_str::CompactString;
 use futures_util::future::join;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 use valvehouse_json::{Json, Object};
 
 /// The outcome of a request's way to the model.
-enum Prepared {
+enum PreChatOutcome {
     /// This is asked.
     Ask(Json),
     /// A filter answered in the model's place.
@@ -36,10 +36,10 @@ pub(super) async fn model(
     turn: &Turn,
     outgoing: &mut Outgoing,
     takes_bytes: bool,
-) -> Result<Option<Forwarded>, Fault> {
+) -> Result<Option<PassthroughAnswer>, Fault> {
     let asked = match prepare(kernel, progress, turn).await? {
-        Prepared::Ask(asked) => asked,
-        Prepared::Answered(value) => {
+        PreChatOutcome::Ask(asked) => asked,
+        PreChatOutcome::Answered(value) => {
             // The filters after a model see no answer that a filter gave.
             (progress.response, progress.asked) = (answer::from_value(&value, turn), Json::Null);
             return Ok(None);
@@ -66,7 +66,7 @@ async fn forward(
     asked: &Json,
     turn: &Turn,
     stream: bool,
-) -> Result<Option<Forwarded>, Fault> {
+) -> Result<Option<PassthroughAnswer>, Fault> {
     let provider = provider(kernel)?;
     // The receiver of bytes speaks OpenAI's wire.
     let bytes =
@@ -75,7 +75,7 @@ async fn forward(
     let request = ForwardRequest { body: bytes.into(), stream, model: &model, exchange };
     let Some(forwarded) = provider.forward(request) else { return Ok(None) };
     exchange.begin_call();
-    let call = Traced::begin(turn.trace(), provider.name(), &model, || asked.clone());
+    let call = TracedCall::begin(turn.trace(), provider.name(), &model, || asked.clone());
     // The disk and the model work side by side.
     let (answer, flushed) = join(forwarded, turn.flush()).await;
     let answer = call.follow(answer)?;
@@ -92,7 +92,7 @@ fn telling<T>(result: Result<T, Fault>, turn: &Turn) -> Result<T, Fault> {
 }
 
 /// The pre_chat chain on messages of this call's own: what it adds is sent and not kept.
-async fn prepare(kernel: &Kernel, progress: &Progress, turn: &Turn) -> Result<Prepared, Fault> {
+async fn prepare(kernel: &Kernel, progress: &Progress, turn: &Turn) -> Result<PreChatOutcome, Fault> {
     let body = &progress.body;
     let mut messages = body.get("messages").unwrap_or_else(Json::array);
     let settings = kernel.settings();
@@ -106,13 +106,13 @@ async fn prepare(kernel: &Kernel, progress: &Progress, turn: &Turn) -> Result<Pr
     if has_pre_chat {
         let ctx = turn.ctx_of([("messages", messages), ("model", body.field("model"))]);
         match kernel.chain().run(Hook::PreChat, ctx, turn).await? {
-            Outcome::Done(ctx) => messages = ctx.get("messages").unwrap_or_else(Json::array),
-            Outcome::Skipped(value) => return Ok(Prepared::Answered(value)),
+            ChainOutcome::Done(ctx) => messages = ctx.get("messages").unwrap_or_else(Json::array),
+            ChainOutcome::Skipped(value) => return Ok(PreChatOutcome::Answered(value)),
         }
     }
     let asked = for_provider(body, messages, settings.model.as_deref());
     offer_tools(kernel, &asked, &progress.found);
-    Ok(Prepared::Ask(asked))
+    Ok(PreChatOutcome::Ask(asked))
 }
 
 /// Adds the host's tools to those the client brought along; `found` are the names that a search found in this turn.
@@ -154,7 +154,7 @@ async fn ask(kernel: &Kernel, asked: &Json, turn: &Turn, outgoing: &mut Outgoing
     let asked = &request.body.clone();
     let model = asked.text_or_empty("model");
     let (known, mut record) = recorded::begin(kernel, asked, turn);
-    let mut call = Traced::begin(turn.trace(), provider.name(), &model, || asked.clone());
+    let mut call = TracedCall::begin(turn.trace(), provider.name(), &model, || asked.clone());
     let answer = match known {
         Some(answer) => Ok(answer),
         None => provider.chat(request).await,
@@ -167,7 +167,7 @@ async fn ask(kernel: &Kernel, asked: &Json, turn: &Turn, outgoing: &mut Outgoing
 }
 
 /// The trace and the record of an answer, which note it as it comes.
-type Notes<'a, 'b> = (&'a mut Traced, &'a mut Option<Record<'b>>);
+type Notes<'a, 'b> = (&'a mut TracedCall, &'a mut Option<Record<'b>>);
 
 /// Returns the answer that the stream chain leaves.
 async fn answered(
@@ -303,8 +303,8 @@ async fn judge(kernel: &Kernel, asked: &Json, whole: &Json, turn: &Turn) -> Resu
             ("result", answer::shown_to_post_chat(&choice, &said, whole)),
         ]);
         match kernel.chain().run(Hook::PostChat, ctx, turn).await? {
-            Outcome::Done(ctx) => answer::take_edits(&choice, &said, &ctx.field("result")),
-            Outcome::Skipped(value) => answer::take_value(&choice, &said, &value),
+            ChainOutcome::Done(ctx) => answer::take_edits(&choice, &said, &ctx.field("result")),
+            ChainOutcome::Skipped(value) => answer::take_value(&choice, &said, &value),
         }
     }
     Ok(())

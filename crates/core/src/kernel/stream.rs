@@ -4,7 +4,7 @@ use super::assembly::Kernel;
 use crate::chat::{Fold, delta, event, message, window};
 use crate::context::Turn;
 use crate::fault::{Breakage, Fault, Refusal};
-use crate::filter::{Filter, Hook, Outcome, broken_stream, step};
+use crate::filter::{ChainOutcome, Filter, Hook, broken_stream, step};
 use crate::provider::Piece;
 use valvehouse_json::Json;
 
@@ -85,8 +85,8 @@ async fn chain(kernel: &Kernel, from: usize, event: Json, turn: &Turn) -> Result
             return Ok(out);
         }
         match step(filter, Hook::Stream, event.clone(), turn, &mut end).await? {
-            Outcome::Done(value) if value.is_same(&event) && event::is_whole_and_no_error(&event) => {}
-            Outcome::Done(value) if value.is_same(&event) && event::is_whole(&event) => {
+            ChainOutcome::Done(value) if value.is_same(&event) && event::is_whole_and_no_error(&event) => {}
+            ChainOutcome::Done(value) if value.is_same(&event) && event::is_whole(&event) => {
                 no_error(filter, std::slice::from_ref(&event))?;
             }
             other => return Box::pin(spread_on(kernel, place, other, &event, turn)).await,
@@ -99,14 +99,14 @@ async fn chain(kernel: &Kernel, from: usize, event: Json, turn: &Turn) -> Result
 async fn spread_on(
     kernel: &Kernel,
     place: usize,
-    made: Outcome,
+    made: ChainOutcome,
     template: &Json,
     turn: &Turn,
 ) -> Result<Vec<Json>, Fault> {
     let filter = &kernel.chain().filters()[place];
     let (value, is_final) = match made {
-        Outcome::Done(value) => (value, false),
-        Outcome::Skipped(value) => (value, true),
+        ChainOutcome::Done(value) => (value, false),
+        ChainOutcome::Skipped(value) => (value, true),
     };
     let events = spread(value, template);
     no_error(filter, &events)?;
@@ -184,8 +184,8 @@ pub(super) async fn end(kernel: &Kernel, template: Json, turn: &Turn) -> Result<
     let mut out = Vec::new();
     for (place, filter) in kernel.chain().at_from(Hook::StreamEnd, 0) {
         let (value, skipped) = match step(filter, Hook::StreamEnd, Json::Null, turn, &mut None).await? {
-            Outcome::Done(value) => (value, false),
-            Outcome::Skipped(value) => (value, true),
+            ChainOutcome::Done(value) => (value, false),
+            ChainOutcome::Skipped(value) => (value, true),
         };
         let added = spread(value, &template);
         no_error(filter, &added)?;
@@ -210,7 +210,7 @@ pub(super) async fn rest(kernel: &Kernel, template: Json, turn: &Turn) -> Vec<Pi
     for (place, filter) in kernel.chain().at_from(Hook::StreamEnd, 0).filter(|(_, own)| own.withholds()) {
         let let_out = async {
             let waited = step(filter, Hook::StreamEnd, broken_stream(), turn, &mut None).await?;
-            let (Outcome::Done(value) | Outcome::Skipped(value)) = waited;
+            let (ChainOutcome::Done(value) | ChainOutcome::Skipped(value)) = waited;
             let mut events = Vec::new();
             for event in spread(value, &template) {
                 events.extend(chain(kernel, place + 1, event, turn).await?);

@@ -11,11 +11,11 @@ use super::turn_stream::{TurnAnswer, TurnEnd, TurnStream};
 use super::{answer, invocation, round};
 use crate::anthropic;
 use crate::chat::history::is_role;
-use crate::chat::{Call, call, delta, message, request, response};
+use crate::chat::{ModelCall, call, delta, message, request, response};
 use crate::context::{FinishedChat, Turn};
 use crate::fault::Fault;
-use crate::filter::{Hook, Outcome};
-use crate::provider::Forwarded;
+use crate::filter::{ChainOutcome, Hook};
+use crate::provider::PassthroughAnswer;
 use crate::tool::FIND_TOOLS;
 use std::sync::Arc;
 use valvehouse_json::Json;
@@ -105,7 +105,11 @@ fn left_behind(kernel: &Kernel, progress: &Progress, turn: &Turn) -> Option<Arc<
 }
 
 /// Says for that work how the turn ended.
-fn tell_end(conversation: &FinishedChat, ended: &Result<Option<Forwarded>, Fault>, progress: &Progress) {
+fn tell_end(
+    conversation: &FinishedChat,
+    ended: &Result<Option<PassthroughAnswer>, Fault>,
+    progress: &Progress,
+) {
     match ended {
         Err(Fault::Paused) => conversation.pauses(),
         Err(fault) => {
@@ -126,7 +130,7 @@ fn tell_end(conversation: &FinishedChat, ended: &Result<Option<Forwarded>, Fault
 
 impl Machine<'_> {
     /// Goes from state to state until the answer is there, or the bytes that are passed on in its place.
-    async fn steps(&mut self) -> Result<Option<Forwarded>, Fault> {
+    async fn steps(&mut self) -> Result<Option<PassthroughAnswer>, Fault> {
         if self.progress.next == Next::Inlet {
             self.inlet().await?;
         }
@@ -150,8 +154,8 @@ impl Machine<'_> {
         let Self { kernel, progress, options, .. } = self;
         begin_step(&options.turn, Json::Null);
         match inlet(kernel, progress.body.clone(), &options.turn).await? {
-            Outcome::Done(body) => (progress.body, progress.next) = (body, Next::Model),
-            Outcome::Skipped(value) => {
+            ChainOutcome::Done(body) => (progress.body, progress.next) = (body, Next::Model),
+            ChainOutcome::Skipped(value) => {
                 (progress.response, progress.next) = (answer::from_value(&value, &options.turn), Next::End);
             }
         }
@@ -172,7 +176,7 @@ impl Machine<'_> {
         }
     }
 
-    async fn model(&mut self) -> Result<Option<Forwarded>, Fault> {
+    async fn model(&mut self) -> Result<Option<PassthroughAnswer>, Fault> {
         let Self { kernel, progress, outgoing, options } = self;
         let turn = &options.turn;
         begin_step(turn, Json::Null);
@@ -254,7 +258,7 @@ impl Machine<'_> {
         let Self { kernel, progress, options, .. } = self;
         let said = response::message_of(&progress.response);
         call::ensure_ids(&said);
-        let calls = Call::all(&said);
+        let calls = ModelCall::all(&said);
         progress.asked = Json::Null;
         let is_last =
             options.leaves_calls || !calls.iter().any(|call| runs_here(kernel, &progress.body, call));
@@ -282,7 +286,7 @@ fn begin_step(turn: &Turn, call: Json) {
 
 /// A tool of ours, or one nobody has where there are tools of ours. What the client brought along
 /// is the client's to run.
-fn runs_here(kernel: &Kernel, body: &Json, call: &Call) -> bool {
+fn runs_here(kernel: &Kernel, body: &Json, call: &ModelCall) -> bool {
     if kernel.toolbox().is_empty() {
         return false;
     }
@@ -300,13 +304,13 @@ fn remember(turn: &Turn, messages: &Json) {
 }
 
 /// The inlet chain, and what leaves the body after it.
-async fn inlet(kernel: &Kernel, body: Json, turn: &Turn) -> Result<Outcome, Fault> {
+async fn inlet(kernel: &Kernel, body: Json, turn: &Turn) -> Result<ChainOutcome, Fault> {
     if let Some(trace) = turn.trace() {
         trace.begins_with(&body);
     }
     let messages = body.field("messages");
     let outcome = kernel.chain().run(Hook::Inlet, body, turn).await?;
-    if let Outcome::Done(body) = &outcome {
+    if let ChainOutcome::Done(body) = &outcome {
         request::check_again(body, &messages)?;
         if kernel.settings().files_handled {
             body.remove("files");
@@ -335,7 +339,7 @@ async fn outlet(kernel: &Kernel, progress: &Progress, turn: &Turn) -> Result<(),
             ("id", turn.facts().message_id.as_str().into()),
         ]);
         match kernel.chain().run(Hook::Outlet, conversation, turn).await? {
-            Outcome::Done(conversation) => {
+            ChainOutcome::Done(conversation) => {
                 let last = Json::from(conversation.get("messages").and_then(|messages| messages.at(-1)));
                 if is_role(&last, "assistant") || last.is_same(&shown) {
                     answer::take_edits(&choice, &said, &last);
@@ -343,7 +347,7 @@ async fn outlet(kernel: &Kernel, progress: &Progress, turn: &Turn) -> Result<(),
                     tracing::warn!("an outlet took the answer out of the conversation; it is sent as it was");
                 }
             }
-            Outcome::Skipped(value) => answer::take_value(&choice, &said, &value),
+            ChainOutcome::Skipped(value) => answer::take_value(&choice, &said, &value),
         }
     }
     Ok(())

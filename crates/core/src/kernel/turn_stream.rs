@@ -3,7 +3,7 @@
 use crate::chat::{event, message, response};
 use crate::context::{Context, EmittedEvents, EndOfTurn, Turn};
 use crate::fault::Fault;
-use crate::provider::{Forwarded, Piece};
+use crate::provider::{PassthroughAnswer, Piece};
 use futures_util::future::BoxFuture;
 use futures_util::stream::Stream;
 use std::fmt;
@@ -21,7 +21,7 @@ pub enum TurnEvent {
     /// The end of the turn: the whole answer.
     Answer(TurnAnswer),
     /// The provider's bytes in the place of all other events, where [`super::RunOptions::passthrough`] allows it.
-    Passthrough(Forwarded),
+    Passthrough(PassthroughAnswer),
 }
 
 impl TurnEvent {
@@ -59,7 +59,7 @@ pub enum TurnEnd {
     /// The whole answer.
     Answer(TurnAnswer),
     /// The provider's bytes, untouched.
-    Passthrough(Forwarded),
+    Passthrough(PassthroughAnswer),
 }
 
 impl From<TurnEnd> for TurnEvent {

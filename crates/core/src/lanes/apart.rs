@@ -7,7 +7,7 @@
 // runs again, before what it borrows is gone.
 #![allow(unsafe_code)]
 
-use super::error::Abandoned;
+use super::error::AbandonedWork;
 use super::stackful::{self, STACK};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
@@ -57,8 +57,8 @@ thread_local! {
 ///
 /// # Errors
 ///
-/// Returns [`Abandoned`] if it was.
-pub fn run_apart<T>(work: impl FnOnce() -> T) -> Result<T, Abandoned> {
+/// Returns [`AbandonedWork`] if it was.
+pub fn run_apart<T>(work: impl FnOnce() -> T) -> Result<T, AbandonedWork> {
     if HERE.get().is_some() || stackful::is_here() {
         return Ok(work());
     }
@@ -79,7 +79,7 @@ pub fn run_apart<T>(work: impl FnOnce() -> T) -> Result<T, Abandoned> {
     match result {
         Some(Ok(value)) => Ok(value),
         Some(Err(panic)) => resume_unwind(panic),
-        None => Err(Abandoned),
+        None => Err(AbandonedWork),
     }
 }
 
@@ -115,7 +115,7 @@ mod tests {
                 abandon();
                 unreachable!("it went on");
             });
-            assert_eq!(ended, Err::<(), _>(Abandoned));
+            assert_eq!(ended, Err::<(), _>(AbandonedWork));
             assert_eq!(run_apart(|| 1 + 1), Ok(2));
         }
     }

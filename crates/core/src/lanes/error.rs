@@ -71,12 +71,12 @@ pub const STUCK: &str = "it computed for far too long within one operation";
 
 /// The work was left behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Abandoned;
+pub struct AbandonedWork;
 
-impl fmt::Display for Abandoned {
+impl fmt::Display for AbandonedWork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the work was abandoned")
     }
 }
 
-impl std::error::Error for Abandoned {}
+impl std::error::Error for AbandonedWork {}

@@ -100,25 +100,25 @@ pub fn lost_so_far() -> u64 {
 }
 
 /// A piece of work that says when it runs.
-pub(super) struct Watched<F> {
+pub(super) struct WatchedWork<F> {
     work: F,
     piece: u64,
     health: Arc<Health>,
 }
 
-impl<F> Watched<F> {
+impl<F> WatchedWork<F> {
     pub(super) fn new(work: F, piece: u64, health: Arc<Health>) -> Self {
         Self { work, piece, health }
     }
 }
 
-impl<F> Drop for Watched<F> {
+impl<F> Drop for WatchedWork<F> {
     fn drop(&mut self) {
         self.health.pieces.fetch_sub(1, Relaxed);
     }
 }
 
-impl<F: Future<Output = ()> + Unpin> Future for Watched<F> {
+impl<F: Future<Output = ()> + Unpin> Future for WatchedWork<F> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {

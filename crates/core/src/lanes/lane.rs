@@ -5,7 +5,7 @@
 //! for which it had to wait for a processor does not count.
 
 use super::health::{
-    ALL, Health, IS_ASLEEP, LOST_NOW, LOST_SO_FAR, Pace, WATCHER, Watched, lost_now, max_stuck,
+    ALL, Health, IS_ASLEEP, LOST_NOW, LOST_SO_FAR, Pace, WATCHER, WatchedWork, lost_now, max_stuck,
 };
 use futures_util::future::LocalBoxFuture;
 use parking_lot::Mutex;
@@ -87,7 +87,7 @@ impl Lane {
                         own.pieces.fetch_sub(1, Relaxed);
                         continue;
                     };
-                    tokio::task::spawn_local(Watched::new(job(), piece, own.clone()));
+                    tokio::task::spawn_local(WatchedWork::new(job(), piece, own.clone()));
                 }
             });
             // A lane that was lost and came back: its work is ended, in its own order.

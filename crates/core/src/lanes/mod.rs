@@ -21,8 +21,8 @@ mod work;
 mod tests;
 
 pub use apart::{abandon, run_apart};
-pub use error::{Abandoned, LaneError, STUCK};
+pub use error::{AbandonedWork, LaneError, STUCK};
 pub use health::{Pace, lost_now, lost_so_far, max_stuck, set_max_stuck};
-pub use stackful::{STACK, Stopped, give_way, is_here, wait};
-pub use together::{Piece, Unfinished, together};
+pub use stackful::{STACK, WaitEnd, give_way, is_here, wait};
+pub use together::{Job, TogetherError, together};
 pub use work::{run, run_for};

@@ -3,7 +3,7 @@
 // The one thing a coroutine cannot say safely: that a reference to it is good while its stack runs.
 #![allow(unsafe_code)]
 
-use super::error::Abandoned;
+use super::error::AbandonedWork;
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::cell::Cell;
@@ -18,7 +18,7 @@ pub const STACK: usize = 256 << 20;
 
 /// The reason for which waiting ended early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stopped {
+pub enum WaitEnd {
     /// Nobody wants the result any more.
     Over,
     /// This thread is not a lane: it may not wait.
@@ -74,17 +74,17 @@ impl<T> Stackful<T> {
 impl<T> Unpin for Stackful<T> {}
 
 impl<T> Future for Stackful<T> {
-    type Output = Result<T, Abandoned>;
+    type Output = Result<T, AbandonedWork>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         let _runtime = this.runtime.as_ref().map(Handle::enter);
-        let Some(coroutine) = &mut this.coroutine else { return Poll::Ready(Err(Abandoned)) };
+        let Some(coroutine) = &mut this.coroutine else { return Poll::Ready(Err(AbandonedWork)) };
         match coroutine.resume(Signal::GoOn(context.waker().clone())) {
             CoroutineResult::Yield(()) if was_abandoned() => {
                 // Its stack is still in use by what must never run again.
                 std::mem::forget(this.coroutine.take());
-                Poll::Ready(Err(Abandoned))
+                Poll::Ready(Err(AbandonedWork))
             }
             CoroutineResult::Yield(()) => Poll::Pending,
             CoroutineResult::Return(value) => Poll::Ready(Ok(value)),
@@ -169,8 +169,8 @@ impl Away {
         Self(HERE.take())
     }
 
-    fn here(&mut self) -> Result<&mut Here, Stopped> {
-        self.0.as_mut().ok_or(Stopped::Elsewhere)
+    fn here(&mut self) -> Result<&mut Here, WaitEnd> {
+        self.0.as_mut().ok_or(WaitEnd::Elsewhere)
     }
 }
 
@@ -190,12 +190,12 @@ pub fn is_here() -> bool {
 
 /// Waits for a future while the lane goes on with other work. `aside` is given what puts the stack aside,
 /// and calls it: around that it can take from the thread what belongs to this work only.
-pub fn wait<F: Future>(future: F, mut aside: impl FnMut(&mut dyn FnMut())) -> Result<F::Output, Stopped> {
+pub fn wait<F: Future>(future: F, mut aside: impl FnMut(&mut dyn FnMut())) -> Result<F::Output, WaitEnd> {
     let mut away = Away(HERE.take());
     let here = away.here()?;
     let mut future = pin!(future);
     loop {
-        let Signal::GoOn(waker) = &here.signal else { return Err(Stopped::Over) };
+        let Signal::GoOn(waker) = &here.signal else { return Err(WaitEnd::Over) };
         if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(waker)) {
             return Ok(output);
         }
@@ -204,7 +204,7 @@ pub fn wait<F: Future>(future: F, mut aside: impl FnMut(&mut dyn FnMut())) -> Re
 }
 
 /// Lets the other work of this lane go on for a moment. Elsewhere nothing happens.
-pub fn give_way() -> Result<(), Stopped> {
+pub fn give_way() -> Result<(), WaitEnd> {
     let mut away = Away(HERE.take());
     let Ok(here) = away.here() else { return Ok(()) };
     if let Signal::GoOn(waker) = &here.signal {
@@ -213,6 +213,6 @@ pub fn give_way() -> Result<(), Stopped> {
     }
     match here.signal {
         Signal::GoOn(_) => Ok(()),
-        Signal::End => Err(Stopped::Over),
+        Signal::End => Err(WaitEnd::Over),
     }
 }

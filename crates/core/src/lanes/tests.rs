@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// With nothing to be taken from the thread.
-fn wait<F: Future>(future: F) -> Result<F::Output, Stopped> {
+fn wait<F: Future>(future: F) -> Result<F::Output, WaitEnd> {
     super::wait(future, |put_aside| put_aside())
 }
 
@@ -19,7 +19,7 @@ fn run<T: Send + 'static>(
     super::run(Pace::Waits, work)
 }
 
-fn wait_ms(ms: u64) -> Result<(), Stopped> {
+fn wait_ms(ms: u64) -> Result<(), WaitEnd> {
     wait(async move { tokio::time::sleep(Duration::from_millis(ms)).await })
 }
 
@@ -91,8 +91,8 @@ async fn dropping_the_future_ends_the_work_and_drops_what_it_holds() {
         _ = work => panic!("it waits for ever"),
         begun = begun => begun.unwrap(),
     }
-    let over = Err(Stopped::Over);
-    assert_eq!(end.await.unwrap(), (Err(Stopped::Over), over, over));
+    let over = Err(WaitEnd::Over);
+    assert_eq!(end.await.unwrap(), (Err(WaitEnd::Over), over, over));
     until(|| dropped.load(Relaxed)).await;
 }
 
@@ -143,7 +143,7 @@ async fn what_a_wait_polls_may_itself_ask_for_lanes() {
         wait(async {
             // The inner work is polled on the stack of the outer, but not a part of it.
             assert!(!is_here());
-            assert_eq!(wait(async {}), Err(Stopped::Elsewhere));
+            assert_eq!(wait(async {}), Err(WaitEnd::Elsewhere));
             run(|| wait_ms(5).map(|()| 5)).await.unwrap().unwrap()
         })
     });
@@ -157,7 +157,7 @@ fn what_only_computes_needs_no_runtime() {
 
 #[tokio::test]
 async fn nothing_waits_outside_of_lanes() {
-    assert_eq!(wait(async {}), Err(Stopped::Elsewhere));
+    assert_eq!(wait(async {}), Err(WaitEnd::Elsewhere));
     assert_eq!(give_way(), Ok(()));
     assert!(!is_here());
 }
@@ -254,7 +254,7 @@ async fn lanes_are_used_again() {
     assert!(lanes < 64, "{lanes}");
 }
 
-fn rest(woken: &mut (dyn Future<Output = ()> + Unpin)) -> Result<(), Stopped> {
+fn rest(woken: &mut (dyn Future<Output = ()> + Unpin)) -> Result<(), WaitEnd> {
     wait(woken)
 }
 
@@ -272,7 +272,7 @@ async fn pieces_within_a_piece_wait_beside_each_other_and_give_their_values_in_o
         };
         // The first is done only when the second has run meanwhile.
         let take = || base + wait(taken.take().unwrap()).unwrap().unwrap();
-        let works: Vec<Piece<'_, i32>> = vec![Box::new(take), Box::new(give), Box::new(|| base + 2)];
+        let works: Vec<Job<'_, i32>> = vec![Box::new(take), Box::new(give), Box::new(|| base + 2)];
         together(works, 2, |_| {}, |_| false, rest).map_err(|_| ())
     });
     assert_eq!(values.await.unwrap().unwrap(), [Some(11), Some(10), Some(12)]);
@@ -288,7 +288,7 @@ async fn pieces_are_ended_with_what_they_hold_when_one_value_is_enough_or_nobody
             let _held = held.take();
             wait_ms(60_000).is_err()
         };
-        let works: Vec<Piece<'_, bool>> = vec![Box::new(hold), Box::new(|| true)];
+        let works: Vec<Job<'_, bool>> = vec![Box::new(hold), Box::new(|| true)];
         together(works, 5, |_| {}, |value| *value, rest).map_err(|_| ())
     });
     assert_eq!(values.await.unwrap().unwrap(), [None, Some(true)]);
@@ -302,7 +302,7 @@ async fn pieces_are_ended_with_what_they_hold_when_one_value_is_enough_or_nobody
             let _held = held.take();
             wait_ms(60_000).is_err()
         };
-        let _ = together(vec![Box::new(hold) as Piece<'_, bool>], 5, |_| {}, |_| false, rest);
+        let _ = together(vec![Box::new(hold) as Job<'_, bool>], 5, |_| {}, |_| false, rest);
     });
     tokio::select! {
         _ = work => panic!("it ended"),
@@ -314,7 +314,7 @@ async fn pieces_are_ended_with_what_they_hold_when_one_value_is_enough_or_nobody
 #[tokio::test]
 async fn a_piece_that_is_abandoned_takes_its_parent_along() {
     let ended = run(|| {
-        let works: Vec<Piece<'_, ()>> = vec![Box::new(|| wait_ms(1).unwrap_or_default()), Box::new(abandon)];
+        let works: Vec<Job<'_, ()>> = vec![Box::new(|| wait_ms(1).unwrap_or_default()), Box::new(abandon)];
         let _ = together(works, 5, |_| {}, |()| false, rest);
     });
     assert!(matches!(ended.await, Err(LaneError::Abandoned)));
@@ -324,17 +324,17 @@ async fn a_piece_that_is_abandoned_takes_its_parent_along() {
 #[tokio::test]
 async fn pieces_run_within_pieces() {
     let value = run(|| {
-        let outer: Vec<Piece<'_, i32>> = (0..3)
+        let outer: Vec<Job<'_, i32>> = (0..3)
             .map(|outer| {
                 let work = move || {
                     let inner = (0..3).map(|inner| {
                         let work = move || wait_ms(1).map_or(0, |()| outer * 3 + inner);
-                        Box::new(work) as Piece<'_, i32>
+                        Box::new(work) as Job<'_, i32>
                     });
                     let values = together(inner.collect(), 2, |_| {}, |_| false, rest);
                     values.map_or(-100, |values| values.into_iter().flatten().sum())
                 };
-                Box::new(work) as Piece<'_, i32>
+                Box::new(work) as Job<'_, i32>
             })
             .collect();
         together(outer, 3, |_| {}, |_| false, rest).map_or(-100, |values| values.into_iter().flatten().sum())

@@ -6,7 +6,7 @@
 // As in `stackful`: a coroutine that borrows is driven to its end, or dropped, before what it borrows.
 #![allow(unsafe_code)]
 
-use super::error::{Abandoned, LaneError};
+use super::error::{AbandonedWork, LaneError};
 use super::stackful::{self, Away, Stackful};
 use super::work::Place;
 use parking_lot::Mutex;
@@ -18,11 +18,11 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::task::{Context, Poll, Wake, Waker};
 
 /// A piece of work that borrows from who asks for it.
-pub type Piece<'a, T> = Box<dyn FnOnce() -> T + 'a>;
+pub type Job<'a, T> = Box<dyn FnOnce() -> T + 'a>;
 
 /// The reason for which pieces were ended before all had a value.
 #[derive(Debug)]
-pub enum Unfinished<E> {
+pub enum TogetherError<E> {
     /// A piece could not begin.
     Lane(LaneError),
     /// The wait for them ended with this.
@@ -92,7 +92,7 @@ impl<T> Siblings<'_, T> {
                     values.push((*index, value));
                     false
                 }
-                Poll::Ready(Err(Abandoned)) => {
+                Poll::Ready(Err(AbandonedWork)) => {
                     is_abandoned = true;
                     true
                 }
@@ -123,14 +123,14 @@ impl<T> Drop for Siblings<'_, T> {
 ///
 /// Returns the error of `rest`, or that of a piece that could not begin; all pieces are ended then.
 pub fn together<'a, T: 'static, E>(
-    works: Vec<Piece<'a, T>>,
+    works: Vec<Job<'a, T>>,
     limit: usize,
     mut inside: impl FnMut(bool),
     mut is_enough: impl FnMut(&T) -> bool,
     mut rest: impl FnMut(&mut (dyn Future<Output = ()> + Unpin)) -> Result<(), E>,
-) -> Result<Vec<Option<T>>, Unfinished<E>> {
+) -> Result<Vec<Option<T>>, TogetherError<E>> {
     let mut values: Vec<Option<T>> = works.iter().map(|_| None).collect();
-    let mut waiting: VecDeque<(usize, Piece<'a, T>)> = works.into_iter().enumerate().collect();
+    let mut waiting: VecDeque<(usize, Job<'a, T>)> = works.into_iter().enumerate().collect();
     let bell = Arc::new(Bell::default());
     let waker = Waker::from(bell.clone());
     let mut siblings = Siblings { pieces: Vec::new(), inside: &mut inside };
@@ -138,11 +138,11 @@ pub fn together<'a, T: 'static, E>(
         while siblings.pieces.len() < limit.max(1)
             && let Some((index, work)) = waiting.pop_front()
         {
-            let place = Place::take_for_part().map_err(Unfinished::Lane)?;
+            let place = Place::take_for_part().map_err(TogetherError::Lane)?;
             // SAFETY: `siblings` is dropped in this function, and drives what has begun to its end; if a piece is
             // abandoned, so is the stack of this function, which then never returns.
             let piece = unsafe { Stackful::borrowing(work) };
-            let piece = piece.map_err(|error| Unfinished::Lane(LaneError::NoStack(error)))?;
+            let piece = piece.map_err(|error| TogetherError::Lane(LaneError::NoStack(error)))?;
             siblings.pieces.push((index, piece, place));
         }
         if siblings.pieces.is_empty() {
@@ -151,7 +151,7 @@ pub fn together<'a, T: 'static, E>(
         let (ended, is_abandoned) = siblings.go_on(&waker);
         if is_abandoned {
             stackful::abandon();
-            return Err(Unfinished::Lane(LaneError::Abandoned));
+            return Err(TogetherError::Lane(LaneError::Abandoned));
         }
         let mut is_over = false;
         let has_ended = !ended.is_empty();
@@ -165,6 +165,6 @@ pub fn together<'a, T: 'static, E>(
         if has_ended && (!waiting.is_empty() || siblings.pieces.is_empty()) {
             continue;
         }
-        rest(&mut bell.rung()).map_err(Unfinished::Rest)?;
+        rest(&mut bell.rung()).map_err(TogetherError::Rest)?;
     }
 }

@@ -1,6 +1,6 @@
 //! Running work on a lane.
 
-use super::error::{Abandoned, LaneError, MAX_WAITING};
+use super::error::{AbandonedWork, LaneError, MAX_WAITING};
 use super::health::{Health, Pace};
 use super::lane::{self, Lane, Waiting};
 use super::stackful::Stackful;
@@ -64,7 +64,7 @@ pub async fn run_for<T: Send + 'static>(
             });
             let Some(value) = value.await else { return };
             // The caller may have left just now.
-            let _ = reply.send(value.map_err(|Abandoned| LaneError::Abandoned));
+            let _ = reply.send(value.map_err(|AbandonedWork| LaneError::Abandoned));
         };
         // The work's log lines go to the log of its caller.
         Box::pin(piece.with_subscriber(log))

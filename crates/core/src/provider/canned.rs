@@ -11,15 +11,15 @@ use std::sync::Arc;
 use valvehouse_json::Json;
 
 /// Gives its replies one after the other; when none is left, the last one again. A clone is the
-/// same provider, so that a test can keep one to look at [`Canned::requests`].
+/// same provider, so that a test can keep one to look at [`CannedProvider::requests`].
 ///
 /// ```
-/// use valvehouse_core::provider::{Canned, Reply};
-/// let provider = Canned::new([Reply::text("hello"), Reply::pieces(["one ", "two"])]);
+/// use valvehouse_core::provider::{CannedProvider, Reply};
+/// let provider = CannedProvider::new([Reply::text("hello"), Reply::pieces(["one ", "two"])]);
 /// assert!(provider.requests().is_empty());
 /// ```
 #[derive(Clone)]
-pub struct Canned(Arc<Inner>);
+pub struct CannedProvider(Arc<Inner>);
 
 struct Inner {
     name: String,
@@ -83,7 +83,7 @@ impl From<Fault> for Reply {
     }
 }
 
-impl Canned {
+impl CannedProvider {
     /// A provider named `canned` with these replies. With none at all every call is a fault.
     pub fn new(replies: impl IntoIterator<Item = impl Into<Reply>>) -> Self {
         Self::named("canned", replies)
@@ -133,7 +133,7 @@ impl Canned {
     }
 }
 
-impl Provider for Canned {
+impl Provider for CannedProvider {
     fn name(&self) -> &str {
         &self.0.name
     }
@@ -180,7 +180,7 @@ fn events(pieces: &[Json], complete: bool, head: &Head) -> Vec<Json> {
 mod tests {
     use super::*;
 
-    fn ask(provider: &Canned, body: &str, stream: bool) -> Result<Answer, Fault> {
+    fn ask(provider: &CannedProvider, body: &str, stream: bool) -> Result<Answer, Fault> {
         let body = Json::parse(body.as_bytes()).unwrap();
         futures::executor::block_on(provider.chat(Request::new(body, stream)))
     }
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn replies_come_in_order_and_the_last_one_stays() {
-        let provider = Canned::new([Reply::text("one"), Reply::pieces(["t", "wo"])]);
+        let provider = CannedProvider::new([Reply::text("one"), Reply::pieces(["t", "wo"])]);
         for (stream, expected) in [(true, "one"), (false, "two"), (true, "two")] {
             assert_eq!(text(ask(&provider, r#"{"model":"m"}"#, stream).unwrap()), expected);
         }
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn what_it_was_asked_is_kept_as_it_was() {
-        let provider = Canned::new(["hi"]);
+        let provider = CannedProvider::new(["hi"]);
         let body = Json::from([("model", "m".into())]);
         let asked = provider.chat(Request::new(body.clone(), false));
         futures::executor::block_on(asked).unwrap();
@@ -220,11 +220,12 @@ mod tests {
     #[test]
     fn faults_come_before_and_within_an_answer() {
         let broken = Fault::Provider { message: "gone".into(), timeout: false };
-        let provider = Canned::new([Reply::fault(broken.clone()), Reply::pieces_then_fault(["a"], broken)]);
+        let provider =
+            CannedProvider::new([Reply::fault(broken.clone()), Reply::pieces_then_fault(["a"], broken)]);
         assert!(ask(&provider, "{}", false).is_err());
         let Ok(Answer::Stream(pieces)) = ask(&provider, "{}", true) else { panic!("no stream") };
         let pieces: Vec<_> = futures::executor::block_on(pieces.collect());
         assert!(pieces[0].is_ok() && pieces[1].is_err() && pieces.len() == 2);
-        assert!(ask(&Canned::new([""; 0]), "{}", false).is_err());
+        assert!(ask(&CannedProvider::new([""; 0]), "{}", false).is_err());
     }
 }

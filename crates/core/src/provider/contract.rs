@@ -61,7 +61,7 @@ pub struct RelayRequest<'a> {
     /// `content-type` of the body and `accept`, where the client sent them.
     pub headers: Vec<Header>,
     /// The body. One that comes as a stream is sent once.
-    pub body: Passed,
+    pub body: PassthroughBody,
     /// The model that it names; empty where it names none.
     pub model: &'a str,
     /// The headers, the credential and the retries of the request.
@@ -69,13 +69,13 @@ pub struct RelayRequest<'a> {
 }
 
 /// The answer to a [`RelayRequest`]. What is not a success is a fault instead.
-pub struct Relayed {
+pub struct RelayResponse {
     /// The status, 200 to 299.
     pub status: u16,
     /// The headers that describe the body.
     pub headers: Vec<Header>,
     /// The body.
-    pub body: Passed,
+    pub body: PassthroughBody,
 }
 
 /// The answer of a service.
@@ -123,7 +123,7 @@ impl Piece {
 }
 
 /// An answer passed on as it is, byte for byte. What is not a success is a fault instead.
-pub struct Forwarded {
+pub struct PassthroughAnswer {
     /// The provider's configured name.
     pub provider: Arc<str>,
     /// The status, 200 to 299.
@@ -131,18 +131,18 @@ pub struct Forwarded {
     /// `content-type` as the service named it.
     pub content_type: Option<String>,
     /// The body.
-    pub body: Passed,
+    pub body: PassthroughBody,
 }
 
 /// Bytes that are passed on.
-pub enum Passed {
+pub enum PassthroughBody {
     /// All of them.
     Whole(Bytes),
     /// As they come.
     Stream(BoxStream<'static, Result<Bytes, Fault>>),
 }
 
-impl Passed {
+impl PassthroughBody {
     /// As if they came; what is whole comes in one piece.
     pub fn into_stream(self) -> BoxStream<'static, Result<Bytes, Fault>> {
         match self {
@@ -165,7 +165,10 @@ pub trait Provider: Send + Sync {
 
     /// Passes bytes on and back untouched, for turns in which nobody looks. None where the service
     /// speaks another wire.
-    fn forward<'a>(&'a self, request: ForwardRequest<'a>) -> Option<BoxFuture<'a, Result<Forwarded, Fault>>> {
+    fn forward<'a>(
+        &'a self,
+        request: ForwardRequest<'a>,
+    ) -> Option<BoxFuture<'a, Result<PassthroughAnswer, Fault>>> {
         let _ = request;
         None
     }
@@ -183,7 +186,7 @@ pub trait Provider: Send + Sync {
     }
 
     /// Passes a request of another route on and its answer back.
-    fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<Relayed, Fault>> {
+    fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<RelayResponse, Fault>> {
         let fault = Fault::Host(format!("provider {} has no {}", self.name(), request.path));
         Box::pin(std::future::ready(Err(fault)))
     }

@@ -8,10 +8,10 @@ mod contract;
 mod fit;
 mod traced;
 
-pub use canned::{Canned, Reply};
+pub use canned::{CannedProvider, Reply};
 pub use contract::{
-    Answer, ForwardRequest, Forwarded, PIPES, Passed, Piece, Provider, RESPONSES, RelayRequest, Relayed,
-    Request, whole,
+    Answer, ForwardRequest, PIPES, PassthroughAnswer, PassthroughBody, Piece, Provider, RESPONSES,
+    RelayRequest, RelayResponse, Request, whole,
 };
 pub use fit::{COUNT_TOKENS, ONLY_RESPONSES, fit};
-pub use traced::Traced;
+pub use traced::TracedCall;

@@ -1,6 +1,6 @@
 //! A model's call, as the trace of its turn tells of it.
 
-use super::contract::{Forwarded, PIPES, Passed};
+use super::contract::{PIPES, PassthroughAnswer, PassthroughBody};
 use crate::fault::Fault;
 use crate::trace::{Step, Tokens, Trace, What};
 use futures_util::stream::{self, StreamExt};
@@ -8,9 +8,9 @@ use std::sync::Arc;
 use valvehouse_json::Json;
 
 /// A call under way; nothing where the turn has no trace.
-pub struct Traced(Option<Step<Arc<Trace>>>);
+pub struct TracedCall(Option<Step<Arc<Trace>>>);
 
-impl Traced {
+impl TracedCall {
     /// A model is asked. What it is asked is only looked at where that is kept.
     pub fn begin(
         trace: Option<&Arc<Trace>>,
@@ -56,7 +56,7 @@ impl Traced {
     }
 
     /// An answer that is passed on byte for byte: the call ends when its bytes do.
-    pub fn follow(self, forwarded: Result<Forwarded, Fault>) -> Result<Forwarded, Fault> {
+    pub fn follow(self, forwarded: Result<PassthroughAnswer, Fault>) -> Result<PassthroughAnswer, Fault> {
         let Some(mut step) = self.0 else { return forwarded };
         let forwarded = match forwarded {
             Ok(forwarded) => forwarded,
@@ -66,12 +66,12 @@ impl Traced {
             }
         };
         let body = match forwarded.body {
-            Passed::Whole(_) => {
+            PassthroughBody::Whole(_) => {
                 step.first();
                 step.end("ended", None, None);
                 return Ok(forwarded);
             }
-            Passed::Stream(body) => body,
+            PassthroughBody::Stream(body) => body,
         };
         let body = stream::unfold((body, Some(step)), |(mut body, mut step)| async {
             let next = body.next().await;
@@ -86,7 +86,7 @@ impl Traced {
             }
             Some((next?, (body, step)))
         });
-        Ok(Forwarded { body: Passed::Stream(body.boxed()), ..forwarded })
+        Ok(PassthroughAnswer { body: PassthroughBody::Stream(body.boxed()), ..forwarded })
     }
 }
 

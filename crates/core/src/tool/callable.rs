@@ -6,7 +6,7 @@ use super::spawned;
 use super::spec::{Retry, ToolSpec};
 use crate::context::{Context, Notice, Turn};
 use crate::fault::Refusal;
-use crate::figures::{Used, Uses};
+use crate::figures::{ToolOutcome, Uses};
 use crate::filter::Filter;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -192,7 +192,7 @@ impl Tool {
                     tokio::time::sleep(self.spec.retry.delay).await;
                 }
                 result => {
-                    using.ends(if turn.is_paused() { Used::Paused } else { ending });
+                    using.ends(if turn.is_paused() { ToolOutcome::Paused } else { ending });
                     return result;
                 }
             }
@@ -213,7 +213,7 @@ impl Tool {
         args: &Json,
         turn: &Turn,
         end: Instant,
-    ) -> (Result<ToolResult, ToolError>, Used) {
+    ) -> (Result<ToolResult, ToolError>, ToolOutcome) {
         // A panic ends this call only.
         let own = turn.in_context(turn.context().fork());
         let call = async { self.handler.call(args.copy(), own).await };
@@ -223,13 +223,13 @@ impl Tool {
         let timeout = self.spec.timeout.min(left);
         match tokio::time::timeout(timeout, call).await {
             Ok(Ok(result)) => {
-                let ending = if result.is_ok() { Used::Well } else { Used::Failed };
+                let ending = if result.is_ok() { ToolOutcome::Well } else { ToolOutcome::Failed };
                 (result, ending)
             }
-            Ok(Err(_)) => (Err(format!("tool {name} panicked").into()), Used::Panicked),
+            Ok(Err(_)) => (Err(format!("tool {name} panicked").into()), ToolOutcome::Panicked),
             Err(_) => {
                 let limit = timeout.as_millis();
-                (Err(format!("tool {name} did not end within {limit} ms").into()), Used::TooSlow)
+                (Err(format!("tool {name} did not end within {limit} ms").into()), ToolOutcome::TooSlow)
             }
         }
     }

@@ -28,7 +28,7 @@ const MAX_DELAY: Duration = Duration::from_secs(60);
 
 /// A declared tool: all but its handler.
 #[derive(Debug, Clone)]
-pub struct Declared {
+pub struct ToolDeclaration {
     /// The description.
     pub spec: ToolSpec,
     /// The ids of filters for this tool only.
@@ -39,7 +39,7 @@ impl ToolSpec {
     /// Reads `#{ name, description, tag, parameters, timeout, retry, filters, metadata }`, or says
     /// everything that is wrong with it. `handler` is somebody else's; the default tags are for a tool
     /// that has no `tag`.
-    pub fn declare(declared: &Json, default_tags: &[String]) -> Result<Declared, Vec<String>> {
+    pub fn declare(declared: &Json, default_tags: &[String]) -> Result<ToolDeclaration, Vec<String>> {
         if declared.as_object().is_none() {
             return Err(vec![format!(
                 "a tool must be a map, such as #{{ name: \"get_weather\", handler: get_weather }}, not {}",
@@ -59,7 +59,7 @@ impl ToolSpec {
     }
 }
 
-fn read(declared: &Json, default_tags: &[String], problems: &mut Vec<String>) -> Declared {
+fn read(declared: &Json, default_tags: &[String], problems: &mut Vec<String>) -> ToolDeclaration {
     let given = |key: &str| declared.get(key).filter(|value| !value.is_null());
     let mut spec = ToolSpec::new("");
     match given("name") {
@@ -95,7 +95,7 @@ fn read(declared: &Json, default_tags: &[String], problems: &mut Vec<String>) ->
     spec.idempotent = or_tell(idempotent, &mut noted).unwrap_or(false);
     let filters = given("filters").map(|given| filter_ids(&given));
     let filters = or_tell(filters, &mut noted).unwrap_or_default();
-    Declared { spec, filters }
+    ToolDeclaration { spec, filters }
 }
 
 fn or_tell<T>(read: Option<Result<T, String>>, tell: &mut impl FnMut(String)) -> Option<T> {
@@ -206,7 +206,7 @@ mod tests {
         Json::parse(text.as_bytes()).unwrap()
     }
 
-    fn declare(text: &str) -> Result<Declared, Vec<String>> {
+    fn declare(text: &str) -> Result<ToolDeclaration, Vec<String>> {
         ToolSpec::declare(&json(text), &["custom".into(), "utility".into()])
     }
 

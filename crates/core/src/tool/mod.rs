@@ -12,7 +12,7 @@ mod toolbox;
 mod typed;
 
 pub use callable::{Handler, Tool};
-pub use declare::{Declared, is_name, tags, timeout};
+pub use declare::{ToolDeclaration, is_name, tags, timeout};
 pub use parameters::{ArgumentError, Parameters};
 pub(crate) use ranking::ranked;
 pub use result::{ToolError, ToolResult};

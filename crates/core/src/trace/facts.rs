@@ -20,7 +20,7 @@ pub(super) fn short(text: &str) -> String {
 
 /// A request as its door knows it at its beginning.
 #[derive(Debug, Clone, Default)]
-pub struct Asked {
+pub struct RequestFacts {
     /// `chat`, `messages`, `agents`, `inlet`, `outlet`, `try`.
     pub door: &'static str,
     /// The model that is asked.
@@ -35,7 +35,7 @@ pub struct Asked {
     pub generation: u64,
 }
 
-impl Asked {
+impl RequestFacts {
     /// Returns `true` if a client asks a model: neither an operator's dry run nor a tool's test.
     pub(super) fn is_of_client(&self) -> bool {
         !self.model.is_empty() && !matches!(self.door, "try" | "test")
@@ -44,7 +44,7 @@ impl Asked {
 
 /// The end of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ended {
+pub struct RequestEnd {
     /// The status of its answer; 0 where the client went away before there was one.
     pub status: u16,
     /// The reason for which it failed, where it did.
@@ -92,7 +92,7 @@ pub struct Line {
 
 /// An event that a script emitted.
 #[derive(Debug, Clone)]
-pub struct Emitted {
+pub struct EventRecord {
     /// From the begin of the request.
     pub at: Duration,
     /// The plugin that emitted it.

@@ -1,12 +1,12 @@
 //! Requests as JSON, for those who look at them from outside.
 
-use super::facts::{Emitted, Line};
-use super::record::Record;
+use super::facts::{EventRecord, Line};
+use super::record::StepRecord;
 use super::trace::Trace;
 use jiff::Timestamp;
 use std::time::Duration;
 use valvehouse_json::Json;
-use valvehouse_json::diff::{Change, diff};
+use valvehouse_json::diff::{DiffOperation, diff};
 
 impl Trace {
     /// The request and its outcome, in a line.
@@ -47,15 +47,15 @@ impl Trace {
         let list = |items: Vec<Json>| Json::from(items);
         let told = self.fields().into_iter().filter(|(name, _)| *name != "steps");
         let parts = [
-            ("steps", list(self.records().iter().map(Record::to_json).collect())),
+            ("steps", list(self.records().iter().map(StepRecord::to_json).collect())),
             ("lines", list(self.lines().iter().map(Line::to_json).collect())),
-            ("events", list(self.events().iter().map(Emitted::to_json).collect())),
+            ("events", list(self.events().iter().map(EventRecord::to_json).collect())),
         ];
         Json::Object(told.chain(parts).map(|(name, value)| (name.into(), value)).collect())
     }
 }
 
-impl Record {
+impl StepRecord {
     /// All of a step.
     pub fn to_json(&self) -> Json {
         let details = self.details();
@@ -87,7 +87,7 @@ impl Record {
         // The input of a model or a tool is something else than its output.
         let is_same_thing = !matches!(self.hook, "model" | "tool");
         let changes = after.as_ref().filter(|_| is_same_thing).map(|after| diff(before, after));
-        let changes: Vec<Json> = changes.iter().flatten().map(Change::to_json).collect();
+        let changes: Vec<Json> = changes.iter().flatten().map(DiffOperation::to_json).collect();
         Json::from([("before", before.clone()), ("after", after.clone().into()), ("diff", changes.into())])
     }
 }
@@ -103,7 +103,7 @@ impl Line {
     }
 }
 
-impl Emitted {
+impl EventRecord {
     fn to_json(&self) -> Json {
         Json::from([
             ("at_ms", ms(self.at)),

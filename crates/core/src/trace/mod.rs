@@ -16,10 +16,10 @@ mod tests;
 mod trace;
 mod traces;
 
-pub use facts::{Asked, Contents, Emitted, Ended, Line};
+pub use facts::{Contents, EventRecord, Line, RequestEnd, RequestFacts};
 pub use guard_coverage::{GuardCoverage, GuardCoverageRow};
 pub(crate) use prompt_cache::PromptCacheWatch;
-pub use record::{Cost, Details, Record, Tokens, What};
+pub use record::{Cost, Details, StepRecord, Tokens, What};
 pub use step::{End, Step};
 pub use trace::{News, Trace};
 pub use traces::{Recording, Traces};

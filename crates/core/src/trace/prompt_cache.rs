@@ -8,7 +8,7 @@
 //! Hashing takes time, and a sample is enough: a host measures 64 requests at once and four a second on average, fewer
 //! where they are long.
 
-use super::facts::Asked;
+use super::facts::RequestFacts;
 use crate::figures::PromptCacheTally;
 use memchr::memmem::Finder;
 use parking_lot::Mutex;
@@ -122,7 +122,7 @@ impl PromptCacheWatch {
     /// Begins to measure a request where the budget allows it: the body, or the context of a hook, with its `messages`.
     pub(super) fn begin(
         caches: &Arc<PromptCaches>,
-        (asked, started): (&Asked, Instant),
+        (asked, started): (&RequestFacts, Instant),
         hook: &'static str,
         body: &Json,
     ) -> Option<Box<Self>> {

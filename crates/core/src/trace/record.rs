@@ -1,6 +1,6 @@
 //! The records of the steps of one request. Those that are taken for every event of a stream are added up.
 
-use super::facts::{Emitted, Line, short};
+use super::facts::{EventRecord, Line, short};
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_json::Json;
@@ -89,7 +89,7 @@ pub struct Tokens {
 
 /// One step, or for events all calls of one hook in one answer. Of the requests that are kept there are thousands.
 #[derive(Debug, Clone)]
-pub struct Record {
+pub struct StepRecord {
     /// The plugin, `module/tool`, or `provider/model`.
     pub name: Arc<str>,
     /// The hook, `model` or `tool`.
@@ -129,7 +129,7 @@ pub struct Details {
     untimed: u64,
 }
 
-impl Record {
+impl StepRecord {
     fn new(what: What<'_>, at: Duration) -> Self {
         let name = match what {
             What::Hook(plugin, _) => plugin.clone(),
@@ -185,10 +185,10 @@ impl Record {
 
 /// Everything that was done for one request.
 #[derive(Debug, Default)]
-pub(super) struct Taken {
-    pub(super) records: Vec<Record>,
+pub(super) struct TraceContents {
+    pub(super) records: Vec<StepRecord>,
     pub(super) lines: Vec<Line>,
-    pub(super) events: Vec<Emitted>,
+    pub(super) events: Vec<EventRecord>,
     /// The reason for which the request fails.
     pub(super) error: Option<String>,
     /// The body its turn began with, before any filter.
@@ -206,15 +206,15 @@ pub(super) struct Taken {
 }
 
 /// A step that has begun: where it is, whether it is timed, whether its values still have a place.
-pub(super) struct Begun {
+pub(super) struct OpenStep {
     pub(super) place: usize,
     pub(super) timed: bool,
     pub(super) fits: bool,
 }
 
-impl Taken {
+impl TraceContents {
     /// None where there are too many.
-    pub(super) fn begin(&mut self, what: What<'_>, clock: impl FnOnce() -> Duration) -> Option<Begun> {
+    pub(super) fn begin(&mut self, what: What<'_>, clock: impl FnOnce() -> Duration) -> Option<OpenStep> {
         let own = match what {
             What::Hook(plugin, hook) if is_for_events(hook) => self.of_this_answer(plugin, hook),
             _ => None,
@@ -223,7 +223,7 @@ impl Taken {
             Some(place) => place,
             None if self.records.len() >= MAX_STEPS => return None,
             None => {
-                self.records.push(Record::new(what, clock()));
+                self.records.push(StepRecord::new(what, clock()));
                 if matches!(what, What::Model(_)) {
                     self.answering = self.records.len();
                 }
@@ -239,7 +239,7 @@ impl Taken {
         }
         let has_room = !is_for_events(record.hook) || record.details().values.len() < MAX_EVENTS;
         let fits = has_room && !self.is_full;
-        Some(Begun { place, timed, fits })
+        Some(OpenStep { place, timed, fits })
     }
 
     /// Calls for events since a model was last asked: those before are another answer's.
@@ -253,9 +253,9 @@ impl Taken {
     }
 
     /// The step of this kind that is under way: the innermost, since steps within steps end first.
-    pub(super) fn under_way(&mut self, hook: &str, plugin: &str) -> Option<&mut Record> {
+    pub(super) fn under_way(&mut self, hook: &str, plugin: &str) -> Option<&mut StepRecord> {
         let is_named = !matches!(hook, "model" | "tool");
-        let is_meant = |record: &Record| {
+        let is_meant = |record: &StepRecord| {
             is_same(record.hook, hook)
                 && (is_same(record.word, RUNNING) || is_for_events(hook))
                 && (!is_named || is_same(&record.name, plugin))
@@ -272,7 +272,7 @@ impl Taken {
         }
     }
 
-    pub(super) fn emitted(&mut self, emitted: Emitted) {
+    pub(super) fn emitted(&mut self, emitted: EventRecord) {
         if self.events.len() < MAX_STEPS && self.fits(emitted.event.as_ref().map_or(0, Json::weight)) {
             self.events.push(emitted);
         }

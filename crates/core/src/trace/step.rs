@@ -1,7 +1,7 @@
 //! A step under way.
 
 use super::facts::short;
-use super::record::{Begun, CONTINUE, RUNNING, Record, Tokens, What, is_same};
+use super::record::{CONTINUE, OpenStep, RUNNING, StepRecord, Tokens, What, is_same};
 use super::trace::Trace;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub struct End(Duration);
 /// A step under way. Dropped before its end, nobody waited for that.
 pub struct Step<T: Deref<Target = Trace>> {
     trace: T,
-    begun: Option<Begun>,
+    begun: Option<OpenStep>,
     before: Option<Json>,
     at: Duration,
     had_first: bool,
@@ -109,7 +109,7 @@ impl<T: Deref<Target = Trace>> Step<T> {
         end.filter(|_| !keeps).map(End)
     }
 
-    fn change(&self, change: impl FnOnce(&mut Record)) {
+    fn change(&self, change: impl FnOnce(&mut StepRecord)) {
         if let Some(begun) = &self.begun {
             change(&mut self.trace.taken.lock().records[begun.place]);
         }

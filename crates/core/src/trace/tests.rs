@@ -3,8 +3,8 @@ use crate::figures::Spent;
 use std::sync::Arc;
 use valvehouse_json::Json;
 
-fn asked(model: &str) -> Asked {
-    Asked { door: "chat", model: model.into(), ..Asked::default() }
+fn asked(model: &str) -> RequestFacts {
+    RequestFacts { door: "chat", model: model.into(), ..RequestFacts::default() }
 }
 
 fn json(text: &str) -> Json {
@@ -123,14 +123,14 @@ fn a_step_begins_when_the_one_before_ended_unless_values_were_kept_in_between() 
     let traces = Traces::new(1);
     let (plugin, value) = (Arc::from("a"), json("{}"));
     let what = What::Hook(&plugin, "inlet");
-    let recording = traces.begin(Asked::default(), false);
+    let recording = traces.begin(RequestFacts::default(), false);
     let end = recording.trace().begin(what, &value).end("continue", None, Some(&value));
     assert!(end.is_some());
     recording.trace().begin_after(end, what, &value).end("continue", None, Some(&value));
     let records = recording.trace().records();
     assert_eq!(records[1].at, records[0].at + records[0].cost.took);
     traces.keep_contents("a", true);
-    let kept = traces.begin(Asked::default(), false);
+    let kept = traces.begin(RequestFacts::default(), false);
     assert!(kept.trace().begin(what, &value).end("continue", None, Some(&value)).is_none());
 }
 
@@ -199,7 +199,8 @@ fn what_was_kept_of_older_requests_makes_room_for_newer_ones() {
 fn names_and_reasons_of_any_length_take_little_room() {
     let traces = Traces::new(2);
     let long = "x".repeat(1 << 20);
-    let recording = traces.begin(Asked { user: long.clone(), chat_id: long.clone(), ..asked(&long) }, false);
+    let recording =
+        traces.begin(RequestFacts { user: long.clone(), chat_id: long.clone(), ..asked(&long) }, false);
     let trace = recording.trace();
     trace.begin(What::Hook(&Arc::from("a"), "inlet"), &Json::Null).end("refused", Some(&long), None);
     trace.begin(What::Model(&long), &Json::Null).end("ended", None, None);

@@ -1,8 +1,8 @@
 //! One request: who asked, the steps taken for it, their cost and, on demand, their values.
 
-use super::facts::{Asked, Contents, Emitted, Ended, Line, MAX_FACTS, short};
+use super::facts::{Contents, EventRecord, Line, MAX_FACTS, RequestEnd, RequestFacts, short};
 use super::prompt_cache::{PromptCacheWatch, PromptCaches};
-use super::record::{Record, Taken};
+use super::record::{StepRecord, TraceContents};
 use crate::figures::Spent;
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
@@ -16,22 +16,22 @@ pub struct Trace {
     /// Its name as long as this host runs.
     pub id: String,
     /// The request as its door knows it.
-    pub asked: Asked,
+    pub asked: RequestFacts,
     /// The time at which it began.
     pub begun: SystemTime,
     pub(super) started: Instant,
     pub(super) contents: Contents,
     pub(super) facts: OnceLock<Json>,
     pub(super) parent: OnceLock<(String, String)>,
-    pub(super) taken: Mutex<Taken>,
-    pub(super) ended: OnceLock<Ended>,
+    pub(super) taken: Mutex<TraceContents>,
+    pub(super) ended: OnceLock<RequestEnd>,
     pub(super) news: broadcast::Sender<News>,
     pub(super) prompt_caches: Arc<PromptCaches>,
 }
 
 impl Trace {
     /// The end of the request; `None` while it runs.
-    pub fn ended(&self) -> Option<&Ended> {
+    pub fn ended(&self) -> Option<&RequestEnd> {
         self.ended.get()
     }
 
@@ -103,7 +103,7 @@ impl Trace {
             kind: kind.clone(),
             event: event.clone(),
         });
-        self.remember_event(Emitted { at: self.elapsed(), plugin: plugin.to_owned(), kind, event });
+        self.remember_event(EventRecord { at: self.elapsed(), plugin: plugin.to_owned(), kind, event });
     }
 
     /// Begins to measure whether filters keep the prompt cache, in some of the requests.
@@ -143,7 +143,7 @@ impl Trace {
         self.taken.lock().line(line);
     }
 
-    fn remember_event(&self, emitted: Emitted) {
+    fn remember_event(&self, emitted: EventRecord) {
         self.taken.lock().emitted(emitted);
     }
 
@@ -185,8 +185,8 @@ impl Trace {
     }
 
     /// The steps so far.
-    pub fn records(&self) -> Vec<Record> {
-        self.taken.lock().records.iter().map(Record::told).collect()
+    pub fn records(&self) -> Vec<StepRecord> {
+        self.taken.lock().records.iter().map(StepRecord::told).collect()
     }
 
     /// The lines so far.
@@ -195,12 +195,12 @@ impl Trace {
     }
 
     /// The events so far.
-    pub fn events(&self) -> Vec<Emitted> {
+    pub fn events(&self) -> Vec<EventRecord> {
         self.taken.lock().events.clone()
     }
 
     /// Looks at the steps in place.
-    pub(super) fn with_records<R>(&self, look: impl FnOnce(&[Record]) -> R) -> R {
+    pub(super) fn with_records<R>(&self, look: impl FnOnce(&[StepRecord]) -> R) -> R {
         look(&self.taken.lock().records)
     }
 

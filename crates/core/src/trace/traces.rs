@@ -1,6 +1,6 @@
 //! The requests that run and the last ones that ended, and who hears of them.
 
-use super::facts::{Asked, Contents, Ended, MAX_LENGTH, short};
+use super::facts::{Contents, MAX_LENGTH, RequestEnd, RequestFacts, short};
 use super::guard_coverage::GuardCoverage;
 use super::prompt_cache::PromptCaches;
 use super::trace::{News, Trace, tell};
@@ -52,7 +52,7 @@ impl Traces {
     }
 
     /// A request begins. It ends with what is given back.
-    pub fn begin(self: &Arc<Self>, mut asked: Asked, everything: bool) -> Recording {
+    pub fn begin(self: &Arc<Self>, mut asked: RequestFacts, everything: bool) -> Recording {
         for name in [&mut asked.model, &mut asked.user, &mut asked.chat_id] {
             if name.len() > MAX_LENGTH {
                 *name = short(name);
@@ -216,7 +216,7 @@ impl Recording {
 
     fn end(&mut self, whole: bool) {
         let (took, error) = (self.trace.elapsed(), self.trace.error());
-        let ended = Ended { status: self.status, error, whole, took };
+        let ended = RequestEnd { status: self.status, error, whole, took };
         if self.trace.ended.set(ended).is_ok() {
             self.traces.end(self.number, &self.trace);
         }

@@ -1,10 +1,10 @@
 //! Checking and coercing values: what fits comes back in the declared type.
 
-use super::field::{Field, Items, Kind, Rules};
-use super::field::{MASK, Schema};
+use super::field::{Field, Items, Rules, ValveKind};
+use super::field::{MASK, ValveSchema};
 use super::redact::MIN_SECRET;
 use super::redact::is_too_short;
-use crate::limits::{Broken, clipped};
+use crate::limits::{BrokenRule, clipped};
 use crate::words::did_you_mean;
 use std::fmt;
 use valvehouse_json::{Json, Number};
@@ -30,7 +30,7 @@ impl fmt::Display for ValveError {
 
 impl std::error::Error for ValveError {}
 
-impl Schema {
+impl ValveSchema {
     /// The value in the type of its setting, or why it does not fit.
     ///
     /// `"5"` is 5 where a number is asked for, 5 is `"5"` where text is, and `"a, b"` is a list.
@@ -57,7 +57,7 @@ impl Schema {
     /// The values that an update over HTTP stores, exactly: unknown keys and nulls are dropped (null means back to the
     /// default), everything else is coerced. It replaces all that was stored.
     ///
-    /// A form sends secrets back as it got them, masked: see [`Schema::unmask`], which comes first.
+    /// A form sends secrets back as it got them, masked: see [`ValveSchema::unmask`], which comes first.
     pub fn check_update(&self, sent: &Json) -> Result<Json, ValveError> {
         if sent.as_object().is_none() {
             return Err(ValveError {
@@ -79,7 +79,7 @@ impl Schema {
 }
 
 impl Field {
-    pub(super) fn check(&self, value: &Json) -> Result<Json, Broken> {
+    pub(super) fn check(&self, value: &Json) -> Result<Json, BrokenRule> {
         if value.is_null() {
             return if self.optional {
                 Ok(Json::Null)
@@ -105,26 +105,26 @@ impl Field {
 }
 
 /// The value in this type and within these rules.
-pub(super) fn fit(kind: Kind, rules: &Rules, value: &Json) -> Result<Json, Broken> {
+pub(super) fn fit(kind: ValveKind, rules: &Rules, value: &Json) -> Result<Json, BrokenRule> {
     let fitting = match kind {
-        Kind::Array => list(rules.items.as_ref(), value)?,
+        ValveKind::Array => list(rules.items.as_ref(), value)?,
         _ => scalar(kind, value).ok_or_else(|| ("type", format!("must be {}", kind.in_words())))?,
     };
     rules.limits.check(&fitting)?;
     Ok(fitting)
 }
 
-fn scalar(kind: Kind, value: &Json) -> Option<Json> {
+fn scalar(kind: ValveKind, value: &Json) -> Option<Json> {
     match (kind, value) {
-        (Kind::Boolean, Json::Bool(_)) => Some(value.clone()),
-        (Kind::Boolean, Json::Text(text)) => truth(text.trim()),
-        (Kind::Boolean, Json::Number(number)) => truth(&number.as_i64()?.to_string()),
-        (Kind::Integer, Json::Number(number)) => number.as_i64().map(Json::from),
-        (Kind::Integer, Json::Text(text)) => whole(text.trim()).map(Json::from),
-        (Kind::Number, Json::Number(number)) => finite(number.as_f64()),
-        (Kind::Number, Json::Text(text)) => finite(text.trim().parse().ok()?),
-        (Kind::String, Json::Text(_)) => Some(value.clone()),
-        (Kind::String, Json::Number(_) | Json::Bool(_)) => Some(value.to_string().into()),
+        (ValveKind::Boolean, Json::Bool(_)) => Some(value.clone()),
+        (ValveKind::Boolean, Json::Text(text)) => truth(text.trim()),
+        (ValveKind::Boolean, Json::Number(number)) => truth(&number.as_i64()?.to_string()),
+        (ValveKind::Integer, Json::Number(number)) => number.as_i64().map(Json::from),
+        (ValveKind::Integer, Json::Text(text)) => whole(text.trim()).map(Json::from),
+        (ValveKind::Number, Json::Number(number)) => finite(number.as_f64()),
+        (ValveKind::Number, Json::Text(text)) => finite(text.trim().parse().ok()?),
+        (ValveKind::String, Json::Text(_)) => Some(value.clone()),
+        (ValveKind::String, Json::Number(_) | Json::Bool(_)) => Some(value.to_string().into()),
         _ => None,
     }
 }
@@ -147,7 +147,7 @@ fn finite(value: f64) -> Option<Json> {
 }
 
 /// A list as it is, spelt as JSON, or as a form edits it: text with commas.
-fn list(items: Option<&Items>, value: &Json) -> Result<Json, Broken> {
+fn list(items: Option<&Items>, value: &Json) -> Result<Json, BrokenRule> {
     let given = match value {
         Json::Array(array) => array.items(),
         Json::Text(text) if text.trim_start().starts_with('[') => match Json::parse(text.as_bytes()) {
@@ -155,7 +155,7 @@ fn list(items: Option<&Items>, value: &Json) -> Result<Json, Broken> {
             _ => split(text),
         },
         Json::Text(text) => split(text),
-        _ => return Err(("type", format!("must be {}", Kind::Array.in_words()))),
+        _ => return Err(("type", format!("must be {}", ValveKind::Array.in_words()))),
     };
     let Some(items) = items else {
         return Ok(given.iter().map(Json::copy).collect::<Vec<_>>().into());

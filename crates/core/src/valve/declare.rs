@@ -1,11 +1,11 @@
 //! From the literal map of a script to declared settings, or to every problem with it.
 
 use super::check::fit;
-use super::field::{Field, Items, Kind, Rules};
-use super::field::{MASK, Schema};
+use super::field::{Field, Items, Rules, ValveKind};
+use super::field::{MASK, ValveSchema};
 use super::redact::MIN_SECRET;
 use super::redact::is_too_short;
-use crate::limits::{Broken, Limits, clipped, unknown_keys};
+use crate::limits::{BrokenRule, Limits, clipped, unknown_keys};
 use crate::words::did_you_mean;
 use valvehouse_json::Json;
 
@@ -28,7 +28,7 @@ const OPTIONAL_FORM: &str = "#{ value: (), type: \"string\" }";
 /// Most valves with a pattern, each of which takes a while to compile.
 const MAX_PATTERNS: usize = 32;
 
-impl Schema {
+impl ValveSchema {
     /// Reads the literal map of a script, or says everything that is wrong with it.
     pub fn declare(literal: &Json) -> Result<Self, Vec<String>> {
         fields(literal).map(|fields| Self { fields })
@@ -100,10 +100,10 @@ impl Declaration<'_> {
             multiline: self.truth("multiline"),
             rules,
         };
-        if field.multiline && kind != Kind::String {
+        if field.multiline && kind != ValveKind::String {
             self.problem("is `multiline`, which is for text only: drop `multiline`");
         }
-        if field.secret && field.kind == Kind::Boolean {
+        if field.secret && field.kind == ValveKind::Boolean {
             self.problem("is `secret`, which is for text, numbers and lists: drop `secret`");
         } else if field.secret && is_too_short(&field.default) {
             self.problem(&format!(
@@ -118,11 +118,11 @@ impl Declaration<'_> {
         self.problems.push(problem.to_owned());
     }
 
-    fn kind(&mut self, default: &Json) -> Option<Kind> {
+    fn kind(&mut self, default: &Json) -> Option<ValveKind> {
         match self.of.get("type") {
             Some(given) => self.named_kind(&given),
             None => {
-                let kind = Kind::of(default);
+                let kind = ValveKind::of(default);
                 if kind.is_none() {
                     self.problem(&match default {
                         Json::Null => format!("has no type: write {OPTIONAL_FORM}"),
@@ -134,26 +134,26 @@ impl Declaration<'_> {
         }
     }
 
-    fn named_kind(&mut self, given: &Json) -> Option<Kind> {
-        let kind = given.as_str().and_then(Kind::named);
+    fn named_kind(&mut self, given: &Json) -> Option<ValveKind> {
+        let kind = given.as_str().and_then(ValveKind::named);
         if kind.is_none() {
-            let hint = did_you_mean(given.str_or_empty(), Kind::NAMES);
-            let (given, known) = (clipped(given), Kind::NAMES.join(", "));
+            let hint = did_you_mean(given.str_or_empty(), ValveKind::NAMES);
+            let (given, known) = (clipped(given), ValveKind::NAMES.join(", "));
             self.problem(&format!("has the unknown type {given}{hint}; known types: {known}"));
         }
         kind
     }
 
-    fn rules(&mut self, kind: Kind, map: &Json) -> Rules {
+    fn rules(&mut self, kind: ValveKind, map: &Json) -> Rules {
         let limits = Limits::read(map, kind.name(), &mut self.problems);
         let mut rules = Rules { limits, items: None };
         rules.limits.allowed = self.allowed(kind, &rules, map);
         rules
     }
 
-    fn allowed(&mut self, kind: Kind, rules: &Rules, map: &Json) -> Vec<Json> {
+    fn allowed(&mut self, kind: ValveKind, rules: &Rules, map: &Json) -> Vec<Json> {
         let Some(given) = map.get("enum") else { return Vec::new() };
-        if kind == Kind::Array {
+        if kind == ValveKind::Array {
             self.problem("has an `enum` for a whole list: put it with the items, items: #{ enum: [...] }");
             return Vec::new();
         }
@@ -176,11 +176,11 @@ impl Declaration<'_> {
     }
 
     /// The items' type, named by the script or seen in the default.
-    fn items(&mut self, kind: Kind, default: &Json) -> Option<Items> {
+    fn items(&mut self, kind: ValveKind, default: &Json) -> Option<Items> {
         let Some(given) = self.of.get("items") else {
-            return if kind == Kind::Array { items_of(default) } else { None };
+            return if kind == ValveKind::Array { items_of(default) } else { None };
         };
-        if kind != Kind::Array {
+        if kind != ValveKind::Array {
             self.problem(&format!(
                 "has `items`, which is for lists, but its type is {}: drop it",
                 kind.name()
@@ -196,7 +196,7 @@ impl Declaration<'_> {
             }
         };
         self.problems.extend(unknown_keys(&map, &ITEM_KEYS));
-        let named = map.get("type").or_else(|| Some(Kind::of(&map.get("enum")?.at(0)?)?.name().into()));
+        let named = map.get("type").or_else(|| Some(ValveKind::of(&map.get("enum")?.at(0)?)?.name().into()));
         let kind = match named {
             Some(name) => self.named_kind(&name)?,
             None => {
@@ -208,7 +208,7 @@ impl Declaration<'_> {
         Some(Items { kind, rules })
     }
 
-    fn fitting_default(&mut self, kind: Kind, rules: &Rules, default: &Json) -> Json {
+    fn fitting_default(&mut self, kind: ValveKind, rules: &Rules, default: &Json) -> Json {
         strictly(kind, rules, default).unwrap_or_else(|(_, asks)| {
             let shown = if self.truth("secret") { MASK.to_owned() } else { clipped(default) };
             self.problem(&format!("{asks}, but its default is {shown}: change one of them"));
@@ -239,9 +239,9 @@ impl Declaration<'_> {
 }
 
 /// An author's own value must be of the type it declares; only numbers may be spelt as integers.
-fn strictly(kind: Kind, rules: &Rules, value: &Json) -> Result<Json, Broken> {
-    let of = Kind::of(value);
-    if of != Some(kind) && !(kind == Kind::Number && of == Some(Kind::Integer)) {
+fn strictly(kind: ValveKind, rules: &Rules, value: &Json) -> Result<Json, BrokenRule> {
+    let of = ValveKind::of(value);
+    if of != Some(kind) && !(kind == ValveKind::Number && of == Some(ValveKind::Integer)) {
         return Err(("type", format!("must be {}", kind.in_words())));
     }
     fit(kind, rules, value)
@@ -249,8 +249,8 @@ fn strictly(kind: Kind, rules: &Rules, value: &Json) -> Result<Json, Broken> {
 
 /// The one type all items of a default list have, if they have one.
 fn items_of(default: &Json) -> Option<Items> {
-    let kinds: Vec<Option<Kind>> = default.items().iter().map(Kind::of).collect();
+    let kinds: Vec<Option<ValveKind>> = default.items().iter().map(ValveKind::of).collect();
     let kind = (*kinds.first()?)?;
-    let uniform = kind != Kind::Array && kinds.iter().all(|other| *other == Some(kind));
+    let uniform = kind != ValveKind::Array && kinds.iter().all(|other| *other == Some(kind));
     uniform.then(|| Items { kind, rules: Box::default() })
 }

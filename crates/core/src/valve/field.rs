@@ -10,7 +10,7 @@ use valvehouse_json::Json;
 
 /// The type of value that a setting takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ValveKind {
     /// `true` or `false`.
     Boolean,
     /// A whole number of 64 bits.
@@ -29,7 +29,7 @@ pub struct Field {
     /// The name for scripts.
     pub name: String,
     /// The type of value that it takes.
-    pub kind: Kind,
+    pub kind: ValveKind,
     /// The name for people, where the script declares one.
     pub title: Option<String>,
     /// The purpose.
@@ -59,12 +59,12 @@ pub struct Rules {
 #[derive(Debug, Clone)]
 pub struct Items {
     /// Their type.
-    pub kind: Kind,
+    pub kind: ValveKind,
     /// The rules for them.
     pub rules: Box<Rules>,
 }
 
-impl Kind {
+impl ValveKind {
     /// Every type, as scripts spell them.
     pub const NAMES: [&str; 5] = ["boolean", "integer", "number", "string", "array"];
 
@@ -120,11 +120,11 @@ pub const MASK: &str = "********";
 
 /// The declared settings of a plugin, in the order of their declaration.
 #[derive(Debug, Clone, Default)]
-pub struct Schema {
+pub struct ValveSchema {
     pub(super) fields: Vec<Field>,
 }
 
-impl Schema {
+impl ValveSchema {
     /// The settings, in the order of their declaration.
     pub fn fields(&self) -> &[Field] {
         &self.fields
@@ -141,7 +141,7 @@ impl Schema {
     }
 }
 
-impl Schema {
+impl ValveSchema {
     /// JSON Schema of the values, in the order of declaration. Nothing is `required`: what is not
     /// given has its default.
     pub fn json_schema(&self) -> Json {
@@ -189,7 +189,7 @@ fn describe(field: &Field) -> Json {
     property
 }
 
-fn constrain(schema: &Json, kind: Kind, rules: &Rules) {
+fn constrain(schema: &Json, kind: ValveKind, rules: &Rules) {
     put(schema, "type", kind.name());
     rules.limits.describe(schema);
     if let Some(items) = &rules.items {

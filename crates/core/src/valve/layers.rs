@@ -1,7 +1,7 @@
 //! Layers of values over each other, and secrets on their way out and back in.
 
 use super::field::Field;
-use super::field::{MASK, Schema};
+use super::field::{MASK, ValveSchema};
 use crate::limits::clipped;
 use valvehouse_json::Json;
 
@@ -18,7 +18,7 @@ pub fn was_secret(stored: &Json, name: &str) -> bool {
     stored.get(&format!("{SECRET_MARK}{name}")).is_some_and(|mark| mark.as_bool() == Some(true))
 }
 
-impl Schema {
+impl ValveSchema {
     /// The values as they are stored in place of others: a secret has a mark, so that it stays one.
     pub fn marked(&self, values: &Json) -> Json {
         self.with_marks(values, false)

@@ -1,6 +1,6 @@
 //! Valves: the settings a plugin declares, and the values people give them.
 //!
-//! A [`Schema`] is read once from the script's literal map. It checks and coerces what anybody sends,
+//! A [`ValveSchema`] is read once from the script's literal map. It checks and coerces what anybody sends,
 //! lays the layers over each other (script < file < store) and describes itself as JSON Schema.
 //!
 //! ```
@@ -19,7 +19,7 @@ mod redact;
 mod user_secrets;
 
 pub use check::ValveError;
-pub use field::{Field, Kind, MASK, Schema};
+pub use field::{Field, MASK, ValveKind, ValveSchema};
 pub use layers::{is_mark, priority, was_secret};
 pub use redact::{MIN_SECRET, Redactor, SecretGroup};
 

@@ -1,6 +1,6 @@
 //! Secret values out of text that others read, in every form in which they may be written there.
 
-use super::field::Schema;
+use super::field::ValveSchema;
 use super::user_secrets::UserSecrets;
 use super::user_secrets::{CUT, REDACTED, forms};
 use parking_lot::RwLock;
@@ -47,7 +47,7 @@ struct Group {
 impl SecretGroup {
     /// Adds what the secret ones of a user's values are set to. What a script keeps of them for all users is redacted in
     /// the turns of others, too; common words are left out.
-    pub fn add_user(&self, schema: &Schema, values: &Json) {
+    pub fn add_user(&self, schema: &ValveSchema, values: &Json) {
         let secret = schema.fields().iter().filter(|field| field.secret);
         let mut texts = Vec::new();
         secret.for_each(|field| collect(&values.field(&field.name), &mut texts));
@@ -82,7 +82,7 @@ struct Secrets {
 
 impl Redactor {
     /// A redactor of what the secret ones of these values are set to.
-    pub fn of(schema: &Schema, values: &Json) -> Self {
+    pub fn of(schema: &ValveSchema, values: &Json) -> Self {
         let mut texts = Vec::new();
         for field in schema.fields().iter().filter(|field| field.secret) {
             collect(&values.field(&field.name), &mut texts);
@@ -291,7 +291,7 @@ mod tests {
 
     fn redactor(declared: &str, values: &str) -> Redactor {
         let json = |text: &str| Json::parse(text.as_bytes()).unwrap();
-        Redactor::of(&Schema::declare(&json(declared)).unwrap(), &json(values))
+        Redactor::of(&ValveSchema::declare(&json(declared)).unwrap(), &json(values))
     }
 
     #[test]

@@ -8,20 +8,20 @@ fn json(text: &str) -> Json {
     Json::parse(text.as_bytes()).unwrap()
 }
 
-fn schema(literal: &str) -> Schema {
-    Schema::declare(&json(literal)).unwrap()
+fn schema(literal: &str) -> ValveSchema {
+    ValveSchema::declare(&json(literal)).unwrap()
 }
 
 fn problems(literal: &str) -> String {
-    Schema::declare(&json(literal)).unwrap_err().join("\n")
+    ValveSchema::declare(&json(literal)).unwrap_err().join("\n")
 }
 
-fn refusal(schema: &Schema, name: &str, value: impl Into<Json>) -> String {
+fn refusal(schema: &ValveSchema, name: &str, value: impl Into<Json>) -> String {
     schema.check(name, &value.into()).unwrap_err().to_string()
 }
 
 /// One field of every sort.
-fn rich() -> Schema {
+fn rich() -> ValveSchema {
     schema(
         r#"{
             "priority": 0,
@@ -46,11 +46,11 @@ fn types_are_read_from_bare_literals() {
     assert_eq!(
         kinds,
         [
-            ("a", Kind::Boolean),
-            ("b", Kind::Integer),
-            ("c", Kind::Number),
-            ("d", Kind::String),
-            ("e", Kind::Array)
+            ("a", ValveKind::Boolean),
+            ("b", ValveKind::Integer),
+            ("c", ValveKind::Number),
+            ("d", ValveKind::String),
+            ("e", ValveKind::Array)
         ]
     );
 }
@@ -94,7 +94,8 @@ fn a_bad_declaration_names_field_fault_and_cure() {
 
 #[test]
 fn every_problem_of_a_declaration_is_told_at_once() {
-    let found = Schema::declare(&json(r#"{"a": null, "b": {"valu": 1}, "c": {"value": 9, "maximum": 1}}"#));
+    let found =
+        ValveSchema::declare(&json(r#"{"a": null, "b": {"valu": 1}, "c": {"value": 9, "maximum": 1}}"#));
     let found = found.unwrap_err();
     assert!(
         ["`a`", "`b`", "`c`"].iter().all(|name| found.iter().any(|text| text.contains(name))),

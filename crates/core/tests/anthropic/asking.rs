@@ -1,12 +1,12 @@
 //! Requests, both ways.
 
 use super::json;
-use valvehouse_core::anthropic::{Asked, ask, plain, read};
+use valvehouse_core::anthropic::{AnthropicRequest, ask, plain, read};
 use valvehouse_core::fault::Fault;
 use valvehouse_json::Json;
 
 /// A chat request of these fields beside the model.
-fn asked(fields: &str) -> Result<Asked, Fault> {
+fn asked(fields: &str) -> Result<AnthropicRequest, Fault> {
     ask(&json(&format!(r#"{{"model":"claude",{fields}}}"#)), false)
 }
 
@@ -15,7 +15,7 @@ fn body(fields: &str) -> Json {
 }
 
 /// With a message of the user, so that only the other fields matter.
-fn with(fields: &str) -> Result<Asked, Fault> {
+fn with(fields: &str) -> Result<AnthropicRequest, Fault> {
     asked(&format!(r#""messages":[{{"role":"user","content":"hi"}}],{fields}"#))
 }
 
@@ -103,7 +103,7 @@ fn settings_are_translated() {
         "response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object"}}},
         "thinking":{"type":"adaptive"},"anthropic":{"beta":["b1"],"container":"c"},"betas":["b0"],
         "tools":[{"type":"function","function":{"name":"t","description":"d","strict":true}},{"type":"web_search_20250305","name":"web_search"}]"#;
-    let Asked { body, beta } = with(settings).unwrap();
+    let AnthropicRequest { body, beta } = with(settings).unwrap();
     body.remove("messages");
     assert_eq!(
         body.to_string(),
@@ -184,7 +184,7 @@ const FULL: &str = r#"{"model":"m","max_tokens":9,"system":[{"type":"text","text
 fn a_request_of_anthropics_is_the_same_after_there_and_back() {
     let original = json(FULL);
     let chat = read(&original, Some("b1, b2")).unwrap();
-    let Asked { body, beta } = ask(&chat, false).unwrap();
+    let AnthropicRequest { body, beta } = ask(&chat, false).unwrap();
     assert_eq!(beta.as_deref(), Some("b1,b2"));
     body.remove("stream");
     assert_eq!(body, original);

@@ -2,7 +2,7 @@
 
 use super::{assembled, chunks, folded, json, written};
 use valvehouse_core::anthropic::{CONTENT_BLOCKS, completion, message};
-use valvehouse_core::chat::{self, Call, response, split};
+use valvehouse_core::chat::{self, ModelCall, response, split};
 use valvehouse_json::Json;
 use valvehouse_testkit::recordings::recorded;
 
@@ -37,7 +37,7 @@ fn meaning(message: &Json) -> Json {
 /// The message of an answer; models write spaces into the arguments of calls.
 fn without_spaces(answer: &Json) -> Json {
     let said = response::message_of(answer).copy();
-    for (call, given) in Call::all(&said).iter().zip(said.at_path("tool_calls").items()) {
+    for (call, given) in ModelCall::all(&said).iter().zip(said.at_path("tool_calls").items()) {
         given.at_path("function").set("arguments", call.parse().unwrap().to_string()).unwrap();
     }
     said
@@ -94,7 +94,7 @@ fn what_openais_clients_read_is_where_they_look() {
     let Some(tools) = events("messages.text-tools.anthropic.sse") else { return };
     let answer = folded(&chunks(&tools));
     let said = response::message_of(&answer);
-    let calls = Call::all(&said);
+    let calls = ModelCall::all(&said);
     assert_eq!(calls.iter().map(|call| &*call.name).collect::<Vec<_>>(), ["get_weather", "get_time"]);
     assert!(calls.iter().all(|call| call.parse().is_ok()));
     assert_eq!(response::finish_reason_of(&answer).as_deref(), Some("tool_calls"));

@@ -2,7 +2,7 @@
 
 use super::{assembled, chunks, folded, json, written};
 use valvehouse_core::anthropic::{Reader, message};
-use valvehouse_core::chat::{Call, Head, event, response, split};
+use valvehouse_core::chat::{Head, ModelCall, event, response, split};
 use valvehouse_json::Json;
 
 const START: &str = r#"{"type":"message_start","message":{"id":"m1","type":"message","role":"assistant","model":"claude","content":[],"usage":{"input_tokens":3,"cache_read_input_tokens":4,"output_tokens":1}}}"#;
@@ -49,7 +49,7 @@ fn a_second_start_in_the_middle_of_a_call_changes_nothing() {
     let second = delta(0, r#"{"type":"input_json_delta","partial_json":"1}"}"#);
     let said =
         said(&[START, &call, &first, START, &second, r#"{"type":"content_block_stop","index":0}"#, STOP]);
-    assert_eq!(Call::all(&said)[0].arguments, r#"{"n":1}"#);
+    assert_eq!(ModelCall::all(&said)[0].arguments, r#"{"n":1}"#);
     assert_eq!(said.at_path("tool_calls").items().len(), 1);
 }
 
@@ -65,7 +65,7 @@ fn calls_are_counted_from_zero_and_may_take_nothing() {
         deltas.iter().filter_map(|delta| delta.at_path("tool_calls.0.index").as_i64()).collect();
     assert_eq!(indices, [0, 0, 1, 1]);
     let said = said(&lines);
-    let calls: Vec<String> = Call::all(&said).iter().map(|call| call.arguments.to_string()).collect();
+    let calls: Vec<String> = ModelCall::all(&said).iter().map(|call| call.arguments.to_string()).collect();
     assert_eq!(calls, ["{}", r#"{"k":1}"#]);
     assert_eq!(said.at_path("tool_calls.0.caller.type"), Json::from("direct"));
 }

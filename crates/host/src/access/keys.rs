@@ -3,7 +3,7 @@
 use super::digest::Digest;
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
-use valvehouse_config::{Key, SecretSource};
+use valvehouse_config::{InferenceKey, SecretSource};
 use valvehouse_json::Json;
 
 /// A key that may change is read again after so long.
@@ -34,8 +34,8 @@ pub enum Holder<'a> {
 
 impl Keys {
     /// As configured.
-    pub fn new(users: &[Key], admin: Option<SecretSource>) -> Self {
-        let user = |key: &Key| UserKey {
+    pub fn new(users: &[InferenceKey], admin: Option<SecretSource>) -> Self {
+        let user = |key: &InferenceKey| UserKey {
             held: KeyFile::new(key.key.clone()),
             user: key.user.clone().into(),
             mcp_tools: key.mcp_tools.clone(),
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn a_users_key_is_not_the_operators_unless_both_are_the_same() {
         let ann = Json::from([("id", "ann".into())]);
-        let key = |text: &str, user: Option<Json>| Key { key: literal(text), user, mcp_tools: None };
+        let key = |text: &str, user: Option<Json>| InferenceKey { key: literal(text), user, mcp_tools: None };
         let users = [key("sk-ann", Some(ann)), key("sk-two", None)];
         let keys = Keys::new(&users, Some(literal(&Digest::of("sk-admin").to_string())));
         assert!(matches!(keys.holder("sk-ann"), Some(Holder::User(user)) if user.text("id").is_some()));

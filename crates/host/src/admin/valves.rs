@@ -6,7 +6,7 @@ use crate::plugin::Plugin;
 use crate::snapshot::Snapshot;
 use std::sync::Arc;
 use valvehouse_core::fault::Fault;
-use valvehouse_core::valve::{MASK, Schema, ValveError, is_mark, was_secret};
+use valvehouse_core::valve::{MASK, ValveError, ValveSchema, is_mark, was_secret};
 use valvehouse_json::{Json, Object};
 use valvehouse_store::Switch;
 
@@ -120,7 +120,7 @@ impl Admin {
 }
 
 /// The values that may be set: by operators, or by a user.
-pub fn schema<'a>(plugin: &'a Plugin, user: Option<&str>) -> Result<&'a Schema, Refused> {
+pub fn schema<'a>(plugin: &'a Plugin, user: Option<&str>) -> Result<&'a ValveSchema, Refused> {
     let id = &plugin.id;
     let manifest = plugin.script.as_ref().map(|script| &script.manifest).ok_or_else(|| {
         let message = format!("`{id}` has no valves to look at: it has never loaded");
@@ -137,7 +137,7 @@ pub fn schema<'a>(plugin: &'a Plugin, user: Option<&str>) -> Result<&'a Schema, 
 
 /// Returns stored values as they may be shown: secrets masked, and also those that the script does not
 /// declare, which may have been a secret of an older version. Without a schema everything is masked.
-pub fn shown(schema: Option<&Schema>, values: &Json) -> Json {
+pub fn shown(schema: Option<&ValveSchema>, values: &Json) -> Json {
     let masked = schema.map_or_else(|| values.clone(), |schema| schema.mask(values));
     let entries = masked.entries().into_iter();
     let is_declared = |key: &str| schema.is_some_and(|schema| schema.field(key).is_some());

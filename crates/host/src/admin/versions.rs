@@ -5,7 +5,7 @@ use super::valves::shown;
 use crate::snapshot::Snapshot;
 use similar::TextDiff;
 use std::time::Duration;
-use valvehouse_core::valve::Schema;
+use valvehouse_core::valve::ValveSchema;
 use valvehouse_json::Json;
 use valvehouse_script::declared_valves;
 use valvehouse_store::{Store, Version};
@@ -181,7 +181,7 @@ struct State {
     content: Option<String>,
     valves: Json,
     /// The declaration of the text, which says what is secret; `None` where it cannot be read.
-    schema: Option<Schema>,
+    schema: Option<ValveSchema>,
 }
 
 impl State {
@@ -195,14 +195,14 @@ impl State {
     }
 
     /// The values without those that are secret today, even if they were not at the time.
-    fn shown(&self, today: Option<&Schema>) -> Json {
+    fn shown(&self, today: Option<&ValveSchema>) -> Json {
         let then = shown(self.schema.as_ref(), &self.valves);
         today.map_or_else(|| then.clone(), |today| today.mask(&then))
     }
 }
 
 /// The values that differ. Of a secret only the difference is shown, not the value.
-fn differing(from: &State, to: &State, today: Option<&Schema>) -> Vec<(String, Json, Json)> {
+fn differing(from: &State, to: &State, today: Option<&ValveSchema>) -> Vec<(String, Json, Json)> {
     let (before, after) = (from.shown(today), to.shown(today));
     let both = |key: String| {
         let value = |shown: &Json| shown.field(&key);

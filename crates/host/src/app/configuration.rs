@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_agent::middleware::{Middleware, Parts};
 use valvehouse_config::{self as config, Config};
-use valvehouse_core::kernel::ModelSettings;
+use valvehouse_core::kernel::ModelDefaults;
 use valvehouse_core::provider::Provider;
 use valvehouse_core::words::did_you_mean;
 use valvehouse_json::Json;
@@ -160,12 +160,12 @@ fn model(
         fallback,
         filters: settings.filters.clone(),
         tools: settings.tools.clone(),
-        settings: ModelSettings {
+        settings: ModelDefaults {
             model: (settings.model != settings.name).then(|| settings.model.clone()),
             system_prompt: settings.system_prompt.clone(),
             max_tool_iterations: settings.max_tool_iterations,
             tool_search: settings.tool_search,
-            ..ModelSettings::default()
+            ..ModelDefaults::default()
         },
         facts: facts.freeze(),
         memory: settings.memory,

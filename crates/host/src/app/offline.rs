@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use valvehouse_config::{Config, Grants, StoreAddress};
-use valvehouse_script::crash::Quarantined;
+use valvehouse_script::crash::QuarantineEntry;
 use valvehouse_script::{Kind, Rehearsal, Settings, beginning};
 use valvehouse_store::{self as store, Kv, Store};
 
@@ -29,7 +29,7 @@ pub async fn look(config: &Config) -> Result<(Snapshot, Arc<dyn Store>), OpenErr
 
 async fn look_without(
     config: &Config,
-    quarantined: Vec<Quarantined>,
+    quarantined: Vec<QuarantineEntry>,
 ) -> Result<(Snapshot, Arc<dyn Store>), OpenError> {
     let plan = Plan { quarantined, ..plan(config, Keys::Left)? };
     let store = store::open(&config.store).await?;
@@ -39,7 +39,7 @@ async fn look_without(
 
 /// Returns the snapshot that a host with these settings would run now. In place of a missing store a temporary
 /// one is used and removed. Versions that are known to end a process are treated as quarantined.
-pub async fn glance(config: &Config, quarantined: Vec<Quarantined>) -> Result<Snapshot, OpenError> {
+pub async fn glance(config: &Config, quarantined: Vec<QuarantineEntry>) -> Result<Snapshot, OpenError> {
     if !config.store.address.is_new() {
         let (snapshot, store) = look_without(config, quarantined).await?;
         store.close().await;

@@ -3,7 +3,9 @@
 use super::error::OpenError;
 use crate::plan::{Passes, ProviderPlan};
 use std::sync::Arc;
-use valvehouse_config::{self as config, Api, Offered, Secret, SecretSource, SecretUnread, Timeouts, Wire};
+use valvehouse_config::{
+    self as config, Api, ExposedModels, Secret, SecretSource, SecretUnread, Timeouts, Wire,
+};
 use valvehouse_core::breaker::BreakerSettings;
 use valvehouse_core::context::Credential;
 use valvehouse_core::fault::Fault;
@@ -142,8 +144,8 @@ fn custom_tools(settings: &config::ProviderSettings, service: Arc<dyn Provider>)
 
 fn passes(settings: &config::ProviderSettings) -> Passes {
     match &settings.models {
-        Offered::All => Passes::Everything,
-        Offered::Listed(names) if names.is_empty() => Passes::Nothing,
-        Offered::Listed(names) => Passes::These(names.clone()),
+        ExposedModels::All => Passes::Everything,
+        ExposedModels::Listed(names) if names.is_empty() => Passes::Nothing,
+        ExposedModels::Listed(names) => Passes::These(names.clone()),
     }
 }

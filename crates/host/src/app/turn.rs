@@ -4,13 +4,13 @@ use super::lifecycle::App;
 use crate::snapshot::{Ready, Snapshot};
 use std::sync::Arc;
 use valvehouse_agent::callbacks::Callbacks;
-use valvehouse_agent::{Begin, Decision, Given, Saved, Setup};
+use valvehouse_agent::{Begin, Decision, HistoryMatch, RunSnapshot, Setup};
 use valvehouse_core::chat::ChatRequest;
 use valvehouse_core::context::Turn;
 use valvehouse_core::fault::Fault;
 use valvehouse_core::kernel::{RunOptions, TurnEnd, TurnStream};
 use valvehouse_json::Json;
-use valvehouse_providers::Formatted;
+use valvehouse_providers::FormattedProvider;
 use valvehouse_store::Run;
 
 impl App {
@@ -44,7 +44,7 @@ impl App {
                 context: turn.context().clone(),
                 events: turn.events().clone(),
                 stream,
-                given: Given::Known,
+                given: HistoryMatch::Known,
                 window: None,
             };
             Ok(TurnEnd::Answer(app.runs.begin(&setup, begin, begun).await?.answer))
@@ -59,13 +59,13 @@ impl App {
         request: ChatRequest,
         options: RunOptions<'a>,
     ) -> TurnStream<'a> {
-        let is_formed = !ready.memory && Formatted::is_wanted(request.body());
+        let is_formed = !ready.memory && FormattedProvider::is_wanted(request.body());
         if ready.callbacks.is_empty() && !is_formed {
             return ready.kernel.run(request, options);
         }
         let mut setup = setup(ready);
         if let Some(provider) = ready.kernel.provider().filter(|_| is_formed) {
-            let formed = Formatted::new(provider.clone(), Formatted::RETRIES);
+            let formed = FormattedProvider::new(provider.clone(), FormattedProvider::RETRIES);
             setup.kernel = setup.kernel.with_provider(Arc::new(formed));
         }
         let app = self.clone();
@@ -87,7 +87,8 @@ impl App {
             let turn = options.turn();
             let (events, exchange) = (turn.events().clone(), turn.facts().exchange.clone());
             let snapshot = app.host.snapshot();
-            let setup = |saved: &Saved| setup_of(&snapshot, saved).map(|setup| Setup { exchange, ..setup });
+            let setup =
+                |saved: &RunSnapshot| setup_of(&snapshot, saved).map(|setup| Setup { exchange, ..setup });
             let ended = app.runs.resume(&run, &decision, hash.as_deref(), setup, events, stream).await?;
             Ok(TurnEnd::Answer(ended.answer))
         })
@@ -110,7 +111,7 @@ fn begun_with(turn: &Turn) -> Json {
 }
 
 /// Returns what a stored run would resume with now.
-pub fn setup_of(snapshot: &Snapshot, saved: &Saved) -> Result<Setup, Fault> {
+pub fn setup_of(snapshot: &Snapshot, saved: &RunSnapshot) -> Result<Setup, Fault> {
     Ok(setup(&snapshot.ready(&saved.model(), &saved.filter_ids())?))
 }
 

@@ -151,7 +151,7 @@ fn confirmation(answer: &Json) -> Json {
 mod tests {
     use super::*;
     use tokio::sync::mpsc;
-    use valvehouse_core::context::{Context, Event, Events, Questions, TurnFacts};
+    use valvehouse_core::context::{Context, EmittedEvent, Events, Questions, TurnFacts};
     use valvehouse_core::tool::Toolbox;
 
     fn json(text: &str) -> Json {
@@ -162,7 +162,7 @@ mod tests {
     async fn talk(name: &str, args: &str, answer: &str) -> (Json, Result<Json, String>) {
         let (sender, mut heard) = mpsc::unbounded_channel();
         let questions = Questions::default();
-        let send = move |event: &Event| drop(sender.send(event.0.clone()));
+        let send = move |event: &EmittedEvent| drop(sender.send(event.0.clone()));
         let events = Events::listening(send, Some(questions.clone()));
         let turn = Turn::new(TurnFacts::default(), Context::default(), events);
         let tool = Toolbox::new(tools()).find(name).unwrap().clone();

@@ -13,7 +13,7 @@ use valvehouse_config::{OtlpSettings, Secret};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::trace::{News, Trace};
 use valvehouse_json::Json;
-use valvehouse_net::{Call, Client};
+use valvehouse_net::{Client, HttpCall};
 
 /// The interval at which ended requests are sent.
 const EVERY: Duration = Duration::from_secs(1);
@@ -120,7 +120,7 @@ impl Exporter {
             Ok(bytes) => Bytes::from(bytes),
             Err(error) => return Outcome::Never(error.to_string()),
         };
-        let call = Call::post(self.url.clone(), bytes).header("content-type", "application/json");
+        let call = HttpCall::post(self.url.clone(), bytes).header("content-type", "application/json");
         let call = self.headers.iter().fold(call, |call, (name, value)| call.secret_header(name, value));
         let status = match self.client.send(call.within(PATIENCE)).await {
             Ok(response) => response.status,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 use valvehouse_core::chat::{message, response};
-use valvehouse_core::trace::{Record, Trace};
+use valvehouse_core::trace::{StepRecord, Trace};
 use valvehouse_json::Json;
 
 const INTERNAL: i64 = 1;
@@ -89,7 +89,7 @@ impl Family {
         self.span(&self.root, parent.as_deref(), said)
     }
 
-    fn step(&self, step: &Record) -> Json {
+    fn step(&self, step: &StepRecord) -> Json {
         let failed = matches!(step.word, "failed" | "broke");
         let error = failed.then(|| step.details().cause.clone().unwrap_or_default());
         let (name, kind, attributes) = match step.hook {
@@ -121,7 +121,7 @@ impl Family {
     }
 }
 
-fn of_model(step: &Record) -> Json {
+fn of_model(step: &StepRecord) -> Json {
     let (provider, model) = model(step);
     let kept = step.details().values.first();
     let said = kept.map(|(asked, _)| messages(&asked.list("messages")));
@@ -141,7 +141,7 @@ fn of_model(step: &Record) -> Json {
     ])
 }
 
-fn of_tool(step: &Record) -> Json {
+fn of_tool(step: &StepRecord) -> Json {
     let kept = step.details().values.first();
     let text = |value: &Json| Json::from(value.to_string());
     attributes([
@@ -156,7 +156,7 @@ fn of_tool(step: &Record) -> Json {
     ])
 }
 
-fn of_hook(step: &Record) -> Json {
+fn of_hook(step: &StepRecord) -> Json {
     attributes([
         ("valvehouse.plugin", step.plugin().into()),
         ("valvehouse.hook", step.hook.into()),
@@ -170,12 +170,12 @@ fn of_hook(step: &Record) -> Json {
 }
 
 /// The provider and its model.
-fn model(step: &Record) -> (&str, &str) {
+fn model(step: &StepRecord) -> (&str, &str) {
     step.name.split_once('/').unwrap_or(("", &step.name))
 }
 
 /// A tool's own name.
-fn tool(step: &Record) -> &str {
+fn tool(step: &StepRecord) -> &str {
     step.name.rsplit_once('/').map_or(&step.name, |(_, tool)| tool)
 }
 

@@ -8,7 +8,7 @@ use super::state::Reload;
 use crate::plugin::{Plugins, State};
 use std::path::Path;
 use std::sync::Arc;
-use valvehouse_script::{Code, Found, Problem, Read};
+use valvehouse_script::{Code, FolderScan, LoadedFile, Problem};
 use valvehouse_store::{Action, Aside, BY_FILE, Confirmed, Fate, Store, StoreError, Version, hash, now};
 
 /// The time within which a file that was deleted by hand may come back with another text, in milliseconds.
@@ -88,7 +88,7 @@ impl Reload {
     /// Sets aside what is stored under the ids of new files that are other plugins than those before.
     pub(super) async fn set_aside_for_new(
         &mut self,
-        found: &Found,
+        found: &FolderScan,
         before: &Plugins,
     ) -> Result<(), StoreError> {
         let is_new = |id: &str| {
@@ -98,7 +98,7 @@ impl Reload {
             let has_loaded = self.last_good.contains_key(id) && !self.restored.contains(id);
             !is_known && !has_loaded && !self.strangers.contains(id)
         };
-        let new: Vec<Arc<Read>> =
+        let new: Vec<Arc<LoadedFile>> =
             found.files.iter().filter(|(id, _)| is_new(id)).map(|(_, read)| read.clone()).collect();
         if new.is_empty() {
             return Ok(());

@@ -14,7 +14,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use valvehouse_core::figures::Figures;
 use valvehouse_core::lanes::STACK;
 use valvehouse_core::valve::SecretGroup;
-use valvehouse_script::{Problem, Read, Script, Settings, SourceFile};
+use valvehouse_script::{LoadedFile, Problem, Script, Settings, SourceFile};
 use valvehouse_store::Kv;
 
 /// The parts of a host that all of its scripts share.
@@ -53,7 +53,12 @@ impl Compiler {
     }
 
     /// Compiles a file that a look found; returns `None` if it takes long, and a later look gets the script.
-    pub(super) fn compile_soon(&self, plan: &Arc<Plan>, read: &Read, given: &Given) -> Option<CompileResult> {
+    pub(super) fn compile_soon(
+        &self,
+        plan: &Arc<Plan>,
+        read: &LoadedFile,
+        given: &Given,
+    ) -> Option<CompileResult> {
         if let Some(problem) = Problem::of_quarantine(&read.file, &given.quarantined) {
             return Some(Err(vec![problem]));
         }
@@ -98,7 +103,7 @@ type CompileResult = Result<Script, Vec<Problem>>;
 struct Compiling(Mutex<HashMap<Arc<str>, Job>>);
 
 struct Job {
-    read: Read,
+    read: LoadedFile,
     given: Given,
     plan: Arc<Plan>,
     result: Receiver<CompileResult>,
@@ -122,7 +127,7 @@ impl Compiling {
     /// Compiles a file; returns `None` if that takes long. A later look gets the result.
     fn soon(
         &self,
-        read: &Read,
+        read: &LoadedFile,
         given: &Given,
         plan: &Arc<Plan>,
         settings: &Settings,

@@ -15,7 +15,8 @@ use std::time::Duration;
 use valvehouse_core::filter::Hook;
 use valvehouse_core::words::hex;
 use valvehouse_script::{
-    Code, ENDPOINTS, Found, Imports, Kind, Problem, Read, Script, SourceFile, is_id, says_of_itself,
+    Code, ENDPOINTS, FolderScan, Imports, Kind, LoadedFile, Problem, Script, SourceFile, is_id,
+    says_of_itself,
 };
 use valvehouse_store::{Confirmed, LastGood};
 
@@ -100,10 +101,10 @@ impl Reload {
     pub(super) fn weakened(
         &self,
         id: &str,
-        read: &Read,
+        read: &LoadedFile,
         script: &Script,
         before: Option<&Arc<Plugin>>,
-        found: &Found,
+        found: &FolderScan,
     ) -> Option<Weakened> {
         let baseline = self.baseline(id, before)?;
         let path = &read.file.path;
@@ -198,14 +199,14 @@ impl Reload {
     }
 
     /// A guard's file that never loaded and lies under another id now.
-    pub(super) fn has_moved(&self, id: &str, found: &Found) -> bool {
+    pub(super) fn has_moved(&self, id: &str, found: &FolderScan) -> bool {
         let Some(row) = self.last_good.get(id) else { return false };
         !has_loaded(row) && found.files.iter().any(|(other, read)| **other != *id && *read.hash == *row.hash)
     }
 
     /// Returns `true` if the file of a present guard has changed and the latest write is more recent than [`REST`]:
     /// the save may be incomplete.
-    pub(super) fn is_guard_being_saved(&self, found: &Found, before: &Plugins) -> bool {
+    pub(super) fn is_guard_being_saved(&self, found: &FolderScan, before: &Plugins) -> bool {
         let age = found.latest.and_then(|latest| latest.elapsed().ok());
         let is_other = |(id, plugin): (&Arc<str>, &Arc<Plugin>)| {
             plugin.security
@@ -285,8 +286,9 @@ fn change(hash: &str, lost: &[String]) -> Confirmed {
 }
 
 /// Another file of the same id that claims to be a guard: nobody knows which of the two is meant.
-pub(super) fn shadowed_guard<'a>(read: &Read, found: &'a Found) -> Option<&'a Read> {
-    let is_other = |other: &&Arc<Read>| other.file.id == read.file.id && other.file.kind == Kind::Filter;
+pub(super) fn shadowed_guard<'a>(read: &LoadedFile, found: &'a FolderScan) -> Option<&'a LoadedFile> {
+    let is_other =
+        |other: &&Arc<LoadedFile>| other.file.id == read.file.id && other.file.kind == Kind::Filter;
     let mut others = found.shadowed.iter().filter(is_other).peekable();
     others.peek()?;
     others.find(|other| says_of_itself(&other.file.text).0).map(|guard| &**guard)
@@ -295,7 +297,7 @@ pub(super) fn shadowed_guard<'a>(read: &Read, found: &'a Found) -> Option<&'a Re
 /// Returns the problems of files that could not be read, by id. Files whose name is not an id are included if they
 /// claim to be guards.
 pub(super) fn unreadable(
-    found: &Found,
+    found: &FolderScan,
     is_known: impl Fn(&str) -> bool,
     beginning: impl Fn(&Path) -> String,
 ) -> BTreeMap<Arc<str>, &Problem> {

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use valvehouse_config::Grants;
-use valvehouse_script::{Code, Found, Kind, Problem, says_of_itself};
+use valvehouse_script::{Code, FolderScan, Kind, Problem, says_of_itself};
 use valvehouse_store::{Confirmed, now};
 
 /// The delay of the next look while something is under way, and the longest time for which files may go on being saved.
@@ -167,7 +167,7 @@ impl Reload {
     }
 
     /// Returns `true` if the folders and the store are as they were when everything went live.
-    fn is_settled(&self, folders: &[Arc<Found>; 2]) -> bool {
+    fn is_settled(&self, folders: &[Arc<FolderScan>; 2]) -> bool {
         let is_same = |settled: &Settled| {
             let mut both = settled.found.iter().zip(folders);
             Arc::ptr_eq(&settled.plan, &self.plan) && both.all(|(then, now)| Arc::ptr_eq(then, now))
@@ -185,7 +185,7 @@ impl Reload {
     }
 
     /// Both folders as they are now.
-    fn look_at_folders(&mut self) -> [Arc<Found>; 2] {
+    fn look_at_folders(&mut self) -> [Arc<FolderScan>; 2] {
         if let Some(found) = self.found_in_store() {
             return found;
         }
@@ -194,8 +194,8 @@ impl Reload {
 
     /// Both folders in one. A tool's file never takes the place of a filter: ids are one space, since
     /// operators name plugins by them, and a guard could drop out so.
-    fn one_space(&self, folders: &[Arc<Found>; 2], before: &Plugins) -> Found {
-        let [filters, mut tools] = folders.each_ref().map(|found| Found::clone(found));
+    fn one_space(&self, folders: &[Arc<FolderScan>; 2], before: &Plugins) -> FolderScan {
+        let [filters, mut tools] = folders.each_ref().map(|found| FolderScan::clone(found));
         let unread: HashSet<&str> = filters.problems.iter().map(|problem| &*problem.id).collect();
         let is_taken = |id: &str| {
             let filter = before.get(id).filter(|plugin| plugin.kind == Kind::Filter);
@@ -225,7 +225,7 @@ impl Reload {
     /// next look.
     fn remember_vanished(
         &mut self,
-        found: &Found,
+        found: &FolderScan,
         unreadable: &BTreeMap<Arc<str>, &Problem>,
         before: &Plugins,
         plugins: &mut Plugins,
@@ -252,7 +252,7 @@ impl Reload {
     }
 
     /// Guards whose files went away while no host ran.
-    fn add_lost_guards(&self, found: &Found, plugins: &mut Plugins, changes: &mut Vec<Change>) {
+    fn add_lost_guards(&self, found: &FolderScan, plugins: &mut Plugins, changes: &mut Vec<Change>) {
         for version in self.last_good.values().filter(|version| last_good::is_guards(version)) {
             let is_known = plugins.contains_key(version.id.as_str());
             if is_known

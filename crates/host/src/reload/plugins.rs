@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use valvehouse_json::Json;
 use valvehouse_script::{
-    Code, Found, Imports, Kind, Problem, Read, Script, SourceFile, UserValves, says_of_itself,
+    Code, FolderScan, Imports, Kind, LoadedFile, Problem, Script, SourceFile, UserValves, says_of_itself,
 };
 use valvehouse_store::Confirmed;
 
@@ -34,7 +34,7 @@ impl Reload {
     /// Every plugin as it is next, and what is new about them.
     pub(super) fn next_plugins(
         &self,
-        found: &Found,
+        found: &FolderScan,
         unreadable: &BTreeMap<Arc<str>, &Problem>,
         before: &Plugins,
     ) -> (Plugins, Vec<Change>) {
@@ -62,7 +62,7 @@ impl Reload {
                 None => others.push((id, read.ok_or(unreadable.get(id).copied()), known)),
             }
         }
-        let next = |(id, read, known): &(&Arc<str>, Result<&Arc<Read>, _>, _)| {
+        let next = |(id, read, known): &(&Arc<str>, Result<&Arc<LoadedFile>, _>, _)| {
             self.next(id, read.map(|read| &**read), *known, found)
         };
         // A host that serves already does that with the other processors.
@@ -88,9 +88,9 @@ impl Reload {
     fn next(
         &self,
         id: &Arc<str>,
-        read: Result<&Read, Option<&Problem>>,
+        read: Result<&LoadedFile, Option<&Problem>>,
         before: Option<&Arc<Plugin>>,
-        found: &Found,
+        found: &FolderScan,
     ) -> Next {
         let given = self.given(id);
         let read = match read {
@@ -134,11 +134,11 @@ impl Reload {
     /// A file that loads: it runs, unless a guard would be lost by that.
     fn loaded(
         &self,
-        read: &Read,
+        read: &LoadedFile,
         script: Script,
         before: Option<&Arc<Plugin>>,
         given: Given,
-        found: &Found,
+        found: &FolderScan,
     ) -> Plugin {
         let id = &read.file.id;
         match self.weakened(id, read, &script, before, found) {
@@ -166,7 +166,7 @@ impl Reload {
         }
     }
 
-    fn live(&self, read: &Read, script: Script, given: Given) -> Plugin {
+    fn live(&self, read: &LoadedFile, script: Script, given: Given) -> Plugin {
         let kind = read.file.kind;
         let security = script.manifest.security && kind == Kind::Filter;
         let global = script.manifest.global;

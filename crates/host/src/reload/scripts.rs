@@ -7,7 +7,7 @@ use minisign_verify::{PublicKey, Signature};
 use std::collections::{HashMap, HashSet};
 use std::path::{Component, Path};
 use std::sync::Arc;
-use valvehouse_script::{Code, Found, Kind, Problem, SourceSet, says_of_itself};
+use valvehouse_script::{Code, FolderScan, Kind, Problem, SourceSet, says_of_itself};
 use valvehouse_store::{LastGood, ScriptFile, ScriptSet, SetManifest};
 
 /// The version of this host.
@@ -20,7 +20,7 @@ pub(super) struct Scripts {
     /// The texts under the paths that they would have on disk.
     pub(super) sources: Arc<SourceSet>,
     /// The files in the folders of filters and of tools.
-    pub(super) found: [Arc<Found>; 2],
+    pub(super) found: [Arc<FolderScan>; 2],
 }
 
 /// A generation of the store that a host does not take: it goes on with the one before.

@@ -19,7 +19,7 @@ use valvehouse_core::tool::Tool;
 use valvehouse_json::Json;
 use valvehouse_script::crash::Quarantine;
 use valvehouse_script::{
-    Found, Kind, Lists, Loader, Problem, Read, ScheduledCall, Script, Settings, SourceFile,
+    FolderScan, Kind, Lists, LoadedFile, Loader, Problem, ScheduledCall, Script, Settings, SourceFile,
 };
 use valvehouse_store::{Aside, Kv, LastGood, Store, StoreError};
 
@@ -80,7 +80,7 @@ pub(crate) struct Reload {
 pub(super) struct Settled {
     pub(super) plan: Arc<Plan>,
     /// The files in the folders of filters and of tools.
-    pub(super) found: [Arc<Found>; 2],
+    pub(super) found: [Arc<FolderScan>; 2],
 }
 
 impl Reload {
@@ -219,7 +219,11 @@ impl Reload {
     }
 
     /// The same of a file that a look found; returns `None` if it takes long, and a later look gets the script.
-    pub(super) fn compile_soon(&self, read: &Read, given: &Given) -> Option<Result<Script, Vec<Problem>>> {
+    pub(super) fn compile_soon(
+        &self,
+        read: &LoadedFile,
+        given: &Given,
+    ) -> Option<Result<Script, Vec<Problem>>> {
         // Before anything is live nothing can be delayed.
         if !self.is_serving {
             return Some(self.compile(&read.file, given));

@@ -7,7 +7,7 @@ use crate::plugin::{Plugin, Plugins, State};
 use std::path::Path;
 use std::sync::Arc;
 use valvehouse_config::ScriptSource;
-use valvehouse_script::{Found, SourceSet, beginning};
+use valvehouse_script::{FolderScan, SourceSet, beginning};
 use valvehouse_store::{StoreError, StoredSettings};
 
 /// The most problems of a refused set that are reported.
@@ -15,7 +15,7 @@ const MAX_REPORTED: usize = 5;
 
 impl Reload {
     /// Returns the files of the set in force; `None` where scripts come from folders.
-    pub(super) fn found_in_store(&self) -> Option<[Arc<Found>; 2]> {
+    pub(super) fn found_in_store(&self) -> Option<[Arc<FolderScan>; 2]> {
         match (&self.scripts, self.plan.source) {
             (Some(scripts), _) => Some(scripts.found.clone()),
             // The store was not read yet. What lies on disk is not what was uploaded.
@@ -97,7 +97,7 @@ impl Reload {
 
     /// Ends a trial of scripts, once all of them are compiled: `true` if they are refused, and what was before them is
     /// in force again.
-    pub(super) fn is_refused(&mut self, found: &Found, plugins: &Plugins, before: &Plugins) -> bool {
+    pub(super) fn is_refused(&mut self, found: &FolderScan, plugins: &Plugins, before: &Plugins) -> bool {
         let Some(undo) = self.undo.take() else { return false };
         let problems = problems_of(found, plugins, before);
         if problems.is_empty() {
@@ -121,7 +121,7 @@ impl Reload {
 }
 
 /// The reasons for which a set is not taken: scripts that do not load here, guards that would be weakened or gone.
-fn problems_of(found: &Found, plugins: &Plugins, before: &Plugins) -> Vec<String> {
+fn problems_of(found: &FolderScan, plugins: &Plugins, before: &Plugins) -> Vec<String> {
     let is_new = |id: &Arc<str>, state: &State| {
         let known = before.get(id);
         let is_other_file = match (known, found.files.get(id)) {

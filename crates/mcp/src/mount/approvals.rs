@@ -1,7 +1,7 @@
 //! Approvals by operators of a running host, of the very tools that they were shown.
 
 use super::mounts::{Board, Mounts, Status};
-use crate::pins::{Pins, PinsError, Standing};
+use crate::pins::{PinStatus, Pins, PinsError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use valvehouse_config::McpServer;
@@ -64,7 +64,7 @@ impl Approvals {
         {
             return Err(ApprovalError::Away(format!("cannot approve tools of `{name}`: {why}")));
         }
-        let there = || status.tools.iter().filter(|tool| tool.standing != Standing::Gone);
+        let there = || status.tools.iter().filter(|tool| tool.standing != PinStatus::Gone);
         let mut wanted = Vec::new();
         for (tool, hash) in shown {
             // A server may list two tools of one name.
@@ -83,7 +83,7 @@ impl Approvals {
             wanted.push(as_shown.seen.clone());
         }
         self.change(move |pins| {
-            wanted.retain(|tool| pins.standing(&server, tool) != Standing::Approved);
+            wanted.retain(|tool| pins.standing(&server, tool) != PinStatus::Approved);
             wanted.iter().for_each(|tool| pins.approve(&server, tool));
             Ok(wanted.into_iter().map(|tool| tool.name).collect())
         })

@@ -3,7 +3,7 @@
 use super::connection::{Connection, parts};
 use super::link::Link;
 use super::names;
-use crate::pins::{Difference, PartKind, Pin, Pins, Standing, ToolParts};
+use crate::pins::{Difference, PartKind, Pin, PinStatus, Pins, ToolParts};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use globset::{Glob, GlobSet, GlobSetBuilder};
@@ -14,13 +14,13 @@ use valvehouse_store::Store;
 
 /// A tool, prompt, resource or template of a server, or of what was approved of it.
 #[derive(Debug, Clone)]
-pub struct Tool {
+pub struct ServerOffer {
     /// The name under which the host offers it; the URI or template of a resource.
     pub name: String,
     /// The tool as the server has it now, or as it was approved.
     pub seen: ToolParts,
     /// Its standing.
-    pub standing: Standing,
+    pub standing: PinStatus,
     /// The parts that are not as they were approved.
     pub differences: Vec<Difference>,
     /// The hash of what was approved under this name.
@@ -29,18 +29,18 @@ pub struct Tool {
     pub is_hidden: bool,
 }
 
-impl Tool {
+impl ServerOffer {
     /// Returns `true` if models are offered this tool.
     pub fn is_offered(&self) -> bool {
-        self.standing == Standing::Approved && !self.is_hidden
+        self.standing == PinStatus::Approved && !self.is_hidden
     }
 }
 
 /// The outcome of a look.
 #[derive(Debug, Clone)]
-pub struct Look {
+pub struct ServerScan {
     /// The tools, by name.
-    pub tools: Vec<Tool>,
+    pub tools: Vec<ServerOffer>,
     /// The reason why the server cannot be asked; the tools are the approved ones then.
     pub trouble: Option<String>,
 }
@@ -51,7 +51,7 @@ pub fn look<'a>(
     server: &'a McpServer,
     pins: &'a Pins,
     store: Option<&'a Arc<dyn Store>>,
-) -> BoxFuture<'a, Look> {
+) -> BoxFuture<'a, ServerScan> {
     let look = async move {
         let link = Link::new(server.clone(), store, None);
         let listed = match Connection::open(&link).await {
@@ -63,26 +63,28 @@ pub fn look<'a>(
             Err(error) => Err(error),
         };
         match listed {
-            Ok(listed) => Look { tools: compared(server, &listed, pins), trouble: None },
-            Err(error) => Look { tools: remembered(server, pins), trouble: Some(link.showable(error.why)) },
+            Ok(listed) => ServerScan { tools: compared(server, &listed, pins), trouble: None },
+            Err(error) => {
+                ServerScan { tools: remembered(server, pins), trouble: Some(link.showable(error.why)) }
+            }
         }
     };
     look.boxed()
 }
 
 /// The tools that a server has now, as far as they are wanted, and the approved ones that it has no longer.
-pub(super) fn compared(server: &McpServer, listed: &[ToolParts], pins: &Pins) -> Vec<Tool> {
+pub(super) fn compared(server: &McpServer, listed: &[ToolParts], pins: &Pins) -> Vec<ServerOffer> {
     let wanted = wanted(server);
-    let mut tools: Vec<Tool> = listed
+    let mut tools: Vec<ServerOffer> = listed
         .iter()
         .filter(|seen| is_wanted(&wanted, seen))
         .map(|seen| {
             let standing = match server.trust {
-                McpTrust::Always => Standing::Approved,
+                McpTrust::Always => PinStatus::Approved,
                 McpTrust::Pin => pins.standing(server, seen),
             };
             let approved = pins.of(&server.name, &seen.name);
-            let pin = approved.filter(|_| standing == Standing::Changed);
+            let pin = approved.filter(|_| standing == PinStatus::Changed);
             let mut differences = pin.map(|pin| pin.seen.differences(seen)).unwrap_or_default();
             if let (true, Some(pin)) = (differences.is_empty(), pin) {
                 differences.push(Difference {
@@ -91,7 +93,7 @@ pub(super) fn compared(server: &McpServer, listed: &[ToolParts], pins: &Pins) ->
                     now: seen.hash(server),
                 });
             }
-            Tool { differences, ..tool(server, seen.clone(), standing, approved) }
+            ServerOffer { differences, ..tool(server, seen.clone(), standing, approved) }
         })
         .collect();
     if server.trust == McpTrust::Pin {
@@ -99,25 +101,25 @@ pub(super) fn compared(server: &McpServer, listed: &[ToolParts], pins: &Pins) ->
         let approved = pins.servers.get(&server.name).into_iter().flatten();
         let gone =
             approved.filter(|(name, pin)| is_wanted(&wanted, &pin.seen) && !there.contains(name.as_str()));
-        tools.extend(gone.map(|(_, pin)| tool(server, pin.seen.clone(), Standing::Gone, Some(pin))));
+        tools.extend(gone.map(|(_, pin)| tool(server, pin.seen.clone(), PinStatus::Gone, Some(pin))));
     }
     hide_twins(&mut tools);
     tools
 }
 
 /// The approved tools of a server that cannot be asked.
-pub(super) fn remembered(server: &McpServer, pins: &Pins) -> Vec<Tool> {
+pub(super) fn remembered(server: &McpServer, pins: &Pins) -> Vec<ServerOffer> {
     let wanted = wanted(server);
     let approved = pins.servers.get(&server.name).into_iter().flatten().map(|(_, pin)| pin);
     let valid = approved.filter(|pin| pin.hash == pin.seen.hash(server) && is_wanted(&wanted, &pin.seen));
-    let mut tools: Vec<Tool> =
-        valid.map(|pin| tool(server, pin.seen.clone(), Standing::Approved, Some(pin))).collect();
+    let mut tools: Vec<ServerOffer> =
+        valid.map(|pin| tool(server, pin.seen.clone(), PinStatus::Approved, Some(pin))).collect();
     hide_twins(&mut tools);
     tools
 }
 
-fn tool(server: &McpServer, seen: ToolParts, standing: Standing, approved: Option<&Pin>) -> Tool {
-    Tool {
+fn tool(server: &McpServer, seen: ToolParts, standing: PinStatus, approved: Option<&Pin>) -> ServerOffer {
+    ServerOffer {
         name: match seen.kind {
             PartKind::Tool | PartKind::Prompt => names::name(&server.name, seen.own_name()),
             PartKind::Resource | PartKind::Template => seen.own_name().to_owned(),
@@ -131,7 +133,7 @@ fn tool(server: &McpServer, seen: ToolParts, standing: Standing, approved: Optio
 }
 
 /// Of two tools with one name the first is offered.
-fn hide_twins(tools: &mut [Tool]) {
+fn hide_twins(tools: &mut [ServerOffer]) {
     tools.sort_by(|a, b| a.name.cmp(&b.name).then_with(|| a.seen.name.cmp(&b.seen.name)));
     let mut names = HashSet::new();
     for tool in tools.iter_mut() {

@@ -17,5 +17,5 @@ mod tool;
 
 pub use approvals::{ApprovalError, Approvals};
 pub use login::{login, logout};
-pub use look::{Look, Tool, look};
+pub use look::{ServerOffer, ServerScan, look};
 pub use mounts::{Mounts, Status};

@@ -2,11 +2,11 @@
 
 use super::connection::{Connection, follow, parts};
 use super::link::Link;
-use super::look::{Tool, compared, remembered};
+use super::look::{ServerOffer, compared, remembered};
 use super::served;
 use super::subscriptions::follow_resources;
 use super::tool::mounted;
-use crate::pins::{self, PartKind, Pins, Standing, ToolParts};
+use crate::pins::{self, PartKind, PinStatus, Pins, ToolParts};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ const WITHOUT_NEWS: Duration = Duration::from_secs(300);
 #[derive(Debug, Clone, Default)]
 pub struct Status {
     /// Its tools, offered or not.
-    pub tools: Vec<Tool>,
+    pub tools: Vec<ServerOffer>,
     /// The reason why it is not available.
     pub trouble: Option<String>,
     /// It was connected, or could not be: what there is to say is said.
@@ -251,7 +251,7 @@ async fn attend(link: &Arc<Link>, board: &Board, connection: Connection) -> Stri
 }
 
 /// The hashes of the tools that may be called, by the server's names.
-fn callable(server: &McpServer, tools: &[Tool]) -> HashMap<String, String> {
+fn callable(server: &McpServer, tools: &[ServerOffer]) -> HashMap<String, String> {
     let offered = tools.iter().filter(|tool| tool.is_offered());
     offered.map(|tool| (tool.seen.name.clone(), tool.seen.hash(server))).collect()
 }
@@ -277,7 +277,7 @@ impl Board {
         for (link, status) in self.state.lock().values_mut() {
             status.tools = match status.is_settled && status.trouble.is_none() {
                 true => {
-                    let there = status.tools.drain(..).filter(|tool| tool.standing != Standing::Gone);
+                    let there = status.tools.drain(..).filter(|tool| tool.standing != PinStatus::Gone);
                     let listed: Vec<_> = there.map(|tool| tool.seen).collect();
                     let tools = compared(&link.server, &listed, &pins);
                     link.allow(callable(&link.server, &tools));
@@ -301,7 +301,7 @@ impl Board {
 
 /// Puts the tools of all servers into the host.
 async fn publish(app: &App, board: &Board) {
-    let (mut offered, mut problems): (Vec<(Arc<Link>, Tool)>, _) = (Vec::new(), Vec::new());
+    let (mut offered, mut problems): (Vec<(Arc<Link>, ServerOffer)>, _) = (Vec::new(), Vec::new());
     let file = board.project.join(FILE);
     let is_settled = {
         let state = board.state.lock();
@@ -336,25 +336,25 @@ async fn publish(app: &App, board: &Board) {
                 }
                 let (kind, own) = (tool.seen.kind.as_str(), tool.seen.own_name());
                 problems.push(problem(match tool.standing {
-                    Standing::Approved => format!(
+                    PinStatus::Approved => format!(
                         "the {kind} `{own}` of the MCP server `{name}` is not offered: another one is called `{}` too",
                         tool.name
                     ),
-                    Standing::New => format!("the {kind} `{own}` of the MCP server `{name}` is not offered: nobody approved it"),
-                    Standing::Changed => {
+                    PinStatus::New => format!("the {kind} `{own}` of the MCP server `{name}` is not offered: nobody approved it"),
+                    PinStatus::Changed => {
                         let parts: Vec<&str> = tool.differences.iter().map(|one| one.part).collect();
                         format!(
                             "the {kind} `{own}` of the MCP server `{name}` is not offered: its {} changed since it was approved",
                             parts.join(" and its ")
                         )
                     }
-                    Standing::Gone => format!("the MCP server `{name}` has the approved {kind} `{own}` no longer"),
+                    PinStatus::Gone => format!("the MCP server `{name}` has the approved {kind} `{own}` no longer"),
                 }));
             }
         }
         state.values().all(|(_, status)| status.is_settled)
     };
-    let about = |(link, tool): &(Arc<Link>, Tool)| {
+    let about = |(link, tool): &(Arc<Link>, ServerOffer)| {
         (tool.seen.name.clone(), Arc::as_ptr(link) as usize, tool.seen.hash(&link.server))
     };
     let now = Publication { tools: offered.iter().map(about).collect(), problems: problems.clone() };
@@ -369,12 +369,15 @@ async fn publish(app: &App, board: &Board) {
 }
 
 /// The offered parts of one kind.
-fn of_kind(offered: &[(Arc<Link>, Tool)], kind: PartKind) -> impl Iterator<Item = (&Arc<Link>, &ToolParts)> {
+fn of_kind(
+    offered: &[(Arc<Link>, ServerOffer)],
+    kind: PartKind,
+) -> impl Iterator<Item = (&Arc<Link>, &ToolParts)> {
     offered.iter().filter(move |(_, tool)| tool.seen.kind == kind).map(|(link, tool)| (link, &tool.seen))
 }
 
 /// The prompts and resources of all servers, as clients of MCP are offered them.
-fn served(offered: &[(Arc<Link>, Tool)]) -> Offers {
+fn served(offered: &[(Arc<Link>, ServerOffer)]) -> Offers {
     let prompts = || of_kind(offered, PartKind::Prompt);
     let templates = || of_kind(offered, PartKind::Template);
     let mut by_server: BTreeMap<&str, (&Arc<Link>, Vec<&ToolParts>)> = BTreeMap::new();

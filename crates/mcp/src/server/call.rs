@@ -21,7 +21,7 @@ use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::{broadcast, mpsc};
-use valvehouse_core::context::{Context, Event, Events, Pauses, Pending, Questions, Turn};
+use valvehouse_core::context::{Context, EmittedEvent, Events, Pauses, Pending, Questions, Turn};
 use valvehouse_core::fault::{Fault, Refusal};
 use valvehouse_core::kernel::Kernel;
 use valvehouse_core::tool::Tool;
@@ -294,7 +294,7 @@ impl Call<'_> {
 fn listening(questions: Option<Questions>) -> (Events, mpsc::UnboundedReceiver<Json>) {
     let (send, heard) = mpsc::unbounded_channel();
     // A listener that is gone misses the event.
-    let listen = move |event: &Event| drop(send.send(event.0.clone()));
+    let listen = move |event: &EmittedEvent| drop(send.send(event.0.clone()));
     (Events::listening(listen, questions), heard)
 }
 

@@ -1,7 +1,7 @@
 //! The sender of a request, as the entry layer knows it.
 
 use valvehouse_core::context::TurnFacts;
-use valvehouse_core::trace::Asked;
+use valvehouse_core::trace::RequestFacts;
 use valvehouse_json::Json;
 
 /// The name of this endpoint in metrics and traces.
@@ -24,8 +24,8 @@ pub struct Caller {
 
 impl Caller {
     /// Returns the head of the trace of a call that needs no model.
-    pub(super) fn asked(&self, generation: u64) -> Asked {
-        Asked {
+    pub(super) fn asked(&self, generation: u64) -> RequestFacts {
+        RequestFacts {
             door: ENDPOINT,
             model: String::new(),
             stream: false,

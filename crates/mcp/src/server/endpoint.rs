@@ -2,7 +2,7 @@
 
 use super::caller::Caller;
 use super::handler::Handler;
-use super::handler::Shared;
+use super::handler::SharedParts;
 use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -43,7 +43,7 @@ pub(crate) type AnswerBody = BoxBody<Bytes, Infallible>;
 
 /// The host as a server of MCP.
 pub struct Endpoint {
-    shared: Arc<Shared>,
+    shared: Arc<SharedParts>,
     sessions: Arc<LocalSessionManager>,
     service: StreamableHttpService<Handler, LocalSessionManager>,
     /// The owners of sessions: nobody else may use them.
@@ -66,7 +66,7 @@ impl Endpoint {
         let mut sessions = LocalSessionManager::default();
         sessions.session_config.keep_alive = Some(IDLE);
         let sessions = Arc::new(sessions);
-        let shared = Arc::new(Shared { app: app.clone(), updates: broadcast::channel(UPDATES).0 });
+        let shared = Arc::new(SharedParts { app: app.clone(), updates: broadcast::channel(UPDATES).0 });
         let of_session = shared.clone();
         let service = StreamableHttpService::new(
             move || Ok(Handler::new(of_session.clone(), None)),

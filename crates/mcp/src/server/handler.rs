@@ -39,7 +39,7 @@ const MAX_COMPLETIONS: usize = 100;
 /// One session, or one request without one.
 #[derive(Clone)]
 pub(crate) struct Handler {
-    shared: Arc<Shared>,
+    shared: Arc<SharedParts>,
     /// The sender of all requests where the transport has no headers.
     local: Option<Caller>,
     level: Arc<Mutex<LoggingLevel>>,
@@ -59,7 +59,7 @@ struct CallInput<'a> {
 }
 
 impl Handler {
-    pub(super) fn new(shared: Arc<Shared>, local: Option<Caller>) -> Self {
+    pub(super) fn new(shared: Arc<SharedParts>, local: Option<Caller>) -> Self {
         Self { shared, local, level: Arc::new(Mutex::new(LoggingLevel::Info)), subscribed: Arc::default() }
     }
 
@@ -532,7 +532,7 @@ fn completed(value: &Json) -> CompleteResult {
 }
 
 /// The parts that all sessions share.
-pub(super) struct Shared {
+pub(super) struct SharedParts {
     pub(super) app: Arc<App>,
     /// URIs of resources that changed.
     pub(super) updates: broadcast::Sender<String>,

@@ -172,7 +172,7 @@ impl Ask {
 }
 
 /// An answer whose body is still coming.
-pub struct Opened {
+pub struct OpenResponse {
     /// The status; every one is an answer.
     pub status: u16,
     /// Headers by their names in lower case, as often as they came.
@@ -183,7 +183,7 @@ pub struct Opened {
 
 /// An answer.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct WebResponse {
     /// The status; every one is an answer.
     pub status: u16,
     /// Headers by their names in lower case, as often as they came.

@@ -1,9 +1,9 @@
 //! Asking: hop by hop, each checked as if it were the first.
 
-use super::ask::{Answer, Ask, MAX_ANSWER, MAX_STREAM, Opened};
+use super::ask::{Ask, MAX_ANSWER, MAX_STREAM, OpenResponse, WebResponse};
 use super::error::{Inside, WebError};
 use super::pattern::Site;
-use super::reach::{Canned, Web};
+use super::reach::{CannedWeb, Web};
 use crate::explain::{Peer, place};
 use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, stream};
@@ -21,8 +21,8 @@ const MAX_REDIRECTS: usize = 5;
 
 impl Web {
     /// Asks for something. Any status is an answer; only having none is an error.
-    pub async fn ask(&self, ask: Ask) -> Result<Answer, WebError> {
-        if let Some(Canned(answer)) = &self.canned {
+    pub async fn ask(&self, ask: Ask) -> Result<WebResponse, WebError> {
+        if let Some(CannedWeb(answer)) = &self.canned {
             self.listed(&ask.url)?;
             return answer(&ask);
         }
@@ -43,11 +43,11 @@ impl Web {
     ///
     /// Returns an error if there is no answer. The body ends with one where it breaks off, or is larger than
     /// [`MAX_STREAM`].
-    pub async fn open(&self, ask: Ask) -> Result<Opened, WebError> {
-        if let Some(Canned(answer)) = &self.canned {
+    pub async fn open(&self, ask: Ask) -> Result<OpenResponse, WebError> {
+        if let Some(CannedWeb(answer)) = &self.canned {
             self.listed(&ask.url)?;
-            let Answer { status, headers, body } = answer(&ask)?;
-            return Ok(Opened { status, headers, body: stream::iter([Ok(body)]).boxed() });
+            let WebResponse { status, headers, body } = answer(&ask)?;
+            return Ok(OpenResponse { status, headers, body: stream::iter([Ok(body)]).boxed() });
         }
         let peer = peer(&ask);
         let (response, _) = match tokio::time::timeout(ask.within, self.follow(ask)).await {
@@ -73,7 +73,7 @@ impl Web {
             }
             Ok(bytes)
         });
-        Ok(Opened { status, headers, body: body.boxed() })
+        Ok(OpenResponse { status, headers, body: body.boxed() })
     }
 
     /// The last response of a chain of redirects, and the request that it answers.
@@ -182,7 +182,7 @@ fn head(response: &Response) -> (u16, Vec<(String, String)>) {
     (response.status().as_u16(), headers)
 }
 
-async fn read(mut response: Response, peer: &Peer, most: usize) -> Result<Answer, WebError> {
+async fn read(mut response: Response, peer: &Peer, most: usize) -> Result<WebResponse, WebError> {
     let (status, headers) = head(&response);
     // The announced length is taken at once, so that it counts for its call before it has come.
     let announced = response.content_length().and_then(|length| usize::try_from(length).ok());
@@ -199,5 +199,5 @@ async fn read(mut response: Response, peer: &Peer, most: usize) -> Result<Answer
         }
         body.extend_from_slice(&bytes);
     }
-    Ok(Answer { status, headers, body: body.freeze() })
+    Ok(WebResponse { status, headers, body: body.freeze() })
 }

@@ -15,6 +15,8 @@ mod reach;
 #[cfg(test)]
 mod tests;
 
-pub use ask::{Answer, Ask, LARGEST_ANSWER, MAX_ANSWER, MAX_ASKED, MAX_STREAM, MAX_WITHIN, Opened};
+pub use ask::{
+    Ask, LARGEST_ANSWER, MAX_ANSWER, MAX_ASKED, MAX_STREAM, MAX_WITHIN, OpenResponse, WebResponse,
+};
 pub use error::WebError;
 pub use reach::{Lookup, Web};

@@ -6,7 +6,7 @@
 //! ever uses what was checked for another.
 
 use super::address::Way;
-use super::ask::{Answer, Ask};
+use super::ask::{Ask, WebResponse};
 use super::error::{Inside, WebError};
 use super::pattern::{Pattern, Site};
 use crate::client;
@@ -27,16 +27,16 @@ use valvehouse_core::fault::Fault;
 pub struct Web {
     rules: Arc<Rules>,
     pub(super) clients: Arc<Clients>,
-    pub(super) canned: Option<Canned>,
+    pub(super) canned: Option<CannedWeb>,
 }
 
 /// The answers in place of the web's.
 #[derive(Clone)]
-pub(super) struct Canned(pub(super) Arc<Answering>);
+pub(super) struct CannedWeb(pub(super) Arc<Answering>);
 
-type Answering = dyn Fn(&Ask) -> Result<Answer, WebError> + Send + Sync;
+type Answering = dyn Fn(&Ask) -> Result<WebResponse, WebError> + Send + Sync;
 
-impl fmt::Debug for Canned {
+impl fmt::Debug for CannedWeb {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Canned")
     }
@@ -87,9 +87,9 @@ impl Web {
     #[must_use]
     pub fn answered_by(
         self,
-        canned: impl Fn(&Ask) -> Result<Answer, WebError> + Send + Sync + 'static,
+        canned: impl Fn(&Ask) -> Result<WebResponse, WebError> + Send + Sync + 'static,
     ) -> Self {
-        Self { canned: Some(Canned(Arc::new(canned))), ..self }
+        Self { canned: Some(CannedWeb(Arc::new(canned))), ..self }
     }
 
     /// Checks that a request goes to a host that may be asked, as far as its URL shows.
@@ -206,12 +206,12 @@ impl std::fmt::Debug for Lookup {
 
 /// The addresses that a client connects to: exactly those that were checked.
 #[derive(Debug, Clone)]
-pub(super) struct Checked {
+pub(super) struct CheckedRoute {
     pub(super) lookup: Lookup,
     pub(super) way: Way,
 }
 
-impl Resolve for Checked {
+impl Resolve for CheckedRoute {
     fn resolve(&self, name: Name) -> Resolving {
         let Self { lookup, way } = self.clone();
         let name = name.as_str().to_owned();
@@ -253,7 +253,7 @@ impl Clients {
 
     /// Aside: reading certificates takes longer than a script may run.
     async fn build(&self, way: Way) -> Result<reqwest::Client, Fault> {
-        let checked = Checked { lookup: self.lookup.clone(), way };
+        let checked = CheckedRoute { lookup: self.lookup.clone(), way };
         client::install_crypto();
         client::aside(move || {
             client::settings(Timeouts::default())

@@ -3,7 +3,7 @@
 //! Going through folders and all below them.
 
 use super::granted::Folders;
-use super::list::{Kind, entries};
+use super::list::{EntryKind, entries};
 use super::place::Place;
 use crate::failure::Failure;
 use cap_std::fs::{Dir, DirEntry};
@@ -29,7 +29,7 @@ pub struct Globbing<'a> {
 
 /// The files that fit, by path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct GlobMatches {
     /// Their paths in full.
     pub paths: Vec<String>,
     /// Is `true` if there are more, or not every folder was looked through.
@@ -38,7 +38,7 @@ pub struct Found {
 
 impl Folders {
     /// The files whose paths fit a pattern. Links are not followed.
-    pub fn glob(&self, what: Globbing<'_>) -> Result<Found, Failure> {
+    pub fn glob(&self, what: Globbing<'_>) -> Result<GlobMatches, Failure> {
         let pattern = Pattern::new(what.pattern)?;
         let start = self.place_or_all(what.path.unwrap_or("."))?;
         let below = start.clone().filter(|_| what.path.is_some());
@@ -54,7 +54,7 @@ impl Folders {
             ControlFlow::Continue(())
         })?;
         paths.sort();
-        Ok(Found { paths, cut })
+        Ok(GlobMatches { paths, cut })
     }
 }
 
@@ -86,7 +86,7 @@ impl Pattern {
     }
 }
 
-impl Found {
+impl GlobMatches {
     /// The same for a model or a script.
     pub fn into_json(self) -> Json {
         let paths: Vec<Json> = self.paths.into_iter().map(Json::from).collect();
@@ -110,7 +110,7 @@ pub(super) struct Walk {
 }
 
 /// A file that a walk meets.
-pub(super) struct Met<'a> {
+pub(super) struct WalkEntry<'a> {
     /// The place of the entry.
     pub(super) place: Place<'a>,
     /// The entry, to be opened.
@@ -123,7 +123,7 @@ impl Walk {
     pub(super) fn below(
         folders: &Folders,
         start: Option<Place<'_>>,
-        mut visit: impl FnMut(&Met<'_>) -> ControlFlow<()>,
+        mut visit: impl FnMut(&WalkEntry<'_>) -> ControlFlow<()>,
     ) -> Result<bool, Failure> {
         let mut walk = Self { left: MAX_ENTRIES, end: Instant::now() + MAX_TIME, cut: false };
         let starts = match start {
@@ -146,7 +146,7 @@ impl Walk {
         dir: &Dir,
         place: &Place<'_>,
         depth: usize,
-        visit: &mut dyn FnMut(&Met<'_>) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(&WalkEntry<'_>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         // A folder that cannot be read, or is gone by now, hides none of the others.
         let Ok((entries, more)) = entries(dir) else { return ControlFlow::Continue(()) };
@@ -157,15 +157,15 @@ impl Walk {
             }
             self.left -= 1;
             let place = place.below(&name);
-            match Kind::of(&entry) {
-                Kind::File => visit(&Met { place, entry })?,
-                Kind::Folder if depth == 0 => self.cut = true,
-                Kind::Folder => {
+            match EntryKind::of(&entry) {
+                EntryKind::File => visit(&WalkEntry { place, entry })?,
+                EntryKind::Folder if depth == 0 => self.cut = true,
+                EntryKind::Folder => {
                     if let Ok(below) = entry.open_dir() {
                         self.visit(&below, &place, depth - 1, visit)?;
                     }
                 }
-                Kind::Link | Kind::Other => {}
+                EntryKind::Link | EntryKind::Other => {}
             }
         }
         ControlFlow::Continue(())

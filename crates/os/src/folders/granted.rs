@@ -5,12 +5,12 @@ use std::path::{Component, Path, PathBuf};
 /// The folders a plugin may use.
 #[derive(Debug, Clone, Default)]
 pub struct Folders {
-    pub(super) granted: Vec<Granted>,
+    pub(super) granted: Vec<GrantedFolder>,
 }
 
 /// One of them.
 #[derive(Debug, Clone)]
-pub(super) struct Granted {
+pub(super) struct GrantedFolder {
     /// The name for paths.
     pub(super) name: String,
     /// The path of the folder.
@@ -27,7 +27,7 @@ impl Folders {
             }
         }
         let names = distinct(&paths);
-        let granted = names.into_iter().zip(paths).map(|(name, path)| Granted { name, path });
+        let granted = names.into_iter().zip(paths).map(|(name, path)| GrantedFolder { name, path });
         Self { granted: granted.collect() }
     }
 

@@ -13,7 +13,7 @@ const MAX_SEEN: usize = 200_000;
 
 /// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum EntryKind {
     /// A file.
     File,
     /// A folder.
@@ -26,13 +26,13 @@ pub enum Kind {
 
 /// Something in a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct FolderEntry {
     /// The name in its folder.
     pub name: String,
     /// Its path in full.
     pub path: String,
     /// The kind of entry.
-    pub kind: Kind,
+    pub kind: EntryKind,
     /// The size of a file in bytes.
     pub size: Option<u64>,
 }
@@ -43,7 +43,7 @@ pub struct Listing {
     /// The folder; "." for all that are granted.
     pub path: String,
     /// The entries.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<FolderEntry>,
     /// Is `true` if there is more.
     pub cut: bool,
 }
@@ -54,7 +54,7 @@ impl Folders {
         let Some(place) = self.place_or_all(path)? else {
             let entry = |place: Place<'_>| {
                 let path = place.shown();
-                Entry { name: path.clone(), path, kind: Kind::Folder, size: None }
+                FolderEntry { name: path.clone(), path, kind: EntryKind::Folder, size: None }
             };
             return Ok(Listing {
                 path: ".".to_owned(),
@@ -66,8 +66,11 @@ impl Folders {
         let dir = place.open()?.open_dir(place.inside()).map_err(failure)?;
         let (names, more) = entries(&dir).map_err(failure)?;
         let cut = more || names.len() > MAX_ENTRIES;
-        let entries =
-            names.iter().take(MAX_ENTRIES).map(|(name, found)| Entry::of(name, found, &place)).collect();
+        let entries = names
+            .iter()
+            .take(MAX_ENTRIES)
+            .map(|(name, found)| FolderEntry::of(name, found, &place))
+            .collect();
         Ok(Listing { path: place.shown(), entries, cut })
     }
 }
@@ -90,10 +93,10 @@ fn sorted(mut entries: Vec<(String, DirEntry)>) -> Vec<(String, DirEntry)> {
     entries
 }
 
-impl Entry {
+impl FolderEntry {
     fn of(name: &str, entry: &DirEntry, folder: &Place<'_>) -> Self {
-        let kind = Kind::of(entry);
-        let size = (kind == Kind::File).then(|| entry.metadata().map(|it| it.len()).ok()).flatten();
+        let kind = EntryKind::of(entry);
+        let size = (kind == EntryKind::File).then(|| entry.metadata().map(|it| it.len()).ok()).flatten();
         Self { name: name.to_owned(), path: folder.below(name).shown(), kind, size }
     }
 
@@ -110,7 +113,7 @@ impl Entry {
     }
 }
 
-impl Kind {
+impl EntryKind {
     /// The kind of an entry, links not followed.
     pub(super) fn of(entry: &DirEntry) -> Self {
         match entry.file_type() {
@@ -135,7 +138,7 @@ impl Kind {
 impl Listing {
     /// The same for a model or a script.
     pub fn into_json(self) -> Json {
-        let entries: Vec<Json> = self.entries.into_iter().map(Entry::into_json).collect();
+        let entries: Vec<Json> = self.entries.into_iter().map(FolderEntry::into_json).collect();
         Json::from([("path", self.path.into()), ("entries", entries.into()), ("cut", self.cut.into())])
     }
 }

@@ -25,9 +25,9 @@ mod write;
 #[cfg(target_os = "linux")]
 mod tests;
 
-pub use glob::{Found, Globbing};
+pub use glob::{GlobMatches, Globbing};
 pub use granted::Folders;
 pub use grep::{Grepping, Match, Matches};
-pub use list::{Entry, Kind, Listing};
-pub use read::{Lines, Read};
-pub use write::{Made, Writing, Written};
+pub use list::{EntryKind, FolderEntry, Listing};
+pub use read::{FileText, Lines};
+pub use write::{CreatedFolder, WriteResult, Writing};

@@ -1,6 +1,6 @@
 //! From what a caller says to a place inside a granted folder.
 
-use super::granted::{Folders, Granted};
+use super::granted::{Folders, GrantedFolder};
 use crate::failure::Failure;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
@@ -13,7 +13,7 @@ const MAX_LENGTH: usize = 4_096;
 /// A place inside a granted folder, there or not.
 #[derive(Debug, Clone)]
 pub(super) struct Place<'a> {
-    folder: &'a Granted,
+    folder: &'a GrantedFolder,
     /// The rest of the path inside: names only, nothing for the folder itself.
     inside: PathBuf,
 }
@@ -51,8 +51,8 @@ impl Folders {
     }
 
     /// The folder whose name a path begins with, the longest name first, and the rest.
-    fn named(&self, parts: &[&str]) -> Option<(&Granted, PathBuf)> {
-        let begins = |folder: &&Granted| {
+    fn named(&self, parts: &[&str]) -> Option<(&GrantedFolder, PathBuf)> {
+        let begins = |folder: &&GrantedFolder| {
             let name: Vec<&str> = folder.name.split('/').collect();
             parts.starts_with(&name)
         };
@@ -65,7 +65,7 @@ impl Folders {
     /// called where that is a link.
     fn absolute(&self, said: &str) -> Option<Place<'_>> {
         let said: PathBuf = Path::new(said).components().collect();
-        let below = |folder: &'_ Granted| {
+        let below = |folder: &'_ GrantedFolder| {
             let real = || std::fs::canonicalize(&folder.path).ok();
             let inside = said.strip_prefix(&folder.path).map(Path::to_owned).ok();
             inside.or_else(|| said.strip_prefix(real()?).map(Path::to_owned).ok())

@@ -28,7 +28,7 @@ impl Lines {
 
 /// The text that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Read {
+pub struct FileText {
     /// The path.
     pub path: String,
     /// The lines, with their ends.
@@ -45,7 +45,7 @@ pub struct Read {
 
 impl Folders {
     /// The text of a file, or of some of its lines; at most 1 MiB of it.
-    pub fn read(&self, path: &str, lines: Lines) -> Result<Read, Failure> {
+    pub fn read(&self, path: &str, lines: Lines) -> Result<FileText, Failure> {
         let place = self.place(path)?;
         let text = file::open(&place.open()?, place.inside(), OpenOptions::new().read(true))
             .and_then(file::text)
@@ -61,7 +61,7 @@ impl Folders {
             text.split_inclusive('\n').skip(first - 1).take((last + 1).saturating_sub(first)).collect();
         let (text, count, cut) = fitting(&taken);
         let last_line = first + count - 1;
-        Ok(Read { path: place.shown(), text, first_line: first, last_line, total_lines: total, cut })
+        Ok(FileText { path: place.shown(), text, first_line: first, last_line, total_lines: total, cut })
     }
 
     /// The bytes of a file of at most 8 MiB.
@@ -111,7 +111,7 @@ fn fitting(lines: &[&str]) -> (String, usize, bool) {
     (text, lines.len(), false)
 }
 
-impl Read {
+impl FileText {
     /// The same for a model or a script.
     pub fn into_json(self) -> Json {
         Json::from([

@@ -1,6 +1,6 @@
 //! Granted folders as seen by those who want out, and by those who want in.
 
-use super::{Folders, Globbing, Grepping, Kind, Lines, Writing};
+use super::{EntryKind, Folders, Globbing, Grepping, Lines, Writing};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -571,7 +571,7 @@ fn pipes_sockets_and_devices_keep_nobody_waiting() {
     for (refusal, kind) in told {
         assert!(refusal.contains(&format!("it is {kind}, no file")), "{refusal}");
     }
-    assert_eq!(pipe, Kind::Other);
+    assert_eq!(pipe, EntryKind::Other);
 }
 
 #[test]
@@ -582,10 +582,10 @@ fn listing_is_sorted_and_says_what_things_are() {
     let told: Vec<_> =
         listing.entries.iter().map(|entry| (entry.path.as_str(), entry.kind, entry.size)).collect();
     let expected = [
-        ("data/a.txt", Kind::File, Some(14)),
-        ("data/data", Kind::Folder, None),
-        ("data/out", Kind::Link, None),
-        ("data/sub", Kind::Folder, None),
+        ("data/a.txt", EntryKind::File, Some(14)),
+        ("data/data", EntryKind::Folder, None),
+        ("data/out", EntryKind::Link, None),
+        ("data/sub", EntryKind::Folder, None),
     ];
     assert_eq!(told, expected);
     let all = house.two().list(".").unwrap();

@@ -27,7 +27,7 @@ pub struct Writing {
 
 /// The outcome of writing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
+pub struct WriteResult {
     /// The path.
     pub path: String,
     /// The number of bytes.
@@ -38,7 +38,7 @@ pub struct Written {
 
 /// A folder that was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Made {
+pub struct CreatedFolder {
     /// The path.
     pub path: String,
     /// Is `true` if it was not there before.
@@ -48,7 +48,7 @@ pub struct Made {
 impl Folders {
     /// Writes a text. Readers see the old text or the new one, never half of it, unless it is
     /// appended.
-    pub fn write(&self, path: &str, text: &str, how: Writing) -> Result<Written, Failure> {
+    pub fn write(&self, path: &str, text: &str, how: Writing) -> Result<WriteResult, Failure> {
         self.write_at_most(path, text.as_bytes(), how, MAX)
     }
 
@@ -57,11 +57,17 @@ impl Folders {
     /// # Errors
     ///
     /// Returns an error if they are more, or if the path does not lead to a file in a granted folder.
-    pub fn write_bytes(&self, path: &str, bytes: &[u8], how: Writing) -> Result<Written, Failure> {
+    pub fn write_bytes(&self, path: &str, bytes: &[u8], how: Writing) -> Result<WriteResult, Failure> {
         self.write_at_most(path, bytes, how, MAX_BYTES)
     }
 
-    fn write_at_most(&self, path: &str, text: &[u8], how: Writing, most: usize) -> Result<Written, Failure> {
+    fn write_at_most(
+        &self,
+        path: &str,
+        text: &[u8],
+        how: Writing,
+        most: usize,
+    ) -> Result<WriteResult, Failure> {
         let place = self.place(path)?;
         let shown = place.shown();
         if text.len() > most {
@@ -78,22 +84,22 @@ impl Folders {
         }
         let place = behind_link(&dir, place)?;
         let created = if how.append { append(&dir, &place, text) } else { replace(&dir, &place, text) }?;
-        Ok(Written { path: shown, bytes: text.len(), created })
+        Ok(WriteResult { path: shown, bytes: text.len(), created })
     }
 
     /// Makes a folder and those on the way to it.
-    pub fn make(&self, path: &str) -> Result<Made, Failure> {
+    pub fn make(&self, path: &str) -> Result<CreatedFolder, Failure> {
         let place = self.place(path)?;
         let dir = place.open()?;
         let path = place.shown();
         match dir.metadata(place.inside()) {
-            Ok(metadata) if metadata.is_dir() => return Ok(Made { path, created: false }),
+            Ok(metadata) if metadata.is_dir() => return Ok(CreatedFolder { path, created: false }),
             Ok(_) => return Err(Failure::new(format!("cannot make the folder `{path}`: a file is there"))),
             Err(_) => {}
         }
         let made = dir.create_dir_all(place.inside());
         made.map_err(|error| place.failure("make the folder", &error))?;
-        Ok(Made { path, created: true })
+        Ok(CreatedFolder { path, created: true })
     }
 
     /// Removes a file; of a link only itself. Returns `false` if it was not there.
@@ -194,7 +200,7 @@ fn append(dir: &Dir, place: &Place<'_>, text: &[u8]) -> Result<bool, Failure> {
     Ok(created)
 }
 
-impl Written {
+impl WriteResult {
     /// The same for a model or a script.
     pub fn into_json(self) -> Json {
         Json::from([
@@ -205,7 +211,7 @@ impl Written {
     }
 }
 
-impl Made {
+impl CreatedFolder {
     /// The same for a model or a script.
     pub fn into_json(self) -> Json {
         Json::from([("path", self.path.into()), ("created", self.created.into())])

@@ -14,14 +14,14 @@ use std::collections::VecDeque;
 use std::fmt;
 use url::Url;
 use valvehouse_config::Secret;
-use valvehouse_core::anthropic::{self, Asked, status_of};
+use valvehouse_core::anthropic::{self, AnthropicRequest, status_of};
 use valvehouse_core::chat::request;
 use valvehouse_core::context::Exchange;
 use valvehouse_core::fault::Fault;
-use valvehouse_core::provider::{Answer, Piece, Provider, RelayRequest, Relayed, Request, whole};
+use valvehouse_core::provider::{Answer, Piece, Provider, RelayRequest, RelayResponse, Request, whole};
 use valvehouse_json::Json;
-use valvehouse_net::sse::{Event, Parser};
-use valvehouse_net::{Call, Client, Response};
+use valvehouse_net::sse::{Parser, SseEvent};
+use valvehouse_net::{Client, HttpCall, Response};
 
 /// The version of its API that we speak.
 const VERSION: &str = "2023-06-01";
@@ -71,10 +71,10 @@ impl Anthropic {
         self.service.endpoint(&version.into_iter().chain([step]).collect::<Vec<_>>())
     }
 
-    async fn send(&self, call: Call, exchange: Option<&Exchange>) -> Result<Response, Fault> {
+    async fn send(&self, call: HttpCall, exchange: Option<&Exchange>) -> Result<Response, Fault> {
         // A client that names its version has it instead.
         let call = call.header("anthropic-version", VERSION);
-        let with_key = |call: Call, key: &Secret| match self.bearer {
+        let with_key = |call: HttpCall, key: &Secret| match self.bearer {
             true => call.bearer(key),
             false => call.secret_header("x-api-key", key),
         };
@@ -82,9 +82,9 @@ impl Anthropic {
     }
 
     async fn ask(&self, request: Request) -> Result<Answer, Fault> {
-        let Asked { body, beta } = anthropic::ask(&request.body, request.stream)?;
+        let AnthropicRequest { body, beta } = anthropic::ask(&request.body, request.stream)?;
         let accept = if request.stream { "text/event-stream" } else { "application/json" };
-        let call = Call::post(self.endpoint("messages"), encoded(&body)?)
+        let call = HttpCall::post(self.endpoint("messages"), encoded(&body)?)
             .header("content-type", "application/json")
             .header("accept", accept);
         let exchange = request.turn.as_ref().map(|turn| turn.exchange());
@@ -122,7 +122,7 @@ impl Anthropic {
         let mut url = self.endpoint("models");
         // As many as there may be at once: more than Anthropic has.
         url.query_pairs_mut().append_pair("limit", "1000");
-        let call = Call::get(url).header("accept", "application/json").within(LIST_TIME);
+        let call = HttpCall::get(url).header("accept", "application/json").within(LIST_TIME);
         let answer = self.service.parse(&self.send(call, None).await?.whole().await?)?;
         let models = answer.list("data");
         Ok(models.iter().filter(|model| model.text("id").is_some()).map(entry).collect())
@@ -186,7 +186,7 @@ impl Provider for Anthropic {
         relay::is_anthropic(path)
     }
 
-    fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<Relayed, Fault>> {
+    fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<RelayResponse, Fault>> {
         Box::pin(async move {
             let exchange = request.exchange;
             let version = if self.service.ends_with("/v1") { "" } else { "v1/" };
@@ -275,7 +275,7 @@ impl Reads for Reader {
 }
 
 impl Reader {
-    fn read(&mut self, event: &Event) -> Result<(), Fault> {
+    fn read(&mut self, event: &SseEvent) -> Result<(), Fault> {
         // Some services end as OpenAI's do.
         if matches!(event.data.trim_ascii(), b"" | b"[DONE]") {
             return Ok(());

@@ -1,7 +1,7 @@
 //! Against a real server on loopback, which answers as Anthropic does.
 
 use super::Anthropic;
-use crate::Formatted;
+use crate::FormattedProvider;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode, Uri};
@@ -11,7 +11,7 @@ use futures::{StreamExt, stream};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
-use valvehouse_core::chat::{Call, Fold, message, response};
+use valvehouse_core::chat::{Fold, ModelCall, message, response};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::provider::{Answer, Piece, Provider, Request};
 use valvehouse_json::Json;
@@ -19,7 +19,7 @@ use valvehouse_net::Client;
 use valvehouse_testkit::recordings::recorded;
 
 #[derive(Clone)]
-struct Asked {
+struct ReceivedRequest {
     uri: Uri,
     headers: HeaderMap,
     body: Bytes,
@@ -27,7 +27,7 @@ struct Asked {
 
 struct Server {
     provider: Anthropic,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<ReceivedRequest>>>,
 }
 
 /// A service that always gives the same answer, and a provider for it with the key `sk-test`.
@@ -35,7 +35,7 @@ async fn service(answer: impl Fn() -> Response + Clone + Send + Sync + 'static) 
     let asked = Arc::new(Mutex::new(Vec::new()));
     let seen = asked.clone();
     let handler = move |uri: Uri, headers: HeaderMap, body: Bytes| {
-        seen.lock().push(Asked { uri, headers, body });
+        seen.lock().push(ReceivedRequest { uri, headers, body });
         std::future::ready(answer())
     };
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -266,7 +266,7 @@ async fn a_stream_is_the_same_wherever_it_is_cut_in_two() {
         answers.push(answer);
     }
     assert!(answers.iter().all(|answer| *answer == answers[0]));
-    assert_eq!(Call::all(&response::message_of(&answers[0]))[0].arguments, r#"{"é":"ü"}"#);
+    assert_eq!(ModelCall::all(&response::message_of(&answers[0]))[0].arguments, r#"{"é":"ü"}"#);
 }
 
 fn service_origin() -> crate::origin::Origin {
@@ -296,7 +296,7 @@ async fn recorded_answers_and_errors_are_told_as_what_they_are() {
         let Some(body) = recorded(&format!("messages.{name}.anthropic.json")) else { return };
         let whole = service(move || answer("application/json", body.clone())).await.whole(false).await;
         assert!(!text_of(&whole).is_empty());
-        assert_eq!(Call::all(&response::message_of(&whole)).len(), calls, "{name}");
+        assert_eq!(ModelCall::all(&response::message_of(&whole)).len(), calls, "{name}");
     }
     for status in [401, 529] {
         let body = recorded(&format!("error.{status}.anthropic.json")).unwrap();
@@ -317,7 +317,7 @@ async fn recorded_answers_and_errors_are_told_as_what_they_are() {
 async fn a_form_is_asked_for_by_its_schema_and_without_one_in_words() {
     let said = r#"{"type":"message","role":"assistant","content":[{"type":"text","text":"{}"}],"usage":{}}"#;
     let server = service(move || answer("application/json", said)).await;
-    let formatted = Formatted::new(Arc::new(server.provider.clone()), 0);
+    let formatted = FormattedProvider::new(Arc::new(server.provider.clone()), 0);
     for format in [
         r#"{"type":"json_object"}"#,
         r#"{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object"}}}"#,

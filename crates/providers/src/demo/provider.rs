@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use futures::stream;
 use sha2::{Digest, Sha256};
 use std::time::Duration;
-use valvehouse_core::chat::{Call, Head, message, request, response, split};
+use valvehouse_core::chat::{Head, ModelCall, message, request, response, split};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::provider::{Answer, Piece, Provider, Request};
 use valvehouse_core::words::hex;
@@ -86,22 +86,22 @@ fn next_message(body: &Json, messages: &[Json], id: &str) -> Json {
     };
     let text = message::text_of(&messages[asked]);
     let since = &messages[asked + 1..];
-    let done = since.iter().filter(|message| !Call::all(message).is_empty()).count();
+    let done = since.iter().filter(|message| !ModelCall::all(message).is_empty()).count();
     let offers = offers(body);
     if let Some(round) = rounds(&text, &offers).get(done) {
-        let mut calls: Vec<Call> = Vec::new();
+        let mut calls: Vec<ModelCall> = Vec::new();
         for mention in round {
             let name = mention.offer.name.as_str();
             let arguments = arguments(&mention.offer.parameters, mention.words).to_string();
             // Naming a tool twice with nothing new to say is one call.
             if !calls.iter().any(|call| call.name == name && call.arguments == arguments) {
                 let id = format!("call_{id}_{}", calls.len());
-                calls.push(Call { id: id.into(), name: name.into(), arguments: arguments.into() });
+                calls.push(ModelCall { id: id.into(), name: name.into(), arguments: arguments.into() });
             }
         }
         let message = message::assistant(Json::Null);
         // A new object takes any value.
-        message.put("tool_calls", calls.iter().map(Call::to_json).collect::<Vec<_>>());
+        message.put("tool_calls", calls.iter().map(ModelCall::to_json).collect::<Vec<_>>());
         return message;
     }
     message::assistant(results(since).unwrap_or_else(|| echo(&text, &offers)))
@@ -109,7 +109,7 @@ fn next_message(body: &Json, messages: &[Json], id: &str) -> Json {
 
 /// The results of tools since the user spoke.
 fn results(since: &[Json]) -> Option<String> {
-    let calls: Vec<Call> = since.iter().flat_map(Call::all).collect();
+    let calls: Vec<ModelCall> = since.iter().flat_map(ModelCall::all).collect();
     let lines: Vec<String> = since
         .iter()
         .filter(|message| message::role_of(message) == "tool")
@@ -165,7 +165,7 @@ mod tests {
     }
 
     fn called(body: &Json) -> Vec<String> {
-        let calls = Call::all(&response::message_of(&answer(body)));
+        let calls = ModelCall::all(&response::message_of(&answer(body)));
         calls.iter().map(|call| format!("{} {}", call.name, call.arguments)).collect()
     }
 
@@ -192,12 +192,13 @@ mod tests {
             [r#"get_weather {"city":"Bonn"}"#, r#"todo_add {"text":"tea"}"#]
         );
         assert_eq!(response::finish_reason_of(&first).as_deref(), Some("tool_calls"));
-        let ids: Vec<_> = Call::all(&response::message_of(&first)).into_iter().map(|call| call.id).collect();
+        let ids: Vec<_> =
+            ModelCall::all(&response::message_of(&first)).into_iter().map(|call| call.id).collect();
         messages.push(response::message_of(&first));
         messages.extend(ids.iter().map(|id| message::tool(id, format!("result of {id}"))));
 
         let second = answer(&body(messages.clone()));
-        let call = Call::all(&response::message_of(&second)).remove(0);
+        let call = ModelCall::all(&response::message_of(&second)).remove(0);
         assert_eq!(call.arguments, r#"{"city":"Rome"}"#);
         assert!(!ids.contains(&call.id));
         messages.push(response::message_of(&second));

@@ -5,7 +5,7 @@
 
 mod provider;
 
-pub use provider::Formatted;
+pub use provider::FormattedProvider;
 
 #[cfg(test)]
 mod tests;

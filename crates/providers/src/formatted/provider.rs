@@ -6,10 +6,10 @@ use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_core::breaker::Open;
-use valvehouse_core::chat::{Call, message};
+use valvehouse_core::chat::{ModelCall, message};
 use valvehouse_core::context::Notice;
 use valvehouse_core::fault::Fault;
-use valvehouse_core::provider::{Answer, ForwardRequest, Forwarded, Provider, Request, whole};
+use valvehouse_core::provider::{Answer, ForwardRequest, PassthroughAnswer, Provider, Request, whole};
 use valvehouse_json::{Json, Object};
 use valvehouse_schema::Schema;
 
@@ -17,12 +17,12 @@ use valvehouse_schema::Schema;
 const FIELD: &str = "\"response_format\"";
 
 /// Wraps any provider, for requests with `response_format`; the others pass.
-pub struct Formatted {
+pub struct FormattedProvider {
     inner: Arc<dyn Provider>,
     retries: u32,
 }
 
-impl Formatted {
+impl FormattedProvider {
     /// As often a model is asked again whose answer does not fit.
     pub const RETRIES: u32 = 2;
 
@@ -146,7 +146,7 @@ async fn misfit(shape: &Shape, answer: &Json) -> Result<Option<Misfit>, Fault> {
         let said = choice.field("message");
         let ended = choice.text_or_empty("finish_reason");
         let refuses = said.get("refusal").is_some_and(|refusal| !refusal.is_empty());
-        if refuses || ended == "content_filter" || !Call::all(&said).is_empty() {
+        if refuses || ended == "content_filter" || !ModelCall::all(&said).is_empty() {
             continue;
         }
         let text = message::text_of(&said);
@@ -190,7 +190,7 @@ fn added(a: &Json, b: &Json) -> Json {
     }
 }
 
-impl Provider for Formatted {
+impl Provider for FormattedProvider {
     fn name(&self) -> &str {
         self.inner.name()
     }
@@ -204,7 +204,10 @@ impl Provider for Formatted {
     }
 
     /// A body that may ask for a form is not passed on unread.
-    fn forward<'a>(&'a self, request: ForwardRequest<'a>) -> Option<BoxFuture<'a, Result<Forwarded, Fault>>> {
+    fn forward<'a>(
+        &'a self,
+        request: ForwardRequest<'a>,
+    ) -> Option<BoxFuture<'a, Result<PassthroughAnswer, Fault>>> {
         let may_ask = std::str::from_utf8(&request.body).is_ok_and(|text| text.contains(FIELD));
         if may_ask { None } else { self.inner.forward(request) }
     }

@@ -1,13 +1,15 @@
 //! Models whose first answers do not fit.
 
-use super::provider::Formatted;
+use super::provider::FormattedProvider;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use std::sync::Arc;
 use valvehouse_core::chat::{message, response};
 use valvehouse_core::context::Exchange;
 use valvehouse_core::fault::Fault;
-use valvehouse_core::provider::{Answer, Canned, ForwardRequest, Forwarded, Provider, Reply, Request};
+use valvehouse_core::provider::{
+    Answer, CannedProvider, ForwardRequest, PassthroughAnswer, Provider, Reply, Request,
+};
 use valvehouse_json::Json;
 
 const PRICE: &str = r#"{"type":"json_schema","json_schema":{"name":"price","schema":
@@ -22,9 +24,12 @@ fn request(format: &str) -> Request {
     Request::new(Json::parse(body.as_bytes()).unwrap(), true)
 }
 
-async fn ask(replies: impl IntoIterator<Item = Reply>, format: &str) -> (Canned, Result<Json, Fault>) {
-    let canned = Canned::new(replies);
-    let formatted = Formatted::new(Arc::new(canned.clone()), Formatted::RETRIES);
+async fn ask(
+    replies: impl IntoIterator<Item = Reply>,
+    format: &str,
+) -> (CannedProvider, Result<Json, Fault>) {
+    let canned = CannedProvider::new(replies);
+    let formatted = FormattedProvider::new(Arc::new(canned.clone()), FormattedProvider::RETRIES);
     let answer = formatted.chat(request(format)).await.map(|answer| match answer {
         Answer::Whole(whole) => whole,
         Answer::Stream(_) => panic!("it streams"),
@@ -157,7 +162,7 @@ async fn schemas_that_lead_in_a_circle_come_to_an_end() {
 }
 
 /// A service that knows no forms.
-struct Plain(Canned);
+struct Plain(CannedProvider);
 
 impl Provider for Plain {
     fn name(&self) -> &str {
@@ -169,7 +174,10 @@ impl Provider for Plain {
     fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
         self.0.chat(request)
     }
-    fn forward<'a>(&'a self, _: ForwardRequest<'a>) -> Option<BoxFuture<'a, Result<Forwarded, Fault>>> {
+    fn forward<'a>(
+        &'a self,
+        _: ForwardRequest<'a>,
+    ) -> Option<BoxFuture<'a, Result<PassthroughAnswer, Fault>>> {
         Some(Box::pin(std::future::ready(Err(Fault::Host("passed on".into())))))
     }
     fn takes_response_format(&self, _: &Json) -> bool {
@@ -179,8 +187,8 @@ impl Provider for Plain {
 
 #[tokio::test]
 async fn a_service_that_knows_no_forms_is_told_in_words() {
-    let canned = Canned::new([r#"{"price":3}"#]);
-    let formatted = Formatted::new(Arc::new(Plain(canned.clone())), 0);
+    let canned = CannedProvider::new([r#"{"price":3}"#]);
+    let formatted = FormattedProvider::new(Arc::new(Plain(canned.clone())), 0);
     let request = request(PRICE);
     formatted.chat(request.clone()).await.map(|_| ()).unwrap();
     let asked = &canned.requests()[0];
@@ -194,11 +202,11 @@ async fn a_service_that_knows_no_forms_is_told_in_words() {
 
 #[tokio::test]
 async fn requests_that_ask_for_no_form_pass_untouched() {
-    let formatted = Formatted::new(Arc::new(Plain(Canned::new(["no JSON"]))), 2);
+    let formatted = FormattedProvider::new(Arc::new(Plain(CannedProvider::new(["no JSON"]))), 2);
     for body in [r#"{"model":"m"}"#, r#"{"response_format":{"type":"text"}}"#, r#"{"response_format":null}"#]
     {
         let body = Json::parse(body.as_bytes()).unwrap();
-        assert!(!Formatted::is_wanted(&body));
+        assert!(!FormattedProvider::is_wanted(&body));
         assert!(matches!(formatted.chat(Request::new(body, true)).await, Ok(Answer::Stream(_))));
     }
     let exchange = Exchange::default();

@@ -9,7 +9,7 @@ use compact_str::CompactString;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use std::collections::VecDeque;
-use valvehouse_core::chat::{Call, Head, message, response};
+use valvehouse_core::chat::{Head, ModelCall, message, response};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::provider::Piece;
 use valvehouse_json::Json;
@@ -102,7 +102,7 @@ impl Reading {
     /// The calls of a message: arguments as text, each with an id that results can refer to.
     fn calls(&mut self, said: &Json, numbered: bool) -> Vec<Json> {
         let mut calls = Vec::new();
-        for mut call in Call::all(said) {
+        for mut call in ModelCall::all(said) {
             if call.id.is_empty() {
                 call.id = format!("call_{}", uuid::Uuid::new_v4().simple()).into();
             }

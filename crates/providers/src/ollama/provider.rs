@@ -12,9 +12,9 @@ use valvehouse_config::Secret;
 use valvehouse_core::chat::request::wants_usage;
 use valvehouse_core::context::Exchange;
 use valvehouse_core::fault::Fault;
-use valvehouse_core::provider::{Answer, Provider, RelayRequest, Relayed, Request};
+use valvehouse_core::provider::{Answer, Provider, RelayRequest, RelayResponse, Request};
 use valvehouse_json::Json;
-use valvehouse_net::{Call, Client, Response};
+use valvehouse_net::{Client, HttpCall, Response};
 
 /// A service that speaks Ollama's own API.
 #[derive(Clone)]
@@ -42,14 +42,14 @@ impl Ollama {
         self.service.endpoint(&["api", step])
     }
 
-    async fn send(&self, call: Call, exchange: Option<&Exchange>) -> Result<Response, Fault> {
+    async fn send(&self, call: HttpCall, exchange: Option<&Exchange>) -> Result<Response, Fault> {
         self.service.send(call, exchange, |call, key| call.bearer(key)).await
     }
 
     async fn ask(&self, request: Request) -> Result<Answer, Fault> {
         let asked = request::chat(&request.body, request.stream)?;
-        let call =
-            Call::post(self.endpoint("chat"), encoded(&asked)?).header("content-type", "application/json");
+        let call = HttpCall::post(self.endpoint("chat"), encoded(&asked)?)
+            .header("content-type", "application/json");
         let exchange = request.turn.as_ref().map(|turn| turn.exchange());
         let response = self.send(call, exchange).await?;
         if response.media_type() == "text/html" {
@@ -76,7 +76,7 @@ impl Ollama {
     }
 
     async fn list(&self) -> Result<Vec<Json>, Fault> {
-        let call = Call::get(self.endpoint("tags")).within(LIST_TIME);
+        let call = HttpCall::get(self.endpoint("tags")).within(LIST_TIME);
         let response = self.send(call, None).await?;
         let answer = self.service.parse(&response.whole().await?)?;
         let models = answer.list("models");
@@ -127,7 +127,7 @@ impl Provider for Ollama {
         matches!(path, "embeddings" | "completions")
     }
 
-    fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<Relayed, Fault>> {
+    fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<RelayResponse, Fault>> {
         Box::pin(async move {
             let exchange = request.exchange;
             let path = format!("v1/{}", request.path);

@@ -2,7 +2,7 @@
 
 use compact_str::CompactString;
 use std::collections::HashMap;
-use valvehouse_core::chat::{Call, message};
+use valvehouse_core::chat::{ModelCall, message};
 use valvehouse_core::fault::Fault;
 use valvehouse_json::{Json, Object};
 
@@ -62,7 +62,7 @@ fn messages(body: &Json) -> Result<Json, Fault> {
     let mut names = HashMap::new();
     let mut out = Vec::with_capacity(all.len());
     for (place, said) in all.iter().enumerate() {
-        names.extend(Call::all(said).into_iter().map(|call| (call.id, call.name)));
+        names.extend(ModelCall::all(said).into_iter().map(|call| (call.id, call.name)));
         out.push(one(said, place, &names)?);
     }
     Ok(out.into())
@@ -87,7 +87,7 @@ fn one(said: &Json, place: usize, names: &HashMap<CompactString, CompactString>)
     if let Some(thinking) = thinking.filter(|thinking| !thinking.is_empty()) {
         add("thinking", thinking.into());
     }
-    let calls = Call::all(said);
+    let calls = ModelCall::all(said);
     if !calls.is_empty() {
         add("tool_calls", calls.iter().map(call).collect::<Vec<_>>().into());
     }
@@ -101,7 +101,7 @@ fn one(said: &Json, place: usize, names: &HashMap<CompactString, CompactString>)
 }
 
 /// A call with its arguments as an object. What is not an object was the model's mistake and is kept as text in one.
-fn call(call: &Call) -> Json {
+fn call(call: &ModelCall) -> Json {
     let arguments =
         call.parse().unwrap_or_else(|_| Json::from([("arguments", call.arguments.clone().into())]));
     let function = Json::from([("name", call.name.clone().into()), ("arguments", arguments)]);

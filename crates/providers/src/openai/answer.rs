@@ -10,7 +10,7 @@ use memchr::memmem::Finder;
 use std::sync::LazyLock;
 use valvehouse_core::chat::split;
 use valvehouse_core::fault::Fault;
-use valvehouse_core::provider::{Forwarded, Passed, whole};
+use valvehouse_core::provider::{PassthroughAnswer, PassthroughBody, whole};
 use valvehouse_json::Json;
 use valvehouse_net::{Response, sse};
 
@@ -41,7 +41,11 @@ impl OpenAi {
     }
 
     /// A success on its way to a client at whose answer nobody looks.
-    pub(super) async fn forwarded(&self, mut response: Response, stream: bool) -> Result<Forwarded, Fault> {
+    pub(super) async fn forwarded(
+        &self,
+        mut response: Response,
+        stream: bool,
+    ) -> Result<PassthroughAnswer, Fault> {
         let (status, named) = (response.status, response.header("content-type").map(str::to_owned));
         let shape = self.shape(&mut response).await?;
         let is_ndjson = response.media_type() == "application/x-ndjson";
@@ -52,27 +56,27 @@ impl OpenAi {
             }
             (Shape::Json, false) => {
                 let whole = self.no_error(response.whole().await?)?;
-                (named, Passed::Whole(without(whole, self.service.origin.key.as_ref())))
+                (named, PassthroughBody::Whole(without(whole, self.service.origin.key.as_ref())))
             }
             (Shape::Json, true) => {
                 let answer = self.with_choices(response).await?;
-                (Some(EVENTS.to_owned()), Passed::Whole(as_events(&answer)?))
+                (Some(EVENTS.to_owned()), PassthroughBody::Whole(as_events(&answer)?))
             }
             (Shape::Events, false) => {
                 let pieces = provider::pieces(self.service.origin.clone(), response.into_stream());
                 let answer = whole(pieces).await?;
-                (Some("application/json".to_owned()), Passed::Whole(encoded(&answer)?))
+                (Some("application/json".to_owned()), PassthroughBody::Whole(encoded(&answer)?))
             }
             // Another wire than ours, one line an event: whoever asked for it can read it.
             (Shape::Other, _) if is_ndjson => (named, self.unread(response)),
             (Shape::Other, _) => return Err(self.unexpected(response).await),
         };
-        Ok(Forwarded { provider: self.service.origin.provider.clone(), status, content_type, body })
+        Ok(PassthroughAnswer { provider: self.service.origin.provider.clone(), status, content_type, body })
     }
 
     /// A body that nobody reads, but for the key.
-    fn unread(&self, response: Response) -> Passed {
-        Passed::Stream(hidden(response.into_stream(), self.service.origin.key.as_ref()))
+    fn unread(&self, response: Response) -> PassthroughBody {
+        PassthroughBody::Stream(hidden(response.into_stream(), self.service.origin.key.as_ref()))
     }
 
     /// A whole answer, unless it is an error under a status of success. What has choices is not parsed.

@@ -17,11 +17,11 @@ use valvehouse_core::chat::delta;
 use valvehouse_core::context::Exchange;
 use valvehouse_core::fault::Fault;
 use valvehouse_core::provider::{
-    Answer, ForwardRequest, Forwarded, Piece, Provider, RelayRequest, Relayed, Request, whole,
+    Answer, ForwardRequest, PassthroughAnswer, Piece, Provider, RelayRequest, RelayResponse, Request, whole,
 };
 use valvehouse_json::{Json, Object};
-use valvehouse_net::sse::{Event, Parser};
-use valvehouse_net::{Address, Call, Client, Response};
+use valvehouse_net::sse::{Parser, SseEvent};
+use valvehouse_net::{Address, Client, HttpCall, Response};
 
 /// A service with OpenAI's chat API: OpenAI itself, vLLM, Groq, OpenRouter, Ollama's `/v1`, …
 ///
@@ -55,7 +55,7 @@ impl OpenAi {
         self
     }
 
-    pub(crate) async fn send(&self, call: Call, exchange: Option<&Exchange>) -> Result<Response, Fault> {
+    pub(crate) async fn send(&self, call: HttpCall, exchange: Option<&Exchange>) -> Result<Response, Fault> {
         self.service.send(call, exchange, |call, key| call.bearer(key)).await
     }
 
@@ -66,7 +66,7 @@ impl OpenAi {
         exchange: Option<&Exchange>,
     ) -> Result<Response, Fault> {
         let accept = if stream { "text/event-stream" } else { "application/json" };
-        let call = Call::post(self.chat.clone(), body)
+        let call = HttpCall::post(self.chat.clone(), body)
             .header("content-type", "application/json")
             .header("accept", accept);
         self.send(call, exchange).await
@@ -118,7 +118,7 @@ impl OpenAi {
     }
 
     async fn list(&self) -> Result<Vec<Json>, Fault> {
-        let call = Call::get(self.service.endpoint(&["models"]))
+        let call = HttpCall::get(self.service.endpoint(&["models"]))
             .header("accept", "application/json")
             .within(LIST_TIME);
         let mut response = self.send(call, None).await?;
@@ -151,7 +151,10 @@ impl Provider for OpenAi {
         Box::pin(self.ask(request))
     }
 
-    fn forward<'a>(&'a self, request: ForwardRequest<'a>) -> Option<BoxFuture<'a, Result<Forwarded, Fault>>> {
+    fn forward<'a>(
+        &'a self,
+        request: ForwardRequest<'a>,
+    ) -> Option<BoxFuture<'a, Result<PassthroughAnswer, Fault>>> {
         Some(Box::pin(async move {
             let ForwardRequest { body, stream, exchange, .. } = request;
             let response = self.post_chat(body, stream, Some(exchange)).await?;
@@ -163,7 +166,7 @@ impl Provider for OpenAi {
         relay::is_openai(path)
     }
 
-    fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<Relayed, Fault>> {
+    fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<RelayResponse, Fault>> {
         Box::pin(async move {
             let exchange = request.exchange;
             let call = relay::call(self.service.endpoint_at(request.path, request.query), request);
@@ -248,7 +251,7 @@ impl Reads for Reader {
 }
 
 impl Reader {
-    fn read(&mut self, event: Event) -> Result<Line, Fault> {
+    fn read(&mut self, event: SseEvent) -> Result<Line, Fault> {
         match event.data.trim_ascii() {
             b"" => return Ok(Line::Nothing),
             b"[DONE]" => return Ok(Line::Done),

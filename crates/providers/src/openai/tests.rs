@@ -16,13 +16,13 @@ use valvehouse_config::Timeouts;
 use valvehouse_core::chat::{Fold, message, response};
 use valvehouse_core::context::Exchange;
 use valvehouse_core::fault::Fault;
-use valvehouse_core::provider::{Answer, ForwardRequest, Forwarded, Piece, Provider, Request};
+use valvehouse_core::provider::{Answer, ForwardRequest, PassthroughAnswer, Piece, Provider, Request};
 use valvehouse_json::Json;
 use valvehouse_net::Client;
 
 /// A request that the server got.
 #[derive(Clone)]
-struct Asked {
+struct ReceivedRequest {
     uri: Uri,
     headers: HeaderMap,
     body: Bytes,
@@ -31,7 +31,7 @@ struct Asked {
 
 struct Server {
     provider: OpenAi,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<ReceivedRequest>>>,
     address: SocketAddr,
 }
 
@@ -40,7 +40,7 @@ async fn service(answer: impl Fn() -> Response + Clone + Send + Sync + 'static) 
     let asked = Arc::new(Mutex::new(Vec::new()));
     let seen = asked.clone();
     let handler = move |peer: ConnectInfo<SocketAddr>, uri: Uri, headers: HeaderMap, body: Bytes| {
-        seen.lock().push(Asked { uri, headers, body, peer: peer.0 });
+        seen.lock().push(ReceivedRequest { uri, headers, body, peer: peer.0 });
         std::future::ready(answer())
     };
     let router = Router::new().fallback(handler).into_make_service_with_connect_info::<SocketAddr>();
@@ -124,7 +124,7 @@ impl Server {
         }
     }
 
-    async fn forward(&self, body: &'static str) -> Forwarded {
+    async fn forward(&self, body: &'static str) -> PassthroughAnswer {
         let exchange = Exchange::default();
         let request = ForwardRequest { body: body.into(), stream: true, model: "m", exchange: &exchange };
         self.provider.forward(request).unwrap().await.unwrap()

@@ -9,9 +9,9 @@ use std::fmt;
 use valvehouse_config::Secret;
 use valvehouse_core::chat::request;
 use valvehouse_core::fault::Fault;
-use valvehouse_core::provider::{Answer, Provider, RESPONSES, RelayRequest, Relayed, Request, whole};
+use valvehouse_core::provider::{Answer, Provider, RESPONSES, RelayRequest, RelayResponse, Request, whole};
 use valvehouse_json::Json;
-use valvehouse_net::{Address, Call, Client, Response};
+use valvehouse_net::{Address, Client, HttpCall, Response};
 
 /// A service that is asked over OpenAI's Responses API. It stores nothing there: the host sends the whole conversation.
 #[derive(Clone)]
@@ -54,7 +54,7 @@ impl OpenAiResponses {
         let exchange = request.turn.as_ref().map(|turn| turn.exchange());
         let body = ask::ask(&request.body, request.stream)?;
         let accept = if request.stream { "text/event-stream" } else { "application/json" };
-        let call = Call::post(self.responses.clone(), encoded(&body)?)
+        let call = HttpCall::post(self.responses.clone(), encoded(&body)?)
             .header("content-type", "application/json")
             .header("accept", accept);
         let mut response = self.openai.send(call, exchange).await?;
@@ -108,7 +108,7 @@ impl Provider for OpenAiResponses {
         path == RESPONSES || self.openai.has_route(path)
     }
 
-    fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<Relayed, Fault>> {
+    fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<RelayResponse, Fault>> {
         self.openai.relay(request)
     }
 }

@@ -14,7 +14,7 @@ use valvehouse_core::chat::items;
 use valvehouse_core::fault::Fault;
 use valvehouse_core::provider::Piece;
 use valvehouse_json::Json;
-use valvehouse_net::sse::{Event, Parser};
+use valvehouse_net::sse::{Parser, SseEvent};
 
 /// The pieces of a streamed answer. An error is the last item.
 pub(super) fn pieces(
@@ -84,7 +84,7 @@ impl Reads for Reader {
 }
 
 impl Reader {
-    fn read(&mut self, event: &Event) -> Result<(), Fault> {
+    fn read(&mut self, event: &SseEvent) -> Result<(), Fault> {
         if matches!(event.data.trim_ascii(), b"" | b"[DONE]") {
             return Ok(());
         }

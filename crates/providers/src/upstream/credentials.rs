@@ -148,7 +148,7 @@ fn no_credential(provider: &str) -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use valvehouse_core::provider::{Answer, Canned, Reply, Request};
+    use valvehouse_core::provider::{Answer, CannedProvider, Reply, Request};
     use valvehouse_json::Json;
 
     async fn says(credentials: &Credentials, exchange: &Exchange) -> Result<String, Fault> {
@@ -164,7 +164,8 @@ mod tests {
         std::fs::write(&file, "one\n").unwrap();
         let source = SecretSource::File(file.clone());
         let key = source.read().unwrap();
-        let make = |key: Secret| Ok(Arc::new(Canned::new([Reply::text(key.expose())])) as Arc<dyn Provider>);
+        let make =
+            |key: Secret| Ok(Arc::new(CannedProvider::new([Reply::text(key.expose())])) as Arc<dyn Provider>);
         let credentials = Credentials::rotating(source, key, make).unwrap();
         let Kind::Rotating { current, .. } = &credentials.kind else { panic!() };
         let (later, nobody) = (|| current.lock().looked -= 2 * FRESH, Exchange::default());
@@ -182,9 +183,10 @@ mod tests {
 
     #[tokio::test]
     async fn each_caller_pays_with_its_own_key_and_without_one_nothing_is_asked() {
-        let make =
-            |own: &Credential| Ok(Arc::new(Canned::new([Reply::text(&own.token)])) as Arc<dyn Provider>);
-        let bare = Canned::named("lab", [Reply::text("nobody")]);
+        let make = |own: &Credential| {
+            Ok(Arc::new(CannedProvider::new([Reply::text(&own.token)])) as Arc<dyn Provider>)
+        };
+        let bare = CannedProvider::named("lab", [Reply::text("nobody")]);
         let credentials = Credentials::of_callers(Arc::new(bare.clone()), make);
         for token in ["ann", "ben"] {
             let mut exchange = Exchange::default();

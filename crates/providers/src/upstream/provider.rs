@@ -10,13 +10,14 @@ use futures::future::BoxFuture;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
-use valvehouse_config::Retry;
+use valvehouse_config::RetrySettings;
 use valvehouse_core::breaker::{Admission, BreakerSettings, Open};
 use valvehouse_core::context::{Exchange, Turn};
 use valvehouse_core::fault::Fault;
-use valvehouse_core::figures::{Answered, Service};
+use valvehouse_core::figures::{Service, ServiceOutcome};
 use valvehouse_core::provider::{
-    Answer, ForwardRequest, Forwarded, Passed, Provider, RelayRequest, Relayed, Request,
+    Answer, ForwardRequest, PassthroughAnswer, PassthroughBody, Provider, RelayRequest, RelayResponse,
+    Request,
 };
 use valvehouse_json::Json;
 
@@ -24,7 +25,7 @@ use valvehouse_json::Json;
 pub struct Upstream {
     name: String,
     credentials: Credentials,
-    retry: Retry,
+    retry: RetrySettings,
     /// For a whole answer, retries included.
     total: Option<Duration>,
     breakers: Breakers,
@@ -51,7 +52,7 @@ impl Upstream {
         Self {
             name,
             credentials,
-            retry: Retry::default(),
+            retry: RetrySettings::default(),
             total: None,
             breakers,
             metrics: Arc::default(),
@@ -61,7 +62,7 @@ impl Upstream {
 
     /// Sets the rules for retries.
     #[must_use]
-    pub fn with_retry(mut self, retry: Retry) -> Self {
+    pub fn with_retry(mut self, retry: RetrySettings) -> Self {
         self.retry = retry;
         self
     }
@@ -179,7 +180,7 @@ impl Upstream {
             Ok(Answer::Whole(whole)) => {
                 asking.receives();
                 asking.tells(&whole.field("usage"));
-                asking.ends(Answered::Whole);
+                asking.ends(ServiceOutcome::Whole);
                 Ok(Answer::Whole(whole))
             }
             Ok(Answer::Stream(pieces)) => {
@@ -193,7 +194,7 @@ impl Upstream {
         }
     }
 
-    async fn pass_on(&self, request: ForwardRequest<'_>) -> Result<Forwarded, Fault> {
+    async fn pass_on(&self, request: ForwardRequest<'_>) -> Result<PassthroughAnswer, Fault> {
         let deadline = self.deadline();
         let (model, exchange) = (request.model, request.exchange);
         let question = Question { model, exchange, turn: None, deadline, is_repeatable: true };
@@ -209,20 +210,20 @@ impl Upstream {
         match asked.await {
             Ok(forwarded) => {
                 let body = match forwarded.body {
-                    Passed::Stream(body) => {
+                    PassthroughBody::Stream(body) => {
                         let body = stream::limited(body, deadline, || self.too_long());
-                        Passed::Stream(watched(body, asking, LastBytes::default()))
+                        PassthroughBody::Stream(watched(body, asking, LastBytes::default()))
                     }
-                    Passed::Whole(body) => {
+                    PassthroughBody::Whole(body) => {
                         asking.receives();
                         if let Some(usage) = usage_at_the_end(&body) {
                             asking.tells(&usage);
                         }
-                        asking.ends(Answered::Whole);
-                        Passed::Whole(body)
+                        asking.ends(ServiceOutcome::Whole);
+                        PassthroughBody::Whole(body)
                     }
                 };
-                Ok(Forwarded { body, ..forwarded })
+                Ok(PassthroughAnswer { body, ..forwarded })
             }
             Err(fault) => {
                 asking.fails(&fault);
@@ -231,12 +232,12 @@ impl Upstream {
         }
     }
 
-    async fn pass_through(&self, request: RelayRequest<'_>) -> Result<Relayed, Fault> {
+    async fn pass_through(&self, request: RelayRequest<'_>) -> Result<RelayResponse, Fault> {
         let deadline = self.deadline();
         let RelayRequest { method, path, query, headers, body, model, exchange } = request;
         let (mut streamed, whole) = match body {
-            Passed::Whole(bytes) => (None, Some(bytes)),
-            Passed::Stream(stream) => (Some(stream), None),
+            PassthroughBody::Whole(bytes) => (None, Some(bytes)),
+            PassthroughBody::Stream(stream) => (Some(stream), None),
         };
         // A body that comes as a stream is there once.
         let question = Question { model, exchange, turn: None, deadline, is_repeatable: whole.is_some() };
@@ -244,9 +245,9 @@ impl Upstream {
         let bytes = || whole.as_ref().map(|bytes| bytes.to_vec()).unwrap_or_default();
         let asked = self.call(question, bytes, |service| {
             let body = match (&whole, streamed.take()) {
-                (Some(bytes), _) => Passed::Whole(bytes.clone()),
-                (None, Some(stream)) => Passed::Stream(stream),
-                (None, None) => Passed::Whole(bytes::Bytes::new()),
+                (Some(bytes), _) => PassthroughBody::Whole(bytes.clone()),
+                (None, Some(stream)) => PassthroughBody::Stream(stream),
+                (None, None) => PassthroughBody::Whole(bytes::Bytes::new()),
             };
             let headers = headers.clone();
             async move {
@@ -257,8 +258,8 @@ impl Upstream {
         match asked.await {
             Ok(relayed) => {
                 let body = stream::limited(relayed.body.into_stream(), deadline, || self.too_long());
-                let body = Passed::Stream(watched(body, asking, LastBytes::default()));
-                Ok(Relayed { body, ..relayed })
+                let body = PassthroughBody::Stream(watched(body, asking, LastBytes::default()));
+                Ok(RelayResponse { body, ..relayed })
             }
             Err(fault) => {
                 asking.fails(&fault);
@@ -283,7 +284,10 @@ impl Provider for Upstream {
         Box::pin(self.ask(request))
     }
 
-    fn forward<'a>(&'a self, request: ForwardRequest<'a>) -> Option<BoxFuture<'a, Result<Forwarded, Fault>>> {
+    fn forward<'a>(
+        &'a self,
+        request: ForwardRequest<'a>,
+    ) -> Option<BoxFuture<'a, Result<PassthroughAnswer, Fault>>> {
         self.credentials.forwards().then(|| Box::pin(self.pass_on(request)) as _)
     }
 
@@ -291,7 +295,7 @@ impl Provider for Upstream {
         self.credentials.first().has_route(path)
     }
 
-    fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<Relayed, Fault>> {
+    fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<RelayResponse, Fault>> {
         Box::pin(self.pass_through(request))
     }
 

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use jiff::fmt::rfc2822;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
-use valvehouse_config::Retry;
+use valvehouse_config::RetrySettings;
 use valvehouse_core::context::{Exchange, Notice, Turn};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::figures::Service;
@@ -14,7 +14,7 @@ use valvehouse_json::Json;
 pub(super) struct Retries<'a> {
     /// The provider's name.
     pub(super) name: &'a str,
-    pub(super) retry: &'a Retry,
+    pub(super) retry: &'a RetrySettings,
     /// Counts the retries of all layers.
     pub(super) exchange: &'a Exchange,
     pub(super) turn: Option<&'a Turn>,
@@ -72,7 +72,7 @@ impl Retries<'_> {
 const NOT_NOW: [u16; 9] = [408, 409, 425, 429, 500, 502, 503, 504, 529];
 
 /// The wait before the next attempt; `None` where another one makes no sense.
-pub(super) fn wait(fault: &Fault, retry: &Retry, asked_again: u32) -> Option<Duration> {
+pub(super) fn wait(fault: &Fault, retry: &RetrySettings, asked_again: u32) -> Option<Duration> {
     let asked_for = match fault {
         Fault::Unanswered { sent: false, .. } => None,
         // The work may be done already: only where the operator says so.
@@ -139,7 +139,7 @@ mod tests {
     }
 
     fn wait_for(fault: &Fault) -> Option<Duration> {
-        wait(fault, &Retry::default(), 0)
+        wait(fault, &RetrySettings::default(), 0)
     }
 
     #[test]
@@ -160,7 +160,7 @@ mod tests {
         let lost = |sent, timeout| Fault::Unanswered { message: "gone".into(), sent, timeout };
         assert!(wait_for(&lost(false, false)).is_some() && wait_for(&lost(false, true)).is_some());
         assert!(wait_for(&lost(true, false)).is_none());
-        let by_order = Retry { lost: true, ..Retry::default() };
+        let by_order = RetrySettings { lost: true, ..RetrySettings::default() };
         assert!(wait(&lost(true, false), &by_order, 0).is_some());
         let broke_off = Fault::Provider { message: "broke off".into(), timeout: false };
         assert!(wait(&broke_off, &by_order, 0).is_none());
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn waits_double_up_to_the_longest_and_are_shortened_by_chance() {
-        let retry = Retry { first: SECOND, longest: 3 * SECOND, ..Retry::default() };
+        let retry = RetrySettings { first: SECOND, longest: 3 * SECOND, ..RetrySettings::default() };
         for (asked_again, longest) in [(0, 1), (1, 2), (2, 3), (30, 3), (40, 3)] {
             let waits: Vec<_> =
                 (0..200).map(|_| wait(&answered(503, None), &retry, asked_again).unwrap()).collect();
@@ -197,7 +197,7 @@ mod tests {
         }
         for nonsense in ["soon", "", "NaN"] {
             let wait = wait_for(&answered(503, Some(nonsense))).unwrap();
-            assert!(wait <= Retry::default().first, "{nonsense}");
+            assert!(wait <= RetrySettings::default().first, "{nonsense}");
         }
     }
 

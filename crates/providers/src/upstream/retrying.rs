@@ -4,23 +4,23 @@ use super::retry::Retries;
 use super::stream::{begin, begin_forwarded};
 use futures::future::BoxFuture;
 use std::sync::Arc;
-use valvehouse_config::Retry;
+use valvehouse_config::RetrySettings;
 use valvehouse_core::breaker::Open;
 use valvehouse_core::context::Exchange;
 use valvehouse_core::fault::Fault;
 use valvehouse_core::figures::Service;
-use valvehouse_core::provider::{Answer, ForwardRequest, Forwarded, Provider, Request};
+use valvehouse_core::provider::{Answer, ForwardRequest, PassthroughAnswer, Provider, Request};
 use valvehouse_json::Json;
 
 /// Wraps any provider.
 pub struct Retrying {
     provider: Arc<dyn Provider>,
-    retry: Retry,
+    retry: RetrySettings,
 }
 
 impl Retrying {
     /// Creates a provider that is retried by these rules.
-    pub fn new(provider: Arc<dyn Provider>, retry: Retry) -> Self {
+    pub fn new(provider: Arc<dyn Provider>, retry: RetrySettings) -> Self {
         Self { provider, retry }
     }
 }
@@ -48,7 +48,10 @@ impl Provider for Retrying {
         })
     }
 
-    fn forward<'a>(&'a self, request: ForwardRequest<'a>) -> Option<BoxFuture<'a, Result<Forwarded, Fault>>> {
+    fn forward<'a>(
+        &'a self,
+        request: ForwardRequest<'a>,
+    ) -> Option<BoxFuture<'a, Result<PassthroughAnswer, Fault>>> {
         let mut first = Some(self.provider.forward(request.clone())?);
         Some(Box::pin(async move {
             let exchange = request.exchange;

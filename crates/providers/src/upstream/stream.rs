@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 use valvehouse_core::fault::Fault;
-use valvehouse_core::provider::{Answer, Forwarded, Passed, Relayed};
+use valvehouse_core::provider::{Answer, PassthroughAnswer, PassthroughBody, RelayResponse};
 
 type Items<T> = BoxStream<'static, Result<T, Fault>>;
 
@@ -19,17 +19,17 @@ pub(super) async fn begin(answer: Answer) -> Result<Answer, Fault> {
 }
 
 /// The same for bytes.
-pub(super) async fn begin_forwarded(mut forwarded: Forwarded) -> Result<Forwarded, Fault> {
-    if let Passed::Stream(body) = forwarded.body {
-        forwarded.body = Passed::Stream(first_of(body).await?);
+pub(super) async fn begin_forwarded(mut forwarded: PassthroughAnswer) -> Result<PassthroughAnswer, Fault> {
+    if let PassthroughBody::Stream(body) = forwarded.body {
+        forwarded.body = PassthroughBody::Stream(first_of(body).await?);
     }
     Ok(forwarded)
 }
 
 /// The same for an answer of any other route.
-pub(super) async fn begin_relayed(mut relayed: Relayed) -> Result<Relayed, Fault> {
-    if let Passed::Stream(body) = relayed.body {
-        relayed.body = Passed::Stream(first_of(body).await?);
+pub(super) async fn begin_relayed(mut relayed: RelayResponse) -> Result<RelayResponse, Fault> {
+    if let PassthroughBody::Stream(body) = relayed.body {
+        relayed.body = PassthroughBody::Stream(first_of(body).await?);
     }
     Ok(relayed)
 }

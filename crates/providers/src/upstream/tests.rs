@@ -7,16 +7,20 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
-use valvehouse_config::Retry;
+use valvehouse_config::RetrySettings;
 use valvehouse_core::breaker::BreakerSettings;
 use valvehouse_core::chat::{message, response};
 use valvehouse_core::context::{Notice, Observer, Turn};
 use valvehouse_core::fault::Fault;
-use valvehouse_core::provider::{Answer, Canned, Piece, Provider, Reply, Request};
+use valvehouse_core::provider::{Answer, CannedProvider, Piece, Provider, Reply, Request};
 use valvehouse_json::Json;
 
-const SHORT: Retry =
-    Retry { times: 2, first: Duration::from_millis(10), longest: Duration::from_secs(1), lost: false };
+const SHORT: RetrySettings = RetrySettings {
+    times: 2,
+    first: Duration::from_millis(10),
+    longest: Duration::from_secs(1),
+    lost: false,
+};
 
 fn answered(status: u16, retry_after: Option<&str>) -> Fault {
     let retry_after = retry_after.map(str::to_owned);
@@ -31,8 +35,8 @@ fn request(stream: bool) -> Request {
     Request::new(Json::parse(br#"{"model":"m","messages":[]}"#).unwrap(), stream)
 }
 
-fn patient(replies: impl IntoIterator<Item = Reply>) -> (Canned, Upstream) {
-    let canned = Canned::new(replies);
+fn patient(replies: impl IntoIterator<Item = Reply>) -> (CannedProvider, Upstream) {
+    let canned = CannedProvider::new(replies);
     (canned.clone(), Upstream::new(Credentials::fixed(Arc::new(canned))).with_retry(SHORT))
 }
 
@@ -66,15 +70,15 @@ async fn what_gets_better_is_answered() {
 #[tokio::test]
 async fn whoever_watches_the_turn_is_told_of_each_further_try() {
     #[derive(Default)]
-    struct Seen(Mutex<Vec<(String, u32, u32, String)>>);
-    impl Observer for Seen {
+    struct SeenNotices(Mutex<Vec<(String, u32, u32, String)>>);
+    impl Observer for SeenNotices {
         fn notice(&self, notice: Notice) {
             let Notice::Retry { what, attempt, most, error, delay } = notice else { return };
             assert!(delay <= SHORT.longest);
             self.0.lock().push((what, attempt, most, error));
         }
     }
-    let seen = Arc::new(Seen::default());
+    let seen = Arc::new(SeenNotices::default());
     let turn = Turn::default().observed_by(seen.clone());
     let (_, patient) = patient([unreachable().into(), answered(503, None).into(), Reply::text("there")]);
     patient.chat(Request { turn: Some(turn), ..request(false) }).await.map(drop).unwrap();
@@ -87,7 +91,7 @@ async fn after_so_many_times_the_last_failure_is_the_answer() {
     let (canned, patient) = patient([answered(500, None).into(), answered(503, Some("0")).into()]);
     assert!(matches!(fault(&patient).await, Fault::Answered { status: 503, .. }));
     assert_eq!(canned.requests().len(), 3);
-    let never = patient.with_retry(Retry { times: 0, ..SHORT });
+    let never = patient.with_retry(RetrySettings { times: 0, ..SHORT });
     assert!(matches!(fault(&never).await, Fault::Answered { status: 503, .. }));
     assert_eq!(canned.requests().len(), 4);
 }
@@ -187,7 +191,7 @@ async fn what_fails_again_and_again_is_left_alone_until_one_call_tries_and_succe
     let (canned, upstream) = patient(replies.chain([Reply::text("back")]));
     let settings =
         BreakerSettings { breaks: 2, rest: Duration::from_millis(200), ..BreakerSettings::default() };
-    let upstream = upstream.with_breaker(settings).with_retry(Retry { times: 0, ..SHORT });
+    let upstream = upstream.with_breaker(settings).with_retry(RetrySettings { times: 0, ..SHORT });
     let fault = async |text: &str| upstream.chat(asking(text)).await.err().expect("a fault");
     // Two requests open it; why it failed is reported, not that it is open by now.
     assert!(matches!(fault("one").await, Fault::Unanswered { .. }));
@@ -213,7 +217,7 @@ async fn what_fails_again_and_again_is_left_alone_until_one_call_tries_and_succe
 async fn a_request_that_always_fails_closes_its_model_to_nobody_and_a_model_closes_no_other() {
     let (canned, upstream) = patient([answered(500, None).into()]);
     let settings = BreakerSettings { breaks: 2, ..BreakerSettings::default() };
-    let upstream = upstream.with_breaker(settings).with_retry(Retry { times: 0, ..SHORT });
+    let upstream = upstream.with_breaker(settings).with_retry(RetrySettings { times: 0, ..SHORT });
     let fault = async |request| upstream.chat(request).await.err().expect("a fault");
     for _ in 0..10 {
         assert!(matches!(fault(asking("the same")).await, Fault::Answered { .. }));
@@ -231,8 +235,8 @@ async fn a_request_that_always_fails_closes_its_model_to_nobody_and_a_model_clos
 async fn the_retries_of_all_layers_count_once() {
     for (outer, inner, tries) in [(2, 2, 3), (5, 2, 6), (0, 2, 3), (2, 0, 3), (0, 0, 1)] {
         let (canned, upstream) = patient([answered(503, None).into()]);
-        let upstream = upstream.with_retry(Retry { times: inner, ..SHORT });
-        let agent = Retrying::new(Arc::new(upstream), Retry { times: outer, ..SHORT });
+        let upstream = upstream.with_retry(RetrySettings { times: inner, ..SHORT });
+        let agent = Retrying::new(Arc::new(upstream), RetrySettings { times: outer, ..SHORT });
         let request = Request { turn: Some(Turn::default()), ..request(false) };
         assert!(agent.chat(request).await.is_err());
         assert_eq!(canned.requests().len(), tries, "{outer} around {inner}");
@@ -241,7 +245,7 @@ async fn the_retries_of_all_layers_count_once() {
 
 #[tokio::test]
 async fn whole_answers_streams_failures_and_those_who_leave_are_told_apart() {
-    let never = Retry { times: 0, ..SHORT };
+    let never = RetrySettings { times: 0, ..SHORT };
     let measured = |reply: Reply| patient([reply]).1.with_retry(never);
     let ended = |upstream: &Upstream| -> Vec<&'static str> {
         let outcomes = upstream.figures().unwrap().outcomes();

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::LazyLock;
 use std::task::{Context, Poll};
 use valvehouse_core::fault::Fault;
-use valvehouse_core::figures::{Answered, Asking};
+use valvehouse_core::figures::{Asking, ServiceOutcome};
 use valvehouse_core::provider::Piece;
 use valvehouse_json::Json;
 
@@ -87,17 +87,17 @@ pub(super) fn watched<T: Send + 'static>(
     asking: Asking,
     looks: impl Looks<T>,
 ) -> BoxStream<'static, Result<T, Fault>> {
-    Watched { items, asking, looks }.boxed()
+    WatchedStream { items, asking, looks }.boxed()
 }
 
 /// An answer under way; dropped before its end, its reader went away.
-struct Watched<T, L> {
+struct WatchedStream<T, L> {
     items: BoxStream<'static, Result<T, Fault>>,
     asking: Asking,
     looks: L,
 }
 
-impl<T, L: Looks<T>> Stream for Watched<T, L> {
+impl<T, L: Looks<T>> Stream for WatchedStream<T, L> {
     type Item = Result<T, Fault>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -111,7 +111,7 @@ impl<T, L: Looks<T>> Stream for Watched<T, L> {
             Poll::Ready(Some(Err(fault))) => this.asking.fails(fault),
             Poll::Ready(None) => {
                 this.looks.last(&mut this.asking);
-                this.asking.ends(Answered::Whole);
+                this.asking.ends(ServiceOutcome::Whole);
             }
             Poll::Pending => {}
         }
@@ -143,7 +143,7 @@ data: [DONE]
                 assert!(looks.length < 2 * TAIL);
             }
             looks.last(&mut asking);
-            asking.ends(Answered::Whole);
+            asking.ends(ServiceOutcome::Whole);
             assert_eq!(service.tokens(), [7, 5], "pieces of {size}");
         }
         assert!(usage_in(b"{\"usage\": \"much\"}").is_none());

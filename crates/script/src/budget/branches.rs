@@ -6,7 +6,7 @@ use super::wait::wait;
 use crate::value::error;
 use rhai::EvalAltResult;
 use valvehouse_core::context::{Share, Turn};
-use valvehouse_core::lanes::{self, Piece, Unfinished};
+use valvehouse_core::lanes::{self, Job, TogetherError};
 
 type Answer<T> = Result<T, Box<EvalAltResult>>;
 
@@ -17,7 +17,7 @@ const MAX_PARTS: usize = 1_024;
 /// for those that were ended since `is_enough` said so of another's.
 pub(crate) fn together<T: 'static>(
     turn: &Turn,
-    works: Vec<Piece<'_, T>>,
+    works: Vec<Job<'_, T>>,
     limit: usize,
     is_enough: impl FnMut(&T) -> bool,
 ) -> Answer<Vec<Option<T>>> {
@@ -31,8 +31,8 @@ pub(crate) fn together<T: 'static>(
     let inside = |is_inside: bool| meter::set_branch(outer || is_inside);
     let done = lanes::together(works, limit, inside, is_enough, |woken| wait(turn, woken));
     done.map_err(|unfinished| match unfinished {
-        Unfinished::Rest(why) => why,
-        Unfinished::Lane(why) => error(why.to_string()),
+        TogetherError::Rest(why) => why,
+        TogetherError::Lane(why) => error(why.to_string()),
     })
     .and_then(|values| meter::check_end().map(|()| values).map_err(ended))
 }

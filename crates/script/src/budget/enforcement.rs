@@ -9,7 +9,7 @@
 //! unwind; but the call runs on a stack of its own, which is never run again. The request gets its budget error, and the
 //! plugin is not called any more until it is saved again: each abandoned call costs what it held.
 
-use super::limits::{Budget, Exceeded, ended};
+use super::limits::{Budget, ExceededLimit, ended};
 use super::meter;
 use crate::call;
 use rhai::{Dynamic, Engine, EvalAltResult};
@@ -18,7 +18,7 @@ use valvehouse_memory as memory;
 
 /// The error of a call that was left behind.
 pub(crate) fn abandoned(budget: Budget) -> Box<EvalAltResult> {
-    ended(Exceeded::Memory(budget.memory))
+    ended(ExceededLimit::Memory(budget.memory))
 }
 
 /// Leaves the running call behind; returns if it runs where that cannot be done.

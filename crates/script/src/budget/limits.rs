@@ -31,7 +31,7 @@ impl Budget {
 
 /// The reason a call was ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Exceeded {
+pub(crate) enum ExceededLimit {
     Operations(u64),
     Memory(usize),
     /// All calls of the request that wait hold more bytes than this.
@@ -48,7 +48,7 @@ pub(crate) enum Exceeded {
     Replay,
 }
 
-impl std::fmt::Display for Exceeded {
+impl std::fmt::Display for ExceededLimit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Operations(limit) => write!(f, "used up its budget of {limit} operations"),
@@ -72,6 +72,6 @@ impl std::fmt::Display for Exceeded {
 }
 
 /// The end of a call that no script can catch.
-pub(crate) fn ended(exceeded: Exceeded) -> Box<EvalAltResult> {
+pub(crate) fn ended(exceeded: ExceededLimit) -> Box<EvalAltResult> {
     EvalAltResult::ErrorTerminated(Dynamic::from(exceeded), Position::NONE).into()
 }

@@ -1,12 +1,12 @@
 //! The use and the limits of the running call of a thread.
 
-use super::limits::{Budget, Exceeded, ended};
+use super::limits::{Budget, ExceededLimit, ended};
 use super::processor;
 use crate::{call, clock};
 use rhai::EvalAltResult;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
-use valvehouse_core::context::{Claim, Refused, Share};
+use valvehouse_core::context::{Claim, LoadExceeded, Share};
 use valvehouse_core::figures::Spent;
 use valvehouse_core::lanes;
 use valvehouse_memory as memory;
@@ -47,7 +47,7 @@ struct Meter {
     /// read just then.
     processor: Cell<(Option<Duration>, bool)>,
     /// The reason it ends at its next operation, regardless of its budgets.
-    doomed: Cell<Option<Exceeded>>,
+    doomed: Cell<Option<ExceededLimit>>,
 }
 
 impl Meter {
@@ -103,7 +103,7 @@ impl Meter {
         let base = self.memory.get();
         let ceiling = base.saturating_add(limit).saturating_add(limit.max(BEYOND));
         let lowest_mark = base.saturating_add(most_held(limit, 0));
-        memory::Limits { mark: self.mark(), lowest_mark, ceiling }.set();
+        memory::MemoryLimits { mark: self.mark(), lowest_mark, ceiling }.set();
     }
 
     fn memory_limit(&self) -> isize {
@@ -160,7 +160,7 @@ impl Meter {
 
     /// Returns the limit that the call exceeds after so many operations.
     #[inline(never)]
-    fn exceeded_at(&self, operations: u64) -> Option<Exceeded> {
+    fn exceeded_at(&self, operations: u64) -> Option<ExceededLimit> {
         let memory = memory::net();
         if memory > self.peak.get() {
             self.peak.set(memory);
@@ -177,32 +177,32 @@ impl Meter {
         }
         if operations.is_multiple_of(LOOK_UP) {
             clock::want();
-            return call::is_over().then_some(Exceeded::Over);
+            return call::is_over().then_some(ExceededLimit::Over);
         }
         None
     }
 
     /// Returns the budget that is exceeded: of operations, or of memory, for which the allocator asked to be looked at.
     #[cold]
-    fn passed_a_limit(&self, operations: u64, memory: isize) -> Option<Exceeded> {
+    fn passed_a_limit(&self, operations: u64, memory: isize) -> Option<ExceededLimit> {
         let budget = self.budget.get();
         if let Some(exceeded) = self.doomed.get() {
             return Some(exceeded);
         }
         if memory > self.mark() {
-            return Some(Exceeded::Memory(budget.memory));
+            return Some(ExceededLimit::Memory(budget.memory));
         }
         self.limit.set(budget.operations);
         self.set_limits();
-        (operations > budget.operations).then_some(Exceeded::Operations(budget.operations))
+        (operations > budget.operations).then_some(ExceededLimit::Operations(budget.operations))
     }
 
     /// Checks the clock: which time is used up, or whether others have to have a turn.
     #[cold]
-    fn looked_at(&self) -> Option<Exceeded> {
+    fn looked_at(&self) -> Option<ExceededLimit> {
         let budget = self.budget.get();
         if clock::now() > self.wall.get() {
-            return Some(Exceeded::Wall(budget.wall));
+            return Some(ExceededLimit::Wall(budget.wall));
         }
         if clock::now() > self.look.get()
             && let Some(exceeded) = self.used_up(budget.time)
@@ -220,7 +220,7 @@ impl Meter {
                 }
             };
             if given_way.is_err() {
-                return Some(Exceeded::Over);
+                return Some(ExceededLimit::Over);
             }
         }
         self.set_deadline();
@@ -230,7 +230,7 @@ impl Meter {
     /// Returns the time limit that a finished call exceeded since its last operation: the time within a native is
     /// checked only afterward.
     #[inline]
-    fn overran(&self) -> Option<Exceeded> {
+    fn overran(&self) -> Option<ExceededLimit> {
         if clock::now() <= self.used_up.get() || !self.is_running() {
             return None;
         }
@@ -238,7 +238,7 @@ impl Meter {
     }
 
     #[cold]
-    fn has_overrun(&self) -> Option<Exceeded> {
+    fn has_overrun(&self) -> Option<ExceededLimit> {
         let time = self.budget.get().time;
         let passed = time + Duration::from_millis(clock::now().saturating_sub(self.used_up.get()));
         let is_over = match (self.end.get(), self.processor.get()) {
@@ -251,17 +251,17 @@ impl Meter {
             // A thread may have been held up for a while.
             (None, (None, _)) => passed > time.saturating_mul(UNSEEN),
         };
-        is_over.then_some(Exceeded::Time(time))
+        is_over.then_some(ExceededLimit::Time(time))
     }
 
     /// Returns the limit if its own time is used up; called when that is possible.
-    fn used_up(&self, time: Duration) -> Option<Exceeded> {
-        let Some(now) = processor::time_of_this_thread() else { return Some(Exceeded::Time(time)) };
+    fn used_up(&self, time: Duration) -> Option<ExceededLimit> {
+        let Some(now) = processor::time_of_this_thread() else { return Some(ExceededLimit::Time(time)) };
         // Use before the first look is not known, and granted on top: a thread may have been
         // held up all the while.
         let end = self.end.get().unwrap_or_else(|| now.saturating_add(time));
         if now > end {
-            return Some(Exceeded::Time(time));
+            return Some(ExceededLimit::Time(time));
         }
         self.end.set(Some(end));
         self.look.set(in_ticks(end - now));
@@ -339,7 +339,7 @@ pub(super) fn set_branch(is_branch: bool) {
 
 /// One more operation of the running call, and what it exceeds.
 #[inline]
-pub(super) fn tick() -> Option<Exceeded> {
+pub(super) fn tick() -> Option<ExceededLimit> {
     METER.with(|meter| {
         let operations = meter.operations.get() + 1;
         meter.operations.set(operations);
@@ -358,7 +358,7 @@ pub(crate) fn called() -> Result<(), Box<EvalAltResult>> {
 /// Adds the operations that a native's work is worth, and looks at every budget.
 ///
 /// Called before the work is done, and never while a value is locked: on a lane others may run meanwhile.
-pub(crate) fn charge(operations: u64) -> Result<(), Exceeded> {
+pub(crate) fn charge(operations: u64) -> Result<(), ExceededLimit> {
     METER.with(|meter| {
         if !meter.is_running() {
             return Ok(());
@@ -370,7 +370,7 @@ pub(crate) fn charge(operations: u64) -> Result<(), Exceeded> {
 }
 
 /// Checks what a call exceeded that has come to its end.
-pub(crate) fn check_end() -> Result<(), Exceeded> {
+pub(crate) fn check_end() -> Result<(), ExceededLimit> {
     METER.with(|meter| meter.overran().map_or(Ok(()), Err))
 }
 
@@ -379,7 +379,7 @@ pub(crate) const WALK: u64 = 6;
 
 /// Checks that a native which takes so many nanoseconds for each of so many bytes is done within the own time of a
 /// call, before it begins: nothing ends it in between.
-pub(crate) fn foresee(bytes: usize, nanoseconds: u64) -> Result<(), Exceeded> {
+pub(crate) fn foresee(bytes: usize, nanoseconds: u64) -> Result<(), ExceededLimit> {
     // Most texts are short.
     if bytes < FORESEEN {
         return Ok(());
@@ -388,17 +388,17 @@ pub(crate) fn foresee(bytes: usize, nanoseconds: u64) -> Result<(), Exceeded> {
 }
 
 /// Checks that a native which takes this long is done within the own time of a call, before it begins.
-pub(crate) fn foresee_time(work: Duration) -> Result<(), Exceeded> {
+pub(crate) fn foresee_time(work: Duration) -> Result<(), ExceededLimit> {
     let time = METER.with(|meter| meter.is_running().then(|| meter.budget.get().time));
-    time.filter(|time| work > *time).map_or(Ok(()), |time| Err(Exceeded::Time(time)))
+    time.filter(|time| work > *time).map_or(Ok(()), |time| Err(ExceededLimit::Time(time)))
 }
 
 /// Checks that a native may allocate this many bytes more, before it does.
-pub(crate) fn reserve(bytes: usize) -> Result<(), Exceeded> {
+pub(crate) fn reserve(bytes: usize) -> Result<(), ExceededLimit> {
     METER.with(|meter| {
         let limit = meter.budget.get().memory;
         match meter.is_running() && held().saturating_add(bytes) > limit {
-            true => Err(Exceeded::Memory(limit)),
+            true => Err(ExceededLimit::Memory(limit)),
             false => Ok(()),
         }
     })
@@ -413,16 +413,16 @@ pub(super) fn held() -> usize {
 }
 
 /// Adds what the running call holds to the load of its request, for as long as others have its thread.
-pub(super) fn claim_held() -> Result<Option<Claim>, Exceeded> {
+pub(super) fn claim_held() -> Result<Option<Claim>, ExceededLimit> {
     let most = METER.with(|meter| meter.budget.get().memory).saturating_mul(CALLS_HELD);
-    call::claim(Share::Bytes, held(), most).map_err(|Refused| Exceeded::Held(most))
+    call::claim(Share::Bytes, held(), most).map_err(|LoadExceeded| ExceededLimit::Held(most))
 }
 
 /// Returns the memory of the running call, where it holds more.
-pub(super) fn passed_memory() -> Option<Exceeded> {
+pub(super) fn passed_memory() -> Option<ExceededLimit> {
     METER.with(|meter| {
         let limit = meter.budget.get().memory;
-        (meter.is_running() && held() > limit).then_some(Exceeded::Memory(limit))
+        (meter.is_running() && held() > limit).then_some(ExceededLimit::Memory(limit))
     })
 }
 
@@ -433,7 +433,7 @@ pub(crate) fn time_limit() -> Duration {
 
 /// Ends the running call at its next operation, for what must not be ignored although the interpreter would
 /// ignore the error of the native that found it.
-pub(crate) fn doom(exceeded: Exceeded) {
+pub(crate) fn doom(exceeded: ExceededLimit) {
     METER.with(|meter| {
         if meter.is_running() {
             meter.doomed.set(Some(exceeded));
@@ -520,7 +520,7 @@ pub(super) fn with_clock_stopped<T>(other: impl FnOnce() -> T) -> T {
 }
 
 /// Adds what another thread computed for the call to the call's own time.
-pub(crate) fn spend(time: Duration) -> Result<(), Exceeded> {
+pub(crate) fn spend(time: Duration) -> Result<(), ExceededLimit> {
     METER.with(|meter| {
         let (began, is_exact) = meter.processor.get();
         meter.processor.set((began.map(|began| began.saturating_sub(time)), is_exact));
@@ -571,6 +571,6 @@ mod tests {
             .zip(began)
             .is_some_and(|(now, began)| now - began < Duration::from_millis(30))
         {}
-        assert_eq!(check_end(), Err(Exceeded::Time(BUDGET.time)));
+        assert_eq!(check_end(), Err(ExceededLimit::Time(BUDGET.time)));
     }
 }

@@ -18,7 +18,7 @@ mod wait;
 pub(crate) use branches::together;
 pub(crate) use enforcement::{abandoned, obey};
 pub use limits::Budget;
-pub(crate) use limits::{Exceeded, ended};
+pub(crate) use limits::{ExceededLimit, ended};
 pub(crate) use meter::{
     Guard, WALK, called, charge, check_end, doom, foresee, foresee_time, forgive, reserve, spend, time_limit,
 };

@@ -1,6 +1,6 @@
 //! Waiting within a call: for a network, another program, a person.
 
-use super::limits::{Exceeded, ended};
+use super::limits::{ExceededLimit, ended};
 use super::meter;
 use crate::clock;
 use crate::value::error;
@@ -10,7 +10,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 use valvehouse_core::context::Turn;
-use valvehouse_core::lanes::{self, Stopped};
+use valvehouse_core::lanes::{self, WaitEnd};
 
 type Answer<T> = Result<T, Box<EvalAltResult>>;
 
@@ -30,8 +30,8 @@ pub(crate) fn wait<F: Future>(turn: &Turn, future: F) -> Answer<F::Output> {
         tokio::select! {
             biased;
             output = coming => output,
-            () = turn.over() => Err(Exceeded::Over),
-            () = tokio::time::sleep(until_wall) => Err(Exceeded::Wall(budget.wall)),
+            () = turn.over() => Err(ExceededLimit::Over),
+            () = tokio::time::sleep(until_wall) => Err(ExceededLimit::Wall(budget.wall)),
         }
     };
     let result = if meter::is_branch() {
@@ -49,8 +49,8 @@ pub(crate) fn wait<F: Future>(turn: &Turn, future: F) -> Answer<F::Output> {
     };
     let result = match result {
         Ok(result) => result,
-        Err(Stopped::Over) => Err(Exceeded::Over),
-        Err(Stopped::Elsewhere) => return Err(error("nothing can be waited for here")),
+        Err(WaitEnd::Over) => Err(ExceededLimit::Over),
+        Err(WaitEnd::Elsewhere) => return Err(error("nothing can be waited for here")),
     };
     result.map_err(ended)
 }

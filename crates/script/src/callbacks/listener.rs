@@ -3,7 +3,7 @@
 use super::function::CallbackFunction;
 use crate::argument::UserValves;
 use crate::hooks::Param;
-use crate::run::Ended;
+use crate::run::CallEnd;
 use crate::script::Script;
 use crate::value::{Shape, live};
 use futures::future::BoxFuture;
@@ -91,8 +91,8 @@ impl ScriptCallbacks {
         let (result, spent) = self.script.call_callback(*callback, args.collect(), turn);
         let result = match result {
             Ok(_) => self.weighed(state, spent.kept),
-            Err(Ended::Refused(refusal)) => Err(refusal.message),
-            Err(Ended::Broken { breakage, .. }) => Err(breakage.cause),
+            Err(CallEnd::Refused(refusal)) => Err(refusal.message),
+            Err(CallEnd::Broken { breakage, .. }) => Err(breakage.cause),
         };
         let ending = if result.is_ok() { Ending::Continued } else { Ending::Broken };
         self.tallies[place].end(&timing, spent, ending);

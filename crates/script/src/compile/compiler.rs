@@ -2,11 +2,11 @@
 //!
 //! The values that the host gives a script's valves.
 
-use super::parsed::{Beside, Folded, folded};
-use super::parsed::{Parsed, never_run};
+use super::parsed::{Beside, FoldedFunctions, folded};
+use super::parsed::{ParsedFile, never_run};
 use crate::call::Caller;
 use crate::coverage::Coverage;
-use crate::crash::{self, Version};
+use crate::crash::{self, RunVersion};
 use crate::hooks::{self, HookFunction};
 use crate::interpreter::Interpreter;
 use crate::literal::KeyOrders;
@@ -24,7 +24,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use valvehouse_config::Capability;
 use valvehouse_core::breaker::Breaker;
-use valvehouse_core::valve::{Redactor, Schema};
+use valvehouse_core::valve::{Redactor, ValveSchema};
 use valvehouse_core::words::did_you_mean;
 use valvehouse_json::Json;
 
@@ -66,7 +66,8 @@ impl Script {
             Kind::Filter => endings::settled(source),
             Kind::Tool => source.into(),
         };
-        let Parsed { engine, as_written, plain, constants } = Parsed::of(&code).map_err(parse_problem)?;
+        let ParsedFile { engine, as_written, plain, constants } =
+            ParsedFile::of(&code).map_err(parse_problem)?;
         let computed = never_run(&plain, file, source);
         let manifest = manifest::read(id, path, source, &constants);
         let (hooks, mut problems) = match file.kind {
@@ -168,7 +169,8 @@ impl Script {
         check_text(file).map_err(|problem| vec![problem])?;
         let source = file.text.trim_start_matches('\u{feff}');
         let parse_problem = |error| vec![problem::of_parse(&file.id, &file.path, source, &error)];
-        let Parsed { engine, as_written, plain, constants } = Parsed::of(source).map_err(parse_problem)?;
+        let ParsedFile { engine, as_written, plain, constants } =
+            ParsedFile::of(source).map_err(parse_problem)?;
         let manifest = Manifest { requirements: Capability::ALL.to_vec(), ..Manifest::default() };
         let mut problems = names::assigned(&plain, &constants, file, source);
         problems.extend(names::misused(&plain, &manifest, &constants, file, source));
@@ -194,10 +196,10 @@ impl Script {
         settings: &Settings,
         manifest: Manifest,
         valves: Json,
-        folded: Folded,
+        folded: FoldedFunctions,
         sources: Sources,
     ) -> Self {
-        let Folded { mut engine, mut ast, names, cheap } = folded;
+        let FoldedFunctions { mut engine, mut ast, names, cheap } = folded;
         if settings.guarded {
             budget::obey(&mut engine);
         }
@@ -209,7 +211,7 @@ impl Script {
                 plugin: file.id.clone(),
                 script: OnceLock::new(),
                 breaker: breaker.clone(),
-                version: Version::of(&file.id, &file.hash()),
+                version: RunVersion::of(&file.id, &file.hash()),
                 secrets: Redactor::of(&manifest.valves, &valves).among(&settings.secrets),
             })
         };
@@ -268,7 +270,7 @@ fn unless_it_panics<T>(
 
 /// Reads the values that the configuration gives valves, secret ones from the environment where it says
 /// `env:NAME`; and the variables that are not set.
-pub(super) fn configured(schema: &Schema, given: &Json, file: &SourceFile) -> (Json, Vec<Problem>) {
+pub(super) fn configured(schema: &ValveSchema, given: &Json, file: &SourceFile) -> (Json, Vec<Problem>) {
     let (taken, mut unset) = (given.copy(), Vec::new());
     let declares = |name: &str| schema.fields().iter().any(|field| field.name == name);
     for (name, _) in given.entries() {

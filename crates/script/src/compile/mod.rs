@@ -5,5 +5,5 @@ mod model_script;
 mod parsed;
 
 pub(super) use model_script::MAIN;
-pub(super) use parsed::Parsed;
+pub(super) use parsed::ParsedFile;
 pub use parsed::declared_valves;

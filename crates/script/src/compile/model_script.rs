@@ -1,6 +1,6 @@
 //! A script that a model wrote: statements that run once, with nothing but tools in reach.
 
-use super::parsed::Parsed;
+use super::parsed::ParsedFile;
 use super::parsed::{Beside, folded};
 use crate::manifest::Manifest;
 use crate::names::Names;
@@ -36,7 +36,8 @@ impl Script {
         let source = &*file.text;
         problem::unclosed_comment(&file, source).map_or(Ok(()), |problem| Err(vec![problem]))?;
         let parse_problem = |error| vec![problem::of_parse(&file.id, &file.path, source, &error)];
-        let Parsed { engine, as_written, plain, constants } = Parsed::of(source).map_err(parse_problem)?;
+        let ParsedFile { engine, as_written, plain, constants } =
+            ParsedFile::of(source).map_err(parse_problem)?;
         let manifest = Manifest { requirements: vec![Capability::Tools], ..Manifest::default() };
         let mut problems = names::assigned(&plain, &constants, &file, source);
         problems.extend(names::misused(&plain, &manifest, &constants, &file, source).into_iter().map(bare));

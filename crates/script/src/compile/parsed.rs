@@ -3,8 +3,8 @@
 //! The functions of a file with the values of its constants in them, and the engine that runs them.
 
 use crate::coverage::Coverage;
-use crate::instrument::{self, Instrumented};
-use crate::link::Linked;
+use crate::instrument::{self, InstrumentedBodies};
+use crate::link::LinkedModules;
 use crate::names::Names;
 use crate::problem::{Code, Problem};
 use crate::source::SourceFile;
@@ -14,11 +14,11 @@ use rhai::{AST, Dynamic, Engine, Module, OptimizationLevel, ParseError, Shared, 
 use std::collections::HashMap;
 use std::sync::Arc;
 use valvehouse_core::filter::Hook;
-use valvehouse_core::valve::Schema;
+use valvehouse_core::valve::ValveSchema;
 use valvehouse_json::Json;
 
 /// A file as it was parsed.
-pub(crate) struct Parsed {
+pub(crate) struct ParsedFile {
     pub(crate) engine: Engine,
     /// Nothing folded: still in the order in which it was written.
     pub(crate) as_written: AST,
@@ -27,7 +27,7 @@ pub(crate) struct Parsed {
     pub(crate) constants: Vec<(String, Json)>,
 }
 
-impl Parsed {
+impl ParsedFile {
     pub(crate) fn of(source: &str) -> Result<Self, ParseError> {
         let mut engine = engine::new();
         engine.set_optimization_level(OptimizationLevel::None);
@@ -65,11 +65,11 @@ pub(crate) fn never_run(ast: &AST, file: &SourceFile, source: &str) -> Vec<Probl
 }
 
 /// The valves that a text declares, also when it would not load; None where that cannot be told.
-pub fn declared_valves(text: &str) -> Option<Schema> {
-    let Parsed { constants, .. } = Parsed::of(text.trim_start_matches('\u{feff}')).ok()?;
+pub fn declared_valves(text: &str) -> Option<ValveSchema> {
+    let ParsedFile { constants, .. } = ParsedFile::of(text.trim_start_matches('\u{feff}')).ok()?;
     match constants.iter().find(|(name, _)| name == "Valves") {
-        Some((_, literal)) => Schema::declare(literal).ok(),
-        None => Some(Schema::default()),
+        Some((_, literal)) => ValveSchema::declare(literal).ok(),
+        None => Some(ValveSchema::default()),
     }
 }
 
@@ -85,7 +85,7 @@ pub(super) struct Beside<'a> {
 }
 
 /// A file's functions and the engine that runs them.
-pub(super) struct Folded {
+pub(super) struct FoldedFunctions {
     pub(super) engine: Engine,
     pub(super) ast: AST,
     pub(super) names: Names,
@@ -100,9 +100,9 @@ pub(super) fn folded(
     source: &str,
     plain: &AST,
     mut values: HashMap<String, Dynamic>,
-    linked: &Linked,
+    linked: &LinkedModules,
     beside: Beside<'_>,
-) -> Result<Folded, ParseError> {
+) -> Result<FoldedFunctions, ParseError> {
     let parameters = plain.iter_functions().flat_map(|function| function.params).map(str::to_owned);
     let scope = folding::known_to(&parameters.collect(), &values);
     let register = |engine: &mut Engine| {
@@ -126,7 +126,7 @@ pub(super) fn folded(
     }
     instrument::keep_unordered(&mut engine);
     let mut ast = engine.compile_with_scope(&scope, source)?.clone_functions_only();
-    let mut instrumented = Instrumented::default();
+    let mut instrumented = InstrumentedBodies::default();
     let none = Json::object();
     let valves = beside.valves.unwrap_or(&none);
     let own = instrumented.add(ast.clone(), valves, beside.coverage.map(|coverage| &**coverage))?;
@@ -147,5 +147,5 @@ pub(super) fn folded(
     engine.register_global_module(property_accessors(names.properties.iter().map(String::as_str)).into());
     values.retain(|name, _| names.variables.contains(name));
     engine::resolve_names(&mut engine, values, names.caught.iter().cloned().collect());
-    Ok(Folded { engine, ast, names, cheap })
+    Ok(FoldedFunctions { engine, ast, names, cheap })
 }

@@ -1,7 +1,7 @@
 //! That just those lines are counted that ran, and that nothing else is different.
 
 use super::Coverage;
-use crate::run::Ended;
+use crate::run::CallEnd;
 use crate::value::{self, Shape, dynamic_of};
 use crate::{Kind, Script, Settings, SourceFile};
 use rhai::Dynamic;
@@ -136,8 +136,8 @@ fn call(script: &Script, body: &str) -> (String, u64) {
     let (answer, Spent { operations, .. }) = script.call(Hook::Inlet, args, &Turn::default());
     let ended = match answer {
         Ok(_) => body.to_string(),
-        Err(Ended::Refused(refusal)) => refusal.message,
-        Err(Ended::Broken { breakage, .. }) => format!("{breakage:?}"),
+        Err(CallEnd::Refused(refusal)) => refusal.message,
+        Err(CallEnd::Broken { breakage, .. }) => format!("{breakage:?}"),
     };
     (ended, operations)
 }

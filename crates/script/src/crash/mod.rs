@@ -20,9 +20,9 @@ mod record;
 mod slot;
 mod verdict;
 
-pub use quarantine::{Quarantine, Quarantined};
-pub use record::Record;
-pub use slot::Version;
+pub use quarantine::{Quarantine, QuarantineEntry};
+pub use record::CrashRecord;
+pub use slot::RunVersion;
 pub use slot::{Mark, loading, running, stopped};
 pub use verdict::{LONG_CALL, LONG_LOAD, MEMORY};
 

@@ -19,7 +19,7 @@ const MAX_ENTRIES: usize = 200;
 
 /// A version that is not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Quarantined {
+pub struct QuarantineEntry {
     /// The plugin.
     pub id: String,
     /// The hash of its text and of all that it imports.
@@ -36,7 +36,7 @@ pub struct Quarantine {
     stamp: Option<(SystemTime, u64)>,
     list: List,
     /// Versions that no list names.
-    more: Vec<Quarantined>,
+    more: Vec<QuarantineEntry>,
 }
 
 impl Quarantine {
@@ -49,7 +49,7 @@ impl Quarantine {
 
     /// Adds versions that are not written down.
     #[must_use]
-    pub fn and(mut self, more: &[Quarantined]) -> Self {
+    pub fn and(mut self, more: &[QuarantineEntry]) -> Self {
         self.more.extend_from_slice(more);
         self
     }
@@ -71,9 +71,9 @@ impl Quarantine {
     }
 
     /// The versions of a plugin that are not run.
-    pub fn of_plugin(&self, id: &str) -> Vec<Quarantined> {
+    pub fn of_plugin(&self, id: &str) -> Vec<QuarantineEntry> {
         let own = self.list.quarantined.iter().filter(|entry| entry.id == id);
-        let listed = own.map(|entry| Quarantined {
+        let listed = own.map(|entry| QuarantineEntry {
             id: entry.id.clone(),
             hash: entry.hash.clone(),
             why: entry.why.clone(),

@@ -5,7 +5,7 @@
 
 use super::fault::watch_faults;
 use super::quarantine::left_over;
-use super::quarantine::{self, FOLDER, Quarantined};
+use super::quarantine::{self, FOLDER, QuarantineEntry};
 use super::slot::FREE;
 use super::slot::{MAGIC, SLOTS, WORDS, WORDS_OF_PROCESS, Words};
 use super::verdict;
@@ -21,18 +21,18 @@ use std::time::SystemTime;
 const PREFIX: &str = "running-";
 /// The record of this process, which is deleted when this is dropped: it ended in order.
 #[derive(Debug)]
-pub struct Record {
+pub struct CrashRecord {
     file: PathBuf,
     /// The lock is held as long as the process lives.
     _lock: File,
 }
 
-impl Record {
+impl CrashRecord {
     /// Reads what earlier processes left in the state folder of a project, quarantines the versions that ended
     /// them, and begins the record of this one. Returns the versions that are new in quarantine.
     ///
     /// A process has one record. Where none can be kept the host runs without, and a warning is logged.
-    pub fn open(project: &Path) -> (Option<Self>, Vec<Quarantined>) {
+    pub fn open(project: &Path) -> (Option<Self>, Vec<QuarantineEntry>) {
         let folder = project.join(FOLDER);
         let caught = judge_left_over(project, &folder);
         let record = Self::begin(&folder);
@@ -71,7 +71,7 @@ impl Record {
     }
 }
 
-impl Drop for Record {
+impl Drop for CrashRecord {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_file(&self.file) {
             tracing::debug!("cannot delete {}: {error}", self.file.display());
@@ -80,7 +80,7 @@ impl Drop for Record {
 }
 
 /// Judges the files of processes that are gone, and deletes them.
-fn judge_left_over(project: &Path, folder: &Path) -> Vec<Quarantined> {
+fn judge_left_over(project: &Path, folder: &Path) -> Vec<QuarantineEntry> {
     let mut caught = Vec::new();
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
@@ -95,7 +95,7 @@ fn judge_left_over(project: &Path, folder: &Path) -> Vec<Quarantined> {
     caught
 }
 
-fn judge_file(project: &Path, path: &Path) -> io::Result<Vec<Quarantined>> {
+fn judge_file(project: &Path, path: &Path) -> io::Result<Vec<QuarantineEntry>> {
     let mut file = File::open(path)?;
     match file.try_lock() {
         Ok(()) => {}
@@ -114,7 +114,7 @@ fn judge_file(project: &Path, path: &Path) -> io::Result<Vec<Quarantined>> {
     std::fs::remove_file(path)?;
     Ok(caught
         .into_iter()
-        .map(|entry| Quarantined { id: entry.id, hash: entry.hash, why: entry.why })
+        .map(|entry| QuarantineEntry { id: entry.id, hash: entry.hash, why: entry.why })
         .collect())
 }
 
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
     use crate::crash::quarantine::LastRun;
     use crate::crash::slot::BEAT;
-    use crate::crash::{Quarantine, Version, loading, running, stopped};
+    use crate::crash::{Quarantine, RunVersion, loading, running, stopped};
 
     const HASH_OF_A: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
@@ -158,20 +158,20 @@ mod tests {
     #[test]
     fn the_next_start_finds_what_ran_and_quarantines_what_was_stuck_while_it_was_loaded() {
         let project = tempfile::tempdir().unwrap();
-        let (record, caught) = Record::open(project.path());
+        let (record, caught) = CrashRecord::open(project.path());
         let record = record.unwrap();
         assert!(caught.is_empty());
-        assert!(Record::open(project.path()).0.is_none(), "a process has one record");
+        assert!(CrashRecord::open(project.path()).0.is_none(), "a process has one record");
 
-        let version = Version::of("calls", HASH_OF_A);
-        let again = Version::of("calls", HASH_OF_A);
+        let version = RunVersion::of("calls", HASH_OF_A);
+        let again = RunVersion::of("calls", HASH_OF_A);
         assert_eq!(version.0, again.0);
         drop(again);
         let before = running(&version, 1_000);
         let loads = loading("loads", HASH_OF_A, 1_500);
         let path = record.file.clone();
         let other = std::thread::spawn(move || {
-            let version = Version::of("other", HASH_OF_A);
+            let version = RunVersion::of("other", HASH_OF_A);
             running(&version, 1_900);
             let bytes = std::fs::read(path).unwrap();
             assert_eq!(ran(&bytes, "other").map(|ran| ran.age.as_millis()), Some(100));

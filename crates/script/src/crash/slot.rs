@@ -73,7 +73,7 @@ pub struct Mark {
 
 /// Stores that this thread runs a version from this millisecond on; returns what it ran before.
 #[inline]
-pub fn running(version: &Version, tick: u64) -> Mark {
+pub fn running(version: &RunVersion, tick: u64) -> Mark {
     store(u64::from(version.0), tick)
 }
 
@@ -95,7 +95,7 @@ fn store(what: u64, since: u64) -> Mark {
 /// Stores that this thread loads a version, until what it returns is dropped.
 #[must_use]
 pub fn loading(id: &str, hash: &str, tick: u64) -> Loading {
-    let version = Version::of(id, hash);
+    let version = RunVersion::of(id, hash);
     let what = if version.0 == 0 { 0 } else { u64::from(version.0) | LOADING };
     Loading { before: store(what, tick), _version: version }
 }
@@ -104,7 +104,7 @@ pub fn loading(id: &str, hash: &str, tick: u64) -> Loading {
 #[derive(Debug)]
 pub struct Loading {
     before: Mark,
-    _version: Version,
+    _version: RunVersion,
 }
 
 impl Drop for Loading {
@@ -117,7 +117,7 @@ static NUMBERS: Mutex<Option<Numbers>> = Mutex::new(None);
 
 /// A version of a plugin that may run, known to the record as long as this lives.
 #[derive(Debug, Default)]
-pub struct Version(pub(super) u32);
+pub struct RunVersion(pub(super) u32);
 
 #[derive(Default)]
 struct Numbers {
@@ -127,7 +127,7 @@ struct Numbers {
     free: Vec<u32>,
 }
 
-impl Version {
+impl RunVersion {
     /// The version of a plugin with this hash, which is SHA-256 in hexadecimal digits.
     pub fn of(id: &str, hash: &str) -> Self {
         let Some(words) = WORDS_OF_PROCESS.get() else { return Self(0) };
@@ -155,7 +155,7 @@ impl Version {
     }
 }
 
-impl Drop for Version {
+impl Drop for RunVersion {
     fn drop(&mut self) {
         if self.0 == 0 {
             return;

@@ -4,7 +4,7 @@ use super::infer::Of;
 use super::outline::Sketch;
 use super::scan::Kind;
 use super::suggestion::{Suggestion, SuggestionKind as Is, escaped};
-use crate::reference::{self, Key, Type};
+use crate::reference::{self, KeyDoc, Type};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -262,7 +262,7 @@ impl Sketch {
         })
     }
 
-    pub(super) fn keys_of(&self, map: usize) -> Option<&'static [Key]> {
+    pub(super) fn keys_of(&self, map: usize) -> Option<&'static [KeyDoc]> {
         let outer = self.tokens[map].within?;
         let is_map = self.word(map) == "#{";
         let named = |place: usize| place.checked_sub(2).map_or("", |name| self.word(name));

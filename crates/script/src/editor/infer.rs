@@ -2,7 +2,7 @@
 
 use super::outline::{Binding, Constant, Field, Sketch, Value};
 use super::scan::Kind;
-use crate::reference::{self, Form, Origin, Type};
+use crate::reference::{self, Form, FunctionOrigin, Type};
 use std::ops::Range;
 
 /// The facts that are known of a value.
@@ -248,7 +248,7 @@ fn returned(module: &str, name: &str) -> Of {
     let mut named = reference::functions().iter().filter(|function| {
         function.module == module
             && function.name == name
-            && (!module.is_empty() || function.origin == Origin::Host || !function.is_method)
+            && (!module.is_empty() || function.origin == FunctionOrigin::Host || !function.is_method)
     });
     named.next().map_or(UNKNOWN, |function| Of::Type(function.returns))
 }

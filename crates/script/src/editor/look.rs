@@ -35,7 +35,7 @@ pub enum Place {
 
 /// A call that is being written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Call {
+pub struct OpenCall {
     /// Each way to call it: its signature, its parameters as they stand in that, what it does.
     pub ways: Vec<(String, Vec<String>, String)>,
     /// The index of the argument that is being written, from 0.
@@ -52,7 +52,7 @@ enum Meaning<'a> {
     Field(&'static str, &'a Field),
     Module(String),
     Imported(&'a super::outline::Import, Option<String>),
-    Key(&'static reference::Key),
+    Key(&'static reference::KeyDoc),
 }
 
 impl Sketch {
@@ -136,7 +136,7 @@ impl Sketch {
     }
 
     /// The call that a byte stands in the brackets of.
-    pub fn call(&self, at: usize) -> Option<Call> {
+    pub fn call(&self, at: usize) -> Option<OpenCall> {
         let bracket = self.around(at).filter(|bracket| self.word(*bracket) == "(")?;
         let name = bracket.checked_sub(1).filter(|name| self.is_word(*name))?;
         if name.checked_sub(1).is_some_and(|before| self.word(before) == "fn") {
@@ -166,7 +166,7 @@ impl Sketch {
         let commas =
             commas.filter(|place| self.tokens[*place].within == Some(bracket) && self.word(*place) == ",");
         let argument = commas.count();
-        (!ways.is_empty()).then_some(Call { ways, argument })
+        (!ways.is_empty()).then_some(OpenCall { ways, argument })
     }
 
     /// A key of the opening comment.

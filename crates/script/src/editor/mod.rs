@@ -13,6 +13,6 @@ mod suggestion;
 #[cfg(test)]
 mod tests;
 
-pub use look::{Call, Hover, Place};
+pub use look::{Hover, OpenCall, Place};
 pub use outline::{Import, Sketch, Symbol, SymbolKind};
 pub use suggestion::{Suggestion, SuggestionKind};

@@ -1,6 +1,6 @@
 //! The words that may be written at a place.
 
-use crate::reference::{self, Entry, Form, Function, Key, Role, Type, Word};
+use crate::reference::{self, EntryPoint, Form, Function, KeyDoc, ScriptRole, Type, Word};
 
 /// Something that may be written at a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,23 +76,23 @@ impl Suggestion {
         }
     }
 
-    pub(super) fn key(key: &Key, kind: SuggestionKind, behind: &str) -> Self {
+    pub(super) fn key(key: &KeyDoc, kind: SuggestionKind, behind: &str) -> Self {
         let detail = if key.values.is_empty() { key.kind.name() } else { key.values.join(" or ") };
         Self::new(key.name, kind, detail).doc(key.doc).insert(format!("{}{behind}", escaped(key.name)))
     }
 
     /// The frame of a function that the host calls; without its `fn` where that is written already.
-    pub(super) fn entry(entry: &Entry, has_fn: bool) -> Self {
+    pub(super) fn entry(entry: &EntryPoint, has_fn: bool) -> Self {
         let subject = entry.subject.map_or("", |(name, _)| name);
         let params = if entry.name == "handler" { "args, ctx" } else { subject };
         let fun = if has_fn { "" } else { "fn " };
         let begins =
             if entry.begins.is_empty() { String::new() } else { format!("\n    {}", escaped(entry.begins)) };
         let what = match entry.role {
-            Role::Filter => "hook",
-            Role::Tool => "tool",
-            Role::Pipe => "model",
-            Role::Callback => "callback",
+            ScriptRole::Filter => "hook",
+            ScriptRole::Tool => "tool",
+            ScriptRole::Pipe => "model",
+            ScriptRole::Callback => "callback",
         };
         Self::new(entry.name, SuggestionKind::Frame, format!("{what}: fn {}({params})", entry.name))
             .doc(entry.doc)
@@ -103,7 +103,7 @@ impl Suggestion {
 /// A function's doc, with what calling it takes.
 pub(super) fn doc_of(function: &Function) -> String {
     let needs = function.capability.map(|capability| format!("Needs `requirements: {}`.", capability.name()));
-    let is_of_rhai = function.origin == reference::Origin::Rhai;
+    let is_of_rhai = function.origin == reference::FunctionOrigin::Rhai;
     let whose = is_of_rhai.then(|| "*One of Rhai's own.*".to_owned());
     [Some(function.doc.clone()), needs, whose].into_iter().flatten().collect::<Vec<_>>().join("\n\n")
 }

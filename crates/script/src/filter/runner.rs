@@ -2,13 +2,13 @@
 //!
 //! From what a hook returned to the chain's verdict.
 
-use crate::answer::Answered;
+use crate::answer::HookAnswer;
 use crate::argument::UserValves;
 use crate::engine::max_text;
 use crate::hooks::{Param, subject_name};
 use crate::interpreter::Args;
 use crate::problem::summary_of_run;
-use crate::run::Ended;
+use crate::run::CallEnd;
 use crate::script::Script;
 use crate::value::{List, Map, Shape, json_of, live};
 use crate::{budget, clock, windows};
@@ -22,7 +22,7 @@ use valvehouse_core::context::{FinishedChat, Turn};
 use valvehouse_core::fault::{Breakage, Refusal};
 use valvehouse_core::figures::{Ending, Spent, Tally};
 use valvehouse_core::filter::{
-    Filter, FilterContext, Hook, Hooks, OnBreak, Run, Verdict, is_broken_stream, wrong_events,
+    Filter, FilterContext, Hook, HookRunner, Hooks, OnBreak, Verdict, is_broken_stream, wrong_events,
 };
 use valvehouse_core::lanes::Pace;
 use valvehouse_json::{Json, MAX_DEPTH, Object};
@@ -93,7 +93,7 @@ impl Script {
     }
 }
 
-impl Run for ScriptFilter {
+impl HookRunner for ScriptFilter {
     fn run(&self, hook: Hook, ctx: FilterContext) -> Result<Verdict, Breakage> {
         match hook {
             Hook::Stream if self.script.has_windows => self.through_windows(ctx),
@@ -290,15 +290,15 @@ impl ScriptFilter {
             Ok(value) => {
                 verdict(&self.script, hook, ctx, &value).and_then(|it| with_events(&self.script, hook, it))
             }
-            Err(Ended::Refused(refusal)) => Ok(Verdict::Error(refusal)),
-            Err(Ended::Broken { is_too_long: true, .. })
+            Err(CallEnd::Refused(refusal)) => Ok(Verdict::Error(refusal)),
+            Err(CallEnd::Broken { is_too_long: true, .. })
                 if hook.is_before()
                     && self.script.manifest.on_break == OnBreak::Abort
                     && has_text_above(&ctx.value, max_text(), 0) =>
             {
                 Ok(Verdict::Error(too_long(max_text())))
             }
-            Err(Ended::Broken { breakage, .. }) => Err(breakage),
+            Err(CallEnd::Broken { breakage, .. }) => Err(breakage),
         };
         tally.end(&timing, spent, ending(&self.script, hook, &verdict));
         self.watch(hook, tally, ticks, measured);
@@ -336,11 +336,11 @@ pub(super) fn verdict(
     ctx: FilterContext,
     value: &Dynamic,
 ) -> Result<Verdict, Breakage> {
-    if let Some(answer) = value.read_lock::<Answered>() {
+    if let Some(answer) = value.read_lock::<HookAnswer>() {
         return match &*answer {
-            Answered::Skip(value) => Ok(Verdict::Skip(value.clone())),
-            Answered::Error(refusal) => Ok(Verdict::Error(refusal.clone())),
-            Answered::Ok(value, _) => go_on(script, hook, ctx, Some(value.clone())),
+            HookAnswer::Skip(value) => Ok(Verdict::Skip(value.clone())),
+            HookAnswer::Error(refusal) => Ok(Verdict::Error(refusal.clone())),
+            HookAnswer::Ok(value, _) => go_on(script, hook, ctx, Some(value.clone())),
         };
     }
     if value.is_unit() {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::figures::{Ending, Spent};
-use valvehouse_core::filter::{Chain, FilterContext, Hook, Outcome, Run};
+use valvehouse_core::filter::{Chain, ChainOutcome, FilterContext, Hook, HookRunner};
 use valvehouse_core::lanes::Pace;
 use valvehouse_json::Json;
 
@@ -25,7 +25,7 @@ async fn run(text: &str, hook: Hook, value: &str) -> Result<Json, Fault> {
         TurnFacts { user: Json::parse(br#"{"id":"ann","name":"Ann"}"#).unwrap(), ..TurnFacts::default() };
     let turn = Turn::new(facts, Context::default(), Events::default());
     match Chain::new(vec![filter]).run(hook, Json::parse(value.as_bytes()).unwrap(), &turn).await? {
-        Outcome::Done(value) | Outcome::Skipped(value) => Ok(value),
+        ChainOutcome::Done(value) | ChainOutcome::Skipped(value) => Ok(value),
     }
 }
 

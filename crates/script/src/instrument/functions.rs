@@ -24,7 +24,7 @@ const OPERATIONS: u64 = 2;
 
 /// The bodies of instrumented functions, over all files of a script.
 #[derive(Default)]
-pub(crate) struct Instrumented {
+pub(crate) struct InstrumentedBodies {
     bodies: Vec<Body>,
 }
 
@@ -36,7 +36,7 @@ struct Body {
     ran: AtomicBool,
 }
 
-impl Instrumented {
+impl InstrumentedBodies {
     /// Returns the functions of a file with the steps that they need. Hooks are handed the `valves`. With `coverage`,
     /// all lines with a probe count as runnable.
     pub(crate) fn add(

@@ -1,6 +1,6 @@
 //! Every operator over every mix of live values and values of the script's own: the results are the same.
 
-use crate::run::Ended;
+use crate::run::CallEnd;
 use crate::value::{self, Shape, dynamic_of};
 use crate::{Kind, Script, Settings, SourceFile};
 use rhai::{Blob, Dynamic};
@@ -51,10 +51,10 @@ fn outcome(script: &Script, a: Dynamic, b: Dynamic) -> Result<Json, String> {
 }
 
 /// Returns the message of a failure, with its place.
-fn words_of(failed: Ended) -> String {
+fn words_of(failed: CallEnd) -> String {
     match failed {
-        Ended::Refused(refusal) => format!("refused: {}", refusal.message),
-        Ended::Broken { breakage, .. } => breakage.to_string(),
+        CallEnd::Refused(refusal) => format!("refused: {}", refusal.message),
+        CallEnd::Broken { breakage, .. } => breakage.to_string(),
     }
 }
 

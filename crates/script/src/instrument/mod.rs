@@ -15,6 +15,6 @@ mod mixes;
 #[cfg(test)]
 mod tests;
 
-pub(super) use functions::Instrumented;
+pub(super) use functions::InstrumentedBodies;
 pub(super) use kinds::{Kinds, ValueKind};
 pub(super) use operators::keep_unordered;

@@ -6,7 +6,7 @@
 
 use super::kinds::{Kinds, ValueKind};
 use crate::value::{List, error};
-use crate::{budget, thrown::Thrown};
+use crate::{budget, thrown::ThrownError};
 use rhai::{
     Array, Dynamic, Engine, EvalAltResult, EvalContext, Expr, Expression, FnCallExpr, FnNamespace,
     FuncRegistration, ImmutableString, Module, NativeCallContext, Position, RhaiFunc, Shared,
@@ -230,7 +230,7 @@ fn unordered(operator: &str, [first, second]: [&str; 2], position: Position) -> 
         _ => "convert one of them first",
     };
     let message = format!("cannot compare {first} with {second} by `{operator}`: they have no order; {help}");
-    Thrown::bug(message, position.line()).into_error(position)
+    ThrownError::bug(message, position.line()).into_error(position)
 }
 
 /// The value that is added to a target by `+=`: a live array as its elements, if the target is an array of the

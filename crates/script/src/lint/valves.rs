@@ -5,7 +5,7 @@ use super::tree::{Body, View};
 use crate::problem::{Code, Problem};
 use rhai::{Expr, Position, Stmt};
 use std::collections::BTreeSet;
-use valvehouse_core::valve::Schema;
+use valvehouse_core::valve::ValveSchema;
 use valvehouse_core::words::nearest;
 
 /// The owner of an expression's valves.
@@ -17,7 +17,7 @@ enum Whose {
 
 pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
     let Some(manifest) = view.manifest() else { return Vec::new() };
-    let none = Schema::default();
+    let none = ValveSchema::default();
     let users = manifest.user_valves.as_ref().unwrap_or(&none);
     let mut problems = Vec::new();
     let mut whole = BTreeSet::new();
@@ -135,12 +135,13 @@ impl Names {
         &self,
         view: &View<'_>,
         whose: Whose,
-        valves: &Schema,
-        users: &Schema,
+        valves: &ValveSchema,
+        users: &ValveSchema,
         (name, position): (&str, Position),
     ) -> Option<Problem> {
         let own = if whose == Whose::Users { users } else { valves };
-        let declares = |schema: &Schema, name: &str| schema.fields().iter().any(|field| field.name == name);
+        let declares =
+            |schema: &ValveSchema, name: &str| schema.fields().iter().any(|field| field.name == name);
         let is_other = !self.is_hosts && declares(users, name);
         if declares(own, name)
             || is_other

@@ -18,7 +18,7 @@ const SPLIT: &str = "split it, or move data into valves or the store";
 
 /// A file as it was read.
 #[derive(Debug, Clone)]
-pub struct Read {
+pub struct LoadedFile {
     /// Its text.
     pub file: SourceFile,
     /// SHA-256 of its bytes and those of what it imports, hex.
@@ -26,13 +26,13 @@ pub struct Read {
 }
 
 /// Reads one file, wherever it is, and what it imports from its plugin folder.
-pub fn read_file(kind: Kind, root: &Path, path: &Path) -> Result<Read, Problem> {
+pub fn read_file(kind: Kind, root: &Path, path: &Path) -> Result<LoadedFile, Problem> {
     let what = if is_module(root, path) { As::Module } else { As::Plugin };
     with_imports(read(what, kind, path, &stamp_of(path)?)?, root)
 }
 
 /// The same of a file that is about to have this text.
-pub fn read_text(kind: Kind, root: &Path, path: &Path, text: &str) -> Result<Read, Problem> {
+pub fn read_text(kind: Kind, root: &Path, path: &Path, text: &str) -> Result<LoadedFile, Problem> {
     with_imports(read_bytes(As::Plugin, kind, path, text.as_bytes().to_vec())?, root)
 }
 
@@ -62,7 +62,7 @@ pub(super) fn stamp_of(path: &Path) -> Result<Stamp, Problem> {
 }
 
 /// A script with everything that it imports.
-fn with_imports(script: Read, root: &Path) -> Result<Read, Problem> {
+fn with_imports(script: LoadedFile, root: &Path) -> Result<LoadedFile, Problem> {
     let kind = script.file.kind;
     let mut finding = Finding::below(root);
     let imports = Imports::of(&mut finding, &script.file.path, &script.file.text, &mut |path| {
@@ -71,9 +71,9 @@ fn with_imports(script: Read, root: &Path) -> Result<Read, Problem> {
     Ok(if imports.is_empty() { script } else { importing(&script, imports) })
 }
 
-pub(super) fn importing(script: &Read, imports: Imports) -> Read {
+pub(super) fn importing(script: &LoadedFile, imports: Imports) -> LoadedFile {
     let hash = imports.hash_with(&script.hash).into();
-    Read { file: script.file.clone().importing(imports), hash }
+    LoadedFile { file: script.file.clone().importing(imports), hash }
 }
 
 /// The role in which a file is read.
@@ -84,7 +84,7 @@ pub(super) enum As {
     Tests,
 }
 
-pub(super) fn read(what: As, kind: Kind, path: &Path, stamp: &Stamp) -> Result<Read, Problem> {
+pub(super) fn read(what: As, kind: Kind, path: &Path, stamp: &Stamp) -> Result<LoadedFile, Problem> {
     let stem = stem_of(path);
     let problem = |code, message: String| Problem::new(code, &stem, path, message);
     if what == As::Plugin {
@@ -128,7 +128,7 @@ fn stem_of(path: &Path) -> String {
     path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
-pub(super) fn read_bytes(what: As, kind: Kind, path: &Path, bytes: Vec<u8>) -> Result<Read, Problem> {
+pub(super) fn read_bytes(what: As, kind: Kind, path: &Path, bytes: Vec<u8>) -> Result<LoadedFile, Problem> {
     let stem = stem_of(path);
     let problem = |code, message: String| Problem::new(code, &stem, path, message);
     if bytes.len() > MAX_SOURCE {
@@ -154,7 +154,7 @@ pub(super) fn read_bytes(what: As, kind: Kind, path: &Path, bytes: Vec<u8>) -> R
         return Err(problem(Code::NoText, "the file holds NUL bytes; it is not a script".into())
             .help("put a text file in its place"));
     }
-    Ok(Read { file: SourceFile::new(kind, stem, path, text), hash: hash.into() })
+    Ok(LoadedFile { file: SourceFile::new(kind, stem, path, text), hash: hash.into() })
 }
 
 /// Returns the beginning of a file that cannot be loaded, as far as it is text; "" where it cannot be read.
@@ -182,15 +182,15 @@ pub(crate) const REST: Duration = Duration::from_millis(25);
 
 /// The result of one look at a folder.
 #[derive(Debug, Clone, Default)]
-pub struct Found {
+pub struct FolderScan {
     /// Files that could be read, by id. Of two files with one id the later path counts.
-    pub files: BTreeMap<Arc<str>, Arc<Read>>,
+    pub files: BTreeMap<Arc<str>, Arc<LoadedFile>>,
     /// Files that could not, and files that share an id.
     pub problems: Vec<Problem>,
     /// Links to no file and folders with a script's name. For a plugin that is known they count as deleted.
     pub dangling: Vec<Problem>,
     /// Files whose id a later file has.
-    pub shadowed: Vec<Arc<Read>>,
+    pub shadowed: Vec<Arc<LoadedFile>>,
     /// The time of a file's latest change.
     pub latest: Option<SystemTime>,
     /// `true` if files changed during the look: the texts may be of different moments.
@@ -203,7 +203,7 @@ pub struct Found {
     pub tests: Vec<PathBuf>,
 }
 
-impl Found {
+impl FolderScan {
     /// Returns `true` if somebody seems to be in the middle of saving.
     pub fn is_restless(&self) -> bool {
         let age = self.latest.and_then(|latest| latest.elapsed().ok());
@@ -231,7 +231,7 @@ impl Found {
     }
 
     /// Adds a file; of two with one id the later one counts, and both are told.
-    pub(super) fn add(&mut self, read: Arc<Read>) {
+    pub(super) fn add(&mut self, read: Arc<LoadedFile>) {
         let id = read.file.id.clone();
         let path = read.file.path.clone();
         let Some(earlier) = self.files.insert(id.clone(), read) else { return };

@@ -1,8 +1,8 @@
 //! Looking at a folder, again and again.
 
-use super::file::Found;
-use super::file::{As, Read, importing, read, stamp_of};
-use super::listing::{Listed, Listing, Stamp};
+use super::file::FolderScan;
+use super::file::{As, LoadedFile, importing, read, stamp_of};
+use super::listing::{ListedFile, Listing, Stamp};
 use crate::imports::{Finding, Imports};
 use crate::manifest::says_of_itself;
 use crate::problem::{Code, Problem};
@@ -29,35 +29,35 @@ pub struct Loader {
 struct Entry {
     stamp: Stamp,
     read_at: SystemTime,
-    content: Result<Arc<Read>, Problem>,
+    content: Result<Arc<LoadedFile>, Problem>,
 }
 
 /// A script alone, and with everything that it imports.
 #[derive(Debug)]
 struct Whole {
-    own: Arc<Read>,
-    whole: Arc<Read>,
+    own: Arc<LoadedFile>,
+    whole: Arc<LoadedFile>,
 }
 
 /// The last look at a folder.
 #[derive(Debug)]
 struct LastLook {
     listing: Listing,
-    found: Arc<Found>,
+    found: Arc<FolderScan>,
     /// `true` if the same listing has to mean the same files.
     is_sure: bool,
 }
 
 impl Loader {
     /// Looks at a folder and the folders in it. A folder that is not there is empty.
-    pub fn look(&mut self, kind: Kind, folder: &Path) -> Found {
+    pub fn look(&mut self, kind: Kind, folder: &Path) -> FolderScan {
         let found = self.look_again(kind, folder);
         self.looked.clear();
         Arc::unwrap_or_clone(found)
     }
 
     /// The same; gives what the look before gave when there is nothing else to find.
-    pub fn look_again(&mut self, kind: Kind, folder: &Path) -> Arc<Found> {
+    pub fn look_again(&mut self, kind: Kind, folder: &Path) -> Arc<FolderScan> {
         let listing = Listing::of(folder);
         let key = (kind, folder.to_owned());
         if let Some(before) = self.looked.get(&key)
@@ -76,18 +76,18 @@ impl Loader {
     }
 
     /// Reads what a listing names; also answers whether the listing alone says when to read again.
-    fn read_all(&mut self, kind: Kind, folder: &Path, listing: &Listing) -> (Found, bool) {
-        let mut found = Found {
+    fn read_all(&mut self, kind: Kind, folder: &Path, listing: &Listing) -> (FolderScan, bool) {
+        let mut found = FolderScan {
             problems: listing.problems.clone(),
             dangling: listing.dangling.clone(),
             unlisted: listing.problems.iter().map(|problem| problem.path.clone()).collect(),
             tests: listing.tests.clone(),
             latest: listing.scripts.iter().filter_map(|listed| listed.stamp.changed).max(),
-            ..Found::default()
+            ..FolderScan::default()
         };
         let mut finding = Finding::below(folder);
         let mut imported = HashSet::new();
-        for Listed { path, stamp, is_module } in &listing.scripts {
+        for ListedFile { path, stamp, is_module } in &listing.scripts {
             if *is_module {
                 found.modules.push(path.clone());
                 if kind == Kind::Filter {
@@ -126,7 +126,7 @@ impl Loader {
         stamp: &Stamp,
         finding: &mut Finding<'_>,
         imported: &mut HashSet<PathBuf>,
-    ) -> Result<Arc<Read>, Problem> {
+    ) -> Result<Arc<LoadedFile>, Problem> {
         let own = self.read(As::Plugin, kind, path, stamp)?;
         let imports = Imports::of(finding, path, &own.file.text, &mut |path| {
             imported.insert(path.to_owned());
@@ -146,7 +146,7 @@ impl Loader {
         Ok(whole)
     }
 
-    fn read(&mut self, what: As, kind: Kind, path: &Path, stamp: &Stamp) -> Result<Arc<Read>, Problem> {
+    fn read(&mut self, what: As, kind: Kind, path: &Path, stamp: &Stamp) -> Result<Arc<LoadedFile>, Problem> {
         if let Some(seen) = self.seen.get(path)
             && seen.stamp == *stamp
             && !stamp.is_fresh(seen.read_at)

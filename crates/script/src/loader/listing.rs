@@ -20,7 +20,7 @@ pub(super) const READABLE: &str = "let the user that the host runs as read it";
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Listing {
     /// Scripts and modules in the order of their paths.
-    pub(super) scripts: Vec<Listed>,
+    pub(super) scripts: Vec<ListedFile>,
     /// Files of tests in that order.
     pub(super) tests: Vec<PathBuf>,
     /// Folders that are there and could not be listed, and why.
@@ -31,7 +31,7 @@ pub(super) struct Listing {
 
 /// A script or module.
 #[derive(Debug, PartialEq)]
-pub(super) struct Listed {
+pub(super) struct ListedFile {
     pub(super) path: PathBuf,
     pub(super) stamp: Stamp,
     /// `true` if it is for importing, and not a plugin.
@@ -140,7 +140,7 @@ impl Listing {
                 self.tests.push(entry.path());
             } else if is_script {
                 let (path, stamp) = (entry.path(), Stamp::of(&metadata));
-                self.scripts.push(Listed { path, stamp, is_module: in_lib || name.starts_with('_') });
+                self.scripts.push(ListedFile { path, stamp, is_module: in_lib || name.starts_with('_') });
             }
         }
     }

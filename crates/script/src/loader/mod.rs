@@ -14,7 +14,8 @@ mod tests;
 
 pub(crate) use file::REST;
 pub use file::{
-    Found, Read, beginning, is_id, read_file, read_tests, read_text, script_of_tests, tests_of_script,
+    FolderScan, LoadedFile, beginning, is_id, read_file, read_tests, read_text, script_of_tests,
+    tests_of_script,
 };
 pub use folder::Loader;
 pub use set::SourceSet;

@@ -1,7 +1,7 @@
 //! Files that lie in no folder: a set of texts under the paths that they would have there.
 
-use super::file::Found;
-use super::file::{As, Read, check_name, importing, read_bytes};
+use super::file::FolderScan;
+use super::file::{As, LoadedFile, check_name, importing, read_bytes};
 use super::listing::{MAX_NESTING, TESTS};
 use crate::imports::{Contents, Finding, Imports};
 use crate::manifest::says_of_itself;
@@ -34,8 +34,8 @@ impl SourceSet {
     }
 
     /// Looks at the files below a folder, as [`Loader::look`](super::Loader::look) does at those on disk.
-    pub fn look(&self, kind: Kind, folder: &Path) -> Found {
-        let mut found = Found::default();
+    pub fn look(&self, kind: Kind, folder: &Path) -> FolderScan {
+        let mut found = FolderScan::default();
         let mut finding = Finding::within(folder, self);
         for (path, text) in &self.0 {
             match Role::of(folder, path) {
@@ -64,11 +64,17 @@ impl SourceSet {
     ///
     /// # Errors
     /// Returns the problem of a text that cannot be a script.
-    pub fn read_text(&self, kind: Kind, root: &Path, path: &Path, text: &str) -> Result<Read, Problem> {
+    pub fn read_text(&self, kind: Kind, root: &Path, path: &Path, text: &str) -> Result<LoadedFile, Problem> {
         self.read(kind, path, text, &mut Finding::within(root, self))
     }
 
-    fn read(&self, kind: Kind, path: &Path, text: &str, finding: &mut Finding<'_>) -> Result<Read, Problem> {
+    fn read(
+        &self,
+        kind: Kind,
+        path: &Path,
+        text: &str,
+        finding: &mut Finding<'_>,
+    ) -> Result<LoadedFile, Problem> {
         check_name(path)?;
         let own = read_bytes(As::Plugin, kind, path, text.as_bytes().to_vec())?;
         let imports = Imports::of(finding, path, &own.file.text, &mut |path| match self.text(path) {
@@ -139,10 +145,10 @@ mod tests {
         let root = folder.path().to_owned();
         folder.close().unwrap();
         let found = set.look(Kind::Filter, &root);
-        let hashes = |found: &Found| {
+        let hashes = |found: &FolderScan| {
             found.files.iter().map(|(id, read)| (id.clone(), read.hash.clone())).collect::<Vec<_>>()
         };
-        let problems = |found: &Found| {
+        let problems = |found: &FolderScan| {
             let mut problems: Vec<_> = found
                 .problems
                 .iter()

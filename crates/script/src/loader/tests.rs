@@ -1,4 +1,4 @@
-use super::{Found, Loader};
+use super::{FolderScan, Loader};
 use crate::source::Kind;
 use std::fs::File;
 use std::path::Path;
@@ -22,11 +22,11 @@ fn set_modified(path: &Path, time: SystemTime) {
     File::options().append(true).open(path).unwrap().set_modified(time).unwrap();
 }
 
-fn look(loader: &mut Loader, folder: &TempDir) -> Arc<Found> {
+fn look(loader: &mut Loader, folder: &TempDir) -> Arc<FolderScan> {
     loader.look_again(Kind::Filter, folder.path())
 }
 
-fn text(found: &Found, id: &str) -> String {
+fn text(found: &FolderScan, id: &str) -> String {
     found.files[id].file.text.to_string()
 }
 

@@ -1,7 +1,7 @@
 //! Calls with an effect outside of the turn, made once although their step runs again after a pause.
 
 use super::argument::RhaiResultOf;
-use crate::budget::{self, Exceeded};
+use crate::budget::{self, ExceededLimit};
 use crate::value::{Bytes, Map as Live, Shape, error, json_of, live};
 use crate::{call, problem};
 use base64::Engine as _;
@@ -171,7 +171,7 @@ pub(super) fn once<T: Recordable>(
     match pauses.host_call(plugin, name, &arguments()) {
         HostCall::Known(HostResult::Value(value)) => match T::from_json(&value) {
             Some(value) => Ok(value),
-            None => Err(budget::ended(Exceeded::Replay)),
+            None => Err(budget::ended(ExceededLimit::Replay)),
         },
         HostCall::Known(HostResult::Failure(message)) => Err(error(message)),
         HostCall::Known(HostResult::Unknown) | HostCall::Unrecorded => work(),
@@ -180,7 +180,7 @@ pub(super) fn once<T: Recordable>(
                 plugin,
                 "cannot use the recorded host calls: `{before}` was called before, now `{name}`"
             );
-            Err(budget::ended(Exceeded::Replay))
+            Err(budget::ended(ExceededLimit::Replay))
         }
         HostCall::New(place) => {
             let result = work();
@@ -198,7 +198,7 @@ pub(super) fn once<T: Recordable>(
 /// As [`once`], for what cannot fail: a call that differs ends the script at its next operation.
 pub(super) fn value<T: Recordable>(name: &str, work: impl Fn() -> T) -> T {
     once(name, || Json::Null, || Ok(work())).unwrap_or_else(|_| {
-        budget::doom(Exceeded::Replay);
+        budget::doom(ExceededLimit::Replay);
         work()
     })
 }

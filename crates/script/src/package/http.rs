@@ -5,7 +5,7 @@
 
 use super::argument::effect;
 use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail, float, items, running, unfit};
-use super::json::MOST_VALUES;
+use super::json::MAX_VALUES;
 use super::reading::{self, Form, Reading};
 use super::waiting::{self, beside_each_other};
 use super::{host_calls, multipart, output, url};
@@ -17,11 +17,11 @@ use bytes::Bytes;
 use futures::StreamExt;
 use rhai::{Array, Dynamic, EvalAltResult, FnNamespace, FuncRegistration, Module};
 use std::time::Duration;
-use valvehouse_core::lanes::Piece;
+use valvehouse_core::lanes::Job;
 use valvehouse_core::words::{nearest, suggested};
 use valvehouse_json::Json;
 use valvehouse_net::Web;
-use valvehouse_net::web::{Answer, Ask, WebError};
+use valvehouse_net::web::{Ask, WebError, WebResponse};
 
 /// Methods that have a function of their own.
 const METHODS: [(&str, &str); 6] = [
@@ -160,7 +160,7 @@ fn all(requests: &Dynamic, options: &Dynamic) -> RhaiResultOf<Array> {
         let url = own[1].as_deref().ok_or_else(|| fail(NAME, "a request is a URL, or a map with a `url`"))?;
         ask("all", own[0].as_deref().unwrap_or("GET"), url, &options)
     };
-    let works = requests.iter().map(|request| Box::new(|| one(request)) as Piece<'_, _>);
+    let works = requests.iter().map(|request| Box::new(|| one(request)) as Job<'_, _>);
     beside_each_other(NAME, works.collect(), limit, settles)
 }
 
@@ -201,7 +201,7 @@ fn mended(error: &WebError, plugin: &str) -> String {
 }
 
 /// An answer as scripts see it.
-fn shown(answer: Answer) -> Json {
+fn shown(answer: WebResponse) -> Json {
     let shown = reading::head(answer.status, answer.headers);
     let (key, body) = match String::from_utf8(answer.body.into()) {
         Ok(text) => ("text", text),
@@ -232,7 +232,7 @@ fn parsed(answer: &Map) -> RhaiResultOf<Dynamic> {
             "this map is not an answer of `http::`; for a text there is json::parse(text)",
         ));
     };
-    let json = Json::parse_within(text.as_bytes(), MOST_VALUES).map_err(|error| {
+    let json = Json::parse_within(text.as_bytes(), MAX_VALUES).map_err(|error| {
         let start: String = text.chars().take(SHOWN).collect();
         let more = if start.len() < text.len() { "…" } else { "" };
         fail("json", format!("the answer with status {status} is not JSON: {error}; it is `{start}{more}`"))

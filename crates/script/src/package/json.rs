@@ -7,7 +7,7 @@ use rhai::plugin::*;
 use valvehouse_json::Json;
 
 /// No more values are read at once: nothing looks at a script's memory meanwhile.
-pub(super) const MOST_VALUES: usize = 200_000;
+pub(super) const MAX_VALUES: usize = 200_000;
 
 #[export_module]
 pub(super) mod functions {
@@ -15,7 +15,7 @@ pub(super) mod functions {
     #[rhai_fn(return_raw)]
     pub fn parse(text: &str) -> RhaiResultOf<Dynamic> {
         let json =
-            Json::parse_within(text.as_bytes(), MOST_VALUES).map_err(|error| fail("json::parse", error))?;
+            Json::parse_within(text.as_bytes(), MAX_VALUES).map_err(|error| fail("json::parse", error))?;
         Ok(live(&json, Shape::Plain))
     }
 

@@ -18,7 +18,7 @@ use valvehouse_json::Json;
 use valvehouse_store::{Kv, KvError, KvMap};
 
 /// Longest time to live: a hundred years.
-const LONGEST_TTL: f64 = 100.0 * 366.0 * 86_400.0;
+const MAX_TTL: f64 = 100.0 * 366.0 * 86_400.0;
 
 /// The owner of the map that a function means.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -320,7 +320,7 @@ impl Scope {
     fn seconds(self, function: &str, name: &str, value: &Dynamic) -> RhaiResultOf<Duration> {
         let function = self.called(function);
         let seconds = float(&function, name, value)?;
-        if seconds > 0.0 && seconds <= LONGEST_TTL {
+        if seconds > 0.0 && seconds <= MAX_TTL {
             return Ok(Duration::from_secs_f64(seconds));
         }
         Err(fail(&function, format!("`{name}` must be above 0 and at most 100 years, not {value}")))
@@ -413,13 +413,13 @@ impl Scope {
             let after = self.write("update", options, |map| {
                 map.update(key, ttl, |old| {
                     let old = live(&old, Shape::Plain);
-                    let new = change.call_raw(context, None, [old]).map_err(Failed::Script)?;
-                    json_of(&new).map_err(Failed::Script)
+                    let new = change.call_raw(context, None, [old]).map_err(UpdateError::Script)?;
+                    json_of(&new).map_err(UpdateError::Script)
                 })
             })?;
             after.map_err(|failed| match failed {
-                Failed::Script(error) => error,
-                Failed::Kv(error) => self.refused("update", &error),
+                UpdateError::Script(error) => error,
+                UpdateError::Kv(error) => self.refused("update", &error),
             })
         };
         let value = self.once("update", || vec![key.into()], work)?;
@@ -447,12 +447,12 @@ impl Scope {
 }
 
 /// The reason an update did not come about.
-enum Failed {
+enum UpdateError {
     Script(Box<EvalAltResult>),
     Kv(KvError),
 }
 
-impl From<KvError> for Failed {
+impl From<KvError> for UpdateError {
     fn from(error: KvError) -> Self {
         Self::Kv(error)
     }

@@ -13,7 +13,7 @@ use futures::StreamExt;
 use rhai::{Array, Dynamic, Map, Module};
 use std::sync::Arc;
 use valvehouse_core::context::{Claim, Share};
-use valvehouse_core::lanes::Piece;
+use valvehouse_core::lanes::Job;
 use valvehouse_json::{Json, Object};
 
 pub(super) fn module() -> Module {
@@ -103,7 +103,7 @@ fn all(requests: &Dynamic, options: &Dynamic) -> RhaiResultOf<Array> {
     let options = Options::read(NAME, options, &["limit", "settle"])?;
     let (limit, settles) = (options.limit()?, options.truth("settle")?);
     let requests = items(NAME, "requests", requests)?;
-    let works = requests.iter().map(|request| Box::new(|| chat(NAME, request)) as Piece<'_, _>);
+    let works = requests.iter().map(|request| Box::new(|| chat(NAME, request)) as Job<'_, _>);
     beside_each_other(NAME, works.collect(), limit, settles)
 }
 

@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use valvehouse_json::{Json, MAX_DEPTH};
 
 /// No text that a native makes is longer than this.
-pub(super) const MOST_BYTES: usize = 8 << 20;
+pub(super) const MAX_BYTES: usize = 8 << 20;
 /// No array that a native makes has more elements than this.
-pub(super) const MOST_ITEMS: usize = 100_000;
+pub(super) const MAX_ITEMS: usize = 100_000;
 
 /// Refuses a result of this many bytes, before it is built.
 pub(super) fn check_size(function: &str, bytes: usize) -> RhaiResultOf<()> {
-    if bytes <= MOST_BYTES {
+    if bytes <= MAX_BYTES {
         return Ok(());
     }
     Err(fail(function, format!("the result would be {bytes} bytes or more; at most 8 MiB")))
@@ -79,8 +79,8 @@ impl List {
 
     fn add(&mut self, item: Dynamic) -> RhaiResultOf<()> {
         check_size(self.function, self.bytes)?;
-        if self.items.len() + self.nested >= MOST_ITEMS {
-            let why = format!("the result would have more than {MOST_ITEMS} elements");
+        if self.items.len() + self.nested >= MAX_ITEMS {
+            let why = format!("the result would have more than {MAX_ITEMS} elements");
             return Err(fail(self.function, why));
         }
         self.items.push(item);
@@ -118,7 +118,7 @@ impl Pulse {
 /// JSON text, compact or indented, measured before it is written: shared containers may stand in
 /// many places, so a small value can be a huge text.
 pub(crate) fn json(function: &str, value: &Json, indent: Option<usize>) -> RhaiResultOf<String> {
-    let mut measure = Measure { indent, left: MOST_BYTES };
+    let mut measure = Measure { indent, left: MAX_BYTES };
     measure.value(value, 1).map_err(|excess| fail(function, excess))?;
     match indent {
         Some(indent) => Ok(value.pretty(indent)),
@@ -196,7 +196,7 @@ pub(super) fn text(function: &str, value: &Dynamic) -> RhaiResultOf<ImmutableStr
         Ok(Json::Text(text)) => Ok(text.as_str().into()),
         Ok(container @ (Json::Array(_) | Json::Object(_))) => Ok(json(function, &container, None)?.into()),
         Ok(_) => Ok(value.to_string().into()),
-        Err(_) if !value.is_array() && !value.is_map() => Ok(shortened_text(value, MOST_BYTES).into()),
+        Err(_) if !value.is_array() && !value.is_map() => Ok(shortened_text(value, MAX_BYTES).into()),
         Err(error) => Err(error),
     }
 }

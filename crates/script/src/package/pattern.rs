@@ -88,8 +88,8 @@ impl Pattern {
         /// Steps of a search that end within a microsecond.
         const STEPS: usize = 50;
         /// The longest that a search may go on without a look at the budget, in microseconds.
-        const LONGEST: usize = 500_000;
-        let micros = budget::time_limit().as_micros().min(LONGEST as u128) as usize;
+        const MAX_MICROS: usize = 500_000;
+        let micros = budget::time_limit().as_micros().min(MAX_MICROS as u128) as usize;
         // Patterns that search short texts are not taken apart.
         if length <= 64 {
             return true;

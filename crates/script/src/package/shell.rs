@@ -13,7 +13,7 @@ use valvehouse_os::{Command, Options};
 
 const FUNCTION: &str = "shell::run";
 /// Longest time a script may give a program, in ms.
-const LONGEST_MS: f64 = 600_000.0;
+const MAX_MS: f64 = 600_000.0;
 
 /// A text or an array. The parameter is named so in the API reference.
 type Argv = Dynamic;
@@ -102,7 +102,7 @@ fn text(name: &str, value: &Dynamic) -> RhaiResultOf<String> {
 
 fn timeout(value: &Dynamic) -> RhaiResultOf<Duration> {
     let ms = float(FUNCTION, "timeout", value)?;
-    if (1.0..=LONGEST_MS).contains(&ms) {
+    if (1.0..=MAX_MS).contains(&ms) {
         return Ok(Duration::from_secs_f64(ms / 1000.0));
     }
     Err(fail(FUNCTION, format!("`timeout` must be from 1 to 600 000 ms, not {value}")))

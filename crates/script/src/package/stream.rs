@@ -9,13 +9,13 @@ use compact_str::CompactString;
 use rhai::plugin::*;
 use rhai::{EvalAltResult, FnPtr, ImmutableString};
 use std::sync::Arc;
-use valvehouse_core::chat::window::{Look, last_words, pass};
+use valvehouse_core::chat::window::{WindowVisitor, last_words, pass};
 use valvehouse_json::Json;
 
 const NAME: &str = "stream::window";
 
 /// Longest text that a window keeps back, in characters.
-const LONGEST: usize = 1 << 20;
+const MAX_WINDOW: usize = 1 << 20;
 
 #[export_module]
 pub(super) mod functions {
@@ -73,7 +73,7 @@ struct Script<'a> {
     tail: Tail,
 }
 
-impl Look for Script<'_> {
+impl WindowVisitor for Script<'_> {
     type Error = Box<EvalAltResult>;
 
     fn changed(&mut self, before: &str) -> RhaiResultOf<CompactString> {
@@ -124,8 +124,8 @@ fn run(
     tail: Tail,
 ) -> RhaiResultOf<()> {
     let longest = count(NAME, "longest", longest)?;
-    if longest > LONGEST {
-        return Err(fail(NAME, format!("`longest` is {longest}; {LONGEST} characters are the most")));
+    if longest > MAX_WINDOW {
+        return Err(fail(NAME, format!("`longest` is {longest}; {MAX_WINDOW} characters are the most")));
     }
     let (event, state) = (live("event", event)?, live("state", state)?);
     pass(&event, &state, longest, &mut Script { context, longest, change, tail })

@@ -8,7 +8,7 @@ use rhai::{Array, ImmutableString};
 use std::collections::HashMap;
 
 /// The most that `similar` compares letter by letter, in products of both lengths: some ten milliseconds.
-const MOST_COMPARISONS: usize = 4_000_000;
+const MAX_COMPARISONS: usize = 4_000_000;
 
 #[export_module]
 pub(super) mod functions {
@@ -121,7 +121,7 @@ pub(super) mod functions {
             .and_then(|()| budget::reserve(bytes * 20))
             .map_err(budget::ended)?;
         let (long, short) = (a.chars().count(), b.chars().count());
-        if long.saturating_mul(short) > MOST_COMPARISONS {
+        if long.saturating_mul(short) > MAX_COMPARISONS {
             return Ok(shared_pairs(a, b));
         }
         Ok(1.0 - strsim::osa_distance(a, b) as f64 / long.max(short) as f64)

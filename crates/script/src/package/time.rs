@@ -9,7 +9,7 @@ use jiff::{Timestamp, Zoned};
 use rhai::plugin::*;
 
 /// A pattern longer than this is not a pattern.
-const LONGEST_PATTERN: usize = 1024;
+const MAX_PATTERN: usize = 1024;
 
 #[export_module]
 pub(super) mod functions {
@@ -130,10 +130,10 @@ fn read(text: &str, strftime: &str, zone: TimeZone) -> RhaiResultOf<i64> {
 }
 
 fn check_pattern(function: &str, strftime: &str) -> RhaiResultOf<()> {
-    if strftime.len() <= LONGEST_PATTERN {
+    if strftime.len() <= MAX_PATTERN {
         return Ok(());
     }
-    Err(fail(function, format!("a pattern has {LONGEST_PATTERN} bytes at most, not {}", strftime.len())))
+    Err(fail(function, format!("a pattern has {MAX_PATTERN} bytes at most, not {}", strftime.len())))
 }
 
 /// The zone of this name, such as `Europe/Berlin`.

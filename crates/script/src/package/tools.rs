@@ -5,7 +5,7 @@ use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail, items, running, unfi
 use super::waiting::{Options, run_beside};
 use crate::budget;
 use crate::reach::{Reach, Tools};
-use crate::thrown::Thrown;
+use crate::thrown::ThrownError;
 use crate::value::{Shape, json_of, live};
 use rhai::{Array, Dynamic, EvalAltResult, FnNamespace, FnPtr, Map, Module};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use valvehouse_config::Grant;
 use valvehouse_core::context::Turn;
 use valvehouse_core::fault::{Fault, Refusal};
 use valvehouse_core::kernel::Kernel;
-use valvehouse_core::lanes::Piece;
+use valvehouse_core::lanes::Job;
 use valvehouse_core::tool::{Tool, ToolSpec};
 use valvehouse_core::words::did_you_mean;
 use valvehouse_json::{Json, Object};
@@ -219,10 +219,10 @@ pub(super) fn call(function: &str, name: &str, args: &Dynamic) -> RhaiResultOf<D
     }
     let tool = reachable.find(name).ok_or_else(|| fail(function, reachable.unknown(name)))?;
     if turn.is_paused() {
-        return Err(budget::ended(budget::Exceeded::Paused));
+        return Err(budget::ended(budget::ExceededLimit::Paused));
     }
     if let Some(refusal) = reachable.fatal() {
-        return Err(Thrown::refused(refusal));
+        return Err(ThrownError::refused(refusal));
     }
     // Where the step runs again, the turn has the tool's result and the answers of people: filters see the call again.
     let called = kernel.call_for(plugin, &tool, args.copy(), turn);
@@ -235,10 +235,10 @@ pub(super) fn call(function: &str, name: &str, args: &Dynamic) -> RhaiResultOf<D
 /// The error that a script catches.
 fn thrown(function: &str, tool: &str, fault: Fault, turn: &Turn) -> Box<EvalAltResult> {
     match fault {
-        Fault::Paused => budget::ended(budget::Exceeded::Paused),
-        _ if turn.is_paused() => budget::ended(budget::Exceeded::Paused),
+        Fault::Paused => budget::ended(budget::ExceededLimit::Paused),
+        _ if turn.is_paused() => budget::ended(budget::ExceededLimit::Paused),
         // It stops the turn, unless the script catches it.
-        Fault::Refused(refusal) if refusal.fatal => Thrown::refused(refusal),
+        Fault::Refused(refusal) if refusal.fatal => ThrownError::refused(refusal),
         Fault::Refused(Refusal { message, .. }) => fail(function, format!("{tool}: {message}")),
         other => fail(function, format!("{tool}: {other}")),
     }
@@ -265,7 +265,7 @@ fn all(calls: &Dynamic, options: &Dynamic) -> RhaiResultOf<Array> {
         let args = json.get("args").filter(|args| !args.is_null()).unwrap_or_else(Json::object);
         wanted.push((name.to_string(), live(&args, Shape::Plain)));
     }
-    let works = wanted.iter().map(|(name, args)| Box::new(|| call(ALL, name, args)) as Piece<'_, _>);
+    let works = wanted.iter().map(|(name, args)| Box::new(|| call(ALL, name, args)) as Job<'_, _>);
     let call = running(ALL)?;
     run_beside(&call.turn, works.collect(), limit, settles)
 }

@@ -91,7 +91,7 @@ fn ask(question: &Dynamic) -> Answer<Dynamic> {
     let asked = call.turn.ask(&call.caller.plugin, event, timeout);
     let answer = budget::wait_for_person(&call.turn, asked)?;
     if answer == Err(NobodyAnswers::Paused) {
-        return Err(budget::ended(budget::Exceeded::Paused));
+        return Err(budget::ended(budget::ExceededLimit::Paused));
     }
     answer.map(|answer| live(&answer, Shape::Plain)).map_err(|nobody| error(nobody.to_string()))
 }

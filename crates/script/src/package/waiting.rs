@@ -8,7 +8,7 @@ use rhai::plugin::*;
 use rhai::{Array, EvalAltResult, FnPtr};
 use std::time::Duration;
 use valvehouse_core::context::Turn;
-use valvehouse_core::lanes::Piece;
+use valvehouse_core::lanes::Job;
 use valvehouse_core::words::did_you_mean;
 use valvehouse_json::Json;
 
@@ -128,7 +128,7 @@ fn at_once(
     });
     let functions = functions.collect::<RhaiResultOf<Vec<FnPtr>>>()?;
     let works = functions.iter().map(|function| {
-        Box::new(move || -> RhaiResultOf<Dynamic> { function.call_raw(context, None, []) }) as Piece<'_, _>
+        Box::new(move || -> RhaiResultOf<Dynamic> { function.call_raw(context, None, []) }) as Job<'_, _>
     });
     beside_each_other(name, works.collect(), limit, settles)
 }
@@ -136,7 +136,7 @@ fn at_once(
 /// Runs pieces of work beside each other, as one call of the host: its results are recorded together.
 pub(super) fn beside_each_other(
     name: &str,
-    works: Vec<Piece<'_, RhaiResultOf<Dynamic>>>,
+    works: Vec<Job<'_, RhaiResultOf<Dynamic>>>,
     limit: usize,
     settles: bool,
 ) -> RhaiResultOf<Array> {
@@ -149,7 +149,7 @@ pub(super) fn beside_each_other(
 /// have begun come to their ends.
 pub(super) fn run_beside(
     turn: &Turn,
-    works: Vec<Piece<'_, RhaiResultOf<Dynamic>>>,
+    works: Vec<Job<'_, RhaiResultOf<Dynamic>>>,
     limit: usize,
     settles: bool,
 ) -> RhaiResultOf<Array> {
@@ -160,7 +160,7 @@ pub(super) fn run_beside(
     };
     let values = budget::together(turn, works, limit, is_enough)?;
     if turn.is_paused() {
-        return Err(budget::ended(budget::Exceeded::Paused));
+        return Err(budget::ended(budget::ExceededLimit::Paused));
     }
     let mut results = Array::new();
     let mut failure = None;

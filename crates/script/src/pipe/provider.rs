@@ -1,15 +1,15 @@
 //! Pipes as a provider of models.
 
 use super::function::Offer;
-use crate::answer::Answered;
+use crate::answer::HookAnswer;
 use crate::argument::UserValves;
 use crate::budget;
 use crate::call::PieceSink;
 use crate::hooks::Param;
 use crate::package::reading::Reading;
-use crate::run::Ended;
+use crate::run::CallEnd;
 use crate::script::Script;
-use crate::thrown::Thrown;
+use crate::thrown::ThrownError;
 use crate::value::{Shape, error, json_of, live};
 use futures::channel::mpsc::{Receiver, Sender, channel};
 use futures::future::BoxFuture;
@@ -199,8 +199,8 @@ impl Pipe {
             .script
             .call_pipe(args, turn, pipe.timeout, out.clone(), |value| give(&self.script, value, &out));
         let ending = match &result {
-            Err(Ended::Broken { .. }) if !turn.is_over() => Ending::Broken,
-            Err(Ended::Refused(_)) => Ending::Refused,
+            Err(CallEnd::Broken { .. }) if !turn.is_over() => Ending::Broken,
+            Err(CallEnd::Refused(_)) => Ending::Refused,
             _ => Ending::Continued,
         };
         self.tally.end(&timing, spent, ending);
@@ -208,8 +208,8 @@ impl Pipe {
             trace.spend("model", self.script.id(), spent);
         }
         result.map_err(|ended| match ended {
-            Ended::Refused(refusal) => self.refused(refusal),
-            Ended::Broken { breakage, .. } => {
+            CallEnd::Refused(refusal) => self.refused(refusal),
+            CallEnd::Broken { breakage, .. } => {
                 let breakage = Breakage { plugin: self.script.id().into(), hook: "pipe".into(), ..breakage };
                 tracing::error!(plugin = breakage.plugin, hook = "pipe", "{}", breakage.cause);
                 Fault::Broken(breakage)
@@ -350,9 +350,9 @@ fn give(script: &Script, value: Dynamic, out: &Out) -> Result<(), Box<EvalAltRes
         }
         return out.end();
     }
-    let value = match value.read_lock::<Answered>().as_deref() {
-        Some(Answered::Skip(value) | Answered::Ok(value, _)) => value.clone(),
-        Some(Answered::Error(refusal)) => return Err(Thrown::refused(refusal.clone())),
+    let value = match value.read_lock::<HookAnswer>().as_deref() {
+        Some(HookAnswer::Skip(value) | HookAnswer::Ok(value, _)) => value.clone(),
+        Some(HookAnswer::Error(refusal)) => return Err(ThrownError::refused(refusal.clone())),
         None => json_of(&value)?,
     };
     match &value {

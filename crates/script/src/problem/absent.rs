@@ -1,6 +1,6 @@
 //! The name of the value that is not there when a run fails on `()`, read from the source at the place of the error.
 
-use crate::thrown::Thrown;
+use crate::thrown::ThrownError;
 use rhai::{EvalAltResult, Position};
 
 /// Bytes of a name that are shown.
@@ -31,7 +31,7 @@ pub(super) fn name_of<'a>(error: &EvalAltResult, source: &'a str, position: Posi
             }
         }
         EvalAltResult::ErrorRuntime(value, _) => {
-            let thrown = value.read_lock::<Thrown>()?;
+            let thrown = value.read_lock::<ThrownError>()?;
             match thrown.refusal.message.strip_prefix("cannot compare ").filter(|_| thrown.bug)? {
                 message if message.starts_with("() with ") => chain_before(before),
                 message if message.contains(" with () by ") => chain_after(without_operator(behind)),

@@ -2,9 +2,9 @@
 
 use super::diagnostic::lower_first;
 use super::foreign;
-use crate::budget::Exceeded;
+use crate::budget::ExceededLimit;
 use crate::standard::shortened_text;
-use crate::thrown::Thrown;
+use crate::thrown::ThrownError;
 use crate::{redaction, rename};
 use rhai::{EvalAltResult, Position};
 
@@ -16,9 +16,9 @@ pub(crate) fn summary_of_run(error: &EvalAltResult) -> String {
 pub(super) fn message_of(error: &EvalAltResult) -> String {
     match error {
         EvalAltResult::ErrorTerminated(token, _) => {
-            token.read_lock::<Exceeded>().map_or("was ended".into(), |exceeded| exceeded.to_string())
+            token.read_lock::<ExceededLimit>().map_or("was ended".into(), |exceeded| exceeded.to_string())
         }
-        EvalAltResult::ErrorRuntime(value, _) => match value.read_lock::<Thrown>() {
+        EvalAltResult::ErrorRuntime(value, _) => match value.read_lock::<ThrownError>() {
             Some(thrown) => thrown.refusal.message.clone(),
             None => shown(&shortened_text(value, 4 * MAX_SHOWN)),
         },

@@ -1,7 +1,7 @@
 //! The table as Rhai's definition files, `.d.rhai`: signatures with their docs, for editors that read them.
 
 use super::document::head;
-use super::function::{Function, Origin, functions, test_functions};
+use super::function::{Function, FunctionOrigin, functions, test_functions};
 use super::handle::{Form, Handle, handles};
 use super::script::{PARAMETERS, entries};
 use super::theme::of_module;
@@ -25,7 +25,7 @@ pub fn definitions() -> Vec<(String, String)> {
 /// Lists the names without a module: the host's, then the language's.
 fn global() -> String {
     let mut text = "module static;\n".to_owned();
-    for origin in [Origin::Host, Origin::Rhai] {
+    for origin in [FunctionOrigin::Host, FunctionOrigin::Rhai] {
         let own =
             functions().iter().filter(|function| function.origin == origin && function.module.is_empty());
         own.for_each(|function| text.push_str(&written(function, "")));

@@ -1,10 +1,10 @@
 //! `docs/reference.md`: the table as a page.
 
-use super::function::{Function, Origin, functions, test_functions};
+use super::function::{Function, FunctionOrigin, functions, test_functions};
 use super::handle::{Form, Handle, handles};
 use super::script::{
-    CAPABILITIES, CONSTANTS, Entry, Key, PARAMETER_KEYS, PARAMETERS, Role, TOOL_KEYS, VALVE_KEYS, entries,
-    frontmatter,
+    CAPABILITIES, CONSTANTS, EntryPoint, KeyDoc, PARAMETER_KEYS, PARAMETERS, ScriptRole, TOOL_KEYS,
+    VALVE_KEYS, entries, frontmatter,
 };
 use super::theme::{THEMES, Theme};
 use crate::value::Type;
@@ -47,10 +47,10 @@ fn of_tests() -> String {
 fn called_by_the_host() -> String {
     let mut text = "\n## Functions that the host calls\n".to_owned();
     for (role, title) in [
-        (Role::Filter, "Filters: hooks, in the order of a turn"),
-        (Role::Tool, "Tools"),
-        (Role::Pipe, "Models"),
-        (Role::Callback, "Callbacks, with `const callbacks = true`"),
+        (ScriptRole::Filter, "Filters: hooks, in the order of a turn"),
+        (ScriptRole::Tool, "Tools"),
+        (ScriptRole::Pipe, "Models"),
+        (ScriptRole::Callback, "Callbacks, with `const callbacks = true`"),
     ] {
         let rows = entries().iter().filter(|entry| entry.role == role);
         let rows = rows.map(|entry| [format!("`{}`", head(entry)), entry.doc.to_owned()]);
@@ -63,7 +63,7 @@ fn called_by_the_host() -> String {
 }
 
 /// `inlet(body)`
-pub(super) fn head(entry: &Entry) -> String {
+pub(super) fn head(entry: &EntryPoint) -> String {
     let context = if entry.name == "handler" { ", ctx" } else { "" };
     format!("{}({}{context})", entry.name, entry.subject.map_or("", |(name, _)| name))
 }
@@ -100,7 +100,7 @@ fn what_scripts_say() -> String {
     text
 }
 
-fn row_of(key: &Key) -> [String; 2] {
+fn row_of(key: &KeyDoc) -> [String; 2] {
     let values: Vec<String> = key.values.iter().map(|value| format!("`{value}`")).collect();
     let values = if values.is_empty() { String::new() } else { format!(" One of {}.", values.join(", ")) };
     [format!("`{}`", key.name), format!("{}{values}", key.doc)]
@@ -109,7 +109,7 @@ fn row_of(key: &Key) -> [String; 2] {
 fn theme_section(theme: &Theme) -> String {
     let mut own: Vec<&Function> = functions()
         .iter()
-        .filter(|function| function.origin == Origin::Host && theme.has(function))
+        .filter(|function| function.origin == FunctionOrigin::Host && theme.has(function))
         .collect();
     own.sort_by_key(|function| theme.place(function));
     let mut text = format!("\n### {}\n\n{}\n", theme.title, theme.about);
@@ -161,8 +161,9 @@ fn handle_section(handle: &Handle) -> String {
 /// The language's own functions, by what they are called on: names only, since its book describes them.
 fn language() -> String {
     let mut by_kind: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for function in
-        functions().iter().filter(|function| function.origin == Origin::Rhai && function.name != "sleep")
+    for function in functions()
+        .iter()
+        .filter(|function| function.origin == FunctionOrigin::Rhai && function.name != "sleep")
     {
         let kind = match function.params.first().map(|first| first.kind) {
             Some(Type::Text) if function.is_method => "texts",

@@ -27,12 +27,12 @@ pub struct Function {
     /// `true` if it is called behind a dot: `messages.last("user")`.
     pub is_method: bool,
     /// Its origin.
-    pub origin: Origin,
+    pub origin: FunctionOrigin,
 }
 
 /// The origin of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Origin {
+pub enum FunctionOrigin {
     /// The host.
     Host,
     /// The language.
@@ -111,52 +111,76 @@ pub fn test_functions() -> &'static [Function] {
 }
 
 /// The functions that the language has without registering them, and their documentation.
-const BUILT_IN: [(&str, &[&str], Type, &str, Origin); 10] = [
-    ("print", &["value: any"], Type::Nothing, "Writes a line to the log, as log::info() does.", Origin::Host),
+const BUILT_IN: [(&str, &[&str], Type, &str, FunctionOrigin); 10] = [
+    (
+        "print",
+        &["value: any"],
+        Type::Nothing,
+        "Writes a line to the log, as log::info() does.",
+        FunctionOrigin::Host,
+    ),
     (
         "debug",
         &["value: any"],
         Type::Nothing,
         "Writes a line to the log for those who debug, with its place.",
-        Origin::Host,
+        FunctionOrigin::Host,
     ),
     (
         "type_of",
         &["value: any"],
         Type::Text,
         "What a value is: `\"string\"`, `\"i64\"`, `\"array\"`, `\"map\"`, `\"()\"` …; live values and plain ones say the same.",
-        Origin::Rhai,
+        FunctionOrigin::Rhai,
     ),
-    ("Fn", &["name: text"], Type::Closure, "The function of this name, to be handed on.", Origin::Rhai),
+    (
+        "Fn",
+        &["name: text"],
+        Type::Closure,
+        "The function of this name, to be handed on.",
+        FunctionOrigin::Rhai,
+    ),
     (
         "call",
         &["function: closure"],
         Type::Any,
         "Calls a function value with the arguments that follow: `f.call(1, 2)`.",
-        Origin::Rhai,
+        FunctionOrigin::Rhai,
     ),
     (
         "curry",
         &["function: closure", "argument: any"],
         Type::Closure,
         "A function value with its first arguments given.",
-        Origin::Rhai,
+        FunctionOrigin::Rhai,
     ),
-    ("is_shared", &["value: any"], Type::Boolean, "Whether a closure holds the variable, too.", Origin::Rhai),
-    ("is_def_var", &["name: text"], Type::Boolean, "Whether there is a variable of this name.", Origin::Rhai),
+    (
+        "is_shared",
+        &["value: any"],
+        Type::Boolean,
+        "Whether a closure holds the variable, too.",
+        FunctionOrigin::Rhai,
+    ),
+    (
+        "is_def_var",
+        &["name: text"],
+        Type::Boolean,
+        "Whether there is a variable of this name.",
+        FunctionOrigin::Rhai,
+    ),
     (
         "is_def_fn",
         &["name: text", "count: integer"],
         Type::Boolean,
         "Whether the script has a function of this name with so many parameters.",
-        Origin::Rhai,
+        FunctionOrigin::Rhai,
     ),
     (
         "sleep",
         &["seconds: number"],
         Type::Nothing,
         "Not available: write `time::sleep(milliseconds)`.",
-        Origin::Rhai,
+        FunctionOrigin::Rhai,
     ),
 ];
 
@@ -196,8 +220,11 @@ fn read() -> Vec<Function> {
     // The functions that Rhai has as well are the same on live values, and documented there.
     let own = of_host.iter().filter(|one| !(one.doc.is_empty() && known_to_rhai(one)));
     let rhais = all.iter().filter(|one| !of_host.contains(one));
-    let rhais =
-        rhais.map(|one| Function { origin: Origin::Rhai, is_method: is_method_of_rhai(one), ..one.clone() });
+    let rhais = rhais.map(|one| Function {
+        origin: FunctionOrigin::Rhai,
+        is_method: is_method_of_rhai(one),
+        ..one.clone()
+    });
     for function in built_in.chain(own.cloned()).chain(rhais) {
         read.entry(order(&function)).or_insert(function);
     }
@@ -233,7 +260,7 @@ pub fn registrations() -> Vec<Registration> {
     all
 }
 
-type Order = (Origin, String, String, Vec<String>);
+type Order = (FunctionOrigin, String, String, Vec<String>);
 
 /// Overloads for kinds that are one to scripts are one.
 fn order(function: &Function) -> Order {
@@ -268,7 +295,7 @@ fn read_one(module: &str, function: &FuncMetadata) -> Option<Function> {
         may_wait: is_ask || capability.is_some_and(|one| names::WAITING.contains(&one)),
         is_method: module.is_empty()
             && function.params_info.first().is_some_and(|info| info.contains("&mut")),
-        origin: Origin::Host,
+        origin: FunctionOrigin::Host,
     })
 }
 

@@ -1,6 +1,6 @@
 //! Values with words of their own: `body`, its messages, an event, what `catch` gets.
 
-use super::function::{Function, Origin, Param, doc_of, functions};
+use super::function::{Function, FunctionOrigin, Param, doc_of, functions};
 use super::keys::{self, Keys};
 use crate::engine;
 use crate::value::{self, Shape, Type};
@@ -156,7 +156,9 @@ fn registered(handle: &str) -> Vec<Word> {
 /// The host's methods on it.
 fn methods(handle: &str) -> Vec<Word> {
     let is_mine = |function: &&Function| {
-        function.is_method && function.origin == Origin::Host && function.params[0].kind.name() == handle
+        function.is_method
+            && function.origin == FunctionOrigin::Host
+            && function.params[0].kind.name() == handle
     };
     functions().iter().filter(is_mine).map(word_of).collect()
 }
@@ -197,7 +199,7 @@ pub fn members(kind: Type) -> Vec<Word> {
 fn fits(function: &Function, kind: Type) -> bool {
     let Some(first) = function.params.first().filter(|_| function.is_method) else { return false };
     match first.kind {
-        Type::Any => function.origin == Origin::Host && (kind.is_list() || kind.is_map()),
+        Type::Any => function.origin == FunctionOrigin::Host && (kind.is_list() || kind.is_map()),
         Type::Array => kind.is_list(),
         Type::Map => kind.is_map(),
         Type::Number => matches!(kind, Type::Number | Type::Integer),

@@ -18,11 +18,11 @@ mod tests;
 
 pub use definition::definitions;
 pub use document::document;
-pub use function::{Function, Origin, Param, Registration, functions, registrations, test_functions};
+pub use function::{Function, FunctionOrigin, Param, Registration, functions, registrations, test_functions};
 pub use handle::{Form, Handle, Word, handle, handles, members, property_names};
 pub use script::{
-    CAPABILITIES, CONSTANTS, Entry, Key, PARAMETER_KEYS, PARAMETERS, Role, TOOL_KEYS, VALVE_KEYS, entries,
-    entry, frontmatter,
+    CAPABILITIES, CONSTANTS, EntryPoint, KeyDoc, PARAMETER_KEYS, PARAMETERS, ScriptRole, TOOL_KEYS,
+    VALVE_KEYS, entries, entry, frontmatter,
 };
 pub use theme::about_module;
 

@@ -5,11 +5,11 @@ use crate::value::Type;
 
 /// A function that the host calls when a script has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry {
+pub struct EntryPoint {
     /// Its name.
     pub name: &'static str,
     /// The kind of script it makes.
-    pub role: Role,
+    pub role: ScriptRole,
     /// Its own value: name and kind. It may ask for [`PARAMETERS`] beside it.
     pub subject: Option<(&'static str, Type)>,
     /// The time of its call, and the meaning of its answer.
@@ -20,7 +20,7 @@ pub struct Entry {
 
 /// The kind of script that a function makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
+pub enum ScriptRole {
     /// A filter.
     Filter,
     /// A tool, or a module of tools.
@@ -33,7 +33,7 @@ pub enum Role {
 
 /// A name with its meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Key {
+pub struct KeyDoc {
     /// The name.
     pub name: &'static str,
     /// The type of its value.
@@ -44,21 +44,21 @@ pub struct Key {
     pub doc: &'static str,
 }
 
-const fn key(name: &'static str, kind: Type, doc: &'static str) -> Key {
-    Key { name, kind, values: &[], doc }
+const fn key(name: &'static str, kind: Type, doc: &'static str) -> KeyDoc {
+    KeyDoc { name, kind, values: &[], doc }
 }
 
-const fn switch(name: &'static str, values: &'static [&'static str], doc: &'static str) -> Key {
-    Key { name, kind: Type::Text, values, doc }
+const fn switch(name: &'static str, values: &'static [&'static str], doc: &'static str) -> KeyDoc {
+    KeyDoc { name, kind: Type::Text, values, doc }
 }
 
 /// Every function that the host calls.
-pub fn entries() -> &'static [Entry] {
+pub fn entries() -> &'static [EntryPoint] {
     ENTRIES
 }
 
 /// The one of that name.
-pub fn entry(name: &str) -> Option<&'static Entry> {
+pub fn entry(name: &str) -> Option<&'static EntryPoint> {
     ENTRIES.iter().find(|entry| entry.name == name)
 }
 
@@ -72,15 +72,15 @@ const fn filter(
     subject: Option<(&'static str, Type)>,
     doc: &'static str,
     begins: &'static str,
-) -> Entry {
-    Entry { name, role: Role::Filter, subject, doc, begins }
+) -> EntryPoint {
+    EntryPoint { name, role: ScriptRole::Filter, subject, doc, begins }
 }
 
-const fn callback(name: &'static str, doc: &'static str) -> Entry {
-    Entry { name, role: Role::Callback, subject: TOLD, doc, begins: "" }
+const fn callback(name: &'static str, doc: &'static str) -> EntryPoint {
+    EntryPoint { name, role: ScriptRole::Callback, subject: TOLD, doc, begins: "" }
 }
 
-const ENTRIES: &[Entry] = &[
+const ENTRIES: &[EntryPoint] = &[
     filter(
         "inlet",
         BODY,
@@ -136,58 +136,58 @@ const ENTRIES: &[Entry] = &[
         "With `const every = \"1h\"`, in any file: called again and again while a host runs, by one host of those that share a store. It has ten times the budget of a hook and five minutes; nobody waits for it, and what it returns is left out.",
         "",
     ),
-    Entry {
+    EntryPoint {
         name: "handler",
-        role: Role::Tool,
+        role: ScriptRole::Tool,
         subject: Some(("args", Type::Map)),
         doc: "What runs when a model calls the tool that the file is. Its arguments are checked before, against `const parameters`; the second parameter, `ctx`, is the turn's context. What it returns is the result; `error(reason)` or `throw` tell the model why there is none.",
         begins: "#{ }",
     },
-    Entry {
+    EntryPoint {
         name: "tools",
-        role: Role::Tool,
+        role: ScriptRole::Tool,
         subject: None,
         doc: "Lists the tools of a file that has several: `#{ name, description, tag, parameters, timeout, retry, idempotent, filters, metadata, handler }` each. It runs when the file is loaded; with `const ttl = \"10m\"` it runs in the background, and may wait.",
         begins: "[]",
     },
-    Entry {
+    EntryPoint {
         name: "tool_info",
-        role: Role::Tool,
+        role: ScriptRole::Tool,
         subject: None,
         doc: "Beside `tools()`: `#{ description, tags }` of the file, the tags for tools that have none.",
         begins: "#{ description: \"\", tags: [] }",
     },
-    Entry {
+    EntryPoint {
         name: "prompts",
-        role: Role::Tool,
+        role: ScriptRole::Tool,
         subject: None,
         doc: "Lists prompts for clients of MCP: `#{ name, title, description, arguments, handler, complete }` each. A handler returns a text, a list of messages `#{ role, content }`, or `#{ messages, description }`. It runs when the file is loaded.",
         begins: "[]",
     },
-    Entry {
+    EntryPoint {
         name: "resources",
-        role: Role::Tool,
+        role: ScriptRole::Tool,
         subject: None,
         doc: "Lists resources for clients of MCP: `#{ uri, name, title, description, mimeType }` each, or `uriTemplate` in place of `uri`. It runs when the file is loaded.",
         begins: "[]",
     },
-    Entry {
+    EntryPoint {
         name: "resource",
-        role: Role::Tool,
+        role: ScriptRole::Tool,
         subject: Some(("uri", Type::Text)),
         doc: "Beside `resources()`: returns the content of one, a text, `#{ text | blob, mimeType }` or a list of those; `()` where there is none.",
         begins: "()",
     },
-    Entry {
+    EntryPoint {
         name: "pipe",
-        role: Role::Pipe,
+        role: ScriptRole::Pipe,
         subject: BODY,
         doc: "Answers a chat as a model of its own. It returns a text, a message, a list of pieces, or a function that is called for one piece after the other until it gives `()`.",
         begins: "\"\"",
     },
-    Entry {
+    EntryPoint {
         name: "pipes",
-        role: Role::Pipe,
+        role: ScriptRole::Pipe,
         subject: None,
         doc: "Beside `pipe`: lists the models that it answers for, `[#{ id: \"small\", name: \"Small\" }]`. It runs when the file is loaded; with `const ttl = \"10m\"` it runs in the background, and may wait.",
         begins: "[]",
@@ -230,7 +230,7 @@ const ENTRIES: &[Entry] = &[
 ];
 
 /// The parameters that every function that the host calls may ask for by name, in any order.
-pub const PARAMETERS: &[Key] = &[
+pub const PARAMETERS: &[KeyDoc] = &[
     key("valves", Type::Map, "The script's settings in force."),
     key("state", Type::Map, "A map of this script for this turn, which all of its hooks share."),
     key("__id__", Type::Text, "The script's own id, its file's name."),
@@ -282,13 +282,13 @@ pub const PARAMETERS: &[Key] = &[
 ];
 
 /// Returns the keys of the comment that a file opens with; other keys are kept for people.
-pub fn frontmatter() -> &'static [Key] {
+pub fn frontmatter() -> &'static [KeyDoc] {
     FRONTMATTER
 }
 
 const TRUTH: &[&str] = &["true", "false"];
 
-const FRONTMATTER: &[Key] = &[
+const FRONTMATTER: &[KeyDoc] = &[
     key("title", Type::Text, "Its name for people."),
     key("author", Type::Text, "Who wrote it."),
     key("author_url", Type::Text, "Where to find who wrote it."),
@@ -336,7 +336,7 @@ const FRONTMATTER: &[Key] = &[
 ];
 
 /// Constants that say something of a plugin. They are literal, and read without running it.
-pub const CONSTANTS: &[Key] = &[
+pub const CONSTANTS: &[KeyDoc] = &[
     key(
         "Valves",
         Type::Map,
@@ -384,7 +384,7 @@ pub const CONSTANTS: &[Key] = &[
 ];
 
 /// The keys of a valve.
-pub const VALVE_KEYS: &[Key] = &[
+pub const VALVE_KEYS: &[KeyDoc] = &[
     key("value", Type::Any, "Its default; `()` beside a `type` makes it optional."),
     switch(
         "type",
@@ -407,7 +407,7 @@ pub const VALVE_KEYS: &[Key] = &[
 ];
 
 /// The keys of a tool's argument.
-pub const PARAMETER_KEYS: &[Key] = &[
+pub const PARAMETER_KEYS: &[KeyDoc] = &[
     switch("type", &["string", "integer", "float", "number", "boolean", "array", "object"], "Its type."),
     key("description", Type::Text, "What it is, for the model."),
     key("required", Type::Boolean, "`true`: without it the tool does not run."),
@@ -421,7 +421,7 @@ pub const PARAMETER_KEYS: &[Key] = &[
 ];
 
 /// The keys of an entry of `tools()`.
-pub const TOOL_KEYS: &[Key] = &[
+pub const TOOL_KEYS: &[KeyDoc] = &[
     key("name", Type::Text, "What models call it."),
     key("description", Type::Text, "What it does, for the model."),
     key("tag", Type::Text, "What it is found by."),
@@ -435,7 +435,7 @@ pub const TOOL_KEYS: &[Key] = &[
 ];
 
 /// The capabilities that scripts may ask for in `requirements`.
-pub const CAPABILITIES: &[Key] = &[
+pub const CAPABILITIES: &[KeyDoc] = &[
     key("http", Type::Nothing, "Other hosts: `http::…`. Name them in `allow_hosts`, or have them granted."),
     key("files", Type::Nothing, "Files in folders that are granted: `files::…`."),
     key("shell", Type::Nothing, "Programs that are granted: `shell::run`."),

@@ -11,7 +11,7 @@ use valvehouse_core::filter::Hook;
 #[test]
 fn every_function_of_the_host_says_what_it_does_and_names_what_it_takes() {
     let own = || {
-        let hosts = functions().iter().filter(|function| function.origin == Origin::Host);
+        let hosts = functions().iter().filter(|function| function.origin == FunctionOrigin::Host);
         hosts.chain(test_functions())
     };
     let undocumented: Vec<String> = own()
@@ -84,16 +84,17 @@ fn every_property_that_the_host_computes_is_a_word_of_some_value_and_does_what_i
 
 #[test]
 fn every_hook_parameter_constant_and_capability_is_described() {
-    let names = |role: Role| entries().iter().filter(move |entry| entry.role == role).map(|entry| entry.name);
-    let filters: BTreeSet<&str> = names(Role::Filter).collect();
+    let names =
+        |role: ScriptRole| entries().iter().filter(move |entry| entry.role == role).map(|entry| entry.name);
+    let filters: BTreeSet<&str> = names(ScriptRole::Filter).collect();
     assert_eq!(filters, Hook::ALL.map(Hook::name).into_iter().chain([hooks::DONE, "tick"]).collect());
     for hook in Hook::ALL {
         let subject = entry(hook.name()).and_then(|entry| entry.subject).map(|(name, _)| name);
         assert_eq!(subject, hooks::subject_name(hook), "{hook}");
     }
-    let callbacks: BTreeSet<&str> = names(Role::Callback).collect();
+    let callbacks: BTreeSet<&str> = names(ScriptRole::Callback).collect();
     assert_eq!(callbacks, Callback::ALL.map(Callback::name).into());
-    let named = |keys: &[Key]| keys.iter().map(|key| key.name).collect::<BTreeSet<_>>();
+    let named = |keys: &[KeyDoc]| keys.iter().map(|key| key.name).collect::<BTreeSet<_>>();
     let others = [hooks::OF_TOOLS.0, hooks::OF_PIPES.0];
     assert_eq!(named(PARAMETERS), hooks::param_names().chain(others).collect());
     assert_eq!(named(CONSTANTS), manifest::CONSTANTS.into());
@@ -118,7 +119,7 @@ fn every_function_of_the_host_has_its_place_on_the_page() {
     let page = document();
     for function in functions()
         .iter()
-        .filter(|function| function.origin == Origin::Host && !function.module.contains("::"))
+        .filter(|function| function.origin == FunctionOrigin::Host && !function.module.contains("::"))
     {
         let is_told = page.contains(&format!("`{}`\\\n", function.signature()))
             || function.is_method

@@ -4,5 +4,5 @@
 mod session;
 mod whole;
 
-pub use session::{Came, Repl};
+pub use session::{LineResult, Repl};
 pub use whole::is_whole;

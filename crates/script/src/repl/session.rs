@@ -1,19 +1,19 @@
 //! The declarations and values of lines, within the budget of a tool.
 
 use crate::UserValves;
-use crate::answer::Answered;
+use crate::answer::HookAnswer;
 use crate::budget::{self, Budget, Guard};
 use crate::call::Running;
-use crate::compile::Parsed;
+use crate::compile::ParsedFile;
 use crate::engine;
 use crate::folding;
 use crate::folding::known_to;
 use crate::hooks;
-use crate::link::{self, Linked};
+use crate::link::{self, LinkedModules};
 use crate::names::{self, Names};
 use crate::problem::{self, Code, Problem};
 use crate::script::Script;
-use crate::thrown::Thrown;
+use crate::thrown::ThrownError;
 use crate::value::{Shape, dynamic_of, json_of, live, property_accessors};
 use rhai::{AST, Dynamic, EvalAltResult, FnPtr, OptimizationLevel, Position, Scope};
 use std::collections::{HashMap, HashSet};
@@ -32,7 +32,7 @@ const PLACE: &str = "line";
 
 /// The result of a line.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Came {
+pub enum LineResult {
     /// Nothing: `()`.
     Nothing,
     /// A value, and the name of its type.
@@ -45,7 +45,7 @@ pub enum Came {
 pub struct Repl {
     script: Arc<Script>,
     /// The script's imports.
-    linked: Linked,
+    linked: LinkedModules,
     /// The values of its names that are not variables.
     constants: HashMap<String, Dynamic>,
     /// Functions that lines declared.
@@ -58,9 +58,9 @@ impl Repl {
     /// Lines in the place of this script.
     pub fn new(script: Arc<Script>) -> Result<Self, Problem> {
         let source = script.file.text.trim_start_matches('\u{feff}');
-        let parsed = Parsed::of(source)
+        let parsed = ParsedFile::of(source)
             .map_err(|error| problem::of_parse(script.id(), &script.file.path, source, &error))?;
-        let Parsed { as_written, plain, constants, .. } = parsed;
+        let ParsedFile { as_written, plain, constants, .. } = parsed;
         let (linked, _) = link::link(&script.file, source, &as_written, &script.manifest);
         let constants = constants.iter().map(|(name, value)| (name.clone(), dynamic_of(value)));
         let mut constants: HashMap<String, Dynamic> = constants.collect();
@@ -117,7 +117,7 @@ impl Repl {
     }
 
     /// Runs a line.
-    pub fn evaluate(&mut self, line: &str, turn: &Turn) -> Result<Came, Problem> {
+    pub fn evaluate(&mut self, line: &str, turn: &Turn) -> Result<LineResult, Problem> {
         let (engine, line_ast) = self.compile(line)?;
         let functions = self.script.ast.merge(&self.own);
         let own = self.own.merge(&line_ast.clone_functions_only());
@@ -131,7 +131,7 @@ impl Repl {
         match ran {
             Ok(came) => {
                 // To the language `;` ends a statement; to people it also says that its value does not matter.
-                let came = if line.trim_end().ends_with(';') { Came::Nothing } else { came };
+                let came = if line.trim_end().ends_with(';') { LineResult::Nothing } else { came };
                 self.own = own;
                 // A later variable of the same name replaces the older one.
                 self.scope = self.scope.clone_visible();
@@ -195,7 +195,7 @@ impl Repl {
 
     fn summary(&self, error: &EvalAltResult) -> String {
         if let EvalAltResult::ErrorRuntime(value, _) = error.unwrap_inner()
-            && let Some(thrown) = value.read_lock::<Thrown>()
+            && let Some(thrown) = value.read_lock::<ThrownError>()
             && !thrown.bug
         {
             return format!("refused ({}): {}", thrown.refusal.status, thrown.refusal.message);
@@ -220,26 +220,26 @@ fn functions_of(ast: &AST) -> Vec<(String, Dynamic)> {
     functions
 }
 
-fn came(value: &Dynamic) -> Result<Came, Box<EvalAltResult>> {
+fn came(value: &Dynamic) -> Result<LineResult, Box<EvalAltResult>> {
     if value.is_unit() {
-        return Ok(Came::Nothing);
+        return Ok(LineResult::Nothing);
     }
-    if let Some(answer) = value.read_lock::<Answered>() {
-        return Ok(Came::Other(match &*answer {
-            Answered::Skip(value) => format!("skip({value})"),
-            Answered::Error(refusal) => format!("error({}): {}", refusal.status, refusal.message),
-            Answered::Ok(value, _) => format!("ok({value})"),
+    if let Some(answer) = value.read_lock::<HookAnswer>() {
+        return Ok(LineResult::Other(match &*answer {
+            HookAnswer::Skip(value) => format!("skip({value})"),
+            HookAnswer::Error(refusal) => format!("error({}): {}", refusal.status, refusal.message),
+            HookAnswer::Ok(value, _) => format!("ok({value})"),
         }));
     }
     if let Some(function) = value.read_lock::<FnPtr>() {
         let name = function.fn_name();
         let name = if name.starts_with("anon$") { "a closure" } else { name };
-        return Ok(Came::Other(format!("{name} (a function)")));
+        return Ok(LineResult::Other(format!("{name} (a function)")));
     }
     match json_of(value) {
         // The present value: a later line may change what is live.
-        Ok(json) => Ok(Came::Value(json.copy(), kind(value))),
-        Err(_) => Ok(Came::Other(format!("{value} ({})", kind(value)))),
+        Ok(json) => Ok(LineResult::Value(json.copy(), kind(value))),
+        Err(_) => Ok(LineResult::Other(format!("{value} ({})", kind(value)))),
     }
 }
 

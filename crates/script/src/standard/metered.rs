@@ -5,7 +5,7 @@
 use super::cost::{Cost, cost};
 use super::measure::{self, Live, Scale, Size, TooLarge};
 use super::sorting::{self, Comparer};
-use crate::budget::{self, Exceeded};
+use crate::budget::{self, ExceededLimit};
 use rhai::packages::{Package, StandardPackage};
 use rhai::{
     Array, Blob, Caches, Dynamic, Engine, EvalAltResult, EvalContext, FnArgsVec, FnNamespace, FnPtr,
@@ -212,7 +212,7 @@ fn before_text(engine: &Engine, args: &[&mut Dynamic], escapes: bool) -> Answer<
         return Ok(());
     }
     let size = size(engine, args, Live::Content).map_err(|too_large| {
-        budget::doom(Exceeded::Text(engine.max_string_size()));
+        budget::doom(ExceededLimit::Text(engine.max_string_size()));
         too_large.into_error()
     })?;
     let copied = args.iter().filter_map(|arg| arg.as_immutable_string_ref().ok().map(|text| text.len()));
@@ -226,7 +226,7 @@ fn before_text(engine: &Engine, args: &[&mut Dynamic], escapes: bool) -> Answer<
         .and_then(|()| reserve(size.bytes.saturating_mul(6)));
     checked.inspect_err(|error| {
         if let EvalAltResult::ErrorTerminated(why, _) = &**error
-            && let Some(exceeded) = why.read_lock::<Exceeded>()
+            && let Some(exceeded) = why.read_lock::<ExceededLimit>()
         {
             budget::doom(*exceeded);
         }

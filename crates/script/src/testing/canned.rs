@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use valvehouse_core::chat::{Head, delta, event, message, response};
-use valvehouse_core::context::{Event, Questions, Turn};
+use valvehouse_core::context::{EmittedEvent, Questions, Turn};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::provider::{self, Answer, Provider, Reply, Request};
 use valvehouse_core::words;
@@ -68,7 +68,7 @@ impl Model {
 
     async fn answer(&self, request: Request) -> Result<Answer, Fault> {
         let reply = self.next(&request.body)?;
-        provider::Canned::new([reply]).chat(request).await
+        provider::CannedProvider::new([reply]).chat(request).await
     }
 }
 
@@ -287,7 +287,7 @@ impl Hosts {
     }
 
     /// The answer to one request. The last one of a place is given again and again.
-    pub(super) fn answer(&self, ask: &Ask) -> Result<web::Answer, WebError> {
+    pub(super) fn answer(&self, ask: &Ask) -> Result<web::WebResponse, WebError> {
         let asked = ask.to_json();
         let text = |name: &str| asked.text_or_empty(name);
         let (method, url) = (text("method"), text("url"));
@@ -309,7 +309,7 @@ impl Hosts {
 }
 
 /// `#{ status, headers, text | json | base64 }`, `#{ error }`, or a text.
-fn read(answer: &Json) -> Result<web::Answer, WebError> {
+fn read(answer: &Json) -> Result<web::WebResponse, WebError> {
     if let Some(error) = answer.text("error").filter(|_| answer.get("status").is_none()) {
         return Err(WebError::new(error));
     }
@@ -327,7 +327,7 @@ fn read(answer: &Json) -> Result<web::Answer, WebError> {
             let body = STANDARD.decode(answer.text_or_empty("base64").as_bytes());
             let body =
                 body.map_err(|why| WebError::new(format!("`base64` of the answer is not base64: {why}")))?;
-            return Ok(web::Answer { status, headers, body: Bytes::from(body) });
+            return Ok(web::WebResponse { status, headers, body: Bytes::from(body) });
         }
         (Json::Text(text), ..) => text.to_string(),
         (_, Some(json), _) => {
@@ -339,7 +339,7 @@ fn read(answer: &Json) -> Result<web::Answer, WebError> {
         (_, None, None) => String::new(),
         (_, None, Some(text)) => text.into(),
     };
-    Ok(web::Answer { status, headers, body: Bytes::from(body) })
+    Ok(web::WebResponse { status, headers, body: Bytes::from(body) })
 }
 
 /// People, who see events and answer questions.
@@ -362,7 +362,7 @@ impl People {
     }
 
     /// An event arrives; a question is answered at once, or by nobody.
-    pub(super) fn hear(&self, event: &Event, questions: &Questions) {
+    pub(super) fn hear(&self, event: &EmittedEvent, questions: &Questions) {
         let (event, id) = (event.0.copy(), event.0.text("id"));
         event.remove("id");
         let mut listening = self.0.lock();

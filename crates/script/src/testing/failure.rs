@@ -4,20 +4,20 @@ use crate::problem::{self, Code, Problem};
 use crate::script::Script;
 use rhai::{Dynamic, EvalAltResult, Position};
 use valvehouse_json::Json;
-use valvehouse_json::diff::{Change, diff};
+use valvehouse_json::diff::{DiffOperation, diff};
 
 /// The reason a test failed.
 #[derive(Debug, Clone)]
-pub struct Failed {
+pub struct TestFailure {
     /// The place in the test file, and the reason.
     pub problem: Problem,
     /// The values of a comparison, where it was one: the actual, and the expected.
     pub compared: Option<(Json, Json)>,
 }
 
-impl Failed {
+impl TestFailure {
     /// Returns the changes that make the expected value of the actual one.
-    pub fn differences(&self) -> Vec<Change> {
+    pub fn differences(&self) -> Vec<DiffOperation> {
         self.compared.iter().flat_map(|(actual, expected)| diff(expected, actual)).collect()
     }
 }
@@ -45,18 +45,26 @@ pub(super) fn is_final(error: &EvalAltResult) -> bool {
 }
 
 /// Describes an error of a test, at its place in the test file.
-pub(super) fn told(tests: &Script, function: &str, error: &EvalAltResult, wrong: Option<Wrong>) -> Failed {
+pub(super) fn told(
+    tests: &Script,
+    function: &str,
+    error: &EvalAltResult,
+    wrong: Option<Wrong>,
+) -> TestFailure {
     let text = &tests.file.text;
     let plain = |message: String| Problem::of(Code::TestFailed, &tests.file, message);
     if let EvalAltResult::ErrorTerminated(token, _) = error.unwrap_inner() {
         if let (Some(TestEnd(position)), Some(wrong)) = (token.clone().try_cast(), wrong) {
-            return Failed { problem: plain(wrong.message).at(text, position), compared: wrong.compared };
+            return TestFailure {
+                problem: plain(wrong.message).at(text, position),
+                compared: wrong.compared,
+            };
         }
         let ended = plain(problem::summary_of_run(error)).at_function(text, function);
         let help = "a test has the budget of a tool; let it do less, or split it";
-        return Failed { problem: ended.help(help), compared: None };
+        return TestFailure { problem: ended.help(help), compared: None };
     }
     let message = problem::summary_of_run(error);
     let problem = problem::at_run(Code::TestFailed, &tests.file.id, &tests.sources, function, error, message);
-    Failed { problem, compared: None }
+    TestFailure { problem, compared: None }
 }

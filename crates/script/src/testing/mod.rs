@@ -12,6 +12,6 @@ mod suite;
 mod turns;
 mod words;
 
-pub use failure::Failed;
-pub use suite::{Asked, Ran, Suite, Test};
+pub use failure::TestFailure;
+pub use suite::{Suite, SuiteOptions, Test, TestResult};
 pub(crate) use words::modules;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use valvehouse_core::chat::ChatRequest;
 use valvehouse_core::fault::Fault;
-use valvehouse_core::filter::{Hook, Hooks, Outcome, Told, told};
-use valvehouse_core::kernel::{Kernel, ModelSettings, RunOptions, TurnEvent, TurnStream};
+use valvehouse_core::filter::{ChainOutcome, Hook, Hooks, TraceOutcome, told};
+use valvehouse_core::kernel::{Kernel, ModelDefaults, RunOptions, TurnEvent, TurnStream};
 use valvehouse_core::tool::Tool;
 use valvehouse_json::Json;
 
@@ -32,7 +32,7 @@ impl Stage {
                 }
             }
         }
-        let Told { word, cause, outcome } = told(&made.filter, hook, value, &turn).await;
+        let TraceOutcome { word, cause, outcome } = told(&made.filter, hook, value, &turn).await;
         self.answered_in(&turn).await;
         if let ("forgiven", Some(cause)) = (word, cause) {
             // `on_error: continue`: nobody else would hear of it.
@@ -43,8 +43,8 @@ impl Stage {
             );
         }
         match outcome? {
-            Outcome::Done(value) => Ok(value),
-            Outcome::Skipped(value) => {
+            ChainOutcome::Done(value) => Ok(value),
+            ChainOutcome::Skipped(value) => {
                 self.skipped.store(true, Relaxed);
                 Ok(value)
             }
@@ -91,10 +91,10 @@ impl Stage {
 
     fn kernel(&self, model: Model, spared: Hooks) -> Result<Kernel, Fault> {
         let made = self.made().map_err(Fault::Host)?;
-        let settings = ModelSettings {
+        let settings = ModelDefaults {
             hold: made.script.manifest.hold,
             files_handled: made.script.manifest.file_handler,
-            ..ModelSettings::default()
+            ..ModelDefaults::default()
         };
         let kernel = Kernel::builder()
             .filter(made.filter.clone().sparing(spared))

@@ -22,7 +22,7 @@ use valvehouse_core::context::{Context, Turn};
 use valvehouse_core::figures::Figures;
 use valvehouse_core::filter::Filter;
 use valvehouse_core::tool::{Retry, Tool, ToolSpec};
-use valvehouse_core::trace::{Asked, Recording, Traces};
+use valvehouse_core::trace::{Recording, RequestFacts, Traces};
 use valvehouse_json::{Json, Object};
 use valvehouse_os::{Folders, Programs, Variables};
 use valvehouse_store::Kv;
@@ -48,7 +48,7 @@ pub(super) struct Stage {
     pub(super) on: On,
     pub(super) written: Mutex<Vec<PathBuf>>,
     pub(super) recording: Recording,
-    laid: Mutex<Laid>,
+    laid: Mutex<StageInputs>,
 }
 
 /// Work that waits for the end of a call.
@@ -93,7 +93,7 @@ pub(super) struct On {
 }
 
 /// The values that the test laid out for the script.
-pub(super) struct Laid {
+pub(super) struct StageInputs {
     valves: Json,
     pub(super) user_valves: Json,
     pub(super) turn: Option<Turn>,
@@ -105,12 +105,12 @@ pub(super) struct Laid {
     /// The script as its valves, files and variables make it.
     script: Option<Arc<Script>>,
     /// The same as it is called.
-    made: Option<Made>,
+    made: Option<PreparedScript>,
 }
 
 /// The script, ready to be called.
 #[derive(Clone)]
-pub(super) struct Made {
+pub(super) struct PreparedScript {
     pub(super) script: Arc<Script>,
     pub(super) users: Arc<UserValves>,
     pub(super) filter: Filter,
@@ -163,8 +163,8 @@ impl Stage {
             wrong: Mutex::default(),
             on,
             written: Mutex::default(),
-            recording: Traces::new(0).begin(Asked { door: "test", ..Asked::default() }, true),
-            laid: Mutex::new(Laid {
+            recording: Traces::new(0).begin(RequestFacts { door: "test", ..RequestFacts::default() }, true),
+            laid: Mutex::new(StageInputs {
                 valves: Json::object(),
                 user_valves: Json::object(),
                 turn: None,
@@ -223,14 +223,14 @@ impl Stage {
     }
 
     /// Changes what is laid out around the script.
-    pub(super) fn laid<T>(&self, change: impl FnOnce(&mut Laid) -> T) -> T {
+    pub(super) fn laid<T>(&self, change: impl FnOnce(&mut StageInputs) -> T) -> T {
         let mut laid = self.laid.lock();
         laid.made = None;
         change(&mut laid)
     }
 
     /// Changes what is laid out in it; it is compiled anew when it is next called.
-    fn laid_anew<T>(&self, change: impl FnOnce(&mut Laid) -> T) -> T {
+    fn laid_anew<T>(&self, change: impl FnOnce(&mut StageInputs) -> T) -> T {
         self.laid(|laid| {
             laid.script = None;
             change(laid)
@@ -268,7 +268,7 @@ impl Stage {
     }
 
     /// The script as it is laid out now.
-    pub(super) fn made(&self) -> Result<Made, String> {
+    pub(super) fn made(&self) -> Result<PreparedScript, String> {
         let mut laid = self.laid.lock();
         if let Some(made) = &laid.made {
             return Ok(made.clone());
@@ -283,12 +283,12 @@ impl Stage {
         let users = Arc::new(UserValves { default, ..UserValves::default() });
         let filter = script.clone().into_filter(users.clone());
         let tools = script.tools(&users).into_iter().map(|scripted| without_pauses(scripted.tool)).collect();
-        let made = Made { script, users, filter, tools, canned: laid.tools.clone() };
+        let made = PreparedScript { script, users, filter, tools, canned: laid.tools.clone() };
         laid.made = Some(made.clone());
         Ok(made)
     }
 
-    fn compiled(&self, laid: &Laid) -> Result<Arc<Script>, String> {
+    fn compiled(&self, laid: &StageInputs) -> Result<Arc<Script>, String> {
         let settings =
             Settings { configured: laid.valves.clone(), lists: laid.lists.clone(), ..self.settings.clone() };
         let compiled = match &self.on.coverage {

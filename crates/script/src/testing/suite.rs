@@ -1,6 +1,6 @@
 //! A test file with its script.
 
-use super::failure::{self, Failed};
+use super::failure::{self, TestFailure};
 use super::stage::{self, On, Stage};
 use super::words;
 use crate::budget::{Budget, Guard};
@@ -38,7 +38,7 @@ pub struct Test {
 
 /// The options of a test run.
 #[derive(Debug, Clone, Default)]
-pub struct Asked {
+pub struct SuiteOptions {
     /// Writes values that are compared with a file there instead.
     pub update: bool,
     /// The recorder of the script's lines that ran.
@@ -47,16 +47,16 @@ pub struct Asked {
 
 /// The result of a test.
 #[derive(Debug, Clone)]
-pub struct Ran {
+pub struct TestResult {
     /// By the clock on the wall.
     pub took: Duration,
     /// The reason it failed, where it did.
-    pub failed: Option<Failed>,
+    pub failed: Option<TestFailure>,
     /// The lines that the script and the test printed: the level and the line.
     pub printed: Vec<(&'static str, String)>,
     /// The hooks, tools and pipes of the script that ran.
     pub called: Vec<String>,
-    /// Files that were written, since [`Asked::update`] said so.
+    /// Files that were written, since [`SuiteOptions::update`] said so.
     pub written: Vec<PathBuf>,
 }
 
@@ -115,13 +115,13 @@ impl Suite {
     }
 
     /// Runs one of its tests on a stage of its own.
-    pub async fn run(&self, test: &str, asked: &Asked) -> Ran {
+    pub async fn run(&self, test: &str, asked: &SuiteOptions) -> TestResult {
         let begun = Instant::now();
         let golden = (golden_folder(&self.tests.file.path), asked.update);
         let on = On { name: test.to_owned(), golden, coverage: asked.coverage.clone() };
         let stage = Stage::new(&self.compiled, &self.settings, on);
         let failed = self.failed(test, &stage).await;
-        Ran {
+        TestResult {
             took: begun.elapsed(),
             failed,
             printed: stage.lines(),
@@ -130,7 +130,7 @@ impl Suite {
         }
     }
 
-    async fn failed(&self, test: &str, stage: &Arc<Stage>) -> Option<Failed> {
+    async fn failed(&self, test: &str, stage: &Arc<Stage>) -> Option<TestFailure> {
         let (tests, on, name) = (self.tests.clone(), stage.clone(), test.to_owned());
         let budget = Budget { wall: PATIENCE, hurries_people: true, ..self.settings.tool };
         let run = lanes::run(Pace::Waits, move || {
@@ -141,13 +141,13 @@ impl Suite {
         });
         let failed = run.await.unwrap_or_else(|error| {
             let problem = Problem::of(Code::TestFailed, &self.tests.file, error.to_string());
-            Some(Failed { problem, compared: None })
+            Some(TestFailure { problem, compared: None })
         });
         // A script may well have swallowed that nobody had an answer for it.
         failed.or_else(|| {
             let why = stage.model.unanswered()?;
             let problem = Problem::of(Code::TestFailed, &self.tests.file, why);
-            Some(Failed { problem: problem.at_function(&self.tests.file.text, test), compared: None })
+            Some(TestFailure { problem: problem.at_function(&self.tests.file.text, test), compared: None })
         })
     }
 }

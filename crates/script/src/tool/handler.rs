@@ -1,11 +1,11 @@
 //! The tools of a script, as models call them.
 
 use super::function::{Role, ServedFunction, ToolFunction};
-use crate::answer::Answered;
+use crate::answer::HookAnswer;
 use crate::argument::UserValves;
 use crate::hooks::Param;
 use crate::problem;
-use crate::run::Ended;
+use crate::run::CallEnd;
 use crate::script::Script;
 use crate::value::{Shape, dynamic_of, json_of, live};
 use futures::future::BoxFuture;
@@ -16,7 +16,7 @@ use valvehouse_core::context::{Context, Turn};
 use valvehouse_core::fault::Refusal;
 use valvehouse_core::figures::{Ending, Tally};
 use valvehouse_core::lanes::{self, LaneError, Pace, STUCK};
-use valvehouse_core::tool::{Declared, Handler, Tool, ToolError, ToolResult};
+use valvehouse_core::tool::{Handler, Tool, ToolDeclaration, ToolError, ToolResult};
 use valvehouse_json::Json;
 
 /// Longest result, as JSON text: a model reads it whole.
@@ -45,7 +45,7 @@ impl Script {
         let indexes = 0..self.tools.len();
         indexes
             .map(|index| {
-                let Declared { mut spec, filters } = self.tools[index].declared.clone();
+                let ToolDeclaration { mut spec, filters } = self.tools[index].declared.clone();
                 spec.module = Some(self.id().to_owned());
                 let tally = self.figures().of(&spec.name);
                 let function = Function::Tool(index);
@@ -58,7 +58,7 @@ impl Script {
     /// The prompts and resources this script serves, in its own order.
     pub fn served(self: &Arc<Self>, users: &Arc<UserValves>) -> Vec<ServedTool> {
         let one = |(index, served): (usize, &ServedFunction)| {
-            let Declared { mut spec, filters } = served.function.declared.clone();
+            let ToolDeclaration { mut spec, filters } = served.function.declared.clone();
             spec.module = Some(self.id().to_owned());
             let tally = self.figures().of(&spec.name);
             let function = Function::Served(index);
@@ -109,14 +109,14 @@ impl Handler for ScriptTool {
 }
 
 /// Why a call gave no result.
-enum Failed {
+enum CallFailure {
     /// The tool said so.
     Refused(ToolError),
     /// It broke: what the model is told, and why.
     Broken { told: ToolError, cause: String },
 }
 
-impl From<Refusal> for Failed {
+impl From<Refusal> for CallFailure {
     fn from(refusal: Refusal) -> Self {
         Self::Refused(refusal.into())
     }
@@ -133,8 +133,8 @@ impl ScriptTool {
         }
         let (told, broke) = match self.measured(args, turn) {
             Ok(result) => (Ok(result), None),
-            Err(Failed::Refused(told)) => (Err(told), None),
-            Err(Failed::Broken { told, cause }) => (Err(told), Some(cause)),
+            Err(CallFailure::Refused(told)) => (Err(told), None),
+            Err(CallFailure::Broken { told, cause }) => (Err(told), Some(cause)),
         };
         match broke {
             None => breaker.went_well(admission),
@@ -145,7 +145,7 @@ impl ScriptTool {
         told
     }
 
-    fn measured(&self, args: &Json, turn: &Turn) -> Result<ToolResult, Failed> {
+    fn measured(&self, args: &Json, turn: &Turn) -> Result<ToolResult, CallFailure> {
         let tool = self.tool();
         let bound = tool.bound.iter().map(dynamic_of);
         let subject = tool.subject.map(|name| args.field(name));
@@ -161,18 +161,18 @@ impl ScriptTool {
         }
         let result = match result {
             Ok(value) => self.result(&value, turn.context()),
-            Err(Ended::Refused(refusal)) => Err(refusal.into()),
+            Err(CallEnd::Refused(refusal)) => Err(refusal.into()),
             // It waits for a person, which is not its fault.
-            Err(Ended::Broken { summary, .. }) if turn.is_paused() => {
-                Err(Failed::Refused(ToolError::from(summary).answer()))
+            Err(CallEnd::Broken { summary, .. }) if turn.is_paused() => {
+                Err(CallFailure::Refused(ToolError::from(summary).answer()))
             }
-            Err(Ended::Broken { breakage, summary, .. }) => {
+            Err(CallEnd::Broken { breakage, summary, .. }) => {
                 Err(self.broken(format!("failed: {summary}"), breakage.cause))
             }
         };
         let ending = match &result {
-            Err(Failed::Broken { .. }) if !turn.is_over() => Ending::Broken,
-            Err(Failed::Refused(_)) => Ending::Refused,
+            Err(CallFailure::Broken { .. }) if !turn.is_over() => Ending::Broken,
+            Err(CallFailure::Refused(_)) => Ending::Refused,
             _ => Ending::Continued,
         };
         self.tally.end(&timing, spent, ending);
@@ -190,17 +190,19 @@ impl ScriptTool {
         &self.tool().declared.spec.name
     }
 
-    fn result(&self, value: &Dynamic, context: &Context) -> Result<ToolResult, Failed> {
-        if let Some(answer) = value.read_lock::<Answered>() {
+    fn result(&self, value: &Dynamic, context: &Context) -> Result<ToolResult, CallFailure> {
+        if let Some(answer) = value.read_lock::<HookAnswer>() {
             return match &*answer {
-                Answered::Ok(value, given) => {
+                HookAnswer::Ok(value, given) => {
                     if let Some(given) = given {
                         take(context, given);
                     }
                     self.checked(value, context)
                 }
-                Answered::Skip(value) => self.checked(value, context),
-                Answered::Error(refusal) => Err(Failed::Refused(ToolError::from(refusal.clone()).answer())),
+                HookAnswer::Skip(value) => self.checked(value, context),
+                HookAnswer::Error(refusal) => {
+                    Err(CallFailure::Refused(ToolError::from(refusal.clone()).answer()))
+                }
             };
         }
         let value = json_of(value).map_err(|error| {
@@ -210,7 +212,7 @@ impl ScriptTool {
     }
 
     /// The value as nobody else holds it, when a model can read it.
-    fn checked(&self, value: &Json, context: &Context) -> Result<ToolResult, Failed> {
+    fn checked(&self, value: &Json, context: &Context) -> Result<ToolResult, CallFailure> {
         let value = value.copy();
         let length = length_of(&value)
             .map_err(|error| self.unusable(format!("returned what cannot be sent: {error}")))?;
@@ -221,14 +223,14 @@ impl ScriptTool {
         Ok(ToolResult { value, context: Some(context.clone()) })
     }
 
-    fn unusable(&self, what: String) -> Failed {
+    fn unusable(&self, what: String) -> CallFailure {
         self.broken(what.clone(), what)
     }
 
     /// The log reads the cause, the model what happened.
-    fn broken(&self, what: String, cause: String) -> Failed {
+    fn broken(&self, what: String, cause: String) -> CallFailure {
         tracing::error!(plugin = self.script.id(), tool = self.name(), "{cause}");
-        Failed::Broken { told: format!("the tool `{}` {what}", self.name()).into(), cause }
+        CallFailure::Broken { told: format!("the tool `{}` {what}", self.name()).into(), cause }
     }
 }
 

@@ -1,12 +1,12 @@
 //! `run_script`: a model calls several tools by a script, each call as one of its own.
 
 use super::handler::{MAX_RESULT, length_of};
-use crate::answer::Answered;
+use crate::answer::HookAnswer;
 use crate::compile::MAIN;
 use crate::engine;
 use crate::package::tool_functions;
 use crate::problem::{self, Problem};
-use crate::run::Ended;
+use crate::run::CallEnd;
 use crate::script::Script;
 use crate::settings::Settings;
 use crate::value::json_of;
@@ -100,9 +100,9 @@ fn run(code: &str, turn: &Turn) -> Result<ToolResult, ToolError> {
     }
     let value = match result {
         Ok(value) => value_of(&value)?,
-        Err(Ended::Refused(refusal)) => return Err(ToolError { fatal: false, ..refusal.into() }),
-        Err(Ended::Broken { summary, .. }) if turn.is_paused() => return Err(wrong(summary)),
-        Err(Ended::Broken { breakage, .. }) => return Err(wrong(failed(&breakage.cause))),
+        Err(CallEnd::Refused(refusal)) => return Err(ToolError { fatal: false, ..refusal.into() }),
+        Err(CallEnd::Broken { summary, .. }) if turn.is_paused() => return Err(wrong(summary)),
+        Err(CallEnd::Broken { breakage, .. }) => return Err(wrong(failed(&breakage.cause))),
     };
     Ok(ToolResult { value, context: Some(turn.context().clone()) })
 }
@@ -119,9 +119,9 @@ fn failed(cause: &str) -> String {
 
 /// The result as nobody else holds it, when a model can read it.
 fn value_of(value: &Dynamic) -> Result<Json, ToolError> {
-    let value = match value.read_lock::<Answered>().as_deref() {
-        Some(Answered::Ok(value, _) | Answered::Skip(value)) => value.copy(),
-        Some(Answered::Error(refusal)) => {
+    let value = match value.read_lock::<HookAnswer>().as_deref() {
+        Some(HookAnswer::Ok(value, _) | HookAnswer::Skip(value)) => value.copy(),
+        Some(HookAnswer::Error(refusal)) => {
             return Err(ToolError { fatal: false, ..ToolError::from(refusal.clone()).answer() });
         }
         None => {

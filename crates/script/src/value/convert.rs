@@ -1,7 +1,7 @@
 //! Between Rhai's values and JSON.
 
 use super::handle::{Bytes, List, Map, Shape};
-use crate::thrown::Thrown;
+use crate::thrown::ThrownError;
 use rhai::{Dynamic, EvalAltResult, FnPtr, ImmutableString, Position};
 use valvehouse_json::{Array, Json, MAX_DEPTH, MisplacedValue, Number, Object};
 
@@ -9,7 +9,7 @@ type Error = Box<EvalAltResult>;
 
 /// An error of a host function: a bug of the script unless it catches it.
 pub(crate) fn error(message: impl Into<String>) -> Error {
-    Thrown::bug(message.into(), None).into_error(Position::NONE)
+    ThrownError::bug(message.into(), None).into_error(Position::NONE)
 }
 
 pub(super) fn misplaced(error_of_json: MisplacedValue) -> Error {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use valvehouse_config::{Grant, Grants};
 use valvehouse_core::context::Turn;
-use valvehouse_core::filter::{Chain, Hook, Outcome};
+use valvehouse_core::filter::{Chain, ChainOutcome, Hook};
 use valvehouse_json::Json;
 use valvehouse_script::{Kind, Script, Settings, SourceFile};
 
@@ -30,7 +30,9 @@ fn grants(folder: &Path) -> Grants {
 async fn run(code: &str, folder: &Path) -> String {
     let body = Json::parse(br#"{"messages":[]}"#).unwrap();
     match chain(code, grants(folder)).run(Hook::Inlet, body, &Turn::default()).await {
-        Ok(Outcome::Done(body) | Outcome::Skipped(body)) => body.get("out").unwrap_or_default().to_string(),
+        Ok(ChainOutcome::Done(body) | ChainOutcome::Skipped(body)) => {
+            body.get("out").unwrap_or_default().to_string()
+        }
         Err(fault) => format!("{fault:?}"),
     }
 }

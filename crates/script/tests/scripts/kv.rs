@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
 use valvehouse_core::fault::Fault;
-use valvehouse_core::filter::{Chain, Hook, Outcome};
+use valvehouse_core::filter::{Chain, ChainOutcome, Hook};
 use valvehouse_json::Json;
 use valvehouse_script::{Kind, Problem, Script, Settings, SourceFile};
 use valvehouse_store::{Kv, StoreError, Trouble};
@@ -29,7 +29,9 @@ fn turn(user: &str, chat: &str) -> Turn {
 async fn run(chain: &Chain, turn: &Turn) -> Result<String, Fault> {
     let body = Json::parse(br#"{"messages":[]}"#).unwrap();
     match chain.run(Hook::Inlet, body, turn).await? {
-        Outcome::Done(body) | Outcome::Skipped(body) => Ok(body.get("out").unwrap_or_default().to_string()),
+        ChainOutcome::Done(body) | ChainOutcome::Skipped(body) => {
+            Ok(body.get("out").unwrap_or_default().to_string())
+        }
     }
 }
 

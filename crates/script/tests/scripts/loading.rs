@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use valvehouse_core::context::{Context, Events, Questions, Turn, TurnFacts};
 use valvehouse_core::fault::Fault;
-use valvehouse_core::filter::{Chain, Hook, Outcome};
+use valvehouse_core::filter::{Chain, ChainOutcome, Hook};
 use valvehouse_json::Json;
 use valvehouse_script::{Kind, Problem, Script, Settings, SourceFile};
 
@@ -24,7 +24,7 @@ async fn run_in(text: &str, hook: Hook, value: Json, turn: &Turn) -> Result<Json
     let script = compile(text).unwrap_or_else(|problems| panic!("{problems:?}"));
     let chain = Chain::new(vec![Arc::new(script).into_filter(Arc::default())]);
     match chain.run(hook, value, turn).await? {
-        Outcome::Done(value) | Outcome::Skipped(value) => Ok(value),
+        ChainOutcome::Done(value) | ChainOutcome::Skipped(value) => Ok(value),
     }
 }
 
@@ -236,7 +236,7 @@ async fn a_question_waits_for_its_answer_and_its_time_is_not_the_scripts() {
     let questions = Questions::default();
     let answers = questions.clone();
     let first = std::sync::atomic::AtomicBool::new(true);
-    let listener = move |event: &valvehouse_core::context::Event| {
+    let listener = move |event: &valvehouse_core::context::EmittedEvent| {
         let id = event.0.text("id").unwrap().to_string();
         if first.swap(false, std::sync::atomic::Ordering::Relaxed) {
             let answers = answers.clone();
@@ -271,7 +271,9 @@ async fn valves_come_from_script_configuration_and_store_in_that_order() {
     assert!(told.len() == 1 && told[0].contains("`c`"), "{told:?}");
     let chain = Chain::new(vec![Arc::new(script).into_filter(Arc::default())]);
     let body = Json::parse(br#"{"messages":[]}"#).unwrap();
-    let Outcome::Done(body) = chain.run(Hook::Inlet, body, &Turn::default()).await.unwrap() else { panic!() };
+    let ChainOutcome::Done(body) = chain.run(Hook::Inlet, body, &Turn::default()).await.unwrap() else {
+        panic!()
+    };
     assert_eq!(body.get("out").unwrap().to_string(), "[2,3,1]");
 }
 
@@ -308,7 +310,7 @@ async fn a_scripts_own_map_outlives_its_turn_and_is_nobody_elses() {
         };
         let turn = Turn::new(facts, Context::default(), Events::default());
         let body = Json::from([("messages", Json::array()), ("say", user.into())]);
-        let Outcome::Done(body) = chain.run(Hook::Inlet, body, &turn).await.unwrap() else { panic!() };
+        let ChainOutcome::Done(body) = chain.run(Hook::Inlet, body, &turn).await.unwrap() else { panic!() };
         assert_eq!(body.get("gone"), Some(false.into()));
         out.push(format!("{} {}", body.get("out").unwrap(), body.at_path("window.allowed")));
     }

@@ -25,9 +25,9 @@ struct Slow {
     dropped: Arc<AtomicBool>,
 }
 
-struct Marked(Arc<AtomicBool>);
+struct DropMark(Arc<AtomicBool>);
 
-impl Drop for Marked {
+impl Drop for DropMark {
     fn drop(&mut self) {
         self.0.store(true, SeqCst);
     }
@@ -44,7 +44,7 @@ impl Models for Slow {
         let word = |text: &str| Ok(head.chunk(Json::from([("content", text.into())]), None));
         let (first, second, end) =
             (word("one"), word(" two"), Ok(head.chunk(Json::object(), Some("length"))));
-        let (more, held) = (self.more.clone(), Marked(self.dropped.clone()));
+        let (more, held) = (self.more.clone(), DropMark(self.dropped.clone()));
         let later = stream::once(async move {
             more.notified().await;
             drop(held);

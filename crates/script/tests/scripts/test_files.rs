@@ -1,4 +1,4 @@
-use valvehouse_script::testing::{Asked, Ran, Suite};
+use valvehouse_script::testing::{Suite, SuiteOptions, TestResult};
 use valvehouse_script::{Kind, Settings, SourceFile};
 
 fn suite(kind: Kind, script: &str, tests: &str) -> Suite {
@@ -9,9 +9,9 @@ fn suite(kind: Kind, script: &str, tests: &str) -> Suite {
     })
 }
 
-async fn ran(kind: Kind, script: &str, test: &str) -> Ran {
+async fn ran(kind: Kind, script: &str, test: &str) -> TestResult {
     let tests = format!("fn test_it() {{\n{test}\n}}");
-    suite(kind, script, &tests).run("test_it", &Asked::default()).await
+    suite(kind, script, &tests).run("test_it", &SuiteOptions::default()).await
 }
 
 async fn passes(kind: Kind, script: &str, test: &str) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::Barrier;
 use valvehouse_config::{Grant, Grants};
 use valvehouse_core::context::{Pauses, Turn};
-use valvehouse_core::filter::{Chain, Hook, Outcome};
+use valvehouse_core::filter::{Chain, ChainOutcome, Hook};
 use valvehouse_json::Json;
 use valvehouse_script::Budget;
 use valvehouse_script::{Kind, Script, Settings, SourceFile};
@@ -24,7 +24,9 @@ fn chain(code: &str, settings: Settings) -> Chain {
 async fn run_with(code: &str, settings: Settings, turn: &Turn) -> String {
     let body = Json::parse(br#"{"messages":[]}"#).unwrap();
     match chain(code, settings).run(Hook::Inlet, body, turn).await {
-        Ok(Outcome::Done(body) | Outcome::Skipped(body)) => body.get("out").unwrap_or_default().to_string(),
+        Ok(ChainOutcome::Done(body) | ChainOutcome::Skipped(body)) => {
+            body.get("out").unwrap_or_default().to_string()
+        }
         Err(fault) => format!("{fault:?}"),
     }
 }

@@ -5,7 +5,7 @@ use crate::reply::{answer, list as as_list};
 use axum::extract::State;
 use axum::response::Response;
 use std::sync::Arc;
-use valvehouse_agent::{Runs, Wanted, run_to_json, standing};
+use valvehouse_agent::{RunQuery, Runs, run_to_json, standing};
 use valvehouse_core::fault::{Fault, RequestFault};
 use valvehouse_host::app::{self, App};
 use valvehouse_host::{Ready, Snapshot};
@@ -64,7 +64,7 @@ pub(super) async fn list(State(app): State<Arc<App>>, Id(agent): Id, words: Word
 
 async fn listed(app: &App, id: String, words: &Words) -> Result<Json, Fault> {
     agent(&app.host.snapshot(), &id, &[])?;
-    let wanted = Wanted {
+    let wanted = RunQuery {
         agent: Some(id),
         conversation: words.text("chat_id"),
         status: words.text("status"),

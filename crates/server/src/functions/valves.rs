@@ -14,7 +14,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
 use valvehouse_core::fault::{Fault, RequestFault};
-use valvehouse_core::valve::Schema;
+use valvehouse_core::valve::ValveSchema;
 use valvehouse_host::Plugin;
 use valvehouse_host::admin::Refused;
 use valvehouse_host::app::App;
@@ -103,7 +103,7 @@ fn user_schema(app: &App, id: &str) -> Result<(), Refused> {
     valvehouse_host::admin::schema(&plugin, Some("")).map(drop)
 }
 
-fn spec_of(schema: &Schema) -> Json {
+fn spec_of(schema: &ValveSchema) -> Json {
     if schema.fields().is_empty() { Json::Null } else { schema.json_schema() }
 }
 

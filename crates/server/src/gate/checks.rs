@@ -152,16 +152,16 @@ const SILENCE: Duration = Duration::from_secs(30);
 
 /// The same body; it fails when nothing of it comes for long.
 pub(super) fn unhurried(body: Body) -> Body {
-    Body::new(Unhurried { body, timer: None })
+    Body::new(TimedBody { body, timer: None })
 }
 
-struct Unhurried {
+struct TimedBody {
     body: Body,
     /// Since there was something to wait for; most bodies come with their head.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl HttpBody for Unhurried {
+impl HttpBody for TimedBody {
     type Data = Bytes;
     type Error = Error;
 

@@ -56,10 +56,10 @@ fn problems(snapshot: &Snapshot, families: &mut Families) {
 }
 
 /// A plugin's id, the name of a hook, and what its calls came to.
-type Called = (Arc<str>, String, Arc<Tally>);
+type HookTally = (Arc<str>, String, Arc<Tally>);
 
 /// Of what a plugin was called for at all, or would have been if it did not rest.
-fn tallies(plugin: &Plugin) -> Vec<Called> {
+fn tallies(plugin: &Plugin) -> Vec<HookTally> {
     let Some(script) = &plugin.script else { return Vec::new() };
     let called = script.figures().tallies().into_iter().filter(|(_, tally)| {
         let outcomes = tally.outcomes();
@@ -68,7 +68,7 @@ fn tallies(plugin: &Plugin) -> Vec<Called> {
     called.map(|(hook, tally)| (plugin.id.clone(), hook, tally)).collect()
 }
 
-fn calls(tallies: &[Called], families: &mut Families) {
+fn calls(tallies: &[HookTally], families: &mut Families) {
     let mut calls = families.counter(
         "plugin_calls_total",
         "Calls of a plugin's hooks, callbacks and tools by how they ended; rests: it was not called.",

@@ -3,7 +3,7 @@
 use super::request::Kind;
 use compact_str::CompactString;
 use std::time::Instant;
-use valvehouse_core::chat::{Call, Fold, event, message, response};
+use valvehouse_core::chat::{Fold, ModelCall, event, message, response};
 use valvehouse_json::{Json, Object};
 
 /// Writes one answer.
@@ -125,7 +125,7 @@ fn message_of(answer: &Json) -> Json {
 
 /// Calls with their arguments as objects, as Ollama has them.
 fn calls(said: &Json) -> Vec<Json> {
-    let calls = Call::all(said).into_iter().map(|call| {
+    let calls = ModelCall::all(said).into_iter().map(|call| {
         let arguments = call.parse().unwrap_or_else(|_| Json::object());
         let function = Json::from([("name", call.name.into()), ("arguments", arguments)]);
         Json::from([("id", call.id.into()), ("function", function)])

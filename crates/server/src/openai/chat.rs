@@ -18,7 +18,7 @@ use valvehouse_core::chat::ChatRequest;
 use valvehouse_core::context::{Context, TurnFacts};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::kernel::is_ours;
-use valvehouse_core::provider::{ForwardRequest, Traced};
+use valvehouse_core::provider::{ForwardRequest, TracedCall};
 use valvehouse_host::app::App;
 use valvehouse_host::{Ready, Snapshot};
 use valvehouse_json::{Json, skim};
@@ -51,7 +51,7 @@ async fn answer(app: Arc<App>, snapshot: &Snapshot, request: Request) -> Result<
             let keep_alive_ms = app.config.server.keep_alive_ms;
             let (trace, model) = (facts.trace, facts.model.text_or_empty("id"));
             let asked = || Json::parse(&bytes).ok().into();
-            let call = Traced::begin(trace.as_ref(), provider.name(), &model, asked);
+            let call = TracedCall::begin(trace.as_ref(), provider.name(), &model, asked);
             let relayed = async { relay::relay(call.follow(forwarded.await)?, keep_alive_ms, trace).await };
             let mut response = recording::ended(watch, relayed.await, refused);
             exchange::answer(&exchange, &mut response);

@@ -13,7 +13,7 @@ use futures::stream::{self, BoxStream, StreamExt};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use valvehouse_core::fault::Fault;
-use valvehouse_core::provider::{Forwarded, Passed, Piece};
+use valvehouse_core::provider::{PassthroughAnswer, PassthroughBody, Piece};
 use valvehouse_core::trace::Trace;
 use valvehouse_json::Json;
 use valvehouse_net::MAX_BODY;
@@ -25,15 +25,15 @@ const TAIL: usize = 16 * 1024;
 /// Passes a successful answer on. A stream that is silent for `keep_alive_ms` says that it is still
 /// there. How it fails is told in its trace.
 pub(crate) async fn relay(
-    forwarded: Forwarded,
+    forwarded: PassthroughAnswer,
     keep_alive_ms: u64,
     trace: Option<Arc<Trace>>,
 ) -> Result<Response, Fault> {
     let is_stream =
         forwarded.content_type.as_deref().is_some_and(|kind| kind.starts_with("text/event-stream"));
     let body = match forwarded.body {
-        Passed::Whole(bytes) => Body::from(bytes),
-        Passed::Stream(body) if is_stream => {
+        PassthroughBody::Whole(bytes) => Body::from(bytes),
+        PassthroughBody::Stream(body) if is_stream => {
             let relay = Relay {
                 provider: forwarded.provider,
                 body,
@@ -46,7 +46,7 @@ pub(crate) async fn relay(
             Body::from_stream(relayed.map(Ok::<_, std::convert::Infallible>))
         }
         // Whole before it begins: one that breaks off is then told by its status.
-        Passed::Stream(body) => Body::from(whole(body).await?),
+        PassthroughBody::Stream(body) => Body::from(whole(body).await?),
     };
     let mut response = Response::new(body);
     *response.status_mut() = StatusCode::from_u16(forwarded.status).unwrap_or(StatusCode::OK);
@@ -144,15 +144,15 @@ impl Relay {
         }
         let mut end = End::default();
         self.tail.iter().for_each(|lines| end.follow(lines));
-        let ended = Ended::of(&self.tail);
-        if ended != Ended::Done && !end.is_between_events() {
+        let ended = StreamEnd::of(&self.tail);
+        if ended != StreamEnd::Done && !end.is_between_events() {
             // An event whose frame is still open is closed first.
             out.extend_from_slice(b"\n");
         }
         match ended {
-            Ended::Done => {}
-            Ended::Properly => out.extend_from_slice(DONE),
-            Ended::Not => {
+            StreamEnd::Done => {}
+            StreamEnd::Properly => out.extend_from_slice(DONE),
+            StreamEnd::Not => {
                 let cut = self.broke_off("the stream ended without a finish_reason and without [DONE]");
                 let fault = fault.unwrap_or(&cut);
                 tracing::warn!("a stream ended with an error: {fault}");
@@ -174,7 +174,7 @@ fn is_event(line: &[u8]) -> bool {
 
 /// The end of a stream, by its last events.
 #[derive(Debug, PartialEq, Eq)]
-enum Ended {
+enum StreamEnd {
     /// With the word for it: nothing is added.
     Done,
     /// With an error, or a reason for the end of each choice.
@@ -183,7 +183,7 @@ enum Ended {
     Not,
 }
 
-impl Ended {
+impl StreamEnd {
     fn of(tail: &VecDeque<Bytes>) -> Self {
         let mut parser = Parser::default();
         tail.iter().for_each(|lines| parser.push(lines));
@@ -210,7 +210,7 @@ impl Ended {
     }
 }
 
-fn is_error(event: &sse::Event, json: &serde_json::Value) -> bool {
+fn is_error(event: &sse::SseEvent, json: &serde_json::Value) -> bool {
     event.name.as_deref() == Some("error") || json.get("error").is_some_and(|error| !error.is_null())
 }
 

@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use valvehouse_core::fault::Fault;
-use valvehouse_core::provider::Passed;
+use valvehouse_core::provider::PassthroughBody;
 use valvehouse_json::{Json, skim};
 
 /// The kind of a body, by its content type.
@@ -185,13 +185,13 @@ impl RequestBody {
     }
 
     /// The body as it is sent.
-    pub(super) fn into_body(self) -> Passed {
+    pub(super) fn into_body(self) -> PassthroughBody {
         match self.rest {
-            None => Passed::Whole(self.begun),
+            None => PassthroughBody::Whole(self.begun),
             Some(rest) => {
                 let begun =
                     Some(Ok(self.begun)).filter(|begun| begun.as_ref().is_ok_and(|it| !it.is_empty()));
-                Passed::Stream(stream::iter(begun).chain(rest).boxed())
+                PassthroughBody::Stream(stream::iter(begun).chain(rest).boxed())
             }
         }
     }

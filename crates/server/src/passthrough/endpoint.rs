@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use valvehouse_core::context::{Events, Turn};
 use valvehouse_core::fault::{Fault, RequestFault};
-use valvehouse_core::provider::{Forwarded, Provider, RelayRequest, Relayed, Traced};
+use valvehouse_core::provider::{PassthroughAnswer, Provider, RelayRequest, RelayResponse, TracedCall};
 use valvehouse_core::words::did_you_mean;
 use valvehouse_host::app::App;
 use valvehouse_host::{ProviderPlan, Snapshot};
@@ -135,7 +135,7 @@ async fn pass_on(
     target: &Target,
     turn: &Turn,
     max_mb: u64,
-) -> Result<Relayed, Fault> {
+) -> Result<RelayResponse, Fault> {
     let described = DESCRIBES.into_iter().filter_map(|name| {
         let value = parts.headers.get(name)?.to_str().ok()?;
         Some((name.into(), value.into()))
@@ -148,10 +148,10 @@ async fn pass_on(
     let length = length.map(|length| ("content-length".into(), length.to_string().into()));
     let headers = described.chain(length).collect();
     let overflow = sent.overflow();
-    let call = Traced::begin(turn.trace(), target.provider.name(), &target.model, || Json::Null);
+    let call = TracedCall::begin(turn.trace(), target.provider.name(), &target.model, || Json::Null);
     let body = match has_body {
         true => sent.into_body(),
-        false => valvehouse_core::provider::Passed::Whole(bytes::Bytes::new()),
+        false => valvehouse_core::provider::PassthroughBody::Whole(bytes::Bytes::new()),
     };
     turn.exchange().begin_call();
     let relayed = target.provider.relay(RelayRequest {
@@ -167,18 +167,18 @@ async fn pass_on(
     let (mut headers, mut status) = (Vec::new(), 200);
     let forwarded = relayed.await.map(|relayed| {
         (headers, status) = (relayed.headers, relayed.status);
-        Forwarded { provider, status, content_type: None, body: relayed.body }
+        PassthroughAnswer { provider, status, content_type: None, body: relayed.body }
     });
     let forwarded = forwarded.map_err(|fault| match overflow.load(Relaxed) {
         true => crate::body::too_large(max_mb),
         false => fault,
     });
     let forwarded = call.follow(forwarded)?;
-    Ok(Relayed { status, headers, body: forwarded.body })
+    Ok(RelayResponse { status, headers, body: forwarded.body })
 }
 
 /// An answer that breaks off breaks its connection off: a part of it looks like the whole.
-fn response_of(relayed: Relayed) -> Response {
+fn response_of(relayed: RelayResponse) -> Response {
     let body = relayed.body.into_stream().inspect(|bytes| {
         if let Err(fault) = bytes {
             tracing::warn!("an answer broke off: {fault}");

@@ -8,7 +8,7 @@ use std::ops::Range;
 use valvehouse_core::chat::message;
 use valvehouse_core::context::Turn;
 use valvehouse_core::fault::{Fault, Refusal, RequestFault};
-use valvehouse_core::filter::{Chain, Hook, Outcome};
+use valvehouse_core::filter::{Chain, ChainOutcome, Hook};
 use valvehouse_host::Snapshot;
 use valvehouse_json::Json;
 
@@ -96,8 +96,8 @@ pub(super) async fn run(
         trace.begins_with(&body);
     }
     let edited = match chain.run(Hook::Inlet, body, turn).await? {
-        Outcome::Done(body) => body.list("messages"),
-        Outcome::Skipped(value) => {
+        ChainOutcome::Done(body) => body.list("messages"),
+        ChainOutcome::Skipped(value) => {
             let text = message::text_of(&value);
             let text = value.as_str().map_or_else(|| text.to_string(), str::to_owned);
             let shown = if text.is_empty() { "a filter answered".to_owned() } else { text };

@@ -17,15 +17,15 @@ use axum::response::{IntoResponse, Response};
 use hyper::ext::ReasonPhrase;
 use std::sync::Arc;
 use valvehouse_core::chat::message;
-use valvehouse_core::context::{Events, Parted, Turn};
+use valvehouse_core::context::{Events, SplitTurn, Turn};
 use valvehouse_core::fault::{Fault, Refusal, RequestFault};
-use valvehouse_core::filter::{Chain, Hook, Outcome};
+use valvehouse_core::filter::{Chain, ChainOutcome, Hook};
 use valvehouse_host::app::App;
 use valvehouse_host::{Plugin, Snapshot};
 use valvehouse_json::Json;
 
 /// Letters of a refusal beside its status.
-const LONGEST_REASON: usize = 300;
+const MAX_REASON: usize = 300;
 
 /// `POST /{id}/filter/inlet`
 pub(super) async fn inlet(
@@ -58,7 +58,7 @@ async fn answer(app: Arc<App>, names: &[(String, String)], hook: Hook, request: 
 fn refused(fault: Fault) -> Response {
     reply::log(&fault);
     let detail = reply::body(&fault).at_path("error.message");
-    let line: String = detail.str_or_empty().chars().take(LONGEST_REASON).collect();
+    let line: String = detail.str_or_empty().chars().take(MAX_REASON).collect();
     let line = line.replace(|letter: char| letter.is_control(), " ");
     let mut response = Detail(fault).into_response();
     if let Ok(reason) = ReasonPhrase::try_from(line.into_bytes()) {
@@ -150,7 +150,7 @@ impl Call {
         let Self { hook, body, user } = self;
         let part = split_turn::of_hook(snapshot, body, user, *hook);
         let part = part.map(|part| split_turn::of_caller(app, parts, part));
-        let parted = part.as_ref().map_or_else(Parted::default, |part| app.parted.find_or_begin(part));
+        let parted = part.as_ref().map_or_else(SplitTurn::default, |part| app.parted.find_or_begin(part));
         split_turn::forget_strangers(&parted, snapshot);
         parted.meets(&plugin.id, plugin.incarnation);
         let has_run = *hook == Hook::Outlet && parted.has_outlet_run(&plugin.id);
@@ -194,23 +194,23 @@ impl Call {
         snapshot: &Snapshot,
         plugin: &Plugin,
         turn: &Turn,
-        parted: &Parted,
+        parted: &SplitTurn,
     ) -> Result<Json, Fault> {
         let comes_here = split_turn::comes_here(snapshot, &self.body);
         let chain = Chain::new(plugin.filter().into_iter().collect());
         let work = async { turn.flushed(chain.run(self.hook, self.body.clone(), turn).await).await };
         let outcome = turn.lasting(work).await?;
         let (body, handles_files) = match outcome {
-            Outcome::Done(body) => {
+            ChainOutcome::Done(body) => {
                 let script = plugin.script.as_ref();
                 (body, script.is_some_and(|script| script.manifest.file_handler))
             }
             // The chat itself gives its answer.
-            Outcome::Skipped(value) if self.hook == Hook::Inlet && comes_here => {
+            ChainOutcome::Skipped(value) if self.hook == Hook::Inlet && comes_here => {
                 parted.answered(&plugin.id, &value);
                 return Ok(self.body.clone());
             }
-            Outcome::Skipped(value) => return self.skipped(plugin, value),
+            ChainOutcome::Skipped(value) => return self.skipped(plugin, value),
         };
         if self.hook == Hook::Inlet {
             parted.inlet_ran(&plugin.id);

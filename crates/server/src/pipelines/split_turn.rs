@@ -5,7 +5,7 @@ use super::names;
 use crate::{auth, facts};
 use axum::http::request::Parts;
 use valvehouse_core::chat::request;
-use valvehouse_core::context::{Context, Part, Parted, TurnFacts};
+use valvehouse_core::context::{Context, SplitTurn, TurnFacts, TurnPart};
 use valvehouse_core::filter::{Filter, FilterContext, Hook, Hooks, Verdict};
 use valvehouse_core::kernel::Kernel;
 use valvehouse_host::app::App;
@@ -18,33 +18,33 @@ const OWN: &str = "valvehouse-";
 const OTHERS: &str = "by others: ";
 
 /// The turn that a hook is a part of; `None` if nothing names it.
-pub(super) fn of_hook(snapshot: &Snapshot, body: &Json, user: &Json, hook: Hook) -> Option<Part> {
+pub(super) fn of_hook(snapshot: &Snapshot, body: &Json, user: &Json, hook: Hook) -> Option<TurnPart> {
     if hook == Hook::Inlet && comes_here(snapshot, body) {
         return of_model(body, user);
     }
     let message = text(body, "id").or_else(|| text(body, "metadata.message_id"))?;
     let chat = text(body, "chat_id").unwrap_or_else(|| text_or_empty(body, "metadata.chat_id"));
-    Some(Part { user: text_or_empty(user, "id"), chat, message })
+    Some(TurnPart { user: text_or_empty(user, "id"), chat, message })
 }
 
 /// Keeps the parts that callers with a user's key send apart from those of an operator's Open WebUI, which alone says
 /// whose chats they are.
-pub(super) fn of_caller(app: &App, parts: &Parts, part: Part) -> Part {
+pub(super) fn of_caller(app: &App, parts: &Parts, part: TurnPart) -> TurnPart {
     if auth::may_operate(app, parts) {
         return part;
     }
-    Part { user: format!("{OTHERS}{}", part.user), ..part }
+    TurnPart { user: format!("{OTHERS}{}", part.user), ..part }
 }
 
 /// The same for a turn whose chat comes here: it has a name in any case.
-pub(super) fn of_model(body: &Json, user: &Json) -> Option<Part> {
+pub(super) fn of_model(body: &Json, user: &Json) -> Option<TurnPart> {
     let user = text_or_empty(user, "id");
     let own = || format!("{OWN}{}", uuid::Uuid::new_v4().simple());
     let named = text(body, "id").or_else(|| text(body, "metadata.message_id").filter(|_| !is_task(body)));
     let chat = text(body, "chat_id").or_else(|| text(body, "metadata.chat_id").filter(|_| !is_task(body)));
     // Chats of this kind are not to be kept, so they have no name here.
     let chat = chat.filter(|chat| !chat.starts_with("local:")).unwrap_or_default();
-    Some(Part { user, chat, message: named.unwrap_or_else(own) })
+    Some(TurnPart { user, chat, message: named.unwrap_or_else(own) })
 }
 
 /// Returns `true` if the chat itself will come to this host: then its model is one of ours, and a pipe to Open WebUI.
@@ -54,7 +54,7 @@ pub(super) fn comes_here(snapshot: &Snapshot, body: &Json) -> bool {
 }
 
 /// Names the turn in the body of a chat that will come here. Other services would refuse what they do not know.
-pub(super) fn mark(snapshot: &Snapshot, body: &Json, part: &Part) {
+pub(super) fn mark(snapshot: &Snapshot, body: &Json, part: &TurnPart) {
     if !comes_here(snapshot, body) {
         return;
     }
@@ -76,7 +76,7 @@ pub(crate) fn go_on(
     ready: &mut Ready,
     facts: &mut TurnFacts,
 ) -> Context {
-    let part = Part {
+    let part = TurnPart {
         user: text_or_empty(body, "user.id"),
         chat: text_or_empty(body, "chat_id"),
         message: text_or_empty(body, "id"),
@@ -120,7 +120,7 @@ fn answering(kernel: &Kernel, id: &str, answer: Json) -> Kernel {
 }
 
 /// Forgets what plugins kept that are removed, or replaced by others under their ids.
-pub(super) fn forget_strangers(parted: &Parted, snapshot: &Snapshot) {
+pub(super) fn forget_strangers(parted: &SplitTurn, snapshot: &Snapshot) {
     parted.forget_strangers(|id| snapshot.plugins.get(id).map(|plugin| plugin.incarnation));
 }
 

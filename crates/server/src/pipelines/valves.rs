@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
 use valvehouse_core::fault::Fault;
-use valvehouse_core::valve::Schema;
+use valvehouse_core::valve::ValveSchema;
 use valvehouse_host::Plugin;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
@@ -45,8 +45,8 @@ async fn updated(app: &Arc<App>, id: &str, by: &Operator, request: Request) -> R
 }
 
 /// The valves that the filter declares; none where it does not load.
-fn schema(plugin: &Plugin) -> Schema {
-    plugin.script.as_ref().map_or_else(Schema::default, |script| script.manifest.valves.clone())
+fn schema(plugin: &Plugin) -> ValveSchema {
+    plugin.script.as_ref().map_or_else(ValveSchema::default, |script| script.manifest.valves.clone())
 }
 
 fn in_force(plugin: &Plugin) -> Json {

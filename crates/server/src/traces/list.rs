@@ -21,7 +21,7 @@ pub(super) async fn all(State(app): State<Arc<App>>, words: Words) -> Response {
 }
 
 fn listed(app: &App, words: &Words) -> Result<Json, Fault> {
-    let wanted = Wanted::of(words)?;
+    let wanted = TraceQuery::of(words)?;
     let limit = usize::try_from(words.number("limit")?.unwrap_or(LISTED)).unwrap_or(usize::MAX);
     let told = |traces: Vec<Arc<Trace>>, limit| -> Json {
         let those = traces.iter().filter(|trace| wanted.is_met_by(trace));
@@ -33,14 +33,14 @@ fn listed(app: &App, words: &Words) -> Result<Json, Fault> {
 }
 
 /// The requests that are asked for.
-struct Wanted {
+struct TraceQuery {
     model: Option<String>,
     user: Option<String>,
     plugin: Option<String>,
     failed: Option<bool>,
 }
 
-impl Wanted {
+impl TraceQuery {
     fn of(words: &Words) -> Result<Self, Fault> {
         let failed = match words.text("failed").as_deref() {
             None => None,

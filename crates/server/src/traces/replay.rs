@@ -11,13 +11,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use valvehouse_core::context::{Events, Turn, TurnFacts, begun_again};
 use valvehouse_core::fault::{Fault, RequestFault};
-use valvehouse_core::filter::{Filter, Hook, Outcome, Told, told};
+use valvehouse_core::filter::{ChainOutcome, Filter, Hook, TraceOutcome, told};
 use valvehouse_core::tool::Tool;
-use valvehouse_core::trace::{Record, Trace};
+use valvehouse_core::trace::{StepRecord, Trace};
 use valvehouse_host::Plugin;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
-use valvehouse_json::diff::{Change, diff};
+use valvehouse_json::diff::{DiffOperation, diff};
 use valvehouse_script::Script;
 
 /// The time that a whole replay may take.
@@ -55,9 +55,9 @@ fn refused(message: String, code: &'static str) -> Fault {
 }
 
 /// The steps of a plugin whose values are kept.
-fn recorded(trace: &Trace, plugin: &str) -> Result<Vec<Record>, Fault> {
-    let own = |record: &Record| record.plugin() == Some(plugin) && !record.details().values.is_empty();
-    let records: Vec<Record> = trace.records().into_iter().filter(own).collect();
+fn recorded(trace: &Trace, plugin: &str) -> Result<Vec<StepRecord>, Fault> {
+    let own = |record: &StepRecord| record.plugin() == Some(plugin) && !record.details().values.is_empty();
+    let records: Vec<StepRecord> = trace.records().into_iter().filter(own).collect();
     if records.is_empty() {
         return Err(refused(
             format!(
@@ -105,7 +105,7 @@ impl Stage {
     }
 
     /// Every call of the records once more, in their order.
-    async fn play(&self, records: &[Record], turn: &Turn) -> Vec<Json> {
+    async fn play(&self, records: &[StepRecord], turn: &Turn) -> Vec<Json> {
         let mut steps = Vec::new();
         for record in records {
             for (before, after) in &record.details().values {
@@ -116,7 +116,7 @@ impl Stage {
         steps
     }
 
-    async fn call(&self, record: &Record, before: &Json, turn: &Turn) -> Replayed {
+    async fn call(&self, record: &StepRecord, before: &Json, turn: &Turn) -> HookReplay {
         let tool = record.name.rsplit_once('/').map_or(&*record.name, |(_, tool)| tool);
         let tally = self.script.figures().of(if record.hook == "tool" { tool } else { record.hook });
         let (operations, begun) = (tally.sum().operations, Instant::now());
@@ -125,21 +125,21 @@ impl Stage {
             None => self.tool(tool, before.copy(), turn).await,
         };
         let took = begun.elapsed();
-        Replayed { word, cause, after, took, operations: tally.sum().operations - operations }
+        HookReplay { word, cause, after, took, operations: tally.sum().operations - operations }
     }
 
-    async fn hook(&self, hook: Hook, value: Json, turn: &Turn) -> Came {
+    async fn hook(&self, hook: Hook, value: Json, turn: &Turn) -> ReplayOutcome {
         if !self.filter.hooks().contains(hook) {
             return ("no_hook", None, Some(value));
         }
-        let Told { word, cause, outcome } = told(&self.filter, hook, value, turn).await;
+        let TraceOutcome { word, cause, outcome } = told(&self.filter, hook, value, turn).await;
         match outcome {
-            Ok(Outcome::Done(value) | Outcome::Skipped(value)) => (word, cause, Some(value)),
+            Ok(ChainOutcome::Done(value) | ChainOutcome::Skipped(value)) => (word, cause, Some(value)),
             Err(_) => (word, cause, None),
         }
     }
 
-    async fn tool(&self, name: &str, args: Json, turn: &Turn) -> Came {
+    async fn tool(&self, name: &str, args: Json, turn: &Turn) -> ReplayOutcome {
         let Some(tool) = self.tools.iter().find(|tool| tool.name() == name) else {
             return ("no_tool", None, None);
         };
@@ -151,9 +151,9 @@ impl Stage {
 }
 
 /// A word for how, why where it failed, and what came of the value.
-type Came = (&'static str, Option<String>, Option<Json>);
+type ReplayOutcome = (&'static str, Option<String>, Option<Json>);
 
-struct Replayed {
+struct HookReplay {
     word: &'static str,
     cause: Option<String>,
     after: Option<Json>,
@@ -162,13 +162,13 @@ struct Replayed {
 }
 
 /// A call as it was and as it is now.
-fn compared(record: &Record, recorded: Option<&Json>, replayed: &Replayed) -> Json {
+fn compared(record: &StepRecord, recorded: Option<&Json>, replayed: &HookReplay) -> Json {
     // Of events only the last word is known that was another one; what went on has a value.
     let word = if record.calls > 1 && recorded.is_some() { "continue" } else { record.word };
     let is_same = recorded == replayed.after.as_ref() && (record.calls > 1 || word == replayed.word);
     let or_null = |value: Option<&Json>| Json::from(value.map(Json::copy));
     let (was, is) = (or_null(recorded), or_null(replayed.after.as_ref()));
-    let changes: Vec<Json> = diff(&was, &is).iter().map(Change::to_json).collect();
+    let changes: Vec<Json> = diff(&was, &is).iter().map(DiffOperation::to_json).collect();
     Json::from([
         ("hook", record.hook.into()),
         ("name", (*record.name).into()),

@@ -8,9 +8,9 @@ use valvehouse_core::chat::ChatRequest;
 use valvehouse_core::context::{Events, Turn, TurnFacts, begun_again};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::kernel::{Kernel, Route, Routes, RunOptions};
-use valvehouse_core::provider::{Canned, Provider, Reply};
+use valvehouse_core::provider::{CannedProvider, Provider, Reply};
 use valvehouse_core::tool::{Handler, Tool, ToolError, ToolResult};
-use valvehouse_core::trace::{Asked, Record, Trace, Traces};
+use valvehouse_core::trace::{RequestFacts, StepRecord, Trace, Traces};
 use valvehouse_host::Snapshot;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
@@ -38,7 +38,7 @@ pub(super) async fn again(app: &App, trace: &Trace, models: ReplayModels) -> Res
     let kernel = Stage::new(&snapshot, models, &records).kernel(&ready.kernel, &model, &facts.filter_ids)?;
 
     // A record of its own, which nobody else reads.
-    let asked = Asked { door: "replay", generation: snapshot.generation, ..trace.asked.clone() };
+    let asked = RequestFacts { door: "replay", generation: snapshot.generation, ..trace.asked.clone() };
     let mut recording = Traces::new(0).begin(asked, true);
     let played = recording.trace().clone();
     let own = Some(played.clone());
@@ -61,12 +61,12 @@ struct Stage<'a> {
     snapshot: Arc<Snapshot>,
     models: ReplayModels,
     reaches: Rehearsal,
-    records: &'a [Record],
+    records: &'a [StepRecord],
     calls: Arc<Vec<ToolCall>>,
 }
 
 impl<'a> Stage<'a> {
-    fn new(snapshot: &Snapshot, models: ReplayModels, records: &'a [Record]) -> Self {
+    fn new(snapshot: &Snapshot, models: ReplayModels, records: &'a [StepRecord]) -> Self {
         let reaches = match models {
             ReplayModels::Recorded => Rehearsal::Alone,
             ReplayModels::Live => Rehearsal::Connected,
@@ -111,7 +111,7 @@ impl<'a> Stage<'a> {
 }
 
 /// The models of a request, saying what they said, call by call.
-fn recorded(provider: &str, records: &[Record]) -> Canned {
+fn recorded(provider: &str, records: &[StepRecord]) -> CannedProvider {
     let fault = |message: &str| Fault::Provider { message: message.into(), timeout: false };
     let asked = records.iter().filter(|record| record.hook == "model" && !is_within(record, records));
     let asked = asked.map(|record| {
@@ -131,13 +131,13 @@ fn recorded(provider: &str, records: &[Record]) -> Canned {
     });
     let more =
         "the model is asked once more than it was, and nothing is recorded of that; --replay=live asks it";
-    Canned::named(provider, asked.chain([Reply::fault(fault(more))]))
+    CannedProvider::named(provider, asked.chain([Reply::fault(fault(more))]))
 }
 
 /// Returns `true` if a script asked it, in a step of its own: a script that rehearses asks no recorded model.
-fn is_within(asked: &Record, records: &[Record]) -> bool {
-    let end = |record: &Record| record.at + record.cost.took;
-    let holds = |record: &Record| {
+fn is_within(asked: &StepRecord, records: &[StepRecord]) -> bool {
+    let end = |record: &StepRecord| record.at + record.cost.took;
+    let holds = |record: &StepRecord| {
         !matches!(record.hook, "model" | "stream") && record.at <= asked.at && end(asked) <= end(record)
     };
     records.iter().any(holds)
@@ -170,7 +170,7 @@ struct ToolCall {
 }
 
 impl ToolCall {
-    fn of(record: &Record) -> Option<Self> {
+    fn of(record: &StepRecord) -> Option<Self> {
         let (args, result) = record.details().values.first()?;
         let failed = || record.details().cause.clone().unwrap_or_else(|| "the tool failed".to_owned());
         let result = result.clone().filter(|_| record.word == "ended").ok_or_else(failed);

@@ -2,10 +2,10 @@
 
 use super::view::{View, change_in_short};
 use std::sync::Arc;
-use valvehouse_core::trace::{Record, Trace};
+use valvehouse_core::trace::{StepRecord, Trace};
 use valvehouse_core::words::optional;
 use valvehouse_json::Json;
-use valvehouse_json::diff::{Change, diff};
+use valvehouse_json::diff::{DiffOperation, diff};
 use valvehouse_terminal::{Paint, clean};
 
 /// The number of changed values that are shown.
@@ -34,7 +34,7 @@ struct Ending {
 impl Outcome {
     pub(super) fn of(trace: &Trace) -> Self {
         let records = trace.records();
-        let is_model = |record: &&Record| record.hook == "model";
+        let is_model = |record: &&StepRecord| record.hook == "model";
         let asked = records.iter().filter(is_model).filter_map(|record| record.details().values.first());
         let hooks = records.iter().filter(|record| !is_model(record)).map(|record| Ending {
             name: record.name.clone(),
@@ -83,8 +83,9 @@ impl Calls {
 
 impl Difference {
     pub(super) fn between(was: &Outcome, is: &Outcome) -> Self {
-        let changes =
-            |was: &Json, is: &Json| -> Vec<Json> { diff(was, is).iter().map(Change::to_json).collect() };
+        let changes = |was: &Json, is: &Json| -> Vec<Json> {
+            diff(was, is).iter().map(DiffOperation::to_json).collect()
+        };
         let asked = |outcome: &Outcome| match outcome.asked.as_slice() {
             [one] => one.clone(),
             more => more.to_vec().into(),

@@ -5,7 +5,7 @@ use super::view::{View, change_in_short, in_short};
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
-use valvehouse_core::trace::{Record, Trace};
+use valvehouse_core::trace::{StepRecord, Trace};
 use valvehouse_core::words::optional;
 use valvehouse_json::Json;
 use valvehouse_terminal::trace_view::{opened, standing, word};
@@ -127,14 +127,14 @@ fn took(detail: &Json) -> String {
 }
 
 /// All tokens of all answers of models, where a service says them.
-fn tokens(records: &[Record]) -> Option<(u64, u64)> {
+fn tokens(records: &[StepRecord]) -> Option<(u64, u64)> {
     let all = records.iter().filter_map(|record| record.details().tokens);
     all.map(|tokens| (tokens.prompt, tokens.completion)).reduce(|a, b| (a.0 + b.0, a.1 + b.1))
 }
 
 /// Its steps in their order, a letter each.
-fn bar(records: &[Record], paint: Paint) -> String {
-    let sign = |record: &Record| match sign(record) {
+fn bar(records: &[StepRecord], paint: Paint) -> String {
+    let sign = |record: &StepRecord| match sign(record) {
         '.' => paint.dim("."),
         '!' => paint.red("!"),
         sign @ ('~' | '>' | '?') => paint.yellow(&sign.to_string()),
@@ -143,7 +143,7 @@ fn bar(records: &[Record], paint: Paint) -> String {
     records.iter().map(sign).collect()
 }
 
-fn sign(record: &Record) -> char {
+fn sign(record: &StepRecord) -> char {
     match (record.hook, record.word) {
         ("model", "ended") => 'M',
         ("tool", "ended") => 'T',
@@ -156,12 +156,12 @@ fn sign(record: &Record) -> char {
 }
 
 /// Returns `true` if a step is worth a line of its own.
-fn is_notable(record: &Record) -> bool {
+fn is_notable(record: &StepRecord) -> bool {
     !matches!(sign(record), '.' | 'M' | 'T')
 }
 
 /// The change of a step, or the reason for which it did not go on.
-fn in_a_line(record: &Record, step: &Json, paint: Paint) -> String {
+fn in_a_line(record: &StepRecord, step: &Json, paint: Paint) -> String {
     let mut parts = vec![format!("{} {}", paint.bold(&clean(&record.name)), record.hook)];
     match record.word {
         "continue" | "ended" => {}
@@ -188,7 +188,7 @@ fn in_a_line(record: &Record, step: &Json, paint: Paint) -> String {
 }
 
 /// Returns `true` if a step says why the request fails.
-fn is_told(error: &str, records: &[Record]) -> bool {
+fn is_told(error: &str, records: &[StepRecord]) -> bool {
     let mut causes = records
         .iter()
         .filter(|record| is_notable(record))

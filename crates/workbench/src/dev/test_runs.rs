@@ -1,7 +1,7 @@
 //! The tests of scripts, run when they or their scripts are saved; shown as `valvehouse test` does.
 
 use super::view::View;
-use crate::test::{FileRan, Found, How, Shown, Sum, running, told};
+use crate::test::{FileRan, How, Sum, SummaryStyle, TestSelection, running, told};
 use futures::StreamExt;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -58,7 +58,7 @@ impl Tests {
 }
 
 /// The outcome of the tests of some files.
-pub(super) struct Ran {
+pub(super) struct TestRun {
     files: Vec<FileRan>,
     /// Of files that cannot be read.
     problems: Vec<Problem>,
@@ -66,20 +66,20 @@ pub(super) struct Ran {
 }
 
 /// Runs the tests of these files.
-pub(super) async fn run(files: BTreeSet<PathBuf>, config: &Config) -> Ran {
+pub(super) async fn run(files: BTreeSet<PathBuf>, config: &Config) -> TestRun {
     let begun = Instant::now();
     // One that was deleted meanwhile has no tests any more.
     let files: Vec<PathBuf> = files.into_iter().filter(|file| file.is_file()).collect();
     let found = match files.is_empty() {
-        true => Found::default(),
+        true => TestSelection::default(),
         // Files that are there are no wrong words.
-        false => Found::of(&files, config).unwrap_or_default(),
+        false => TestSelection::of(&files, config).unwrap_or_default(),
     };
     let files = running(found.cases, config, &How::default()).collect().await;
-    Ran { files, problems: found.problems, took: begun.elapsed() }
+    TestRun { files, problems: found.problems, took: begun.elapsed() }
 }
 
-impl Ran {
+impl TestRun {
     /// Tells how they went, file by file; in sum, of those that are well only how many there were.
     pub(super) fn tell(&self, in_sum: bool, view: &View) {
         let sum = Sum::of(&self.files, &self.problems, self.took);
@@ -88,7 +88,7 @@ impl Ran {
             told.put("event", "tests");
             return view.tell(|_| String::new(), || told);
         }
-        let shown = Shown { paint: view.paint(), output: false };
+        let shown = SummaryStyle { paint: view.paint(), output: false };
         for file in self.files.iter().filter(|file| !(in_sum && is_well(file))) {
             view.tell(|paint| in_lines(file, &shown, paint), || Json::Null);
         }
@@ -108,7 +108,7 @@ fn is_well(file: &FileRan) -> bool {
     file.result.is_ok() && file.tests().iter().all(|test| test.ran.failed.is_none())
 }
 
-fn in_lines(file: &FileRan, shown: &Shown, paint: Paint) -> String {
+fn in_lines(file: &FileRan, shown: &SummaryStyle, paint: Paint) -> String {
     let id = paint.bold(&file.id);
     let tests = match &file.result {
         Ok(tests) => tests,

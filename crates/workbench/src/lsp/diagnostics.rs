@@ -9,9 +9,9 @@ use valvehouse_config::{Config, Grants};
 use valvehouse_host::app;
 use valvehouse_script::testing::Suite;
 use valvehouse_script::{
-    Kind, Problem, Read, Script, Severity, SourceFile, is_module, read_file, read_text, script_of_tests,
+    Kind, LoadedFile, Problem, Script, Severity, SourceFile, is_module, read_file, read_text, script_of_tests,
 };
-use valvehouse_terminal::{Case, Placed, case, report};
+use valvehouse_terminal::{Case, ScriptPlace, case, report};
 
 /// A project as far as its scripts depend on it.
 pub(super) struct Project {
@@ -54,13 +54,13 @@ impl Project {
     }
 
     fn problems(&self, config: &Config, path: &Path, text: &str) -> Vec<Problem> {
-        let Placed { kind, root, path } = Placed::of_text(config, path, text);
+        let ScriptPlace { kind, root, path } = ScriptPlace::of_text(config, path, text);
         if script_of_tests(&path).is_some() {
             return self.of_tests(config, (kind, &root), &path, text);
         }
         let is_saved = std::fs::read_to_string(&path).is_ok_and(|saved| saved == text);
         let read = if is_saved { read_file(kind, &root, &path) } else { read_text(kind, &root, &path, text) };
-        let Read { file, .. } = match read {
+        let LoadedFile { file, .. } = match read {
             Ok(read) => read,
             Err(problem) => return vec![problem],
         };

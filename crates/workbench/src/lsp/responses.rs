@@ -5,7 +5,7 @@ use lsp_types::{
     CompletionItem, CompletionItemKind, DocumentSymbol, Documentation, HoverContents, InsertTextFormat,
     MarkupContent, MarkupKind, ParameterInformation, ParameterLabel, SignatureHelp, SignatureInformation,
 };
-use valvehouse_script::editor::{Call, Hover, Suggestion, SuggestionKind, Symbol, SymbolKind};
+use valvehouse_script::editor::{Hover, OpenCall, Suggestion, SuggestionKind, Symbol, SymbolKind};
 
 fn markdown(value: String) -> MarkupContent {
     MarkupContent { kind: MarkupKind::Markdown, value }
@@ -76,7 +76,7 @@ pub(super) fn symbol(text: &str, symbol: Symbol) -> DocumentSymbol {
     }
 }
 
-pub(super) fn signatures(call: Call) -> SignatureHelp {
+pub(super) fn signatures(call: OpenCall) -> SignatureHelp {
     let argument = u32::try_from(call.argument).unwrap_or(u32::MAX);
     // The first way that takes as many.
     let fitting = call.ways.iter().position(|(_, params, _)| params.len() > call.argument);

@@ -30,7 +30,7 @@ pub(super) fn list(files: ShippedFiles, what: Option<NewKind>, out: &Console) ->
     }
     let paint = out.results();
     for kind in [Kind::Filter, Kind::Tool].into_iter().filter(|kind| wanted(*kind)) {
-        let of_kind: Vec<&Shipped> = all.iter().filter(|shipped| shipped.kind == kind).collect();
+        let of_kind: Vec<&ShippedScript> = all.iter().filter(|shipped| shipped.kind == kind).collect();
         out.line(&paint.bold(&count(of_kind.len(), kind.word())))?;
         let rows: Vec<Vec<String>> = of_kind
             .iter()
@@ -45,7 +45,7 @@ pub(super) fn list(files: ShippedFiles, what: Option<NewKind>, out: &Console) ->
     Ok(Exit::Done)
 }
 
-fn as_json(shipped: &Shipped) -> Json {
+fn as_json(shipped: &ShippedScript) -> Json {
     let tags: Vec<Json> = shipped.tags().into_iter().map(Json::from).collect();
     Json::from([
         ("id", shipped.id.into()),
@@ -65,7 +65,7 @@ fn first_sentence(text: &str) -> String {
 }
 
 /// The one of that name, for something of its kind.
-pub(super) fn find(files: ShippedFiles, name: &str, what: NewKind) -> Result<Shipped, CommandError> {
+pub(super) fn find(files: ShippedFiles, name: &str, what: NewKind) -> Result<ShippedScript, CommandError> {
     let all = all(files);
     let found = all.iter().find(|shipped| shipped.id == name).ok_or_else(|| {
         let hint = did_you_mean(name, all.iter().map(|shipped| shipped.id));
@@ -85,7 +85,7 @@ pub(super) fn find(files: ShippedFiles, name: &str, what: NewKind) -> Result<Shi
 }
 
 /// Its files under another name, the script first.
-pub(super) fn copy(example: &Shipped, id: &str) -> Vec<NewFile> {
+pub(super) fn copy(example: &ShippedScript, id: &str) -> Vec<NewFile> {
     let folder = if example.kind == Kind::Tool { Folder::Tools } else { Folder::Filters };
     let file = |path: String, text: String| NewFile { folder, path: path.into(), text };
     let script = file(format!("{id}.rhai"), example.text.to_owned());
@@ -135,7 +135,7 @@ pub(super) fn print(files: ShippedFiles, out: &Console) -> Result<Exit, CommandE
 fn page(files: ShippedFiles) -> String {
     let mut page = HEAD.to_owned();
     for kind in [Kind::Filter, Kind::Tool] {
-        let all: Vec<Shipped> = all(files).into_iter().filter(|shipped| shipped.kind == kind).collect();
+        let all: Vec<ShippedScript> = all(files).into_iter().filter(|shipped| shipped.kind == kind).collect();
         page.push_str(&format!("\n## {}\n\n", count(all.len(), kind.word())));
         let (last, rule) = if kind == Kind::Filter { ("runs", "---") } else { ("tag", "---") };
         page.push_str(&format!("| | what it does | {last} |\n|---|---|{rule}|\n"));
@@ -150,7 +150,7 @@ fn page(files: ShippedFiles) -> String {
 }
 
 /// The cases in which a filter runs.
-fn runs(shipped: &Shipped) -> String {
+fn runs(shipped: &ShippedScript) -> String {
     let is_toggle = shipped.text.lines().any(|line| line.starts_with("const toggle = true"));
     match shipped.says("global") == "false" {
         _ if is_toggle => "as a toggle".to_owned(),
@@ -166,7 +166,7 @@ fn runs(shipped: &Shipped) -> String {
 
 /// A script that comes along.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Shipped {
+pub(super) struct ShippedScript {
     pub(super) kind: Kind,
     pub(super) id: &'static str,
     pub(super) text: &'static str,
@@ -177,22 +177,23 @@ pub(super) struct Shipped {
 }
 
 /// All of them, filters first, each kind by id.
-pub(super) fn all(files: ShippedFiles) -> Vec<Shipped> {
-    let mut all: Vec<Shipped> = files.iter().filter_map(|(path, text)| script(files, path, text)).collect();
+pub(super) fn all(files: ShippedFiles) -> Vec<ShippedScript> {
+    let mut all: Vec<ShippedScript> =
+        files.iter().filter_map(|(path, text)| script(files, path, text)).collect();
     all.sort_by_key(|shipped| (shipped.kind, shipped.id));
     all
 }
 
 /// None for what is a test, a module, or beside one.
-fn script(files: ShippedFiles, path: &'static str, text: &'static str) -> Option<Shipped> {
+fn script(files: ShippedFiles, path: &'static str, text: &'static str) -> Option<ShippedScript> {
     let (folder, within) = path.split_once('/')?;
     let stem = path.strip_suffix(".rhai").filter(|stem| !stem.ends_with(".test"))?;
     let kind = if folder == "tools" { Kind::Tool } else { Kind::Filter };
     let id = stem.rsplit('/').next()?;
-    (!is_module(Path::new(""), Path::new(within))).then_some(Shipped { kind, id, text, stem, files })
+    (!is_module(Path::new(""), Path::new(within))).then_some(ShippedScript { kind, id, text, stem, files })
 }
 
-impl Shipped {
+impl ShippedScript {
     /// A value of its opening comment.
     pub(super) fn says(&self, key: &str) -> String {
         let said = frontmatter(self.text).into_iter().find(|(name, _)| name == key);

@@ -17,7 +17,7 @@ use valvehouse_terminal::{CommandError, StdinLines};
 const REMEMBERED: usize = 1_000;
 
 /// The line that was typed.
-pub(super) enum Typed {
+pub(super) enum TypedLine {
     /// A line, or several that belong together.
     Line(String),
     /// Nothing: the line was given up.
@@ -43,7 +43,7 @@ impl Input {
     }
 
     /// The next line; None at the end.
-    pub(super) async fn next(&mut self) -> Result<Option<Typed>, CommandError> {
+    pub(super) async fn next(&mut self) -> Result<Option<TypedLine>, CommandError> {
         match self {
             Self::Terminal(terminal) => terminal.next().await,
             Self::Piped(lines) => whole(lines).await,
@@ -52,7 +52,7 @@ impl Input {
 }
 
 /// A line with those behind it that close what it opens.
-async fn whole(lines: &mut StdinLines) -> Result<Option<Typed>, CommandError> {
+async fn whole(lines: &mut StdinLines) -> Result<Option<TypedLine>, CommandError> {
     let Some(mut text) = lines.next().await? else { return Ok(None) };
     while !is_finished(&text) {
         // An open text is reported by its reader.
@@ -60,7 +60,7 @@ async fn whole(lines: &mut StdinLines) -> Result<Option<Typed>, CommandError> {
         text.push('\n');
         text.push_str(&line);
     }
-    Ok(Some(Typed::Line(text)))
+    Ok(Some(TypedLine::Line(text)))
 }
 
 /// A command is one line.
@@ -86,7 +86,7 @@ impl Terminal {
         Ok(Self { editor: Some(editor), history })
     }
 
-    async fn next(&mut self) -> Result<Option<Typed>, CommandError> {
+    async fn next(&mut self) -> Result<Option<TypedLine>, CommandError> {
         let Some(mut editor) = self.editor.take() else { return Ok(None) };
         let history = self.history.clone();
         let reading = tokio::task::spawn_blocking(move || {
@@ -98,8 +98,8 @@ impl Terminal {
             reading.await.map_err(|error| CommandError::data(format!("failed to read a line: {error}")))?;
         self.editor = Some(editor);
         match line {
-            Ok(line) => Ok(Some(Typed::Line(line))),
-            Err(ReadlineError::Interrupted) => Ok(Some(Typed::Cleared)),
+            Ok(line) => Ok(Some(TypedLine::Line(line))),
+            Err(ReadlineError::Interrupted) => Ok(Some(TypedLine::Cleared)),
             Err(ReadlineError::Eof) => Ok(None),
             Err(error) => Err(unusable(error)),
         }

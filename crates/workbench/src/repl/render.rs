@@ -4,7 +4,7 @@ use std::io;
 use valvehouse_core::words::did_you_mean;
 use valvehouse_json::Json;
 use valvehouse_script::reference::{Function, functions as all};
-use valvehouse_script::{Came, Problem};
+use valvehouse_script::{LineResult, Problem};
 use valvehouse_terminal::{Console, clean, report, table};
 
 /// A value of so many characters stands in one line.
@@ -13,19 +13,19 @@ const SHORT: usize = 100;
 const LISTED: usize = 60;
 
 /// Shows the outcome of a line.
-pub(super) fn came(came: &Came, out: &Console) -> io::Result<()> {
+pub(super) fn came(came: &LineResult, out: &Console) -> io::Result<()> {
     if out.is_json() {
         let (value, kind) = match came {
-            Came::Nothing => (Json::Null, "nothing"),
-            Came::Value(value, kind) => (value.clone(), kind.as_str()),
-            Came::Other(text) => (text.as_str().into(), "other"),
+            LineResult::Nothing => (Json::Null, "nothing"),
+            LineResult::Value(value, kind) => (value.clone(), kind.as_str()),
+            LineResult::Other(text) => (text.as_str().into(), "other"),
         };
         return out.json(&Json::from([("value", value), ("type", kind.into())]));
     }
     match came {
-        Came::Nothing => Ok(()),
-        Came::Value(value, _) => out.line(&short_or_pretty(value)),
-        Came::Other(text) => out.line(&clean(text)),
+        LineResult::Nothing => Ok(()),
+        LineResult::Value(value, _) => out.line(&short_or_pretty(value)),
+        LineResult::Other(text) => out.line(&clean(text)),
     }
 }
 

@@ -3,9 +3,9 @@
 //! The options of a session.
 
 use super::commands::{Command, HELP};
-use super::input::{Input, Typed};
+use super::input::{Input, TypedLine};
 use super::render;
-use crate::trial::{self, Stage, Tried, body};
+use crate::trial::{self, Stage, TrialTurn, body};
 use std::sync::Arc;
 use tokio::sync::broadcast::Receiver;
 use valvehouse_config::{Capability, Config};
@@ -13,7 +13,7 @@ use valvehouse_core::chat::message;
 use valvehouse_core::context::{Context, EndOfTurn, States, Turn, TurnFacts};
 use valvehouse_core::filter::Hook;
 use valvehouse_core::lanes::{self, Pace};
-use valvehouse_core::trace::{Asked, Traces};
+use valvehouse_core::trace::{RequestFacts, Traces};
 use valvehouse_host::app::App;
 use valvehouse_host::{Change, Report, Snapshot};
 use valvehouse_json::Json;
@@ -50,7 +50,7 @@ async fn talk(
     }
     let mut failed = false;
     while let Some(typed) = input.next().await? {
-        let Typed::Line(line) = typed else { continue };
+        let TypedLine::Line(line) = typed else { continue };
         session.look().await;
         let line = line.trim();
         match line.strip_prefix(':').map(Command::read) {
@@ -326,12 +326,12 @@ impl<'a> Session<'a> {
                 "a stream has events and no body: valvehouse run stream ID --text TEXT",
             ));
         }
-        let asked = Asked { door: "cli", model: self.model(), ..Asked::default() };
+        let asked = RequestFacts { door: "cli", model: self.model(), ..RequestFacts::default() };
         let recording = Traces::new(1).begin(asked, true);
         let facts = TurnFacts { trace: Some(recording.trace().clone()), ..self.facts() };
         let turn = Turn::new(facts, self.context.clone(), questions::listening(None, self.out).0);
         let stage = Stage::of(self.script.clone(), self.users.clone(), self.snapshot());
-        let tried = Tried { turn, recording };
+        let tried = TrialTurn { turn, recording };
         let value = trial::once(&stage, hook, body::Body::Value(self.body().copy()), tried, self.out).await?;
         if let (Some(repl), Some(value)) = (&mut self.repl, value.filter(|_| !hook.has_ctx())) {
             repl.set_body(&value);

@@ -1,9 +1,9 @@
 //! The command: which tests, how, and what is shown of them.
 
-use super::discovery::Found;
+use super::discovery::TestSelection;
 use super::runner::TestOptions;
 use super::runner::{FileRan, How, Sum, running};
-use super::summary::Shown;
+use super::summary::SummaryStyle;
 use super::{coverage, json_report, junit};
 use futures::StreamExt;
 use std::time::Instant;
@@ -17,10 +17,10 @@ use valvehouse_terminal::{CommandError, Console, Exit};
 ///
 /// Returns the reason for which it could not be done.
 pub async fn run(asked: TestOptions, config: &Config, out: &Console) -> Result<Exit, CommandError> {
-    let found = Found::of(&asked.paths, config)?;
+    let found = TestSelection::of(&asked.paths, config)?;
     let how = How::asked(&asked);
     let (begun, mut files) = (Instant::now(), Vec::new());
-    let shown = Shown { paint: out.results(), output: asked.show_output };
+    let shown = SummaryStyle { paint: out.results(), output: asked.show_output };
     if !out.is_json() {
         for problem in &found.problems {
             out.line(&format!("{}\n", shown.problem(problem)))?;

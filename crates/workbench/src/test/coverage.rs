@@ -1,6 +1,6 @@
 //! The coverage of scripts by tests, as a table.
 
-use super::runner::{Covered, FileRan};
+use super::runner::{FileCoverage, FileRan};
 use std::ops::RangeInclusive;
 use valvehouse_terminal::{Paint, report};
 
@@ -47,7 +47,7 @@ impl Part {
     }
 }
 
-impl Covered {
+impl FileCoverage {
     pub(super) fn calls(&self) -> Part {
         let reached = self.called.iter().filter(|(_, called)| *called).count();
         Part { reached, all: self.called.len() }

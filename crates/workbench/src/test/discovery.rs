@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use valvehouse_config::Config;
 use valvehouse_core::words::did_you_mean;
 use valvehouse_script::{Kind, Loader, Problem, script_of_tests, tests_of_script};
-use valvehouse_terminal::{Case, CommandError, Placed, case, report};
+use valvehouse_terminal::{Case, CommandError, ScriptPlace, case, report};
 
 /// The tests that are meant.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct TestSelection {
     /// In the order of their paths.
     pub(crate) cases: Vec<Case>,
     /// Files that cannot be read, and tests without a script.
@@ -17,13 +17,13 @@ pub(crate) struct Found {
     pub(crate) untested: Vec<PathBuf>,
 }
 
-impl Found {
+impl TestSelection {
     /// The files that paths and ids lead to; all tests of the project where there are none.
     pub(crate) fn of(words: &[PathBuf], config: &Config) -> Result<Self, CommandError> {
         let mut found = Self::default();
         if words.is_empty() {
             for (kind, folder) in folders(config) {
-                found.folder(&Placed { kind, root: folder.to_owned(), path: folder.to_owned() });
+                found.folder(&ScriptPlace { kind, root: folder.to_owned(), path: folder.to_owned() });
             }
         }
         for word in words {
@@ -39,7 +39,7 @@ impl Found {
     fn named(&mut self, word: &Path, config: &Config) -> Result<(), CommandError> {
         let in_project = config.project.join(word);
         match [word, &in_project].into_iter().find(|path| path.exists()) {
-            Some(folder) if folder.is_dir() => self.folder(&Placed::of(config, folder)),
+            Some(folder) if folder.is_dir() => self.folder(&ScriptPlace::of(config, folder)),
             Some(file) if file.extension().is_some_and(|extension| extension == "rhai") => {
                 self.file(file, config)?;
             }
@@ -55,7 +55,7 @@ impl Found {
         Ok(())
     }
 
-    fn folder(&mut self, folder: &Placed) {
+    fn folder(&mut self, folder: &ScriptPlace) {
         let looked = Loader::default().look(folder.kind, &folder.root);
         for tests in looked.tests.iter().filter(|tests| tests.starts_with(&folder.path)) {
             self.tests(folder.kind, &folder.root, tests);
@@ -69,7 +69,7 @@ impl Found {
 
     /// A test file, or the script that tests are of.
     fn file(&mut self, file: &Path, config: &Config) -> Result<(), CommandError> {
-        let Placed { kind, root, path } = Placed::of(config, file);
+        let ScriptPlace { kind, root, path } = ScriptPlace::of(config, file);
         if script_of_tests(&path).is_some() {
             self.tests(kind, &root, &path);
             return Ok(());

@@ -1,7 +1,7 @@
 //! The results of tests, as programs read them.
 
 use super::coverage;
-use super::runner::{Covered, FileRan, Sum, TestRan};
+use super::runner::{FileCoverage, FileRan, Sum, TestRan};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use valvehouse_json::Json;
@@ -63,7 +63,7 @@ fn test_told(TestRan { test, ran }: &TestRan) -> Json {
     told
 }
 
-fn coverage_told(covered: &Covered) -> Json {
+fn coverage_told(covered: &FileCoverage) -> Json {
     let names = |wanted: bool| {
         let names = covered.called.iter().filter(|(_, called)| *called == wanted);
         names.map(|(name, _)| name.as_str().into()).collect::<Vec<Json>>()

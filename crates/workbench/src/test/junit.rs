@@ -1,7 +1,7 @@
 //! The results of tests, as JUnit's XML: the form that every CI reads.
 
 use super::runner::{FileRan, TestRan};
-use super::summary::Shown;
+use super::summary::SummaryStyle;
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use std::path::Path;
 use std::time::Duration;
@@ -81,4 +81,4 @@ fn broken(problems: &[Problem], file: &str) -> TestCase {
     case
 }
 
-const PLAIN_TEXT: Shown = Shown { paint: PLAIN, output: false };
+const PLAIN_TEXT: SummaryStyle = SummaryStyle { paint: PLAIN, output: false };

@@ -9,8 +9,8 @@ mod runner;
 mod summary;
 
 pub use command::run;
-pub(crate) use discovery::Found;
+pub(crate) use discovery::TestSelection;
 pub(crate) use json_report::told;
 pub use runner::TestOptions;
 pub(crate) use runner::{FileRan, How, Sum, running};
-pub(crate) use summary::Shown;
+pub(crate) use summary::SummaryStyle;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use valvehouse_config::Config;
 use valvehouse_host::app;
-use valvehouse_script::testing::{Asked, Ran, Suite, Test};
+use valvehouse_script::testing::{Suite, SuiteOptions, Test, TestResult};
 use valvehouse_script::{Coverage, Problem, Settings};
 use valvehouse_terminal::{Case, Exit};
 
@@ -52,17 +52,17 @@ pub(crate) struct FileRan {
     pub(crate) result: Result<Vec<TestRan>, Vec<Problem>>,
     /// Tests it has, also those that were not meant.
     all: Vec<Test>,
-    pub(crate) covered: Option<Covered>,
+    pub(crate) covered: Option<FileCoverage>,
 }
 
 /// The outcome of a test.
 pub(crate) struct TestRan {
     pub(crate) test: Test,
-    pub(crate) ran: Ran,
+    pub(crate) ran: TestResult,
 }
 
 /// The lines of its script that the tests of a file reach.
-pub(crate) struct Covered {
+pub(crate) struct FileCoverage {
     /// Hooks, tools and what else a host calls: whether it was.
     pub(crate) called: Vec<(String, bool)>,
     pub(crate) lines: Arc<Coverage>,
@@ -116,7 +116,7 @@ async fn file(case: Case, settings: Settings, how: How, places: Arc<Semaphore>) 
         }
     };
     let is_meant = |test: &&Test| how.filter.as_deref().is_none_or(|text| test.name.contains(text));
-    let asked = Asked { update: how.update, coverage: coverage.clone() };
+    let asked = SuiteOptions { update: how.update, coverage: coverage.clone() };
     let runs = suite.tests().iter().filter(is_meant).map(|test| {
         let (suite, asked, places) = (&suite, &asked, &places);
         async move {
@@ -129,11 +129,14 @@ async fn file(case: Case, settings: Settings, how: How, places: Arc<Semaphore>) 
     FileRan { id, script, tests, result: Ok(ran), all: suite.tests().to_vec(), covered }
 }
 
-fn covered(suite: &Suite, ran: &[TestRan], lines: Arc<Coverage>) -> Covered {
+fn covered(suite: &Suite, ran: &[TestRan], lines: Arc<Coverage>) -> FileCoverage {
     let mut called: BTreeSet<String> = lines.called();
     called.extend(ran.iter().flat_map(|test| test.ran.called.iter().cloned()));
     let wanted = suite.script().called_by_host();
-    Covered { called: wanted.into_iter().map(|name| (name.clone(), called.contains(&name))).collect(), lines }
+    FileCoverage {
+        called: wanted.into_iter().map(|name| (name.clone(), called.contains(&name))).collect(),
+        lines,
+    }
 }
 
 /// The outcome of all files together.

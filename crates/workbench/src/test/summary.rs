@@ -6,18 +6,18 @@ use std::time::Duration;
 use valvehouse_core::words::count;
 use valvehouse_json::Json;
 use valvehouse_script::Problem;
-use valvehouse_script::testing::Failed;
+use valvehouse_script::testing::TestFailure;
 use valvehouse_terminal::report::{self, Broke};
 use valvehouse_terminal::{Paint, clean, table, trace_view::difference};
 
 /// The look of the summary.
-pub(crate) struct Shown {
+pub(crate) struct SummaryStyle {
     pub(crate) paint: Paint,
     /// Is `true` if what passing tests print is shown.
     pub(crate) output: bool,
 }
 
-impl Shown {
+impl SummaryStyle {
     /// A file: a line for each of its tests, and below those that failed why.
     pub(crate) fn file(&self, file: &FileRan) -> String {
         let name = self.paint.bold(&report::near(&file.tests).display().to_string());
@@ -67,7 +67,7 @@ impl Shown {
     }
 
     /// The place, the reason, and the difference.
-    pub(crate) fn failed(&self, failed: &Failed) -> String {
+    pub(crate) fn failed(&self, failed: &TestFailure) -> String {
         let problem = Problem { message: shortened(&failed.problem.message), ..failed.problem.clone() };
         let mut text = match broken(&problem) {
             // An author looks at the script first.

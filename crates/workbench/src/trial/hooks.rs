@@ -1,11 +1,11 @@
 //! One hook on one value.
 
 use super::body::{self, Body};
-use super::outcome::{self, Came};
-use super::stage::{self, Stage, Tried};
+use super::outcome::{self, CallOutcome};
+use super::stage::{self, Stage, TrialTurn};
 use super::stage::{Print, TrialOptions};
 use valvehouse_core::chat::{ChatRequest, message};
-use valvehouse_core::filter::{Chain, Hook, Outcome};
+use valvehouse_core::filter::{Chain, ChainOutcome, Hook};
 use valvehouse_json::Json;
 use valvehouse_terminal::{CommandError, Console, Exit};
 
@@ -31,11 +31,11 @@ pub(super) async fn run(
 /// The value that a hook saw, and what it made of it.
 struct Observation {
     before: Json,
-    came: Came,
+    came: CallOutcome,
     trace: Json,
 }
 
-async fn see(stage: &Stage, hook: Hook, body: Body, tried: Tried) -> Result<Observation, CommandError> {
+async fn see(stage: &Stage, hook: Hook, body: Body, tried: TrialTurn) -> Result<Observation, CommandError> {
     let before = body::value(hook, body, &stage.snapshot, &tried.turn)?;
     if hook == Hook::Inlet {
         ChatRequest::new(before.clone())?;
@@ -44,9 +44,9 @@ async fn see(stage: &Stage, hook: Hook, body: Body, tried: Tried) -> Result<Obse
     let work = chain.run(hook, before.copy(), &tried.turn);
     let outcome = tried.turn.lasting(work).await;
     let came = match outcome {
-        Ok(Outcome::Done(value)) => Came { word: "continue", value: Some(value), fault: None },
-        Ok(Outcome::Skipped(value)) => Came { word: "skip", value: Some(value), fault: None },
-        Err(fault) => Came::failed(fault),
+        Ok(ChainOutcome::Done(value)) => CallOutcome { word: "continue", value: Some(value), fault: None },
+        Ok(ChainOutcome::Skipped(value)) => CallOutcome { word: "skip", value: Some(value), fault: None },
+        Err(fault) => CallOutcome::failed(fault),
     };
     let trace = outcome::ended(tried.recording, &came);
     Ok(Observation { before, came, trace })
@@ -57,7 +57,7 @@ pub(crate) async fn once(
     stage: &Stage,
     hook: Hook,
     body: Body,
-    tried: Tried,
+    tried: TrialTurn,
     out: &Console,
 ) -> Result<Option<Json>, CommandError> {
     let Observation { before, came, trace } = see(stage, hook, body, tried).await?;

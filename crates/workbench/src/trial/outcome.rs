@@ -11,14 +11,14 @@ use valvehouse_terminal::report::{self, Broke};
 use valvehouse_terminal::{CommandError, Console, Exit, clean, trace_view};
 
 /// The end of a call.
-pub(super) struct Came {
+pub(super) struct CallOutcome {
     /// `continue skip refused broke`
     pub(super) word: &'static str,
     pub(super) value: Option<Json>,
     pub(super) fault: Option<Fault>,
 }
 
-impl Came {
+impl CallOutcome {
     pub(super) fn failed(fault: Fault) -> Self {
         let word = if matches!(fault, Fault::Refused(_)) { "refused" } else { "broke" };
         Self { word, value: None, fault: Some(fault) }
@@ -64,7 +64,7 @@ pub(super) fn say_note(asked: &TrialOptions, out: &Console) {
 }
 
 /// The end of what is written down.
-pub(super) fn ended(mut recording: Recording, came: &Came) -> Json {
+pub(super) fn ended(mut recording: Recording, came: &CallOutcome) -> Json {
     let trace = recording.trace().clone();
     match &came.fault {
         Some(fault) => trace.fail(&fault.to_string()),
@@ -77,7 +77,7 @@ pub(super) fn ended(mut recording: Recording, came: &Came) -> Json {
 /// The steps with what they cost, what was said and emitted.
 pub(super) fn show_steps(
     stage: &Stage,
-    came: &Came,
+    came: &CallOutcome,
     trace: &Json,
     out: &Console,
 ) -> Result<(), CommandError> {
@@ -93,7 +93,7 @@ pub(super) fn show_steps(
 pub(super) fn show(
     stage: &Stage,
     before: &Json,
-    came: &Came,
+    came: &CallOutcome,
     trace: &Json,
     out: &Console,
 ) -> Result<(), CommandError> {
@@ -111,7 +111,13 @@ pub(super) fn show(
 }
 
 /// All of it for programs.
-pub(super) fn as_json(stage: &Stage, asked: &TrialOptions, before: &Json, came: &Came, trace: &Json) -> Json {
+pub(super) fn as_json(
+    stage: &Stage,
+    asked: &TrialOptions,
+    before: &Json,
+    came: &CallOutcome,
+    trace: &Json,
+) -> Json {
     let value = Json::from(came.value.clone());
     let changes = came.value.iter().flat_map(|value| diff(before, value));
     let changes: Vec<Json> = changes.map(|change| change.to_json()).collect();
@@ -123,7 +129,7 @@ pub(super) fn as_json(stage: &Stage, asked: &TrialOptions, before: &Json, came: 
 }
 
 /// The part that is the same for every hook.
-pub(super) fn head(stage: &Stage, asked: &TrialOptions, came: &Came, trace: &Json) -> Json {
+pub(super) fn head(stage: &Stage, asked: &TrialOptions, came: &CallOutcome, trace: &Json) -> Json {
     let refusal = match &came.fault {
         Some(Fault::Refused(refusal)) => Some(refusal),
         _ => None,

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use valvehouse_config::Config;
 use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
-use valvehouse_core::trace::{Asked, Recording, Traces};
+use valvehouse_core::trace::{Recording, RequestFacts, Traces};
 use valvehouse_core::words::did_you_mean;
 use valvehouse_host::app::{self, App, Keys};
 use valvehouse_host::{Plugin, Snapshot, State};
 use valvehouse_json::Json;
-use valvehouse_script::{Other, Problem, Read, Rehearsal, Script, UserValves, read_file};
+use valvehouse_script::{LoadedFile, Other, Problem, Rehearsal, Script, UserValves, read_file};
 use valvehouse_terminal::{CommandError, PLAIN, check_valve, report};
 
 /// A script in its project.
@@ -102,10 +102,9 @@ pub(crate) fn find(
     let kind = app::kind_of(config, &file);
     let root = file.parent().unwrap_or(Path::new(""));
     let granted = Default::default();
-    let script =
-        read_file(kind, root, &file).map_err(|problem| vec![problem]).and_then(|Read { file, .. }| {
-            Script::compile(&file, &app::settings_of(config, &granted, kind, &file.id))
-        });
+    let script = read_file(kind, root, &file).map_err(|problem| vec![problem]).and_then(
+        |LoadedFile { file, .. }| Script::compile(&file, &app::settings_of(config, &granted, kind, &file.id)),
+    );
     let script = script.map_err(|problems| does_not_load(&problems))?;
     let default = script.manifest.user_valves.as_ref().map(|schema| schema.effective(&[]).0);
     let users = UserValves { default: default.into(), ..UserValves::default() };
@@ -152,13 +151,13 @@ fn with_valves(script: Script, given: &[(String, String)]) -> Result<Script, Com
 }
 
 /// A turn, and what is written down of it.
-pub(crate) struct Tried {
+pub(crate) struct TrialTurn {
     pub(crate) turn: Turn,
     pub(crate) recording: Recording,
 }
 
 /// A turn of the given facts, all of which is written down.
-pub(super) fn turn(asked: &TrialOptions, snapshot: &Snapshot) -> Result<Tried, CommandError> {
+pub(super) fn turn(asked: &TrialOptions, snapshot: &Snapshot) -> Result<TrialTurn, CommandError> {
     let model = asked.model.clone().or_else(|| snapshot.model_names().into_iter().next());
     let model = model.unwrap_or_default();
     let facts = match snapshot.ready(&model, &[]) {
@@ -174,7 +173,7 @@ pub(super) fn turn(asked: &TrialOptions, snapshot: &Snapshot) -> Result<Tried, C
         }
     };
     let recording = Traces::new(1).begin(
-        Asked {
+        RequestFacts {
             door: "cli",
             model,
             user: asked.user.clone().unwrap_or_default(),
@@ -202,7 +201,7 @@ pub(super) fn turn(asked: &TrialOptions, snapshot: &Snapshot) -> Result<Tried, C
         ..TurnFacts::default()
     };
     let context = Context::with_metadata(Json::object(), metadata);
-    Ok(Tried { turn: Turn::new(facts, context, Events::default()), recording })
+    Ok(TrialTurn { turn: Turn::new(facts, context, Events::default()), recording })
 }
 
 /// One hook of a script, or a turn, and what it runs on.

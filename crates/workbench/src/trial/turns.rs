@@ -1,8 +1,8 @@
 //! A whole turn through all filters, from a body.
 
 use super::body;
-use super::outcome::{self, Came};
-use super::stage::{self, Tried};
+use super::outcome::{self, CallOutcome};
+use super::stage::{self, TrialTurn};
 use super::stage::{Print, TrialOptions};
 use std::sync::Arc;
 use valvehouse_config::Config;
@@ -49,11 +49,11 @@ async fn turn(
     let request = ChatRequest::new(body)?;
     let ready = snapshot.ready(&model, &[])?;
     let asked = &TrialOptions { model: Some(model), ..asked.clone() };
-    let Tried { turn, recording } = stage::turn(asked, snapshot)?;
+    let TrialTurn { turn, recording } = stage::turn(asked, snapshot)?;
     let answered = answer(&ready, request, turn, app).await;
     let (answer, came) = match answered {
-        Ok(answer) => (Some(answer), Came { word: "continue", value: None, fault: None }),
-        Err(fault) => (None, Came::failed(fault)),
+        Ok(answer) => (Some(answer), CallOutcome { word: "continue", value: None, fault: None }),
+        Err(fault) => (None, CallOutcome::failed(fault)),
     };
     let trace = outcome::ended(recording, &came);
     match (asked.print, &answer) {

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use tempfile::TempDir;
 use valvehouse::agent::{Agent, Decision};
-use valvehouse::chat::{Call, message, response::Head};
+use valvehouse::chat::{ModelCall, message, response::Head};
 use valvehouse::fault::Fault;
 use valvehouse::json::Json;
 use valvehouse::provider::{self, Provider, Request};
@@ -63,7 +63,7 @@ impl Model {
                     let number = *next + place;
                     let (id, arguments) =
                         (format!("call_{number}").into(), format!("{{\"n\":{number}}}").into());
-                    Call { id, name: kind.name().into(), arguments }.to_json()
+                    ModelCall { id, name: kind.name().into(), arguments }.to_json()
                 });
                 said.set("tool_calls", calls.collect::<Vec<Json>>()).unwrap();
                 *next += kinds.len();
@@ -239,7 +239,7 @@ fn unanswered(messages: &[Json]) -> usize {
             open.remove(place.unwrap_or_else(|| panic!("{id} is not an open call: {:#?}", lines(messages))));
         } else {
             left += open.len();
-            open = Call::all(message).into_iter().map(|call| call.id.into()).collect();
+            open = ModelCall::all(message).into_iter().map(|call| call.id.into()).collect();
         }
     }
     left + open.len()

@@ -3,7 +3,7 @@
 use super::{Row, Way, emitted, named_events, openai, post};
 use crate::host::TestHost;
 use crate::same_everywhere::case::Case;
-use crate::same_everywhere::seen::Seen;
+use crate::same_everywhere::seen::TurnView;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ impl Row for Agents {
         way.chat_id.is_some()
     }
 
-    fn ask<'a>(&'a self, host: &'a TestHost, case: &'a Case, way: &'a Way) -> BoxFuture<'a, Seen> {
+    fn ask<'a>(&'a self, host: &'a TestHost, case: &'a Case, way: &'a Way) -> BoxFuture<'a, TurnView> {
         Box::pin(async move {
             let mut body = openai::body(case, way);
             let fields = body.as_object_mut().unwrap();
@@ -33,7 +33,7 @@ impl Row for Agents {
                 let body = answer.json();
                 let events = Some(emitted(&answer));
                 let told = if answer.status == 200 { &body["response"] } else { &body };
-                return Seen { events, ..openai::of_body(answer.status, told) };
+                return TurnView { events, ..openai::of_body(answer.status, told) };
             }
             let events = named_events(answer.body());
             let of_chat: Vec<Value> =

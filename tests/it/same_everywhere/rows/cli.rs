@@ -4,7 +4,7 @@ use super::{Row, Way, openai};
 use crate::host::TestHost;
 use crate::same_everywhere::broken;
 use crate::same_everywhere::case::Case;
-use crate::same_everywhere::seen::{Class, Refusal, Seen};
+use crate::same_everywhere::seen::{Class, Refusal, TurnView};
 use futures::future::BoxFuture;
 use serde_json::Value;
 
@@ -26,7 +26,7 @@ impl Row for Cli {
         &["limit"]
     }
 
-    fn ask<'a>(&'a self, host: &'a TestHost, case: &'a Case, way: &'a Way) -> BoxFuture<'a, Seen> {
+    fn ask<'a>(&'a self, host: &'a TestHost, case: &'a Case, way: &'a Way) -> BoxFuture<'a, TurnView> {
         Box::pin(async move {
             let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_valvehouse"));
             command.current_dir(host.folder()).args(["chat", "--format", "json", "--model"]);
@@ -40,7 +40,10 @@ impl Row for Cli {
             }
             let told = String::from_utf8(output.stderr).unwrap();
             let told: Value = serde_json::from_str(told.lines().last().unwrap()).expect(&told);
-            Seen { refusal: Some(refusal(told["error"]["message"].as_str().unwrap())), ..Seen::default() }
+            TurnView {
+                refusal: Some(refusal(told["error"]["message"].as_str().unwrap())),
+                ..TurnView::default()
+            }
         })
     }
 }

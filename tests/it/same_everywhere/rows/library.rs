@@ -2,9 +2,9 @@
 
 use super::{Row, Way, openai};
 use crate::host::TestHost;
-use crate::kernel::{Streamed, json, request, run};
+use crate::kernel::{StreamedTurn, json, request, run};
 use crate::same_everywhere::case::Case;
-use crate::same_everywhere::seen::{Class, Refusal, Seen, text_of};
+use crate::same_everywhere::seen::{Class, Refusal, TurnView, text_of};
 use crate::sdk::LOOK;
 use futures::future::BoxFuture;
 use serde_json::Value;
@@ -28,12 +28,12 @@ impl Row for Turn {
         way.chat_id.is_none()
     }
 
-    fn ask<'a>(&'a self, host: &'a TestHost, case: &'a Case, way: &'a Way) -> BoxFuture<'a, Seen> {
+    fn ask<'a>(&'a self, host: &'a TestHost, case: &'a Case, way: &'a Way) -> BoxFuture<'a, TurnView> {
         Box::pin(async move {
             let kernel = if self.native { native(host, case, way) } else { scripted(host, case, way) };
             let turn = CoreTurn::new(facts(case, way), Default::default(), Events::default());
             let body = request(json(&openai::body(case, way).to_string()));
-            let Streamed { pieces, answer, turn } = run(&kernel, body, turn, way.stream).await;
+            let StreamedTurn { pieces, answer, turn } = run(&kernel, body, turn, way.stream).await;
             let events: Vec<Value> = turn.events().take().iter().map(|event| value(&event.0)).collect();
             let mut seen = match answer {
                 Ok(answer) if !way.stream => openai::of_body(200, &value(&answer)),
@@ -61,7 +61,7 @@ impl Row for Chat {
         way.chat_id.is_none() && !way.stream
     }
 
-    fn ask<'a>(&'a self, host: &'a TestHost, case: &'a Case, way: &'a Way) -> BoxFuture<'a, Seen> {
+    fn ask<'a>(&'a self, host: &'a TestHost, case: &'a Case, way: &'a Way) -> BoxFuture<'a, TurnView> {
         Box::pin(async move {
             let kernel = native(host, case, way);
             let body = json(&openai::body(case, way).to_string());
@@ -83,7 +83,7 @@ impl Row for Chat {
                     let texts: Vec<&str> =
                         texts.iter().map(String::as_str).filter(|text| !text.is_empty()).collect();
                     answer.text = texts.join("\n\n");
-                    Seen { answer: Some(answer), ..Seen::default() }
+                    TurnView { answer: Some(answer), ..TurnView::default() }
                 }
                 Err(fault) => refused(&fault),
             }
@@ -100,7 +100,7 @@ fn native(host: &TestHost, case: &Case, way: &Way) -> Kernel {
     let builder = Kernel::builder()
         .provider(scripted.provider().unwrap().clone())
         .settings(scripted.settings().clone())
-        .filters(case.filters.iter().map(super::super::filters::Drawn::native));
+        .filters(case.filters.iter().map(super::super::filters::RandomFilter::native));
     let look = Tool::from_json_fn(LOOK, |args| {
         Ok(super::super::looked(args.get("n").and_then(|n| n.as_i64())).as_str().into())
     });
@@ -111,7 +111,7 @@ fn facts(case: &Case, way: &Way) -> TurnFacts {
     TurnFacts { model: Json::from([("id", case.model(way).into())]), ..TurnFacts::default() }
 }
 
-fn refused(fault: &Fault) -> Seen {
+fn refused(fault: &Fault) -> TurnView {
     let (class, message) = match fault {
         Fault::Refused(refusal) => (Class::of_status(refusal.status), refusal.message.clone()),
         Fault::Answered { status, body, .. } => {
@@ -120,7 +120,7 @@ fn refused(fault: &Fault) -> Seen {
         Fault::Broken(breakage) => (Class::Server, super::super::broken(&breakage.plugin, &breakage.hook)),
         other => (Class::Server, other.to_string()),
     };
-    Seen { refusal: Some(Refusal::new(class, &message)), ..Seen::default() }
+    TurnView { refusal: Some(Refusal::new(class, &message)), ..TurnView::default() }
 }
 
 fn value(json: &Json) -> Value {

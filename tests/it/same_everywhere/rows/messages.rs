@@ -3,7 +3,7 @@
 use super::{Row, Way, emitted, named_events, post};
 use crate::host::{Answer, TestHost};
 use crate::same_everywhere::case::{Case, Special};
-use crate::same_everywhere::seen::{self, Class, Refusal, Seen};
+use crate::same_everywhere::seen::{self, Class, Refusal, TurnView};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ impl Row for Messages {
         case.special != Some(Special::Custom)
     }
 
-    fn ask<'a>(&'a self, host: &'a TestHost, case: &'a Case, way: &'a Way) -> BoxFuture<'a, Seen> {
+    fn ask<'a>(&'a self, host: &'a TestHost, case: &'a Case, way: &'a Way) -> BoxFuture<'a, TurnView> {
         Box::pin(async move {
             let answer = post(host, "/v1/messages", way, &body(case, way)).await;
             if answer.is_stream() { of_stream(&answer) } else { of_whole(&answer) }
@@ -46,16 +46,16 @@ fn body(case: &Case, way: &Way) -> Value {
     body
 }
 
-fn of_whole(answer: &Answer) -> Seen {
+fn of_whole(answer: &Answer) -> TurnView {
     let body = answer.json();
     let events = Some(emitted(answer));
     if answer.status != 200 {
         let message = body["error"]["message"].as_str().unwrap_or_default();
         let refusal = Some(Refusal::new(Class::of_status(answer.status), message));
-        return Seen { refusal, events, ..Seen::default() };
+        return TurnView { refusal, events, ..TurnView::default() };
     }
     let blocks = body["content"].as_array().cloned().unwrap_or_default();
-    Seen { answer: Some(of_blocks(&blocks, &body, &body["usage"])), events, ..Seen::default() }
+    TurnView { answer: Some(of_blocks(&blocks, &body, &body["usage"])), events, ..TurnView::default() }
 }
 
 fn of_blocks(blocks: &[Value], ending: &Value, usage: &Value) -> seen::Answer {
@@ -86,8 +86,8 @@ fn of_blocks(blocks: &[Value], ending: &Value, usage: &Value) -> seen::Answer {
     }
 }
 
-fn of_stream(answer: &Answer) -> Seen {
-    let mut seen = Seen { events: Some(Vec::new()), ..Seen::default() };
+fn of_stream(answer: &Answer) -> TurnView {
+    let mut seen = TurnView { events: Some(Vec::new()), ..TurnView::default() };
     let mut blocks: BTreeMap<u64, Value> = BTreeMap::new();
     let (mut ending, mut usage) = (Value::Null, json!({}));
     for (name, event) in named_events(answer.body()) {

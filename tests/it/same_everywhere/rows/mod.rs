@@ -10,7 +10,7 @@ mod pipelines;
 mod responses;
 
 use super::case::{Case, Special};
-use super::seen::Seen;
+use super::seen::TurnView;
 use super::services::Service;
 use crate::host::{Answer, TestHost};
 use futures::future::BoxFuture;
@@ -41,7 +41,7 @@ pub(super) trait Row: Sync {
         &[]
     }
 
-    fn ask<'a>(&'a self, host: &'a TestHost, case: &'a Case, way: &'a Way) -> BoxFuture<'a, Seen>;
+    fn ask<'a>(&'a self, host: &'a TestHost, case: &'a Case, way: &'a Way) -> BoxFuture<'a, TurnView>;
 }
 
 /// All endpoints, the first of which is compared with the others. A new endpoint is a row.

@@ -3,7 +3,7 @@
 use super::{Row, Way, door, emitted, post};
 use crate::host::TestHost;
 use crate::same_everywhere::case::{Case, Special};
-use crate::same_everywhere::seen::{self, Class, Refusal, Seen};
+use crate::same_everywhere::seen::{self, Class, Refusal, TurnView};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
@@ -18,11 +18,14 @@ impl Row for Ollama {
         case.special != Some(Special::Custom)
     }
 
-    fn ask<'a>(&'a self, host: &'a TestHost, case: &'a Case, way: &'a Way) -> BoxFuture<'a, Seen> {
+    fn ask<'a>(&'a self, host: &'a TestHost, case: &'a Case, way: &'a Way) -> BoxFuture<'a, TurnView> {
         Box::pin(async move {
             let answer = post(host, "/api/chat", way, &body(case, way)).await;
             if !way.stream || answer.status != 200 {
-                return Seen { events: Some(emitted(&answer)), ..of_lines(&[answer.json()], answer.status) };
+                return TurnView {
+                    events: Some(emitted(&answer)),
+                    ..of_lines(&[answer.json()], answer.status)
+                };
             }
             let lines = answer.body().lines().map(|line| serde_json::from_str(line).unwrap());
             of_lines(&lines.collect::<Vec<Value>>(), answer.status)
@@ -44,8 +47,8 @@ fn body(case: &Case, way: &Way) -> Value {
     body
 }
 
-fn of_lines(lines: &[Value], status: u16) -> Seen {
-    let (mut seen, mut answer) = (Seen::default(), seen::Answer::default());
+fn of_lines(lines: &[Value], status: u16) -> TurnView {
+    let (mut seen, mut answer) = (TurnView::default(), seen::Answer::default());
     let (mut events, mut thoughts) = (Vec::new(), String::new());
     for line in lines {
         if let Some(event) = line.get("event") {

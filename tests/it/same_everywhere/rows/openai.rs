@@ -3,7 +3,7 @@
 use super::{Row, Way, door, emitted, post};
 use crate::host::{Answer, TestHost};
 use crate::same_everywhere::case::Case;
-use crate::same_everywhere::seen::{self, Class, Refusal, Seen};
+use crate::same_everywhere::seen::{self, Class, Refusal, TurnView};
 use crate::well_formed;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ impl Row for OpenAi {
         "openai"
     }
 
-    fn ask<'a>(&'a self, host: &'a TestHost, case: &'a Case, way: &'a Way) -> BoxFuture<'a, Seen> {
+    fn ask<'a>(&'a self, host: &'a TestHost, case: &'a Case, way: &'a Way) -> BoxFuture<'a, TurnView> {
         Box::pin(async move { read(&post(host, "/v1/chat/completions", way, &body(case, way)).await) })
     }
 }
@@ -29,7 +29,7 @@ impl Row for Azure {
         "azure"
     }
 
-    fn ask<'a>(&'a self, host: &'a TestHost, case: &'a Case, way: &'a Way) -> BoxFuture<'a, Seen> {
+    fn ask<'a>(&'a self, host: &'a TestHost, case: &'a Case, way: &'a Way) -> BoxFuture<'a, TurnView> {
         Box::pin(async move {
             let mut body = body(case, way);
             body.as_object_mut().unwrap().remove("model");
@@ -60,20 +60,23 @@ pub(super) fn body(case: &Case, way: &Way) -> Value {
 }
 
 /// An answer of a chat, whole or as a stream.
-pub(super) fn read(answer: &Answer) -> Seen {
+pub(super) fn read(answer: &Answer) -> TurnView {
     if !answer.is_stream() {
-        return Seen { events: Some(emitted(answer)), ..of_body(answer.status, &answer.json()) };
+        return TurnView { events: Some(emitted(answer)), ..of_body(answer.status, &answer.json()) };
     }
     of_stream(&well_formed::lines_of(answer.body()))
 }
 
 /// A whole answer or an error.
-pub(super) fn of_body(status: u16, body: &Value) -> Seen {
+pub(super) fn of_body(status: u16, body: &Value) -> TurnView {
     if status != 200 {
         let message = body["error"]["message"].as_str().unwrap_or_default();
-        return Seen { refusal: Some(Refusal::new(Class::of_status(status), message)), ..Seen::default() };
+        return TurnView {
+            refusal: Some(Refusal::new(Class::of_status(status), message)),
+            ..TurnView::default()
+        };
     }
-    Seen { answer: Some(of_completion(body)), ..Seen::default() }
+    TurnView { answer: Some(of_completion(body)), ..TurnView::default() }
 }
 
 /// A `chat.completion`.
@@ -98,8 +101,8 @@ fn usage(usage: &Value) -> (u64, u64) {
 }
 
 /// The events of a stream.
-pub(super) fn of_stream(events: &[Value]) -> Seen {
-    let mut seen = Seen::default();
+pub(super) fn of_stream(events: &[Value]) -> TurnView {
+    let mut seen = TurnView::default();
     let mut emitted = Vec::new();
     let mut answer = seen::Answer::default();
     let mut thoughts = String::new();

@@ -3,8 +3,8 @@
 use super::{Row, Way, emitted, openai};
 use crate::host::{Answer, TestHost};
 use crate::same_everywhere::case::Case;
-use crate::same_everywhere::filters::Drawn;
-use crate::same_everywhere::seen::{Class, Refusal, Seen};
+use crate::same_everywhere::filters::RandomFilter;
+use crate::same_everywhere::seen::{Class, Refusal, TurnView};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use valvehouse::filter::Hook;
@@ -21,15 +21,15 @@ impl Row for Pipelines {
         way.chat_id.is_none() && !(way.stream && case.ends_silently())
     }
 
-    fn ask<'a>(&'a self, host: &'a TestHost, case: &'a Case, way: &'a Way) -> BoxFuture<'a, Seen> {
+    fn ask<'a>(&'a self, host: &'a TestHost, case: &'a Case, way: &'a Way) -> BoxFuture<'a, TurnView> {
         Box::pin(around(host, case, way))
     }
 }
 
-async fn around(host: &TestHost, case: &Case, way: &Way) -> Seen {
+async fn around(host: &TestHost, case: &Case, way: &Way) -> TurnView {
     let mut events = Vec::new();
     // It asks for both hooks of whatever has one of them.
-    let is_listed = |filter: &&Drawn| filter.has(Hook::Inlet) || filter.has(Hook::Outlet);
+    let is_listed = |filter: &&RandomFilter| filter.has(Hook::Inlet) || filter.has(Hook::Outlet);
     let ids: Vec<&String> = case.filters.iter().filter(is_listed).map(|filter| &filter.id).collect();
     let model = case.model(way);
     let message = format!("{model}-{}", way.stream);
@@ -66,8 +66,8 @@ async fn around(host: &TestHost, case: &Case, way: &Way) -> Seen {
     seen
 }
 
-fn refused(refusal: Refusal, events: Vec<Value>) -> Seen {
-    Seen { refusal: Some(refusal), events: Some(events), ..Seen::default() }
+fn refused(refusal: Refusal, events: Vec<Value>) -> TurnView {
+    TurnView { refusal: Some(refusal), events: Some(events), ..TurnView::default() }
 }
 
 async fn hook(

@@ -3,7 +3,7 @@
 use super::{Row, Way, emitted, named_events, post};
 use crate::host::{Answer, TestHost};
 use crate::same_everywhere::case::{Case, Special};
-use crate::same_everywhere::seen::{self, Class, Refusal, Seen};
+use crate::same_everywhere::seen::{self, Class, Refusal, TurnView};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ impl Row for Responses {
         "responses"
     }
 
-    fn ask<'a>(&'a self, host: &'a TestHost, case: &'a Case, way: &'a Way) -> BoxFuture<'a, Seen> {
+    fn ask<'a>(&'a self, host: &'a TestHost, case: &'a Case, way: &'a Way) -> BoxFuture<'a, TurnView> {
         Box::pin(async move {
             let answer = post(host, "/v1/responses", way, &body(case, way)).await;
             if answer.is_stream() {
@@ -24,9 +24,9 @@ impl Row for Responses {
             if answer.status != 200 {
                 let message = body["error"]["message"].as_str().unwrap_or_default();
                 let refusal = Some(Refusal::new(Class::of_status(answer.status), message));
-                return Seen { refusal, events, ..Seen::default() };
+                return TurnView { refusal, events, ..TurnView::default() };
             }
-            Seen { answer: Some(of_response(&body)), events, ..Seen::default() }
+            TurnView { answer: Some(of_response(&body)), events, ..TurnView::default() }
         })
     }
 }
@@ -92,8 +92,8 @@ fn of_response(response: &Value) -> seen::Answer {
     answer
 }
 
-fn of_stream(answer: &Answer) -> Seen {
-    let mut seen = Seen { events: Some(Vec::new()), ..Seen::default() };
+fn of_stream(answer: &Answer) -> TurnView {
+    let mut seen = TurnView { events: Some(Vec::new()), ..TurnView::default() };
     let mut text = String::new();
     let events = named_events(answer.body());
     check_lifecycle(&events);

@@ -6,7 +6,7 @@ mod responses;
 use super::case::{Case, Failure, Special};
 use super::seen::plain_message;
 use crate::sdk::upstream::{self, Chunk, Round, Source};
-use crate::upstream::{Asked, Reply};
+use crate::upstream::{Reply, UpstreamRequest};
 use serde_json::{Value, json};
 
 /// The API that a service is asked over.
@@ -58,7 +58,7 @@ impl Service {
     }
 
     /// Reads a request to one of them.
-    pub(super) fn read(asked: &Asked) -> (Self, Request) {
+    pub(super) fn read(asked: &UpstreamRequest) -> (Self, Request) {
         let body = asked.json();
         let (service, messages, limit, tools) = match asked.path.rsplit('/').next().unwrap_or_default() {
             "messages" => {

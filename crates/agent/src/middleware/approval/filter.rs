@@ -2,7 +2,7 @@
 
 use super::decision::Decision;
 use super::seal::{self, Binding, sealed};
-use super::seal::{Asks, Meant, conditions};
+use super::seal::{Asks, ToolPattern, conditions};
 use crate::middleware::definition::{Middleware, Parts};
 use crate::middleware::options::Options;
 use crate::middleware::wait::wait;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_core::context::NobodyAnswers;
 use valvehouse_core::fault::{Breakage, Refusal};
-use valvehouse_core::filter::{Filter, FilterContext, Hook, Hooks, Run, Verdict};
+use valvehouse_core::filter::{Filter, FilterContext, Hook, HookRunner, Hooks, Verdict};
 use valvehouse_core::lanes::Pace;
 use valvehouse_json::Json;
 
@@ -41,7 +41,7 @@ pub(in crate::middleware) fn middleware(options: &Json, parts: &Parts) -> Result
     let modes = [("all", Mode::All), ("selective", Mode::Selective), ("custom", Mode::Custom)];
     let mode = options.word("mode", &modes, Mode::All);
     let listed = options.texts("tools");
-    let tools = listed.iter().flatten().map(|word| Meant::by(word)).collect();
+    let tools = listed.iter().flatten().map(|word| ToolPattern::by(word)).collect();
     let conditions = conditions(&mut options);
     if mode != Mode::Selective && (listed.is_some() || !conditions.is_empty()) {
         options.problem(
@@ -110,7 +110,7 @@ impl Approval {
     }
 }
 
-impl Run for Approval {
+impl HookRunner for Approval {
     fn run(&self, _: Hook, ctx: FilterContext) -> Result<Verdict, Breakage> {
         if let Some(refusal) = seal::replaced_tool(&ctx) {
             return Ok(Verdict::Error(refusal));

@@ -8,7 +8,7 @@ use regex::Regex;
 use sha2::{Digest, Sha256};
 use std::sync::{Arc, LazyLock};
 use valvehouse_core::fault::{Breakage, Refusal};
-use valvehouse_core::filter::{FilterContext, Hook, Run, Verdict};
+use valvehouse_core::filter::{FilterContext, Hook, HookRunner, Verdict};
 use valvehouse_core::lanes::Pace;
 use valvehouse_core::limits::clipped;
 use valvehouse_core::words::hex;
@@ -73,7 +73,7 @@ impl Binding {
     }
 }
 
-impl Run for Binding {
+impl HookRunner for Binding {
     fn run(&self, _: Hook, ctx: FilterContext) -> Result<Verdict, Breakage> {
         // From here on nobody else holds these values.
         let mut ctx = ctx;
@@ -104,7 +104,7 @@ pub(super) enum Asks {
     All,
     /// Of these tools; and of those only, where conditions are named, when one of them holds.
     Selected {
-        tools: Vec<Meant>,
+        tools: Vec<ToolPattern>,
         conditions: Vec<Condition>,
     },
     Custom(NeedsApproval),
@@ -112,13 +112,13 @@ pub(super) enum Asks {
 
 /// The condition under which the arguments of a tool need approval.
 pub(super) struct Condition {
-    tool: Meant,
+    tool: ToolPattern,
     path: String,
     matches: Regex,
 }
 
 /// A word of a list of tools: a name in which `*` stands for anything, or `tag:x`.
-pub(super) enum Meant {
+pub(super) enum ToolPattern {
     Tag(String),
     Name(Regex),
 }
@@ -137,7 +137,7 @@ pub(super) fn conditions(options: &mut Options<'_>) -> Vec<Condition> {
         for (path, pattern) in paths.entries() {
             match pattern.as_str().map(Regex::new) {
                 Some(Ok(matches)) => {
-                    conditions.push(Condition { tool: Meant::by(&tool), path: path.into(), matches });
+                    conditions.push(Condition { tool: ToolPattern::by(&tool), path: path.into(), matches });
                 }
                 _ => options.problem(format!(
                     "has {} for {tool}.{path} in `arguments`: give a regular expression as text",
@@ -159,7 +159,7 @@ impl Condition {
     }
 }
 
-impl Meant {
+impl ToolPattern {
     pub(super) fn by(word: &str) -> Self {
         if let Some(tag) = word.strip_prefix("tag:") {
             return Self::Tag(tag.to_owned());

@@ -1,7 +1,7 @@
 //! The filters around models and tools, and their options.
 
 use super::find::Kind;
-use super::hide::{Hidden, Settings, Strategy};
+use super::hide::{RedactedValue, Settings, Strategy};
 use crate::middleware::definition::{Middleware, Parts};
 use crate::middleware::options::Options;
 use std::sync::Arc;
@@ -71,7 +71,7 @@ impl Settings {
         let text = value.encode().map_err(|error| broke(&error))?;
         let value = Json::parse(&text).map_err(|error| broke(&error))?;
         let hidden = if part == "messages" { self.hide_in_messages(&value) } else { self.hide(&value) };
-        let Hidden { value, found } = hidden;
+        let RedactedValue { value, found } = hidden;
         if found.is_empty() {
             return Ok(Verdict::Continue(ctx));
         }

@@ -33,25 +33,25 @@ pub(super) struct Settings {
 }
 
 /// A value without what was found in it.
-pub(super) struct Hidden {
+pub(super) struct RedactedValue {
     pub(super) value: Json,
     pub(super) found: BTreeSet<Kind>,
 }
 
 impl Settings {
     /// A value in which everything is looked through.
-    pub(super) fn hide(&self, value: &Json) -> Hidden {
+    pub(super) fn hide(&self, value: &Json) -> RedactedValue {
         let mut found = BTreeSet::new();
         let value = self.walk(value, &mut found);
-        Hidden { value, found }
+        RedactedValue { value, found }
     }
 
     /// Messages; what ties calls to their results stays.
-    pub(super) fn hide_in_messages(&self, messages: &Json) -> Hidden {
+    pub(super) fn hide_in_messages(&self, messages: &Json) -> RedactedValue {
         let mut found = BTreeSet::new();
         let messages = messages.items();
         let messages = messages.iter().map(|message| self.message(message, &mut found)).collect::<Vec<_>>();
-        Hidden { value: messages.into(), found }
+        RedactedValue { value: messages.into(), found }
     }
 
     fn message(&self, message: &Json, found: &mut BTreeSet<Kind>) -> Json {

@@ -1,7 +1,7 @@
 //! Pieces as services really send them, small ones here and recorded ones from the folder.
 
 use super::*;
-use crate::chat::{Call, message, response, split};
+use crate::chat::{ModelCall, message, response, split};
 use valvehouse_testkit::recordings;
 
 fn json(text: &str) -> Json {
@@ -67,7 +67,7 @@ fn tool_calls_come_in_every_shape() {
     ];
     for deltas in [&cut[..], &no_index, &same_index, &objects] {
         let message = folded(deltas);
-        let calls: Vec<String> = Call::all(&message)
+        let calls: Vec<String> = ModelCall::all(&message)
             .iter()
             .map(|call| format!("{} {} {}", call.id, call.name, call.arguments))
             .collect();
@@ -81,7 +81,7 @@ fn tool_calls_come_in_every_shape() {
         r#"{"tool_calls":[{"id":"","function":{"name":"x","arguments":"{}"}}]}"#,
         r#"{"tool_calls":[{"id":"","function":{"name":"x","arguments":"{}"}}]}"#,
     ]);
-    assert_eq!(Call::all(&nameless).len(), 2);
+    assert_eq!(ModelCall::all(&nameless).len(), 2);
 }
 
 #[test]
@@ -201,16 +201,16 @@ fn recorded_choices_that_take_turns_are_kept_apart() {
 #[test]
 fn recorded_tool_calls_are_whole() {
     let Some(parallel) = answer("chat.tools-parallel.openai.sse") else { return };
-    let calls = Call::all(&response::message_of(&parallel));
+    let calls = ModelCall::all(&response::message_of(&parallel));
     assert_eq!(calls.len(), 2);
     assert!(calls.iter().all(|call| call.name == "get_current_weather" && call.parse().is_ok()));
     for (name, count) in [("chat.tools-comments.openrouter.sse", 1), ("chat.tools.ollama-compat.sse", 1)] {
-        let calls = Call::all(&response::message_of(&answer(name).unwrap()));
+        let calls = ModelCall::all(&response::message_of(&answer(name).unwrap()));
         assert_eq!(calls.len(), count, "{name}");
         assert!(!calls[0].parse().unwrap().is_empty(), "{name}");
     }
     let cut = answer("chat.tool-truncated.openai.sse").unwrap();
-    assert!(Call::all(&response::message_of(&cut))[0].parse().is_err());
+    assert!(ModelCall::all(&response::message_of(&cut))[0].parse().is_err());
     assert_eq!(response::finish_reason_of(&cut).as_deref(), Some("length"));
 }
 

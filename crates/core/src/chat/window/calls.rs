@@ -3,7 +3,7 @@
 
 use super::held::{OVER, child};
 use super::lane::Lane;
-use super::look::Look;
+use super::look::WindowVisitor;
 use crate::chat::delta::{call_name, continues_call};
 use crate::chat::event::{Step, TextPlace};
 use compact_str::CompactString;
@@ -88,7 +88,7 @@ impl Calls {
     }
 
     /// Changes the calls of a choice's event in place, with what of them waited.
-    pub(super) fn pass<L: Look>(
+    pub(super) fn pass<L: WindowVisitor>(
         mut self,
         choice: &Json,
         held: &Json,
@@ -143,7 +143,7 @@ impl Calls {
     }
 
     /// Lets out what may go: of a call whose end waits, its own pieces only.
-    fn go_on<L: Look>(&mut self, out: &mut Out, look: &mut L) -> Result<(), L::Error> {
+    fn go_on<L: WindowVisitor>(&mut self, out: &mut Out, look: &mut L) -> Result<(), L::Error> {
         let mut blocker = self.calls.iter().position(|call| call.lane.waits());
         let mut left = Vec::new();
         while let Some((at, piece)) = self.queue.pop_front() {
@@ -164,7 +164,7 @@ impl Calls {
     }
 
     /// Lets everything out, one call after the other.
-    fn finish<L: Look>(&mut self, out: &mut Out, look: &mut L) -> Result<(), L::Error> {
+    fn finish<L: WindowVisitor>(&mut self, out: &mut Out, look: &mut L) -> Result<(), L::Error> {
         for (at, call) in self.calls.iter_mut().enumerate() {
             let own: Vec<Json> =
                 self.queue.iter().filter(|(of, _)| *of == at).map(|(_, piece)| piece.clone()).collect();
@@ -205,7 +205,12 @@ impl Call {
     }
 
     /// Puts in place of a piece's text what of it goes out now; returns `true` if nothing is left of it.
-    fn feed<L: Look>(&mut self, piece: &Json, is_last: bool, look: &mut L) -> Result<bool, L::Error> {
+    fn feed<L: WindowVisitor>(
+        &mut self,
+        piece: &Json,
+        is_last: bool,
+        look: &mut L,
+    ) -> Result<bool, L::Error> {
         let Some((of, holder, key)) = input_of(piece) else { return Ok(false) };
         let text = holder.with(key, |text| CompactString::from(text.map_or("", Json::str_or_empty)));
         let index = self.index;

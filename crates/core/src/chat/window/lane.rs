@@ -1,7 +1,7 @@
 //! One text of a choice, from event to event: what of it waits, and what may go out.
 
 use super::held::child;
-use super::look::Look;
+use super::look::WindowVisitor;
 use crate::chat::event::Step;
 use compact_str::CompactString;
 use valvehouse_json::{Array, Json};
@@ -114,7 +114,7 @@ impl Lane {
     }
 
     /// Returns what of the text so far, and of this piece, goes out now.
-    pub(super) fn feed<L: Look>(
+    pub(super) fn feed<L: WindowVisitor>(
         &mut self,
         piece: &str,
         is_over: bool,
@@ -161,7 +161,7 @@ impl Lane {
     }
 
     /// Returns what waits with this piece, all of it; the text may continue behind what comes next.
-    pub(super) fn feed_to_end<L: Look>(
+    pub(super) fn feed_to_end<L: WindowVisitor>(
         &mut self,
         piece: &str,
         look: &mut L,
@@ -176,7 +176,7 @@ impl Lane {
     }
 
     /// Returns all that waits. A text whose block is not closed may continue: its end is remembered then.
-    pub(super) fn flush<L: Look>(
+    pub(super) fn flush<L: WindowVisitor>(
         &mut self,
         is_closed: bool,
         look: &mut L,
@@ -194,7 +194,7 @@ impl Lane {
     /// Returns where a text with a match in it can be cut so that it makes no difference, and what comes of it
     /// up to there: at the wished place, or ahead of it. Nowhere: all of it waits, for a while; so many
     /// characters have waited before.
-    fn cut<L: Look>(
+    fn cut<L: WindowVisitor>(
         &self,
         text: &str,
         changed: CompactString,

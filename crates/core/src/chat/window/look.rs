@@ -3,7 +3,7 @@
 use compact_str::CompactString;
 
 /// Looks at texts through a window, and changes them.
-pub trait Look {
+pub trait WindowVisitor {
     /// The error of a look.
     type Error;
 

@@ -15,5 +15,5 @@ mod speech;
 #[cfg(test)]
 mod tests;
 
-pub use look::{Look, last_words};
+pub use look::{WindowVisitor, last_words};
 pub use pass::{end, ends_lanes, held, is_hollow, pass, set_held, waiting};

@@ -3,7 +3,7 @@
 use super::calls::{self, Calls};
 use super::held::{HELD, LANES, OVER, child};
 use super::lane::{self, Lane};
-use super::look::Look;
+use super::look::WindowVisitor;
 use super::speech::{self, Speech, lane_name};
 use crate::chat::delta;
 use crate::chat::event::{self, Step, TextPlace};
@@ -75,7 +75,12 @@ pub fn is_hollow(event: &Json) -> bool {
 
 /// Changes the texts of an event in place, each with what of it had to wait; stores what has to wait.
 /// No match is longer than `longest` characters.
-pub fn pass<L: Look>(event: &Json, kept: &Json, longest: usize, look: &mut L) -> Result<(), L::Error> {
+pub fn pass<L: WindowVisitor>(
+    event: &Json,
+    kept: &Json,
+    longest: usize,
+    look: &mut L,
+) -> Result<(), L::Error> {
     let mut places = Vec::new();
     event::for_each_text(event, &mut |way, place| places.push((way.to_vec(), place)));
     let Some(choice) = event.get("choices").and_then(|choices| choices.at(0)) else {
@@ -150,7 +155,7 @@ pub fn pass<L: Look>(event: &Json, kept: &Json, longest: usize, look: &mut L) ->
     Ok(())
 }
 
-fn whole<L: Look>(place: &TextPlace, look: &mut L) -> Result<(), L::Error> {
+fn whole<L: WindowVisitor>(place: &TextPlace, look: &mut L) -> Result<(), L::Error> {
     if place.kind != "logprobs" {
         place.set_text(&look.changed(&place.text())?);
     }

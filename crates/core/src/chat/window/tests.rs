@@ -8,7 +8,7 @@ use valvehouse_json::Json;
 /// Replaces every `secret-42`, and as a trap every `aa`.
 struct Blot(usize);
 
-impl Look for Blot {
+impl WindowVisitor for Blot {
     type Error = Infallible;
 
     fn changed(&mut self, text: &str) -> Result<CompactString, Infallible> {

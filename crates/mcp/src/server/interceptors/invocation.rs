@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use valvehouse_config::{InterceptorKind, InterceptorMode};
 use valvehouse_core::context::{Context, Events, Turn};
 use valvehouse_core::fault::Fault;
-use valvehouse_core::filter::{Chain, Outcome};
+use valvehouse_core::filter::{Chain, ChainOutcome};
 use valvehouse_host::app::App;
 use valvehouse_host::{Plugin, Snapshot};
 
@@ -143,8 +143,8 @@ impl<'a> Invocation<'a> {
         for hook in self.event.hooks(self.phase).iter().copied().filter(|hook| chain.has(*hook)) {
             let shown = payload.shown(hook, turn);
             match turn.flushed(chain.run(hook, shown, turn).await).await {
-                Ok(Outcome::Done(made)) => payload.take(hook, &made),
-                Ok(Outcome::Skipped(value)) => {
+                Ok(ChainOutcome::Done(made)) => payload.take(hook, &made),
+                Ok(ChainOutcome::Skipped(value)) => {
                     if !payload.take_skipped(&value) {
                         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
                         return Ok(Decision::Refused(text));

@@ -14,7 +14,7 @@ use tokio::sync::{OnceCell, Semaphore};
 use tokio::time::Instant;
 use url::form_urlencoded::{Serializer, byte_serialize};
 use valvehouse_config::{Introspection, Secret};
-use valvehouse_net::{Call, Client};
+use valvehouse_net::{Client, HttpCall};
 
 /// The time for which an answer is cached. A token that is revoked meanwhile counts for that long.
 const FRESH: Duration = Duration::from_secs(30);
@@ -104,7 +104,7 @@ impl Introspector {
             .append_pair("token", token)
             .append_pair("token_type_hint", "access_token")
             .finish();
-        let call = Call::post(url.clone(), Bytes::from(form))
+        let call = HttpCall::post(url.clone(), Bytes::from(form))
             .header("content-type", "application/x-www-form-urlencoded")
             .header("accept", "application/json")
             .secret_header("authorization", &Secret::new(&format!("Basic {basic}")))

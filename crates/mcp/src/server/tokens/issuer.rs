@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 use url::Url;
-use valvehouse_net::{Call, Client};
+use valvehouse_net::{Client, HttpCall};
 
 /// The age at which keys are read again.
 const FRESH: Duration = Duration::from_secs(3_600);
@@ -137,7 +137,7 @@ fn metadata_addresses(issuer: &str) -> Vec<Url> {
 }
 
 async fn get(address: Url, client: &Client) -> Result<Value, String> {
-    let call = Call::get(address.clone()).header("accept", "application/json").within(ANSWER);
+    let call = HttpCall::get(address.clone()).header("accept", "application/json").within(ANSWER);
     let response = client.send(call).await.map_err(|fault| fault.to_string())?;
     if response.status != 200 {
         return Err(format!("{address} answers with status {}", response.status));

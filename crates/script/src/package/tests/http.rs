@@ -1,6 +1,6 @@
 //! The requests of scripts to other hosts, against real servers on loopback.
 
-use crate::run::Ended;
+use crate::run::CallEnd;
 use crate::value::{Shape, live};
 use crate::{Kind, Script, Settings, SourceFile};
 use std::sync::Arc;
@@ -27,8 +27,8 @@ async fn run(script: Arc<Script>, turn: &Turn) -> Result<String, String> {
         let body = Json::object();
         match script.call(Hook::Inlet, vec![live(&body, Shape::Body)], &turn).0 {
             Ok(_) => Ok(body.get("out").unwrap_or_default().to_string()),
-            Err(Ended::Refused(refusal)) => Err(refusal.message),
-            Err(Ended::Broken { breakage, .. }) => Err(breakage.cause),
+            Err(CallEnd::Refused(refusal)) => Err(refusal.message),
+            Err(CallEnd::Broken { breakage, .. }) => Err(breakage.cause),
         }
     };
     valvehouse_core::lanes::run(valvehouse_core::lanes::Pace::Waits, call).await.unwrap()

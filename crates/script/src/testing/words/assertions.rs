@@ -4,7 +4,7 @@ use super::super::failure::{Wrong, end, is_final};
 use super::registration::{function, stage};
 use crate::package::RhaiResultOf;
 use crate::problem;
-use crate::thrown::Thrown;
+use crate::thrown::ThrownError;
 use crate::value::{error, json_of};
 use rhai::{Dynamic, EvalAltResult, FnPtr, ImmutableString, Module, NativeCallContext};
 use std::path::Path;
@@ -148,8 +148,8 @@ fn throws(ctx: NativeCallContext<'_>, closure: FnPtr) -> RhaiResultOf<Dynamic> {
         Ok(_) => Err(wrong(&ctx, "nothing was thrown".into(), None)),
         Err(failed) if is_final(&failed) => Err(failed),
         Err(failed) => Ok(match failed.unwrap_inner() {
-            EvalAltResult::ErrorRuntime(value, _) if value.is::<Thrown>() => value.clone(),
-            _ => Dynamic::from(Thrown::bug(problem::summary_of_run(&failed), failed.position().line())),
+            EvalAltResult::ErrorRuntime(value, _) if value.is::<ThrownError>() => value.clone(),
+            _ => Dynamic::from(ThrownError::bug(problem::summary_of_run(&failed), failed.position().line())),
         }),
     }
 }

@@ -4,7 +4,7 @@ use super::registration::{function, stage};
 use crate::budget;
 use crate::package::RhaiResultOf;
 use crate::schedule::{Lists, ScheduledCall};
-use crate::thrown::Thrown;
+use crate::thrown::ThrownError;
 use crate::value::{Shape, error, json_of, live};
 use rhai::{Array, Dynamic, EvalAltResult, Module};
 use std::future::Future;
@@ -134,8 +134,8 @@ fn waited<T>(turn: &Turn, work: impl Future<Output = Result<T, Fault>>) -> RhaiR
 /// A fault as what a script throws.
 fn thrown(fault: Fault) -> Box<EvalAltResult> {
     match fault {
-        Fault::Refused(refusal) => Thrown::refused(refusal),
-        Fault::Broken(breakage) => Thrown::refused(Refusal {
+        Fault::Refused(refusal) => ThrownError::refused(refusal),
+        Fault::Broken(breakage) => ThrownError::refused(Refusal {
             plugin: breakage.plugin,
             ..Refusal::new(breakage.cause).with_status(500)
         }),
