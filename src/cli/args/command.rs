@@ -50,7 +50,7 @@ pub(in crate::cli) struct Global {
     /// A setting in place of the one in valvehouse.toml, such as server.listen=127.0.0.1:8080
     #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = pair)]
     pub(in crate::cli) set: Vec<(String, String)>,
-    /// How results are written
+    /// Write results in this format
     #[arg(long, global = true, value_name = "FORMAT", default_value = "human")]
     pub(in crate::cli) format: Format,
     /// Results and errors only
@@ -221,7 +221,7 @@ impl Command {
 Ctrl-C lets answers under way finish for 30 s; a second one ends at once. SIGHUP reads
 valvehouse.toml again and looks at the folders.")]
 pub(in crate::cli) struct Serve {
-    /// Where to listen, in place of server.listen
+    /// Listen at this address in place of server.listen
     #[arg(long, value_name = "ADDRESS")]
     pub(in crate::cli) listen: Option<String>,
     /// The port to listen on; 0 for any free one
@@ -245,7 +245,7 @@ a choice also by its number, a confirmation with y or n (an empty line is no). A
 and where the text came from there, nobody answers: who asked hears so at once, and the run of a
 model with a memory waits (valvehouse resume).")]
 pub(in crate::cli) struct Chat {
-    /// What to say; without it stdin is read, or asked for at a terminal
+    /// Send this text; without it, read stdin or ask at the terminal
     #[arg(value_name = "TEXT")]
     pub(in crate::cli) text: Vec<String>,
     /// The model; the first one where none is named
@@ -349,7 +349,7 @@ pub(in crate::cli) enum Valves {
     Set {
         /// The plugin
         id: String,
-        /// What to set; null puts the default back
+        /// Set these values; null restores the default
         #[arg(required = true, value_name = "KEY=VALUE", value_parser = pair)]
         values: Vec<(String, String)>,
         /// The valves of this user
@@ -363,7 +363,7 @@ pub(in crate::cli) enum Valves {
     Reset {
         /// The plugin
         id: String,
-        /// Which; all where none is named
+        /// Reset these keys only [default: all]
         #[arg(value_name = "KEY")]
         keys: Vec<String>,
         /// The valves of this user
@@ -405,7 +405,7 @@ Running hosts take it up at once.")]
 pub(in crate::cli) struct Grant {
     /// The plugin, or a native tool such as file_read
     pub(in crate::cli) id: String,
-    /// What it may reach; without any, what it may reach now is shown
+    /// Grant these capabilities; without any, show the current grants
     #[arg(value_name = "CAPABILITY")]
     pub(in crate::cli) capabilities: Vec<String>,
     /// Take it back; without a capability, all of it

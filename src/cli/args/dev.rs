@@ -21,7 +21,7 @@ reach outside; with --replay=live it asks models and other hosts. It keeps nothi
 
 Everything that is said is kept in memory and shown: this is for development.")]
 pub(in crate::cli) struct Dev {
-    /// Where to listen, in place of server.listen
+    /// Listen at this address in place of server.listen
     #[arg(long, value_name = "ADDRESS")]
     pub(in crate::cli) listen: Option<String>,
     /// The port to listen on; 0 for any free one
@@ -30,7 +30,7 @@ pub(in crate::cli) struct Dev {
     /// The model that the command to try names; the first one where none is named
     #[arg(long, short, value_name = "MODEL")]
     pub(in crate::cli) model: Option<String>,
-    /// What is shown of the steps of a request
+    /// Show these steps of each request
     #[arg(long, value_name = "WHICH", default_value = "changed")]
     pub(in crate::cli) open: Open,
     /// On save, run the last request again and show what is different
@@ -48,7 +48,7 @@ pub(in crate::cli) enum Open {
     Always,
     /// A line for each step that changed something or went wrong.
     Changed,
-    /// Nothing.
+    /// No steps.
     Never,
 }
 

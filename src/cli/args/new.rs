@@ -20,7 +20,7 @@ use valvehouse_workbench::new::{NewKind, NewOptions};
 
 What is there already is left alone, unless --force replaces it.")]
 pub(in crate::cli) struct New {
-    /// What to make
+    /// Create this kind of file
     #[arg(value_name = "WHAT", required_unless_present = "list")]
     pub(in crate::cli) what: Option<What>,
     /// Its name: a-z, 0-9, _ and -; of a project its folder
@@ -38,7 +38,7 @@ pub(in crate::cli) struct New {
     /// Print the page about them, as Markdown
     #[arg(long, requires = "list")]
     pub(in crate::cli) markdown: bool,
-    /// Whose scripts a module is for
+    /// Put the module beside the scripts of this folder
     #[arg(long = "in", value_name = "FOLDER")]
     pub(in crate::cli) place: Option<Place>,
     /// Replace what is there

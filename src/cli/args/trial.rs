@@ -34,7 +34,7 @@ pub(in crate::cli) struct Run {
     /// The script: a file, or the id of a plugin
     #[arg(value_name = "FILE")]
     pub(in crate::cli) script: Option<String>,
-    /// What the hook looks at: a file, - for stdin, or the JSON itself
+    /// Pass this value to the hook: a file, - for stdin, or the JSON itself
     #[arg(long, value_name = "FILE", conflicts_with = "text")]
     pub(in crate::cli) body: Option<String>,
     /// The same as a text: what a user says, or what the model answers
@@ -52,13 +52,13 @@ pub(in crate::cli) struct Run {
     /// The id of the chat it happens in
     #[arg(long, value_name = "CHAT")]
     pub(in crate::cli) chat: Option<String>,
-    /// What other hooks left in `__metadata__`, as a JSON object
+    /// Set `__metadata__` as other hooks left it, as a JSON object
     #[arg(long, value_name = "JSON")]
     pub(in crate::cli) metadata: Option<String>,
     /// Let the script reach what it may reach, and keep what it keeps
     #[arg(long)]
     pub(in crate::cli) live: bool,
-    /// What to write on stdout
+    /// Write this on stdout
     #[arg(long, value_name = "WHAT", default_value = "difference")]
     pub(in crate::cli) print: Print,
 }
@@ -66,7 +66,7 @@ pub(in crate::cli) struct Run {
 /// The part of a run that is its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(in crate::cli) enum Print {
-    /// How it went and what it changed
+    /// The outcome and the changes
     Difference,
     /// The value as the hook left it, as JSON
     Value,

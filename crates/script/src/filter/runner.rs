@@ -227,8 +227,8 @@ impl ScriptFilter {
         })
     }
 
-    /// What waits for want of an event that ended its choice goes through `stream` once more, and ahead of
-    /// what `stream_end` adds.
+    /// Ends the windows of the choices that no event ended: their rest goes through `stream` once more, ahead of
+    /// the additions of `stream_end`.
     fn end_windows(&self, ctx: FilterContext) -> Result<Verdict, Breakage> {
         let mut rest = Vec::new();
         for value in windows::ends(&self.state(&ctx)) {
@@ -306,7 +306,7 @@ impl ScriptFilter {
         verdict
     }
 
-    /// Whether a hook wants to see this: an event contains what `match` names, if it names anything.
+    /// Returns `true` if the hook is called for this value: an event must contain a field that `match` names, if it names any.
     fn wants(&self, hook: Hook, value: &Json) -> bool {
         let wanted = &self.script.manifest.matches;
         let is_wanted = |text: &str| wanted.iter().any(|wanted| text.contains(wanted.as_str()));
@@ -321,7 +321,7 @@ impl ScriptFilter {
     }
 }
 
-/// How a hook's own value is held.
+/// The shape of a hook's own value.
 pub(super) const fn shape_of(hook: Hook) -> Shape {
     match hook {
         Hook::Inlet | Hook::Outlet => Shape::Body,
@@ -404,7 +404,7 @@ fn wrong(script: &Script, hook: Hook, what: &str) -> Breakage {
     ))
 }
 
-/// How a call ended, as the chain takes it.
+/// The end of a call, as the chain counts it.
 pub(super) fn ending(script: &Script, hook: Hook, verdict: &Result<Verdict, Breakage>) -> Ending {
     let forgives = script.manifest.on_break == OnBreak::Continue;
     match verdict {

@@ -36,7 +36,7 @@ pub(super) mod functions {
         Ok(html_escape::decode_html_entities(text).into_owned())
     }
 
-    /// What somebody reads in an HTML page: no tags, comments, scripts and styles; entities as
+    /// The visible text of an HTML page: no tags, comments, scripts and styles; entities as
     /// characters; a line for each paragraph, item, row or heading; white space folded.
     #[rhai_fn(return_raw)]
     pub fn text(html: &str) -> RhaiResultOf<String> {

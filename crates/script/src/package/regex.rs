@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 #[export_module]
 pub(super) mod functions {
-    /// Whether the pattern matches anywhere in the text. `(?i)` ignores case, `(?m)` lets `^` and `$`
+    /// Returns `true` if the pattern matches anywhere in the text. `(?i)` ignores case, `(?m)` lets `^` and `$`
     /// stand at lines, `(?s)` lets `.` match line breaks.
     #[rhai_fn(return_raw)]
     pub fn is_match(text: &str, pattern: &str) -> RhaiResultOf<bool> {
@@ -90,7 +90,7 @@ pub(super) mod functions {
         })
     }
 
-    /// What stands between the matches.
+    /// Splits the text at the matches.
     #[rhai_fn(return_raw)]
     pub fn split(text: &str, pattern: &str) -> RhaiResultOf<Array> {
         let (mut list, mut pulse) = (List::new("regex::split"), Pulse::new());

@@ -108,7 +108,7 @@ pub(super) mod functions {
         })
     }
 
-    /// How alike two texts are, from 0.0 to 1.0 (the same): the share of characters that need no
+    /// The similarity of two texts, from 0.0 to 1.0 (the same): the share of characters that need no
     /// insertion, deletion, replacement or swap. Texts of thousands of characters are compared by
     /// the letter pairs they share.
     #[rhai_fn(return_raw)]

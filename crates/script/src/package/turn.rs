@@ -15,7 +15,7 @@ use valvehouse_json::{Json, Object};
 
 type Answer<T> = Result<T, Box<EvalAltResult>>;
 
-/// How long a question waits when it does not say.
+/// The time in milliseconds that a question waits without a `timeout_ms` of its own.
 const ASK_TIMEOUT_MS: i64 = 60_000;
 /// The most values that one call of `print` or `debug` takes: the engine looks for a function of several values once
 /// for every set of them.

@@ -12,7 +12,7 @@ pub(super) mod functions {
         host_calls::value("uuid", || ::uuid::Uuid::new_v4().to_string())
     }
 
-    /// Whether there is nothing in a value: `()`, `""`, `[]`, `#{}`, `false`, `0`.
+    /// Returns `true` if a value is empty: `()`, `""`, `[]`, `#{}`, `false`, `0`.
     pub fn empty(value: Dynamic) -> bool {
         if let Ok(array) = value.as_array_ref() {
             return array.is_empty();

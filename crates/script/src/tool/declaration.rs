@@ -1,4 +1,4 @@
-//! What a script says of its tools, read when it is loaded.
+//! The tools that a script declares, read when it is loaded.
 
 use super::function::ToolFunction;
 use crate::hooks::{self, Param};
@@ -15,11 +15,11 @@ use valvehouse_core::tool::ToolSpec;
 use valvehouse_core::words::did_you_mean;
 use valvehouse_json::Json;
 
-/// How a tool is declared.
+/// The help for a tool that is declared in another way.
 const DECLARED: &str = "a tool says `description`, `tag`, `timeout` and `retry` in its opening comment, its arguments in \
                         `const parameters = #{ city: #{ type: \"string\", required: true, description: \"…\" } };`";
 
-/// What a module's functions give.
+/// The help for a module whose functions return other values.
 const LISTS: &str = "`fn tools()` gives a list of maps, `[#{ name: \"weather\", description: \"…\", handler: weather }]`; \
                      `fn tool_info()` a map `#{ description, tags }`";
 
@@ -89,7 +89,7 @@ fn no_handler(script: &Script, source: &str) -> Problem {
     }
 }
 
-/// What a file that is one tool says of it: its opening comment, and the constants `tool` and
+/// The declaration of a file that is one tool: its opening comment, and the constants `tool` and
 /// `parameters`.
 fn single(script: &Script) -> Result<Json, Vec<String>> {
     let manifest = &script.manifest;
@@ -238,7 +238,7 @@ fn of_list(
     (tools, problems)
 }
 
-/// What a module says of itself: the tags of those of its tools that have none.
+/// The tags of a module, for those of its tools that have none.
 fn tool_info(script: &Script) -> Result<Vec<String>, String> {
     if !script.functions().any(|function| function.name == "tool_info") {
         return Ok(Vec::new());
@@ -318,7 +318,7 @@ impl ToolFunction {
     }
 }
 
-/// What a handler's parameters ask for, after the curried ones: by name, and else the first is
+/// The values that a handler's parameters get, after the curried ones: by name, and else the first is
 /// `args`, the second `ctx`. Overloads by arity: the longest that can be satisfied.
 fn params(
     script: &Script,

@@ -69,7 +69,7 @@ impl Script {
         self.served.iter().enumerate().map(one).collect()
     }
 
-    /// What its tools are called.
+    /// The names of its tools.
     pub fn tool_names(&self) -> impl Iterator<Item = &str> {
         self.tools.iter().map(|tool| tool.declared.spec.name.as_str())
     }
@@ -108,7 +108,7 @@ impl Handler for ScriptTool {
     }
 }
 
-/// Why a call gave no result.
+/// The reason a call has no result.
 enum CallFailure {
     /// The tool said so.
     Refused(ToolError),

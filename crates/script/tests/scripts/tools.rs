@@ -1,4 +1,4 @@
-//! What is wrong with a tool's file is said with its place and what mends it.
+//! Problems of a tool's file name their place and a fix.
 
 use std::sync::Arc;
 use valvehouse_script::{Kind, Script, Settings, SourceFile};
