@@ -48,8 +48,8 @@ pub use reference::{Described, Effective, SECTIONS, Section, document, effective
 pub use schema::schema;
 pub use secret::{HASHED, Secret, SecretSource, SecretUnread};
 pub use settings::{
-    Admin, Budget, Config, Folders, Key, Listen, ModelSettings, OtlpSettings, PluginSettings, ScriptSource,
-    Server, StoreAddress, StoreSettings, TraceSettings, is_loopback,
+    Admin, Budget, Config, Folders, Key, Listen, ModelSettings, OtlpSettings, PluginSettings,
+    SchemaMigration, ScriptSource, Server, StoreAddress, StoreSettings, TraceSettings, is_loopback,
 };
 pub use unread::UnreadSecret;
 pub use valvehouse_core::provider::PIPES;

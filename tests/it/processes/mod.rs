@@ -3,6 +3,7 @@
 mod durable;
 mod killed;
 mod nodes;
+mod schema;
 mod scripts_in_store;
 mod serve;
 mod settings;

@@ -203,6 +203,11 @@ impl Server {
         Chats { url: self.url.clone(), client: client() }
     }
 
+    /// Its address.
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
     /// Sends it a signal: `TERM`, `HUP`.
     pub(super) fn signal(&self, name: &str) {
         Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status().unwrap();

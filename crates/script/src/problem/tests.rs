@@ -23,6 +23,7 @@ const WITHOUT_EXAMPLE: [Code; 27] = [
     Code::SettingsWaiting,
     Code::SecretUnread,
     Code::GenerationRefused,
+    Code::StorePolled,
     Code::McpAway,
     Code::McpQuarantined,
     Code::TooComplex,
