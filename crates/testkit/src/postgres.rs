@@ -84,6 +84,14 @@ impl Postgres {
         }
     }
 
+    /// Returns what a statement answers, as text.
+    pub fn ask(&self, database: &str, statement: &str) -> String {
+        let mut psql = command(&programs().unwrap().join("psql"), self.folder.path());
+        let output = psql.args(["-XtA", "-c", statement]).arg(database).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
     /// Makes an empty database, and returns its URL.
     pub fn database(&self) -> String {
         let name = format!("test_{}", self.databases.fetch_add(1, Relaxed));

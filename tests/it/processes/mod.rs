@@ -1,6 +1,8 @@
 //! Hosts that are processes of their own, on one store: they are killed, and they work side by side.
 
+mod convergence;
 mod durable;
+mod hot_path;
 mod killed;
 mod nodes;
 mod schema;
