@@ -1,6 +1,7 @@
 //! Hosts that are processes of their own, on one store: they are killed, and they work side by side.
 
 mod convergence;
+mod deployment;
 mod durable;
 mod hot_path;
 mod killed;
