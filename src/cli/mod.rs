@@ -33,6 +33,7 @@ mod list;
 mod mcp;
 #[cfg(feature = "mcp")]
 mod mcp_servers;
+mod migrate;
 mod nodes;
 mod pull;
 mod release;

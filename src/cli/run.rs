@@ -8,7 +8,7 @@ use super::mcp;
 use super::settings::Reading;
 use super::{
     apply, chat, check, config, confirm, definitions, explain, explain_code, grant, health, history, invoke,
-    key, list, log, nodes, pull, release, resume, rollback, runs, serve, store, trace, valves,
+    key, list, log, migrate, nodes, pull, release, resume, rollback, runs, serve, store, trace, valves,
 };
 use clap::Parser;
 use std::ffi::OsString;
@@ -133,6 +133,7 @@ async fn obey(line: Line, out: &Console) -> Result<Exit, CommandError> {
         Command::ConfirmRemoval(asked) => confirm::removal(&asked, &config, out).await,
         Command::Adopt(asked) => confirm::adopt(&asked, &config, out).await,
         Command::Nodes(_) => nodes::run(&config, out).await,
+        Command::Migrate(asked) => migrate::run(&asked, &config, out).await,
         Command::Release(asked) => release::run(&asked, &config, out),
         #[cfg(feature = "mcp")]
         Command::Mcp(asked) => mcp::run(&asked, config, &reading, out).await,

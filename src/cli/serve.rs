@@ -18,7 +18,10 @@ use valvehouse_script::Problem;
 use valvehouse_terminal::{CommandError, Console, Exit, contents, first_request, plugin_problems, report};
 
 pub(super) async fn run(config: Config, reading: &Reading, out: &Console) -> Result<Exit, CommandError> {
-    let serving = Serving::open(&config).await?;
+    let mut serving = Serving::open(&config).await?;
+    if !serving.finds_tables(&config, out).await {
+        return Ok(Exit::Done);
+    }
     // The record is deleted when this function ends: whatever loads or runs is attributed from here on.
     let _record = server::crash_record(&config);
     let app = server::open_app(config, out).await?;
@@ -38,7 +41,10 @@ pub(super) async fn dev(
     reading: &Reading,
     out: &Console,
 ) -> Result<Exit, CommandError> {
-    let serving = Serving::open(&config).await?;
+    let mut serving = Serving::open(&config).await?;
+    if !serving.finds_tables(&config, out).await {
+        return Ok(Exit::Done);
+    }
     // As above.
     let _record = server::crash_record(&config);
     let app = server::open_app(config, out).await?;

@@ -1,6 +1,7 @@
 //! A host that serves from the command line: opens its port, serves until a signal says otherwise, lets
 //! answers under way finish.
 
+use super::migrate;
 use super::running::Announcement;
 use super::settings::{Reading, SettingsFile, Trigger};
 use super::systemd::{self, Word};
@@ -52,6 +53,14 @@ impl Serving {
     #[cfg(feature = "workbench")]
     pub(super) fn stop(&self) -> Arc<Notify> {
         self.signals.by_hand.clone()
+    }
+
+    /// Waits for the tables of the store, where others make them. Returns `false` if a signal ends that.
+    pub(super) async fn finds_tables(&mut self, config: &Config, out: &Console) -> bool {
+        tokio::select! {
+            () = migrate::wait(&config.store, out) => true,
+            () = self.signals.stop() => false,
+        }
     }
 
     /// Follows the folders and serves to the end, then closes the host.

@@ -48,7 +48,8 @@ pub use schema::schema;
 pub use secret::{HASHED, Secret, SecretSource, SecretUnread};
 pub use settings::{
     AdminSettings, BudgetSettings, Config, FolderSettings, InferenceKey, Listen, ModelSettings, OtlpSettings,
-    PluginSettings, ScriptSource, Server, StoreAddress, StoreSettings, TraceSettings, is_loopback,
+    PluginSettings, SchemaMigration, ScriptSource, Server, StoreAddress, StoreSettings, TraceSettings,
+    is_loopback,
 };
 pub use unread::UnreadSecret;
 pub use valvehouse_core::provider::PIPES;

@@ -87,6 +87,9 @@ impl Config {
             ("folders.public_key", self.folders.public_key != other.folders.public_key),
             ("store.url", self.store.address != other.store.address),
             ("store.key", self.store.key != other.store.key),
+            ("store.listen_url", self.store.listen_url != other.store.listen_url),
+            ("store.migrate_url", self.store.migrate_url != other.store.migrate_url),
+            ("store.migrate", self.store.migrate != other.store.migrate),
             ("trace.turns", self.trace.turns != other.trace.turns),
             ("[otlp]", self.otlp != other.otlp),
         ];
@@ -250,6 +253,39 @@ pub struct StoreSettings {
     pub address: StoreAddress,
     /// The key that seals what people set; none: one in a file beside the store, made with it.
     pub key: Option<SecretSource>,
+    /// The URL of the connection that listens for changes, where it is another one than the address: past a pooler.
+    pub listen_url: Option<Secret>,
+    /// The URL with which the schema is migrated, where it is another one than the address: of the tables' owner.
+    pub migrate_url: Option<Secret>,
+    /// The one that migrates the schema.
+    pub migrate: SchemaMigration,
+}
+
+impl StoreSettings {
+    /// The settings of a store at an address, with all else as it usually is.
+    pub fn at(address: StoreAddress, key: Option<SecretSource>) -> Self {
+        Self { address, key, listen_url: None, migrate_url: None, migrate: SchemaMigration::default() }
+    }
+}
+
+/// The one that migrates the schema of a shared store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SchemaMigration {
+    /// The first host that needs it.
+    #[default]
+    Auto,
+    /// `valvehouse migrate`: hosts wait for it.
+    Wait,
+}
+
+impl SchemaMigration {
+    /// Returns the form in which it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Wait => "wait",
+        }
+    }
 }
 
 /// The place of the state.

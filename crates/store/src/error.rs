@@ -18,6 +18,8 @@ pub enum Trouble {
     NotADatabase,
     /// A newer version of us has been here.
     NewerSchema,
+    /// Its tables are of an earlier version, and it is not for hosts to change them.
+    OlderSchema,
     /// Others kept it busy for too long; trying again makes sense.
     Busy,
     /// The disk is full.
@@ -36,10 +38,11 @@ pub enum Trouble {
     Other,
 }
 
-const TROUBLES: [Trouble; 11] = [
+const TROUBLES: [Trouble; 12] = [
     Trouble::ReadOnly,
     Trouble::NotADatabase,
     Trouble::NewerSchema,
+    Trouble::OlderSchema,
     Trouble::Busy,
     Trouble::Full,
     Trouble::Failing,
@@ -57,6 +60,7 @@ impl Trouble {
             Self::ReadOnly => "read_only",
             Self::NotADatabase => "not_a_database",
             Self::NewerSchema => "newer_schema",
+            Self::OlderSchema => "older_schema",
             Self::Busy => "busy",
             Self::Full => "full",
             Self::Failing => "failing",
@@ -262,7 +266,9 @@ fn mend(trouble: Trouble, place: &Place) -> Option<String> {
         Trouble::Damaged => {
             format!("restore it from a backup, or save what is left: sqlite3 {} .recover", file.display())
         }
-        Trouble::Refused | Trouble::Sealed | Trouble::Unreachable | Trouble::Other => return None,
+        Trouble::OlderSchema | Trouble::Refused | Trouble::Sealed | Trouble::Unreachable | Trouble::Other => {
+            return None;
+        }
     })
 }
 
@@ -304,6 +310,7 @@ fn mend_server(trouble: Trouble) -> Option<String> {
         Trouble::NotADatabase | Trouble::NewerSchema => {
             "use the newest version that was used here, or set store.url to another database"
         }
+        Trouble::OlderSchema => "run `valvehouse migrate`, or set store.migrate to \"auto\"",
         Trouble::Busy => {
             "try again; if it stays so, look at pg_stat_activity for a session that holds a lock"
         }

@@ -37,7 +37,7 @@ pub use history::{
     Action, BY_FILE, Edit, FileEdit, History, MAX_VERSIONS, Seen, SettingsEdit, Source, Span, Version, hash,
 };
 pub use kv::{Kv, KvError, KvMap, LARGEST_VALUE, MAX_KEY_BYTES, MAX_KEYS, Window};
-pub use open::{forget_valves, open};
+pub use open::{forget_valves, migrate, missing_steps, open};
 pub use record::{
     Aside, Confirmed, Fate, HOST_SILENCE, HostSeen, KvChange, KvRow, LastGood, StoredValves, Switch,
 };

@@ -18,7 +18,7 @@ pub(crate) async fn open_sql(settings: &StoreSettings) -> Result<SqlStore, Store
     match &settings.address {
         StoreAddress::Sqlite(file) => SqlStore::sqlite_with(file, settings.key.as_ref()).await,
         #[cfg(feature = "postgres")]
-        StoreAddress::Postgres(url) => SqlStore::postgres(url.expose(), settings.key.as_ref()).await,
+        StoreAddress::Postgres(url) => SqlStore::postgres_with(url, settings).await,
         #[cfg(not(feature = "postgres"))]
         StoreAddress::Postgres(_) => Err(StoreError {
             doing: "open the store".into(),
@@ -29,6 +29,31 @@ pub(crate) async fn open_sql(settings: &StoreSettings) -> Result<SqlStore, Store
                 "build it with that feature, or set store.url to \"sqlite://.valvehouse/state.db\"".into(),
             ),
         }),
+    }
+}
+
+/// Makes the tables that are missing and changes those of earlier versions, whoever else waits for it. Returns the titles of
+/// the steps that were taken; a file takes its steps whenever it is opened.
+///
+/// # Errors
+/// Returns an error if the database does not answer, its role may not make tables, or a later version was there.
+pub async fn migrate(settings: &StoreSettings) -> Result<Vec<&'static str>, StoreError> {
+    match &settings.address {
+        #[cfg(feature = "postgres")]
+        StoreAddress::Postgres(url) => crate::postgres::migrate(url, settings).await,
+        _ => open(settings).await.map(|_| Vec::new()),
+    }
+}
+
+/// Returns the titles of the steps that [`migrate`] would take.
+///
+/// # Errors
+/// Returns an error if the database does not answer, or a later version was there.
+pub async fn missing_steps(settings: &StoreSettings) -> Result<Vec<&'static str>, StoreError> {
+    match &settings.address {
+        #[cfg(feature = "postgres")]
+        StoreAddress::Postgres(url) => crate::postgres::missing_steps(url, settings).await,
+        _ => Ok(Vec::new()),
     }
 }
 

@@ -28,6 +28,12 @@ pub trait Store: Conversations + History + Responses + ScriptSets {
         false
     }
 
+    /// Returns `true` if the store cannot say that its generation may be another one, though hosts of other machines live on
+    /// it: a pooler is between.
+    fn is_polled(&self) -> bool {
+        false
+    }
+
     /// Waits until the store says that its generation may be another one; for ever where it does not say so. Look at
     /// [`Store::generation`] from time to time as well: what is said is lost while a connection is.
     fn changed(&self) -> BoxFuture<'_, ()> {

@@ -6,6 +6,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::watch;
 
 /// The time that a server may take to start.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -82,6 +84,14 @@ impl Postgres {
         }
     }
 
+    /// Returns what a statement answers, as text.
+    pub fn ask(&self, database: &str, statement: &str) -> String {
+        let mut psql = command(&programs().unwrap().join("psql"), self.folder.path());
+        let output = psql.args(["-XtA", "-c", statement]).arg(database).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
     /// Makes an empty database, and returns its URL.
     pub fn database(&self) -> String {
         let name = format!("test_{}", self.databases.fetch_add(1, Relaxed));
@@ -99,6 +109,118 @@ impl Drop for Postgres {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// A pgbouncer in transaction mode before a server, which ends with this.
+pub struct PgBouncer {
+    folder: TempDir,
+    process: Child,
+}
+
+impl PgBouncer {
+    /// Starts one; `None` where it is not installed and `VALVEHOUSE_REQUIRE_POSTGRES` is not set.
+    pub fn start(server: &Postgres) -> Option<Self> {
+        let Some(program) = find("pgbouncer", &["/usr/sbin", "/usr/local/sbin"]) else {
+            let is_required = std::env::var_os("VALVEHOUSE_REQUIRE_POSTGRES").is_some();
+            assert!(!is_required, "pgbouncer is not installed");
+            println!("skipped: pgbouncer is not installed");
+            return None;
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let of = |name: &str| folder.path().join(name).display().to_string();
+        std::fs::write(of("users"), "\"valvehouse\" \"\"\n").unwrap();
+        let settings = format!(
+            "[databases]\n* = host={} port=5432\n[pgbouncer]\nlisten_addr =\nlisten_port = 5432\n\
+             unix_socket_dir = {}\nauth_type = trust\nauth_file = {}\npool_mode = transaction\n\
+             default_pool_size = 6\nmax_client_conn = 300\n\
+             server_login_retry = 1\n",
+            server.folder.path().display(),
+            folder.path().display(),
+            of("users")
+        );
+        std::fs::write(of("pgbouncer.ini"), settings).unwrap();
+        if is_root() {
+            for path in [folder.path().to_owned(), of("users").into(), of("pgbouncer.ini").into()] {
+                std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+            }
+        }
+        let mut bouncer = command(&program, folder.path());
+        bouncer.arg("-q").arg(of("pgbouncer.ini")).stdin(Stdio::null());
+        let process = bouncer.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let this = Self { folder, process };
+        let since = Instant::now();
+        while !this.folder.path().join(".s.PGSQL.5432").exists() {
+            assert!(since.elapsed() < PATIENCE, "pgbouncer does not start");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Some(this)
+    }
+
+    /// Returns the URL of a database of the server by way of it.
+    pub fn url(&self, database: &str) -> String {
+        through(database, self.folder.path())
+    }
+}
+
+impl Drop for PgBouncer {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A network between clients and a server, which can go away without a word.
+pub struct Proxy {
+    folder: TempDir,
+    is_dead: watch::Sender<bool>,
+}
+
+impl Proxy {
+    /// Passes on what goes to a server and comes back, within the runtime of the caller.
+    pub fn start(server: &Postgres) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(folder.path().join(".s.PGSQL.5432")).unwrap();
+        let (is_dead, socket) = (watch::Sender::new(false), server.folder.path().join(".s.PGSQL.5432"));
+        let dead = is_dead.clone();
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                tokio::spawn(pass(client, socket.clone(), dead.subscribe()));
+            }
+        });
+        Self { folder, is_dead }
+    }
+
+    /// Passes nothing on any more; connections of now never say anything again.
+    pub fn die(&self) {
+        self.is_dead.send_replace(true);
+    }
+
+    /// Passes on again what goes over new connections.
+    pub fn live(&self) {
+        self.is_dead.send_replace(false);
+    }
+
+    /// Returns the URL of a database of the server by way of it.
+    pub fn url(&self, database: &str) -> String {
+        through(database, self.folder.path())
+    }
+}
+
+async fn pass(mut client: UnixStream, socket: PathBuf, mut dies: watch::Receiver<bool>) {
+    // A server that restarts refuses for a moment.
+    let Ok(mut server) = UnixStream::connect(socket).await else { return };
+    let died = async { dies.wait_for(|dead| *dead).await.is_ok() };
+    tokio::select! {
+        is_dead = died => if is_dead { std::future::pending::<()>().await },
+        _ = tokio::io::copy_bidirectional(&mut client, &mut server) => {}
+    }
+}
+
+/// Returns the URL of a database by way of the socket in another folder.
+fn through(database: &str, folder: &Path) -> String {
+    let name = database.rsplit('/').next().unwrap_or_default();
+    let socket = folder.display().to_string().replace('/', "%2F");
+    format!("postgres://valvehouse@{socket}/{name}")
 }
 
 /// A command that runs in this folder, not as root.
@@ -120,12 +242,15 @@ fn is_root() -> bool {
 fn programs() -> Option<PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let debian = versions.map(|version| version.path().join("bin"));
-    let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<PathBuf> = debian.collect();
     folders.sort();
-    folders
-        .into_iter()
-        .rev()
-        .chain(std::env::split_paths(&path))
-        .find(|folder| folder.join("initdb").is_file())
+    folders.reverse();
+    find("initdb", &folders).and_then(|program| program.parent().map(Path::to_owned))
+}
+
+/// Looks for a program in these folders, then in those of `PATH`.
+fn find(program: &str, folders: &[impl AsRef<Path>]) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = folders.iter().map(|folder| folder.as_ref().to_owned());
+    folders.chain(std::env::split_paths(&path)).map(|folder| folder.join(program)).find(|it| it.is_file())
 }

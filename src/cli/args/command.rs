@@ -168,6 +168,8 @@ pub(in crate::cli) enum Command {
     Adopt(Adopt),
     /// Show the hosts on the store, and which generation each serves
     Nodes(Nodes),
+    /// Make and change the tables of the store's database, for hosts that wait for it
+    Migrate(Migrate),
     /// Run a quarantined version of a plugin again
     Release(Release),
     /// Serve the project's tools to a client of MCP over stdin and stdout, or look after other MCP servers
@@ -571,6 +573,21 @@ pub(in crate::cli) struct Release {
 Of hosts that were heard of within five seconds. Those that serve an earlier generation than the store's
 are behind; a host that stays behind says why in its log and at /readyz?verbose.")]
 pub(in crate::cli) struct Nodes {}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  valvehouse migrate
+  valvehouse migrate --check                  is anything missing?
+
+With store.migrate_url where it is set, else with store.url. All steps are one transaction: all of
+them are taken, or none. Hosts go on meanwhile; those with [store] migrate = \"wait\" start as soon
+as it is done. A file of SQLite takes its steps when it is opened.
+Exit codes: 1 --check, and steps are missing.")]
+pub(in crate::cli) struct Migrate {
+    /// Only list the missing steps
+    #[arg(long)]
+    pub(in crate::cli) check: bool,
+}
 
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum Store {

@@ -1,8 +1,12 @@
 //! Hosts that are processes of their own, on one store: they are killed, and they work side by side.
 
+mod convergence;
+mod deployment;
 mod durable;
+mod hot_path;
 mod killed;
 mod nodes;
+mod schema;
 mod scripts_in_store;
 mod serve;
 mod settings;

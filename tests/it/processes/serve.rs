@@ -203,6 +203,16 @@ impl Server {
         Chats { url: self.url.clone(), client: client() }
     }
 
+    /// Its address.
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The number of its process.
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends it a signal: `TERM`, `HUP`.
     pub(super) fn signal(&self, name: &str) {
         Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status().unwrap();

@@ -3,9 +3,10 @@
 use super::section::{NO_DIGEST, section};
 use crate::network::Network;
 use crate::reader::Reader;
-use crate::secret::SecretSource;
+use crate::secret::{Secret, SecretSource};
 use crate::settings::{
-    FolderSettings, InferenceKey, Listen, OtlpSettings, ScriptSource, Server, StoreAddress, TraceSettings,
+    FolderSettings, InferenceKey, Listen, OtlpSettings, SchemaMigration, ScriptSource, Server, StoreAddress,
+    StoreSettings, TraceSettings,
 };
 use crate::tree::{Node, Setting};
 use std::net::IpAddr;
@@ -323,7 +324,36 @@ fn path(it: &mut Reader<'_>, key: &'static str, project: &Path) -> Option<PathBu
     Some(project.join(text))
 }
 
-pub(super) fn store(it: &mut Reader<'_>, project: &Path) -> Option<StoreAddress> {
-    let url = it.text("url")?;
-    StoreAddress::parse(&url, project).inspect_err(|problem| it.wrong("url", problem)).ok()
+pub(super) fn store(it: &mut Reader<'_>, project: &Path, store: &mut StoreSettings) {
+    if let Some(url) = it.text("url") {
+        match StoreAddress::parse(&url, project) {
+            Ok(address) => store.address = address,
+            Err(problem) => it.wrong("url", problem),
+        }
+    }
+    store.listen_url = server_url(it, "listen_url", project, &store.address);
+    store.migrate_url = server_url(it, "migrate_url", project, &store.address);
+    match it.text("migrate").as_deref() {
+        None | Some("auto") => {}
+        Some("wait") => store.migrate = SchemaMigration::Wait,
+        Some(other) => it.wrong("migrate", &format!("must be \"auto\" or \"wait\", got {other:?}")),
+    }
+}
+
+/// Another URL of the database at `address`.
+fn server_url(
+    it: &mut Reader<'_>,
+    key: &'static str,
+    project: &Path,
+    address: &StoreAddress,
+) -> Option<Secret> {
+    let url = it.text(key)?;
+    match (StoreAddress::parse(&url, project), address) {
+        (Ok(StoreAddress::Postgres(url)), StoreAddress::Postgres(_)) => return Some(url),
+        (Ok(StoreAddress::Postgres(_)), _) => {
+            it.wrong(key, "is another way to the database of store.url, which is a file");
+        }
+        _ => it.wrong(key, "must begin with postgres://"),
+    }
+    None
 }

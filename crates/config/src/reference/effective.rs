@@ -34,6 +34,10 @@ pub fn effective(config: &Config) -> Vec<Effective> {
     all.add_given("folders.public_key", config.folders.public_key.as_deref().map(text));
     all.add("store.url", store(config));
     all.add_given("store.key", config.store.key.as_ref().map(secret));
+    let hidden = || text("postgres://***");
+    all.add_given("store.listen_url", config.store.listen_url.as_ref().map(|_| hidden()));
+    all.add_given("store.migrate_url", config.store.migrate_url.as_ref().map(|_| hidden()));
+    all.add("store.migrate", text(config.store.migrate.as_str()));
     all.breaker("breaker", &config.breaker);
     all.add("trace.turns", config.trace.turns.to_string());
     all.add("trace.contents", texts(&config.trace.contents));

@@ -233,6 +233,27 @@ pub const SECTIONS: &[Section] = &[
                 "The key that seals what people set; without it one in a file beside the store, made with it.",
                 "\"env:VALVEHOUSE_STORE_KEY\"",
             ),
+            it(
+                "store.listen_url",
+                "URL",
+                NONE,
+                "The database past a pooler such as pgbouncer, for the one connection on which a host hears of changes; without it `store.url`.",
+                "\"postgres://valvehouse@db.internal:5432/valvehouse\"",
+            ),
+            it(
+                "store.migrate_url",
+                "URL",
+                NONE,
+                "The database as the owner of the tables: with this URL they are made and changed; without it `store.url`.",
+                "\"postgres://owner@db.internal:5432/valvehouse\"",
+            ),
+            it(
+                "store.migrate",
+                "`auto` or `wait`",
+                "\"auto\"",
+                "Whether a host makes and changes the tables, or waits until `valvehouse migrate` did.",
+                "\"wait\"",
+            ),
         ],
     },
     Section {

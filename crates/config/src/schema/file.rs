@@ -94,6 +94,12 @@ struct Store {
     #[schemars(regex(pattern = "^(sqlite:|postgres://|postgresql://)"))]
     url: String,
     key: String,
+    #[schemars(regex(pattern = "^(postgres://|postgresql://)"))]
+    listen_url: String,
+    #[schemars(regex(pattern = "^(postgres://|postgresql://)"))]
+    migrate_url: String,
+    #[schemars(regex(pattern = "^(auto|wait)$"))]
+    migrate: String,
 }
 
 #[derive(JsonSchema)]

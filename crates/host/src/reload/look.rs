@@ -135,7 +135,8 @@ impl Reload {
         let failing = self.problems_of_schedule(&plugins);
         let others = shelf.problems.iter().chain(&self.plan.problems).chain(&self.plan.mounted.problems);
         let refused = self.refused.as_ref().map(|refused| refused.problem(&self.plan));
-        let others = others.chain(&aside).chain(&failing).chain(&refused);
+        let polled = self.problem_of_polling();
+        let others = others.chain(&aside).chain(&failing).chain(&refused).chain(&polled);
         let problems: Vec<Problem> = beside.chain(others).cloned().collect();
         let known = current.map_or(&[][..], |current| &current.problems);
         changes.extend(unknown(&problems, known).cloned().map(Change::Problem));
@@ -173,6 +174,17 @@ impl Reload {
             Arc::ptr_eq(&settled.plan, &self.plan) && both.all(|(then, now)| Arc::ptr_eq(then, now))
         };
         self.touched.is_empty() && self.settled.as_ref().is_some_and(is_same)
+    }
+
+    /// The problem of a store that cannot say what changes.
+    fn problem_of_polling(&self) -> Option<Problem> {
+        self.store.is_polled().then(|| {
+            let file = self.plan.project.join(valvehouse_config::FILE);
+            let message = "store.url leads through a pooler in transaction mode, which passes no notifications on; \
+                           changes are looked for ten times a second";
+            let help = "set store.listen_url to the URL of the database itself";
+            Problem::new(Code::StorePolled, "", &file, message).help(help).warning()
+        })
     }
 
     /// Native tools that reach something else than before: no file of theirs could tell.

@@ -6,6 +6,7 @@
 use crate::rows::generation::CHANNEL;
 use sqlx::postgres::{PgListener, PgPoolOptions};
 use sqlx::{PgPool, postgres::PgConnectOptions};
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -16,6 +17,8 @@ use tokio::time::timeout;
 const QUIET: Duration = Duration::from_secs(2);
 /// The time that an answer may take.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Has a row as long as the session listens.
+const LISTENS: &str = "SELECT 1 FROM pg_listening_channels()";
 /// The pause before a lost connection is opened again.
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -45,11 +48,11 @@ impl Drop for Listener {
 }
 
 async fn listen(options: PgConnectOptions, news: Arc<Notify>) {
-    // A pool of its own: others must not wait for the connection, nor it for theirs.
-    let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(PATIENCE).connect_lazy_with(options);
     let mut was_connected = true;
     loop {
-        match follow(&pool, &news).await {
+        // A pool of its own, and each time a new one: a connection that died without a word keeps its place in the old.
+        let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(PATIENCE);
+        match follow(&pool.connect_lazy_with(options.clone()), &mut was_connected, &news).await {
             Ok(()) => {}
             Err(error) if was_connected => {
                 tracing::warn!(
@@ -64,10 +67,13 @@ async fn listen(options: PgConnectOptions, news: Arc<Notify>) {
 }
 
 /// Passes on what is said until the connection is lost.
-async fn follow(pool: &PgPool, news: &Notify) -> Result<(), sqlx::Error> {
+async fn follow(pool: &PgPool, was_connected: &mut bool, news: &Notify) -> Result<(), sqlx::Error> {
     let mut listener = PgListener::connect_with(pool).await?;
     listener.eager_reconnect(false);
     listener.listen(CHANNEL).await?;
+    if !std::mem::replace(was_connected, true) {
+        tracing::info!("the store's database says again what changes");
+    }
     // Nobody said here what came before.
     news.notify_one();
     loop {
@@ -76,8 +82,12 @@ async fn follow(pool: &PgPool, news: &Notify) -> Result<(), sqlx::Error> {
             Ok(Ok(None)) => return Ok(()),
             Ok(Err(error)) => return Err(error),
             Err(_quiet) => {
-                let asked = timeout(PATIENCE, sqlx::query("SELECT 1").execute(&mut listener)).await;
-                asked.map_err(|_late| sqlx::Error::PoolTimedOut)??;
+                let asked = timeout(PATIENCE, sqlx::raw_sql(LISTENS).fetch_optional(&mut listener)).await;
+                let late = |_| sqlx::Error::Io(std::io::Error::new(ErrorKind::TimedOut, "no answer"));
+                if asked.map_err(late)??.is_none() {
+                    // A pooler between the two gave it another session.
+                    return Err(sqlx::Error::Protocol("the session no longer listens".to_owned()));
+                }
             }
         }
     }

@@ -2,9 +2,11 @@
 
 mod listener;
 mod open;
+mod pooler;
+mod schema;
 
 #[cfg(test)]
 mod tests;
 
 pub(crate) use listener::Listener;
-pub(crate) use open::{Opened, open, without_key};
+pub(crate) use open::{Opened, migrate, missing_steps, open, without_key};

@@ -1,54 +1,76 @@
 //! Opening a database, with the tables of today.
 
 use super::listener::Listener;
+use super::{pooler, schema};
 use crate::error::{Place, StoreError, Trouble};
-use crate::sql::Pool;
-use sqlx::SqlStr;
-use sqlx::migrate::{Migration, MigrationType, Migrator};
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use crate::sql::{Pool, ServerPool};
+use sqlx::ConnectOptions as _;
+use sqlx::postgres::PgConnectOptions;
 use std::str::FromStr as _;
-use std::time::Duration;
+use std::sync::Arc;
+use valvehouse_config::{SchemaMigration, Secret, StoreSettings};
 
 const DOING: &str = "open the store";
-/// The most connections of a host, the one that listens apart.
-const CONNECTIONS: u32 = 8;
-/// The time that a piece of work waits for a connection: requests behind it are answered within seconds.
-const PATIENCE: Duration = Duration::from_secs(3);
-
-/// Number, title and text of each step.
-const STEPS: [(i64, &str, &str); 5] = [
-    (1, "state", include_str!("../migrations/postgres/0001_state.sql")),
-    (2, "background responses", include_str!("../migrations/postgres/0002_background_responses.sql")),
-    (3, "response conversations", include_str!("../migrations/postgres/0003_response_conversations.sql")),
-    (10, "secrets", include_str!("../migrations/postgres/0010_secrets.sql")),
-    (11, "script sets", include_str!("../migrations/postgres/0011_script_sets.sql")),
-];
 
 /// An open database.
 pub(crate) struct Opened {
     pub(crate) place: Place,
     pub(crate) pool: Pool,
-    pub(crate) listener: Listener,
+    /// `None` where notifications do not arrive.
+    pub(crate) listener: Option<Listener>,
 }
 
-/// Connects, and makes the tables that are missing; hosts that start together wait for each other.
-pub(crate) async fn open(url: &str) -> Result<Opened, StoreError> {
-    let place = place(url);
-    let options = PgConnectOptions::from_str(url)
-        .map_err(|error| StoreError::from_sqlx(DOING, &place, &error))?
-        .application_name("valvehouse");
-    let pool = PgPoolOptions::new()
-        .max_connections(CONNECTIONS)
-        .acquire_timeout(PATIENCE)
-        .connect_with(options.clone())
-        .await
-        .map_err(|error| StoreError::from_sqlx(DOING, &place, &error))?;
-    let steps = STEPS.into_iter().map(|(number, title, text)| {
-        Migration::new(number, title.into(), MigrationType::Simple, SqlStr::from_static(text), false)
-    });
-    let migrated = Migrator::with_migrations(steps.collect()).run(&pool).await;
-    migrated.map_err(|error| StoreError::from_migration(DOING, &place, &error))?;
-    Ok(Opened { place, pool: Pool::Postgres(pool), listener: Listener::new(options) })
+/// Connects, and makes the tables that are missing, where settings leave that to hosts; hosts that start together wait for
+/// each other.
+pub(crate) async fn open(url: &Secret, settings: &StoreSettings) -> Result<Opened, StoreError> {
+    let place = place(url.expose());
+    let error = |error: sqlx::Error| StoreError::from_sqlx(DOING, &place, &error);
+    let options = options(url, &place)?;
+    let is_pooled = pooler::is_between(&options).await.map_err(error)?;
+    let options = if is_pooled { options.statement_cache_capacity(0) } else { options };
+    let mut connection = options.connect().await.map_err(error)?;
+    let missing = schema::missing(&mut connection, &place).await?;
+    drop(connection);
+    if !missing.is_empty() {
+        if settings.migrate == SchemaMigration::Wait {
+            return Err(schema::waits(&place, &missing));
+        }
+        migrate(url, settings).await?;
+    }
+    let pool = ServerPool::connect(options.clone(), is_pooled).await.map_err(error)?;
+    let listener = match &settings.listen_url {
+        Some(url) => Some(Listener::new(self::options(url, &place)?)),
+        None if is_pooled => None,
+        None => Some(Listener::new(options)),
+    };
+    Ok(Opened { place, pool: Pool::Postgres(Arc::new(pool)), listener })
+}
+
+/// Makes the tables that are missing. Returns the titles of the steps that were taken.
+pub(crate) async fn migrate(url: &Secret, settings: &StoreSettings) -> Result<Vec<&'static str>, StoreError> {
+    let url = settings.migrate_url.as_ref().unwrap_or(url);
+    let place = place(url.expose());
+    schema::migrate(&options(url, &place)?, &place).await
+}
+
+/// Returns the titles of the steps that are missing.
+pub(crate) async fn missing_steps(
+    url: &Secret,
+    settings: &StoreSettings,
+) -> Result<Vec<&'static str>, StoreError> {
+    let url = settings.migrate_url.as_ref().unwrap_or(url);
+    let place = place(url.expose());
+    let error = |error: sqlx::Error| StoreError::from_sqlx(DOING, &place, &error);
+    let mut connection = options(url, &place)?.connect().await.map_err(error)?;
+    let missing = schema::missing(&mut connection, &place).await?;
+    Ok(missing.into_iter().map(|(_, title)| title).collect())
+}
+
+fn options(url: &Secret, place: &Place) -> Result<PgConnectOptions, StoreError> {
+    let options = PgConnectOptions::from_str(url.expose())
+        .map_err(|error| StoreError::from_sqlx(DOING, place, &error))?;
+    // No table holds a floating-point number, and poolers refuse this parameter.
+    Ok(options.application_name("valvehouse").extra_float_digits(None))
 }
 
 /// Names the database as errors may: without user and password.

@@ -4,9 +4,9 @@ use crate::sql_store::SqlStore;
 use crate::{Beginning, Begun, Conversations as _, KvChange, KvRow, Store, Trouble};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
-use valvehouse_config::{Secret, SecretSource};
+use valvehouse_config::{SchemaMigration, Secret, SecretSource, StoreAddress, StoreSettings};
 use valvehouse_json::Json;
-use valvehouse_testkit::postgres::Postgres;
+use valvehouse_testkit::postgres::{PgBouncer, Postgres, Proxy};
 
 fn key() -> SecretSource {
     SecretSource::Literal(Secret::new("a key that all hosts of these tests have"))
@@ -160,4 +160,98 @@ async fn an_error_names_the_database_and_not_its_password() {
         SqlStore::postgres(&url, Some(&SecretSource::File(file.clone()))).await.map(drop).unwrap_err();
     std::fs::remove_file(file).unwrap();
     assert_eq!(error.trouble, Trouble::Sealed, "{error}");
+}
+
+fn settings(url: &str) -> StoreSettings {
+    StoreSettings::at(StoreAddress::Postgres(Secret::new(url)), Some(key()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hosts_behind_pgbouncer_work_at_once_and_are_told_past_it() {
+    let Some(server) = Postgres::start() else { return };
+    let Some(bouncer) = PgBouncer::start(&server) else { return };
+    let (direct, pooled) = {
+        let direct = server.database();
+        let pooled = bouncer.url(&direct);
+        (direct, pooled)
+    };
+    let hosts = futures::future::join_all((0..3).map(|_| open(&pooled))).await;
+    assert!(hosts.iter().all(Store::is_polled), "it is recognized");
+    assert!(hosts.iter().all(Store::is_shared));
+    let work = async |store: &SqlStore, name: &str| {
+        for number in 0..40i64 {
+            let values = Json::object();
+            values.set(&format!("{name}{number}"), number).unwrap();
+            store.merge_valves("a", None, &values, "test").await.unwrap();
+            store.settings().await.unwrap();
+            store.generation().await.unwrap();
+            store.announce(name, 1, 1, None).await.unwrap();
+        }
+    };
+    tokio::join!(
+        work(&hosts[0], "x"),
+        work(&hosts[0], "u"),
+        work(&hosts[1], "y"),
+        work(&hosts[1], "v"),
+        work(&hosts[2], "z")
+    );
+    assert_eq!(hosts[0].valves("a", None).await.unwrap().as_object().unwrap().len(), 200);
+
+    assert!(!open(&direct).await.is_polled(), "without one it listens");
+    let past = StoreSettings { listen_url: Some(Secret::new(&direct)), ..settings(&pooled) };
+    let past = SqlStore::postgres_with(&Secret::new(&pooled), &past).await.unwrap();
+    assert!(!past.is_polled());
+    past.changed().await;
+    hosts[0].replace_valves("a", None, &json(r#"{"x": 1}"#), "test").await.unwrap();
+    tokio::time::timeout(Duration::from_secs(20), past.changed()).await.expect("it is told");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_waits_for_the_tables_and_an_earlier_version_goes_on_with_later_ones() {
+    let Some(server) = Postgres::start() else { return };
+    let url = server.database();
+    let waits = StoreSettings { migrate: SchemaMigration::Wait, ..settings(&url) };
+    let opened = async || SqlStore::postgres_with(&Secret::new(&url), &waits).await;
+    let error = opened().await.map(drop).unwrap_err();
+    assert_eq!(error.trouble, Trouble::OlderSchema, "{error}");
+    assert!(error.to_string().contains("valvehouse migrate"), "{error}");
+    let missing = crate::missing_steps(&waits).await.unwrap();
+    assert!(!missing.is_empty());
+    // Those that run at once do not take a step twice.
+    let both = tokio::join!(crate::migrate(&waits), crate::migrate(&waits));
+    assert_eq!(both.0.unwrap().len() + both.1.unwrap().len(), missing.len());
+    let store = opened().await.unwrap();
+    let add = async |number: i64, title: &'static str| {
+        let mut session = store.durable.session().await.unwrap();
+        let row = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
+            VALUES (?, ?, true, '', 1)";
+        crate::sql::query(row).bind(number).bind(title).execute(&mut session).await.unwrap();
+    };
+    add(900, "a table that this version does not know").await;
+    opened().await.expect("it is only more");
+    add(901, "breaking: the table of valves is another one").await;
+    let error = opened().await.map(drop).unwrap_err();
+    assert_eq!(error.trouble, Trouble::NewerSchema, "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_that_died_without_a_word_are_noticed_and_replaced() {
+    let Some(server) = Postgres::start() else { return };
+    let direct = server.database();
+    let proxy = Proxy::start(&server);
+    let behind = open(&proxy.url(&direct)).await;
+    let writer = open(&direct).await;
+    behind.changed().await;
+    // More than one connection is in its pool.
+    let at_once = futures::future::join_all((0..6).map(|_| behind.settings())).await;
+    assert!(at_once.iter().all(Result::is_ok));
+    proxy.die();
+    let error = behind.generation().await.unwrap_err();
+    assert_eq!(error.trouble, Trouble::Unreachable, "{error}");
+    proxy.live();
+    writer.replace_valves("a", None, &json(r#"{"x": 1}"#), "test").await.unwrap();
+    assert_eq!(behind.generation().await.unwrap(), 1, "it asks over a new connection");
+    tokio::time::timeout(Duration::from_secs(60), behind.changed()).await.expect("it listens again");
+    writer.replace_valves("a", None, &json(r#"{"x": 2}"#), "test").await.unwrap();
+    tokio::time::timeout(Duration::from_secs(60), behind.changed()).await.expect("it is told");
 }

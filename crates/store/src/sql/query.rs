@@ -2,6 +2,8 @@
 
 use super::row::{Column, Row};
 use super::session::{Link, Session};
+#[cfg(feature = "postgres")]
+use sqlx::Connection as _;
 use sqlx::query::Query as Prepared;
 use sqlx::sqlite::SqliteArguments;
 use sqlx::{AssertSqlSafe, Error, Sqlite};
@@ -71,7 +73,16 @@ impl<'q> Query<'q> {
         Ok(match session.link() {
             Link::Sqlite(connection) => self.sqlite().execute(connection).await?.rows_affected(),
             #[cfg(feature = "postgres")]
-            Link::Postgres(connection) => self.postgres().execute(connection).await?.rows_affected(),
+            Link::Postgres { connection, is_pooled } => {
+                self.postgres(!is_pooled).execute(connection).await?.rows_affected()
+            }
+            #[cfg(feature = "postgres")]
+            Link::Pooled(connection) => {
+                let mut transaction = connection.begin().await?;
+                let done = self.postgres(false).execute(&mut *transaction).await?.rows_affected();
+                transaction.commit().await?;
+                done
+            }
         })
     }
 
@@ -81,8 +92,19 @@ impl<'q> Query<'q> {
                 self.sqlite().fetch_all(connection).await?.into_iter().map(Row::Sqlite).collect()
             }
             #[cfg(feature = "postgres")]
-            Link::Postgres(connection) => {
-                self.postgres().fetch_all(connection).await?.into_iter().map(Row::Postgres).collect()
+            Link::Postgres { connection, is_pooled } => self
+                .postgres(!is_pooled)
+                .fetch_all(connection)
+                .await?
+                .into_iter()
+                .map(Row::Postgres)
+                .collect(),
+            #[cfg(feature = "postgres")]
+            Link::Pooled(connection) => {
+                let mut transaction = connection.begin().await?;
+                let rows = self.postgres(false).fetch_all(&mut *transaction).await?;
+                transaction.commit().await?;
+                rows.into_iter().map(Row::Postgres).collect()
             }
         })
     }
@@ -91,8 +113,15 @@ impl<'q> Query<'q> {
         Ok(match session.link() {
             Link::Sqlite(connection) => self.sqlite().fetch_optional(connection).await?.map(Row::Sqlite),
             #[cfg(feature = "postgres")]
-            Link::Postgres(connection) => {
-                self.postgres().fetch_optional(connection).await?.map(Row::Postgres)
+            Link::Postgres { connection, is_pooled } => {
+                self.postgres(!is_pooled).fetch_optional(connection).await?.map(Row::Postgres)
+            }
+            #[cfg(feature = "postgres")]
+            Link::Pooled(connection) => {
+                let mut transaction = connection.begin().await?;
+                let row = self.postgres(false).fetch_optional(&mut *transaction).await?;
+                transaction.commit().await?;
+                row.map(Row::Postgres)
             }
         })
     }
@@ -111,8 +140,8 @@ impl<'q> Query<'q> {
     }
 
     #[cfg(feature = "postgres")]
-    fn postgres(self) -> Prepared<'q, sqlx::Postgres, sqlx::postgres::PgArguments> {
-        let query = sqlx::query(AssertSqlSafe(numbered(&self.text)));
+    fn postgres(self, persistent: bool) -> Prepared<'q, sqlx::Postgres, sqlx::postgres::PgArguments> {
+        let query = sqlx::query(AssertSqlSafe(numbered(&self.text))).persistent(persistent);
         self.values.into_iter().fold(query, |query, value| match value {
             Value::Text(text) => query.bind(text),
             Value::Integer(number) => query.bind(number),

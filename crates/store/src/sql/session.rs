@@ -1,16 +1,20 @@
 //! Pools, and sessions on one connection of theirs.
 
+#[cfg(feature = "postgres")]
+use super::server_pool::ServerPool;
 use sqlx::pool::PoolConnection;
 use sqlx::{Error, Sqlite, SqliteConnection, SqlitePool, Transaction};
 #[cfg(feature = "postgres")]
-use sqlx::{PgConnection, PgPool, Postgres};
+use sqlx::{PgConnection, Postgres};
+#[cfg(feature = "postgres")]
+use std::sync::Arc;
 
 /// The connections of a store.
 #[derive(Clone)]
 pub(crate) enum Pool {
     Sqlite(SqlitePool),
     #[cfg(feature = "postgres")]
-    Postgres(PgPool),
+    Postgres(Arc<ServerPool>),
 }
 
 /// One connection, alone or within a transaction. A transaction that is dropped is rolled back.
@@ -19,15 +23,27 @@ pub(crate) enum Session {
     SqliteTransaction(Transaction<'static, Sqlite>),
     #[cfg(feature = "postgres")]
     Postgres(PoolConnection<Postgres>),
+    /// Behind a pooler: each statement is in a transaction, which keeps its steps on one session of the server.
     #[cfg(feature = "postgres")]
-    PostgresTransaction(Transaction<'static, Postgres>),
+    Pooled(PoolConnection<Postgres>),
+    #[cfg(feature = "postgres")]
+    PostgresTransaction {
+        transaction: Transaction<'static, Postgres>,
+        is_pooled: bool,
+    },
 }
 
 /// The connection of a session, for one statement.
 pub(super) enum Link<'s> {
     Sqlite(&'s mut SqliteConnection),
     #[cfg(feature = "postgres")]
-    Postgres(&'s mut PgConnection),
+    Postgres {
+        connection: &'s mut PgConnection,
+        is_pooled: bool,
+    },
+    /// For one statement in a transaction of its own.
+    #[cfg(feature = "postgres")]
+    Pooled(&'s mut PgConnection),
 }
 
 /// The rows that a transaction reads and then writes, so that no other one writes them meanwhile. SQLite has
@@ -61,7 +77,10 @@ impl Pool {
         match self {
             Self::Sqlite(pool) => pool.acquire().await.map(Session::Sqlite),
             #[cfg(feature = "postgres")]
-            Self::Postgres(pool) => pool.acquire().await.map(Session::Postgres),
+            Self::Postgres(pool) => {
+                let connection = pool.current().acquire().await?;
+                Ok(if pool.is_pooled() { Session::Pooled(connection) } else { Session::Postgres(connection) })
+            }
         }
     }
 
@@ -72,7 +91,8 @@ impl Pool {
             #[cfg(feature = "postgres")]
             Self::Postgres(pool) => {
                 let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
-                pool.begin_with(begin).await.map(Session::PostgresTransaction)
+                let transaction = pool.current().begin_with(begin).await?;
+                Ok(Session::PostgresTransaction { transaction, is_pooled: pool.is_pooled() })
             }
         }
     }
@@ -85,12 +105,12 @@ impl Pool {
             Self::Sqlite(pool) => pool.begin_with("BEGIN IMMEDIATE").await.map(Session::SqliteTransaction),
             #[cfg(feature = "postgres")]
             Self::Postgres(pool) => {
-                let mut transaction = pool.begin().await?;
+                let mut transaction = pool.current().begin().await?;
                 if let Some(name) = lock.name() {
                     let lock = sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))");
-                    lock.bind(name).execute(&mut *transaction).await?;
+                    lock.bind(name).persistent(false).execute(&mut *transaction).await?;
                 }
-                Ok(Session::PostgresTransaction(transaction))
+                Ok(Session::PostgresTransaction { transaction, is_pooled: pool.is_pooled() })
             }
         }
     }
@@ -100,7 +120,15 @@ impl Pool {
         match self {
             Self::Sqlite(pool) => pool.close().await,
             #[cfg(feature = "postgres")]
-            Self::Postgres(pool) => pool.close().await,
+            Self::Postgres(pool) => pool.current().close().await,
+        }
+    }
+
+    /// Opens new connections from now on, where the ones to a server no longer answer.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn renew(&self) {
+        if let Self::Postgres(pool) = self {
+            pool.renew();
         }
     }
 }
@@ -112,9 +140,13 @@ impl Session {
             Self::Sqlite(connection) => Link::Sqlite(connection),
             Self::SqliteTransaction(transaction) => Link::Sqlite(transaction),
             #[cfg(feature = "postgres")]
-            Self::Postgres(connection) => Link::Postgres(connection),
+            Self::Postgres(connection) => Link::Postgres { connection, is_pooled: false },
             #[cfg(feature = "postgres")]
-            Self::PostgresTransaction(transaction) => Link::Postgres(transaction),
+            Self::Pooled(connection) => Link::Pooled(connection),
+            #[cfg(feature = "postgres")]
+            Self::PostgresTransaction { transaction, is_pooled } => {
+                Link::Postgres { connection: transaction, is_pooled: *is_pooled }
+            }
         }
     }
 
@@ -123,9 +155,9 @@ impl Session {
         match self {
             Self::SqliteTransaction(transaction) => transaction.commit().await,
             #[cfg(feature = "postgres")]
-            Self::PostgresTransaction(transaction) => transaction.commit().await,
+            Self::PostgresTransaction { transaction, .. } => transaction.commit().await,
             #[cfg(feature = "postgres")]
-            Self::Postgres(_) => Ok(()),
+            Self::Postgres(_) | Self::Pooled(_) => Ok(()),
             Self::Sqlite(_) => Ok(()),
         }
     }
@@ -135,9 +167,9 @@ impl Session {
         match self {
             Self::SqliteTransaction(transaction) => transaction.rollback().await,
             #[cfg(feature = "postgres")]
-            Self::PostgresTransaction(transaction) => transaction.rollback().await,
+            Self::PostgresTransaction { transaction, .. } => transaction.rollback().await,
             #[cfg(feature = "postgres")]
-            Self::Postgres(_) => Ok(()),
+            Self::Postgres(_) | Self::Pooled(_) => Ok(()),
             Self::Sqlite(_) => Ok(()),
         }
     }
@@ -147,7 +179,7 @@ impl Session {
         match self {
             Self::Sqlite(_) | Self::SqliteTransaction(_) => false,
             #[cfg(feature = "postgres")]
-            Self::Postgres(_) | Self::PostgresTransaction(_) => true,
+            Self::Postgres(_) | Self::Pooled(_) | Self::PostgresTransaction { .. } => true,
         }
     }
 }

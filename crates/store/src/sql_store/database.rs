@@ -14,6 +14,15 @@ use std::path::Path;
 use std::time::Duration;
 use std::time::Instant;
 use valvehouse_config::SecretSource;
+#[cfg(feature = "postgres")]
+use valvehouse_config::{Secret, StoreAddress, StoreSettings};
+
+/// The time after which a server that does not answer counts as gone: the network may not say so for a quarter of an hour.
+#[cfg(feature = "postgres")]
+const ANSWER_DEADLINE: Duration = Duration::from_secs(15);
+/// The same for looking whether something changed, which hosts do all the time.
+#[cfg(feature = "postgres")]
+const LOOK_DEADLINE: Duration = Duration::from_secs(2);
 
 /// A store in an SQL database.
 pub struct SqlStore {
@@ -58,10 +67,18 @@ impl SqlStore {
     /// another one.
     #[cfg(feature = "postgres")]
     pub async fn postgres(url: &str, key: Option<&SecretSource>) -> Result<Self, StoreError> {
-        let postgres::Opened { place, pool, listener } = postgres::open(url).await?;
-        let key = key.ok_or_else(|| postgres::without_key(&place))?;
+        let url = Secret::new(url);
+        let settings = StoreSettings::at(StoreAddress::Postgres(url.clone()), key.cloned());
+        Self::postgres_with(&url, &settings).await
+    }
+
+    /// The same, with settings of its own for listening and migrating.
+    #[cfg(feature = "postgres")]
+    pub(crate) async fn postgres_with(url: &Secret, settings: &StoreSettings) -> Result<Self, StoreError> {
+        let postgres::Opened { place, pool, listener } = postgres::open(url, settings).await?;
+        let key = settings.key.as_ref().ok_or_else(|| postgres::without_key(&place))?;
         let store = Self::with(place, pool.clone(), pool, KeyFrom::Settings(key)).await?;
-        Ok(Self { listener: Some(listener), ..store })
+        Ok(Self { listener, ..store })
     }
 
     async fn with(place: Place, durable: Pool, swift: Pool, key: KeyFrom<'_>) -> Result<Self, StoreError> {
@@ -82,6 +99,44 @@ impl SqlStore {
 
     /// Runs one piece of work; an error says what it was for.
     pub(super) fn work<'a, T: 'a>(
+        &'a self,
+        doing: &'static str,
+        work: impl Future<Output = Result<T, sqlx::Error>> + Send + 'a,
+    ) -> Answer<'a, T> {
+        #[cfg(feature = "postgres")]
+        let work = self.within(ANSWER_DEADLINE, work);
+        self.watched(doing, work)
+    }
+
+    /// The same for a look whether something changed: hosts do so all the time, and notice by it where a server is gone.
+    pub(super) fn look<'a, T: 'a>(
+        &'a self,
+        doing: &'static str,
+        look: impl Future<Output = Result<T, sqlx::Error>> + Send + 'a,
+    ) -> Answer<'a, T> {
+        #[cfg(feature = "postgres")]
+        let look = self.within(LOOK_DEADLINE, look);
+        self.watched(doing, look)
+    }
+
+    /// Gives a server this long to answer; then opens new connections for whatever comes next.
+    #[cfg(feature = "postgres")]
+    async fn within<T>(
+        &self,
+        deadline: Duration,
+        work: impl Future<Output = Result<T, sqlx::Error>>,
+    ) -> Result<T, sqlx::Error> {
+        if let Place::File(_) = &self.place {
+            return work.await;
+        }
+        tokio::time::timeout(deadline, work).await.unwrap_or_else(|_late| {
+            self.durable.renew();
+            let late = format!("no answer within {} s", deadline.as_secs());
+            Err(sqlx::Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, late)))
+        })
+    }
+
+    fn watched<'a, T: 'a>(
         &'a self,
         doing: &'static str,
         work: impl Future<Output = Result<T, sqlx::Error>> + Send + 'a,

@@ -1,6 +1,8 @@
 //! The contract of stores, each method one transaction on the rows of its kind.
 
 use super::database::SqlStore;
+#[cfg(feature = "postgres")]
+use crate::error::Place;
 use crate::error::{Answer, StoreError, Trouble};
 use crate::history::Action;
 use crate::record::{Aside, Confirmed, HostSeen, KvChange, KvRow, LastGood, StoredValves, Switch};
@@ -25,7 +27,7 @@ impl Store for SqlStore {
     }
 
     fn generation(&self) -> Answer<'_, u64> {
-        self.work("read the store's generation", async {
+        self.look("read the store's generation", async {
             generation::read(&mut self.swift.session().await?).await
         })
     }
@@ -323,7 +325,12 @@ impl Store for SqlStore {
 
     #[cfg(feature = "postgres")]
     fn is_shared(&self) -> bool {
-        self.listener.is_some()
+        matches!(self.place, Place::Server(_))
+    }
+
+    #[cfg(feature = "postgres")]
+    fn is_polled(&self) -> bool {
+        self.is_shared() && self.listener.is_none()
     }
 
     #[cfg(feature = "postgres")]

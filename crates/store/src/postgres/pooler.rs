@@ -1,0 +1,48 @@
+//! Poolers that hand each transaction to another session of the server, such as pgbouncer in transaction mode.
+//!
+//! What belongs to a session does not hold behind them: notifications do not arrive, and statements prepared for one
+//! client collide with those of another.
+
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::{ConnectOptions as _, Connection as _, Error, Row as _};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// The time for the questions that recognize one.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The most times that a session is compared.
+const ROUNDS: usize = 2;
+
+/// Returns `true` if a pooler in transaction mode is between this client and the server: the sessions of two connections
+/// are not one each.
+pub(super) async fn is_between(options: &PgConnectOptions) -> Result<bool, Error> {
+    // Simple queries: the kind that prepares nothing.
+    let compared = async {
+        let (mut one, mut other) = (options.connect().await?, options.connect().await?);
+        let first = session(&mut one).await?;
+        for _ in 0..ROUNDS {
+            // A transaction that is open keeps the session that was free last: most likely the one that `one` had.
+            sqlx::raw_sql("BEGIN").execute(&mut other).await?;
+            let is_shared = session(&mut other).await? == first
+                // None may be left for a second transaction.
+                || timeout(PATIENCE / 2, session(&mut one)).await.unwrap_or(Ok(0))? != first;
+            if is_shared {
+                return Ok(true);
+            }
+            sqlx::raw_sql("ROLLBACK").execute(&mut other).await?;
+        }
+        // Nobody waits for a good-bye.
+        let _ = timeout(PATIENCE / 5, async { (one.close().await, other.close().await) }).await;
+        Ok(false)
+    };
+    let late = || std::io::Error::new(std::io::ErrorKind::TimedOut, "no answer within 5 s");
+    timeout(PATIENCE, compared).await.unwrap_or_else(|_late| Err(Error::Io(late())))
+}
+
+/// Returns the number of the server's process behind a connection.
+async fn session(connection: &mut PgConnection) -> Result<i32, Error> {
+    use sqlx::Executor as _;
+    // As text: simple queries know no other form.
+    let row = connection.fetch_one(sqlx::raw_sql("SELECT pg_backend_pid()")).await?;
+    row.try_get_unchecked(0)
+}

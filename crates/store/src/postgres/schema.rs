@@ -1,0 +1,93 @@
+//! The tables of today, made by the first host that needs them or by `valvehouse migrate`.
+
+use crate::error::{Place, StoreError, Trouble};
+use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::{ConnectOptions as _, Connection as _, Executor as _, Row as _, SqlStr};
+use std::collections::BTreeMap;
+
+const DOING: &str = "migrate the store";
+
+/// Number, title and text of each step. An earlier version goes on with a schema of later steps, unless the title of
+/// one of them begins with [`BREAKING`]: steps add, and what they replace goes two versions later.
+const STEPS: [(i64, &str, &str); 5] = [
+    (1, "state", include_str!("../migrations/postgres/0001_state.sql")),
+    (2, "background responses", include_str!("../migrations/postgres/0002_background_responses.sql")),
+    (3, "response conversations", include_str!("../migrations/postgres/0003_response_conversations.sql")),
+    (10, "secrets", include_str!("../migrations/postgres/0010_secrets.sql")),
+    (11, "script sets", include_str!("../migrations/postgres/0011_script_sets.sql")),
+];
+/// The beginning of the titles of steps with which earlier versions cannot go on.
+const BREAKING: &str = "breaking: ";
+
+/// Returns the steps that a database lacks.
+///
+/// # Errors
+/// Returns an error if it cannot be read, or a later version made a step with which this one cannot go on.
+pub(super) async fn missing(
+    connection: &mut PgConnection,
+    place: &Place,
+) -> Result<Vec<(i64, &'static str)>, StoreError> {
+    let error = |error: sqlx::Error| StoreError::from_sqlx(DOING, place, &error);
+    let is_new: Option<String> = {
+        let exists = sqlx::raw_sql("SELECT to_regclass('_sqlx_migrations')::text");
+        connection.fetch_one(exists).await.map_err(error)?.try_get_unchecked(0).map_err(error)?
+    };
+    let mut taken = BTreeMap::new();
+    if is_new.is_some() {
+        let read = sqlx::raw_sql("SELECT version, description FROM _sqlx_migrations WHERE success");
+        for row in connection.fetch_all(read).await.map_err(error)? {
+            let version: String = row.try_get_unchecked::<&str, _>(0).map_err(error)?.to_owned();
+            let title: String = row.try_get_unchecked(1).map_err(error)?;
+            taken.insert(
+                version.parse::<i64>().map_err(|wrong| error(sqlx::Error::Decode(wrong.into())))?,
+                title,
+            );
+        }
+    }
+    let is_ours = |version: &i64| STEPS.iter().any(|(number, ..)| number == version);
+    if let Some((version, _)) =
+        taken.iter().find(|(version, title)| !is_ours(version) && title.starts_with(BREAKING))
+    {
+        return Err(StoreError::from_migration(DOING, place, &MigrateError::VersionMissing(*version)));
+    }
+    let missing = STEPS.iter().filter(|(number, ..)| !taken.contains_key(number));
+    Ok(missing.map(|(number, title, _)| (*number, *title)).collect())
+}
+
+/// Takes the steps that a database lacks, all of them or none. Returns their titles.
+///
+/// # Errors
+/// Returns an error if the role may not make tables, or a later version made a step with which this one cannot go on.
+pub(super) async fn migrate(
+    options: &PgConnectOptions,
+    place: &Place,
+) -> Result<Vec<&'static str>, StoreError> {
+    let error = |error: sqlx::Error| StoreError::from_sqlx(DOING, place, &error);
+    let mut connection = options.connect().await.map_err(error)?;
+    let mut transaction = connection.begin().await.map_err(error)?;
+    // A lock of the transaction: one of the session would stay behind at a pooler.
+    transaction
+        .execute(sqlx::raw_sql("SELECT pg_advisory_xact_lock(hashtextextended('valvehouse schema', 0))"))
+        .await
+        .map_err(error)?;
+    let missing = missing(&mut transaction, place).await?;
+    if !missing.is_empty() {
+        let steps = STEPS.into_iter().map(|(number, title, text)| {
+            Migration::new(number, title.into(), MigrationType::Simple, SqlStr::from_static(text), false)
+        });
+        let mut migrator = Migrator::with_migrations(steps.collect());
+        migrator.set_locking(false).set_ignore_missing(true);
+        let done = migrator.run_direct(None, &mut *transaction, false).await;
+        done.map_err(|error| StoreError::from_migration(DOING, place, &error))?;
+        transaction.commit().await.map_err(error)?;
+    }
+    Ok(missing.into_iter().map(|(_, title)| title).collect())
+}
+
+/// The error of a database that lacks steps, where hosts wait for them.
+pub(super) fn waits(place: &Place, missing: &[(i64, &str)]) -> StoreError {
+    let titles: Vec<&str> = missing.iter().map(|(_, title)| *title).collect();
+    let cause = format!("its tables are of an earlier version: {} missing", titles.join(", "));
+    StoreError::new("open the store", place, Trouble::OlderSchema, cause)
+}

@@ -1,0 +1,52 @@
+//! `valvehouse migrate`: makes and changes the tables of the store's database.
+
+use super::args;
+use valvehouse_config::{Config, SchemaMigration, StoreSettings};
+use valvehouse_core::words::count;
+use valvehouse_json::Json;
+use valvehouse_store::{self as store, StoreError, Trouble};
+use valvehouse_terminal::{CommandError, Console, Exit};
+
+/// The pause before a host that waits for the tables looks again.
+const PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
+
+pub(super) async fn run(asked: &args::Migrate, config: &Config, out: &Console) -> Result<Exit, CommandError> {
+    let (steps, word) = match asked.check {
+        true => (store::missing_steps(&config.store).await?, "missing"),
+        false => (store::migrate(&config.store).await?, "taken"),
+    };
+    if out.is_json() {
+        let steps: Vec<Json> = steps.iter().map(|step| Json::from(*step)).collect();
+        out.json(&Json::from([(word, steps.into())]))?;
+    } else if steps.is_empty() {
+        out.line("the tables are those of this version")?;
+    } else {
+        out.line(&format!("{} {word}: {}", count(steps.len(), "step"), steps.join(", ")))?;
+    }
+    Ok(if asked.check && !steps.is_empty() { Exit::Findings } else { Exit::Done })
+}
+
+/// Waits until the tables are there, where a host is not to make them itself.
+pub(super) async fn wait(settings: &StoreSettings, out: &Console) {
+    if settings.migrate != SchemaMigration::Wait {
+        return;
+    }
+    let own = StoreSettings { migrate_url: None, ..settings.clone() };
+    let mut said = None;
+    loop {
+        let waits_for = match store::missing_steps(&own).await {
+            Ok(steps) if steps.is_empty() => return,
+            Ok(steps) => {
+                format!("waiting for the store's tables ({} missing): valvehouse migrate", steps.join(", "))
+            }
+            // Its other errors are those of opening it.
+            Err(StoreError { trouble, .. }) if trouble != Trouble::Unreachable || said.is_none() => return,
+            Err(error) => format!("waiting for the store's tables: {error}"),
+        };
+        if said.as_ref() != Some(&waits_for) {
+            out.say(&waits_for);
+            said = Some(waits_for);
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
