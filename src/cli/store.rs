@@ -36,7 +36,7 @@ fn settings(
         None if has_key_beside => None,
         None => config.store.key.clone(),
     };
-    Ok(StoreSettings { address, key })
+    Ok(StoreSettings::at(address, key))
 }
 
 async fn copy(from: &StoreSettings, to: &StoreSettings, out: &Console) -> Result<Exit, CommandError> {

@@ -87,6 +87,8 @@ impl Config {
             ("folders.public_key", self.folders.public_key != other.folders.public_key),
             ("store.url", self.store.address != other.store.address),
             ("store.key", self.store.key != other.store.key),
+            ("store.snapshot", self.store.snapshot != other.store.snapshot),
+            ("store.connect_ms", self.store.connect_ms != other.store.connect_ms),
             ("trace.turns", self.trace.turns != other.trace.turns),
             ("[otlp]", self.otlp != other.otlp),
         ];
@@ -250,6 +252,20 @@ pub struct StoreSettings {
     pub address: StoreAddress,
     /// The key that seals what people set; none: one in a file beside the store, made with it.
     pub key: Option<SecretSource>,
+    /// The file that a host starts from while a shared store is away; none: it does not start then.
+    pub snapshot: Option<PathBuf>,
+    /// The time that a database on a server has to answer in before it counts as away, in milliseconds.
+    pub connect_ms: u64,
+}
+
+impl StoreSettings {
+    /// The time that a database has to answer in, unless the settings say otherwise.
+    pub const CONNECT_MS: u64 = 3_000;
+
+    /// The settings of a store at an address, without a snapshot.
+    pub fn at(address: StoreAddress, key: Option<SecretSource>) -> Self {
+        Self { address, key, snapshot: None, connect_ms: Self::CONNECT_MS }
+    }
 }
 
 /// The place of the state.

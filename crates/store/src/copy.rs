@@ -404,7 +404,7 @@ mod tests {
     const ROWS: usize = 2 * BATCH + BATCH / 2;
 
     fn sqlite(folder: &Path, name: &str) -> StoreSettings {
-        StoreSettings { address: StoreAddress::Sqlite(folder.join(name)), key: None }
+        StoreSettings::at(StoreAddress::Sqlite(folder.join(name)), None)
     }
 
     #[cfg(all(unix, feature = "postgres"))]
@@ -510,8 +510,7 @@ mod tests {
         let Some(server) = valvehouse_testkit::postgres::Postgres::start() else { return };
         let folder = tempfile::tempdir().unwrap();
         let (first, second) = (sqlite(folder.path(), "first.db"), sqlite(folder.path(), "second.db"));
-        let shared =
-            StoreSettings { address: StoreAddress::Postgres(Secret::new(&server.database())), key: key() };
+        let shared = StoreSettings::at(StoreAddress::Postgres(Secret::new(&server.database())), key());
         let store = open_sql(&first).await.unwrap();
         fill(&store).await;
         copy(&first, &shared).await.unwrap();
@@ -581,7 +580,7 @@ mod tests {
     async fn every_table_and_column_of_a_server_is_copied_or_left_on_purpose() {
         let Some(server) = valvehouse_testkit::postgres::Postgres::start() else { return };
         let address = StoreAddress::Postgres(Secret::new(&server.database()));
-        let store = open_sql(&StoreSettings { address, key: key() }).await.unwrap();
+        let store = open_sql(&StoreSettings::at(address, key())).await.unwrap();
         let columns = "SELECT table_name || '.' || column_name FROM information_schema.columns
             WHERE table_schema = 'public'";
         check_columns(&store, columns).await;

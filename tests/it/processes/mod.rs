@@ -1,5 +1,6 @@
 //! Hosts that are processes of their own, on one store: they are killed, and they work side by side.
 
+mod away;
 mod durable;
 mod killed;
 mod nodes;

@@ -13,10 +13,12 @@ pub(crate) fn config(project: PathBuf, root: Setting, log: &mut Log) -> Config {
     let server = server::server(&mut root, &project);
     let admin = Admin { key: section(&mut root, "admin", |it| key(it, &project)).flatten() };
     let folders = server::folders(&mut root, &project);
-    let store = section(&mut root, "store", |it| (server::store(it, &project), secret(it, "key", &project)));
-    let (address, key) = store.unwrap_or((None, None));
-    let usual = || StoreAddress::Sqlite(project.join(".valvehouse/state.db"));
-    let store = StoreSettings { address: address.unwrap_or_else(usual), key };
+    let mut store = StoreSettings::at(StoreAddress::Sqlite(project.join(".valvehouse/state.db")), None);
+    store.snapshot = Some(project.join(".valvehouse/snapshot"));
+    section(&mut root, "store", |it| {
+        store.key = secret(it, "key", &project);
+        server::store(it, &project, &mut store);
+    });
     let breaker = section(&mut root, "breaker", plugins::breaker).unwrap_or_default();
     let trace = section(&mut root, "trace", server::trace).unwrap_or_default();
     let otlp = section(&mut root, "otlp", |it| server::otlp(it, &project)).flatten();

@@ -2,10 +2,10 @@
 
 use super::section::{NO_DIGEST, section};
 use crate::network::Network;
-use crate::reader::Reader;
+use crate::reader::{Reader, truth};
 use crate::secret::SecretSource;
 use crate::settings::{
-    Folders, Key, Listen, OtlpSettings, ScriptSource, Server, StoreAddress, TraceSettings,
+    Folders, Key, Listen, OtlpSettings, ScriptSource, Server, StoreAddress, StoreSettings, TraceSettings,
 };
 use crate::tree::{Node, Setting};
 use std::net::IpAddr;
@@ -323,7 +323,20 @@ fn path(it: &mut Reader<'_>, key: &'static str, project: &Path) -> Option<PathBu
     Some(project.join(text))
 }
 
-pub(super) fn store(it: &mut Reader<'_>, project: &Path) -> Option<StoreAddress> {
-    let url = it.text("url")?;
-    StoreAddress::parse(&url, project).inspect_err(|problem| it.wrong("url", problem)).ok()
+pub(super) fn store(it: &mut Reader<'_>, project: &Path, store: &mut StoreSettings) {
+    if let Some(url) = it.text("url") {
+        match StoreAddress::parse(&url, project) {
+            Ok(address) => store.address = address,
+            Err(problem) => it.wrong("url", problem),
+        }
+    }
+    store.connect_ms = it.whole("connect_ms", 100..=600_000).unwrap_or(store.connect_ms);
+    match it.take("snapshot") {
+        None => {}
+        Some(setting) if truth(&setting) == Some(false) => store.snapshot = None,
+        Some(Setting { node: Node::Text(file), .. }) if !file.trim().is_empty() => {
+            store.snapshot = Some(project.join(file));
+        }
+        Some(_) => it.wrong("snapshot", "must be the path of a file, or false"),
+    }
 }

@@ -34,6 +34,9 @@ pub fn effective(config: &Config) -> Vec<Effective> {
     all.add_given("folders.public_key", config.folders.public_key.as_deref().map(text));
     all.add("store.url", store(config));
     all.add_given("store.key", config.store.key.as_ref().map(secret));
+    let snapshot = config.store.snapshot.as_deref().map(|file| path(file, config));
+    all.add("store.snapshot", snapshot.unwrap_or_else(|| "false".to_owned()));
+    all.add("store.connect_ms", config.store.connect_ms.to_string());
     all.breaker("breaker", &config.breaker);
     all.add("trace.turns", config.trace.turns.to_string());
     all.add("trace.contents", texts(&config.trace.contents));

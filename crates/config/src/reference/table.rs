@@ -233,6 +233,20 @@ pub const SECTIONS: &[Section] = &[
                 "The key that seals what people set; without it one in a file beside the store, made with it.",
                 "\"env:VALVEHOUSE_STORE_KEY\"",
             ),
+            it(
+                "store.snapshot",
+                "path or `false`",
+                "\".valvehouse/snapshot\"",
+                "The sealed file from which a host starts [while a database of Postgres is away](several-hosts.md#when-the-database-is-away). `false`: it does not start then. SQLite needs none.",
+                "\"/var/lib/valvehouse/snapshot\"",
+            ),
+            it(
+                "store.connect_ms",
+                "100 to 600000",
+                "3000",
+                "The time that a database of Postgres has to answer in before it counts as away.",
+                "1000",
+            ),
         ],
     },
     Section {

@@ -94,6 +94,16 @@ struct Store {
     #[schemars(regex(pattern = "^(sqlite:|postgres://|postgresql://)"))]
     url: String,
     key: String,
+    snapshot: SnapshotFile,
+    #[schemars(range(min = 100, max = 600_000))]
+    connect_ms: u64,
+}
+
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+enum SnapshotFile {
+    Path(String),
+    Off(bool),
 }
 
 #[derive(JsonSchema)]

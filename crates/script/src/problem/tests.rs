@@ -7,7 +7,7 @@ use std::path::Path;
 const DOCUMENT: &str = include_str!("../../problems.md");
 
 /// Codes of what no text of one script shows: its file, its folder, its settings, or too much of something.
-const WITHOUT_EXAMPLE: [Code; 27] = [
+const WITHOUT_EXAMPLE: [Code; 28] = [
     Code::Unreadable,
     Code::TooLong,
     Code::NoText,
@@ -23,6 +23,7 @@ const WITHOUT_EXAMPLE: [Code; 27] = [
     Code::SettingsWaiting,
     Code::SecretUnread,
     Code::GenerationRefused,
+    Code::StoreAway,
     Code::McpAway,
     Code::McpQuarantined,
     Code::TooComplex,

@@ -7,4 +7,4 @@ mod open;
 mod tests;
 
 pub(crate) use listener::Listener;
-pub(crate) use open::{Opened, open, without_key};
+pub(crate) use open::{Server, without_key};

@@ -3,11 +3,12 @@
 use super::listener::Listener;
 use crate::error::{Place, StoreError, Trouble};
 use crate::sql::Pool;
-use sqlx::SqlStr;
 use sqlx::migrate::{Migration, MigrationType, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{Connection as _, PgConnection, SqlStr};
 use std::str::FromStr as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use tokio::time::timeout;
 
 const DOING: &str = "open the store";
 /// The most connections of a host, the one that listens apart.
@@ -24,31 +25,81 @@ const STEPS: [(i64, &str, &str); 5] = [
     (11, "script sets", include_str!("../migrations/postgres/0011_script_sets.sql")),
 ];
 
-/// An open database.
-pub(crate) struct Opened {
+/// The pause between two attempts to connect when a store is opened.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A database, there or not.
+#[derive(Clone)]
+pub(crate) struct Server {
     pub(crate) place: Place,
-    pub(crate) pool: Pool,
-    pub(crate) listener: Listener,
+    options: PgConnectOptions,
+    /// The time that it has to answer in.
+    pub(crate) patience: Duration,
 }
 
-/// Connects, and makes the tables that are missing; hosts that start together wait for each other.
-pub(crate) async fn open(url: &str) -> Result<Opened, StoreError> {
-    let place = place(url);
-    let options = PgConnectOptions::from_str(url)
-        .map_err(|error| StoreError::from_sqlx(DOING, &place, &error))?
-        .application_name("valvehouse");
-    let pool = PgPoolOptions::new()
-        .max_connections(CONNECTIONS)
-        .acquire_timeout(PATIENCE)
-        .connect_with(options.clone())
-        .await
-        .map_err(|error| StoreError::from_sqlx(DOING, &place, &error))?;
-    let steps = STEPS.into_iter().map(|(number, title, text)| {
-        Migration::new(number, title.into(), MigrationType::Simple, SqlStr::from_static(text), false)
-    });
-    let migrated = Migrator::with_migrations(steps.collect()).run(&pool).await;
-    migrated.map_err(|error| StoreError::from_migration(DOING, &place, &error))?;
-    Ok(Opened { place, pool: Pool::Postgres(pool), listener: Listener::new(options) })
+impl Server {
+    /// Reads a URL; does not connect.
+    pub(crate) fn new(url: &str, patience: Duration) -> Result<Self, StoreError> {
+        let place = place(url);
+        let options = PgConnectOptions::from_str(url)
+            .map_err(|error| StoreError::from_sqlx(DOING, &place, &error))?
+            .application_name("valvehouse");
+        Ok(Self { place, options, patience })
+    }
+
+    /// Connections that are opened when they are needed.
+    pub(crate) fn pool(&self) -> Pool {
+        let options = PgPoolOptions::new().max_connections(CONNECTIONS).acquire_timeout(PATIENCE);
+        Pool::Postgres(options.connect_lazy_with(self.options.clone()))
+    }
+
+    /// A connection that hears of changes.
+    pub(crate) fn listener(&self) -> Listener {
+        Listener::new(self.options.clone())
+    }
+
+    /// Asks on a connection of its own whether the database answers.
+    pub(crate) async fn probe(&self) -> Result<(), StoreError> {
+        let asked = async {
+            let mut connection = PgConnection::connect_with(&self.options).await?;
+            sqlx::query("SELECT 1").execute(&mut connection).await?;
+            connection.close().await
+        };
+        let answered = timeout(self.patience, asked).await.unwrap_or(Err(sqlx::Error::PoolTimedOut));
+        answered.map_err(|error| match error {
+            sqlx::Error::PoolTimedOut => {
+                let cause = format!("it does not answer within {:?}", self.patience);
+                StoreError::new(DOING, &self.place, Trouble::Unreachable, cause)
+            }
+            error => StoreError::from_sqlx(DOING, &self.place, &error),
+        })
+    }
+
+    /// Waits until it answers, for as long as it has. A server that starts, or has no connection left, is asked again.
+    pub(crate) async fn reach(&self) -> Result<(), StoreError> {
+        let since = Instant::now();
+        loop {
+            match self.probe().await {
+                Err(error)
+                    if matches!(error.trouble, Trouble::Unreachable | Trouble::Busy)
+                        && since.elapsed() + PAUSE < self.patience =>
+                {
+                    tokio::time::sleep(PAUSE).await;
+                }
+                reached => return reached,
+            }
+        }
+    }
+
+    /// Makes the tables that are missing; hosts that start together wait for each other.
+    pub(crate) async fn migrate(&self, pool: &Pool) -> Result<(), StoreError> {
+        let Pool::Postgres(pool) = pool else { return Ok(()) };
+        let steps = STEPS.into_iter().map(|(number, title, text)| {
+            Migration::new(number, title.into(), MigrationType::Simple, SqlStr::from_static(text), false)
+        });
+        let migrated = Migrator::with_migrations(steps.collect()).run(pool).await;
+        migrated.map_err(|error| StoreError::from_migration(DOING, &self.place, &error))
+    }
 }
 
 /// Names the database as errors may: without user and password.

@@ -4,7 +4,7 @@ use crate::sql_store::SqlStore;
 use crate::{Beginning, Begun, Conversations as _, KvChange, KvRow, Store, Trouble};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
-use valvehouse_config::{Secret, SecretSource};
+use valvehouse_config::{Secret, SecretSource, StoreAddress, StoreSettings};
 use valvehouse_json::Json;
 use valvehouse_testkit::postgres::Postgres;
 
@@ -160,4 +160,134 @@ async fn an_error_names_the_database_and_not_its_password() {
         SqlStore::postgres(&url, Some(&SecretSource::File(file.clone()))).await.map(drop).unwrap_err();
     std::fs::remove_file(file).unwrap();
     assert_eq!(error.trouble, Trouble::Sealed, "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_accepts_and_never_answers_is_away() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("postgres://me@{}/db", listener.local_addr().unwrap());
+    let accepting = tokio::spawn(async move {
+        let mut open = Vec::new();
+        loop {
+            open.push(listener.accept().await);
+        }
+    });
+    let settings = StoreSettings {
+        connect_ms: 200,
+        ..StoreSettings::at(StoreAddress::Postgres(Secret::new(&url)), Some(key()))
+    };
+    let error = SqlStore::shared(&settings, None).await.map(drop).unwrap_err();
+    accepting.abort();
+    assert_eq!(error.trouble, Trouble::Unreachable, "{error}");
+    assert!(error.to_string().contains("does not answer within 200ms"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_on_a_snapshot_stays_away_from_another_database_of_the_same_name() {
+    let Some(mut server) = Postgres::start() else { return };
+    let (url, folder) = (server.database(), tempfile::tempdir().unwrap());
+    let file = folder.path().join("snapshot");
+    let settings = StoreSettings::at(StoreAddress::Postgres(Secret::new(&url)), Some(key()));
+    let store = SqlStore::shared(&settings, Some(&file)).await.unwrap();
+    let generation = store.replace_valves("a", None, &json(r#"{"x": 1}"#), "test").await.unwrap();
+    assert!(!store.save_snapshot(generation + 1).await.unwrap(), "no host has applied that one");
+    assert!(store.save_snapshot(generation).await.unwrap());
+    assert!(!store.save_snapshot(generation).await.unwrap(), "it is written once");
+    let settings_then = store.settings().await.unwrap();
+    drop(store);
+    server.kill();
+    let settings = StoreSettings { connect_ms: 200, ..settings };
+    let cold = SqlStore::shared(&settings, Some(&file)).await.unwrap();
+    assert_eq!(cold.settings().await.unwrap(), settings_then);
+    let entry = KvRow {
+        plugin: "a".into(),
+        scope: "shared".into(),
+        key: "x".into(),
+        value: 1_i64.into(),
+        expires_at: None,
+    };
+    cold.kv_write(&[KvChange::Set(entry.clone())]).await.unwrap();
+    assert_eq!(cold.kv_all().await.unwrap(), [entry]);
+    let error = cold.replace_valves("a", None, &json(r#"{"x": 2}"#), "test").await.unwrap_err();
+    assert_eq!(error.trouble, Trouble::Unreachable, "{error}");
+
+    // The database of that name is another one now.
+    server.resume();
+    server.replace_database(&url);
+    open(&url).await;
+    let since = std::time::Instant::now();
+    loop {
+        let error = cold.outage().expect("it stays away").error;
+        if error.to_string().contains("another database") {
+            break;
+        }
+        assert!(since.elapsed() < Duration::from_secs(60), "{error}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(cold.generation().await.unwrap(), generation);
+    assert!(open(&url).await.kv_all().await.unwrap().is_empty());
+}
+
+/// Passes bytes on between a port and a server's socket, unless it is paused: then nobody hears anything.
+async fn proxy(socket: std::path::PathBuf, is_paused: tokio::sync::watch::Receiver<bool>) -> u16 {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        loop {
+            let (client, _) = listener.accept().await.unwrap();
+            let server = tokio::net::UnixStream::connect(&socket).await.unwrap();
+            let (mut from_client, mut to_client) = client.into_split();
+            let (mut from_server, mut to_server) = server.into_split();
+            let paused = [is_paused.clone(), is_paused.clone()];
+            let [mut to, mut back] = paused;
+            tokio::spawn(async move {
+                let mut bytes = vec![0; 65_536];
+                while let Ok(count @ 1..) = from_client.read(&mut bytes).await {
+                    to.wait_for(|is_paused| !is_paused).await.unwrap();
+                    to_server.write_all(&bytes[..count]).await.unwrap();
+                }
+            });
+            tokio::spawn(async move {
+                let mut bytes = vec![0; 65_536];
+                while let Ok(count @ 1..) = from_server.read(&mut bytes).await {
+                    back.wait_for(|is_paused| !is_paused).await.unwrap();
+                    to_client.write_all(&bytes[..count]).await.unwrap();
+                }
+            });
+        }
+    });
+    port
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_on_connections_that_died_without_a_word_ends_when_the_database_is_away() {
+    let Some(server) = Postgres::start() else { return };
+    let url = server.database();
+    let (rest, name) = url.rsplit_once('/').unwrap();
+    let folder = rest.rsplit_once('@').unwrap().1.replace("%2F", "/");
+    let (pause, is_paused) = tokio::sync::watch::channel(false);
+    let port = proxy(format!("{folder}/.s.PGSQL.5432").into(), is_paused).await;
+    let url = format!("postgres://valvehouse@127.0.0.1:{port}/{name}?sslmode=disable");
+    let settings = StoreSettings {
+        connect_ms: 300,
+        ..StoreSettings::at(StoreAddress::Postgres(Secret::new(&url)), Some(key()))
+    };
+    let store = SqlStore::shared(&settings, None).await.unwrap();
+    let values = json(r#"{"x": 1}"#);
+    assert_eq!(store.replace_valves("a", None, &values, "test").await.unwrap(), 1);
+    pause.send_replace(true);
+    for _ in 0..20 {
+        let work = tokio::time::timeout(Duration::from_secs(30), store.generation());
+        let error = work.await.expect("it ends").unwrap_err();
+        assert_eq!(error.trouble, Trouble::Unreachable, "{error}");
+    }
+    assert!(store.outage().is_some());
+    pause.send_replace(false);
+    let since = std::time::Instant::now();
+    while store.replace_valves("a", None, &values, "test").await.is_err() {
+        assert!(since.elapsed() < Duration::from_secs(60), "it comes back");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(store.outage().is_none());
 }
