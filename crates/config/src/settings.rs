@@ -90,6 +90,8 @@ impl Config {
             ("store.listen_url", self.store.listen_url != other.store.listen_url),
             ("store.migrate_url", self.store.migrate_url != other.store.migrate_url),
             ("store.migrate", self.store.migrate != other.store.migrate),
+            ("store.snapshot", self.store.snapshot != other.store.snapshot),
+            ("store.connect_ms", self.store.connect_ms != other.store.connect_ms),
             ("trace.turns", self.trace.turns != other.trace.turns),
             ("[otlp]", self.otlp != other.otlp),
         ];
@@ -259,12 +261,27 @@ pub struct StoreSettings {
     pub migrate_url: Option<Secret>,
     /// The one that migrates the schema.
     pub migrate: SchemaMigration,
+    /// The file that a host starts from while a shared store is away; none: it does not start then.
+    pub snapshot: Option<PathBuf>,
+    /// The time that a database on a server has to answer in before it counts as away, in milliseconds.
+    pub connect_ms: u64,
 }
 
 impl StoreSettings {
-    /// The settings of a store at an address, with all else as it usually is.
+    /// The time that a database has to answer in, unless the settings say otherwise.
+    pub const CONNECT_MS: u64 = 3_000;
+
+    /// The settings of a store at an address, without a snapshot and with all else as it usually is.
     pub fn at(address: StoreAddress, key: Option<SecretSource>) -> Self {
-        Self { address, key, listen_url: None, migrate_url: None, migrate: SchemaMigration::default() }
+        Self {
+            address,
+            key,
+            listen_url: None,
+            migrate_url: None,
+            migrate: SchemaMigration::default(),
+            snapshot: None,
+            connect_ms: Self::CONNECT_MS,
+        }
     }
 }
 

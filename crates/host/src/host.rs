@@ -26,6 +26,8 @@ const STORE_POLL: Duration = Duration::from_millis(100);
 const KV_PAUSE: Duration = Duration::from_millis(5);
 /// The maximum delay of a `kv` write with `durable: false`. A crash can lose the writes of this period.
 const KV_DELAY: Duration = Duration::from_millis(100);
+/// The interval at which a host looks whether it is time to write a snapshot of the store.
+const SNAPSHOT_POLL: Duration = Duration::from_millis(200);
 /// The interval at which a host announces that it lives.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
@@ -246,7 +248,9 @@ impl Host {
     async fn look(&self) -> (Option<Duration>, Vec<Arc<str>>) {
         let mut writer = self.writer.lock().await;
         let current = self.snapshot();
+        let was_away = writer.is_away;
         let outcome = writer.look(Some(&current)).await;
+        let is_back = was_away && !writer.is_away;
         if let Some(snapshot) = outcome.snapshot {
             let snapshot = Arc::new(snapshot);
             self.current.store(snapshot.clone());
@@ -255,11 +259,17 @@ impl Host {
             // Nobody listening is fine.
             let _ = self.reports.send(report.clone());
             // Live first, remembered after: the disk takes its time.
-            writer.save(&snapshot, &report.changes).await;
+            match is_back {
+                true => writer.save_all(&snapshot, &report.changes).await,
+                false => writer.save(&snapshot, &report.changes).await,
+            }
         } else {
             self.looks.looked(None);
             // This saves the state that the look before could not.
-            writer.save(&current, &[]).await;
+            match is_back {
+                true => writer.save_all(&current, &[]).await,
+                false => writer.save(&current, &[]).await,
+            }
         }
         self.refused.lock().clone_from(&writer.refused);
         if let Some(applied) = outcome.stored_generation {
@@ -273,7 +283,13 @@ impl Host {
 
     /// Follows folders and store until it is dropped.
     pub async fn follow(self: Arc<Self>) {
-        tokio::join!(self.follow_folders(), self.follow_store(), self.keep_kv(), self.clear_leftovers());
+        tokio::join!(
+            self.follow_folders(),
+            self.follow_store(),
+            self.keep_kv(),
+            self.keep_snapshot(),
+            self.clear_leftovers()
+        );
     }
 
     /// Removes what killed writers left in the folders.
@@ -305,17 +321,19 @@ impl Host {
     async fn follow_store(&self) {
         let mut poll = tokio::time::interval(STORE_POLL);
         poll.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let mut applied = None;
+        let (mut applied, mut was_away) = (None, false);
         let mut announced = tokio::time::Instant::now();
         loop {
             tokio::select! {
                 _ = poll.tick() => {}
                 () = self.store.changed() => {}
             }
+            let is_away = self.store.outage().is_some();
             let news = match self.store.generation().await {
                 Ok(generation) => applied.replace(generation) != Some(generation),
                 Err(_) => false,
             };
+            let news = std::mem::replace(&mut was_away, is_away) != is_away || news;
             if news {
                 self.reload().await;
             } else if announced.elapsed() > HEARTBEAT {
@@ -358,6 +376,25 @@ impl Host {
             }
             let is_written = self.write_kv().await;
             tokio::time::sleep(if is_written { KV_PAUSE } else { KV_DELAY }).await;
+        }
+    }
+
+    /// Writes what this host starts from while the store is away: each generation that it has taken whole.
+    async fn keep_snapshot(&self) {
+        let mut has_failed = false;
+        loop {
+            tokio::time::sleep(SNAPSHOT_POLL).await;
+            if self.refused().is_some() {
+                continue;
+            }
+            match self.store.save_snapshot(self.applied.load(Relaxed)).await {
+                Ok(is_written) => has_failed &= !is_written,
+                Err(error) if !has_failed && self.store.outage().is_none() => {
+                    tracing::warn!("this host could not start now without its database: {error}");
+                    has_failed = true;
+                }
+                Err(_) => {}
+            }
         }
     }
 

@@ -33,6 +33,10 @@ impl Deref for Lock<'_> {
 
 impl<'a> Writer<'a> {
     pub(super) async fn held(mut reload: MutexGuard<'a, Reload>) -> Result<Self, StoreError> {
+        // What is read from a snapshot cannot be changed.
+        if let Some(outage) = reload.store.outage() {
+            return Err(outage.error);
+        }
         reload.read_store().await?;
         Ok(Self(Lock::Hosts(reload)))
     }

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use valvehouse_host::Snapshot;
 use valvehouse_host::app::App;
 use valvehouse_json::{Json, Object};
-use valvehouse_store::{StoreError, Trouble};
+use valvehouse_store::{Outage, StoreError, Trouble, now};
 
 /// The time in which the store has to answer: a busy machine is no reason to turn requests away.
 const STORE_PATIENCE: Duration = Duration::from_secs(10);
@@ -34,6 +34,9 @@ pub(super) struct Hosts {
 /// The hosts that the store lists; an error says why it lists none.
 pub(super) async fn hosts(app: &App) -> Result<Hosts, String> {
     let store = app.host.store();
+    if let Some(outage) = store.outage() {
+        return Err(away(&outage));
+    }
     let asked = async {
         let stored = store.generation().await?;
         let hosts = store.hosts().await?;
@@ -45,6 +48,16 @@ pub(super) async fn hosts(app: &App) -> Result<Hosts, String> {
         Ok(answered) => answered.map_err(|error| format!("failed to {error}")),
         Err(_) => Err(format!("the store did not answer within {:?}", patience)),
     }
+}
+
+/// Says since when a store is away, and what its host has of it.
+fn away(outage: &Outage) -> String {
+    let ago = |time: i64| now().saturating_sub(time) / 1000;
+    let snapshot = outage.snapshot.map_or_else(
+        || "there is no snapshot to start from meanwhile".to_owned(),
+        |seen| format!("the snapshot of its generation {} is {} s old", seen.generation, ago(seen.at)),
+    );
+    format!("cannot {}; away for {} s, changes are refused; {snapshot}", outage.error, ago(outage.since))
 }
 
 fn patience(app: &App) -> Duration {

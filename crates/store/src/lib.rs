@@ -12,6 +12,7 @@ mod export;
 mod history;
 mod kv;
 mod open;
+mod outage;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod record;
@@ -21,6 +22,7 @@ mod scripts;
 pub mod seal;
 mod sealing;
 mod settings;
+mod snapshot;
 mod sql;
 mod sql_store;
 mod sqlite;
@@ -37,7 +39,8 @@ pub use history::{
     Action, BY_FILE, Edit, FileEdit, History, MAX_VERSIONS, Seen, SettingsEdit, Source, Span, Version, hash,
 };
 pub use kv::{Kv, KvError, KvMap, LARGEST_VALUE, MAX_KEY_BYTES, MAX_KEYS, Window};
-pub use open::{forget_valves, migrate, missing_steps, open};
+pub use open::{forget_valves, migrate, missing_steps, open, open_or_start_without};
+pub use outage::{Outage, SnapshotInfo};
 pub use record::{
     Aside, Confirmed, Fate, HOST_SILENCE, HostSeen, KvChange, KvRow, LastGood, StoredValves, Switch,
 };

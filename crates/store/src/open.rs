@@ -14,11 +14,26 @@ pub async fn open(settings: &StoreSettings) -> Result<Arc<dyn Store>, StoreError
     Ok(Arc::new(open_sql(settings).await?))
 }
 
+/// Opens the configured store for a host: one whose database cannot be reached goes on from the snapshot that the host
+/// has on its disk, until the database is back.
+///
+/// # Errors
+/// Returns an error if the database refuses this host, or if it is away and there is no snapshot of it that can be read.
+pub async fn open_or_start_without(settings: &StoreSettings) -> Result<Arc<dyn Store>, StoreError> {
+    match &settings.address {
+        #[cfg(feature = "postgres")]
+        StoreAddress::Postgres(_) => {
+            Ok(Arc::new(SqlStore::shared(settings, settings.snapshot.as_deref()).await?))
+        }
+        _ => open(settings).await,
+    }
+}
+
 pub(crate) async fn open_sql(settings: &StoreSettings) -> Result<SqlStore, StoreError> {
     match &settings.address {
         StoreAddress::Sqlite(file) => SqlStore::sqlite_with(file, settings.key.as_ref()).await,
         #[cfg(feature = "postgres")]
-        StoreAddress::Postgres(url) => SqlStore::postgres_with(url, settings).await,
+        StoreAddress::Postgres(_) => SqlStore::shared(settings, None).await,
         #[cfg(not(feature = "postgres"))]
         StoreAddress::Postgres(_) => Err(StoreError {
             doing: "open the store".into(),

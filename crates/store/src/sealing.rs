@@ -29,15 +29,48 @@ impl<'a> KeyFrom<'a> {
     }
 }
 
-/// Returns the key of a store. The first one who opens it seals what earlier versions left in plain words.
-pub(crate) async fn key(place: &Place, from: KeyFrom<'_>, pool: &Pool) -> Result<SealKey, StoreError> {
+/// The text of a key, and the place that it is from.
+pub(crate) struct KeyText {
+    text: String,
+    origin: Place,
+}
+
+impl KeyText {
+    /// Reads the key of a store.
+    pub(crate) fn read(place: &Place, from: KeyFrom<'_>, is_sealed: bool) -> Result<Self, StoreError> {
+        let (text, origin) = text(place, from, is_sealed)?;
+        Ok(Self { text, origin })
+    }
+
+    /// Returns the key, if it is long enough.
+    pub(crate) fn key(&self) -> Result<SealKey, StoreError> {
+        SealKey::of(&self.text).ok_or_else(|| {
+            let cause = format!("the key is shorter than {SHORTEST_KEY} letters");
+            told(&self.origin, cause, "`valvehouse key` makes one that nobody guesses")
+        })
+    }
+
+    /// Returns the key; `None` if a store with this proof is sealed with another one.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn proven(&self, proof: &str) -> Result<Option<SealKey>, StoreError> {
+        let key = self.key()?;
+        let is_proven = key.open(proof, PROOF).is_some();
+        Ok(is_proven.then_some(key))
+    }
+}
+
+/// Returns the key of a store, and its proof there. The first one who opens it seals what earlier versions left in plain
+/// words.
+pub(crate) async fn key(
+    place: &Place,
+    from: KeyFrom<'_>,
+    pool: &Pool,
+) -> Result<(SealKey, String), StoreError> {
     let failed = |error| StoreError::from_sqlx(DOING, place, &error);
     let proof = proof(pool).await.map_err(failed)?;
-    let (text, origin) = text(place, from, proof.is_some())?;
-    let key = SealKey::of(&text).ok_or_else(|| {
-        let cause = format!("the key is shorter than {SHORTEST_KEY} letters");
-        told(&origin, cause, "`valvehouse key` makes one that nobody guesses")
-    })?;
+    let text = KeyText::read(place, from, proof.is_some())?;
+    let key = text.key()?;
+    let origin = text.origin;
     let proof = match proof {
         Some(proof) => proof,
         None => {
@@ -49,7 +82,7 @@ pub(crate) async fn key(place: &Place, from: KeyFrom<'_>, pool: &Pool) -> Result
         }
     };
     match key.open(&proof, PROOF) {
-        Some(_) => Ok(key),
+        Some(_) => Ok((key, proof)),
         None => Err(told(&origin, "it is not the key that the values in the store are sealed with", MEND)),
     }
 }
@@ -117,7 +150,8 @@ fn make(file: &Path) -> io::Result<()> {
     made.and(removed)
 }
 
-async fn proof(pool: &Pool) -> Result<Option<String>, sqlx::Error> {
+/// Reads the proof of a store's key; `None` where nothing was sealed yet.
+pub(crate) async fn proof(pool: &Pool) -> Result<Option<String>, sqlx::Error> {
     query_scalar("SELECT proof FROM sealing").fetch_optional(&mut pool.session().await?).await
 }
 

@@ -3,6 +3,7 @@
 use crate::conversation::Conversations;
 use crate::error::{Answer, StoreError, Trouble};
 use crate::history::History;
+use crate::outage::{Outage, SnapshotInfo};
 use crate::record::{Aside, Confirmed, HostSeen, KvChange, KvRow, LastGood, StoredValves, Switch};
 use crate::responses::Responses;
 use crate::scripts::ScriptSets;
@@ -187,6 +188,23 @@ pub trait Store: Conversations + History + Responses + ScriptSets {
     /// Returns the latest failure that nothing has mended since: a full disk, a held lock.
     fn failing(&self) -> Option<StoreError> {
         None
+    }
+
+    /// Returns why the store's database is away, while it is.
+    fn outage(&self) -> Option<Outage> {
+        None
+    }
+
+    /// Returns the snapshot on the disk of this host, from which it starts while the database is away.
+    fn snapshot(&self) -> Option<SnapshotInfo> {
+        None
+    }
+
+    /// Writes the snapshot from which this host starts while the database is away, where the latest change is the one
+    /// that the host has applied, and it is time to write one. Returns `true` if it did.
+    fn save_snapshot(&self, applied_generation: u64) -> Answer<'_, bool> {
+        let _ = applied_generation;
+        Box::pin(async { Ok(false) })
     }
 
     /// Takes the lock of writers and lets go of it.

@@ -105,6 +105,22 @@ impl Postgres {
     }
 }
 
+impl Postgres {
+    /// Makes an empty database in place of the one at this URL.
+    pub fn replace_database(&self, url: &str) {
+        let name = url.rsplit('/').next().unwrap();
+        let folder = self.folder.path();
+        for program in ["dropdb", "createdb"] {
+            let mut command = command(&programs().unwrap().join(program), folder);
+            if program == "dropdb" {
+                command.arg("--force");
+            }
+            let done = command.args(["-U", "valvehouse", "-h"]).arg(folder).arg(name).output().unwrap();
+            assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        }
+    }
+}
+
 impl Drop for Postgres {
     fn drop(&mut self) {
         self.kill();

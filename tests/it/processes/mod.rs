@@ -2,6 +2,7 @@
 
 mod convergence;
 mod deployment;
+mod away;
 mod durable;
 mod hot_path;
 mod killed;

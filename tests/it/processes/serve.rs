@@ -185,7 +185,12 @@ impl Chats {
 
     /// Status and answer of one turn.
     pub(super) async fn asks(&self, text: &str) -> (u16, Value) {
-        let body = json!({"model": "assistant", "messages": [{"role": "user", "content": text}]});
+        self.asks_model("assistant", text).await
+    }
+
+    /// The same with this model.
+    pub(super) async fn asks_model(&self, model: &str, text: &str) -> (u16, Value) {
+        let body = json!({"model": model, "messages": [{"role": "user", "content": text}]});
         let response = self.post(&body).send().await.unwrap();
         let status = response.status().as_u16();
         (status, serde_json::from_str(&response.text().await.unwrap()).unwrap_or_default())

@@ -13,7 +13,10 @@ pub(crate) fn config(project: PathBuf, root: Setting, log: &mut Log) -> Config {
     let server = server::server(&mut root, &project);
     let admin = AdminSettings { key: section(&mut root, "admin", |it| key(it, &project)).flatten() };
     let folders = server::folders(&mut root, &project);
-    let usual = || StoreSettings::at(StoreAddress::Sqlite(project.join(".valvehouse/state.db")), None);
+    let usual = || {
+        let store = StoreSettings::at(StoreAddress::Sqlite(project.join(".valvehouse/state.db")), None);
+        StoreSettings { snapshot: Some(project.join(".valvehouse/snapshot")), ..store }
+    };
     let mut store = usual();
     section(&mut root, "store", |it| {
         store.key = secret(it, "key", &project);

@@ -2,7 +2,7 @@
 
 use super::section::{NO_DIGEST, section};
 use crate::network::Network;
-use crate::reader::Reader;
+use crate::reader::{Reader, truth};
 use crate::secret::{Secret, SecretSource};
 use crate::settings::{
     FolderSettings, InferenceKey, Listen, OtlpSettings, SchemaMigration, ScriptSource, Server, StoreAddress,
@@ -337,6 +337,15 @@ pub(super) fn store(it: &mut Reader<'_>, project: &Path, store: &mut StoreSettin
         None | Some("auto") => {}
         Some("wait") => store.migrate = SchemaMigration::Wait,
         Some(other) => it.wrong("migrate", &format!("must be \"auto\" or \"wait\", got {other:?}")),
+    }
+    store.connect_ms = it.whole("connect_ms", 100..=600_000).unwrap_or(store.connect_ms);
+    match it.take("snapshot") {
+        None => {}
+        Some(setting) if truth(&setting) == Some(false) => store.snapshot = None,
+        Some(Setting { node: Node::Text(file), .. }) if !file.trim().is_empty() => {
+            store.snapshot = Some(project.join(file));
+        }
+        Some(_) => it.wrong("snapshot", "must be the path of a file, or false"),
     }
 }
 

@@ -38,6 +38,9 @@ pub fn effective(config: &Config) -> Vec<Effective> {
     all.add_given("store.listen_url", config.store.listen_url.as_ref().map(|_| hidden()));
     all.add_given("store.migrate_url", config.store.migrate_url.as_ref().map(|_| hidden()));
     all.add("store.migrate", text(config.store.migrate.as_str()));
+    let snapshot = config.store.snapshot.as_deref().map(|file| path(file, config));
+    all.add("store.snapshot", snapshot.unwrap_or_else(|| "false".to_owned()));
+    all.add("store.connect_ms", config.store.connect_ms.to_string());
     all.breaker("breaker", &config.breaker);
     all.add("trace.turns", config.trace.turns.to_string());
     all.add("trace.contents", texts(&config.trace.contents));

@@ -254,6 +254,20 @@ pub const SECTIONS: &[Section] = &[
                 "Whether a host makes and changes the tables, or waits until `valvehouse migrate` did.",
                 "\"wait\"",
             ),
+            it(
+                "store.snapshot",
+                "path or `false`",
+                "\".valvehouse/snapshot\"",
+                "The sealed file from which a host starts [while a database of Postgres is away](several-hosts.md#when-the-database-is-away). `false`: it does not start then. SQLite needs none.",
+                "\"/var/lib/valvehouse/snapshot\"",
+            ),
+            it(
+                "store.connect_ms",
+                "100 to 600000",
+                "3000",
+                "The time that a database of Postgres has to answer in before it counts as away.",
+                "1000",
+            ),
         ],
     },
     Section {

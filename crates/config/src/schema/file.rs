@@ -100,6 +100,16 @@ struct Store {
     migrate_url: String,
     #[schemars(regex(pattern = "^(auto|wait)$"))]
     migrate: String,
+    snapshot: SnapshotFile,
+    #[schemars(range(min = 100, max = 600_000))]
+    connect_ms: u64,
+}
+
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+enum SnapshotFile {
+    Path(String),
+    Off(bool),
 }
 
 #[derive(JsonSchema)]

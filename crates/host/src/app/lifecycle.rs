@@ -83,7 +83,7 @@ impl App {
         let max_text = config.server.max_text_mb.saturating_mul(1024 * 1024);
         valvehouse_script::set_max_text(usize::try_from(max_text).unwrap_or(usize::MAX));
         let plan = plan(&config, Keys::Read)?;
-        let store = store::open(&config.store).await?;
+        let store = store::open_or_start_without(&config.store).await?;
         let host = Host::open(plan, store).await?;
         let runs = Arc::new(Runs::new(host.store().clone(), uuid::Uuid::new_v4().to_string()));
         let traces = Traces::new(config.trace.turns);

@@ -68,6 +68,10 @@ impl Reload {
         if let Err(error) = self.read_store().await {
             tracing::warn!("going on with what is known of the store: {error}");
         }
+        let outage = self.store.outage();
+        if std::mem::replace(&mut self.is_away, outage.is_some()) != outage.is_some() {
+            self.settled = None;
+        }
         self.touched.extend(self.quarantine.refresh());
         let empty = BTreeMap::new();
         let before = current.map_or(&empty, |snapshot| &snapshot.plugins);
@@ -136,7 +140,8 @@ impl Reload {
         let others = shelf.problems.iter().chain(&self.plan.problems).chain(&self.plan.mounted.problems);
         let refused = self.refused.as_ref().map(|refused| refused.problem(&self.plan));
         let polled = self.problem_of_polling();
-        let others = others.chain(&aside).chain(&failing).chain(&refused).chain(&polled);
+        let away = outage.map(|outage| self.problem_of_outage(&outage));
+        let others = others.chain(&aside).chain(&failing).chain(&refused).chain(&polled).chain(&away);
         let problems: Vec<Problem> = beside.chain(others).cloned().collect();
         let known = current.map_or(&[][..], |current| &current.problems);
         changes.extend(unknown(&problems, known).cloned().map(Change::Problem));

@@ -49,6 +49,13 @@ impl Reload {
         !self.unwritten.is_empty()
     }
 
+    /// The store is back: writes down all that it may have missed.
+    pub(crate) async fn save_all(&mut self, snapshot: &Snapshot, changes: &[Change]) {
+        let loaded = snapshot.plugins.keys().cloned().map(Change::Loaded);
+        let all: Vec<Change> = changes.iter().cloned().chain(loaded).collect();
+        self.save(snapshot, &all).await;
+    }
+
     /// Remembers what loaded, forgets what is gone, and writes both down in their histories.
     pub(crate) async fn save(&mut self, snapshot: &Snapshot, changes: &[Change]) {
         let of_files =
@@ -62,7 +69,7 @@ impl Reload {
                 && let (State::Live, Some(script)) = (&plugin.state, &plugin.script)
             {
                 let known = self.last_good.get(&**id).is_some_and(|version| version.hash == *plugin.hash);
-                if !known {
+                if !known || self.unsaved.contains(&**id) {
                     good.push(LastGood {
                         id: id.to_string(),
                         path: plugin.path.display().to_string(),
@@ -80,8 +87,12 @@ impl Reload {
         self.save_switched_off(&good).await;
         self.save_guarded_models(snapshot).await;
         if !good.is_empty() {
-            if let Err(error) = self.store.save_last_good(&good).await {
-                tracing::warn!("last good versions are not remembered across a restart: {error}");
+            match self.store.save_last_good(&good).await {
+                Ok(()) => good.iter().for_each(|version| _ = self.unsaved.remove(&version.id)),
+                Err(error) => {
+                    tracing::warn!("last good versions are not remembered across a restart: {error}");
+                    self.unsaved.extend(good.iter().map(|version| version.id.clone()));
+                }
             }
             for version in good.iter().filter(|version| version.security) {
                 // As in the store: what was confirmed of an earlier version says nothing of this one.

@@ -54,6 +54,10 @@ pub(crate) struct Reload {
     pub(super) is_serving: bool,
     /// Nothing is remembered and nothing was looked at: a file that cannot be read may be a guard's.
     pub(super) knows_nothing: bool,
+    /// The store was away at the last look.
+    pub(crate) is_away: bool,
+    /// Plugins whose last good versions are not in the store yet.
+    pub(super) unsaved: HashSet<String>,
     /// Files that were gone at the last look: a save by rename leaves a gap.
     pub(super) vanished: BTreeSet<Arc<str>>,
     /// Since when news wait for each other.
@@ -107,6 +111,8 @@ impl Reload {
             aside: Vec::new(),
             strangers: HashSet::new(),
             only_looks: false,
+            is_away: false,
+            unsaved: HashSet::new(),
             vanished: BTreeSet::new(),
             waiting: None,
             looked_at: 0,

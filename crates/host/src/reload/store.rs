@@ -7,7 +7,8 @@ use super::state::Reload;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use valvehouse_config::Grants;
 use valvehouse_json::Json;
-use valvehouse_store::{LastGood, StoreError, StoredSettings};
+use valvehouse_script::{Code, Kind, Problem};
+use valvehouse_store::{LastGood, Outage, StoreError, StoredSettings};
 
 impl Reload {
     pub(crate) async fn read_store(&mut self) -> Result<(), StoreError> {
@@ -76,6 +77,17 @@ impl Reload {
             restored: std::mem::replace(&mut self.restored, restored),
             scripts: None,
         }
+    }
+
+    /// The problem of a store that is away.
+    pub(super) fn problem_of_outage(&self, outage: &Outage) -> Problem {
+        let generation = self.stored.generation.unwrap_or(0);
+        let what = format!(
+            "the store is away, and this host goes on with its generation {generation}: cannot {}",
+            outage.error
+        );
+        let help = "changes of valves, switches, grants and scripts are refused until it is back";
+        Problem::new(Code::StoreAway, "", self.plan.folder(Kind::Filter), what).help(help).warning()
     }
 
     /// Reads what is granted by command. A row that cannot be read grants nothing and is logged.

@@ -123,6 +123,8 @@ codes! {
     BadSchedule = "V227",
     /// The latest scripts of the store are not taken.
     GenerationRefused = "V228",
+    /// The database of the store does not answer.
+    StoreAway = "V229",
     /// A pooler passes no notifications of the store's database on.
     StorePolled = "V230",
 

@@ -7,7 +7,7 @@ use std::path::Path;
 const DOCUMENT: &str = include_str!("../../problems.md");
 
 /// Codes of what no text of one script shows: its file, its folder, its settings, or too much of something.
-const WITHOUT_EXAMPLE: [Code; 28] = [
+const WITHOUT_EXAMPLE: [Code; 29] = [
     Code::Unreadable,
     Code::TooLong,
     Code::NoText,
@@ -24,6 +24,7 @@ const WITHOUT_EXAMPLE: [Code; 28] = [
     Code::SecretUnread,
     Code::GenerationRefused,
     Code::StorePolled,
+    Code::StoreAway,
     Code::McpAway,
     Code::McpQuarantined,
     Code::TooComplex,

@@ -4,6 +4,7 @@ use super::families::Families;
 use crate::ready;
 use valvehouse_core::lanes;
 use valvehouse_host::app::App;
+use valvehouse_store::now;
 
 pub(super) async fn collect(app: &App, families: &mut Families) {
     let version = [("version", env!("CARGO_PKG_VERSION"))];
@@ -59,6 +60,18 @@ async fn store(app: &App, families: &mut Families) {
     let hosts = ready::hosts(app).await;
     let up = u8::from(hosts.is_ok());
     families.gauge("store_up", "1 while the store answers.").add(&[], up.into());
+    if let Some(snapshot) = app.host.store().snapshot() {
+        let age = now().saturating_sub(snapshot.at) as f64 / 1000.0;
+        families
+            .gauge(
+                "store_snapshot_age_seconds",
+                "Age of the file that this host starts from while the store is away.",
+            )
+            .add(&[], age);
+        families
+            .gauge("store_snapshot_generation", "The generation of the store in that file.")
+            .add(&[], snapshot.generation as f64);
+    }
     let refused = u8::from(app.host.refused().is_some());
     families
         .gauge("generation_refused", "1 while this host does not take the latest generation of the store.")

@@ -9,4 +9,4 @@ mod schema;
 mod tests;
 
 pub(crate) use listener::Listener;
-pub(crate) use open::{Opened, migrate, missing_steps, open, without_key};
+pub(crate) use open::{Server, migrate, missing_steps, without_key};

@@ -4,46 +4,108 @@ use super::listener::Listener;
 use super::{pooler, schema};
 use crate::error::{Place, StoreError, Trouble};
 use crate::sql::{Pool, ServerPool};
-use sqlx::ConnectOptions as _;
-use sqlx::postgres::PgConnectOptions;
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::{ConnectOptions as _, Connection as _};
 use std::str::FromStr as _;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::time::timeout;
 use valvehouse_config::{SchemaMigration, Secret, StoreSettings};
 
 const DOING: &str = "open the store";
 
-/// An open database.
-pub(crate) struct Opened {
+/// The pause between two attempts to connect when a store is opened.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A database, there or not.
+#[derive(Clone)]
+pub(crate) struct Server {
     pub(crate) place: Place,
-    pub(crate) pool: Pool,
-    /// `None` where notifications do not arrive.
-    pub(crate) listener: Option<Listener>,
+    options: PgConnectOptions,
+    /// The way of the connection that listens, where it is another one.
+    listen: Option<PgConnectOptions>,
+    settings: StoreSettings,
+    /// The time that it has to answer in.
+    pub(crate) patience: Duration,
 }
 
-/// Connects, and makes the tables that are missing, where settings leave that to hosts; hosts that start together wait for
-/// each other.
-pub(crate) async fn open(url: &Secret, settings: &StoreSettings) -> Result<Opened, StoreError> {
-    let place = place(url.expose());
-    let error = |error: sqlx::Error| StoreError::from_sqlx(DOING, &place, &error);
-    let options = options(url, &place)?;
-    let is_pooled = pooler::is_between(&options).await.map_err(error)?;
-    let options = if is_pooled { options.statement_cache_capacity(0) } else { options };
-    let mut connection = options.connect().await.map_err(error)?;
-    let missing = schema::missing(&mut connection, &place).await?;
-    drop(connection);
-    if !missing.is_empty() {
-        if settings.migrate == SchemaMigration::Wait {
-            return Err(schema::waits(&place, &missing));
-        }
-        migrate(url, settings).await?;
+impl Server {
+    /// Reads the URLs; does not connect.
+    pub(crate) fn new(url: &Secret, settings: &StoreSettings) -> Result<Self, StoreError> {
+        let place = place(url.expose());
+        let listen = settings.listen_url.as_ref().map(|url| self::options(url, &place)).transpose()?;
+        let patience = Duration::from_millis(settings.connect_ms);
+        Ok(Self { options: options(url, &place)?, place, listen, settings: settings.clone(), patience })
     }
-    let pool = ServerPool::connect(options.clone(), is_pooled).await.map_err(error)?;
-    let listener = match &settings.listen_url {
-        Some(url) => Some(Listener::new(self::options(url, &place)?)),
-        None if is_pooled => None,
-        None => Some(Listener::new(options)),
-    };
-    Ok(Opened { place, pool: Pool::Postgres(Arc::new(pool)), listener })
+
+    /// Connections that are opened when they are needed.
+    pub(crate) fn pool(&self) -> Pool {
+        Pool::Postgres(Arc::new(ServerPool::lazy(self.options.clone())))
+    }
+
+    /// A connection that hears of changes; `None` where notifications do not arrive.
+    pub(crate) fn listener(&self, pool: &Pool) -> Option<Listener> {
+        match (&self.listen, pool) {
+            (Some(past), _) => Some(Listener::new(past.clone())),
+            (None, Pool::Postgres(pool)) if pool.is_pooled() => None,
+            _ => Some(Listener::new(self.options.clone())),
+        }
+    }
+
+    /// Asks on a connection of its own whether the database answers.
+    pub(crate) async fn probe(&self) -> Result<(), StoreError> {
+        let asked = async {
+            let mut connection = PgConnection::connect_with(&self.options).await?;
+            sqlx::query("SELECT 1").execute(&mut connection).await?;
+            connection.close().await
+        };
+        let answered = timeout(self.patience, asked).await.unwrap_or(Err(sqlx::Error::PoolTimedOut));
+        answered.map_err(|error| match error {
+            sqlx::Error::PoolTimedOut => {
+                let cause = format!("it does not answer within {:?}", self.patience);
+                StoreError::new(DOING, &self.place, Trouble::Unreachable, cause)
+            }
+            error => StoreError::from_sqlx(DOING, &self.place, &error),
+        })
+    }
+
+    /// Waits until it answers, for as long as it has. A server that starts, or has no connection left, is asked again.
+    pub(crate) async fn reach(&self) -> Result<(), StoreError> {
+        let since = Instant::now();
+        loop {
+            match self.probe().await {
+                Err(error)
+                    if matches!(error.trouble, Trouble::Unreachable | Trouble::Busy)
+                        && since.elapsed() + PAUSE < self.patience =>
+                {
+                    tokio::time::sleep(PAUSE).await;
+                }
+                reached => return reached,
+            }
+        }
+    }
+
+    /// Recognizes a pooler, and makes the tables that are missing, where settings leave that to hosts; hosts that start
+    /// together wait for each other.
+    pub(crate) async fn prepare(&self, pool: &Pool) -> Result<(), StoreError> {
+        let Pool::Postgres(pool) = pool else { return Ok(()) };
+        let error = |error: sqlx::Error| StoreError::from_sqlx(DOING, &self.place, &error);
+        pool.set_pooled(pooler::is_between(&self.options).await.map_err(error)?);
+        let mut connection = self.options.connect().await.map_err(error)?;
+        let missing = schema::missing(&mut connection, &self.place).await?;
+        drop(connection);
+        if missing.is_empty() {
+            return Ok(());
+        }
+        if self.settings.migrate == SchemaMigration::Wait {
+            return Err(schema::waits(&self.place, &missing));
+        }
+        match &self.settings.migrate_url {
+            Some(url) => schema::migrate(&options(url, &self.place)?, &place(url.expose())).await?,
+            None => schema::migrate(&self.options, &self.place).await?,
+        };
+        Ok(())
+    }
 }
 
 /// Makes the tables that are missing. Returns the titles of the steps that were taken.

@@ -199,7 +199,7 @@ async fn hosts_behind_pgbouncer_work_at_once_and_are_told_past_it() {
 
     assert!(!open(&direct).await.is_polled(), "without one it listens");
     let past = StoreSettings { listen_url: Some(Secret::new(&direct)), ..settings(&pooled) };
-    let past = SqlStore::postgres_with(&Secret::new(&pooled), &past).await.unwrap();
+    let past = SqlStore::shared(&past, None).await.unwrap();
     assert!(!past.is_polled());
     past.changed().await;
     hosts[0].replace_valves("a", None, &json(r#"{"x": 1}"#), "test").await.unwrap();
@@ -211,7 +211,7 @@ async fn a_host_waits_for_the_tables_and_an_earlier_version_goes_on_with_later_o
     let Some(server) = Postgres::start() else { return };
     let url = server.database();
     let waits = StoreSettings { migrate: SchemaMigration::Wait, ..settings(&url) };
-    let opened = async || SqlStore::postgres_with(&Secret::new(&url), &waits).await;
+    let opened = async || SqlStore::shared(&waits, None).await;
     let error = opened().await.map(drop).unwrap_err();
     assert_eq!(error.trouble, Trouble::OlderSchema, "{error}");
     assert!(error.to_string().contains("valvehouse migrate"), "{error}");
@@ -254,4 +254,98 @@ async fn connections_that_died_without_a_word_are_noticed_and_replaced() {
     tokio::time::timeout(Duration::from_secs(60), behind.changed()).await.expect("it listens again");
     writer.replace_valves("a", None, &json(r#"{"x": 2}"#), "test").await.unwrap();
     tokio::time::timeout(Duration::from_secs(60), behind.changed()).await.expect("it is told");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_accepts_and_never_answers_is_away() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("postgres://me@{}/db", listener.local_addr().unwrap());
+    let accepting = tokio::spawn(async move {
+        let mut open = Vec::new();
+        loop {
+            open.push(listener.accept().await);
+        }
+    });
+    let settings = StoreSettings {
+        connect_ms: 200,
+        ..StoreSettings::at(StoreAddress::Postgres(Secret::new(&url)), Some(key()))
+    };
+    let error = SqlStore::shared(&settings, None).await.map(drop).unwrap_err();
+    accepting.abort();
+    assert_eq!(error.trouble, Trouble::Unreachable, "{error}");
+    assert!(error.to_string().contains("does not answer within 200ms"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_on_a_snapshot_stays_away_from_another_database_of_the_same_name() {
+    let Some(mut server) = Postgres::start() else { return };
+    let (url, folder) = (server.database(), tempfile::tempdir().unwrap());
+    let file = folder.path().join("snapshot");
+    let settings = StoreSettings::at(StoreAddress::Postgres(Secret::new(&url)), Some(key()));
+    let store = SqlStore::shared(&settings, Some(&file)).await.unwrap();
+    let generation = store.replace_valves("a", None, &json(r#"{"x": 1}"#), "test").await.unwrap();
+    assert!(!store.save_snapshot(generation + 1).await.unwrap(), "no host has applied that one");
+    assert!(store.save_snapshot(generation).await.unwrap());
+    assert!(!store.save_snapshot(generation).await.unwrap(), "it is written once");
+    let settings_then = store.settings().await.unwrap();
+    drop(store);
+    server.kill();
+    let settings = StoreSettings { connect_ms: 200, ..settings };
+    let cold = SqlStore::shared(&settings, Some(&file)).await.unwrap();
+    assert_eq!(cold.settings().await.unwrap(), settings_then);
+    let entry = KvRow {
+        plugin: "a".into(),
+        scope: "shared".into(),
+        key: "x".into(),
+        value: 1_i64.into(),
+        expires_at: None,
+    };
+    cold.kv_write(&[KvChange::Set(entry.clone())]).await.unwrap();
+    assert_eq!(cold.kv_all().await.unwrap(), [entry]);
+    let error = cold.replace_valves("a", None, &json(r#"{"x": 2}"#), "test").await.unwrap_err();
+    assert_eq!(error.trouble, Trouble::Unreachable, "{error}");
+
+    // The database of that name is another one now.
+    server.resume();
+    server.replace_database(&url);
+    open(&url).await;
+    let since = std::time::Instant::now();
+    loop {
+        let error = cold.outage().expect("it stays away").error;
+        if error.to_string().contains("another database") {
+            break;
+        }
+        assert!(since.elapsed() < Duration::from_secs(60), "{error}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(cold.generation().await.unwrap(), generation);
+    assert!(open(&url).await.kv_all().await.unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_on_connections_that_died_without_a_word_ends_when_the_database_is_away() {
+    let Some(server) = Postgres::start() else { return };
+    let proxy = Proxy::start(&server);
+    let url = proxy.url(&server.database());
+    let settings = StoreSettings {
+        connect_ms: 300,
+        ..StoreSettings::at(StoreAddress::Postgres(Secret::new(&url)), Some(key()))
+    };
+    let store = SqlStore::shared(&settings, None).await.unwrap();
+    let values = json(r#"{"x": 1}"#);
+    assert_eq!(store.replace_valves("a", None, &values, "test").await.unwrap(), 1);
+    proxy.die();
+    for _ in 0..20 {
+        let work = tokio::time::timeout(Duration::from_secs(30), store.generation());
+        let error = work.await.expect("it ends").unwrap_err();
+        assert_eq!(error.trouble, Trouble::Unreachable, "{error}");
+    }
+    assert!(store.outage().is_some());
+    proxy.live();
+    let since = std::time::Instant::now();
+    while store.replace_valves("a", None, &values, "test").await.is_err() {
+        assert!(since.elapsed() < Duration::from_secs(60), "it comes back");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(store.outage().is_none());
 }

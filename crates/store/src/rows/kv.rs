@@ -9,6 +9,11 @@ use valvehouse_json::Json;
 /// Reads all entries that have not ended, and drops those that have.
 pub(crate) async fn all(session: &mut Session) -> Result<Vec<KvRow>, sqlx::Error> {
     query("DELETE FROM kv WHERE expires_at <= ?").bind(now()).execute(session).await?;
+    read(session).await
+}
+
+/// Reads all entries.
+pub(crate) async fn read(session: &mut Session) -> Result<Vec<KvRow>, sqlx::Error> {
     let rows = query("SELECT plugin, scope, key, value, expires_at FROM kv").fetch_all(session).await?;
     let mut kept = Vec::with_capacity(rows.len());
     for row in rows {

@@ -3,6 +3,7 @@
 use parking_lot::Mutex;
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 /// The most connections of a host, the one that listens apart.
@@ -15,17 +16,21 @@ pub(crate) struct ServerPool {
     options: PgConnectOptions,
     pool: Mutex<PgPool>,
     /// A pooler hands each transaction to another session of the server.
-    is_pooled: bool,
+    is_pooled: AtomicBool,
 }
 
 impl ServerPool {
-    /// Connects.
-    ///
-    /// # Errors
-    /// Returns an error if the server does not let it in.
-    pub(crate) async fn connect(options: PgConnectOptions, is_pooled: bool) -> Result<Self, sqlx::Error> {
-        let pool = pool_options().connect_with(options.clone()).await?;
-        Ok(Self { options, pool: Mutex::new(pool), is_pooled })
+    /// Connections that are opened when they are needed.
+    pub(crate) fn lazy(options: PgConnectOptions) -> Self {
+        let pool = Mutex::new(pool_options().connect_lazy_with(options.clone()));
+        Self { options, pool, is_pooled: AtomicBool::default() }
+    }
+
+    /// Notes whether a pooler is between here and the server.
+    pub(crate) fn set_pooled(&self, is_pooled: bool) {
+        if self.is_pooled.swap(is_pooled, Relaxed) != is_pooled {
+            self.renew();
+        }
     }
 
     /// Returns the connections that are used now.
@@ -35,13 +40,15 @@ impl ServerPool {
 
     /// Returns `true` if what is prepared or listened to does not outlive a transaction.
     pub(crate) fn is_pooled(&self) -> bool {
-        self.is_pooled
+        self.is_pooled.load(Relaxed)
     }
 
     /// Opens new connections from now on: those of today lead to a server that is gone without a word, and each of them
     /// would keep its place until the network gives it up, after a quarter of an hour.
     pub(crate) fn renew(&self) {
-        *self.pool.lock() = pool_options().connect_lazy_with(self.options.clone());
+        let options = self.options.clone();
+        let options = if self.is_pooled() { options.statement_cache_capacity(0) } else { options };
+        *self.pool.lock() = pool_options().connect_lazy_with(options);
     }
 }
 

@@ -7,9 +7,18 @@ use crate::seal::SealKey;
 #[cfg(feature = "postgres")]
 use crate::seal::random;
 use crate::sealing::{self, KeyFrom};
+use crate::snapshot::Content;
 use crate::sql::{Lock, Pool, Session};
 use crate::sqlite;
+#[cfg(feature = "postgres")]
+use crate::{
+    clock::now,
+    sealing::KeyText,
+    snapshot::{Availability, Local},
+};
 use std::path::Path;
+#[cfg(feature = "postgres")]
+use std::sync::Arc;
 #[cfg(feature = "postgres")]
 use std::time::Duration;
 use std::time::Instant;
@@ -39,6 +48,9 @@ pub struct SqlStore {
     /// Wakes whoever follows the generation.
     #[cfg(feature = "postgres")]
     pub(super) listener: Option<crate::postgres::Listener>,
+    /// The server, there or away.
+    #[cfg(feature = "postgres")]
+    availability: Option<Arc<Availability>>,
 }
 
 impl SqlStore {
@@ -67,25 +79,74 @@ impl SqlStore {
     /// another one.
     #[cfg(feature = "postgres")]
     pub async fn postgres(url: &str, key: Option<&SecretSource>) -> Result<Self, StoreError> {
-        let url = Secret::new(url);
-        let settings = StoreSettings::at(StoreAddress::Postgres(url.clone()), key.cloned());
-        Self::postgres_with(&url, &settings).await
+        let settings = StoreSettings::at(StoreAddress::Postgres(Secret::new(url)), key.cloned());
+        Self::shared(&settings, None).await
     }
 
-    /// The same, with settings of its own for listening and migrating.
+    /// Opens a database of Postgres. Where it is away, and a snapshot of it is in this file, the store lives on that
+    /// until the database is back; its own changes are refused meanwhile.
+    ///
+    /// # Errors
+    /// Returns an error if the server refuses the role or its rights, if the key is missing or another one, or if the
+    /// server is away and there is no snapshot that can be read.
     #[cfg(feature = "postgres")]
-    pub(crate) async fn postgres_with(url: &Secret, settings: &StoreSettings) -> Result<Self, StoreError> {
-        let postgres::Opened { place, pool, listener } = postgres::open(url, settings).await?;
-        let key = settings.key.as_ref().ok_or_else(|| postgres::without_key(&place))?;
-        let store = Self::with(place, pool.clone(), pool, KeyFrom::Settings(key)).await?;
-        Ok(Self { listener, ..store })
+    pub(crate) async fn shared(
+        settings: &StoreSettings,
+        snapshot: Option<&Path>,
+    ) -> Result<Self, StoreError> {
+        let StoreAddress::Postgres(url) = &settings.address else {
+            unreachable!("the caller looked at the address")
+        };
+        let server = postgres::Server::new(url, settings)?;
+        let (pool, database) = (server.pool(), server.place.to_string());
+        let from = settings.key.as_ref().map(KeyFrom::Settings);
+        let opened = async {
+            server.reach().await?;
+            server.prepare(&pool).await?;
+            let from = from.ok_or_else(|| postgres::without_key(&server.place))?;
+            sealing::key(&server.place, from, &pool).await
+        };
+        let (key, local, error) = match opened.await {
+            Ok((key, proof)) => {
+                let local =
+                    snapshot.map(|file| Local::of_database(file, &database, proof, &key)).transpose()?;
+                (key, local, None)
+            }
+            Err(error) if matches!(error.trouble, Trouble::Unreachable | Trouble::Busy) => {
+                let (Some(file), Some(from)) = (snapshot, from) else { return Err(error) };
+                let text = KeyText::read(&server.place, from, true)?;
+                let Some((local, key)) = Local::of_snapshot(file, &database, &text)? else {
+                    let without = format!("there is no snapshot to start from ({})", file.display());
+                    let mend = error.mend.map_or(without.clone(), |mend| format!("{mend}; {without}"));
+                    return Err(StoreError { mend: Some(mend), ..error });
+                };
+                (key, Some(local), Some(error))
+            }
+            Err(error) => return Err(error),
+        };
+        let (place, listener) = (server.place.clone(), server.listener(&pool));
+        let availability = Availability::new(server, pool.clone(), local, error.clone());
+        match (error, availability.snapshot()) {
+            (Some(error), Some(seen)) => tracing::warn!(
+                "starting without the store, from the snapshot of its generation {} that is {} s old: {error}",
+                seen.generation,
+                now().saturating_sub(seen.at) / 1000
+            ),
+            _ => availability.replay().await?,
+        }
+        let store = Self::of_parts(place, pool.clone(), pool, key);
+        Ok(Self { listener, availability: Some(availability), ..store })
     }
 
     async fn with(place: Place, durable: Pool, swift: Pool, key: KeyFrom<'_>) -> Result<Self, StoreError> {
+        let (key, _) = sealing::key(&place, key, &durable).await?;
+        Ok(Self::of_parts(place, durable, swift, key))
+    }
+
+    fn of_parts(place: Place, durable: Pool, swift: Pool, key: SealKey) -> Self {
         crate::conversation::opened();
-        let key = sealing::key(&place, key, &durable).await?;
         let (queue, troubles) = (tokio::sync::Mutex::default(), Troubles::default());
-        Ok(Self {
+        Self {
             place,
             durable,
             swift,
@@ -94,7 +155,54 @@ impl SqlStore {
             troubles,
             #[cfg(feature = "postgres")]
             listener: None,
-        })
+            #[cfg(feature = "postgres")]
+            availability: None,
+        }
+    }
+
+    /// The database, which may be away.
+    #[cfg(feature = "postgres")]
+    pub(super) fn availability(&self) -> Option<&Availability> {
+        self.availability.as_deref()
+    }
+
+    /// The snapshot of a store that never reached its database.
+    #[cfg(feature = "postgres")]
+    fn cold(&self) -> Option<Arc<Content>> {
+        self.availability().and_then(Availability::local).and_then(Local::cold)
+    }
+
+    /// Returns why a store whose database is away does nothing.
+    fn away(&self, doing: &'static str) -> Option<StoreError> {
+        #[cfg(feature = "postgres")]
+        let error = self.availability()?.error();
+        #[cfg(not(feature = "postgres"))]
+        let error: Option<StoreError> = None;
+        error.map(|error| StoreError { doing: doing.to_owned(), ..error })
+    }
+
+    /// Notes that the database holds something else that its generation does not tell of.
+    pub(super) fn changed_quietly(&self) {
+        #[cfg(feature = "postgres")]
+        if let Some(local) = self.availability().and_then(Availability::local) {
+            local.settings_changed();
+        }
+    }
+
+    /// Runs one piece of work that reads; a store that never reached its database reads the snapshot instead.
+    pub(super) fn read<'a, T: Send + 'a>(
+        &'a self,
+        doing: &'static str,
+        of_snapshot: impl FnOnce(&Content) -> T + Send + 'a,
+        work: impl Future<Output = Result<T, sqlx::Error>> + Send + 'a,
+    ) -> Answer<'a, T> {
+        #[cfg(feature = "postgres")]
+        if let Some(content) = self.cold() {
+            return Box::pin(async move { Ok(of_snapshot(&content)) });
+        }
+        #[cfg(not(feature = "postgres"))]
+        drop(of_snapshot);
+        self.work(doing, work)
     }
 
     /// Runs one piece of work; an error says what it was for.
@@ -108,12 +216,20 @@ impl SqlStore {
         self.watched(doing, work)
     }
 
-    /// The same for a look whether something changed: hosts do so all the time, and notice by it where a server is gone.
-    pub(super) fn look<'a, T: 'a>(
+    /// The same as [`Self::read`] for a look whether something changed: hosts do so all the time, and notice by it where a
+    /// server is gone.
+    pub(super) fn look<'a, T: Send + 'a>(
         &'a self,
         doing: &'static str,
+        of_snapshot: impl FnOnce(&Content) -> T + Send + 'a,
         look: impl Future<Output = Result<T, sqlx::Error>> + Send + 'a,
     ) -> Answer<'a, T> {
+        #[cfg(feature = "postgres")]
+        if let Some(content) = self.cold() {
+            return Box::pin(async move { Ok(of_snapshot(&content)) });
+        }
+        #[cfg(not(feature = "postgres"))]
+        drop(of_snapshot);
         #[cfg(feature = "postgres")]
         let look = self.within(LOOK_DEADLINE, look);
         self.watched(doing, look)
@@ -142,18 +258,45 @@ impl SqlStore {
         work: impl Future<Output = Result<T, sqlx::Error>> + Send + 'a,
     ) -> Answer<'a, T> {
         Box::pin(async move {
-            match work.await {
+            let done = match self.away(doing) {
+                Some(error) => Err(error),
+                None => self.unless_lost(doing, work).await,
+            };
+            match done {
                 Ok(value) => {
                     self.troubles.end(doing);
                     Ok(value)
                 }
                 Err(error) => {
-                    let error = StoreError::from_sqlx(doing, &self.place, &error);
+                    #[cfg(feature = "postgres")]
+                    if error.trouble == Trouble::Unreachable
+                        && let Some(availability) = self.availability()
+                    {
+                        availability.doubt();
+                    }
                     self.troubles.add(doing, &error);
                     Err(error)
                 }
             }
         })
+    }
+
+    /// Does a piece of work; ends it if the database is away meanwhile.
+    async fn unless_lost<T>(
+        &self,
+        doing: &'static str,
+        work: impl Future<Output = Result<T, sqlx::Error>>,
+    ) -> Result<T, StoreError> {
+        let work = async { work.await.map_err(|error| StoreError::from_sqlx(doing, &self.place, &error)) };
+        #[cfg(feature = "postgres")]
+        if let Some(availability) = self.availability() {
+            return tokio::select! {
+                biased;
+                done = work => done,
+                error = availability.lost() => Err(StoreError { doing: doing.to_owned(), ..error }),
+            };
+        }
+        work.await
     }
 
     /// Begins a transaction whose commit waits for the disk.

@@ -21,7 +21,9 @@ impl History for SqlStore {
     }
 
     fn spans(&self) -> Answer<'_, Vec<Span>> {
-        self.work("read the histories", async { history::spans(&mut self.swift.session().await?).await })
+        self.read("read the histories", |snapshot| snapshot.spans.clone(), async {
+            history::spans(&mut self.swift.session().await?).await
+        })
     }
 
     fn record<'a>(&'a self, seen: &'a [Seen]) -> Answer<'a, Vec<String>> {
@@ -33,6 +35,7 @@ impl History for SqlStore {
             let mut transaction = self.swift.begin(Lock::Settings).await?;
             let late = history::record(&mut transaction, &self.key, seen).await?;
             transaction.commit().await?;
+            self.changed_quietly();
             Ok(late)
         })
     }

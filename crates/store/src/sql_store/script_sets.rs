@@ -14,9 +14,12 @@ impl ScriptSets for SqlStore {
     }
 
     fn script_files(&self, generation: u64) -> Answer<'_, Vec<ScriptFile>> {
-        self.work("read the stored scripts", async move {
-            script_sets::files(&mut self.swift.session().await?, generation).await
-        })
+        self.read(
+            "read the stored scripts",
+            // A snapshot has the files of its own generation.
+            |snapshot| snapshot.files.clone(),
+            async move { script_sets::files(&mut self.swift.session().await?, generation).await },
+        )
     }
 
     fn put_script_set<'a>(&'a self, set: &'a NewScriptSet<'a>) -> Answer<'a, u64> {

@@ -10,9 +10,14 @@ use crate::rows::generation::{self, raise};
 use crate::rows::valves::{self, Change};
 use crate::rows::{aside, grants, guards, history, hosts, kv, script_sets, secrets, switches};
 use crate::settings::StoredSettings;
-use crate::sql::Lock;
+use crate::sql::{Lock, Session};
 use crate::sqlite::open;
 use crate::store::Store;
+#[cfg(feature = "postgres")]
+use crate::{
+    outage::{Outage, SnapshotInfo},
+    snapshot::{Availability, Content},
+};
 use futures::future::BoxFuture;
 use std::time::{Duration, Instant};
 use valvehouse_json::Json;
@@ -27,31 +32,15 @@ impl Store for SqlStore {
     }
 
     fn generation(&self) -> Answer<'_, u64> {
-        self.look("read the store's generation", async {
+        self.look("read the store's generation", |snapshot| snapshot.settings.generation, async {
             generation::read(&mut self.swift.session().await?).await
         })
     }
 
     fn settings(&self) -> Answer<'_, StoredSettings> {
-        self.work("read what is stored for plugins", async {
+        self.read("read what is stored for plugins", |snapshot| snapshot.settings.clone(), async {
             let mut session = self.swift.snapshot().await?;
-            let read = StoredSettings {
-                generation: generation::read(&mut session).await?,
-                valves: valves::all(&mut session, &self.key).await?,
-                switches: switches::all(&mut session).await?,
-                grants: match grants::all(&mut session).await {
-                    Err(sqlx::Error::Decode(error)) => {
-                        tracing::warn!("no stored grant counts: {error}");
-                        Vec::new()
-                    }
-                    read => read?,
-                },
-                confirmed: guards::confirmed(&mut session).await?,
-                last_good: guards::last_good(&mut session).await?,
-                aside: aside::all(&mut session).await?,
-                guarded_models: guards::models(&mut session).await?,
-                scripts: script_sets::latest(&mut session).await?,
-            };
+            let read = self.all_settings(&mut session).await?;
             session.rollback().await?;
             Ok(read)
         })
@@ -148,7 +137,7 @@ impl Store for SqlStore {
     }
 
     fn last_good(&self) -> Answer<'_, Vec<LastGood>> {
-        self.work("read the last good scripts", async move {
+        self.read("read the last good scripts", |snapshot| snapshot.settings.last_good.clone(), async move {
             guards::last_good(&mut self.swift.session().await?).await
         })
     }
@@ -157,7 +146,9 @@ impl Store for SqlStore {
         self.work("save the last good scripts", async move {
             let mut transaction = self.begin(Lock::Settings).await?;
             guards::save_last_good(&mut transaction, versions).await?;
-            transaction.commit().await
+            transaction.commit().await?;
+            self.changed_quietly();
+            Ok(())
         })
     }
 
@@ -165,7 +156,9 @@ impl Store for SqlStore {
         self.work("forget a last good script", async move {
             let mut transaction = self.begin(Lock::Settings).await?;
             guards::forget_last_good(&mut transaction, id).await?;
-            transaction.commit().await
+            transaction.commit().await?;
+            self.changed_quietly();
+            Ok(())
         })
     }
 
@@ -199,12 +192,14 @@ impl Store for SqlStore {
 
     fn forget_confirmed<'a>(&'a self, id: &'a str, what: &'a Confirmed) -> Answer<'a, ()> {
         self.work("end what is confirmed of a guard", async move {
-            guards::forget_confirmed(&mut self.durable.session().await?, id, what).await
+            guards::forget_confirmed(&mut self.durable.session().await?, id, what).await?;
+            self.changed_quietly();
+            Ok(())
         })
     }
 
     fn doubted_guards(&self) -> Answer<'_, Vec<(String, String, String)>> {
-        self.work("compare guards with their histories", async move {
+        self.read("compare guards with their histories", |snapshot| snapshot.doubted.clone(), async move {
             guards::doubted(&mut self.swift.session().await?).await
         })
     }
@@ -219,7 +214,9 @@ impl Store for SqlStore {
         self.work("store which models a guard is for", async move {
             let mut transaction = self.begin(Lock::Settings).await?;
             guards::save_models(&mut transaction, plugin, models).await?;
-            transaction.commit().await
+            transaction.commit().await?;
+            self.changed_quietly();
+            Ok(())
         })
     }
 
@@ -283,11 +280,17 @@ impl Store for SqlStore {
     }
 
     fn kv_all(&self) -> Answer<'_, Vec<KvRow>> {
+        #[cfg(feature = "postgres")]
+        if let Some(local) = self.availability().and_then(Availability::local)
+            && let Some(content) = local.cold()
+        {
+            return Box::pin(async move { Ok(local.kv(&content).await) });
+        }
         self.work("read what scripts keep", async move { kv::all(&mut self.swift.session().await?).await })
     }
 
     fn kv_write<'a>(&'a self, changes: &'a [KvChange]) -> Answer<'a, ()> {
-        self.work("write what scripts keep", async move {
+        let work = self.work("write what scripts keep", async move {
             if kv::is_one_statement(changes) {
                 // One statement is a transaction of its own: a third of the way to the disk and back.
                 let insert = async || kv::insert(&mut self.durable.session().await?, changes).await;
@@ -296,7 +299,30 @@ impl Store for SqlStore {
             let mut transaction = self.begin(Lock::Nothing).await?;
             kv::write(&mut transaction, changes).await?;
             transaction.commit().await
-        })
+        });
+        #[cfg(feature = "postgres")]
+        if let Some(availability) = self.availability()
+            && let Some(local) = availability.local()
+        {
+            return Box::pin(async move {
+                if availability.append(changes).await? {
+                    return Ok(());
+                }
+                match work.await {
+                    Ok(()) => {
+                        local.kv_changed();
+                        Ok(())
+                    }
+                    // The same entries may have reached the database: they are written once more, and are the same.
+                    Err(error) if error.trouble == Trouble::Unreachable => {
+                        let is_written = availability.is_away().await && availability.append(changes).await?;
+                        if is_written { Ok(()) } else { Err(error) }
+                    }
+                    Err(error) => Err(error),
+                }
+            });
+        }
+        work
     }
 
     fn announce<'a>(
@@ -349,6 +375,37 @@ impl Store for SqlStore {
         self.troubles.recent()
     }
 
+    #[cfg(feature = "postgres")]
+    fn outage(&self) -> Option<Outage> {
+        self.availability()?.outage()
+    }
+
+    #[cfg(feature = "postgres")]
+    fn snapshot(&self) -> Option<SnapshotInfo> {
+        self.availability()?.snapshot()
+    }
+
+    #[cfg(feature = "postgres")]
+    fn save_snapshot(&self, applied_generation: u64) -> Answer<'_, bool> {
+        let local = self.availability().filter(|availability| availability.error().is_none());
+        let Some(local) = local.and_then(Availability::local) else { return Box::pin(async { Ok(false) }) };
+        let Some(changes) = local.due(applied_generation) else { return Box::pin(async { Ok(false) }) };
+        Box::pin(async move {
+            let since = Instant::now();
+            let content = self.work("read the store for a snapshot", async {
+                let mut session = self.swift.snapshot().await?;
+                // A host that goes by another one, or did not look yet, has nothing to write.
+                let is_applied = generation::read(&mut session).await? == applied_generation;
+                let content = if is_applied { Some(self.content(&mut session).await?) } else { None };
+                session.rollback().await?;
+                Ok(content)
+            });
+            let Some(content) = content.await? else { return Ok(false) };
+            local.save(content, changes, since).await?;
+            Ok(true)
+        })
+    }
+
     fn probe(&self) -> Answer<'_, ()> {
         self.work("lock the store", async {
             let since = Instant::now();
@@ -375,6 +432,39 @@ impl Store for SqlStore {
 }
 
 impl SqlStore {
+    /// Reads everything that a host goes by.
+    async fn all_settings(&self, session: &mut Session) -> Result<StoredSettings, sqlx::Error> {
+        Ok(StoredSettings {
+            generation: generation::read(session).await?,
+            valves: valves::all(session, &self.key).await?,
+            switches: switches::all(session).await?,
+            grants: match grants::all(session).await {
+                Err(sqlx::Error::Decode(error)) => {
+                    tracing::warn!("no stored grant counts: {error}");
+                    Vec::new()
+                }
+                read => read?,
+            },
+            confirmed: guards::confirmed(session).await?,
+            last_good: guards::last_good(session).await?,
+            aside: aside::all(session).await?,
+            guarded_models: guards::models(session).await?,
+            scripts: script_sets::latest(session).await?,
+        })
+    }
+
+    /// Reads everything that a host starts from.
+    #[cfg(feature = "postgres")]
+    async fn content(&self, session: &mut Session) -> Result<Content, sqlx::Error> {
+        let settings = self.all_settings(session).await?;
+        let files = match &settings.scripts {
+            Some(set) => script_sets::files(session, set.generation).await?,
+            None => Vec::new(),
+        };
+        let (doubted, spans) = (guards::doubted(session).await?, history::spans(session).await?);
+        Ok(Content { settings, files, doubted, spans, kv: kv::read(session).await? })
+    }
+
     fn change_valves<'a>(
         &'a self,
         doing: &'static str,

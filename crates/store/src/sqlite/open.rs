@@ -117,7 +117,7 @@ pub(crate) fn is_contended(file: &Path) -> bool {
     written.is_ok_and(|at| at.elapsed().is_ok_and(|age| age < LOCK_TIMEOUT))
 }
 
-fn private_folder() -> std::fs::DirBuilder {
+pub(crate) fn private_folder() -> std::fs::DirBuilder {
     let mut folder = std::fs::DirBuilder::new();
     folder.recursive(true);
     #[cfg(unix)]

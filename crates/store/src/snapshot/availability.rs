@@ -1,0 +1,235 @@
+//! The database of a shared store, there or away. Whoever cannot reach it says so; then it is asked by a connection of
+//! its own, and work on it fails at once until it is back.
+
+use super::journal::Journal;
+use super::local::Local;
+use crate::clock::now;
+use crate::error::{StoreError, Trouble};
+use crate::outage::{Outage, SnapshotInfo};
+use crate::postgres::Server;
+use crate::record::KvChange;
+use crate::rows::kv;
+use crate::seal::random;
+use crate::sealing;
+use crate::sql::{Lock, Pool};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Notify, watch};
+
+const CHECKING: &str = "reach the database again";
+/// The pauses between two attempts to reach the database: the first, and the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const MAX_PAUSE: Duration = Duration::from_secs(2);
+
+/// The database of a store, and the way on without it.
+pub(crate) struct Availability {
+    server: Server,
+    pool: Pool,
+    local: Option<Local>,
+    outage: watch::Sender<Option<(StoreError, i64)>>,
+    checking: tokio::sync::Mutex<()>,
+    doubt: Arc<Notify>,
+}
+
+impl Availability {
+    /// A database that is away from the beginning where `outage` says so.
+    pub(crate) fn new(
+        server: Server,
+        pool: Pool,
+        local: Option<Local>,
+        outage: Option<StoreError>,
+    ) -> Arc<Self> {
+        let this = Arc::new(Self {
+            server,
+            pool,
+            local,
+            outage: watch::Sender::new(outage.map(|error| (error, now()))),
+            checking: tokio::sync::Mutex::default(),
+            doubt: Arc::default(),
+        });
+        if this.error().is_some() {
+            this.doubt.notify_one();
+        }
+        tokio::spawn(follow(Arc::downgrade(&this), this.doubt.clone()));
+        this
+    }
+
+    pub(crate) fn local(&self) -> Option<&Local> {
+        self.local.as_ref()
+    }
+
+    /// Returns why the database is away; `None` while it is there.
+    pub(crate) fn error(&self) -> Option<StoreError> {
+        self.outage.borrow().as_ref().map(|(error, _)| error.clone())
+    }
+
+    pub(crate) fn outage(&self) -> Option<Outage> {
+        let (error, since) = self.outage.borrow().clone()?;
+        Some(Outage { error, since, snapshot: self.snapshot() })
+    }
+
+    pub(crate) fn snapshot(&self) -> Option<SnapshotInfo> {
+        self.local.as_ref()?.seen()
+    }
+
+    /// Somebody could not reach it: has it asked.
+    pub(crate) fn doubt(&self) {
+        self.doubt.notify_one();
+    }
+
+    /// Waits until the database is away. Whoever waits for long has it asked: a connection that died without a word
+    /// looks like a busy server.
+    pub(crate) async fn lost(&self) -> StoreError {
+        let mut outage = self.outage.subscribe();
+        loop {
+            tokio::select! {
+                away = outage.wait_for(Option::is_some) => {
+                    if let Ok(away) = away && let Some((error, _)) = &*away {
+                        return error.clone();
+                    }
+                }
+                () = tokio::time::sleep(self.server.patience) => self.doubt(),
+            }
+        }
+    }
+
+    /// Asks whether the database is away.
+    pub(crate) async fn is_away(&self) -> bool {
+        let _one = self.checking.lock().await;
+        if self.outage.borrow().is_some() {
+            return true;
+        }
+        match self.server.probe().await {
+            Err(error) if error.trouble == Trouble::Unreachable => {
+                tracing::warn!("the store is away, going on without it: {error}");
+                self.pool.renew();
+                self.outage.send_replace(Some((error, now())));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Writes changes of the scripts' maps to the disk of this host, where the database is away. Returns `false` if it
+    /// is not.
+    pub(crate) async fn append(&self, changes: &[KvChange]) -> Result<bool, StoreError> {
+        let Some(local) = &self.local else { return Ok(false) };
+        let mut journal = local.journal().lock().await;
+        if self.outage.borrow().is_none() {
+            return Ok(false);
+        }
+        journal.append(changes).map(|()| true)
+    }
+
+    /// Goes back to the database, if it is there.
+    async fn recover(&self) -> Result<(), StoreError> {
+        self.server.probe().await?;
+        if let Some(local) = &self.local {
+            let is_cold = local.cold().is_some();
+            if is_cold {
+                self.check_proof(local).await?;
+                self.server.prepare(&self.pool).await?;
+            }
+            let mut journal = local.journal().lock().await;
+            self.write_pending(&mut journal).await?;
+            local.thaw();
+            self.outage.send_replace(None);
+        } else {
+            self.outage.send_replace(None);
+        }
+        tracing::info!("the store is back");
+        Ok(())
+    }
+
+    /// Writes the changes that wait for the database.
+    ///
+    /// # Errors
+    /// Returns an error if the database is away.
+    pub(crate) async fn replay(&self) -> Result<(), StoreError> {
+        let Some(local) = &self.local else { return Ok(()) };
+        self.write_pending(&mut *local.journal().lock().await).await
+    }
+
+    async fn write_pending(&self, journal: &mut Journal) -> Result<(), StoreError> {
+        let pending = journal.pending();
+        let written = async {
+            let mut transaction = self.pool.begin(Lock::Nothing).await?;
+            kv::write(&mut transaction, &pending).await?;
+            transaction.commit().await
+        };
+        if pending.is_empty() {
+            return Ok(());
+        }
+        match written.await.map_err(|error| StoreError::from_sqlx(CHECKING, &self.server.place, &error)) {
+            Ok(()) => {
+                tracing::info!("{} entries that scripts changed meanwhile are in the store", pending.len());
+                journal.clear();
+            }
+            Err(error) if error.trouble == Trouble::Refused => {
+                tracing::error!("what scripts changed meanwhile is set aside: {error}");
+                journal.set_aside();
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Checks that the database which answers is that of the snapshot.
+    async fn check_proof(&self, local: &Local) -> Result<(), StoreError> {
+        let proof = sealing::proof(&self.pool).await;
+        let proof = proof.map_err(|error| StoreError::from_sqlx(CHECKING, &self.server.place, &error))?;
+        if proof.is_some_and(|proof| local.is_of(&proof)) {
+            return Ok(());
+        }
+        let cause = "it is another database than the one of the snapshot that this host started from";
+        let mend = format!(
+            "put store.url right and restart; if it is the right one, remove {} and restart",
+            local.file().display()
+        );
+        let error = StoreError::new(CHECKING, &self.server.place, Trouble::NotADatabase, cause);
+        Err(StoreError { mend: Some(mend), ..error })
+    }
+
+    /// Tries to go back. Returns `true` if the database is there.
+    async fn try_recover(&self) -> bool {
+        let Err(error) = self.recover().await else { return true };
+        self.outage.send_modify(|outage| {
+            if let Some((known, _)) = outage {
+                if error.trouble != known.trouble {
+                    tracing::warn!("the store is still away: {error}");
+                }
+                *known = error;
+            }
+        });
+        false
+    }
+}
+
+impl Drop for Availability {
+    fn drop(&mut self) {
+        self.doubt.notify_one();
+    }
+}
+
+/// Asks for the database whenever somebody doubts that it is there, and until it is back.
+async fn follow(availability: std::sync::Weak<Availability>, doubt: Arc<Notify>) {
+    loop {
+        doubt.notified().await;
+        let Some(this) = availability.upgrade() else { return };
+        if !this.is_away().await {
+            continue;
+        }
+        drop(this);
+        let mut pause = FIRST_PAUSE;
+        loop {
+            // Hosts that lost it together do not all come back at one moment.
+            let [more] = random::<1>();
+            tokio::time::sleep(pause + pause * u32::from(more) / 512).await;
+            let Some(this) = availability.upgrade() else { return };
+            if this.try_recover().await {
+                break;
+            }
+            pause = (pause * 2).min(MAX_PAUSE);
+        }
+    }
+}

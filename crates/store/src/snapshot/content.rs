@@ -1,0 +1,20 @@
+//! Everything that a host reads from a store when it starts.
+
+use crate::history::Span;
+#[cfg(feature = "postgres")]
+use crate::record::KvRow;
+use crate::scripts::ScriptFile;
+use crate::settings::StoredSettings;
+
+/// All that a host reads when it starts, of one moment.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Content {
+    pub(crate) settings: StoredSettings,
+    /// The files of the latest set of scripts.
+    pub(crate) files: Vec<ScriptFile>,
+    /// The guards whose last good versions are missing or of no history.
+    pub(crate) doubted: Vec<(String, String, String)>,
+    pub(crate) spans: Vec<Span>,
+    #[cfg(feature = "postgres")]
+    pub(crate) kv: Vec<KvRow>,
+}

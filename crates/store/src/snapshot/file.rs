@@ -1,0 +1,140 @@
+//! The file of a snapshot: a line that says of which database it is, and the sealed content.
+
+use super::content::Content;
+use crate::clock::now;
+use crate::error::{Place, StoreError, Trouble};
+use crate::rows::json::encode;
+use crate::seal::{SealKey, random_word};
+use crate::sealing::KeyText;
+use crate::sqlite::open::{private_file, private_folder};
+use std::io::{self, ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+use valvehouse_json::Json;
+
+/// The form that this version writes, and the latest one that it reads.
+const FORMAT: u64 = 1;
+const WRITING: &str = "write the snapshot of the store";
+const READING: &str = "start from the snapshot of the store";
+/// Words that begin the line of what opens the rest.
+const MARK: &str = "valvehouse snapshot ";
+
+/// The database that files are of: its name in the settings, and the proof that its key is known by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Origin {
+    /// The URL without user and password.
+    pub(crate) database: String,
+    /// The proof in the database, which no other one has.
+    pub(crate) proof: String,
+}
+
+/// A snapshot that was read.
+pub(super) struct Snapshot {
+    pub(super) origin: Origin,
+    pub(super) content: Content,
+    /// The time when it was written, in milliseconds since 1970.
+    pub(super) at: i64,
+}
+
+/// Writes a snapshot in place of the one before, whole or not at all. Returns the time that it bears.
+pub(super) fn write(
+    file: &Path,
+    origin: &Origin,
+    key: &SealKey,
+    content: &Content,
+) -> Result<i64, StoreError> {
+    let at = now();
+    let place = Place::File(file.to_owned());
+    let unwritable = |error: sqlx::Error| StoreError::from_sqlx(WRITING, &place, &error);
+    let text = encode(&content.to_json().map_err(unwritable)?).map_err(unwritable)?;
+    let head = head(origin, at, content.settings.generation);
+    let sealed = key.seal(&text, &head);
+    write_whole(file, format!("{head}\n{sealed}\n").as_bytes())
+        .map_err(|error| StoreError::from_io(WRITING, &place, &error))?;
+    Ok(at)
+}
+
+/// Reads the snapshot of a database with the key of the settings; `None` if there is none.
+pub(super) fn read(
+    file: &Path,
+    database: &str,
+    key: &KeyText,
+) -> Result<Option<(Snapshot, SealKey)>, StoreError> {
+    let place = Place::File(file.to_owned());
+    let refused = |cause: String, mend: &str| StoreError {
+        mend: Some(format!("{mend}; a host with its database makes another one")),
+        ..StoreError::new(READING, &place, Trouble::Damaged, cause)
+    };
+    let text = match std::fs::read(file) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(StoreError::from_io(READING, &place, &error)),
+        Ok(bytes) => bytes,
+    };
+    let damaged = || refused("it is damaged".to_owned(), "put a copy of it back, or remove it");
+    let text = String::from_utf8(text).map_err(|_| damaged())?;
+    let mut lines = text.lines();
+    let (Some(head), Some(sealed)) = (lines.next(), lines.next()) else { return Err(damaged()) };
+    let header = head.strip_prefix(MARK).and_then(|json| Json::parse(json.as_bytes()).ok());
+    let header = header.ok_or_else(damaged)?;
+    if header.count("format") > FORMAT {
+        let cause = "it was written by a later version of valvehouse".to_owned();
+        return Err(refused(cause, "start that version, or remove it"));
+    }
+    let origin = Origin { database: header.string("database"), proof: header.string("proof") };
+    if origin.database != database {
+        let cause = format!("it is of the database {}, and store.url names {database}", origin.database);
+        return Err(refused(cause, "put store.url right, or remove it"));
+    }
+    let key = key.proven(&origin.proof)?.ok_or_else(|| {
+        refused("it is sealed with another key".to_owned(), "put [store] key right, or remove it")
+    })?;
+    let plain = key.open(sealed, head).ok_or_else(damaged)?;
+    let content = Json::parse(plain.as_bytes()).ok().and_then(|json| Content::from_json(&json));
+    let content = content.ok_or_else(damaged)?;
+    let at = header.get("at").and_then(|at| at.as_i64()).ok_or_else(damaged)?;
+    Ok(Some((Snapshot { origin, content, at }, key)))
+}
+
+/// The first line. It is not sealed, but a changed one opens nothing.
+fn head(origin: &Origin, at: i64, generation: u64) -> String {
+    let header = Json::from([
+        ("format", FORMAT.into()),
+        ("database", origin.database.as_str().into()),
+        ("proof", origin.proof.as_str().into()),
+        ("generation", generation.into()),
+        ("at", at.into()),
+    ]);
+    format!("{MARK}{header}")
+}
+
+/// Writes a file beside and moves it into place, so that a crash leaves the old one or the new one.
+pub(super) fn write_whole(file: &Path, content: &[u8]) -> io::Result<()> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if let Some(folder) = folder {
+        private_folder().create(folder)?;
+    }
+    let beside = beside(file, "new", &random_word()[..12]);
+    let written = (|| {
+        let mut new = private_file().open(&beside)?;
+        new.write_all(content)?;
+        new.sync_all()?;
+        std::fs::rename(&beside, file)?;
+        match folder {
+            // The name is on disk when the folder is.
+            #[cfg(unix)]
+            Some(folder) => std::fs::File::open(folder)?.sync_all(),
+            _ => Ok(()),
+        }
+    })();
+    if written.is_err() {
+        // It may not even be there.
+        let _ = std::fs::remove_file(&beside);
+    }
+    written
+}
+
+/// The name of a file that belongs to this one.
+pub(super) fn beside(file: &Path, what: &str, name: &str) -> PathBuf {
+    let mut path = file.as_os_str().to_owned();
+    path.push(format!(".{what}-{name}"));
+    path.into()
+}

@@ -1,0 +1,183 @@
+//! The files of a shared store on the disk of its host.
+
+use super::content::Content;
+use super::file::{self, Origin};
+use super::journal::Journal;
+use crate::error::StoreError;
+use crate::outage::SnapshotInfo;
+use crate::record::{KvChange, KvRow};
+use crate::seal::SealKey;
+use crate::sealing::KeyText;
+use parking_lot::{Mutex, RwLock};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+/// The shortest time between two snapshots of different settings.
+const SETTINGS_PAUSE: Duration = Duration::from_secs(1);
+/// The shortest time between two that differ in what scripts keep.
+const KV_PAUSE: Duration = Duration::from_secs(5);
+/// The pause after a snapshot, in times of what it took to write.
+const SHARE: u32 = 20;
+
+/// The files of a shared store on the disk of its host.
+pub(crate) struct Local {
+    file: PathBuf,
+    origin: Origin,
+    key: SealKey,
+    /// The snapshot that the store lives on, until it has reached its database for the first time.
+    cold: RwLock<Option<Arc<Content>>>,
+    journal: tokio::sync::Mutex<Journal>,
+    written: Mutex<LastWrite>,
+    /// The numbers of changes in the database that raise no generation: of settings, and of the scripts' maps.
+    settings_changes: AtomicU64,
+    kv_changes: AtomicU64,
+}
+
+/// The snapshot that was written last.
+#[derive(Default)]
+struct LastWrite {
+    seen: Option<SnapshotInfo>,
+    changes: (u64, u64),
+    /// The time when it was written by this process, and what that took.
+    at: Option<(Instant, Duration)>,
+}
+
+impl Local {
+    /// The files of a database that was reached.
+    ///
+    /// # Errors
+    /// Returns an error if changes of scripts' maps that it has not got yet cannot be read.
+    pub(crate) fn of_database(
+        file: &Path,
+        database: &str,
+        proof: String,
+        key: &SealKey,
+    ) -> Result<Self, StoreError> {
+        Self::new(file, Origin { database: database.to_owned(), proof }, key, None)
+    }
+
+    /// The files to start from without the database, and the key that opens them; `None` if there is no snapshot.
+    ///
+    /// # Errors
+    /// Returns an error if the snapshot is damaged, of another database, of a later version, or sealed with another
+    /// key.
+    pub(crate) fn of_snapshot(
+        file: &Path,
+        database: &str,
+        key: &KeyText,
+    ) -> Result<Option<(Self, SealKey)>, StoreError> {
+        let Some((snapshot, key)) = file::read(file, database, key)? else { return Ok(None) };
+        let seen = SnapshotInfo { generation: snapshot.content.settings.generation, at: snapshot.at };
+        let local = Self::new(file, snapshot.origin, &key, Some(Arc::new(snapshot.content)))?;
+        local.written.lock().seen = Some(seen);
+        Ok(Some((local, key)))
+    }
+
+    fn new(
+        file: &Path,
+        origin: Origin,
+        key: &SealKey,
+        cold: Option<Arc<Content>>,
+    ) -> Result<Self, StoreError> {
+        let journal = tokio::sync::Mutex::new(Journal::adopt(file, &origin, key)?);
+        Ok(Self {
+            file: file.to_owned(),
+            origin,
+            key: key.clone(),
+            cold: RwLock::new(cold),
+            journal,
+            written: Mutex::default(),
+            settings_changes: AtomicU64::new(0),
+            kv_changes: AtomicU64::new(0),
+        })
+    }
+
+    /// Returns the snapshot that the store lives on, if it has never reached its database.
+    pub(crate) fn cold(&self) -> Option<Arc<Content>> {
+        self.cold.read().clone()
+    }
+
+    /// Returns what scripts kept: as in the snapshot, with the changes since then.
+    pub(crate) async fn kv(&self, content: &Content) -> Vec<KvRow> {
+        let place = |row: &KvRow| [row.plugin.clone(), row.scope.clone(), row.key.clone()];
+        let mut rows: HashMap<_, _> = content.kv.iter().map(|row| (place(row), row.clone())).collect();
+        for change in self.journal.lock().await.pending() {
+            match change {
+                KvChange::Set(row) => _ = rows.insert(place(&row), row),
+                KvChange::Delete { plugin, scope, key } => _ = rows.remove(&[plugin, scope, key]),
+            }
+        }
+        rows.into_values().collect()
+    }
+
+    /// Notes that the database has settings that its generation does not tell of.
+    pub(crate) fn settings_changed(&self) {
+        self.settings_changes.fetch_add(1, SeqCst);
+    }
+
+    /// Notes that the database has other entries of scripts.
+    pub(crate) fn kv_changed(&self) {
+        self.kv_changes.fetch_add(1, SeqCst);
+    }
+
+    pub(super) fn seen(&self) -> Option<SnapshotInfo> {
+        self.written.lock().seen
+    }
+
+    pub(super) fn file(&self) -> &Path {
+        &self.file
+    }
+
+    pub(super) fn journal(&self) -> &tokio::sync::Mutex<Journal> {
+        &self.journal
+    }
+
+    /// Returns `true` if the files are of the database with this proof.
+    pub(super) fn is_of(&self, proof: &str) -> bool {
+        self.origin.proof == proof
+    }
+
+    /// The store lives on its database from now on.
+    pub(super) fn thaw(&self) {
+        *self.cold.write() = None;
+    }
+
+    fn changes(&self) -> (u64, u64) {
+        (self.settings_changes.load(SeqCst), self.kv_changes.load(SeqCst))
+    }
+
+    /// Returns the changes that a snapshot of this generation would have, if it is time to write one.
+    pub(crate) fn due(&self, generation: u64) -> Option<(u64, u64)> {
+        let (written, changes) = (self.written.lock(), self.changes());
+        let is_other = written.seen.is_none_or(|seen| seen.generation != generation);
+        let least = match () {
+            () if is_other || written.changes.0 != changes.0 => SETTINGS_PAUSE,
+            () if written.changes.1 != changes.1 || written.at.is_none() => KV_PAUSE,
+            () => return None,
+        };
+        let is_time = written.at.is_none_or(|(at, took)| at.elapsed() >= least.max(took * SHARE));
+        is_time.then_some(changes)
+    }
+
+    /// Writes a snapshot. `since` is when the work on it began.
+    pub(crate) async fn save(
+        &self,
+        content: Content,
+        changes: (u64, u64),
+        since: Instant,
+    ) -> Result<(), StoreError> {
+        let (file, origin, key) = (self.file.clone(), self.origin.clone(), self.key.clone());
+        let generation = content.settings.generation;
+        let written = tokio::task::spawn_blocking(move || file::write(&file, &origin, &key, &content)).await;
+        // It does not panic.
+        let Ok(written) = written else { return Ok(()) };
+        let mut last = self.written.lock();
+        last.at = Some((Instant::now(), since.elapsed()));
+        let at = written?;
+        (last.seen, last.changes) = (Some(SnapshotInfo { generation, at }), changes);
+        Ok(())
+    }
+}
