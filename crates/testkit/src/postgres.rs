@@ -95,6 +95,15 @@ impl Postgres {
     }
 }
 
+impl Postgres {
+    /// Runs a statement in the database of this URL.
+    pub fn run(&self, url: &str, statement: &str) {
+        let mut psql = command(&programs().unwrap().join("psql"), self.folder.path());
+        let ran = psql.args(["-q", "-v", "ON_ERROR_STOP=1", "-c", statement, url]).output().unwrap();
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    }
+}
+
 impl Drop for Postgres {
     fn drop(&mut self) {
         self.kill();

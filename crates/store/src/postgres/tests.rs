@@ -1,5 +1,6 @@
 //! The store in a database of a real server.
 
+use crate::sql::Lock;
 use crate::sql_store::SqlStore;
 use crate::{Beginning, Begun, Conversations as _, KvChange, KvRow, Store, Trouble};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -100,6 +101,27 @@ async fn of_many_hosts_one_begins_a_run_and_one_goes_on_with_it() {
     let claims = hosts.iter().zip(names).map(|(host, (_, owner))| host.claim_run(&run.id, 0, owner, 1));
     let claims = futures::future::join_all(claims).await;
     assert_eq!(claims.into_iter().filter(|claim| claim.as_ref().unwrap().is_some()).count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_stops_within_a_transaction_keeps_nobody_from_its_conversation() {
+    let Some(server) = Postgres::start() else { return };
+    let url = server.database();
+    let (stopped, other) = (open(&url).await, open(&url).await);
+    let held = stopped.durable.begin(Lock::Conversation("c")).await.unwrap();
+    let beginning = Beginning {
+        run: "r",
+        conversation: "c",
+        agent: "agent",
+        owner: "other",
+        pid: std::process::id(),
+        expected: 0,
+        messages: &[],
+        first: None,
+    };
+    let begun = tokio::time::timeout(Duration::from_secs(60), other.begin_run(&beginning)).await;
+    assert!(matches!(begun.expect("the lock is let go"), Ok(Begun::Begun(_))));
+    assert!(held.commit().await.is_err(), "what it wakes up to write is refused");
 }
 
 #[tokio::test(flavor = "multi_thread")]

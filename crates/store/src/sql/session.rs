@@ -55,6 +55,11 @@ impl Lock<'_> {
     }
 }
 
+/// Begins a transaction that writes, by one message. A host that stops within one, or that the network has lost, holds
+/// its locks no longer than that: less than the time after which its runs are taken over.
+#[cfg(feature = "postgres")]
+const BEGIN: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '10s'";
+
 impl Pool {
     /// Takes a connection, each statement of which is a transaction of its own.
     pub(crate) async fn session(&self) -> Result<Session, Error> {
@@ -85,7 +90,7 @@ impl Pool {
             Self::Sqlite(pool) => pool.begin_with("BEGIN IMMEDIATE").await.map(Session::SqliteTransaction),
             #[cfg(feature = "postgres")]
             Self::Postgres(pool) => {
-                let mut transaction = pool.begin().await?;
+                let mut transaction = pool.begin_with(BEGIN).await?;
                 if let Some(name) = lock.name() {
                     let lock = sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))");
                     lock.bind(name).execute(&mut *transaction).await?;
