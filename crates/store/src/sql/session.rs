@@ -39,6 +39,8 @@ pub(crate) enum Lock<'a> {
     /// One conversation, there or not.
     #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "SQLite locks the whole store"))]
     Conversation(&'a str),
+    /// The entries of scripts' maps that are added to.
+    Kv,
     /// Each statement for itself is enough.
     Nothing,
 }
@@ -50,6 +52,7 @@ impl Lock<'_> {
         match self {
             Self::Settings => Some("valvehouse settings".to_owned()),
             Self::Conversation(id) => Some(format!("valvehouse conversation {id}")),
+            Self::Kv => Some("valvehouse kv".to_owned()),
             Self::Nothing => None,
         }
     }
