@@ -236,7 +236,8 @@ impl Runs {
         let pending = saved.pending.clone();
         decide(&mut saved, decision)?;
         let host_calls = opened_host_calls(&*self.store, id, &saved)?;
-        let step = || run.step;
+        // The number that it has once it is taken over.
+        let step = || run.step + 1;
         let leaving = self.leaving(id, &step);
         let claimed = self.store.claim_run(id, run.step, &self.owner, std::process::id()).await;
         let Ok(Some(run)) = &claimed else {
@@ -261,7 +262,7 @@ impl Runs {
         let step = || keeper.step();
         let leaving = self.leaving(&keeper.run.id, &step);
         let teller = drive.teller.clone();
-        let stopped = self.seen_at(super::run::drive(drive, keeper)).await;
+        let stopped = self.seen_at(&keeper.run.id, super::run::drive(drive, keeper)).await;
         leaving.done();
         if let Some(teller) = teller {
             // The answer need not wait until every script has heard of it.
@@ -292,14 +293,14 @@ impl Runs {
     }
 
     /// Works on a run, and says from time to time that somebody does.
-    async fn seen_at<T>(&self, work: impl Future<Output = T>) -> T {
+    async fn seen_at<T>(&self, run: &str, work: impl Future<Output = T>) -> T {
         let mut work = std::pin::pin!(work);
         loop {
             match tokio::time::timeout(HEARTBEAT, &mut work).await {
                 Ok(ended) => return ended,
                 Err(_) => {
-                    if let Err(error) = self.store.touch_runs(&self.owner).await {
-                        tracing::warn!("failed to say that runs go on: {error}");
+                    if let Err(error) = self.store.touch_run(run, &self.owner).await {
+                        tracing::warn!(run, "failed to say that a run goes on: {error}");
                     }
                 }
             }

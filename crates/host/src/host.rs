@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{Mutex, broadcast};
+use tokio::time::Instant;
 use valvehouse_core::trace::Traces;
 use valvehouse_json::Json;
 use valvehouse_script::{Problem, ScheduledCall, Script, SourceFile, Watch};
@@ -28,6 +29,8 @@ const KV_PAUSE: Duration = Duration::from_millis(5);
 const KV_DELAY: Duration = Duration::from_millis(100);
 /// The interval at which a host looks whether it is time to write a snapshot of the store.
 const SNAPSHOT_POLL: Duration = Duration::from_millis(200);
+/// The interval at which entries that have ended are dropped from a store that hosts share.
+const KV_CLEAR: Duration = Duration::from_secs(60);
 /// The interval at which a host announces that it lives.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
@@ -56,12 +59,7 @@ pub struct Host {
 impl Host {
     /// Loads everything once.
     pub async fn open(plan: Plan, store: Arc<dyn Store>) -> Result<Arc<Self>, StoreError> {
-        let behind = store.clone();
-        let kv = Kv::load(store.kv_all().await?).written_by(move |changes| {
-            let store = behind.clone();
-            Box::pin(async move { store.kv_write(&changes).await })
-        });
-        let kv = Arc::new(kv);
+        let kv = Arc::new(open_kv(&store).await?);
         let mut writer = Reload::new(Arc::new(plan), store.clone(), kv.clone()).await?;
         // The operators' settings have to be known from the first request on: guards may hang on them.
         writer.read_store().await?;
@@ -322,7 +320,7 @@ impl Host {
         let mut poll = tokio::time::interval(STORE_POLL);
         poll.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let (mut applied, mut was_away) = (None, false);
-        let mut announced = tokio::time::Instant::now();
+        let mut announced = Instant::now();
         loop {
             tokio::select! {
                 _ = poll.tick() => {}
@@ -341,7 +339,7 @@ impl Host {
             } else {
                 continue;
             }
-            announced = tokio::time::Instant::now();
+            announced = Instant::now();
         }
     }
 
@@ -369,12 +367,25 @@ impl Host {
     /// Writes what scripts store: soon where a turn will wait for it, else a moment later. A turn that ends earlier writes
     /// it itself.
     async fn keep_kv(&self) {
+        let (mut exchanged, mut cleared) = (Instant::now(), Instant::now());
         loop {
             tokio::select! {
                 () = self.kv.wanted() => {}
                 () = tokio::time::sleep(KV_DELAY) => {}
             }
             let is_written = self.write_kv().await;
+            if self.store.is_shared() && is_written && exchanged.elapsed() >= KV_DELAY {
+                exchanged = Instant::now();
+                if let Err(error) = self.kv.exchange().await {
+                    tracing::debug!("cannot read what other hosts' scripts keep: {error}");
+                }
+            }
+            if self.store.is_shared() && cleared.elapsed() >= KV_CLEAR {
+                cleared = Instant::now();
+                if let Err(error) = self.store.kv_clear().await {
+                    tracing::debug!("cannot drop what scripts keep no more: {error}");
+                }
+            }
             tokio::time::sleep(if is_written { KV_PAUSE } else { KV_DELAY }).await;
         }
     }
@@ -419,6 +430,25 @@ impl Host {
             tracing::debug!("left without a word: {error}");
         }
     }
+}
+
+/// Loads the maps of all scripts.
+async fn open_kv(store: &Arc<dyn Store>) -> Result<Kv, StoreError> {
+    // Before the entries: what is written in between is among the first news.
+    let mark = store.kv_news(u64::MAX).await?.mark;
+    let behind = store.clone();
+    let kv = Kv::load(store.kv_all().await?).written_by(move |changes| {
+        let store = behind.clone();
+        Box::pin(async move { store.kv_write(&changes).await })
+    });
+    if !store.is_shared() {
+        return Ok(kv);
+    }
+    let behind = store.clone();
+    Ok(kv.shared(mark, move |since| {
+        let store = behind.clone();
+        Box::pin(async move { store.kv_news(since).await })
+    }))
 }
 
 /// The name of this machine, for people who read which hosts live on a store.

@@ -57,7 +57,8 @@ pub struct Run {
     pub conversation: String,
     /// Its status.
     pub status: RunStatus,
-    /// The number of stored steps; two hosts that resume one run at once are told apart by it.
+    /// The number of stored steps and takeovers. Every write names the number that it follows, so that whoever was
+    /// taken for dead writes nothing more.
     pub step: u64,
     /// The present or last owner, a host's own random name.
     pub owner: String,
@@ -196,16 +197,17 @@ pub trait Conversations: Send + Sync {
     /// Begins a run, unless somebody else works on one of this conversation.
     fn begin_run<'a>(&'a self, beginning: &'a Beginning<'a>) -> Answer<'a, Begun>;
 
-    /// Takes a run over to go on with it; none where it is gone, ended, or somebody works on it. `step`
-    /// is where it is believed to stand.
+    /// Takes a run over to go on with it, and raises its step: what its owner of before writes is refused, also where
+    /// that is the same one. None where it is gone, ended, or somebody works on it. `step` is where it is believed to
+    /// stand.
     fn claim_run<'a>(&'a self, id: &'a str, step: u64, owner: &'a str, pid: u32) -> Answer<'a, Option<Run>>;
 
     /// Keeps a step of a run that its owner began or claimed; false, and nothing is kept, where the run has
     /// gone on elsewhere or is not running any more.
     fn keep_step<'a>(&'a self, step: &'a Step<'a>) -> Answer<'a, bool>;
 
-    /// Says that an owner still works on all of its runs that are running; not worth waiting for the disk.
-    fn touch_runs<'a>(&'a self, owner: &'a str) -> Answer<'a, ()>;
+    /// Says that an owner still works on a run of its own that is running; not worth waiting for the disk.
+    fn touch_run<'a>(&'a self, id: &'a str, owner: &'a str) -> Answer<'a, ()>;
 
     /// The run of that id.
     fn run<'a>(&'a self, id: &'a str) -> Answer<'a, Option<Run>>;

@@ -285,7 +285,8 @@ fn of_server(error: &sqlx::Error) -> Trouble {
                 "25006" | "42501" => Trouble::ReadOnly,
                 // Text with a NUL character, numbers out of range, ids that are too long for an index.
                 "22021" | "22P05" | "22003" | "54000" => Trouble::Refused,
-                "57P01" | "57P02" | "57P03" => Trouble::Unreachable,
+                // Connections that the server ended, one of a host that stood still within a transaction among them.
+                "57P01" | "57P02" | "57P03" | "25P03" => Trouble::Unreachable,
                 _ if code.starts_with("08") => Trouble::Unreachable,
                 _ if code.starts_with("58") => Trouble::Failing,
                 _ if code.starts_with("XX") => Trouble::Damaged,

@@ -42,7 +42,7 @@ pub use kv::{Kv, KvError, KvMap, LARGEST_VALUE, MAX_KEY_BYTES, MAX_KEYS, Window}
 pub use open::{forget_valves, migrate, missing_steps, open, open_or_start_without};
 pub use outage::{Outage, SnapshotInfo};
 pub use record::{
-    Aside, Confirmed, Fate, HOST_SILENCE, HostSeen, KvChange, KvRow, LastGood, StoredValves, Switch,
+    Aside, Confirmed, Fate, HOST_SILENCE, HostSeen, KvChange, KvNews, KvRow, LastGood, StoredValves, Switch,
 };
 pub use responses::{
     MAX_CONVERSATION_SIZE, RECENT_RESPONSES, RUNNER_SILENCE, ResponseConversation, ResponseItem, Responses,

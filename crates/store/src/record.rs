@@ -145,6 +145,10 @@ pub struct KvRow {
 pub enum KvChange {
     /// Sets an entry.
     Set(KvRow),
+    /// Adds its value to the number that is stored; the entry ends as the stored one does, if there is one.
+    Add(KvRow),
+    /// Adds the hits in its value to a window of this many milliseconds.
+    Hits(KvRow, i64),
     /// Takes an entry out.
     Delete {
         /// The script.
@@ -154,6 +158,17 @@ pub enum KvChange {
         /// The key.
         key: String,
     },
+}
+
+/// The entries that hosts have written lately.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct KvNews {
+    /// The entries as they are stored; the value is null where there is none any more.
+    pub rows: Vec<KvRow>,
+    /// The mark from which the next news are to be asked for.
+    pub mark: u64,
+    /// The number of hosts on the store.
+    pub hosts: u64,
 }
 
 /// A host that was not heard of for this long counts as gone.

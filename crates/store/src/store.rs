@@ -4,7 +4,7 @@ use crate::conversation::Conversations;
 use crate::error::{Answer, StoreError, Trouble};
 use crate::history::History;
 use crate::outage::{Outage, SnapshotInfo};
-use crate::record::{Aside, Confirmed, HostSeen, KvChange, KvRow, LastGood, StoredValves, Switch};
+use crate::record::{Aside, Confirmed, HostSeen, KvChange, KvNews, KvRow, LastGood, StoredValves, Switch};
 use crate::responses::Responses;
 use crate::scripts::ScriptSets;
 use crate::settings::StoredSettings;
@@ -145,8 +145,21 @@ pub trait Store: Conversations + History + Responses + ScriptSets {
     /// Everything scripts keep that has not expired; drops what has.
     fn kv_all(&self) -> Answer<'_, Vec<KvRow>>;
 
-    /// Writes changes of the scripts' maps in their order; all of them or none, on disk when it returns.
+    /// Writes changes of the scripts' maps in their order; all of them or none, on disk when it returns. What is added is
+    /// added to what is stored by then.
     fn kv_write<'a>(&'a self, changes: &'a [KvChange]) -> Answer<'a, ()>;
+
+    /// Returns the entries of scripts' maps that hosts have written since a mark, which came with the last news; those written
+    /// beside it come again. A store that is not shared has none.
+    fn kv_news(&self, since: u64) -> Answer<'_, KvNews> {
+        let _ = since;
+        Box::pin(std::future::ready(Ok(KvNews::default())))
+    }
+
+    /// Drops the entries that have ended, and what nobody needs any more to follow their changes.
+    fn kv_clear(&self) -> Answer<'_, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
 
     /// A host says that it lives and which generation it has applied; and what it tells of its plugins,
     /// where that is news.

@@ -119,6 +119,13 @@ impl Postgres {
             assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         }
     }
+
+    /// Runs a statement in the database of this URL.
+    pub fn run(&self, url: &str, statement: &str) {
+        let mut psql = command(&programs().unwrap().join("psql"), self.folder.path());
+        let ran = psql.args(["-q", "-v", "ON_ERROR_STOP=1", "-c", statement, url]).output().unwrap();
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    }
 }
 
 impl Drop for Postgres {

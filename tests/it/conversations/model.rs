@@ -101,6 +101,7 @@ impl Model {
                 assert_eq!(claimed.is_some(), free, "{run:?}");
                 if free {
                     (run.status, run.owner, run.pid) = (RunStatus::Running, owner.to_owned(), process(dead));
+                    run.step += 1;
                 }
             }
             Action::Fork { from, to, less } => {

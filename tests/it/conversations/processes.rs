@@ -98,7 +98,7 @@ async fn processes_that_take_turns_at_a_run_lose_nothing_and_do_nothing_twice() 
         assert!(child.wait().unwrap().success());
     }
     let run = store.run("r").await.unwrap().unwrap();
-    assert_eq!((run.status, run.step), (RunStatus::Paused, ROUNDS));
+    assert_eq!((run.status, run.step), (RunStatus::Paused, 2 * ROUNDS));
     let expected: Vec<Json> =
         std::iter::once(said("hi")).chain((0..ROUNDS).map(|step| said(&step.to_string()))).collect();
     assert_eq!(store.messages("a", 0, u64::MAX).await.unwrap(), expected);
@@ -112,14 +112,15 @@ async fn takes_turns_with_others() {
     let owner = pid.to_string();
     loop {
         let run = store.run("r").await.unwrap().unwrap();
-        if run.step == ROUNDS {
+        if run.step == 2 * ROUNDS {
             return;
         }
         let Some(run) = store.claim_run("r", run.step, &owner, pid).await.unwrap() else {
             tokio::task::yield_now().await;
             continue;
         };
-        let messages = [said(&run.step.to_string())];
+        // A takeover and a step each time.
+        let messages = [said(&(run.step / 2).to_string())];
         assert!(store.keep_step(&step(&owner, run.step, &messages, RunStatus::Paused)).await.unwrap());
     }
 }

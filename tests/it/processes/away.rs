@@ -2,7 +2,7 @@
 
 use super::serve::{Project, Server};
 use crate::host::until;
-use crate::upstream::{Asked, MODEL, Reply, Upstream};
+use crate::upstream::{MODEL, Reply, Upstream, UpstreamRequest};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -38,7 +38,7 @@ fn inlet(body) { if body.messages[-1].content.contains(\"secret\") { return erro
 /// Is switched off by an operator.
 const LOUD: &str = "fn outlet(body) { body.messages[-1].content += \" LOUD\"; body }";
 
-fn answers(_: &Asked) -> Reply {
+fn answers(_: &UpstreamRequest) -> Reply {
     let message = json!({"role": "assistant", "content": "said"});
     Reply::json(&json!({"id": "x", "object": "chat.completion", "created": 1, "model": MODEL,
         "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}))

@@ -13,7 +13,7 @@ const MAX_MOMENTS: usize = 300;
 /// Hosts that are killed side by side.
 const LANES: usize = 3;
 /// The messages of a person, turn by turn.
-const SAYS: [&str; 2] = ["pay twice", "pay once more"];
+pub(super) const SAYS: [&str; 2] = ["pay twice", "pay once more"];
 
 /// The counts of the interrupted moments.
 #[derive(Default)]
@@ -141,7 +141,7 @@ async fn go_on(server: &Server, project: &Project, chat: &str, run: &str, tally:
 }
 
 /// The canned model: what it says follows from what it sees.
-fn model(asked: &UpstreamRequest) -> Reply {
+pub(super) fn model(asked: &UpstreamRequest) -> Reply {
     let body = asked.json();
     let messages = body["messages"].as_array().unwrap();
     let last_user = messages.iter().rposition(|message| message["role"] == "user").unwrap();
@@ -168,12 +168,12 @@ fn said(chat: &str, turn: usize, round: usize) -> Value {
     json!({"role": "assistant", "content": null, "tool_calls": calls})
 }
 
-fn answer_of(turn: usize) -> Value {
+pub(super) fn answer_of(turn: usize) -> Value {
     format!("turn {turn} is done").into()
 }
 
 /// Returns the transcript of an undisturbed conversation.
-fn transcript(chat: &str) -> Vec<Value> {
+pub(super) fn transcript(chat: &str) -> Vec<Value> {
     let mut all = Vec::new();
     for (turn, text) in SAYS.iter().enumerate() {
         all.push(json!({"role": "user", "content": text}));

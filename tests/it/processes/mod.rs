@@ -12,4 +12,5 @@ mod scripts_in_store;
 mod serve;
 mod settings;
 mod signals;
+mod takeover;
 mod together;

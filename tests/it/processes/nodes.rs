@@ -6,7 +6,11 @@ use crate::upstream::{MODEL, Reply, Upstream, UpstreamRequest};
 use serde_json::json;
 use std::process::Command;
 use std::time::{Duration, Instant};
+use valvehouse::config::{Secret, SecretSource};
+use valvehouse::store::{SqlStore, Store as _};
 use valvehouse_testkit::postgres::Postgres;
+
+const KEY: &str = "the same key on every host of this test";
 
 /// The URL for setting valves.
 const UPDATE: &str = "/api/v1/functions/id/signs/valves/update";
@@ -172,4 +176,67 @@ async fn what_was_stored_in_a_file_goes_on_in_a_database() {
     assert_eq!(sent["messages"][0]["content"], json!("remember me"), "{sent}");
     set(&server, 42).await;
     until("the valve is in force", async || text(&server).await == "said 42").await;
+}
+
+/// Counts all turns, and lets so many through.
+const COUNTS: &str = "/*
+requirements: kv
+*/
+fn inlet(body) {
+    kv::incr(\"turns\");
+    if !kv::window(\"turns within an hour\", 3_600, 60).allowed { throw #{ status: 429, message: \"enough\" }; }
+    body
+}
+fn outlet(body) { body.messages[-1].content += ` after ${kv::get(\"turns\")}`; body }
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hosts_count_together_and_share_a_limit() {
+    const LIMIT: usize = 60;
+    let Some(database) = Postgres::start() else { return };
+    let upstream = Upstream::start().await;
+    upstream.script(answers);
+    let url = database.database();
+    let projects = [0; 3].map(|_| project(&upstream, &url));
+    projects.iter().for_each(|project| project.filter("counts", COUNTS));
+    let servers = futures::future::join_all(projects.iter().map(Project::serve)).await;
+    let body = json!({"model": "plain", "messages": [{"role": "user", "content": "hi"}]});
+    let ask = async |server: &Server| server.ask("POST", "/v1/chat/completions", Some(&body)).await;
+    // What is counted at one host is soon known at the others.
+    let (mut asked, mut in_a_row) = (0, 0);
+    while in_a_row < servers.len() {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let (status, answer) = ask(&servers[asked % servers.len()]).await;
+        asked += 1;
+        assert_eq!(status, 200, "not all turns are known in time: {answer}");
+        let text = answer["choices"][0]["message"]["content"].as_str().unwrap();
+        in_a_row = if format!("{text} ").contains(&format!(" after {asked} ")) { in_a_row + 1 } else { 0 };
+    }
+    // Then all the load there is at all of them, until every one refuses for good.
+    let before = asked;
+    let load = servers.iter().map(async |server| {
+        let (mut refused, mut asked) = (0, 0);
+        while refused < 40 {
+            let (status, answer) = ask(server).await;
+            assert!(status == 200 || status == 429, "{answer}");
+            refused = if status == 429 { refused + 1 } else { 0 };
+            asked += 1;
+            if refused > 0 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        }
+        asked
+    });
+    let asked: Vec<usize> = futures::future::join_all(load).await;
+    let passed = upstream.asked().len();
+    println!("{passed} of {LIMIT} passed at three hosts that were asked {asked:?} times");
+    assert!((LIMIT..=LIMIT + 2 * LIMIT.div_ceil(6)).contains(&passed), "{passed}");
+    let store = SqlStore::postgres(&url, Some(&SecretSource::Literal(Secret::new(KEY)))).await.unwrap();
+    until("all turns are counted", async || {
+        let rows = store.kv_all().await.unwrap();
+        let turns = rows.iter().find(|row| row.key == "turns").and_then(|row| row.value.as_i64()).unwrap();
+        turns as usize == before + asked.iter().sum::<usize>()
+    })
+    .await;
+    store.close().await;
 }

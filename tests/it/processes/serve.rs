@@ -71,6 +71,11 @@ impl Project {
         std::fs::write(file, settings).unwrap();
     }
 
+    /// Puts a tool in the place of the one of this name.
+    pub(super) fn tool(&self, name: &str, text: &str) {
+        std::fs::write(self.folder().join(format!("tools/{name}.rhai")), text).unwrap();
+    }
+
     /// Adds a filter.
     pub(super) fn filter(&self, id: &str, text: &str) {
         std::fs::create_dir_all(self.folder().join("filters")).unwrap();

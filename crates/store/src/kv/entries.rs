@@ -1,8 +1,12 @@
 //! The entries of one plugin: what they take, when they end, which have changed.
 
 use super::error::{KvError, MAX_BYTES, MAX_KEYS};
+use super::pending::Pending;
+use super::window::{self, Slot};
 use crate::record::{KvChange, KvRow};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use valvehouse_json::Json;
 
 /// The maps of one plugin. Values are replaced whole, so a clone is a copy.
@@ -13,7 +17,11 @@ pub(super) struct Maps {
     bytes: usize,
     /// The number of the last write; every write has its own.
     pub(super) version: u64,
-    pub(super) changed: BTreeSet<(String, String)>,
+    pub(super) changed: BTreeMap<(String, String), Pending>,
+    /// The number of hosts on the store; none where it is not shared.
+    pub(super) hosts: Option<Arc<AtomicU64>>,
+    /// The hits in windows that this host has counted since the last exchange.
+    own_hits: HashMap<(String, String), Vec<Slot>>,
     /// No entry ends before this.
     next_end: Option<i64>,
 }
@@ -34,6 +42,11 @@ impl Entry {
 }
 
 impl Maps {
+    /// Empty maps of a host among this many.
+    pub(super) fn of(hosts: Option<Arc<AtomicU64>>) -> Self {
+        Self { hosts, ..Self::default() }
+    }
+
     pub(super) fn entry(&self, scope: &str, key: &str, now: i64) -> Option<&Entry> {
         self.scopes.get(scope)?.get(key).filter(|entry| !entry.is_over(now))
     }
@@ -45,6 +58,7 @@ impl Maps {
         value: Json,
         expires_at: Option<i64>,
         now: i64,
+        pending: Pending,
     ) -> Result<(), KvError> {
         if value.is_null() {
             self.remove(scope, key);
@@ -62,7 +76,99 @@ impl Maps {
             return Err(KvError::Heavy);
         }
         self.put(scope, key, value, expires_at);
+        self.note(scope, key, pending, before.is_none());
         Ok(())
+    }
+
+    /// Notes a change that is to be written. `is_new`: there was nothing before.
+    pub(super) fn note(&mut self, scope: &str, key: &str, pending: Pending, is_new: bool) {
+        use std::collections::btree_map::Entry::{Occupied, Vacant};
+        let pending = if self.hosts.is_some() { pending } else { Pending::Replace };
+        match self.changed.entry((scope.to_owned(), key.to_owned())) {
+            Vacant(vacant) => _ = vacant.insert(pending),
+            Occupied(mut waiting) => match (waiting.get(), is_new) {
+                // What was counted before has ended by itself.
+                (Pending::Add(_) | Pending::Hits(..), true) => _ = waiting.insert(pending),
+                _ => waiting.get_mut().join(pending),
+            },
+        }
+    }
+
+    /// Takes an entry over as it is stored, together with what of it is not written yet.
+    pub(super) fn receive(&mut self, row: KvRow, now: i64) {
+        let stored =
+            (!row.value.is_null() && row.expires_at.is_none_or(|end| end > now)).then_some(&row.value);
+        let place = (row.scope.clone(), row.key.clone());
+        let value = match self.changed.get(&place) {
+            Some(Pending::Replace) => return,
+            Some(pending) => match pending.on(stored, now) {
+                Some(value) => Some(value),
+                // Something that cannot be counted on.
+                None => {
+                    self.changed.remove(&place);
+                    stored.cloned()
+                }
+            },
+            None => stored.cloned(),
+        };
+        let Some(value) = value else { return self.take_out(&row.scope, &row.key) };
+        let own = self.scopes.get(&row.scope).and_then(|entries| entries.get(&row.key));
+        // A new counter of this host ends as it began here, until the stored one says otherwise.
+        let expires_at = if stored.is_some() { row.expires_at } else { own.and_then(|own| own.expires_at) };
+        if own.is_none_or(|own| own.value != value || own.expires_at != expires_at) {
+            self.put(&row.scope, &row.key, value, expires_at);
+        }
+    }
+
+    /// Takes out what is not stored any more, and is not waiting to be written either.
+    pub(super) fn keep_stored(&mut self, is_stored: impl Fn(&str, &str) -> bool) {
+        let entries =
+            self.scopes.iter().flat_map(|(scope, entries)| entries.keys().map(move |key| (scope, key)));
+        let gone = entries.filter(|(scope, key)| {
+            !is_stored(scope, key) && !self.changed.contains_key(&((*scope).clone(), (*key).clone()))
+        });
+        let gone: Vec<_> = gone.map(|(scope, key)| (scope.clone(), key.clone())).collect();
+        gone.iter().for_each(|(scope, key)| self.take_out(scope, key));
+    }
+
+    /// Begins to count this host's hits afresh, with those that are not written yet: an exchange has taken place.
+    pub(super) fn begin_share(&mut self) {
+        self.own_hits.clear();
+        for (place, pending) in &self.changed {
+            if let Pending::Hits(slots, _) = pending {
+                self.own_hits.insert(place.clone(), slots.clone());
+            }
+        }
+    }
+
+    /// Returns `true` if this host may count one more hit in a window that holds `hits`: it has not used up its share of
+    /// the room that was left at the last exchange. All shares together are half of that room: the other half is for what the
+    /// others have given out and this host has not heard of.
+    pub(super) fn has_share(
+        &self,
+        scope: &str,
+        key: &str,
+        hits: u64,
+        limit: u64,
+        length: i64,
+        now: i64,
+    ) -> bool {
+        let Some(hosts) = self.hosts.as_ref().map(|hosts| hosts.load(Relaxed)).filter(|hosts| *hosts > 1)
+        else {
+            return true;
+        };
+        let own = self.own_hits.get(&(scope.to_owned(), key.to_owned()));
+        let own = own.map_or(0, |slots| window::hits(slots, length, now));
+        let room = limit.saturating_sub(hits.saturating_sub(own));
+        own < room.div_ceil(2 * hosts)
+    }
+
+    /// Counts a hit of this host.
+    pub(super) fn count_share(&mut self, scope: &str, key: &str, hit: Slot, length: i64) {
+        if self.hosts.is_some() {
+            let slots = self.own_hits.entry((scope.to_owned(), key.to_owned())).or_default();
+            window::add(slots, hit, length);
+        }
     }
 
     pub(super) fn put(&mut self, scope: &str, key: &str, value: Json, expires_at: Option<i64>) {
@@ -81,15 +187,20 @@ impl Maps {
         if let Some(end) = expires_at {
             self.next_end = Some(self.next_end.map_or(end, |next| next.min(end)));
         }
-        self.changed.insert((scope.to_owned(), key.to_owned()));
     }
 
     pub(super) fn remove(&mut self, scope: &str, key: &str) {
+        if self.scopes.get(scope).is_some_and(|entries| entries.contains_key(key)) {
+            self.take_out(scope, key);
+            self.note(scope, key, Pending::Replace, false);
+        }
+    }
+
+    fn take_out(&mut self, scope: &str, key: &str) {
         let Some(entries) = self.scopes.get_mut(scope) else { return };
         if let Some(entry) = entries.remove(key) {
             self.count -= 1;
             self.bytes -= entry.bytes;
-            self.changed.insert((scope.to_owned(), key.to_owned()));
         }
         if entries.is_empty() {
             self.scopes.remove(scope);
@@ -104,7 +215,8 @@ impl Maps {
             entries.into_iter().map(move |(key, entry)| (scope.clone(), key, entry))
         });
         let all: Vec<_> = all.collect();
-        self.changed.extend(all.iter().map(|(scope, key, _)| (scope.clone(), key.clone())));
+        let places = all.iter().map(|(scope, key, _)| ((scope.clone(), key.clone()), Pending::Replace));
+        self.changed.extend(places);
         all
     }
 
@@ -124,17 +236,27 @@ impl Maps {
                 }
             }
         }
-        over.iter().for_each(|(scope, key)| self.remove(scope, key));
+        for (scope, key) in over {
+            if self.hosts.is_none() {
+                self.remove(&scope, &key);
+                continue;
+            }
+            // The store drops its own entry when that has ended: another host may have begun a new one there.
+            self.take_out(&scope, &key);
+            let place = (scope, key);
+            self.own_hits.remove(&place);
+            self.changed.remove(&place);
+        }
     }
 
     pub(super) fn take_changes(&mut self, plugin: &str, now: i64, into: &mut Vec<KvChange>) {
         self.sweep(now);
-        for (scope, key) in std::mem::take(&mut self.changed) {
+        for ((scope, key), pending) in std::mem::take(&mut self.changed) {
             let plugin = plugin.to_owned();
             let entry = self.scopes.get(&scope).and_then(|entries| entries.get(&key));
             into.push(match entry {
                 Some(Entry { value, expires_at, .. }) => {
-                    KvChange::Set(KvRow { plugin, value: value.copy(), expires_at: *expires_at, scope, key })
+                    pending.change(KvRow { plugin, value: value.copy(), expires_at: *expires_at, scope, key })
                 }
                 None => KvChange::Delete { plugin, scope, key },
             });

@@ -2,11 +2,12 @@
 
 use super::entries::{Maps, spend};
 use super::error::{KvError, LARGEST_VALUE, MAX_KEY_BYTES, MAX_TRIES};
-use super::window::{self, Window};
+use super::pending::{Pending, sum};
+use super::window::{self, Slot, Window};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::time::Duration;
-use valvehouse_json::{Json, Number};
+use valvehouse_json::Json;
 
 /// The time in milliseconds since 1970.
 pub(super) type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
@@ -31,7 +32,7 @@ impl KvMap {
     pub fn set(&self, key: &str, value: &Json, ttl: Option<Duration>) -> Result<(), KvError> {
         let value = checked(key, value)?;
         let (mut maps, now) = self.open();
-        maps.write(&self.scope, key, value, ttl.map(|ttl| end(now, ttl)), now)
+        maps.write(&self.scope, key, value, ttl.map(|ttl| end(now, ttl)), now, Pending::Replace)
     }
 
     /// Takes a key out; true when it was there.
@@ -52,7 +53,7 @@ impl KvMap {
             None => (Json::from(0_i64), ttl.map(|ttl| end(now, ttl))),
         };
         let sum = sum(&before, &by)?;
-        maps.write(&self.scope, key, sum.clone(), expires_at, now)?;
+        maps.write(&self.scope, key, sum.clone(), expires_at, now, Pending::Add(by))?;
         Ok(sum)
     }
 
@@ -84,22 +85,32 @@ impl KvMap {
             let (mut maps, now) = self.open();
             let expires_at = ttl.map(|ttl| end(now, ttl)).or(expires_at);
             if maps.entry(&self.scope, key, now).map_or(0, |entry| entry.version) == version {
-                maps.write(&self.scope, key, after.clone(), expires_at, now)?;
+                maps.write(&self.scope, key, after.clone(), expires_at, now, Pending::Replace)?;
                 return Ok(after.copy());
             }
         }
         Err(KvError::Contended.into())
     }
 
-    /// Counts one more within the last `length`, unless `limit` is reached.
+    /// Counts one more within the last `length`, unless `limit` is reached. Of several hosts each counts its share of what
+    /// was left at the last exchange, and refuses more for the moment.
     pub fn window(&self, key: &str, length: Duration, limit: u64) -> Result<Window, KvError> {
         checked(key, &Json::Null)?;
         let (mut maps, now) = self.open();
         let before = Json::from(maps.entry(&self.scope, key, now).map(|entry| entry.value.clone()));
+        let length = window::ms(length);
         let (window, slots) = window::count(&before, now, length, limit).ok_or(KvError::NoWindow)?;
-        if window.allowed {
-            maps.write(&self.scope, key, slots, Some(end(now, length)), now)?;
+        if !window.allowed {
+            return Ok(window);
         }
+        if !maps.has_share(&self.scope, key, window.count - 1, limit, length, now) {
+            // The next exchange is less than a second away.
+            return Ok(Window { allowed: false, count: window.count - 1, retry_after: 1 });
+        }
+        let hit = Slot { last: now, hits: 1 };
+        let end = now.saturating_add(length);
+        maps.write(&self.scope, key, slots, Some(end), now, Pending::Hits(vec![hit], length))?;
+        maps.count_share(&self.scope, key, hit, length);
         Ok(window)
     }
 
@@ -141,18 +152,4 @@ fn checked(key: &str, value: &Json) -> Result<Json, KvError> {
         return Err(KvError::Value);
     }
     Ok(value.copy())
-}
-
-fn sum(a: &Json, b: &Json) -> Result<Json, KvError> {
-    let number = |value: &Json| match value {
-        Json::Number(number) => Ok(number.clone()),
-        other => Err(KvError::NoNumber(other.kind())),
-    };
-    match (number(a)?, number(b)?) {
-        (Number::Int(a), Number::Int(b)) => a.checked_add(b).map(Json::from).ok_or(KvError::Overflow),
-        (a, b) => match a.as_f64() + b.as_f64() {
-            sum if sum.is_finite() => Ok(sum.into()),
-            _ => Err(KvError::Overflow),
-        },
-    }
 }

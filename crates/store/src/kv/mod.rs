@@ -3,10 +3,14 @@
 //! Scripts read and change [`Kv`] without waiting for a disk. The end of a turn waits until its durable
 //! writes are there ([`Kv::flush_up_to`]), in one commit with those of other turns; the others are written
 //! from time to time ([`Kv::flush_all`]). What many turns did to one key in between is one change.
+//!
+//! Hosts that share a store exchange their changes ([`Kv::exchange`]): what was counted is added to what is stored, and of the
+//! room that a window had left at the last exchange each host gives out a share only.
 
 mod entries;
 mod error;
 mod map;
+mod pending;
 mod registry;
 mod window;
 
@@ -14,6 +18,8 @@ pub use error::{KvError, LARGEST_VALUE, MAX_KEY_BYTES, MAX_KEYS};
 pub use map::KvMap;
 pub use registry::Kv;
 pub use window::Window;
+
+pub(crate) use pending::joined;
 
 #[cfg(test)]
 mod tests;

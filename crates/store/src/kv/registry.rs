@@ -2,14 +2,15 @@
 
 use super::entries::Maps;
 use super::map::{Clock, KvMap};
+use super::pending::Pending;
 use crate::clock::now;
 use crate::error::StoreError;
-use crate::record::{KvChange, KvRow};
+use crate::record::{KvChange, KvNews, KvRow};
 use futures::future::BoxFuture;
 use parking_lot::{Mutex, RwLock};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
 use std::time::Instant;
 use tokio::sync::Notify;
 use valvehouse_core::context::Durable;
@@ -48,9 +49,6 @@ impl Kv {
                 maps.lock().put(&row.scope, &row.key, row.value, row.expires_at);
             }
         }
-        let plugins = kv.plugins.read();
-        plugins.values().for_each(|maps| maps.lock().changed.clear());
-        drop(plugins);
         kv
     }
 
@@ -80,6 +78,7 @@ impl Kv {
         for (scope, key, entry) in entries {
             if to.scopes.get(&scope).is_none_or(|own| !own.contains_key(&key)) {
                 to.put(&scope, &key, entry.value, entry.expires_at);
+                to.note(&scope, &key, Pending::Replace, true);
             }
         }
     }
@@ -108,9 +107,11 @@ impl Kv {
     /// These changes could not be written: they will be among the next, as they stand then.
     pub fn give_back(&self, changes: &[KvChange]) {
         for change in changes {
-            let (KvChange::Set(KvRow { plugin, scope, key, .. }) | KvChange::Delete { plugin, scope, key }) =
-                change;
-            self.of_plugin(plugin).lock().changed.insert((scope.clone(), key.clone()));
+            let (KvChange::Set(KvRow { plugin, scope, key, .. })
+            | KvChange::Add(KvRow { plugin, scope, key, .. })
+            | KvChange::Hits(KvRow { plugin, scope, key, .. }, _)
+            | KvChange::Delete { plugin, scope, key }) = change;
+            self.of_plugin(plugin).lock().note(scope, key, Pending::of(change), false);
         }
     }
 
@@ -118,7 +119,11 @@ impl Kv {
         if let Some(maps) = self.plugins.read().get(plugin) {
             return maps.clone();
         }
-        self.plugins.write().entry(plugin.to_owned()).or_default().clone()
+        let new = || {
+            let hosts = self.disk.read.is_some().then(|| self.disk.hosts.clone());
+            Arc::new(Mutex::new(Maps::of(hosts)))
+        };
+        self.plugins.write().entry(plugin.to_owned()).or_insert_with(new).clone()
     }
 }
 
@@ -133,10 +138,23 @@ impl std::fmt::Debug for Kv {
 /// Writes changes to a store; all of them or none, on disk when it returns.
 type Write = Arc<dyn Fn(Vec<KvChange>) -> BoxFuture<'static, Result<(), StoreError>> + Send + Sync>;
 
+/// The time for which the store surely keeps news, in milliseconds; after a longer silence everything is read again.
+const NEWS_KEPT: i64 = 30 * 60 * 1_000;
+
+/// Reads what hosts have written since a mark.
+type Read = Arc<dyn Fn(u64) -> BoxFuture<'static, Result<KvNews, StoreError>> + Send + Sync>;
+
 /// The destination of the maps' writes, and their progress.
 #[derive(Default)]
 struct Disk {
     write: Option<Write>,
+    read: Option<Read>,
+    /// The mark up to which the news of other hosts are known.
+    mark: AtomicU64,
+    /// The time of the last exchange, in milliseconds since 1970.
+    exchanged: AtomicI64,
+    /// The number of hosts.
+    hosts: Arc<AtomicU64>,
     /// The number of the latest durable write.
     wanted: AtomicU64,
     /// The writes up to this number are on disk.
@@ -156,6 +174,52 @@ impl Kv {
     ) -> Self {
         self.disk.write = Some(Arc::new(write));
         self
+    }
+
+    /// The same maps, shared with other hosts whose news this function reads. They are known up to this mark.
+    #[must_use]
+    pub fn shared(
+        mut self,
+        mark: u64,
+        read: impl Fn(u64) -> BoxFuture<'static, Result<KvNews, StoreError>> + Send + Sync + 'static,
+    ) -> Self {
+        self.disk.read = Some(Arc::new(read));
+        self.disk.mark = AtomicU64::new(mark);
+        self.disk.exchanged = AtomicI64::new((self.clock)());
+        let hosts = &self.disk.hosts;
+        self.plugins.get_mut().values().for_each(|maps| maps.lock().hosts = Some(hosts.clone()));
+        self
+    }
+
+    /// Writes all that has changed, and takes over what other hosts have written.
+    ///
+    /// # Errors
+    /// Returns the error of the store. What is not written stays in memory and is part of the next commit.
+    pub async fn exchange(&self) -> Result<(), StoreError> {
+        // No change of this host is on its way meanwhile: each is either among the news or still pending.
+        let _one = self.disk.writing.lock().await;
+        self.write_changes().await?;
+        let Some(read) = &self.disk.read else { return Ok(()) };
+        let now = (self.clock)();
+        let is_known = now.saturating_sub(self.disk.exchanged.load(SeqCst)) < NEWS_KEPT;
+        let since = if is_known { self.disk.mark.load(SeqCst) } else { 0 };
+        let news = read(since).await?;
+        if since == 0 && news.mark > 0 {
+            let stored: HashSet<_> =
+                news.rows.iter().map(|row| [row.plugin.as_str(), &row.scope, &row.key]).collect();
+            for (plugin, maps) in self.plugins.read().iter() {
+                maps.lock().keep_stored(|scope, key| stored.contains(&[plugin.as_str(), scope, key]));
+            }
+        }
+        for row in news.rows {
+            let maps = self.of_plugin(&row.plugin);
+            maps.lock().receive(row, now);
+        }
+        self.disk.hosts.store(news.hosts, SeqCst);
+        self.disk.mark.store(news.mark, SeqCst);
+        self.disk.exchanged.store(now, SeqCst);
+        self.plugins.read().values().for_each(|maps| maps.lock().begin_share());
+        Ok(())
     }
 
     /// Returns the number under which to wait for all writes made so far; `None` where nothing is written

@@ -17,10 +17,13 @@ pub struct Window {
     pub retry_after: u64,
 }
 
+/// Returns the length of a window in milliseconds.
+pub(super) fn ms(length: Duration) -> i64 {
+    i64::try_from(length.as_millis()).unwrap_or(i64::MAX / 2).clamp(1, i64::MAX / 2)
+}
+
 /// Slots as they are kept: `[last hit, hits, last hit, hits, …]`, oldest first. None when they are not.
-pub(super) fn count(before: &Json, now: i64, length: Duration, limit: u64) -> Option<(Window, Json)> {
-    let length = i64::try_from(length.as_millis()).unwrap_or(i64::MAX / 2).clamp(1, i64::MAX / 2);
-    let grain = (length / 1_000).max(1);
+pub(super) fn count(before: &Json, now: i64, length: i64, limit: u64) -> Option<(Window, Json)> {
     let mut slots: Vec<Slot> = read(before)?;
     slots.retain(|slot| slot.last.saturating_add(length) > now);
     let hits: u64 = slots.iter().map(|slot| slot.hits).sum();
@@ -30,23 +33,51 @@ pub(super) fn count(before: &Json, now: i64, length: Duration, limit: u64) -> Op
         let retry_after = (retry_after.unsigned_abs()).div_ceil(1_000).max(1);
         return Some((Window { allowed: false, count: hits, retry_after }, Json::Null));
     }
+    add(&mut slots, Slot { last: now, hits: 1 }, length);
+    Some((Window { allowed: true, count: hits + 1, retry_after: 0 }, written(&slots)))
+}
+
+/// Adds a slot that is not older than the others, to the last one where both are in one thousandth of the window.
+pub(super) fn add(slots: &mut Vec<Slot>, new: Slot, length: i64) {
+    let grain = (length / 1_000).max(1);
     match slots.last_mut() {
         // Not `==`: a clock that was set back must not make room.
-        Some(slot) if slot.last.div_euclid(grain) >= now.div_euclid(grain) => {
-            *slot = Slot { last: slot.last.max(now), hits: slot.hits + 1 };
+        Some(slot) if slot.last.div_euclid(grain) >= new.last.div_euclid(grain) => {
+            *slot = Slot { last: slot.last.max(new.last), hits: slot.hits + new.hits };
         }
-        _ => slots.push(Slot { last: now, hits: 1 }),
+        _ => slots.push(new),
     }
-    let kept = slots.iter().flat_map(|slot| [slot.last.into(), slot.hits.into()]).collect::<Vec<Json>>();
-    Some((Window { allowed: true, count: hits + 1, retry_after: 0 }, kept.into()))
 }
 
-struct Slot {
-    last: i64,
-    hits: u64,
+/// Returns slots of this host together with those of others, without what is over.
+pub(crate) fn merge(stored: &Json, own: &Json, length: i64, now: i64) -> Option<Json> {
+    let mut all = read(stored)?;
+    all.extend(read(own)?);
+    all.retain(|slot| slot.last.saturating_add(length) > now);
+    all.sort_by_key(|slot| slot.last);
+    let mut merged = Vec::with_capacity(all.len());
+    all.into_iter().for_each(|slot| add(&mut merged, slot, length));
+    Some(written(&merged))
 }
 
-fn read(kept: &Json) -> Option<Vec<Slot>> {
+/// Returns the hits of slots that are not over.
+pub(super) fn hits(slots: &[Slot], length: i64, now: i64) -> u64 {
+    slots.iter().filter(|slot| slot.last.saturating_add(length) > now).map(|slot| slot.hits).sum()
+}
+
+/// Returns slots as they are kept.
+pub(super) fn written(slots: &[Slot]) -> Json {
+    slots.iter().flat_map(|slot| [slot.last.into(), slot.hits.into()]).collect::<Vec<Json>>().into()
+}
+
+/// The hits of one thousandth of a window.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Slot {
+    pub(super) last: i64,
+    pub(super) hits: u64,
+}
+
+pub(super) fn read(kept: &Json) -> Option<Vec<Slot>> {
     if kept.is_null() {
         return Some(Vec::new());
     }

@@ -56,7 +56,7 @@ impl Server {
     pub(crate) async fn probe(&self) -> Result<(), StoreError> {
         let asked = async {
             let mut connection = PgConnection::connect_with(&self.options).await?;
-            sqlx::query("SELECT 1").execute(&mut connection).await?;
+            sqlx::raw_sql("SELECT 1").execute(&mut connection).await?;
             connection.close().await
         };
         let answered = timeout(self.patience, asked).await.unwrap_or(Err(sqlx::Error::PoolTimedOut));

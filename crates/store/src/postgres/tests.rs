@@ -1,7 +1,10 @@
 //! The store in a database of a real server.
 
+use crate::sql::Lock;
 use crate::sql_store::SqlStore;
-use crate::{Beginning, Begun, Conversations as _, KvChange, KvRow, Store, Trouble};
+use crate::{Beginning, Begun, Conversations as _, Kv, KvChange, KvRow, Store, Trouble};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use valvehouse_config::{SchemaMigration, Secret, SecretSource, StoreAddress, StoreSettings};
@@ -62,6 +65,130 @@ async fn entries_written_by_several_hosts_in_any_order_are_all_there() {
     assert_eq!(one.kv_all().await.unwrap().len(), 50);
 }
 
+/// The maps of a host.
+fn maps(store: &Arc<SqlStore>) -> Kv {
+    let (writes, reads) = (store.clone(), store.clone());
+    let kv = Kv::default().written_by(move |changes| {
+        let store = writes.clone();
+        Box::pin(async move { store.kv_write(&changes).await })
+    });
+    kv.shared(0, move |since| {
+        let store = reads.clone();
+        Box::pin(async move { store.kv_news(since).await })
+    })
+}
+
+/// Three hosts that have announced themselves, and their maps.
+async fn three(url: &str) -> Vec<(Arc<SqlStore>, Kv)> {
+    let mut hosts = Vec::new();
+    for name in ["a", "b", "c"] {
+        let store = Arc::new(open(url).await);
+        store.announce(name, 1, 0, None).await.unwrap();
+        let kv = maps(&store);
+        hosts.push((store, kv));
+    }
+    futures::future::join_all(hosts.iter().map(|(_, kv)| async { kv.exchange().await.unwrap() })).await;
+    hosts
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_hosts_count_at_once_adds_up_and_reaches_all() {
+    let Some(server) = Postgres::start() else { return };
+    let hosts = three(&server.database()).await;
+    let (one, long): (Json, _) = (1_i64.into(), Some(Duration::from_secs(3_600)));
+    let work = hosts.iter().enumerate().map(|(number, (_, kv))| {
+        let one = one.clone();
+        async move {
+            let map = kv.map("a", "own");
+            for round in 0..200_i64 {
+                map.incr("count", &one, None).unwrap();
+                map.incr("money", &0.5.into(), long).unwrap();
+                map.window("window", Duration::from_secs(3_600), 1_000_000).unwrap();
+                map.set(&format!("own {number}"), &round.into(), None).unwrap();
+                match round % 7 {
+                    0 => kv.exchange().await.unwrap(),
+                    3 => kv.flush_all().await.unwrap(),
+                    _ => {}
+                }
+            }
+            kv.exchange().await.unwrap();
+        }
+    });
+    futures::future::join_all(work).await;
+    for (_, kv) in &hosts {
+        kv.exchange().await.unwrap();
+        let map = kv.map("a", "own");
+        assert_eq!(map.get("count"), Some(600_i64.into()));
+        assert_eq!(map.get("money"), Some(300.0.into()));
+        let window = map.window("window", Duration::from_secs(3_600), 0).unwrap();
+        assert_eq!((window.allowed, window.count), (false, 600));
+        for number in 0..3 {
+            assert_eq!(map.get(&format!("own {number}")), Some(199_i64.into()), "of each host the last");
+        }
+    }
+    // What is deleted at one host is gone at all, and what is counted afterwards begins afresh.
+    hosts[0].1.map("a", "own").delete("count");
+    hosts[0].1.exchange().await.unwrap();
+    hosts[1].1.exchange().await.unwrap();
+    assert_eq!(hosts[1].1.map("a", "own").get("count"), None);
+    hosts[1].1.map("a", "own").incr("count", &one, None).unwrap();
+    hosts[1].1.exchange().await.unwrap();
+    hosts[0].1.exchange().await.unwrap();
+    assert_eq!(hosts[0].1.map("a", "own").get("count"), Some(one));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hosts_that_count_in_one_window_share_its_limit() {
+    const LIMIT: u64 = 1_000;
+    let Some(server) = Postgres::start() else { return };
+    let url = server.database();
+    let hosts = three(&url).await;
+    let mut worst = 0;
+    for round in 0..20 {
+        let key = format!("window {round}");
+        let hit = |host: usize| {
+            let map = hosts[host].1.map("a", "own");
+            map.window(&key, Duration::from_secs(3_600), LIMIT).unwrap().allowed
+        };
+        let mut allowed = 0;
+        for period in 0..45 {
+            // Each asks for all there is and then exchanges; or both at any moment.
+            let mut events: Vec<(usize, bool)> =
+                (0..3).flat_map(|host| [(host, false), (host, true)]).collect();
+            events.sort_by_key(|event| {
+                if round == 0 {
+                    return u64::from(event.1);
+                }
+                let mut hasher = DefaultHasher::new();
+                (round, period, event).hash(&mut hasher);
+                hasher.finish()
+            });
+            for (host, is_exchange) in events {
+                match is_exchange {
+                    true => hosts[host].1.exchange().await.unwrap(),
+                    false => allowed += (0..LIMIT).take_while(|_| hit(host)).count() as u64,
+                }
+            }
+        }
+        let most = LIMIT + LIMIT * 3 / 100;
+        assert!((LIMIT..=most).contains(&allowed), "{allowed} in round {round}");
+        worst = worst.max(allowed);
+    }
+    println!("at most {worst} of {LIMIT} in a window of three hosts");
+    // One that hears nothing of the others has the share that was left for it.
+    let (stale, busy) = (&hosts[0].1, &hosts[1].1);
+    let hit =
+        |kv: &Kv| kv.map("a", "own").window("stale", Duration::from_secs(3_600), LIMIT).unwrap().allowed;
+    let mut allowed = 0;
+    for _ in 0..60 {
+        allowed += (0..LIMIT).filter(|_| hit(busy)).count();
+        busy.exchange().await.unwrap();
+    }
+    assert_eq!(allowed, LIMIT as usize, "one host alone comes to the limit");
+    let more = (0..LIMIT).filter(|_| hit(stale)).count();
+    assert_eq!(more, 167, "half of a third, rounded up");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn of_many_hosts_one_begins_a_run_and_one_goes_on_with_it() {
     let Some(server) = Postgres::start() else { return };
@@ -100,6 +227,27 @@ async fn of_many_hosts_one_begins_a_run_and_one_goes_on_with_it() {
     let claims = hosts.iter().zip(names).map(|(host, (_, owner))| host.claim_run(&run.id, 0, owner, 1));
     let claims = futures::future::join_all(claims).await;
     assert_eq!(claims.into_iter().filter(|claim| claim.as_ref().unwrap().is_some()).count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_stops_within_a_transaction_keeps_nobody_from_its_conversation() {
+    let Some(server) = Postgres::start() else { return };
+    let url = server.database();
+    let (stopped, other) = (open(&url).await, open(&url).await);
+    let held = stopped.durable.begin(Lock::Conversation("c")).await.unwrap();
+    let beginning = Beginning {
+        run: "r",
+        conversation: "c",
+        agent: "agent",
+        owner: "other",
+        pid: std::process::id(),
+        expected: 0,
+        messages: &[],
+        first: None,
+    };
+    let begun = tokio::time::timeout(Duration::from_secs(60), other.begin_run(&beginning)).await;
+    assert!(matches!(begun.expect("the lock is let go"), Ok(Begun::Begun(_))));
+    assert!(held.commit().await.is_err(), "what it wakes up to write is refused");
 }
 
 #[tokio::test(flavor = "multi_thread")]

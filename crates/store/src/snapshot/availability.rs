@@ -153,8 +153,9 @@ impl Availability {
     async fn write_pending(&self, journal: &mut Journal) -> Result<(), StoreError> {
         let pending = journal.pending();
         let written = async {
-            let mut transaction = self.pool.begin(Lock::Nothing).await?;
-            kv::write(&mut transaction, &pending).await?;
+            let mut transaction = self.pool.begin(Lock::Kv).await?;
+            let merged = kv::merged(&mut transaction, &pending).await?;
+            kv::write(&mut transaction, &merged).await?;
             transaction.commit().await
         };
         if pending.is_empty() {

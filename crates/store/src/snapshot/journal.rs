@@ -3,7 +3,9 @@
 
 use super::file::{Origin, beside};
 use super::json::{change_from_json, change_to_json};
+use crate::clock::now;
 use crate::error::{Place, StoreError, Trouble};
+use crate::kv::joined;
 use crate::record::{KvChange, KvRow};
 use crate::rows::json::encode;
 use crate::seal::{SealKey, random_word};
@@ -109,9 +111,13 @@ impl Journal {
     }
 
     fn remember(&mut self, change: KvChange) {
-        let (KvChange::Set(KvRow { plugin, scope, key, .. }) | KvChange::Delete { plugin, scope, key }) =
-            &change;
-        self.pending.insert([plugin.clone(), scope.clone(), key.clone()], change);
+        let (KvChange::Set(KvRow { plugin, scope, key, .. })
+        | KvChange::Add(KvRow { plugin, scope, key, .. })
+        | KvChange::Hits(KvRow { plugin, scope, key, .. }, _)
+        | KvChange::Delete { plugin, scope, key }) = &change;
+        let place = [plugin.clone(), scope.clone(), key.clone()];
+        let change = joined(self.pending.get(&place), change, now());
+        self.pending.insert(place, change);
     }
 
     /// Returns the changes that wait, one of each entry.

@@ -165,22 +165,32 @@ impl Content {
         })?;
         let kv = list(json, "kv", |row| match change_from_json(row)? {
             KvChange::Set(row) => Some(row),
-            KvChange::Delete { .. } => None,
+            _ => None,
         })?;
         Some(Self { settings, files, doubted, spans, kv })
     }
 }
 
-/// A change of a map. One without a value takes its entry out.
+/// A change of a map: of a `value`, of a number to `add`, of `hits` in a window of `length` milliseconds. One without any
+/// takes its entry out.
 pub(super) fn change_to_json(change: &KvChange) -> Result<Json, sqlx::Error> {
-    Ok(match change {
-        KvChange::Set(row) => Json::from([
+    let of = |row: &KvRow, word: &'static str| -> Result<Json, sqlx::Error> {
+        Ok(Json::from([
             ("plugin", row.plugin.as_str().into()),
             ("scope", row.scope.as_str().into()),
             ("key", row.key.as_str().into()),
-            ("value", encode(&row.value)?.into()),
+            (word, encode(&row.value)?.into()),
             ("expires_at", row.expires_at.into()),
-        ]),
+        ]))
+    };
+    Ok(match change {
+        KvChange::Set(row) => of(row, "value")?,
+        KvChange::Add(row) => of(row, "add")?,
+        KvChange::Hits(row, length) => {
+            let json = of(row, "hits")?;
+            json.set("length", *length).expect("a new object takes any key");
+            json
+        }
         KvChange::Delete { plugin, scope, key } => Json::from([
             ("plugin", plugin.as_str().into()),
             ("scope", scope.as_str().into()),
@@ -191,11 +201,16 @@ pub(super) fn change_to_json(change: &KvChange) -> Result<Json, sqlx::Error> {
 
 pub(super) fn change_from_json(json: &Json) -> Option<KvChange> {
     let (plugin, scope, key) = (text(json, "plugin")?, text(json, "scope")?, text(json, "key")?);
-    if json.get("value").is_none() {
-        return Some(KvChange::Delete { plugin, scope, key });
+    let row = |word| {
+        let (plugin, scope, key) = (plugin.clone(), scope.clone(), key.clone());
+        Some(KvRow { plugin, scope, key, value: value(json, word)?, expires_at: time(json, "expires_at") })
+    };
+    match ["value", "add", "hits"].into_iter().find(|word| json.get(word).is_some()) {
+        Some("value") => row("value").map(KvChange::Set),
+        Some("add") => row("add").map(KvChange::Add),
+        Some(hits) => Some(KvChange::Hits(row(hits)?, time(json, "length")?)),
+        None => Some(KvChange::Delete { plugin, scope, key }),
     }
-    let value = value(json, "value")?;
-    Some(KvChange::Set(KvRow { plugin, scope, key, value, expires_at: time(json, "expires_at") }))
 }
 
 fn texts<const N: usize>(texts: [&str; N]) -> Json {
@@ -291,6 +306,15 @@ mod tests {
             assert_eq!(Content::from_json(&lacking), None, "without {key}");
         }
         let gone = KvChange::Delete { plugin: "a".into(), scope: "s".into(), key: "k".into() };
-        assert_eq!(change_from_json(&change_to_json(&gone).unwrap()), Some(gone));
+        let counted = KvRow {
+            plugin: "a".into(),
+            scope: "s".into(),
+            key: "k".into(),
+            value: 3_i64.into(),
+            expires_at: Some(7),
+        };
+        for change in [gone, KvChange::Add(counted.clone()), KvChange::Hits(counted, 60_000)] {
+            assert_eq!(change_from_json(&change_to_json(&change).unwrap()), Some(change));
+        }
     }
 }

@@ -3,7 +3,9 @@
 use super::content::Content;
 use super::file::{self, Origin};
 use super::journal::Journal;
+use crate::clock::now;
 use crate::error::StoreError;
+use crate::kv::joined;
 use crate::outage::SnapshotInfo;
 use crate::record::{KvChange, KvRow};
 use crate::seal::SealKey;
@@ -105,9 +107,15 @@ impl Local {
         let place = |row: &KvRow| [row.plugin.clone(), row.scope.clone(), row.key.clone()];
         let mut rows: HashMap<_, _> = content.kv.iter().map(|row| (place(row), row.clone())).collect();
         for change in self.journal.lock().await.pending() {
-            match change {
-                KvChange::Set(row) => _ = rows.insert(place(&row), row),
-                KvChange::Delete { plugin, scope, key } => _ = rows.remove(&[plugin, scope, key]),
+            let at = match &change {
+                KvChange::Set(row) | KvChange::Add(row) | KvChange::Hits(row, _) => place(row),
+                KvChange::Delete { plugin, scope, key } => [plugin.clone(), scope.clone(), key.clone()],
+            };
+            let before = rows.remove(&at).map(KvChange::Set);
+            if let KvChange::Set(row) | KvChange::Add(row) | KvChange::Hits(row, _) =
+                joined(before.as_ref(), change, now())
+            {
+                rows.insert(at, row);
             }
         }
         rows.into_values().collect()

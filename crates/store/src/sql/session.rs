@@ -55,6 +55,8 @@ pub(crate) enum Lock<'a> {
     /// One conversation, there or not.
     #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "SQLite locks the whole store"))]
     Conversation(&'a str),
+    /// The entries of scripts' maps that are added to.
+    Kv,
     /// Each statement for itself is enough.
     Nothing,
 }
@@ -66,10 +68,16 @@ impl Lock<'_> {
         match self {
             Self::Settings => Some("valvehouse settings".to_owned()),
             Self::Conversation(id) => Some(format!("valvehouse conversation {id}")),
+            Self::Kv => Some("valvehouse kv".to_owned()),
             Self::Nothing => None,
         }
     }
 }
+
+/// Begins a transaction that writes, by one message. A host that stops within one, or that the network has lost, holds
+/// its locks no longer than that: less than the time after which its runs are taken over.
+#[cfg(feature = "postgres")]
+const BEGIN: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '10s'";
 
 impl Pool {
     /// Takes a connection, each statement of which is a transaction of its own.
@@ -105,7 +113,7 @@ impl Pool {
             Self::Sqlite(pool) => pool.begin_with("BEGIN IMMEDIATE").await.map(Session::SqliteTransaction),
             #[cfg(feature = "postgres")]
             Self::Postgres(pool) => {
-                let mut transaction = pool.current().begin().await?;
+                let mut transaction = pool.current().begin_with(BEGIN).await?;
                 if let Some(name) = lock.name() {
                     let lock = sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))");
                     lock.bind(name).persistent(false).execute(&mut *transaction).await?;

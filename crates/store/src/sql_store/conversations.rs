@@ -56,11 +56,10 @@ impl Conversations for SqlStore {
         })
     }
 
-    fn touch_runs<'a>(&'a self, owner: &'a str) -> Answer<'a, ()> {
-        self.work(
-            "say that runs go on",
-            async move { runs::touch(&mut self.swift.session().await?, owner).await },
-        )
+    fn touch_run<'a>(&'a self, id: &'a str, owner: &'a str) -> Answer<'a, ()> {
+        self.work("say that a run goes on", async move {
+            runs::touch(&mut self.swift.session().await?, id, owner).await
+        })
     }
 
     fn run<'a>(&'a self, id: &'a str) -> Answer<'a, Option<Run>> {

@@ -5,6 +5,8 @@ use super::database::SqlStore;
 use crate::error::Place;
 use crate::error::{Answer, StoreError, Trouble};
 use crate::history::Action;
+#[cfg(feature = "postgres")]
+use crate::record::KvNews;
 use crate::record::{Aside, Confirmed, HostSeen, KvChange, KvRow, LastGood, StoredValves, Switch};
 use crate::rows::generation::{self, raise};
 use crate::rows::valves::{self, Change};
@@ -296,6 +298,12 @@ impl Store for SqlStore {
                 let insert = async || kv::insert(&mut self.durable.session().await?, changes).await;
                 return self.queued(insert).await;
             }
+            if kv::are_merged(changes) {
+                let mut transaction = self.begin(Lock::Kv).await?;
+                let merged = kv::merged(&mut transaction, changes).await?;
+                kv::write(&mut transaction, &merged).await?;
+                return transaction.commit().await;
+            }
             let mut transaction = self.begin(Lock::Nothing).await?;
             kv::write(&mut transaction, changes).await?;
             transaction.commit().await
@@ -313,7 +321,8 @@ impl Store for SqlStore {
                         local.kv_changed();
                         Ok(())
                     }
-                    // The same entries may have reached the database: they are written once more, and are the same.
+                    // The same entries may have reached the database: they are written once more. A value is the
+                    // same then; a count of this moment may count twice.
                     Err(error) if error.trouble == Trouble::Unreachable => {
                         let is_written = availability.is_away().await && availability.append(changes).await?;
                         if is_written { Ok(()) } else { Err(error) }
@@ -323,6 +332,26 @@ impl Store for SqlStore {
             });
         }
         work
+    }
+
+    #[cfg(feature = "postgres")]
+    fn kv_news(&self, since: u64) -> Answer<'_, KvNews> {
+        self.read("read what other hosts' scripts keep", |_| KvNews::default(), async move {
+            match self.is_shared() {
+                true => kv::news(&mut self.swift.session().await?, since).await,
+                false => Ok(KvNews::default()),
+            }
+        })
+    }
+
+    #[cfg(feature = "postgres")]
+    fn kv_clear(&self) -> Answer<'_, ()> {
+        self.work("drop what scripts keep no more", async move {
+            match self.is_shared() {
+                true => kv::clear(&mut self.swift.session().await?).await,
+                false => Ok(()),
+            }
+        })
     }
 
     fn announce<'a>(

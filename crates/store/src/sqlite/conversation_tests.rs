@@ -63,9 +63,10 @@ async fn a_run_whose_owner_is_silent_is_left_and_one_that_is_heard_of_is_not() {
     assert!(alive().await);
     change(&store, "UPDATE runs SET seen_at = seen_at - 1000").await;
     assert!(!alive().await);
-    store.touch_runs("other").await.unwrap();
+    store.touch_run("r", "other").await.unwrap();
+    store.touch_run("another", "me").await.unwrap();
     assert!(!alive().await);
-    store.touch_runs("me").await.unwrap();
+    store.touch_run("r", "me").await.unwrap();
     assert!(alive().await);
     change(&store, "UPDATE runs SET seen_at = seen_at + 3600000").await;
     assert!(!alive().await, "a clock that was set back keeps nobody alive");
@@ -89,7 +90,7 @@ async fn only_runs_that_run_are_said_to_go_on() {
     begin(&store, "r", 0, &[]).await;
     assert!(store.keep_step(&Step { status: RunStatus::Paused, ..step("r", 0, &[]) }).await.unwrap());
     change(&store, "UPDATE runs SET seen_at = 1").await;
-    store.touch_runs("me").await.unwrap();
+    store.touch_run("r", "me").await.unwrap();
     assert_eq!(store.run("r").await.unwrap().unwrap().seen_at, 1);
 }
 
@@ -130,7 +131,7 @@ async fn whoever_has_the_file_open_too_goes_on_where_the_other_paused_and_only_o
     let (folder, one) = store().await;
     let two = SqlStore::sqlite(&folder.path().join("state.db")).await.unwrap();
     begin(&one, "r", 0, &[]).await;
-    for place in (0..20).map(|round| round * 2) {
+    for place in (0..20).map(|round| round * 3) {
         let paused = Step { status: RunStatus::Paused, ..step("r", place, &[]) };
         let owner = one.run("r").await.unwrap().unwrap().owner;
         assert!(one.keep_step(&Step { owner: &owner, ..paused }).await.unwrap());
@@ -140,7 +141,7 @@ async fn whoever_has_the_file_open_too_goes_on_where_the_other_paused_and_only_o
         let (first, second) = (first.unwrap(), second.unwrap());
         assert!(first.is_some() != second.is_some(), "{first:?} {second:?}");
         let messages = [said("x")];
-        let mine = step("r", place + 1, &messages);
+        let mine = step("r", place + 2, &messages);
         let yours = Step { owner: "you", ..mine.clone() };
         let (mine, yours) = tokio::join!(one.keep_step(&mine), two.keep_step(&yours));
         assert_eq!((mine.unwrap(), yours.unwrap()), (first.is_some(), second.is_some()));
@@ -231,7 +232,7 @@ async fn saying_and_reading_something_costs_the_same_in_a_conversation_of_any_le
         reading.store(0, Relaxed);
         begin(&store, &short, length, &messages[..2]).await;
         assert!(store.keep_step(&step(&short, 0, &messages[..2])).await.unwrap());
-        store.touch_runs("me").await.unwrap();
+        store.touch_run(&short, "me").await.unwrap();
         let last = Step { status: RunStatus::Done, ..step(&short, 1, &messages[..2]) };
         assert!(store.keep_step(&last).await.unwrap());
         assert_eq!(store.messages("a", length / 2, length / 2 + 20).await.unwrap().len(), 20);

@@ -9,6 +9,7 @@ pub(super) async fn check<F: Future<Output = Box<dyn Store>>>(fresh: &impl Fn() 
     nobody_speaks_while_somebody_works(&*fresh().await).await;
     a_conversation_that_has_grown_is_told(&*fresh().await).await;
     a_run_whose_process_is_gone_is_in_nobodys_way(&*fresh().await).await;
+    what_was_under_way_at_a_takeover_is_refused(&*fresh().await).await;
     a_new_run_takes_the_place_of_one_that_could_go_on(&*fresh().await).await;
     a_run_has_an_id_of_its_own(&*fresh().await).await;
     a_step_is_kept_as_a_whole(&*fresh().await).await;
@@ -70,7 +71,25 @@ async fn a_run_whose_process_is_gone_is_in_nobodys_way(store: &dyn Conversations
         !store.keep_step(&Step { owner: "dead", ..step("r", 0, &[said("x")]) }).await.unwrap(),
         "whoever was given up and comes back is not heard"
     );
-    assert!(store.keep_step(&step("r", 0, &[said("x")])).await.unwrap());
+    assert_eq!(claimed.step, 1);
+    assert!(store.keep_step(&step("r", 1, &[said("x")])).await.unwrap());
+}
+
+async fn what_was_under_way_at_a_takeover_is_refused(store: &dyn Conversations) {
+    let left = Beginning { pid: NO_PROCESS, ..beginning("r", "a", 0, &[]) };
+    assert!(matches!(store.begin_run(&left).await.unwrap(), Begun::Begun(_)));
+    let mut stands = 0;
+    for owner in ["other", ME, ME] {
+        let claimed = store.claim_run("r", stands, owner, NO_PROCESS).await.unwrap().unwrap();
+        assert_eq!(claimed.step, stands + 1, "each takeover has a number of its own");
+        for owner in ["other", ME] {
+            let late = Step { owner, ..ended("r", stands, RunStatus::Failed) };
+            assert!(!store.keep_step(&late).await.unwrap(), "also from the owner who has it again");
+        }
+        stands = claimed.step;
+    }
+    assert!(store.keep_step(&step("r", stands, &[said("x")])).await.unwrap());
+    assert_eq!(texts(store, "a").await, ["x"]);
 }
 
 async fn a_new_run_takes_the_place_of_one_that_could_go_on(store: &dyn Conversations) {
@@ -165,12 +184,12 @@ async fn a_paused_run_goes_on_with_whoever_claims_it(store: &dyn Conversations) 
         assert!(store.keep_step(&stopped).await.unwrap());
         let claimed = store.claim_run(id, 1, "other", std::process::id()).await.unwrap().unwrap();
         assert_eq!((claimed.status, claimed.owner.as_str()), (RunStatus::Running, "other"));
-        assert_eq!((claimed.step, claimed.error.as_str(), &claimed.pending), (1, "", &pending));
+        assert_eq!((claimed.step, claimed.error.as_str(), &claimed.pending), (2, "", &pending));
         assert_eq!(store.run(id).await.unwrap(), Some(claimed.clone()));
         let busy = store.begin_run(&beginning("s", "a", place as u64 + 1, &[])).await.unwrap();
         assert_eq!(busy, Begun::Busy(claimed));
-        assert!(!store.keep_step(&step(id, 1, &[])).await.unwrap(), "it is not mine any more");
-        let done = Step { owner: "other", ..ended(id, 1, RunStatus::Done) };
+        assert!(!store.keep_step(&step(id, 2, &[])).await.unwrap(), "it is not mine any more");
+        let done = Step { owner: "other", ..ended(id, 2, RunStatus::Done) };
         assert!(store.keep_step(&done).await.unwrap());
     }
 }
@@ -183,8 +202,8 @@ async fn only_a_run_that_can_go_on_is_claimed(store: &dyn Conversations) {
         assert_eq!(store.claim_run("r", step, ME, std::process::id()).await.unwrap(), None, "not there");
     }
     assert!(store.claim_run("r", 1, ME, std::process::id()).await.unwrap().is_some());
-    assert!(store.keep_step(&ended("r", 1, RunStatus::Done)).await.unwrap());
-    assert_eq!(store.claim_run("r", 2, ME, std::process::id()).await.unwrap(), None, "it has ended");
+    assert!(store.keep_step(&ended("r", 2, RunStatus::Done)).await.unwrap());
+    assert_eq!(store.claim_run("r", 3, ME, std::process::id()).await.unwrap(), None, "it has ended");
 }
 
 async fn of_many_who_claim_a_run_one_has_it(store: &dyn Conversations) {

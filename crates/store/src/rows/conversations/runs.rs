@@ -215,9 +215,10 @@ pub(crate) async fn claim(
     }
     let time = now();
     // The request that it waits for stays until its next step is stored: the claimant may die on the way
-    // there.
+    // there. The step is raised, so that nothing under way from before fits, of whatever owner.
     let claimed = query(
-        "UPDATE runs SET status = 'running', error = '', owner = ?, pid = ?, seen_at = ?, updated_at = ?
+        "UPDATE runs SET status = 'running', step = step + 1, error = '', owner = ?, pid = ?, seen_at = ?,
+            updated_at = ?
          WHERE id = ? AND status = ? AND step = ? AND owner = ? AND seen_at = ?",
     )
     .bind(owner)
@@ -233,6 +234,7 @@ pub(crate) async fn claim(
     .await?;
     Ok((claimed > 0).then_some(Run {
         status: RunStatus::Running,
+        step: run.step + 1,
         error: String::new(),
         owner: owner.to_owned(),
         pid,
@@ -299,9 +301,10 @@ async fn keep_of(
     counted(&row, "length")
 }
 
-pub(crate) async fn touch(connection: &mut Session, owner: &str) -> Result<(), Error> {
-    query("UPDATE runs SET seen_at = ? WHERE status = 'running' AND owner = ?")
+pub(crate) async fn touch(connection: &mut Session, id: &str, owner: &str) -> Result<(), Error> {
+    query("UPDATE runs SET seen_at = ? WHERE id = ? AND status = 'running' AND owner = ?")
         .bind(now())
+        .bind(id)
         .bind(owner)
         .execute(connection)
         .await?;
