@@ -118,7 +118,7 @@ impl Hosts {
         self.answers += 1;
         let Some(text) = answer["choices"][0]["message"]["content"].as_str() else {
             self.failed_requests += 1;
-            println!("host {host} failed a request: {answer}");
+            eprintln!("host {host} failed a request: {answer}");
             return None;
         };
         let observed = match Marks::of(text) {

@@ -33,7 +33,7 @@ fn yaml(files: &[&str]) -> Option<Vec<Value>> {
             std::env::var_os("VALVEHOUSE_REQUIRE_PYTHON").is_none(),
             "no Python has PyYAML: run tests/run, which installs it"
         );
-        println!("skipped: no Python has PyYAML");
+        eprintln!("skipped: no Python has PyYAML");
         return None;
     };
     let files = files.iter().map(|file| deploy().join(file));
