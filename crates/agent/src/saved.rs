@@ -119,7 +119,7 @@ impl RunSnapshot {
         ])
     }
 
-    /// Reads what [`Saved::to_json`] wrote.
+    /// Reads what [`RunSnapshot::to_json`] wrote.
     pub fn from_json(json: &Json) -> Result<Self, Fault> {
         let broken = |part: &str| {
             Fault::Host(format!(

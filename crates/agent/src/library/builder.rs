@@ -152,7 +152,7 @@ impl AgentBuilder {
         self.change(|state| state.response_format = Some(format))
     }
 
-    /// A window over what a run begins with; see [`State::buffer_config`].
+    /// A window over what a run begins with; see [`AgentState::buffer_config`].
     #[must_use]
     pub fn buffer_config(self, config: Summarization) -> Self {
         self.change(|state| state.buffer_config = Some(config))

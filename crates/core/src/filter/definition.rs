@@ -205,7 +205,7 @@ impl Filter {
         self
     }
 
-    /// The same filter, with work for the time when the client has its answer: see [`Run::leave`].
+    /// The same filter, with work for the time when the client has its answer: see [`HookRunner::leave`].
     #[must_use]
     pub fn leaving(mut self, leaves: bool) -> Self {
         self.leaves = leaves;
@@ -244,7 +244,7 @@ impl Filter {
         &self.name
     }
 
-    /// An event to come ahead of this one: see [`Run::ahead`].
+    /// An event to come ahead of this one: see [`HookRunner::ahead`].
     pub(crate) fn ahead(&self, event: &Json, turn: &Turn) -> Option<Json> {
         self.run.ahead(event, turn)
     }

@@ -4,10 +4,10 @@
 //! lays the layers over each other (script < file < store) and describes itself as JSON Schema.
 //!
 //! ```
-//! use valvehouse_core::valve::Schema;
+//! use valvehouse_core::valve::ValveSchema;
 //! use valvehouse_json::Json;
 //! let declared = Json::parse(br#"{"max_turns": {"value": 4, "minimum": 1}}"#).unwrap();
-//! let schema = Schema::declare(&declared).unwrap();
+//! let schema = ValveSchema::declare(&declared).unwrap();
 //! assert_eq!(schema.check("max_turns", &"8".into()).unwrap(), Json::from(8i64));
 //! ```
 

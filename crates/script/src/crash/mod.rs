@@ -1,6 +1,6 @@
 //! The versions of plugins that run, kept where the next start finds them when this process ends abnormally.
 //!
-//! A host that serves opens a [`Record`]: a small file in `.valvehouse/`, mapped into memory. Each thread has a
+//! A host that serves opens a [`CrashRecord`]: a small file in `.valvehouse/`, mapped into memory. Each thread has a
 //! slot in it and stores there which version runs, for the price of a store or two. The file is deleted when the
 //! host ends in order. A file that is left over was left by a process that is gone: the next start reads it,
 //! decides which version ended the process, and puts that version into [`Quarantine`].
