@@ -111,7 +111,7 @@ struct Conversation<'a> {
     stream: bool,
     /// The variables that the person sets.
     variables: Vec<(String, String)>,
-    /// Is `true` if what was done is shown after each turn.
+    /// Shows a trace after each turn.
     trace: bool,
     chat_id: String,
     messages: Vec<Json>,

@@ -232,7 +232,7 @@ pub(super) fn variables(kept: &Json, given: &Json) -> Json {
 struct Watermark {
     count: usize,
     hash: String,
-    /// Is `true` if what was said last has its answer.
+    /// Set if the last user message has an answer.
     answered: bool,
 }
 

@@ -49,7 +49,7 @@ pub struct AgentState {
     pub middleware_chain: Option<Vec<String>>,
     /// The store of its conversation.
     pub storage: Option<Arc<dyn Store>>,
-    /// Is `true` if each step is kept there by itself.
+    /// Stores a checkpoint after each step.
     pub auto_checkpoint: bool,
     /// The latest run.
     pub run_id: Option<String>,

@@ -126,7 +126,7 @@ pub struct ProviderSettings {
     pub api: Api,
     /// The key that pays for it; without it see [`ProviderSettings::usual_key`].
     pub api_key: Option<SecretSource>,
-    /// Is `true` if each caller pays with its own key: then there is no other.
+    /// Set if each caller's own key is passed on; the provider then has no key.
     pub is_paid_by_callers: bool,
     /// The models that may be asked for by their own names.
     pub models: ExposedModels,

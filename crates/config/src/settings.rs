@@ -106,11 +106,11 @@ pub struct Server {
     pub listen: Listen,
     /// The keys of users; with none, only this machine may ask.
     pub keys: Vec<InferenceKey>,
-    /// Is `true` if to believe `X-OpenWebUI-User-…` headers.
+    /// Trusts `X-OpenWebUI-User-…` headers.
     pub trust_user_headers: bool,
     /// Proxies that say truly where a request comes from.
     pub trusted_proxies: Vec<Network>,
-    /// Is `true` if to show filters to an Open WebUI that uses us as its pipelines.
+    /// Offers filters to an Open WebUI that uses this host as its pipelines server.
     pub pipelines: bool,
     /// The variables that requests may set; others of theirs are under `client`.
     pub client_variables: Vec<String>,
@@ -132,7 +132,7 @@ pub struct Server {
     /// The tools that clients of MCP see at `/mcp`: names, scripts, `tag:x`, and `*` for all but the guarded tools of
     /// the host. With none there is no such endpoint.
     pub mcp_tools: Vec<String>,
-    /// Is `true` if `/mcp` lists the search for tools instead of all that a client sees.
+    /// Lists `find_tools` at `/mcp` instead of all tools that a client may use.
     pub mcp_tool_search: bool,
     /// The most requests to models per minute of each key or, without keys, of each address; 0 disables the limit.
     pub requests_per_minute: u32,
@@ -355,11 +355,11 @@ pub struct ModelSettings {
     pub filters: Vec<String>,
     /// The tools it is offered: names, or `tag:NAME`.
     pub tools: Vec<String>,
-    /// Is `true` if it is offered the search for tools, and the tools that it found in the turn, instead of all.
+    /// Offers the model `find_tools` and the tools found in the turn, instead of all tools.
     pub tool_search: bool,
     /// The most model calls of one turn.
     pub max_tool_iterations: usize,
-    /// Is `true` if conversations with a chat id are kept.
+    /// Stores conversations that have a chat id.
     pub memory: bool,
     /// Variables of its turns, which no request can change: an object.
     pub variables: Json,
@@ -372,7 +372,7 @@ pub struct ModelSettings {
 /// The settings of one plugin.
 #[derive(Clone)]
 pub struct PluginSettings {
-    /// Is `true` if it runs, unless an operator switched it.
+    /// Set if the plugin runs, unless an operator switched it off.
     pub enabled: bool,
     /// Values of its valves, unchecked: only the script knows them.
     pub valves: Json,

@@ -59,7 +59,7 @@ pub struct Breaker {
     settings: BreakerSettings,
     /// Milliseconds of the clock below at which the next try is allowed; 0 while it is closed.
     retry_at: AtomicU64,
-    /// Is `true` if it ever broke: before that nobody asks how many calls there were.
+    /// Set once a call has failed; before that calls are not counted.
     broke: AtomicBool,
     calls: AtomicU64,
     record: Mutex<Record>,

@@ -186,9 +186,9 @@ pub enum Fault {
     Unanswered {
         /// The attempted operation and the cause of its failure.
         message: Explanation,
-        /// Is `true` if the request may have reached it: then it may have done the work.
+        /// Set if the request may have reached the service, which may have done the work.
         sent: bool,
-        /// Is `true` if it was too slow rather than broken.
+        /// Set if the service was too slow.
         timeout: bool,
     },
     /// The model's service failed again and again and is left alone for a while.
@@ -202,7 +202,7 @@ pub enum Fault {
     Provider {
         /// The attempted operation and the cause of its failure.
         message: Explanation,
-        /// Is `true` if it was too slow rather than broken.
+        /// Set if the service was too slow.
         timeout: bool,
     },
     /// The model's answer does not have the form that was asked for.

@@ -66,7 +66,7 @@ pub struct Mounted {
 pub struct PluginPlan {
     /// Values for its valves, and what it may spend.
     pub settings: Settings,
-    /// Is `true` if it runs at all.
+    /// Set if the plugin is switched on.
     pub enabled: bool,
 }
 
@@ -85,7 +85,7 @@ pub struct ProviderPlan {
     pub passes: Passes,
     /// The first steps of its routes beside chats; `None` for all that its kind may have.
     pub routes: Option<Vec<String>>,
-    /// Is `true` if each caller pays with its own key.
+    /// Set if each caller's own key is passed on.
     pub is_paid_by_callers: bool,
 }
 
@@ -119,7 +119,7 @@ pub struct ModelPlan {
     pub settings: ModelDefaults,
     /// The value of `__model__` for scripts.
     pub facts: Json,
-    /// Is `true` if its conversations are remembered.
+    /// Stores conversations of the model.
     pub memory: bool,
     /// The middleware that holds it to its limits.
     pub middleware: Vec<Middleware>,

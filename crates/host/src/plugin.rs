@@ -71,7 +71,7 @@ pub struct Plugin {
     pub global: bool,
     /// The models that no longer list this guard, as long as nobody has confirmed that: it runs for them.
     pub(crate) held_for: Arc<[String]>,
-    /// Is `true` if an operator lets it run.
+    /// Set if the plugin is switched on.
     pub enabled: bool,
     /// The number that tells apart the plugins that had its id one after the other.
     pub incarnation: u64,

@@ -37,9 +37,9 @@ pub struct Snapshot {
     everywhere: Vec<Arc<Plugin>>,
     /// Guards that still run for models which no longer list them.
     held: Vec<Arc<Plugin>>,
-    /// Is `true` if a model lists a guard that does not run for every model.
+    /// Set if a model lists a guard that does not run for every model.
     lists_guards: bool,
-    /// Is `true` if there is a plugin that requests may ask for.
+    /// Set if there is a plugin that requests may enable.
     has_toggles: bool,
     /// For names that are not configured.
     passing: Selected,
@@ -47,7 +47,7 @@ pub struct Snapshot {
     listed: Json,
     /// For configured models, by name.
     models: HashMap<String, Selected>,
-    /// Is `true` if there is a model whose turns are nobody's business.
+    /// Set if there is a model whose requests no plugin looks at.
     may_forward: bool,
 }
 
@@ -70,7 +70,7 @@ pub struct Ready {
     pub facts: Json,
     /// The value of `models::list()` for scripts.
     pub models: Json,
-    /// Is `true` if its conversations are remembered.
+    /// Stores conversations of the model.
     pub memory: bool,
     /// The scripts among its filters that listen to agents, in their order.
     pub callbacks: Vec<Arc<dyn Listener>>,

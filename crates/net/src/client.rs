@@ -28,7 +28,7 @@ const PROXIES: [&str; 4] = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"
 pub struct Client {
     /// For whatever is neither behind TLS nor a proxy: all that many hosts ever ask.
     plain: Plain,
-    /// Is `true` if the environment names a proxy for such addresses.
+    /// Set if the environment names a proxy for such addresses.
     is_proxied: bool,
     /// For this machine itself, which no proxy can reach.
     local: Trusting,

@@ -11,9 +11,9 @@ use valvehouse_core::words::optional;
 #[derive(Debug, thiserror::Error)]
 #[error("{cause}")]
 pub(super) struct FailedCall {
-    /// Is `true` if there was no connection.
+    /// Set if no connection was made.
     pub(super) connecting: bool,
-    /// Is `true` if it took too long.
+    /// Set if the time ran out.
     pub(super) timeout: bool,
     /// The error behind it.
     #[source]

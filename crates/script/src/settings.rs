@@ -43,8 +43,8 @@ pub struct Settings {
     pub background: Option<Arc<dyn Background>>,
     /// The lists that its functions returned when the host called them last.
     pub lists: Lists,
-    /// Is `true` if a host serves other requests meanwhile: the first calls then run apart until they are known to be
-    /// fast.
+    /// Set if a host serves other requests meanwhile. The first calls of a version then run on a thread of their own
+    /// until they are known to be fast.
     pub is_served: bool,
     /// `true` if calls are held to their budgets; off only to measure the cost of that.
     #[doc(hidden)]

@@ -67,9 +67,9 @@ fn patience(app: &App) -> Duration {
 /// One part of the whole.
 struct Check {
     name: &'static str,
-    /// Is `true` if it stands as it should.
+    /// Set if the check passed.
     well: bool,
-    /// Is `true` if requests had better go elsewhere while it does not.
+    /// Set if the host is not ready while the check fails.
     needed: bool,
     says: String,
 }

@@ -22,7 +22,7 @@ struct Table {
     /// The number of columns, from the first, by which rows are told apart; 0 where some of them may be null: such a
     /// table is read at once.
     key: usize,
-    /// Is `true` if the database numbers the rows by the first column.
+    /// Set if the database generates the first column.
     is_numbered: bool,
 }
 

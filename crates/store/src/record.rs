@@ -12,7 +12,7 @@ pub struct StoredValves {
     pub user: Option<String>,
     /// An object of what was set, unchecked: the script may have changed since.
     pub values: Json,
-    /// Is `true` if the row is not sealed: somebody wrote it by hand.
+    /// Set if the row is not sealed, because it was written by hand.
     pub is_plain: bool,
 }
 
@@ -92,7 +92,7 @@ pub struct Aside {
     pub number: u64,
     /// Their current state.
     pub fate: Fate,
-    /// Is `true` if anything is set aside.
+    /// Set if rows are set aside.
     pub has_rows: bool,
 }
 

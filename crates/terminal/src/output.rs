@@ -11,7 +11,7 @@ use valvehouse_json::Json;
 pub struct Console {
     format: Format,
     quiet: bool,
-    /// Is `true` if results go to a terminal, which text could steer.
+    /// Set if results go to a terminal, which control characters could steer.
     is_terminal: bool,
     results: Paint,
     talk: Paint,

@@ -27,7 +27,7 @@ const MEDIUM: usize = 765;
 pub struct Count {
     /// So many.
     pub tokens: usize,
-    /// Is `true` if that is an estimate: the model's encoding is not known, or there is more than text.
+    /// Set if the count is an estimate, because the model's encoding is unknown or there is more than text.
     pub is_estimate: bool,
 }
 

@@ -37,15 +37,15 @@ pub struct Teller {
 /// The progress of the run.
 #[derive(Default)]
 struct Round {
-    /// Is `true` if a model is being asked.
+    /// Set while a model call is under way.
     asking: bool,
     /// The request that the last filter saw, where that was before the start of the call was reported.
     call: Option<Json>,
-    /// Is `true` if there was a final answer.
+    /// Set once there is a final answer.
     finished: bool,
     /// The tool call whose start was told before the run stopped within it.
     told_start: Option<String>,
-    /// Is `true` if it was told to `on_tool_call`, too.
+    /// Set if `on_tool_call` was notified as well.
     told_call: bool,
 }
 

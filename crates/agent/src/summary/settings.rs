@@ -20,13 +20,13 @@ pub struct Summarization {
     pub window_size: usize,
     /// Tokens that a model is sent at most.
     pub max_tokens: usize,
-    /// Is `true` if a model writes a summary of what is older than the window.
+    /// Has a model summarize messages that are older than the window.
     pub summarize: bool,
     /// More messages than this are too many.
     pub compress_threshold: usize,
     /// More tokens than this are too many.
     pub token_threshold: usize,
-    /// Is `true` if system messages stay however old they are.
+    /// Keeps system messages of any age.
     pub preserve_system: bool,
     /// The model that writes the summaries; without one old messages are left out.
     pub model: Option<Choice>,

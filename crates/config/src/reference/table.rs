@@ -22,7 +22,7 @@ pub struct Section {
     pub header: &'static str,
     /// The purpose of the section.
     pub about: &'static str,
-    /// Is `true` if a change waits for the next start; the others are taken up when the file is read again.
+    /// Set if a change takes effect at the next start, not when the file is reloaded.
     pub waits: bool,
     /// Its settings.
     pub settings: &'static [SettingRow],

@@ -230,7 +230,7 @@ fn beta(request: &Json, only: &Json) -> Option<String> {
 /// The conversation as Anthropic reads it.
 #[derive(Default)]
 pub(super) struct Talk {
-    /// Is `true` if instructions in the middle stay there: their client knows that they may.
+    /// Keeps system messages in the middle of the conversation at their place.
     keeps_places: bool,
     system: Vec<Json>,
     said: Vec<Side>,

@@ -126,7 +126,7 @@ struct Calling {
     arguments: String,
     /// A text of any form, which is sent when it has come whole: Anthropic's inputs are objects.
     is_custom: bool,
-    /// Is `true` if its block has begun.
+    /// Set once the block has begun.
     begun: bool,
 }
 

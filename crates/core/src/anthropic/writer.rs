@@ -40,7 +40,7 @@ pub struct Writer {
     /// Blocks that are known before their text has come.
     plan: VecDeque<Json>,
     calls: Calls,
-    /// Is `true` if text has come that belongs to no remembered block so far.
+    /// Set once text has come that belongs to no open block.
     said: bool,
     /// The same of thinking.
     thought: bool,

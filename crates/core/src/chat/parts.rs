@@ -6,7 +6,7 @@ use valvehouse_json::{Json, Object};
 /// The parts of an answer that an event has. An event may have several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChunkParts {
-    /// Is `true` if it lists choices, perhaps none.
+    /// Set if the event has `choices`, perhaps empty.
     pub choices: bool,
     /// The role of a choice.
     pub role: bool,
@@ -16,7 +16,7 @@ pub struct ChunkParts {
     pub finish: bool,
     /// Counts of tokens.
     pub usage: bool,
-    /// Is `true` if it is about a choice.
+    /// Set if at least one choice is listed.
     is_of_choice: bool,
 }
 

@@ -31,11 +31,11 @@ pub struct ModelDefaults {
     pub system_prompt: Option<String>,
     /// Model calls a turn may take.
     pub max_tool_iterations: usize,
-    /// Is `true` if uploaded files are some filter's business, so that they leave the body after inlet.
+    /// Set if a filter handles uploaded files; they are removed from the body after inlet.
     pub files_handled: bool,
-    /// Is `true` if a streamed answer waits for the last word of a filter.
+    /// Set if a filter has to see a streamed answer before it is sent.
     pub hold: bool,
-    /// Is `true` if the model is offered the search for tools, and the tools that it found in the turn, instead of all.
+    /// Offers the model `find_tools` and the tools found in the turn, instead of all tools.
     pub tool_search: bool,
 }
 

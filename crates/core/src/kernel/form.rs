@@ -18,7 +18,7 @@ pub(super) struct Form {
     model: CompactString,
     /// By index, in the order of the indices.
     choices: BTreeMap<i64, Choice>,
-    /// Is `true` if a filter has changed anything of it.
+    /// Set if a filter has changed the event.
     edited: bool,
     /// By index, what came as `message` without a delta; nothing for a choice that came as deltas.
     whole: BTreeMap<i64, Option<String>>,

@@ -33,7 +33,7 @@ pub(super) struct Outgoing {
     last: Vec<Piece>,
     /// By choice, what the client has.
     sent: BTreeMap<i64, Progress>,
-    /// Is `true` if this round came in pieces.
+    /// Set if the answer of this round was streamed.
     streamed: bool,
 }
 
@@ -45,7 +45,7 @@ struct Progress {
     has_text: bool,
     /// The reason for which the choice ended in an earlier round.
     ended: Option<CompactString>,
-    /// Is `true` if there are calls in this round that may be the host's and were not sent.
+    /// Set if tool calls of this round are held back because they may be the host's.
     calls_held: bool,
 }
 

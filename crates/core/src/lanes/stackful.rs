@@ -122,7 +122,7 @@ pub(super) fn abandon() {
 }
 
 thread_local! {
-    /// Is `true` if the work that has just been suspended is abandoned.
+    /// Set if the work that has just been suspended is abandoned.
     static ABANDONED: Cell<bool> = const { Cell::new(false) };
     /// The work whose stack this thread is on.
     static HERE: Cell<Option<Here>> = const { Cell::new(None) };

@@ -24,7 +24,7 @@ pub const RESPONSES: &str = "responses";
 pub struct Request {
     /// The body: `model`, `messages` and whatever else the client sent, `stream` set as asked.
     pub body: Json,
-    /// Is `true` if the answer shall come in pieces.
+    /// Asks for a streamed answer.
     pub stream: bool,
     /// The turn that asks, for models that are scripts of this host; no service is told of it.
     pub turn: Option<Turn>,
@@ -42,7 +42,7 @@ impl Request {
 pub struct ForwardRequest<'a> {
     /// The body as the service gets it.
     pub body: Bytes,
-    /// Is `true` if it asks for a stream.
+    /// Set if the body asks for a streamed answer.
     pub stream: bool,
     /// The model that it names.
     pub model: &'a str,

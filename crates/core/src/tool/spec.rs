@@ -19,7 +19,7 @@ pub struct ToolSpec {
     pub timeout: Duration,
     /// Further tries after a failure, and the pause before each.
     pub retry: Retry,
-    /// Is `true` if running it twice does no more than running it once: it may run again after a crash.
+    /// Set if a second run has no further effect; the tool may then run again after a crash.
     pub idempotent: bool,
     /// Anything else its author says of it.
     pub metadata: Json,

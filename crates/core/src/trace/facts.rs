@@ -25,7 +25,7 @@ pub struct RequestFacts {
     pub door: &'static str,
     /// The model that is asked.
     pub model: String,
-    /// Is `true` if the answer is streamed.
+    /// Set if the answer is streamed.
     pub stream: bool,
     /// The user's id, "" where nobody knows.
     pub user: String,
@@ -49,7 +49,7 @@ pub struct RequestEnd {
     pub status: u16,
     /// The reason for which it failed, where it did.
     pub error: Option<String>,
-    /// Is `true` if the client had all of the answer.
+    /// Set if the client received the whole answer.
     pub whole: bool,
     /// From its begin.
     pub took: Duration,

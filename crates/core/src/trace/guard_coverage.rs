@@ -25,7 +25,7 @@ pub struct GuardCoverage {
     started: Instant,
     hasher: RandomState,
     rows: Mutex<HashMap<u64, Row>>,
-    /// Is `true` if there is a guard: else nothing is counted.
+    /// Set if there is a guard; without one nothing is counted.
     is_counting: AtomicBool,
 }
 

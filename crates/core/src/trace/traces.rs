@@ -26,7 +26,7 @@ pub struct Traces {
     live: Mutex<BTreeMap<u64, Arc<Trace>>>,
     past: Mutex<VecDeque<Arc<Trace>>>,
     contents: Mutex<Arc<BTreeSet<String>>>,
-    /// Is `true` if everything that anybody says is kept.
+    /// Set if the texts of all requests are recorded.
     everything: AtomicBool,
     news: broadcast::Sender<News>,
     coverage: GuardCoverage,

@@ -36,7 +36,7 @@ pub struct Field {
     pub description: Option<String>,
     /// The value it has when nobody sets it; null only where [`optional`](Self::optional).
     pub default: Json,
-    /// Is `true` if it may stay without a value.
+    /// Set if the valve may have no value.
     pub optional: bool,
     /// Write-only: masked in every answer, log and page.
     pub secret: bool,

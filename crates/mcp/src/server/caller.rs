@@ -18,7 +18,7 @@ pub struct Caller {
     pub variables: Json,
     /// The tools it sees: names, scripts, `tag:x`, and `*` for all but the guarded tools of the host.
     pub tools: Vec<String>,
-    /// Is `true` if it is listed the search for tools instead of the tools.
+    /// Lists `find_tools` instead of all tools.
     pub tool_search: bool,
 }
 

@@ -32,7 +32,7 @@ pub struct Globbing<'a> {
 pub struct GlobMatches {
     /// Their paths in full.
     pub paths: Vec<String>,
-    /// Is `true` if there are more, or not every folder was looked through.
+    /// Set if there are more paths, or not every folder was searched.
     pub cut: bool,
 }
 
@@ -105,7 +105,7 @@ const MAX_TIME: Duration = Duration::from_secs(10);
 pub(super) struct Walk {
     left: usize,
     end: Instant,
-    /// Is `true` if something was left out, because there was too much.
+    /// Set if paths were left out because of the limit.
     pub(super) cut: bool,
 }
 

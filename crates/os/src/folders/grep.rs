@@ -63,7 +63,7 @@ pub struct Matches {
     pub files: usize,
     /// Files that were not: they hold no text, or too much, or cannot be read.
     pub skipped: usize,
-    /// Is `true` if there is more, or not every folder was looked through.
+    /// Set if there are more matches, or not every folder was searched.
     pub cut: bool,
 }
 

@@ -44,7 +44,7 @@ pub struct Listing {
     pub path: String,
     /// The entries.
     pub entries: Vec<FolderEntry>,
-    /// Is `true` if there is more.
+    /// Set if there are more entries.
     pub cut: bool,
 }
 

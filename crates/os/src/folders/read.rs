@@ -39,7 +39,7 @@ pub struct FileText {
     pub last_line: usize,
     /// The number of lines of the file.
     pub total_lines: usize,
-    /// Is `true` if there was more than is given at once.
+    /// Set if the file is longer than one read returns.
     pub cut: bool,
 }
 

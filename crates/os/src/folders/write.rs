@@ -32,7 +32,7 @@ pub struct WriteResult {
     pub path: String,
     /// The number of bytes.
     pub bytes: usize,
-    /// Is `true` if the file was not there before.
+    /// Set if the file is new.
     pub created: bool,
 }
 
@@ -41,7 +41,7 @@ pub struct WriteResult {
 pub struct CreatedFolder {
     /// The path.
     pub path: String,
-    /// Is `true` if it was not there before.
+    /// Set if the file is new.
     pub created: bool,
 }
 

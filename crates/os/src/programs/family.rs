@@ -225,7 +225,7 @@ mod group {
     struct Look {
         /// The number of members that were left.
         found: usize,
-        /// Is `true` if everybody stood still to be looked at.
+        /// Set if all processes were stopped while they were listed.
         is_whole: bool,
     }
 

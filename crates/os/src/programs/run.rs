@@ -53,9 +53,9 @@ pub struct Output {
     pub stdout: String,
     /// The same of its complaints.
     pub stderr: String,
-    /// Is `true` if something of these was left out.
+    /// Set if output was left out.
     pub cut: bool,
-    /// Is `true` if it was ended because its time was over.
+    /// Set if the process was killed because its time was over.
     pub timed_out: bool,
 }
 

@@ -33,7 +33,7 @@ const VERSION: &str = "2023-06-01";
 #[derive(Clone)]
 pub struct Anthropic {
     service: Service,
-    /// Is `true` if the key is sent as `authorization`.
+    /// Set if the key is sent as `authorization: Bearer`.
     bearer: bool,
 }
 

@@ -123,7 +123,7 @@ impl FormattedProvider {
 struct Misfit {
     said: String,
     why: String,
-    /// Is `true` if it is too long rather than wrong: asking again makes it no shorter.
+    /// Set if the answer was cut off by its length, which a retry does not shorten.
     is_cut: bool,
 }
 

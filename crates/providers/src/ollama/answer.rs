@@ -26,7 +26,7 @@ pub(super) struct Reading {
 /// The chunk that a line becomes.
 pub(super) struct Read {
     pub(super) chunks: Vec<Json>,
-    /// Is `true` if it was the last line.
+    /// Set if this was the last line.
     pub(super) is_last: bool,
 }
 

@@ -18,7 +18,7 @@ const MAX_MODELS: usize = 1_000;
 pub(super) struct Breakers {
     provider: String,
     settings: BreakerSettings,
-    /// Is `true` if any model has failed: before that nothing is looked up.
+    /// Set once any model has failed; before that nothing is looked up.
     has_failed: AtomicBool,
     models: RwLock<HashMap<CompactString, Arc<Breaker>>>,
 }

@@ -40,7 +40,7 @@ struct Question<'a> {
     exchange: &'a Exchange,
     turn: Option<&'a Turn>,
     deadline: Option<Instant>,
-    /// Is `true` if its body can be sent more than once.
+    /// Set if the body can be sent more than once.
     is_repeatable: bool,
 }
 

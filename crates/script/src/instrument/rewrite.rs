@@ -25,7 +25,7 @@ pub(super) struct Rewrite<'a> {
     pub(super) kinds: &'a Kinds<'a>,
     /// The set in which lines with a probe are recorded; probes are added only if it is present.
     pub(super) lines: Option<&'a Lines>,
-    /// Is `true` if anything was changed.
+    /// Set if the source was changed.
     pub(super) has_changed: bool,
 }
 

@@ -31,7 +31,7 @@ pub(super) enum Kind {
 pub(super) struct OllamaRequest {
     /// The chat.
     pub(super) body: Json,
-    /// Is `true` if it only asks for the model to be loaded.
+    /// Set if the request has no messages and only asks to load the model.
     pub(super) is_empty: bool,
 }
 

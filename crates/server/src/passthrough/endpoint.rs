@@ -232,7 +232,7 @@ pub(super) struct Target {
     pub(super) model: String,
     /// The model as scripts and traces see it.
     pub(super) facts: Json,
-    /// Is `true` if the operator lists the route for it.
+    /// Set if the operator lists the route in the provider's settings.
     pub(super) is_listed: bool,
 }
 

@@ -7,7 +7,7 @@ use std::ops::Range;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Field {
     pub(super) name: String,
-    /// Is `true` if it is an uploaded file.
+    /// Set if the part is an uploaded file.
     pub(super) is_file: bool,
     /// Its value in the body.
     pub(super) value: Range<usize>,

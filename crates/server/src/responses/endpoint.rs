@@ -41,7 +41,7 @@ pub(super) async fn warmed_up(app: &Arc<App>, parts: &Parts, body: &Json) -> Res
 pub(super) struct Responses {
     /// The response in the background that the turn makes: its resource, and the number of its next event.
     pub(super) begun: Option<(Resource, u64)>,
-    /// Is `true` if a response may be one in the background.
+    /// Set if a response may run in the background.
     pub(super) in_background: bool,
 }
 

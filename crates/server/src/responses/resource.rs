@@ -15,9 +15,9 @@ pub(super) struct Resource {
     /// The fields of the request, each as it was sent or with its default.
     settings: Vec<(&'static str, Json)>,
     model: Json,
-    /// Is `true` if items of reasoning carry what their service signed.
+    /// Set if reasoning items carry the service's encrypted content.
     pub(super) with_encrypted: bool,
-    /// Is `true` if the request asks for thoughts as a summary, where clients show them.
+    /// Set if the request asks for a summary of the reasoning.
     pub(super) with_summary: bool,
 }
 

@@ -29,7 +29,7 @@ pub(super) struct Keeper {
     input: Vec<Json>,
     /// The number of items before those of this request.
     earlier: usize,
-    /// Is `true` if the response itself is stored.
+    /// Set if the response itself is stored.
     stores: bool,
     /// The stored conversation that it goes on with.
     conversation: Option<String>,

@@ -27,14 +27,14 @@ pub(super) struct Writer {
     encrypted: VecDeque<Json>,
     /// The thoughts of a whole answer, until the reasoning comes that they are of.
     thoughts: Option<String>,
-    /// Is `true` if the thoughts came at once.
+    /// Set if the reasoning came in one piece.
     has_thoughts: bool,
     finish: String,
     usage: Json,
     /// Sources and probabilities that came before the text that they belong to.
     annotations: Vec<Json>,
     logprobs: Vec<Json>,
-    /// Is `true` if the probabilities of all tokens came at once.
+    /// Set if the log probabilities of all tokens came in one piece.
     has_logprobs: bool,
 }
 

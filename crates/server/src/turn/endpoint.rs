@@ -106,7 +106,7 @@ pub(crate) enum Chunk {
 
 /// Writes the answer to one request.
 pub(crate) trait Encoder: Send + Unpin + Sized + 'static {
-    /// Is `true` if the own bytes of a service that speaks OpenAI's chats are an answer of this protocol.
+    /// Set if the bytes of an OpenAI chat service can be passed through as an answer of this protocol.
     const TAKES_RAW: bool = false;
 
     /// The bytes that go out, between events, when a stream has been silent for long; none where the protocol has none.

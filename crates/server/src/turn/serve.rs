@@ -105,7 +105,7 @@ pub(crate) fn options(
 /// The way in which a client gets its answer.
 pub(crate) struct Way {
     pub(crate) stream: bool,
-    /// Is `true` if nothing is sent before the whole answer is there.
+    /// Set if the answer is sent only when it is complete.
     pub(crate) is_held: bool,
 }
 

@@ -9,7 +9,7 @@ pub struct DevOptions {
     pub open: StepDetail,
     /// The models that answer when a save runs the last request again; `None` where it does not.
     pub replay: Option<ReplayModels>,
-    /// Is `true` if no tests run on save.
+    /// Runs no tests on save.
     pub no_tests: bool,
 }
 

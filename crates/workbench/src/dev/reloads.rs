@@ -40,7 +40,7 @@ struct News {
     /// The rest of the report.
     rest: String,
     is_bad: bool,
-    /// Is `true` if something else runs than before.
+    /// Set if another version runs than before.
     is_new: bool,
     problems: Vec<Problem>,
 }

@@ -36,7 +36,7 @@ pub(super) struct Session {
     /// The outcome of the request that was run again last, by its trace's id.
     outcome: Option<(String, Outcome)>,
     tests: Tests,
-    /// Is `true` if tests run on save.
+    /// Set if tests run on save.
     runs_tests: bool,
     work: mpsc::UnboundedSender<Work>,
     replayed: mpsc::UnboundedReceiver<ReplayedRequest>,
@@ -48,7 +48,7 @@ pub(super) struct Session {
 struct Work {
     /// Files whose tests are run.
     tests: BTreeSet<PathBuf>,
-    /// Is `true` if only those that fail are shown, and a sum.
+    /// Set if only failed tests are shown, with a count of all.
     in_sum: bool,
     /// A request that is run again, with its number and who answers for its models.
     replay: Option<(usize, Arc<Trace>, ReplayModels)>,

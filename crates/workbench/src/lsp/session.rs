@@ -32,7 +32,7 @@ pub(super) struct Session {
     connection: Connection,
     /// Folders that the editor has open.
     folders: Vec<PathBuf>,
-    /// Is `true` if it can go on at places within what it has written.
+    /// Set if the editor supports tab stops in inserted text.
     has_places: bool,
     overrides: Vec<(String, String)>,
     runtime: Handle,

@@ -107,13 +107,13 @@ pub struct NewOptions {
     pub hook: Option<Hook>,
     /// The script to copy; empty for a list of all.
     pub from: Option<String>,
-    /// Is `true` if the scripts that come along are listed.
+    /// Lists the shipped scripts instead of creating one.
     pub list: bool,
-    /// Is `true` if the page about them is printed.
+    /// Prints the page about the shipped scripts as Markdown.
     pub markdown: bool,
     /// The kind of scripts that a module is for.
     pub place: Option<Kind>,
-    /// Is `true` if files that are there are replaced.
+    /// Replaces existing files.
     pub force: bool,
 }
 

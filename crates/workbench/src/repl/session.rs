@@ -88,7 +88,7 @@ struct Session<'a> {
     out: &'a Console,
     live: bool,
     user: Option<String>,
-    /// Is `true` if a person can end a line that runs.
+    /// Set if the session reads from a terminal, where Ctrl-C ends the running line.
     is_terminal: bool,
     /// The name by which the script was loaded; `None` where there is none.
     named: Option<String>,
@@ -377,6 +377,6 @@ pub struct ReplOptions {
     pub plugin: Option<String>,
     /// The id of the user who asks.
     pub user: Option<String>,
-    /// Is `true` if lines reach what the script may reach, and keep what it keeps.
+    /// Set if lines use the script's own grants and stored values instead of canned ones.
     pub live: bool,
 }

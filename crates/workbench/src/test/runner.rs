@@ -181,14 +181,14 @@ pub struct TestOptions {
     pub paths: Vec<PathBuf>,
     /// A text that the names of tests have to contain.
     pub filter: Option<String>,
-    /// Is `true` if golden files are written anew.
+    /// Rewrites golden files.
     pub update: bool,
-    /// Is `true` if the hooks, tools and lines that tests reach are shown.
+    /// Shows the hooks, tools and lines that tests reach.
     pub coverage: bool,
     /// The number of tests that run at a time; without it as many as there are processors.
     pub jobs: Option<NonZeroUsize>,
     /// The file for a report as JUnit's XML.
     pub junit: Option<PathBuf>,
-    /// Is `true` if what passing tests print is shown.
+    /// Shows the output of passing tests.
     pub show_output: bool,
 }

@@ -13,7 +13,7 @@ use valvehouse_terminal::{Paint, clean, table, trace_view::difference};
 /// The look of the summary.
 pub(crate) struct SummaryStyle {
     pub(crate) paint: Paint,
-    /// Is `true` if what passing tests print is shown.
+    /// Shows the output of passing tests.
     pub(crate) output: bool,
 }
 

@@ -225,7 +225,7 @@ pub struct TrialOptions {
     pub chat: Option<String>,
     /// The metadata that other hooks left, as a JSON object.
     pub metadata: Option<String>,
-    /// Is `true` if the script reaches what it may reach, and keeps what it keeps.
+    /// Set if the script uses its own grants and stored values instead of canned ones.
     pub live: bool,
     /// The part of the run that is its result.
     pub print: Print,

@@ -8,7 +8,7 @@ use valvehouse_json::Json;
 pub(super) struct Parameter {
     /// The name for models.
     pub name: String,
-    /// Is `true` if a call without it is refused; never with a default.
+    /// Set if a call without the argument is refused; never set where there is a default.
     pub required: bool,
     /// Its values.
     pub shape: Shape,
