@@ -10,17 +10,17 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use bytes::{Bytes, BytesMut};
 use futures::stream::{self, BoxStream, StreamExt};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use valvehouse_core::fault::Fault;
 use valvehouse_core::provider::{PassthroughAnswer, PassthroughBody, Piece};
 use valvehouse_core::trace::Trace;
 use valvehouse_json::Json;
 use valvehouse_net::MAX_BODY;
-use valvehouse_net::sse::{self, MAX_LINE, Parser, TooLong};
+use valvehouse_net::sse::{self, MAX_LINE, Parser, SseEvent, TooLong};
 
-/// As much of a stream is looked at when it is over, to tell a proper end from a cut.
-const TAIL: usize = 16 * 1024;
+/// The end of a stream that is looked at when it is over, in bytes, to tell a proper end from a cut.
+const TAIL: usize = 8 * 1024;
 
 /// Passes a successful answer on. A stream that is silent for `keep_alive_ms` says that it is still
 /// there. How it fails is told in its trace.
@@ -37,7 +37,7 @@ pub(crate) async fn relay(
             let relay = Relay {
                 provider: forwarded.provider,
                 body,
-                tail: VecDeque::new(),
+                tail: BytesMut::new(),
                 held: BytesMut::new(),
                 trace,
             };
@@ -76,7 +76,8 @@ async fn whole(mut body: BoxStream<'static, Result<Bytes, Fault>>) -> Result<Byt
 struct Relay {
     provider: Arc<str>,
     body: BoxStream<'static, Result<Bytes, Fault>>,
-    tail: VecDeque<Bytes>,
+    /// The last whole lines, at least [`TAIL`] bytes of them.
+    tail: BytesMut,
     held: BytesMut,
     trace: Option<Arc<Trace>>,
 }
@@ -87,7 +88,7 @@ impl Relay {
             match self.body.next().await {
                 Some(Ok(bytes)) => {
                     if let Some(lines) = self.lines(bytes) {
-                        self.remember(lines.clone());
+                        self.remember(&lines);
                         return Some((lines, Some(self)));
                     }
                     if self.held.len() > MAX_LINE {
@@ -116,15 +117,14 @@ impl Relay {
         Some(bytes)
     }
 
-    fn remember(&mut self, lines: Bytes) {
-        // A copy: these bytes are part of a whole read buffer, which they would keep alive.
-        self.tail.push_back(Bytes::copy_from_slice(&lines));
-        let mut size: usize = self.tail.iter().map(Bytes::len).sum();
-        while let Some(first) = self.tail.front()
-            && size - first.len() >= TAIL
-        {
-            size -= first.len();
-            self.tail.pop_front();
+    fn remember(&mut self, lines: &[u8]) {
+        self.tail.extend_from_slice(lines);
+        if self.tail.len() >= 2 * TAIL {
+            let older = &self.tail[..self.tail.len() - TAIL];
+            if let Some(end) = older.iter().rposition(|byte| matches!(byte, b'\n' | b'\r')) {
+                // A copy of what stays: what is split off would keep the memory of both.
+                self.tail = BytesMut::from(&self.tail[end + 1..]);
+            }
         }
     }
 
@@ -140,10 +140,11 @@ impl Relay {
             // Only its line's end is missing.
             self.held.extend_from_slice(b"\n\n");
             out.extend_from_slice(&self.held);
-            self.tail.push_back(self.held.split().freeze());
+            self.tail.extend_from_slice(&self.held);
+            self.held.clear();
         }
         let mut end = End::default();
-        self.tail.iter().for_each(|lines| end.follow(lines));
+        end.follow(&self.tail);
         let ended = StreamEnd::of(&self.tail);
         if ended != StreamEnd::Done && !end.is_between_events() {
             // An event whose frame is still open is closed first.
@@ -184,16 +185,18 @@ enum StreamEnd {
 }
 
 impl StreamEnd {
-    fn of(tail: &VecDeque<Bytes>) -> Self {
+    fn of(tail: &[u8]) -> Self {
         let mut parser = Parser::default();
-        tail.iter().for_each(|lines| parser.push(lines));
+        parser.push(tail);
         parser.finish();
+        let events: Vec<SseEvent> = parser.flatten().collect();
+        // Most streams end with it, and nothing has to be parsed.
+        if events.iter().any(|event| event.data.trim_ascii() == b"[DONE]") {
+            return Self::Done;
+        }
         let mut choices = BTreeMap::new();
         let mut error = false;
-        for event in parser.flatten() {
-            if event.data.trim_ascii() == b"[DONE]" {
-                return Self::Done;
-            }
+        for event in events {
             let Ok(json) = serde_json::from_slice::<serde_json::Value>(&event.data) else { continue };
             if is_end_elsewhere(&json) {
                 return Self::Done;
@@ -210,7 +213,7 @@ impl StreamEnd {
     }
 }
 
-fn is_error(event: &sse::SseEvent, json: &serde_json::Value) -> bool {
+fn is_error(event: &SseEvent, json: &serde_json::Value) -> bool {
     event.name.as_deref() == Some("error") || json.get("error").is_some_and(|error| !error.is_null())
 }
 
