@@ -7,6 +7,7 @@ use super::run::{Drive, Opening, RunEnd, teller};
 use super::saved::RunSnapshot;
 use super::store_keeper::{Leaving, StoreKeeper, opened_host_calls};
 use super::summary::NAME as SUMMARIZATION;
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -165,7 +166,15 @@ impl Runs {
         reply
     }
 
-    async fn begin_run(
+    fn begin_run<'a>(
+        &'a self,
+        setup: &'a Setup,
+        begin: &'a Begin,
+    ) -> BoxFuture<'a, Result<(Run, LoadedConversation, RunSnapshot), Fault>> {
+        Box::pin(self.store_run(setup, begin))
+    }
+
+    async fn store_run(
         &self,
         setup: &Setup,
         begin: &Begin,
@@ -254,7 +263,16 @@ impl Runs {
         self.drive(Drive { setup: &setup, saved, said, turn, stream, opening, teller }, &keeper).await
     }
 
-    async fn drive(&self, drive: Drive<'_>, keeper: &StoreKeeper<'_>) -> Result<RunOutcome, Fault> {
+    // Boxed, as `begin_run` is, so that runs are compiled here once, and not in each package that starts them.
+    fn drive<'a>(
+        &'a self,
+        drive: Drive<'a>,
+        keeper: &'a StoreKeeper<'a>,
+    ) -> BoxFuture<'a, Result<RunOutcome, Fault>> {
+        Box::pin(self.drive_to_end(drive, keeper))
+    }
+
+    async fn drive_to_end(&self, drive: Drive<'_>, keeper: &StoreKeeper<'_>) -> Result<RunOutcome, Fault> {
         let before = match &drive.opening {
             Opening::Begins(new) => drive.saved.length - new.items().len() as u64,
             Opening::GoesOn { .. } => drive.saved.length,

@@ -11,6 +11,7 @@ use crate::snapshot::Snapshot;
 use crate::status::{NodeStatus, Standing};
 use crate::writer::Writer;
 use arc_swap::ArcSwap;
+use futures::future::BoxFuture;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -243,7 +244,12 @@ impl Host {
 
     /// One look; when another one should follow soon, after which time; and the plugins whose files are still being
     /// compiled.
-    async fn look(&self) -> (Option<Duration>, Vec<Arc<str>>) {
+    // Boxed, so that it is compiled here once, and not in each package that waits for a look.
+    fn look(&self) -> BoxFuture<'_, (Option<Duration>, Vec<Arc<str>>)> {
+        Box::pin(self.look_once())
+    }
+
+    async fn look_once(&self) -> (Option<Duration>, Vec<Arc<str>>) {
         let mut writer = self.writer.lock().await;
         let current = self.snapshot();
         let was_away = writer.is_away;

@@ -7,6 +7,7 @@ use super::turn_stream::{TurnAnswer, TurnStream};
 use crate::chat::ChatRequest;
 use crate::context::{Context, Events, Turn, TurnFacts};
 use crate::fault::Fault;
+use futures_util::future::BoxFuture;
 use valvehouse_json::Json;
 
 /// The options of a chat of the library.
@@ -40,16 +41,28 @@ impl Kernel {
 
     /// The same within a turn of the caller's own.
     pub async fn invoke_in(&self, name: &str, args: Json, turn: &Turn) -> Result<InvokeOutput, Fault> {
-        self.runs(turn);
-        let work = async {
-            let invoked = match invocation::find(self, name) {
-                Ok(tool) => invocation::invoke(self, tool, args.copy(), turn, None).await,
-                Err(unknown) => Err(unknown),
+        self.invoke_boxed(name, args, turn).await
+    }
+
+    // Boxed, so that it is compiled here once, and not in each package that calls tools.
+    fn invoke_boxed<'a>(
+        &'a self,
+        name: &'a str,
+        args: Json,
+        turn: &'a Turn,
+    ) -> BoxFuture<'a, Result<InvokeOutput, Fault>> {
+        Box::pin(async move {
+            self.runs(turn);
+            let work = async {
+                let invoked = match invocation::find(self, name) {
+                    Ok(tool) => invocation::invoke(self, tool, args.copy(), turn, None).await,
+                    Err(unknown) => Err(unknown),
+                };
+                turn.flushed(invoked).await
             };
-            turn.flushed(invoked).await
-        };
-        let value = turn.lasting(work).await?;
-        Ok(InvokeOutput { value, context: turn.context().clone() })
+            let value = turn.lasting(work).await?;
+            Ok(InvokeOutput { value, context: turn.context().clone() })
+        })
     }
 
     /// One model call through the chat chains. Tool calls in the answer are left to the caller.

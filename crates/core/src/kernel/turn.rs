@@ -25,7 +25,12 @@ impl Kernel {
     ///
     /// The body of the request is live: what the filters made of it can be read after.
     pub fn run<'a>(&self, request: impl Into<Progress>, options: RunOptions<'a>) -> TurnStream<'a> {
-        let (kernel, progress) = (self.clone(), request.into());
+        self.started(request.into(), options)
+    }
+
+    // Without parameters of type, so that the turn is compiled here once, and not in each package that runs one.
+    fn started<'a>(&self, progress: Progress, options: RunOptions<'a>) -> TurnStream<'a> {
+        let kernel = self.clone();
         options.stream(move |options| run(kernel, progress, options))
     }
 }

@@ -4,6 +4,7 @@ use super::refusal::Refused;
 use crate::host::Host;
 use crate::plugin::Plugin;
 use crate::snapshot::Snapshot;
+use futures::future::BoxFuture;
 use std::sync::Arc;
 use tokio::sync::Mutex;
 use valvehouse_core::fault::{Fault, RequestFault};
@@ -37,7 +38,15 @@ impl Admin {
     where
         F: Future<Output = Result<(), Refused>> + Send + 'static,
     {
-        let (host, changing) = (self.host.clone(), change(self.host.clone()));
+        self.make(id, Box::pin(change(self.host.clone()))).await
+    }
+
+    async fn make(
+        &self,
+        id: String,
+        changing: BoxFuture<'static, Result<(), Refused>>,
+    ) -> Result<Arc<Snapshot>, Refused> {
+        let host = self.host.clone();
         let task = tokio::spawn(async move {
             changing.await?;
             Ok(host.reload_with(&id).await)

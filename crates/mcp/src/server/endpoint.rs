@@ -85,17 +85,30 @@ impl Endpoint {
     }
 
     /// Answers one request of HTTP.
-    // Boxed, so that the library's service is compiled here and not in the packages that serve it.
     pub fn answer<B>(&self, request: Request<B>, caller: Caller) -> BoxFuture<'_, Response<AnswerBody>>
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Display,
     {
         let request = request.map(|body| body.map_err(|error| error.to_string()).boxed_unsync());
-        self.answer_boxed(request, caller).boxed()
+        self.answer_boxed(request, caller)
     }
 
-    async fn answer_boxed(&self, mut request: Request<RequestBody>, caller: Caller) -> Response<AnswerBody> {
+    // Boxed in a function without parameters of type, so that the library's service is compiled here and not in the
+    // packages that serve it.
+    fn answer_boxed(
+        &self,
+        request: Request<RequestBody>,
+        caller: Caller,
+    ) -> BoxFuture<'_, Response<AnswerBody>> {
+        self.answer_request(request, caller).boxed()
+    }
+
+    async fn answer_request(
+        &self,
+        mut request: Request<RequestBody>,
+        caller: Caller,
+    ) -> Response<AnswerBody> {
         let session = request.headers().get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
         match &session {
             Some(id) if self.owners.lock().get(id).is_none_or(|owner| *owner != caller.owner) => {
