@@ -8,6 +8,7 @@
 
 mod arrows;
 mod cycles;
+mod messages;
 mod modules;
 mod public_names;
 mod silences;
