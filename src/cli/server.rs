@@ -23,6 +23,8 @@ use valvehouse_terminal::{CommandError, Console, Exit, report::near};
 const DRAIN: Duration = Duration::from_secs(30);
 /// The time without a line at the start.
 const MOMENT: Duration = Duration::from_secs(1);
+/// The time after which the work of the start is over.
+const SETTLED: Duration = Duration::from_secs(2);
 /// The time that the store may take to let go.
 const CLOSING: Duration = Duration::from_secs(2);
 
@@ -73,9 +75,14 @@ impl Serving {
         app.follow();
         let pulse = tokio::spawn(systemd::live());
         memory::give_back_code();
+        let settled = tokio::spawn(async {
+            tokio::time::sleep(SETTLED).await;
+            memory::give_back_code();
+        });
         systemd::tell(&Word::Ready);
         let ended = serve(self.listener, app, &mut self.signals, reading, out).await;
         pulse.abort();
+        settled.abort();
         // A user who asked for the end twice does not wait for a disk.
         let _ = timeout(CLOSING, app.close()).await;
         ended
