@@ -160,7 +160,7 @@ fn functions(scope: Scope) -> Module {
     )
     .set_into_module(&mut module, move |prefix: &str| scope.keys(prefix));
 
-    const UPDATES: &str = "`()` stands for no value, and returned it deletes. The function runs again when another turn was faster, of this host or another one, so it should only compute. On a database that hosts share each call waits for one write to it.";
+    const UPDATES: &str = "`()` stands for no value, and returned it deletes. The function runs again when another turn was faster, of this host or another one, at most 1,000 times, so it should only compute. On a database that hosts share each call waits for one write to it.";
     effect(
         "update",
         &["key: &str", "change: FnPtr", "Dynamic"],
