@@ -598,3 +598,32 @@ async fn work_on_connections_that_died_without_a_word_ends_when_the_database_is_
     }
     assert!(store.outage().is_none());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_update_while_the_database_is_away_is_of_this_host_and_stored_when_it_is_back() {
+    let Some(mut server) = Postgres::start() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let url = server.database();
+    let store = SqlStore::shared(&settings(&url), Some(&folder.path().join("snapshot"))).await.unwrap();
+    let store = Arc::new(store);
+    let kv = maps(&store);
+    update(&kv, "sum", |_| 1_i64.into()).await;
+    server.kill();
+    for _ in 0..3 {
+        update(&kv, "sum", |before| (before.as_i64().unwrap() + 1).into()).await;
+        let write = kv.want_flush().unwrap();
+        kv.flush_up_to(write).await.unwrap();
+    }
+    assert_eq!(kv.map("a", "own").get("sum"), Some(4_i64.into()));
+    server.resume();
+    let since = std::time::Instant::now();
+    while store.outage().is_some() && since.elapsed() < Duration::from_secs(60) {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let other = maps(&Arc::new(open(&url).await));
+    other.exchange().await.unwrap();
+    assert_eq!(other.map("a", "own").get("sum"), Some(4_i64.into()));
+    update(&kv, "sum", |before| (before.as_i64().unwrap() + 1).into()).await;
+    other.exchange().await.unwrap();
+    assert_eq!(other.map("a", "own").get("sum"), Some(5_i64.into()));
+}
