@@ -71,6 +71,7 @@ mod scheduled;
 mod same_either_way;
 mod same_everywhere;
 mod sdk;
+mod shared_budget;
 mod shipped;
 mod shipped_tools;
 mod streaming;

@@ -15,7 +15,7 @@ use futures::future::BoxFuture;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tokio::sync::{Mutex, broadcast};
+use tokio::sync::{Mutex, broadcast, watch};
 use tokio::time::Instant;
 use valvehouse_core::trace::Traces;
 use valvehouse_json::Json;
@@ -24,6 +24,8 @@ use valvehouse_store::{Kv, Store, StoreError, now};
 
 /// The interval at which the store is asked for its generation.
 const STORE_POLL: Duration = Duration::from_millis(100);
+/// The same where hosts share it: the exchange of what scripts keep brings the generation along, unless it takes longer.
+const SHARED_STORE_POLL: Duration = Duration::from_millis(250);
 /// The shortest time between two writes of what scripts store, so that a loop of `kv::set` makes few of them.
 const KV_PAUSE: Duration = Duration::from_millis(5);
 /// The maximum delay of a `kv` write with `durable: false`. A crash can lose the writes of this period.
@@ -42,6 +44,8 @@ pub struct Host {
     writer: Mutex<Reload>,
     store: Arc<dyn Store>,
     kv: Arc<Kv>,
+    /// The store's generation as of the last exchange of what scripts keep.
+    exchanged: watch::Sender<u64>,
     /// The store's generation that the current snapshot obeys.
     applied: AtomicU64,
     /// The time since when it does, in milliseconds since 1970.
@@ -60,7 +64,8 @@ pub struct Host {
 impl Host {
     /// Loads everything once.
     pub async fn open(plan: Plan, store: Arc<dyn Store>) -> Result<Arc<Self>, StoreError> {
-        let kv = Arc::new(open_kv(&store).await?);
+        let exchanged = watch::Sender::new(0);
+        let kv = Arc::new(open_kv(&store, &exchanged).await?);
         let mut writer = Reload::new(Arc::new(plan), store.clone(), kv.clone()).await?;
         // The operators' settings have to be known from the first request on: guards may hang on them.
         writer.read_store().await?;
@@ -78,6 +83,7 @@ impl Host {
             writer: Mutex::new(writer),
             store,
             kv,
+            exchanged,
             applied: AtomicU64::new(first.stored_generation.unwrap_or(0)),
             applied_at: AtomicI64::new(now()),
             refused,
@@ -323,17 +329,28 @@ impl Host {
 
     /// Also says from time to time that this host lives, and which generation it serves.
     async fn follow_store(&self) {
-        let mut poll = tokio::time::interval(STORE_POLL);
+        let mut poll =
+            tokio::time::interval(if self.store.is_shared() { SHARED_STORE_POLL } else { STORE_POLL });
         poll.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut exchanged = self.exchanged.subscribe();
         let (mut applied, mut was_away) = (None, false);
         let mut announced = Instant::now();
         loop {
-            tokio::select! {
-                _ = poll.tick() => {}
-                () = self.store.changed() => {}
-            }
+            let read = tokio::select! {
+                Ok(()) = exchanged.changed() => {
+                    poll.reset();
+                    Some(*exchanged.borrow_and_update())
+                }
+                _ = poll.tick() => None,
+                () = self.store.changed() => None,
+            };
             let is_away = self.store.outage().is_some();
-            let news = match self.store.generation().await {
+            let generation = match read {
+                // One that is less was read before the last one.
+                Some(generation) if applied.is_none_or(|applied| generation >= applied) => Ok(generation),
+                _ => self.store.generation().await,
+            };
+            let news = match generation {
                 Ok(generation) => applied.replace(generation) != Some(generation),
                 Err(_) => false,
             };
@@ -438,8 +455,8 @@ impl Host {
     }
 }
 
-/// Loads the maps of all scripts.
-async fn open_kv(store: &Arc<dyn Store>) -> Result<Kv, StoreError> {
+/// Loads the maps of all scripts. Says the store's generation with each exchange.
+async fn open_kv(store: &Arc<dyn Store>, exchanged: &watch::Sender<u64>) -> Result<Kv, StoreError> {
     // Before the entries: what is written in between is among the first news.
     let mark = store.kv_news(u64::MAX).await?.mark;
     let behind = store.clone();
@@ -450,10 +467,19 @@ async fn open_kv(store: &Arc<dyn Store>) -> Result<Kv, StoreError> {
     if !store.is_shared() {
         return Ok(kv);
     }
+    let (behind, exchanged) = (store.clone(), exchanged.clone());
+    let kv = kv.shared(mark, move |since| {
+        let (store, exchanged) = (behind.clone(), exchanged.clone());
+        Box::pin(async move {
+            let news = store.kv_news(since).await?;
+            exchanged.send_replace(news.generation);
+            Ok(news)
+        })
+    });
     let behind = store.clone();
-    Ok(kv.shared(mark, move |since| {
+    Ok(kv.swapped_by(move |before, change| {
         let store = behind.clone();
-        Box::pin(async move { store.kv_news(since).await })
+        Box::pin(async move { store.kv_swap(&before, &change).await })
     }))
 }
 

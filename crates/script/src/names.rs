@@ -63,6 +63,11 @@ impl Names {
         asks || WAITING.iter().any(|capability| self.modules.contains(capability.name()))
     }
 
+    /// Returns `true` if a call may wait for a store that hosts share.
+    pub(super) fn updates_kv(&self) -> bool {
+        self.modules.contains(Capability::Kv.name()) && self.calls.contains("update")
+    }
+
     pub(super) fn of(ast: &AST) -> Self {
         let mut names = Self::default();
         ast.walk(&mut |path: &[ASTNode<'_>]| {

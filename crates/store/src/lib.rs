@@ -38,7 +38,7 @@ pub use error::{Answer, StoreError, Trouble};
 pub use history::{
     Action, BY_FILE, Edit, FileEdit, History, MAX_VERSIONS, Seen, SettingsEdit, Source, Span, Version, hash,
 };
-pub use kv::{Kv, KvError, KvMap, LARGEST_VALUE, MAX_KEY_BYTES, MAX_KEYS, Window};
+pub use kv::{Kv, KvError, KvMap, LARGEST_VALUE, MAX_KEY_BYTES, MAX_KEYS, MAX_TRIES, SeenValue, Window};
 pub use open::{forget_valves, migrate, missing_steps, open, open_or_start_without};
 pub use outage::{Outage, SnapshotInfo};
 pub use record::{

@@ -160,9 +160,22 @@ pub enum KvChange {
     },
 }
 
+impl KvChange {
+    /// Returns the script, the kind of map and the key of the entry.
+    pub(crate) fn place(&self) -> [&str; 3] {
+        let (Self::Set(KvRow { plugin, scope, key, .. })
+        | Self::Add(KvRow { plugin, scope, key, .. })
+        | Self::Hits(KvRow { plugin, scope, key, .. }, _)
+        | Self::Delete { plugin, scope, key }) = self;
+        [plugin, scope, key]
+    }
+}
+
 /// The entries that hosts have written lately.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct KvNews {
+    /// The store's generation at that moment.
+    pub generation: u64,
     /// The entries as they are stored; the value is null where there is none any more.
     pub rows: Vec<KvRow>,
     /// The mark from which the next news are to be asked for.

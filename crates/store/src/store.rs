@@ -149,8 +149,12 @@ pub trait Store: Conversations + History + Responses + ScriptSets {
     /// added to what is stored by then.
     fn kv_write<'a>(&'a self, changes: &'a [KvChange]) -> Answer<'a, ()>;
 
-    /// Returns the entries of scripts' maps that hosts have written since a mark, which came with the last news; those written
-    /// beside it come again. A store that is not shared has none.
+    /// Makes a change of an entry of a script's map, if that is stored as it was `before`, where a null value stands for
+    /// none. Returns how it is stored where it is another one; otherwise the change is on disk.
+    fn kv_swap<'a>(&'a self, before: &'a KvRow, change: &'a KvChange) -> Answer<'a, Option<KvRow>>;
+
+    /// Returns the entries of scripts' maps that hosts have written since a mark, which came with the last news, and the
+    /// generation; those written beside the mark come again. A store that is not shared has none.
     fn kv_news(&self, since: u64) -> Answer<'_, KvNews> {
         let _ = since;
         Box::pin(std::future::ready(Ok(KvNews::default())))

@@ -179,7 +179,6 @@ async fn hosts_go_on_and_start_without_their_database_and_converge_when_it_is_ba
     assert_eq!(status, 200, "{answer}");
     assert!(sets(&servers[0], 7).await);
     let outages = if std::env::var_os("VALVEHOUSE_CASES").is_some() { MAX_OUTAGES } else { MIN_OUTAGES };
-    // Of what both count at once the last write stays: one host counts here.
     let mut expected = 0;
     for outage in 0..outages {
         let number = 7 + outage as u64;

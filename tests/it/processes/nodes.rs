@@ -240,3 +240,116 @@ async fn hosts_count_together_and_share_a_limit() {
     .await;
     store.close().await;
 }
+
+/// Adds each question to a list: at the beginning of a turn, in its stream, and at its end.
+const LISTS: &str = "/*
+requirements: kv
+*/
+fn inlet(body, state) {
+    state.question = body.messages[-1].text;
+    kv::update(\"asked\", |list| (list ?? []) + [state.question]);
+}
+fn stream(event, state) {
+    if state.streamed == () {
+        state.streamed = true;
+        kv::update(\"streamed\", |list| (list ?? []) + [state.question]);
+    }
+}
+fn outlet(body, state) { kv::update(\"answered\", |list| (list ?? []) + [state.question]); }
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_scripts_update_at_several_hosts_is_not_lost() {
+    const QUESTIONS: usize = 12;
+    let Some(database) = Postgres::start() else { return };
+    let upstream = Upstream::start().await;
+    upstream.script(answers);
+    let url = database.database();
+    let projects = [0; 3].map(|_| project(&upstream, &url));
+    projects.iter().for_each(|project| project.filter("lists", LISTS));
+    let servers = futures::future::join_all(projects.iter().map(Project::serve)).await;
+    let people = servers.iter().enumerate().flat_map(|(host, server)| {
+        (0..2).map(move |person| async move {
+            for question in 0..QUESTIONS {
+                let text = format!("{host} {person} {question}");
+                let body = json!({"model": "plain", "messages": [{"role": "user", "content": text}]});
+                let (status, answer) = server.ask("POST", "/v1/chat/completions", Some(&body)).await;
+                assert_eq!(status, 200, "{answer}");
+            }
+        })
+    });
+    futures::future::join_all(people).await;
+    let store = SqlStore::postgres(&url, Some(&SecretSource::Literal(Secret::new(KEY)))).await.unwrap();
+    let rows = store.kv_all().await.unwrap();
+    for list in ["asked", "streamed", "answered"] {
+        let row = rows.iter().find(|row| row.key == list).unwrap();
+        let mut questions: Vec<String> = row.value.items().iter().map(ToString::to_string).collect();
+        questions.sort_unstable();
+        questions.dedup();
+        assert_eq!(questions.len(), 3 * 2 * QUESTIONS, "{list}");
+    }
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hosts_share_the_requests_that_a_client_has_a_minute() {
+    const LIMIT: usize = 120;
+    let Some(database) = Postgres::start() else { return };
+    let upstream = Upstream::start().await;
+    upstream.script(answers);
+    let url = database.database();
+    let projects = [0; 3].map(|_| project(&upstream, &url));
+    for project in &projects {
+        project.configure(&format!("[server]\nrequests_per_minute = {LIMIT}\n"));
+    }
+    let servers = futures::future::join_all(projects.iter().map(Project::serve)).await;
+    until("each knows of all", async || {
+        let agreeing = futures::future::join_all(servers.iter().map(async |server| {
+            let (_, text) = server.ask("GET", "/metrics", None).await;
+            text.as_str().unwrap_or_default().contains("valvehouse_hosts_agreeing 3")
+        }));
+        agreeing.await.into_iter().all(|agrees| agrees)
+    })
+    .await;
+    // And has exchanged with them since.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let client = reqwest::Client::new();
+    let body = json!({"model": "plain", "messages": [{"role": "user", "content": "hi"}]});
+    let begun = std::time::Instant::now();
+    let load = servers.iter().map(async |server| {
+        let (mut refused, mut waits, mut first) = (0, Vec::new(), None);
+        let mut passed = 0;
+        while refused < 40 {
+            let asked = client.post(format!("{}/v1/chat/completions", server.url())).json(&body);
+            let answer = asked.send().await.unwrap();
+            if answer.status() == 200 {
+                (refused, passed) = (0, passed + 1);
+                continue;
+            }
+            assert_eq!(answer.status(), 429);
+            first.get_or_insert(passed);
+            refused += 1;
+            waits.push(answer.headers()["retry-after"].to_str().unwrap().parse::<usize>().unwrap());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        (passed, first.unwrap(), waits)
+    });
+    let load = futures::future::join_all(load).await;
+    let took = begun.elapsed();
+    let passed: usize = load.iter().map(|(passed, ..)| passed).sum();
+    eprintln!("{passed} of {LIMIT} a minute passed at three hosts in {took:.1?}: {load:?}");
+    if took > Duration::from_secs(50) {
+        // This machine is too slow to tell: the first ones are a minute old.
+        return;
+    }
+    assert!((LIMIT..=LIMIT + 3 * LIMIT.div_ceil(6)).contains(&passed), "{passed}");
+    for (_, first, waits) in load {
+        assert!(first < LIMIT, "a host gives out its share only");
+        assert_eq!(waits.first(), Some(&1), "the rest of the shares comes with the next exchange");
+        assert!(waits.iter().all(|wait| (1..=60).contains(wait)), "{waits:?}");
+        assert!(
+            waits.last().is_some_and(|wait| *wait > 1),
+            "until the first ones are a minute old: {waits:?}"
+        );
+    }
+}

@@ -174,7 +174,7 @@ pub const SECTIONS: &[Section] = &[
                 "server.requests_per_minute",
                 "0 to 1000000",
                 "0",
-                "How often each key or, without keys, each address may ask a model a minute; 0: as often as it likes. A change is applied at once.",
+                "How often each key or, without keys, each address may ask a model a minute; 0: as often as it likes. Hosts on one database of Postgres share it. A change is applied at once.",
                 "60",
             ),
         ],

@@ -1,12 +1,17 @@
 //! The rate of requests: so many a minute, at once or spread over it.
+//!
+//! Several hosts on one store count in windows of a minute that they share, each its part of the room (`Kv`).
 
 use super::digest::Digest;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Duration, Instant};
+use valvehouse_store::Kv;
 
 const MINUTE: Duration = Duration::from_secs(60);
+/// The owner of the windows. No script can have this id: ids hold no colon.
+const OWNER: &str = "builtin:rate";
 /// So many askers are remembered; of more, the one that asked least is forgotten.
 const MAX: usize = 16_384;
 
@@ -48,16 +53,20 @@ impl Rate {
         Some(Self { requests, share, paid: Mutex::default() })
     }
 
-    /// One more request, or how long this asker has to wait for it.
-    pub fn take(&self, asker: Asker) -> Result<(), Duration> {
-        self.take_at(Instant::now(), asker)
+    /// One more request, or how long this asker has to wait for it. Hosts that share these maps share the limit.
+    pub fn take(&self, asker: Asker, shared: &Kv) -> Result<(), Duration> {
+        self.take_at(Instant::now(), asker, shared)
     }
 
-    fn take_at(&self, now: Instant, asker: Asker) -> Result<(), Duration> {
+    fn take_at(&self, now: Instant, asker: Asker, shared: &Kv) -> Result<(), Duration> {
         let asker = match asker {
             Asker::Address(address) => Asker::Address(of_one(address)),
             key @ Asker::Key(_) => key,
         };
+        if shared.hosts() > 1 {
+            self.take_share(asker, shared)?;
+        }
+        // What a window lets through is within this limit as well, which is the only one for the last host that is left.
         let mut paid = self.paid.lock();
         let from = paid.get(&asker).copied().map_or(now, |until| until.max(now));
         let until = from + self.share;
@@ -76,34 +85,80 @@ impl Rate {
         paid.insert(asker, until);
         Ok(())
     }
+
+    /// Counts one more request in the window that all hosts share.
+    fn take_share(&self, asker: Asker, shared: &Kv) -> Result<(), Duration> {
+        let key = match asker {
+            Asker::Key(digest) => digest,
+            Asker::Address(address) => Digest::of(&address.to_string()),
+        };
+        match shared.map(OWNER, "minute").window(&key.to_string(), MINUTE, self.requests.into()) {
+            Ok(window) if !window.allowed => Err(Duration::from_secs(window.retry_after)),
+            Ok(_) => Ok(()),
+            Err(error) => {
+                // There are more askers than a map has keys: each host counts these alone.
+                tracing::debug!("a request is counted at this host only: {error}");
+                Ok(())
+            }
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use valvehouse_store::{KvNews, StoreError};
 
     #[test]
     fn so_many_a_minute_and_then_one_at_a_time() {
-        let (rate, now) = (Rate::per_minute(6).unwrap(), Instant::now());
+        let (rate, now, kv) = (Rate::per_minute(6).unwrap(), Instant::now(), Kv::default());
         let (ann, bob) = (Asker::Key(Digest::of("ann")), Asker::Address(IpAddr::from([10, 0, 0, 1])));
-        assert!((0..6).all(|_| rate.take_at(now, ann).is_ok()));
-        assert_eq!(rate.take_at(now, ann), Err(Duration::from_secs(10)));
-        assert_eq!(rate.take_at(now, bob), Ok(()), "others are not held up");
+        assert!((0..6).all(|_| rate.take_at(now, ann, &kv).is_ok()));
+        assert_eq!(rate.take_at(now, ann, &kv), Err(Duration::from_secs(10)));
+        assert_eq!(rate.take_at(now, bob, &kv), Ok(()), "others are not held up");
         let later = |seconds| now + Duration::from_secs(seconds);
-        assert_eq!(rate.take_at(later(9), ann), Err(Duration::from_secs(1)), "a refusal costs nothing");
-        assert_eq!(rate.take_at(later(10), ann), Ok(()));
-        assert!(rate.take_at(later(10), ann).is_err());
-        assert!((0..6).all(|_| rate.take_at(later(80), ann).is_ok()));
+        assert_eq!(rate.take_at(later(9), ann, &kv), Err(Duration::from_secs(1)), "a refusal costs nothing");
+        assert_eq!(rate.take_at(later(10), ann, &kv), Ok(()));
+        assert!(rate.take_at(later(10), ann, &kv).is_err());
+        assert!((0..6).all(|_| rate.take_at(later(80), ann, &kv).is_ok()));
         assert!(Rate::per_minute(0).is_none());
     }
 
     #[test]
     fn askers_without_number_do_not_fill_the_memory() {
-        let (rate, now) = (Rate::per_minute(1).unwrap(), Instant::now());
+        let (rate, now, kv) = (Rate::per_minute(1).unwrap(), Instant::now(), Kv::default());
         for address in 0..17_000_u32 {
             let asker = Asker::Address(std::net::Ipv4Addr::from_bits(address).into());
-            assert_eq!(rate.take_at(now + Duration::from_millis(address.into()), asker), Ok(()));
+            assert_eq!(rate.take_at(now + Duration::from_millis(address.into()), asker, &kv), Ok(()));
         }
         assert!(rate.paid.lock().len() <= MAX);
+    }
+
+    #[tokio::test]
+    async fn each_of_several_hosts_gives_out_its_share() {
+        let news = |_| -> futures::future::BoxFuture<'static, Result<KvNews, StoreError>> {
+            Box::pin(std::future::ready(Ok(KvNews { hosts: 3, mark: 1, ..KvNews::default() })))
+        };
+        let kv = Kv::default().written_by(|_| Box::pin(std::future::ready(Ok(())))).shared(1, news);
+        let (rate, now) = (Rate::per_minute(60).unwrap(), Instant::now());
+        let (ann, bob) = (Asker::Key(Digest::of("ann")), Asker::Address(IpAddr::from([10, 0, 0, 1])));
+        let burst = async |asker, most: usize| {
+            kv.exchange().await.unwrap();
+            (0..most).take_while(|_| rate.take_at(now, asker, &kv).is_ok()).count()
+        };
+        // Half of a third of what is left; the others may have given out the rest.
+        assert_eq!([burst(ann, 60).await, burst(ann, 60).await, burst(ann, 60).await], [10, 9, 7]);
+        assert_eq!(rate.take_at(now, ann, &kv), Err(Duration::from_secs(1)), "until the next exchange");
+        assert_eq!(burst(bob, 60).await, 10, "others are not held up");
+        let mut rest = 0;
+        for _ in 0..60 {
+            rest += burst(ann, 60).await;
+        }
+        assert_eq!(rest, 34);
+        let wait = rate.take_at(now, ann, &kv).unwrap_err();
+        assert!(
+            (Duration::from_secs(50)..=MINUTE).contains(&wait),
+            "until the first is a minute old: {wait:?}"
+        );
     }
 }

@@ -4,13 +4,13 @@
 //! stands under one key, so that every change of it is atomic.
 
 use super::native::native;
-use futures::future::{BoxFuture, ready};
+use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_core::context::Turn;
 use valvehouse_core::tool::{Handler, Tool, ToolError, ToolResult};
 use valvehouse_json::Json;
-use valvehouse_store::{Kv, KvError, KvMap};
+use valvehouse_store::{Kv, KvError, MAX_TRIES};
 
 /// The owner of the map. No script can have this id: ids hold no colon.
 const OWNER: &str = "builtin:todo";
@@ -66,8 +66,8 @@ pub(super) fn tools(kv: Arc<Kv>) -> Vec<Tool> {
     tools.into_iter().map(tool).collect()
 }
 
-/// The work of a tool on the map of a chat.
-type Act = fn(&KvMap, &Json) -> Result<Json, TodoError>;
+/// The work of a tool on the stored list of a chat. Returns the answer to the model, and the list where it is another one now.
+type Act = fn(&Json, Json) -> Result<(Json, Option<Json>), TodoError>;
 
 struct Todo {
     kv: Arc<Kv>,
@@ -75,23 +75,33 @@ struct Todo {
 }
 
 impl Todo {
-    fn map(&self, turn: &Turn) -> KvMap {
-        match turn.facts().chat_id.as_str() {
-            "" => turn.local::<Kv>().map(OWNER, "chat"),
-            chat => self.kv.map(OWNER, format!("chat/{chat}")),
+    async fn run(&self, args: &Json, turn: &Turn) -> Result<Json, TodoError> {
+        let (kv, scope) = match turn.facts().chat_id.as_str() {
+            "" => (turn.local::<Kv>(), "chat".to_owned()),
+            chat => (self.kv.clone(), format!("chat/{chat}")),
+        };
+        let map = kv.map(OWNER, scope);
+        for _ in 0..MAX_TRIES {
+            let seen = map.look(KEY);
+            let (answer, list) = (self.act)(args, seen.value.copy())?;
+            let Some(list) = list else { return Ok(answer) };
+            if kv.swap(&map, KEY, &seen, &list, Some(KEPT)).await? {
+                if let Some(write) = kv.want_flush() {
+                    turn.flush_before_end(kv, write);
+                }
+                return Ok(answer);
+            }
         }
+        Err(KvError::Contended.into())
     }
 }
 
 impl Handler for Todo {
     fn call(&self, args: Json, turn: Turn) -> BoxFuture<'_, Result<ToolResult, ToolError>> {
-        let result = (self.act)(&self.map(&turn), &args);
-        if !turn.facts().chat_id.is_empty()
-            && let Some(write) = self.kv.want_flush()
-        {
-            turn.flush_before_end(self.kv.clone(), write);
-        }
-        Box::pin(ready(result.map(ToolResult::from).map_err(|refused| refused.to_string().into())))
+        Box::pin(async move {
+            let result = self.run(&args, &turn).await;
+            result.map(ToolResult::from).map_err(|refused| refused.to_string().into())
+        })
     }
 }
 
@@ -133,51 +143,38 @@ impl From<KvError> for TodoError {
     }
 }
 
-fn add(map: &KvMap, args: &Json) -> Result<Json, TodoError> {
+fn add(args: &Json, stored: Json) -> Result<(Json, Option<Json>), TodoError> {
     let content = content(args)?.ok_or(TodoError::NoText("content"))?;
     let status = status(args)?.unwrap_or_else(|| STATUSES[0].to_owned());
     let priority = text(args, "priority")?;
-    let mut added = Json::Null;
-    map.update(KEY, Some(KEPT), |stored| {
-        let mut items = stored.list("items");
-        if items.len() >= MAX_TASKS {
-            return Err(TodoError::Full);
-        }
-        let id = stored.get("next").and_then(|next| next.as_i64()).unwrap_or(1);
-        added = Json::from([
-            ("id", id.into()),
-            ("content", content.as_str().into()),
-            ("status", status.as_str().into()),
-        ]);
-        if let Some(priority) = &priority {
-            added.edit("priority", priority.as_str());
-        }
-        items.push(added.copy());
-        Ok(Json::from([("next", (id + 1).into()), ("items", items.into())]))
-    })?;
-    Ok(added)
+    let mut items = stored.list("items");
+    if items.len() >= MAX_TASKS {
+        return Err(TodoError::Full);
+    }
+    let id = stored.get("next").and_then(|next| next.as_i64()).unwrap_or(1);
+    let added = Json::from([("id", id.into()), ("content", content.into()), ("status", Json::from(status))]);
+    if let Some(priority) = &priority {
+        added.edit("priority", priority.as_str());
+    }
+    items.push(added.copy());
+    Ok((added, Some(Json::from([("next", (id + 1).into()), ("items", items.into())]))))
 }
 
-fn update(map: &KvMap, args: &Json) -> Result<Json, TodoError> {
+fn update(args: &Json, stored: Json) -> Result<(Json, Option<Json>), TodoError> {
     let (status, content) = (status(args)?, content(args)?);
     if status.is_none() && content.is_none() {
         return Err(TodoError::NoChange);
     }
     let id = args.field("id");
-    let mut updated = Json::Null;
-    map.update(KEY, Some(KEPT), |stored| {
-        let items = stored.list("items");
-        let item = items.iter().find(|item| item.get("id").as_ref() == Some(&id));
-        let item = item.ok_or_else(|| unknown(&id, &items))?;
-        for (key, value) in [("status", &status), ("content", &content)] {
-            if let Some(value) = value {
-                item.edit(key, value.as_str());
-            }
+    let items = stored.list("items");
+    let item = items.iter().find(|item| item.get("id").as_ref() == Some(&id));
+    let item = item.ok_or_else(|| unknown(&id, &items))?;
+    for (key, value) in [("status", &status), ("content", &content)] {
+        if let Some(value) = value {
+            item.edit(key, value.as_str());
         }
-        updated = item.copy();
-        Ok::<_, TodoError>(stored)
-    })?;
-    Ok(updated)
+    }
+    Ok((item.copy(), Some(stored)))
 }
 
 fn unknown(id: &Json, items: &[Json]) -> TodoError {
@@ -189,9 +186,9 @@ fn unknown(id: &Json, items: &[Json]) -> TodoError {
     TodoError::Unknown(id.to_string(), there_are)
 }
 
-fn list(map: &KvMap, args: &Json) -> Result<Json, TodoError> {
+fn list(args: &Json, stored: Json) -> Result<(Json, Option<Json>), TodoError> {
     let wanted = status(args)?;
-    let items = map.get(KEY).map_or_else(Vec::new, |kept| kept.list("items"));
+    let items = stored.list("items");
     let stands = |item: &Json, status: &str| item.text("status").is_some_and(|own| own == status);
     let counts =
         STATUSES.map(|status| (status, Json::from(items.iter().filter(|item| stands(item, status)).count())));
@@ -200,7 +197,8 @@ fn list(map: &KvMap, args: &Json) -> Result<Json, TodoError> {
         .filter(|item| wanted.as_ref().is_none_or(|status| stands(item, status)))
         .cloned()
         .collect();
-    Ok(Json::from([("items", shown.into()), ("total", items.len().into()), ("counts", counts.into())]))
+    let answer = [("items", shown.into()), ("total", items.len().into()), ("counts", counts.into())];
+    Ok((Json::from(answer), None))
 }
 
 fn content(args: &Json) -> Result<Option<String>, TodoError> {

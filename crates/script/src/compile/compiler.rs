@@ -217,7 +217,7 @@ impl Script {
         };
         Self {
             file: file.clone(),
-            waiting: names.may_wait(),
+            waiting: names.may_wait() || (settings.kv.is_shared() && names.updates_kv()),
             has_windows: names.modules.contains("stream"),
             caller: caller(&breaker),
             behind: caller(&behind),

@@ -9,13 +9,13 @@
 use super::argument::effect;
 use super::argument::{AnyNumber, RhaiResultOf, fail, float, running};
 use super::host_calls::{self, Recordable};
-use crate::call;
 use crate::value::{Shape, json_of, live};
+use crate::{budget, call};
 use rhai::{Array, Dynamic, EvalAltResult, FnPtr, Map, Module, NativeCallContext};
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_json::Json;
-use valvehouse_store::{Kv, KvError, KvMap};
+use valvehouse_store::{Kv, KvError, KvMap, MAX_TRIES};
 
 /// Longest time to live: a hundred years.
 const MAX_TTL: f64 = 100.0 * 366.0 * 86_400.0;
@@ -160,7 +160,7 @@ fn functions(scope: Scope) -> Module {
     )
     .set_into_module(&mut module, move |prefix: &str| scope.keys(prefix));
 
-    const UPDATES: &str = "`()` stands for no value, and returned it deletes. The function runs again when another turn was faster, so it should only compute.";
+    const UPDATES: &str = "`()` stands for no value, and returned it deletes. The function runs again when another turn was faster, of this host or another one, at most 1,000 times, so it should only compute. On a database that hosts share each call waits for one write to it.";
     effect(
         "update",
         &["key: &str", "change: FnPtr", "Dynamic"],
@@ -247,15 +247,21 @@ impl Scope {
     ) -> RhaiResultOf<Result<T, E>> {
         let durable = self.durable(function, options)?;
         let written = write(&self.map(function)?);
-        if durable
-            && !self.ends_with_the_turn()
+        if durable {
+            self.flush_before_end();
+        }
+        Ok(written)
+    }
+
+    /// Has the turn's answer wait for the disk.
+    fn flush_before_end(self) {
+        if !self.ends_with_the_turn()
             && let Some(call) = call::current()
             && let Some(kv) = &call.reach.kv
             && let Some(write) = kv.want_flush()
         {
             call.turn.flush_before_end(Arc::<Kv>::clone(kv), write);
         }
-        Ok(written)
     }
 
     /// Reads `#{durable: false}`.
@@ -409,13 +415,19 @@ impl Scope {
         options: Option<Map>,
     ) -> RhaiResultOf<Dynamic> {
         let ttl = self.ttl("update", ttl)?;
+        let changed = |old: Json| json_of(&change.call_raw(context, None, [live(&old, Shape::Plain)])?);
         let work = || {
+            if let Some(kv) = self.shared()? {
+                let durable = self.durable("update", options)?;
+                let value = self.update_shared(&kv, key, ttl, changed)?;
+                if durable {
+                    // It is written, unless the store is away.
+                    self.flush_before_end();
+                }
+                return Ok(value);
+            }
             let after = self.write("update", options, |map| {
-                map.update(key, ttl, |old| {
-                    let old = live(&old, Shape::Plain);
-                    let new = change.call_raw(context, None, [old]).map_err(UpdateError::Script)?;
-                    json_of(&new).map_err(UpdateError::Script)
-                })
+                map.update(key, ttl, |old| changed(old).map_err(UpdateError::Script))
             })?;
             after.map_err(|failed| match failed {
                 UpdateError::Script(error) => error,
@@ -424,6 +436,33 @@ impl Scope {
         };
         let value = self.once("update", || vec![key.into()], work)?;
         Ok(live(&value, Shape::Plain))
+    }
+
+    /// Returns the maps of the running call where other hosts may write this one as well.
+    fn shared(self) -> RhaiResultOf<Option<Arc<Kv>>> {
+        let call = running(&self.called("update"))?;
+        Ok(call.reach.kv.clone().filter(|kv| kv.is_shared() && !self.ends_with_the_turn()))
+    }
+
+    /// Replaces a value that other hosts may replace as well: their store takes it if no other one was faster. The script
+    /// waits for that.
+    fn update_shared(
+        self,
+        kv: &Kv,
+        key: &str,
+        ttl: Option<Duration>,
+        changed: impl Fn(Json) -> RhaiResultOf<Json>,
+    ) -> RhaiResultOf<Json> {
+        let refused = |error: KvError| self.refused("update", &error);
+        let (map, turn) = (self.map("update")?, running(&self.called("update"))?.turn);
+        for _ in 0..MAX_TRIES {
+            let seen = map.look(key);
+            let after = changed(seen.value.copy())?;
+            if budget::wait(&turn, kv.swap(&map, key, &seen, &after, ttl))?.map_err(refused)? {
+                return Ok(after);
+            }
+        }
+        Err(refused(KvError::Contended))
     }
 
     fn window(self, key: &str, seconds: &Dynamic, limit: i64, options: Option<Map>) -> RhaiResultOf<Map> {

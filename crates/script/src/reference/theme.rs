@@ -265,7 +265,7 @@ fn inlet(body) {
     theme(
         "kv",
         "`kv::`",
-        "What a script keeps beyond the turn and the restart. `kv::` is the script's own map, `kv::user::` one per user, `kv::chat::` one per chat (without a chat id it is the turn's); all three have the same functions. Hosts that share a database exchange entries ten times a second: what `incr` and `window` count adds up, of other writes to one key the last one stays, and a window gives each host a share of its room ([several hosts](several-hosts.md#kv-limits-and-budgets)).",
+        "What a script keeps beyond the turn and the restart. `kv::` is the script's own map, `kv::user::` one per user, `kv::chat::` one per chat (without a chat id it is the turn's); all three have the same functions. Hosts that share a database exchange entries ten times a second: what `incr` and `window` count adds up, a window gives each host a share of its room, `update` waits until the database has taken the new value in the place of the one that it was made of, and of other writes to one key the last one stays ([several hosts](several-hosts.md#kv-limits-and-budgets)).",
         r#"
 /*
 requirements: kv

@@ -7,7 +7,7 @@ use valvehouse_core::fault::Fault;
 use valvehouse_core::filter::{Chain, ChainOutcome, Hook};
 use valvehouse_json::Json;
 use valvehouse_script::{Kind, Problem, Script, Settings, SourceFile};
-use valvehouse_store::{Kv, StoreError, Trouble};
+use valvehouse_store::{Kv, KvRow, StoreError, Trouble};
 
 fn compile(text: &str, kv: &Arc<Kv>) -> Result<Script, Vec<Problem>> {
     let file = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", text);
@@ -235,4 +235,43 @@ async fn turns_at_the_same_time_share_a_commit() {
     futures::future::join_all(turns).await;
     assert!(commits.load(SeqCst) <= 3, "{} commits", commits.load(SeqCst));
     assert_eq!(kv.waiting(), 0);
+}
+
+#[tokio::test]
+async fn an_update_that_another_host_overtook_runs_again_on_what_is_stored() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = calls.clone();
+    let kv = Kv::default().swapped_by(move |before, _| {
+        let call = counted.fetch_add(1, SeqCst);
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            match call {
+                0 => Ok(Some(KvRow { value: 41_i64.into(), ..before })),
+                1 | 2 => Ok(None),
+                _ => Err(StoreError {
+                    doing: "change what scripts keep".into(),
+                    place: "there".into(),
+                    trouble: Trouble::Full,
+                    cause: "the disk is full".into(),
+                    mend: None,
+                }),
+            }
+        })
+    });
+    let kv = Arc::new(kv);
+    let code = r#"
+        let given = [];
+        let new = kv::update("n", |old| { given.push(old); (old ?? 0) + 1 });
+        body.out = [new, given, kv::get("n")];
+    "#;
+    assert_eq!(gives(&kv, code).await, "[42,[null,41],42]");
+    assert_eq!(gives(&kv, r#"body.out = [kv::update("n", |old| ()), kv::get("n")];"#).await, "[null,null]");
+    // What ends with the turn belongs to this host alone.
+    assert_eq!(gives(&kv, r#"body.out = kv::chat::update("n", |old| 1);"#).await, "1");
+    assert_eq!(calls.load(SeqCst), 3);
+    let told = run(&keeping(r#"kv::update("n", |old| 1);"#, &kv), &Turn::default()).await.unwrap_err();
+    assert!(
+        told.to_string().contains("kv::update") && told.to_string().contains("the disk is full"),
+        "{told}"
+    );
 }

@@ -128,7 +128,7 @@ fn fits(app: &App, headers: &HeaderMap) -> Result<(), Fault> {
 fn in_time(app: &App, parts: &Parts) -> Result<(), Fault> {
     let Some(rate) = app.access.rate() else { return Ok(()) };
     let Some(asker) = asker(app, parts) else { return Ok(()) };
-    rate.take(asker).map_err(|wait| {
+    rate.take(asker, app.host.kv()).map_err(|wait| {
         let often = rate.requests;
         let what = format!("more than {often} requests a minute ([server] requests_per_minute)");
         auth::too_often(&what, "rate_limit_exceeded", wait)

@@ -12,6 +12,7 @@ use valvehouse_json::Json;
 /// The maps of one plugin. Values are replaced whole, so a clone is a copy.
 #[derive(Default, Clone)]
 pub(super) struct Maps {
+    pub(super) plugin: Arc<str>,
     pub(super) scopes: HashMap<String, HashMap<String, Entry>>,
     pub(super) count: usize,
     bytes: usize,
@@ -42,13 +43,18 @@ impl Entry {
 }
 
 impl Maps {
-    /// Empty maps of a host among this many.
-    pub(super) fn of(hosts: Option<Arc<AtomicU64>>) -> Self {
-        Self { hosts, ..Self::default() }
+    /// Empty maps of a plugin, at a host among this many.
+    pub(super) fn of(plugin: &str, hosts: Option<Arc<AtomicU64>>) -> Self {
+        Self { plugin: plugin.into(), hosts, ..Self::default() }
     }
 
     pub(super) fn entry(&self, scope: &str, key: &str, now: i64) -> Option<&Entry> {
         self.scopes.get(scope)?.get(key).filter(|entry| !entry.is_over(now))
+    }
+
+    /// Returns `true` if the last write of an entry is the one with this number, 0 if there is none.
+    pub(super) fn is_as_seen(&self, scope: &str, key: &str, version: u64, now: i64) -> bool {
+        self.entry(scope, key, now).map_or(0, |entry| entry.version) == version
     }
 
     pub(super) fn write(
@@ -64,8 +70,22 @@ impl Maps {
             self.remove(scope, key);
             return Ok(());
         }
+        let is_new = self.make_room(scope, key, &value, now)?;
+        self.put(scope, key, value, expires_at);
+        self.note(scope, key, pending, is_new);
+        Ok(())
+    }
+
+    /// Checks that there is room for a value. Returns `true` if there is none under its key.
+    pub(super) fn make_room(
+        &mut self,
+        scope: &str,
+        key: &str,
+        value: &Json,
+        now: i64,
+    ) -> Result<bool, KvError> {
         let before = self.scopes.get(scope).and_then(|entries| entries.get(key)).map(|entry| entry.bytes);
-        let grows = (bytes_of(key, &value)).saturating_sub(before.unwrap_or(0));
+        let grows = (bytes_of(key, value)).saturating_sub(before.unwrap_or(0));
         if (before.is_none() && self.count >= MAX_KEYS) || self.bytes + grows > MAX_BYTES {
             self.sweep(now);
         }
@@ -75,9 +95,7 @@ impl Maps {
         if grows > 0 && self.bytes + grows > MAX_BYTES {
             return Err(KvError::Heavy);
         }
-        self.put(scope, key, value, expires_at);
-        self.note(scope, key, pending, before.is_none());
-        Ok(())
+        Ok(before.is_none())
     }
 
     /// Notes a change that is to be written. `is_new`: there was nothing before.

@@ -12,7 +12,7 @@ pub const MAX_KEYS: usize = 10_000;
 /// The bytes that one plugin's keys and values may take together: all of them are held in memory.
 pub(super) const MAX_BYTES: usize = 16 << 20;
 /// The number of attempts of an update that another turn overtakes.
-pub(super) const MAX_TRIES: usize = 1_000;
+pub const MAX_TRIES: usize = 1_000;
 
 /// The reason a map did not take a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -46,6 +46,9 @@ pub enum KvError {
     /// Something else than a window stands under the key.
     #[error("another value stands under this key; count under a key of its own")]
     NoWindow,
+    /// The store that hosts share did not take the value.
+    #[error("{0}")]
+    Store(String),
     /// Other turns change the key all the time.
     #[error("other turns changed the value {MAX_TRIES} times meanwhile; use `incr`, or keys of their own")]
     Contended,

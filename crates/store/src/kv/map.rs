@@ -4,6 +4,7 @@ use super::entries::{Maps, spend};
 use super::error::{KvError, LARGEST_VALUE, MAX_KEY_BYTES, MAX_TRIES};
 use super::pending::{Pending, sum};
 use super::window::{self, Slot, Window};
+use crate::record::{KvChange, KvRow};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +20,16 @@ pub struct KvMap {
     pub(super) maps: Arc<Mutex<Maps>>,
     pub(super) scope: String,
     pub(super) clock: Clock,
+}
+
+/// A value as it was seen, to be replaced by one that is made of it.
+#[derive(Debug, Clone)]
+pub struct SeenValue {
+    /// A copy of the value; null for none.
+    pub value: Json,
+    /// The number of its last write.
+    version: u64,
+    expires_at: Option<i64>,
 }
 
 impl KvMap {
@@ -80,12 +91,9 @@ impl KvMap {
         mut change: impl FnMut(Json) -> Result<Json, E>,
     ) -> Result<Json, E> {
         for _ in 0..MAX_TRIES {
-            let (before, version, expires_at) = self.look(key);
-            let after = checked(key, &change(before)?)?;
-            let (mut maps, now) = self.open();
-            let expires_at = ttl.map(|ttl| end(now, ttl)).or(expires_at);
-            if maps.entry(&self.scope, key, now).map_or(0, |entry| entry.version) == version {
-                maps.write(&self.scope, key, after.clone(), expires_at, now, Pending::Replace)?;
+            let seen = self.look(key);
+            let after = checked(key, &change(seen.value.copy())?)?;
+            if self.put_if(key, &seen, after.clone(), ttl)? {
                 return Ok(after.copy());
             }
         }
@@ -122,13 +130,66 @@ impl KvMap {
         (maps, now)
     }
 
-    /// A copy of a value, the number of its last write, and its end.
-    fn look(&self, key: &str) -> (Json, u64, Option<i64>) {
+    /// Returns the value of a key, to be replaced by `Kv::swap`.
+    pub fn look(&self, key: &str) -> SeenValue {
         let (maps, now) = self.open();
         match maps.entry(&self.scope, key, now) {
-            Some(entry) => (entry.value.copy(), entry.version, entry.expires_at),
-            None => (Json::Null, 0, None),
+            Some(entry) => {
+                SeenValue { value: entry.value.copy(), version: entry.version, expires_at: entry.expires_at }
+            }
+            None => SeenValue { value: Json::Null, version: 0, expires_at: None },
         }
+    }
+
+    /// Puts a value in the place of one that was seen. Returns `false` if another turn was faster.
+    pub(super) fn put_if(
+        &self,
+        key: &str,
+        seen: &SeenValue,
+        after: Json,
+        ttl: Option<Duration>,
+    ) -> Result<bool, KvError> {
+        let (mut maps, now) = self.open();
+        if !maps.is_as_seen(&self.scope, key, seen.version, now) {
+            return Ok(false);
+        }
+        let expires_at = ttl.map(|ttl| end(now, ttl)).or(seen.expires_at);
+        maps.write(&self.scope, key, after, expires_at, now, Pending::Replace)?;
+        Ok(true)
+    }
+
+    /// Returns the row of a value that was seen, and the change that puts another one there; `None` if another turn of this
+    /// host was faster.
+    pub(super) fn replacement(
+        &self,
+        key: &str,
+        seen: &SeenValue,
+        after: &Json,
+        ttl: Option<Duration>,
+    ) -> Result<Option<(KvRow, KvChange)>, KvError> {
+        let (mut maps, now) = self.open();
+        if !maps.is_as_seen(&self.scope, key, seen.version, now) {
+            return Ok(None);
+        }
+        if !after.is_null() {
+            maps.make_room(&self.scope, key, after, now)?;
+        }
+        let (plugin, scope, key) = (maps.plugin.to_string(), self.scope.clone(), key.to_owned());
+        let change = if after.is_null() {
+            KvChange::Delete { plugin: plugin.clone(), scope: scope.clone(), key: key.clone() }
+        } else {
+            let (plugin, scope, key) = (plugin.clone(), scope.clone(), key.clone());
+            let expires_at = ttl.map(|ttl| end(now, ttl)).or(seen.expires_at);
+            KvChange::Set(KvRow { plugin, scope, key, value: after.clone(), expires_at })
+        };
+        let before = KvRow { plugin, scope, key, value: seen.value.clone(), expires_at: seen.expires_at };
+        Ok(Some((before, change)))
+    }
+
+    /// Takes over how an entry is stored.
+    pub(super) fn receive(&self, row: KvRow) {
+        let (mut maps, now) = self.open();
+        maps.receive(row, now);
     }
 }
 
@@ -137,7 +198,7 @@ fn end(now: i64, ttl: Duration) -> i64 {
 }
 
 /// A key that may be used, and a copy of a value that may be kept.
-fn checked(key: &str, value: &Json) -> Result<Json, KvError> {
+pub(super) fn checked(key: &str, value: &Json) -> Result<Json, KvError> {
     if key.is_empty() || key.len() > MAX_KEY_BYTES {
         return Err(KvError::Key(key.len()));
     }

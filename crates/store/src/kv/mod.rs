@@ -5,7 +5,8 @@
 //! from time to time ([`Kv::flush_all`]). What many turns did to one key in between is one change.
 //!
 //! Hosts that share a store exchange their changes ([`Kv::exchange`]): what was counted is added to what is stored, and of the
-//! room that a window had left at the last exchange each host gives out a share only.
+//! room that a window had left at the last exchange each host gives out a share only. A value that is made of the one before
+//! goes to the store at once, which takes it only if that one is still there ([`Kv::swap`]).
 
 mod entries;
 mod error;
@@ -14,8 +15,8 @@ mod pending;
 mod registry;
 mod window;
 
-pub use error::{KvError, LARGEST_VALUE, MAX_KEY_BYTES, MAX_KEYS};
-pub use map::KvMap;
+pub use error::{KvError, LARGEST_VALUE, MAX_KEY_BYTES, MAX_KEYS, MAX_TRIES};
+pub use map::{KvMap, SeenValue};
 pub use registry::Kv;
 pub use window::Window;
 

@@ -1,20 +1,25 @@
 //! The maps of all scripts, and their way to disk: writers wait together for one commit.
 
 use super::entries::Maps;
-use super::map::{Clock, KvMap};
+use super::error::KvError;
+use super::map::{Clock, KvMap, SeenValue, checked};
 use super::pending::Pending;
 use crate::clock::now;
-use crate::error::StoreError;
+use crate::error::{StoreError, Trouble};
 use crate::record::{KvChange, KvNews, KvRow};
 use futures::future::BoxFuture;
 use parking_lot::{Mutex, RwLock};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
-use std::time::Instant;
+use std::sync::atomic::{
+    AtomicI64, AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
+use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use valvehouse_core::context::Durable;
 use valvehouse_core::fault::Fault;
+use valvehouse_json::Json;
 
 /// The maps of all scripts.
 ///
@@ -107,10 +112,7 @@ impl Kv {
     /// These changes could not be written: they will be among the next, as they stand then.
     pub fn give_back(&self, changes: &[KvChange]) {
         for change in changes {
-            let (KvChange::Set(KvRow { plugin, scope, key, .. })
-            | KvChange::Add(KvRow { plugin, scope, key, .. })
-            | KvChange::Hits(KvRow { plugin, scope, key, .. }, _)
-            | KvChange::Delete { plugin, scope, key }) = change;
+            let [plugin, scope, key] = change.place();
             self.of_plugin(plugin).lock().note(scope, key, Pending::of(change), false);
         }
     }
@@ -121,7 +123,7 @@ impl Kv {
         }
         let new = || {
             let hosts = self.disk.read.is_some().then(|| self.disk.hosts.clone());
-            Arc::new(Mutex::new(Maps::of(hosts)))
+            Arc::new(Mutex::new(Maps::of(plugin, hosts)))
         };
         self.plugins.write().entry(plugin.to_owned()).or_insert_with(new).clone()
     }
@@ -144,11 +146,16 @@ const NEWS_KEPT: i64 = 30 * 60 * 1_000;
 /// Reads what hosts have written since a mark.
 type Read = Arc<dyn Fn(u64) -> BoxFuture<'static, Result<KvNews, StoreError>> + Send + Sync>;
 
+/// Makes a change of an entry that is stored as it was before. Returns how it is stored where it is another one.
+type Swap =
+    Arc<dyn Fn(KvRow, KvChange) -> BoxFuture<'static, Result<Option<KvRow>, StoreError>> + Send + Sync>;
+
 /// The destination of the maps' writes, and their progress.
 #[derive(Default)]
 struct Disk {
     write: Option<Write>,
     read: Option<Read>,
+    swap: Option<Swap>,
     /// The mark up to which the news of other hosts are known.
     mark: AtomicU64,
     /// The time of the last exchange, in milliseconds since 1970.
@@ -189,6 +196,70 @@ impl Kv {
         let hosts = &self.disk.hosts;
         self.plugins.get_mut().values().for_each(|maps| maps.lock().hosts = Some(hosts.clone()));
         self
+    }
+
+    /// The same maps, whose values are replaced by this function where they were made of others ([`Kv::swap`]).
+    #[must_use]
+    pub fn swapped_by(
+        mut self,
+        swap: impl Fn(KvRow, KvChange) -> BoxFuture<'static, Result<Option<KvRow>, StoreError>>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        self.disk.swap = Some(Arc::new(swap));
+        self
+    }
+
+    /// Returns the number of hosts that share the maps, as of the last exchange; 0 if nobody does or none is known.
+    pub fn hosts(&self) -> u64 {
+        self.disk.hosts.load(Relaxed)
+    }
+
+    /// Returns `true` if other hosts may replace the same values: then [`Kv::swap`] decides who was faster.
+    pub fn is_shared(&self) -> bool {
+        self.disk.swap.is_some()
+    }
+
+    /// Puts `after` in the place of a value that was seen in a map, null for none. Asks the store where hosts share it.
+    /// Returns `false` if another turn, of this host or another one, was faster: look again. With a `ttl` the time runs from
+    /// now, without one it goes on running.
+    ///
+    /// While the store is away this host decides alone, and the value waits to be written ([`Kv::want_flush`]).
+    ///
+    /// # Errors
+    /// Returns an error if the value cannot be kept, or the store refuses it.
+    pub async fn swap(
+        &self,
+        map: &KvMap,
+        key: &str,
+        seen: &SeenValue,
+        after: &Json,
+        ttl: Option<Duration>,
+    ) -> Result<bool, KvError> {
+        let after = checked(key, after)?;
+        let Some(swap) = &self.disk.swap else { return map.put_if(key, seen, after, ttl) };
+        // As in an exchange, no other change of this host is on its way meanwhile.
+        let _one = self.disk.writing.lock().await;
+        let Some((before, change)) = map.replacement(key, seen, &after, ttl)? else { return Ok(false) };
+        // What else waits at this host goes first: the value may be made of it.
+        let swapped = match self.write_changes().await {
+            Ok(()) => swap(before.clone(), change.clone()).await,
+            Err(error) => Err(error),
+        };
+        let (row, is_written) = match (swapped, change) {
+            (Ok(None), KvChange::Set(row)) => (row, true),
+            (Ok(None), _) => (KvRow { value: Json::Null, expires_at: None, ..before }, true),
+            (Ok(Some(stored)), _) => (stored, false),
+            (Err(error), _) if error.trouble == Trouble::Unreachable => {
+                return map.put_if(key, seen, after, ttl);
+            }
+            (Err(error), _) => {
+                return Err(KvError::Store(format!("cannot {}: {}", error.doing, error.cause)));
+            }
+        };
+        map.receive(row);
+        Ok(is_written)
     }
 
     /// Writes all that has changed, and takes over what other hosts have written.

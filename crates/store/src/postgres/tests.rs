@@ -67,14 +67,18 @@ async fn entries_written_by_several_hosts_in_any_order_are_all_there() {
 
 /// The maps of a host.
 fn maps(store: &Arc<SqlStore>) -> Kv {
-    let (writes, reads) = (store.clone(), store.clone());
+    let (writes, reads, swaps) = (store.clone(), store.clone(), store.clone());
     let kv = Kv::default().written_by(move |changes| {
         let store = writes.clone();
         Box::pin(async move { store.kv_write(&changes).await })
     });
-    kv.shared(0, move |since| {
+    let kv = kv.shared(0, move |since| {
         let store = reads.clone();
         Box::pin(async move { store.kv_news(since).await })
+    });
+    kv.swapped_by(move |before, change| {
+        let store = swaps.clone();
+        Box::pin(async move { store.kv_swap(&before, &change).await })
     })
 }
 
@@ -142,6 +146,96 @@ async fn what_hosts_count_at_once_adds_up_and_reaches_all() {
     hosts[1].1.exchange().await.unwrap();
     hosts[0].1.exchange().await.unwrap();
     assert_eq!(hosts[0].1.map("a", "own").get("count"), Some(one));
+}
+
+/// Replaces a value by what comes of it, as scripts do; returns the number of attempts.
+async fn update(kv: &Kv, key: &str, change: impl Fn(Json) -> Json) -> usize {
+    let map = kv.map("a", "own");
+    for attempt in 1.. {
+        let seen = map.look(key);
+        if kv.swap(&map, key, &seen, &change(seen.value.copy()), None).await.unwrap() {
+            return attempt;
+        }
+    }
+    unreachable!()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_hosts_update_at_once_is_all_there_is_in_the_order_of_the_store() {
+    let Some(server) = Postgres::start() else { return };
+    let hosts = three(&server.database()).await;
+    let work = hosts.iter().enumerate().flat_map(|(host, (_, kv))| {
+        (0..4).map(move |turn| async move {
+            let (map, mut attempts) = (kv.map("a", "own"), 0);
+            for round in 0..20 {
+                let own = Json::from(format!("{host} {turn} {round}"));
+                attempts += update(kv, "log", |before| {
+                    let mut list = before.items();
+                    list.push(own.clone());
+                    list.into()
+                })
+                .await;
+                // A number that others count up in the meantime.
+                attempts += update(kv, "sum", |before| (before.as_i64().unwrap_or(0) + 1).into()).await;
+                map.incr("sum", &1_i64.into(), None).unwrap();
+                if round % 5 == turn {
+                    kv.exchange().await.unwrap();
+                }
+            }
+            attempts
+        })
+    });
+    let attempts: Vec<usize> = futures::future::join_all(work).await;
+    for (_, kv) in &hosts {
+        kv.exchange().await.unwrap();
+    }
+    for (_, kv) in &hosts {
+        kv.exchange().await.unwrap();
+        let map = kv.map("a", "own");
+        let log = map.get("log").unwrap().items();
+        assert_eq!(log.len(), 3 * 4 * 20);
+        for (host, turn) in (0..3).flat_map(|host| (0..4).map(move |turn| (host, turn))) {
+            let own = log
+                .iter()
+                .map(ToString::to_string)
+                .filter(|one| one.starts_with(&format!("\"{host} {turn} ")));
+            let expected: Vec<_> = (0..20).map(|round| format!("\"{host} {turn} {round}\"")).collect();
+            assert_eq!(own.collect::<Vec<_>>(), expected, "each in its order, none twice");
+        }
+        assert_eq!(map.get("sum"), Some(480_i64.into()));
+    }
+    eprintln!("{} updates took {} attempts", 2 * 240, attempts.iter().sum::<usize>());
+    // Null stands for none, before and after.
+    update(&hosts[0].1, "log", |_| Json::Null).await;
+    hosts[1].1.exchange().await.unwrap();
+    assert_eq!(hosts[1].1.map("a", "own").get("log"), None);
+    update(&hosts[2].1, "log", |before| vec![before].into()).await;
+    hosts[1].1.exchange().await.unwrap();
+    assert_eq!(
+        hosts[1].1.map("a", "own").get("log").unwrap().to_string(),
+        "[null]",
+        "it did not see the old one"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_counted_on_stays_and_holds_up_no_other_write() {
+    let Some(server) = Postgres::start() else { return };
+    let hosts = three(&server.database()).await;
+    let [one, other] = [0, 1].map(|host| hosts[host].1.map("a", "own"));
+    one.set("name", &"a text".into(), None).unwrap();
+    one.set("list", &vec!["x".into()].into(), None).unwrap();
+    hosts[0].1.exchange().await.unwrap();
+    other.incr("name", &1_i64.into(), None).unwrap();
+    other.window("list", Duration::from_secs(60), 5).unwrap();
+    other.incr("count", &1_i64.into(), None).unwrap();
+    hosts[1].1.exchange().await.unwrap();
+    hosts[0].1.exchange().await.unwrap();
+    for map in [one, other] {
+        assert_eq!(map.get("name"), Some("a text".into()));
+        assert_eq!(map.get("list").unwrap().to_string(), "[\"x\"]");
+        assert_eq!(map.get("count"), Some(1_i64.into()));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -503,4 +597,33 @@ async fn work_on_connections_that_died_without_a_word_ends_when_the_database_is_
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert!(store.outage().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_update_while_the_database_is_away_is_of_this_host_and_stored_when_it_is_back() {
+    let Some(mut server) = Postgres::start() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let url = server.database();
+    let store = SqlStore::shared(&settings(&url), Some(&folder.path().join("snapshot"))).await.unwrap();
+    let store = Arc::new(store);
+    let kv = maps(&store);
+    update(&kv, "sum", |_| 1_i64.into()).await;
+    server.kill();
+    for _ in 0..3 {
+        update(&kv, "sum", |before| (before.as_i64().unwrap() + 1).into()).await;
+        let write = kv.want_flush().unwrap();
+        kv.flush_up_to(write).await.unwrap();
+    }
+    assert_eq!(kv.map("a", "own").get("sum"), Some(4_i64.into()));
+    server.resume();
+    let since = std::time::Instant::now();
+    while store.outage().is_some() && since.elapsed() < Duration::from_secs(60) {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let other = maps(&Arc::new(open(&url).await));
+    other.exchange().await.unwrap();
+    assert_eq!(other.map("a", "own").get("sum"), Some(4_i64.into()));
+    update(&kv, "sum", |before| (before.as_i64().unwrap() + 1).into()).await;
+    other.exchange().await.unwrap();
+    assert_eq!(other.map("a", "own").get("sum"), Some(5_i64.into()));
 }

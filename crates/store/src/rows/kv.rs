@@ -7,6 +7,7 @@ use crate::kv::joined;
 use crate::record::{HOST_SILENCE, KvNews};
 use crate::record::{KvChange, KvRow};
 use crate::sql::{self, Session, query};
+use std::collections::HashMap;
 use valvehouse_json::Json;
 
 /// Reads all entries that have not ended, and drops those that have.
@@ -38,46 +39,49 @@ pub(crate) async fn read(session: &mut Session) -> Result<Vec<KvRow>, sqlx::Erro
     Ok(kept)
 }
 
-/// Reads the entries that were written since a mark, or all of them since 0. Transactions that the mark was read beside come
-/// again.
+/// Reads the entries that were written since a mark, or all of them since 0, and the store's generation. Transactions that
+/// the mark was read beside come again.
 #[cfg(feature = "postgres")]
 pub(crate) async fn news(session: &mut Session, since: u64) -> Result<KvNews, sqlx::Error> {
     let known = now() - i64::try_from(HOST_SILENCE.as_millis()).unwrap_or(i64::MAX);
-    // Before the rows: what is written in between is among the next news at the latest.
-    let row = query(
-        "SELECT txid_snapshot_xmin(txid_current_snapshot()) AS mark,
-            (SELECT count(*) FROM hosts WHERE seen_at >= ?) AS hosts",
+    // All of it before the rows, where those are read by a statement of their own: what is written in between is among the
+    // next news at the latest.
+    let since_then = if since == 0 { u64::MAX } else { since };
+    let rows = query(
+        "SELECT generation, txid_snapshot_xmin(txid_current_snapshot()) AS mark,
+            (SELECT count(*) FROM hosts WHERE seen_at >= ?) AS hosts,
+            news.plugin AS plugin, news.scope AS scope, news.key AS key, value, expires_at
+         FROM store LEFT JOIN kv_changes AS news ON news.changed >= ?
+            LEFT JOIN kv ON kv.plugin = news.plugin AND kv.scope = news.scope AND kv.key = news.key",
     )
     .bind(known)
-    .fetch_one(session)
-    .await?;
-    let (mark, hosts): (i64, i64) = (row.try_get("mark")?, row.try_get("hosts")?);
-    if since == 0 {
-        return Ok(KvNews {
-            rows: all(session).await?,
-            mark: mark.unsigned_abs(),
-            hosts: hosts.unsigned_abs(),
-        });
-    }
-    let rows = query(
-        "SELECT news.plugin AS plugin, news.scope AS scope, news.key AS key, value, expires_at
-         FROM kv_changes AS news LEFT JOIN kv USING (plugin, scope, key) WHERE news.changed >= ?",
-    )
-    .bind(i64::try_from(since).unwrap_or(i64::MAX))
+    .bind(i64::try_from(since_then).unwrap_or(i64::MAX))
     .fetch_all(session)
     .await?;
+    let first = rows.first().ok_or(sqlx::Error::RowNotFound)?;
+    let number = |column| first.try_get::<i64>(column).map(i64::unsigned_abs);
+    let news = KvNews {
+        generation: number("generation")?,
+        mark: number("mark")?,
+        hosts: number("hosts")?,
+        rows: Vec::new(),
+    };
+    if since == 0 {
+        return Ok(KvNews { rows: all(session).await?, ..news });
+    }
     let read = |row: &sql::Row| {
+        let Some(plugin) = row.try_get::<Option<String>>("plugin")? else { return Ok(None) };
         let value: Option<&str> = row.try_get("value")?;
-        Ok(KvRow {
-            plugin: row.try_get("plugin")?,
+        Ok(Some(KvRow {
+            plugin,
             scope: row.try_get("scope")?,
             key: row.try_get("key")?,
             value: value.and_then(|value| Json::parse(value.as_bytes()).ok()).into(),
             expires_at: row.try_get("expires_at")?,
-        })
+        }))
     };
-    let rows = rows.iter().map(read).collect::<Result<_, sqlx::Error>>()?;
-    Ok(KvNews { rows, mark: mark.unsigned_abs(), hosts: hosts.unsigned_abs() })
+    let rows = rows.iter().filter_map(|row| read(row).transpose()).collect::<Result<_, sqlx::Error>>()?;
+    Ok(KvNews { rows, ..news })
 }
 
 /// Drops entries that have ended, and what is known of changes that all hosts have seen.
@@ -93,31 +97,74 @@ pub(crate) fn are_merged(changes: &[KvChange]) -> bool {
     changes.iter().any(|change| matches!(change, KvChange::Add(_) | KvChange::Hits(..)))
 }
 
-/// Returns these changes with what comes of adding them to what is stored. Nobody else may write it meanwhile.
+/// Reads the entries at these places, by one statement. Nobody writes those that are there until the transaction ends.
+async fn stored(
+    transaction: &mut Session,
+    places: &[[&str; 3]],
+) -> Result<HashMap<[String; 3], KvRow>, sqlx::Error> {
+    const OF_SERVER: &str = "SELECT plugin, scope, key, value, expires_at
+        FROM json_array_elements(?::json) AS places(place)
+            JOIN kv ON plugin = place->>0 AND scope = place->>1 AND key = place->>2
+        WHERE expires_at IS NULL OR expires_at > ? FOR UPDATE OF kv";
+    const OF_FILE: &str = "SELECT plugin, scope, kv.key AS key, kv.value AS value, expires_at
+        FROM json_each(?) AS place
+            JOIN kv ON plugin = place.value->>0 AND scope = place.value->>1 AND kv.key = place.value->>2
+        WHERE expires_at IS NULL OR expires_at > ?";
+    if places.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let read = query(if transaction.is_shared() { OF_SERVER } else { OF_FILE });
+    let places: Vec<Json> = places.iter().map(|place| place.map(Json::from).to_vec().into()).collect();
+    let rows = read.bind(encode(&places.into())?).bind(now()).fetch_all(transaction).await?;
+    let read = |row: sql::Row| {
+        let place: [String; 3] = [row.try_get("plugin")?, row.try_get("scope")?, row.try_get("key")?];
+        let [plugin, scope, key] = place.clone();
+        let value = Json::parse(row.try_get::<&str>("value")?.as_bytes()).unwrap_or(Json::Null);
+        Ok((place, KvRow { plugin, scope, key, value, expires_at: row.try_get("expires_at")? }))
+    };
+    rows.into_iter().map(read).collect()
+}
+
+/// Returns these changes with what comes of adding them to what is stored. Nobody else may add to it meanwhile.
 pub(crate) async fn merged(
     transaction: &mut Session,
     changes: &[KvChange],
 ) -> Result<Vec<KvChange>, sqlx::Error> {
+    let added = changes.iter().filter(|change| matches!(change, KvChange::Add(_) | KvChange::Hits(..)));
+    let places: Vec<_> = added.map(KvChange::place).collect();
+    let stored = stored(transaction, &places).await?;
+    let mut known: HashMap<_, _> =
+        stored.into_iter().map(|(place, row)| (place, KvChange::Set(row))).collect();
     let mut all = Vec::with_capacity(changes.len());
     for change in changes {
-        let (KvChange::Add(row) | KvChange::Hits(row, _)) = change else {
-            all.push(change.clone());
-            continue;
+        let place = change.place().map(str::to_owned);
+        let change = match (known.get(&place), change) {
+            (None, KvChange::Add(row) | KvChange::Hits(row, _)) => KvChange::Set(row.clone()),
+            (earlier, change) => joined(earlier, change.clone(), now()),
         };
-        let stored = query(
-            "SELECT value, expires_at FROM kv WHERE plugin = ? AND scope = ? AND key = ?
-             AND (expires_at IS NULL OR expires_at > ?)",
-        );
-        let stored = stored.bind(&row.plugin).bind(&row.scope).bind(&row.key).bind(now());
-        let Some(stored) = stored.fetch_optional(transaction).await? else {
-            all.push(KvChange::Set(row.clone()));
-            continue;
-        };
-        let value = Json::parse(stored.try_get::<&str>("value")?.as_bytes()).unwrap_or(Json::Null);
-        let stored = KvRow { value, expires_at: stored.try_get("expires_at")?, ..row.clone() };
-        all.push(joined(Some(&KvChange::Set(stored)), change.clone(), now()));
+        // What cannot be counted on stays as it is.
+        if matches!(change, KvChange::Set(_) | KvChange::Delete { .. }) {
+            known.insert(place, change.clone());
+            all.push(change);
+        }
     }
     Ok(all)
+}
+
+/// Makes a change of an entry, if that is stored as it was before; a null stands for none. Returns how it is stored where
+/// it is another one. Nobody else may add to it meanwhile.
+pub(crate) async fn swap(
+    transaction: &mut Session,
+    before: &KvRow,
+    change: &KvChange,
+) -> Result<Option<KvRow>, sqlx::Error> {
+    let stored = stored(transaction, &[change.place()]).await?.into_values().next();
+    let stored = stored.unwrap_or_else(|| KvRow { value: Json::Null, expires_at: None, ..before.clone() });
+    if stored != *before {
+        return Ok(Some(stored));
+    }
+    write(transaction, std::slice::from_ref(change)).await?;
+    Ok(None)
 }
 
 /// Writes changes in their order.

@@ -334,9 +334,28 @@ impl Store for SqlStore {
         work
     }
 
+    fn kv_swap<'a>(&'a self, before: &'a KvRow, change: &'a KvChange) -> Answer<'a, Option<KvRow>> {
+        self.work("change what scripts keep", async move {
+            let swap = async || {
+                let mut transaction = self.durable.begin(Lock::Kv).await?;
+                let other = kv::swap(&mut transaction, before, change).await?;
+                transaction.commit().await?;
+                Ok(other)
+            };
+            let other = self.queued(swap).await?;
+            #[cfg(feature = "postgres")]
+            if let Some(local) = self.availability().and_then(Availability::local) {
+                local.kv_changed();
+            }
+            Ok(other)
+        })
+    }
+
     #[cfg(feature = "postgres")]
     fn kv_news(&self, since: u64) -> Answer<'_, KvNews> {
-        self.read("read what other hosts' scripts keep", |_| KvNews::default(), async move {
+        let of_snapshot =
+            |snapshot: &Content| KvNews { generation: snapshot.settings.generation, ..KvNews::default() };
+        self.look("read what other hosts' scripts keep", of_snapshot, async move {
             match self.is_shared() {
                 true => kv::news(&mut self.swift.session().await?, since).await,
                 false => Ok(KvNews::default()),

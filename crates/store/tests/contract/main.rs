@@ -58,6 +58,8 @@ async fn check<F: Future<Output = Box<dyn Store>>>(fresh: impl Fn() -> F) {
     grants_are_changed_only_by_who_knows_them(&*fresh().await).await;
     the_last_good_version_is_the_last_one(&*fresh().await).await;
     scripts_find_what_they_kept(&*fresh().await).await;
+    counts_are_added_to_what_is_stored(&*fresh().await).await;
+    a_value_is_replaced_only_as_it_was_seen(&*fresh().await).await;
     what_has_expired_is_gone(&*fresh().await).await;
     hosts_come_and_go(&*fresh().await).await;
     history::check(&fresh).await;
@@ -234,6 +236,63 @@ async fn scripts_find_what_they_kept(store: &dyn Store) {
     let kept =
         [row("x", json(r#"{"b": 1, "a": null}"#), Some(i64::MAX)), row("y", Json::Null, None), other_scope];
     assert_eq!(found, kept);
+}
+
+async fn counts_are_added_to_what_is_stored(store: &dyn Store) {
+    let number = |key: &str, value: i64, end| row(key, value.into(), end);
+    let window = |hits: [i64; 2]| row("window", hits.map(Json::from).to_vec().into(), Some(i64::MAX));
+    let soon = now() + 3_600_000;
+    let first = [
+        KvChange::Add(number("new", 1, None)),
+        KvChange::Add(number("ends", 5, Some(soon))),
+        KvChange::Set(number("over", 9, Some(1))),
+        KvChange::Set(row("text", "a".into(), None)),
+        KvChange::Hits(window([now(), 1]), 60_000),
+    ];
+    store.kv_write(&first).await.unwrap();
+    let second = [
+        KvChange::Add(number("new", 2, Some(soon))),
+        KvChange::Add(number("ends", 6, None)),
+        KvChange::Add(number("over", 7, None)),
+        KvChange::Add(number("text", 1, None)),
+        KvChange::Hits(window([now() + 1_000, 2]), 60_000),
+        KvChange::Set(number("both", 3, None)),
+        KvChange::Add(number("both", 4, None)),
+    ];
+    store.kv_write(&second).await.unwrap();
+    let many: Vec<_> = (0..300).map(|key| KvChange::Add(number(&format!("key {key}"), key, None))).collect();
+    for _ in 0..2 {
+        store.kv_write(&many).await.unwrap();
+    }
+    let found = store.kv_all().await.unwrap();
+    let of = |key: &str| found.iter().find(|row| row.key == key).unwrap();
+    assert_eq!(*of("new"), number("new", 3, None), "it ends as the first one does");
+    assert_eq!(*of("ends"), number("ends", 11, Some(soon)));
+    assert_eq!(*of("over"), number("over", 7, None), "it begins afresh");
+    assert_eq!(*of("text"), row("text", "a".into(), None), "what cannot be counted on stays");
+    assert_eq!(*of("both"), number("both", 7, None), "in the order of the changes");
+    assert_eq!([1, 3].map(|at| of("window").value.at(at)), [1_i64, 2].map(|hits| Some(hits.into())));
+    assert!((0..300_i64).all(|key| of(&format!("key {key}")).value == Json::from(2 * key)));
+}
+
+async fn a_value_is_replaced_only_as_it_was_seen(store: &dyn Store) {
+    let (none, one) = (row("k", Json::Null, None), row("k", json(r#"{"n": 1.0}"#), None));
+    let two = row("k", json("[2]"), Some(now() + 3_600_000));
+    let set = |row: &KvRow| KvChange::Set(row.clone());
+    let gone = KvChange::Delete { plugin: "a".into(), scope: "user/ann".into(), key: "k".into() };
+    assert_eq!(store.kv_swap(&one, &set(&two)).await.unwrap(), Some(none.clone()));
+    assert_eq!(store.kv_swap(&none, &set(&one)).await.unwrap(), None);
+    assert_eq!(store.kv_swap(&none, &set(&two)).await.unwrap(), Some(one.clone()));
+    assert_eq!(store.kv_all().await.unwrap(), std::slice::from_ref(&one));
+    let ends = KvRow { expires_at: Some(now() + 1), ..one.clone() };
+    assert_eq!(store.kv_swap(&ends, &gone).await.unwrap(), Some(one.clone()), "its end is a part of it");
+    assert_eq!(store.kv_swap(&one, &set(&two)).await.unwrap(), None);
+    assert_eq!(store.kv_swap(&two, &gone).await.unwrap(), None);
+    assert_eq!(store.kv_all().await.unwrap(), []);
+    let over = KvRow { expires_at: Some(1), ..one.clone() };
+    store.kv_write(&[set(&over)]).await.unwrap();
+    assert_eq!(store.kv_swap(&none, &set(&one)).await.unwrap(), None, "what has ended is not there");
+    assert_eq!(store.kv_all().await.unwrap(), [one]);
 }
 
 async fn what_has_expired_is_gone(store: &dyn Store) {
