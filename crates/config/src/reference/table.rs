@@ -275,9 +275,27 @@ pub const SECTIONS: &[Section] = &[
         about: "The circuit breaker of plugins: a plugin that fails repeatedly is not called for a while.",
         waits: false,
         settings: &[
-            it("breaker.breaks", "0 to 1000", "5", "The number of failures that opens the breaker; 0 disables it.", "3"),
-            it("breaker.window_ms", "milliseconds", "60000", "The time window in which failures are counted.", "10000"),
-            it("breaker.rest_ms", "milliseconds", "10000", "The time until one call is tried again.", "60000"),
+            it(
+                "breaker.breaks",
+                "0 to 1000",
+                "5",
+                "The number of failures that opens the breaker; 0 disables it.",
+                "3",
+            ),
+            it(
+                "breaker.window_ms",
+                "milliseconds",
+                "60000",
+                "The time window in which failures are counted.",
+                "10000",
+            ),
+            it(
+                "breaker.rest_ms",
+                "milliseconds",
+                "10000",
+                "The time until one call is tried again.",
+                "60000",
+            ),
         ],
     },
     Section {
@@ -285,7 +303,13 @@ pub const SECTIONS: &[Section] = &[
         about: "The stored traces of finished requests.",
         waits: false,
         settings: &[
-            it("trace.turns", "0 to 10000", "100", "The number of requests; a change needs a restart.", "1000"),
+            it(
+                "trace.turns",
+                "0 to 10000",
+                "100",
+                "The number of requests; a change needs a restart.",
+                "1000",
+            ),
             it(
                 "trace.contents",
                 "list of ids",
@@ -328,7 +352,13 @@ pub const SECTIONS: &[Section] = &[
         about: "Services with models. Without providers and models, there is the provider `demo`: offline and deterministic.",
         waits: false,
         settings: &[
-            it("providers.NAME.name", "text", NEEDED, "The provider's name in models and logs.", "\"openai\""),
+            it(
+                "providers.NAME.name",
+                "text",
+                NEEDED,
+                "The provider's name in models and logs.",
+                "\"openai\"",
+            ),
             it(
                 "providers.NAME.kind",
                 "kind",
@@ -434,7 +464,13 @@ pub const SECTIONS: &[Section] = &[
                 "The number of failures that opens the breaker of a model; 0 disables it.",
                 "10",
             ),
-            it("providers.NAME.breaker.window_ms", "milliseconds", "60000", "The time window in which failures are counted.", "30000"),
+            it(
+                "providers.NAME.breaker.window_ms",
+                "milliseconds",
+                "60000",
+                "The time window in which failures are counted.",
+                "30000",
+            ),
             it(
                 "providers.NAME.breaker.rest_ms",
                 "milliseconds",
@@ -685,8 +721,20 @@ pub const SECTIONS: &[Section] = &[
                 "The timeout of a call, in milliseconds.",
                 "10000",
             ),
-            it("mcp.NAME.concurrency", "1 to 1000", "8", "The maximum number of concurrent calls; others wait.", "2"),
-            it("mcp.NAME.max_result_kb", "1 to 65536", "1024", "The maximum size of a result, in kilobytes.", "64"),
+            it(
+                "mcp.NAME.concurrency",
+                "1 to 1000",
+                "8",
+                "The maximum number of concurrent calls; others wait.",
+                "2",
+            ),
+            it(
+                "mcp.NAME.max_result_kb",
+                "1 to 65536",
+                "1024",
+                "The maximum size of a result, in kilobytes.",
+                "64",
+            ),
         ],
     },
     Section {
@@ -764,7 +812,13 @@ pub const SECTIONS: &[Section] = &[
                 "The interpreter operations of a call.",
                 "50000000",
             ),
-            it("tools.ID.budget.memory_mb", "1 to 1048576", "*64*", "The memory of a call, in megabytes.", "256"),
+            it(
+                "tools.ID.budget.memory_mb",
+                "1 to 1048576",
+                "*64*",
+                "The memory of a call, in megabytes.",
+                "256",
+            ),
         ],
     },
     Section {
