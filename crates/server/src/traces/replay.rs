@@ -24,7 +24,7 @@ use valvehouse_script::Script;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The differences between a replay and the request itself.
 const NOTE: &str =
-    "no other host, model, file or program is reached, nobody is asked, and what is put into kv is forgotten";
+    "dry run: no other host, model, file or program was accessed, no question was asked, and kv writes were discarded";
 
 /// `{plugin, source?}`
 pub(super) async fn replay(State(app): State<Arc<App>>, Id(id): Id, body: Body) -> Response {
