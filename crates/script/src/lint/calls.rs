@@ -85,7 +85,7 @@ fn printed(view: &View<'_>, call: &FnCallExpr, is_method: bool, position: Positi
     if !is_hosts || count <= MAX_PRINTED || own(view).any(|(own, takes)| own == name && takes == count) {
         return None;
     }
-    let message = format!("`{name}` takes at most {MAX_PRINTED} arguments, but {count} were passed");
+    let message = format!("`{name}` takes at most {MAX_PRINTED} arguments, got {count}");
     let problem = view.problem(Code::WrongArguments, position, message);
     Some(problem.help(format!("put them into one text, `{name}(`${{a}} ${{b}}`)`, or write two lines")))
 }
@@ -173,7 +173,7 @@ fn wrong_count(
     let takes: Vec<String> = counts.iter().map(ToString::to_string).collect();
     let noun = if takes == ["1"] { "argument" } else { "arguments" };
     let takes = if takes.is_empty() { "another number of".to_owned() } else { takes.join(" or ") };
-    let message = format!("`{name}` takes {takes} {noun}, but {given} were passed");
+    let message = format!("`{name}` takes {takes} {noun}, got {given}");
     view.problem(Code::WrongArguments, position, message).help(
         match counts.iter().any(|count| *count < given) {
             _ if name == "range" && given == 1 => "`0..n` counts from 0 to n - 1: `for i in 0..n { … }`",

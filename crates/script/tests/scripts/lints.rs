@@ -26,7 +26,7 @@ fn each_says_what_it_is_about_and_what_was_meant() {
         (
             "fn inlet(body) { body.messages.append(1, 2, 3); }",
             Code::WrongArguments,
-            "`append` takes 1 argument, but  were passed3",
+            "`append` takes 1 argument, got 3",
         ),
         (
             "fn inlet(body) { body.x = helper(1); } fn helper(a, b) { a + b }",
@@ -163,7 +163,7 @@ fn each_says_what_it_is_about_and_what_was_meant() {
         (
             "fn inlet(body) { print(1, 2, 3, 4, 5, 6, 7, 8, 9); }",
             Code::WrongArguments,
-            "takes at most 8 arguments, but 9 were passed",
+            "takes at most 8 arguments, got 9",
         ),
         ("fn stream(event) { event.txt = \"x\"; }", Code::UnknownProperty, "did you mean `text`?"),
         ("fn inlet(body) { body.max_token = 3; }", Code::UnknownProperty, "did you mean `max_tokens`?"),
