@@ -25,7 +25,7 @@ async fn a_file_that_is_no_script_is_named_with_what_is_wrong_with_it() {
         ("blank", b" \n\t\n", "the file is empty"),
         ("binary", b"\x7fELF\x00\x01\x02", "NUL bytes"),
         ("latin1", b"fn inlet(body) { // gr\xfc\xdf\n body }", "not UTF-8 text: byte 22"),
-        ("huge", &vec![b'/'; 10 * 1024 * 1024], "the file has 10240 KB; at most 256 KB are read"),
+        ("huge", &vec![b'/'; 10 * 1024 * 1024], "the file has 10240 KB; the limit is 256 KB"),
         ("half", two_lines.as_bytes(), "half.rhai:2:"),
         ("python", b"class Filter:\n    pass", "this is Python"),
         ("parameter", b"fn inlet(body, __usr__) { body }", "unknown parameter `__usr__`"),

@@ -245,7 +245,7 @@ fn check_tells_code_scanning_what_it_needs() {
 #[test]
 fn a_code_is_explained_with_an_example() {
     let project = Project::new();
-    project.run("explain-code v502").ends(0).prints("V502: a function that is not there").prints("Right:");
+    project.run("explain-code v502").ends(0).prints("V502: an unknown function").prints("Right:");
     project.run("explain-code").ends(0).prints("V101").prints("V611");
     let page = project.run("explain-code V101 --format json").ends(0).json();
     assert_eq!(page.text("code").as_deref(), Some("V101"));

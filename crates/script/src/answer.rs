@@ -124,19 +124,19 @@ pub(crate) fn register(module: &mut Module) {
     global(
         "ok",
         &["value", "ctx", "answer"],
-        "/// Return this from a tool to answer with `value` and go on with `ctx`.",
+        "/// Return this from a tool to answer with `value` and replace the context with `ctx`.",
     )
     .set_into_module(module, |value: Dynamic, ctx: Dynamic| -> Answer<HookAnswer> {
         Ok(HookAnswer::Ok(json_of(&value)?, Some(json_of(&ctx)?)))
     });
-    global("deny", &["message"], "/// Refuses the request with status 400 and ends the hook.")
+    global("deny", &["message"], "/// Rejects the request with status 400 and ends the hook.")
         .set_into_module(module, |message: Dynamic| -> Answer<()> {
             Err(ThrownError::new(&message, None).into_error(Position::NONE))
         });
     global(
         "deny",
         &["message", "status: integer"],
-        "/// Refuses the request with a status of 400 to 599 and ends the hook.",
+        "/// Rejects the request with a status of 400 to 599 and ends the hook.",
     )
     .set_into_module(module, |message: Dynamic, status: i64| -> Answer<()> {
         let mut thrown = ThrownError::new(&message, None);
@@ -145,11 +145,11 @@ pub(crate) fn register(module: &mut Module) {
     });
 
     for (name, kind, about) in [
-        ("message", "text", "What went wrong; the error itself reads as this text."),
-        ("status", "integer", "The status of a refusal, 500 for a bug."),
-        ("retry_after", "number", "Seconds after which trying again makes sense; `()` where nobody said."),
-        ("plugin", "text", "The plugin it comes from."),
-        ("line", "integer", "The line of the script; `()` where it is not known."),
+        ("message", "text", "The message; the error itself converts to this text."),
+        ("status", "integer", "The status of a rejection, or 500 for another error."),
+        ("retry_after", "number", "The number of seconds after which a retry makes sense, or `()`."),
+        ("plugin", "text", "The plugin that caused it."),
+        ("line", "integer", "The line of the script, or `()`."),
     ] {
         FuncRegistration::new(format!("get${name}"))
             .with_namespace(FnNamespace::Global)

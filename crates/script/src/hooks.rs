@@ -87,7 +87,7 @@ pub(crate) fn read(ast: &AST, id: &str, path: &Path, source: &str) -> (Vec<HookF
                         Code::AlmostHook,
                         id,
                         path,
-                        format!("`{}` is spelt almost like the hook `{near}`", function.name),
+                        format!("`{}` is similar to the hook `{near}`", function.name),
                     )
                     .at_function(source, function.name)
                     .help(format!("rename it to `{near}`, or to something else if it is not a hook"))

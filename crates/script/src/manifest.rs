@@ -75,7 +75,7 @@ pub struct Manifest {
     pub ttl: Option<Duration>,
     /// The time between two calls of `tick()`.
     pub every: Option<Duration>,
-    /// A picture for people.
+    /// An icon.
     pub icon: Option<String>,
 }
 

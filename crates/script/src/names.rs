@@ -215,7 +215,7 @@ pub(super) fn assigned(
         .map(|(name, position)| {
             Problem::of(Code::ConstantWritten, file, format!("`{name}` is a constant and cannot be written"))
                 .at(source, position)
-                .help("copy it into a `let`, or keep what changes in `state` or kv")
+                .help("copy it into a `let`, or store changing values in `state` or kv")
         })
         .collect()
 }

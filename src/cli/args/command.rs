@@ -17,7 +17,7 @@ use std::path::PathBuf;
 
 /// A live, sandboxed plugin host for the traffic of large language models.
 ///
-/// Drop scripts into filters/; they run on every chat from the moment they are saved.
+/// Save scripts in filters/; they run on every chat from the next request on.
 #[derive(Debug, Parser)]
 #[command(
     name = "valvehouse",
@@ -26,12 +26,13 @@ use std::path::PathBuf;
     disable_help_subcommand = true,
     after_help = "Examples:
   valvehouse serve                            serve this folder on 127.0.0.1:9099
-  valvehouse chat \"hello\"                     ask the first model, with all filters
-  valvehouse check                            look for mistakes in filters/
+  valvehouse chat \"hello\"                     chat with the first model through all filters
+  valvehouse check                            report mistakes in filters/
   valvehouse valves set turn_limit max_turns=8
 
-Exit codes: 0 done, 1 findings, 2 usage, 65 bad script or data, 69 service unavailable,
-70 internal, 78 settings. Settings: --set over VALVEHOUSE__SECTION__KEY over valvehouse.toml."
+Exit codes: 0 success, 1 findings, 2 usage, 65 bad script or data, 69 service unavailable,
+70 internal error, 78 bad settings. Settings: --set overrides VALVEHOUSE__SECTION__KEY, which
+overrides valvehouse.toml."
 )]
 pub(in crate::cli) struct Line {
     #[command(flatten)]
@@ -42,21 +43,21 @@ pub(in crate::cli) struct Line {
 
 /// The options of every command.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Everywhere")]
+#[command(next_help_heading = "Global options")]
 pub(in crate::cli) struct Global {
-    /// The project's folder, the one with valvehouse.toml and filters/
+    /// Set the project folder, which contains valvehouse.toml and filters/
     #[arg(long, global = true, value_name = "DIR", default_value = ".")]
     pub(in crate::cli) project: PathBuf,
-    /// A setting in place of the one in valvehouse.toml, such as server.listen=127.0.0.1:8080
+    /// Override a setting of valvehouse.toml, such as server.listen=127.0.0.1:8080
     #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = pair)]
     pub(in crate::cli) set: Vec<(String, String)>,
-    /// Write results in this format
+    /// Set the output format
     #[arg(long, global = true, value_name = "FORMAT", default_value = "human")]
     pub(in crate::cli) format: Format,
-    /// Results and errors only
+    /// Print results and errors only
     #[arg(long, short, global = true, conflicts_with = "verbose")]
     pub(in crate::cli) quiet: bool,
-    /// Say more; twice, say everything (VALVEHOUSE_LOG says exactly what)
+    /// Print more; repeat for debug output (VALVEHOUSE_LOG sets levels by target)
     #[arg(long, short, global = true, action = clap::ArgAction::Count)]
     pub(in crate::cli) verbose: u8,
 }
@@ -67,7 +68,7 @@ pub(in crate::cli) struct Global {
     after_help = "Examples:\n  valvehouse list\n  valvehouse list --stats\n  valvehouse --format json list"
 )]
 pub(in crate::cli) struct List {
-    /// Show what the calls of each hook and tool have cost on the hosts that run
+    /// Show the cost of each hook's and tool's calls on the running hosts
     #[arg(long)]
     pub(in crate::cli) stats: bool,
     /// List the tools instead: their arguments, tags and models
@@ -78,11 +79,11 @@ pub(in crate::cli) struct List {
 /// The form of results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(in crate::cli) enum Format {
-    /// For people.
+    /// For reading.
     Human,
-    /// For programs: one JSON value a line.
+    /// For programs: one JSON value per line.
     Json,
-    /// For services that scan code; of `check` only.
+    /// For code scanning services; only `check` supports it.
     Sarif,
 }
 
@@ -98,53 +99,53 @@ impl From<Format> for valvehouse_terminal::Format {
 
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum Command {
-    /// Serve the project to OpenAI clients and follow its folder
+    /// Serve the project to clients and reload changed files
     Serve(Serve),
-    /// Serve for whoever writes scripts: show what they make of every request, test and replay on save
+    /// Serve with a live view for script authors: steps of every request, tests and replays on save
     #[cfg(feature = "workbench")]
     Dev(Dev),
-    /// Ask a model through the same filters, without a server
+    /// Chat with a model through the same filters, without a server
     Chat(Chat),
-    /// Show and look after the runs of models with a memory
+    /// List and manage the runs of models with a memory
     Runs(Runs),
-    /// Go on with a run that waits for a person, failed or was interrupted
+    /// Resume a run that is waiting for approval, failed or was interrupted
     Resume(Resume),
-    /// Show what a running host did for its requests, step by step
+    /// Show the steps of a running host's requests
     Trace(Trace),
     /// Call a tool through the filters, without a model
     Invoke(Invoke),
-    /// Make a filter, a tool, a module or a project to begin with
+    /// Create a filter, tool, module or project
     #[cfg(feature = "workbench")]
     New(New),
-    /// Run one hook of a script, or a whole turn, on a body, and show what changed
+    /// Run one hook of a script, or a whole turn, on a body and show its changes
     #[cfg(feature = "workbench")]
     Run(Run),
-    /// Try functions and scripts line by line
+    /// Evaluate expressions and functions of scripts line by line
     #[cfg(feature = "workbench")]
     Repl(Repl),
-    /// Show all plugins and how they stand
+    /// List plugins and their status
     List(List),
-    /// Look for mistakes in scripts without running them
+    /// Report mistakes in scripts without running them
     Check(Check),
-    /// Run the tests that stand beside scripts
+    /// Run the tests of scripts
     #[cfg(feature = "workbench")]
     Test(Test),
-    /// Look at and change the settings that scripts declare
+    /// Show and change the settings that scripts declare
     #[command(subcommand)]
     Valves(Valves),
-    /// Show and change what plugins and native tools may reach of the world
+    /// Show and change the access granted to plugins and native tools
     Grant(Grant),
-    /// Show the settings in force and where each comes from
+    /// Show the effective settings and their sources
     Config(Config),
-    /// Show which filters run for a model, in which order, and why the others do not
+    /// Show the filters that run for a model, their order, and why others do not run
     Explain(Explain),
-    /// Show what the code of a problem means, with an example of how it is right
+    /// Explain a problem code with a corrected example
     ExplainCode(ExplainCode),
-    /// Check that a running host answers
+    /// Check that a running host responds
     Health(Health),
-    /// Show what a plugin was, who changed it and how its versions differ
+    /// List the versions of a plugin, their authors and differences
     History(History),
-    /// Put a version of a plugin back: its file, valves and switches; or all scripts of a generation
+    /// Restore a version of a plugin (file, valves and switches) or all scripts of a generation
     Rollback(Rollback),
     /// Check, test and upload a folder of scripts to the store, as one generation
     Apply(Apply),
@@ -154,41 +155,41 @@ pub(in crate::cli) enum Command {
     Diff(Diff),
     /// Accept a change that weakens a guard, or its removal
     #[command(after_help = "Examples:
-  valvehouse list                             what waits, and what it would take from the guard
+  valvehouse list                             pending changes, and how they would weaken the guard
   valvehouse confirm pii_guard")]
     Confirm(Confirm),
     /// Accept the removal of a guard and unblock requests
     #[command(after_help = "Examples:
   valvehouse confirm-removal pii_guard")]
     ConfirmRemoval(Confirm),
-    /// Give a plugin what was stored for a removed one of the same id
+    /// Give a plugin the data stored for a removed plugin with its id
     #[command(after_help = "Examples:
   valvehouse adopt weather                    its valves, grants and kv entries
   valvehouse adopt weather --drop             delete them instead")]
     Adopt(Adopt),
-    /// Show the hosts on the store, and which generation each serves
+    /// List the hosts on the store and the generation that each serves
     Nodes(Nodes),
-    /// Make and change the tables of the store's database, for hosts that wait for it
+    /// Create and update the tables of the store's database, for hosts that wait for it
     Migrate(Migrate),
-    /// Run a quarantined version of a plugin again
+    /// Release a quarantined version of a plugin
     Release(Release),
-    /// Serve the project's tools to a client of MCP over stdin and stdout, or look after other MCP servers
+    /// Serve the project's tools to an MCP client over stdin and stdout, or manage other MCP servers
     #[cfg(feature = "mcp")]
     Mcp(Mcp),
-    /// Look after the store itself
+    /// Maintain the store
     #[command(subcommand)]
     Store(Store),
-    /// Make a key for clients or operators
+    /// Generate a key for clients or operators
     Key(Key),
-    /// Write down what scripts may use: files for editors, or a page
+    /// Write the functions of scripts as definition files for editors, or as a page
     Definitions(Definitions),
-    /// Help an editor with scripts, over the language server protocol
+    /// Run the language server for editors
     #[cfg(feature = "workbench")]
     Lsp(Lsp),
-    /// Print the script with which a shell completes commands and options
+    /// Print the completion script for a shell
     #[cfg(feature = "workbench")]
     Completions(Completions),
-    /// Print the manual's page, as man reads it
+    /// Print the manual page
     #[cfg(feature = "workbench")]
     #[command(hide = true)]
     Manual,
@@ -217,16 +218,16 @@ impl Command {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   valvehouse serve
-  valvehouse serve --port 0                   any free port; it is told on stderr
+  valvehouse serve --port 0                   any free port, printed on stderr
   valvehouse serve --listen 127.0.0.1:8080 --project ./gateway
 
-Ctrl-C lets answers under way finish for 30 s; a second one ends at once. SIGHUP reads
-valvehouse.toml again and looks at the folders.")]
+Ctrl-C stops the host after running responses end, at most 30 s later; a second one stops it at
+once. SIGHUP reloads valvehouse.toml and the folders.")]
 pub(in crate::cli) struct Serve {
-    /// Listen at this address in place of server.listen
+    /// Listen on this address instead of server.listen
     #[arg(long, value_name = "ADDRESS")]
     pub(in crate::cli) listen: Option<String>,
-    /// The port to listen on; 0 for any free one
+    /// Listen on this port; 0 selects a free one
     #[arg(long, value_name = "PORT")]
     pub(in crate::cli) port: Option<u16>,
 }
@@ -235,37 +236,37 @@ pub(in crate::cli) struct Serve {
 #[command(after_help = "Examples:
   valvehouse chat \"What is a valve?\"
   valvehouse chat --model assistant --user ann \"hello\"
-  git diff | valvehouse chat                  the text comes from stdin
-  valvehouse chat                             a conversation, line by line
-  valvehouse chat --trace \"hello\"             and what every filter did
-  yes | valvehouse chat \"tidy up\"            questions are answered from stdin
-  valvehouse chat --continue \"and then?\"     on with the newest conversation of a model with a memory
-  valvehouse chat --continue=CHAT             with that one
+  git diff | valvehouse chat                  read the text from stdin
+  valvehouse chat                             chat line by line
+  valvehouse chat --trace \"hello\"             show the steps of every filter
+  yes | valvehouse chat \"tidy up\"            answer questions from stdin
+  valvehouse chat --continue \"and then?\"     continue the newest conversation of a model with a memory
+  valvehouse chat --continue=CHAT             continue this conversation
 
-Questions of filters and tools are shown on stderr and answered with a line of stdin: text as it is,
-a choice also by its number, a confirmation with y or n (an empty line is no). At the end of stdin,
-and where the text came from there, nobody answers: who asked hears so at once, and the run of a
-model with a memory waits (valvehouse resume).")]
+Questions of filters and tools are printed on stderr and answered with a line of stdin: a text, a
+choice by text or number, a confirmation by y or n (an empty line is no). If stdin is at its end, or
+the message was read from it, a question fails at once; the run of a model with a memory waits
+(valvehouse resume).")]
 pub(in crate::cli) struct Chat {
-    /// Send this text; without it, read stdin or ask at the terminal
+    /// Send this text [default: read stdin or prompt at the terminal]
     #[arg(value_name = "TEXT")]
     pub(in crate::cli) text: Vec<String>,
-    /// The model; the first one where none is named
+    /// Use this model [default: the first one]
     #[arg(long, short, value_name = "MODEL")]
     pub(in crate::cli) model: Option<String>,
-    /// The id of the user who asks
+    /// Set the id of the user
     #[arg(long, short, value_name = "USER")]
     pub(in crate::cli) user: Option<String>,
-    /// Write the answer when it is whole
+    /// Print the answer when it is complete
     #[arg(long)]
     pub(in crate::cli) no_stream: bool,
-    /// Set a variable of the turn, over which one that the configuration sets for the model counts
+    /// Set a variable of the turn; a variable that the configuration sets for the model takes precedence
     #[arg(long = "variable", value_name = "KEY=VALUE", value_parser = pair)]
     pub(in crate::cli) variables: Vec<(String, String)>,
-    /// Show on stderr what every filter, model and tool did, what it cost and what it changed
+    /// Print the steps of filters, models and tools on stderr, with cost and changes
     #[arg(long)]
     pub(in crate::cli) trace: bool,
-    /// Go on with the newest conversation, or with that one
+    /// Continue the newest conversation, or this one
     #[arg(long = "continue", value_name = "CHAT", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub(in crate::cli) goes_on: Option<String>,
 }
@@ -277,23 +278,23 @@ pub(in crate::cli) struct Chat {
   echo '{\"city\": \"Tokyo\"}' | valvehouse invoke weather --args -
   valvehouse invoke todo_list --chat 42 --format json
 
-Arguments are checked as a model's would be. Exit code 1: the tool or a filter refused.")]
+Arguments are validated like a model's. Exit code 1: the tool or a filter rejected the call.")]
 pub(in crate::cli) struct Invoke {
-    /// The tool
+    /// Call this tool
     pub(in crate::cli) tool: String,
-    /// Arguments, one by one
+    /// Set single arguments
     #[arg(value_name = "KEY=VALUE", value_parser = pair)]
     pub(in crate::cli) values: Vec<(String, String)>,
-    /// All arguments as a JSON object; - reads it from stdin
+    /// Set all arguments with a JSON object; - reads it from stdin
     #[arg(long, value_name = "JSON")]
     pub(in crate::cli) args: Option<String>,
-    /// The variables to begin with, as a JSON object
+    /// Set the initial variables with a JSON object
     #[arg(long, value_name = "JSON")]
     pub(in crate::cli) context: Option<String>,
-    /// The id of the user who asks
+    /// Set the id of the user
     #[arg(long, short, value_name = "USER")]
     pub(in crate::cli) user: Option<String>,
-    /// The id of the chat it happens in
+    /// Set the id of the chat
     #[arg(long, value_name = "CHAT")]
     pub(in crate::cli) chat: Option<String>,
     /// Run the filters and the middleware of this model [default: the filters of all models]
@@ -308,15 +309,15 @@ pub(in crate::cli) struct Invoke {
   valvehouse check turn_limit --strict        by id; warnings count too
   valvehouse check --format json | jq .problems
   valvehouse check --format sarif > check.sarif   for code scanning
-  valvehouse explain-code V502                what a code in brackets means")]
+  valvehouse explain-code V502                explain a code in brackets")]
 pub(in crate::cli) struct Check {
-    /// Files, folders or ids of plugins; all of them where none is named
+    /// Check these files, folders or ids of plugins [default: all]
     #[arg(value_name = "PATH")]
     pub(in crate::cli) paths: Vec<PathBuf>,
-    /// Warnings are findings too
+    /// Count warnings as findings
     #[arg(long)]
     pub(in crate::cli) strict: bool,
-    /// Load the files whose paths are read, one a line, and answer each with an empty line
+    /// Load the files whose paths are read, one per line, and write an empty line for each
     #[arg(long, hide = true)]
     pub(in crate::cli) load: bool,
 }
@@ -328,47 +329,47 @@ pub(in crate::cli) struct Check {
   valvehouse valves set turn_limit bonus_turns=2 --user ann
   valvehouse valves reset turn_limit max_turns")]
 pub(in crate::cli) enum Valves {
-    /// Show the values in force and where each comes from
+    /// Show the effective values and their sources
     #[command(after_help = "Examples:
   valvehouse valves get turn_limit
-  valvehouse valves get turn_limit max_turns  the bare value
+  valvehouse valves get turn_limit max_turns  only the value
   valvehouse valves get turn_limit --user ann")]
     Get {
-        /// The plugin
+        /// The id of the plugin
         id: String,
-        /// Only this valve, as a bare value
+        /// Show only the value of this valve
         key: Option<String>,
-        /// The valves of this user
+        /// Use the valves of this user
         #[arg(long, short, value_name = "USER")]
         user: Option<String>,
     },
-    /// Set values; those that are not named stay as they are
+    /// Set values; other values stay unchanged
     #[command(after_help = "Examples:
   valvehouse valves set turn_limit max_turns=8
   valvehouse valves set turn_limit max_turns=null    back to the default
   valvehouse valves set redact words=alpha,beta
   valvehouse valves set turn_limit bonus_turns=2 --user ann")]
     Set {
-        /// The plugin
+        /// The id of the plugin
         id: String,
         /// Set these values; null restores the default
         #[arg(required = true, value_name = "KEY=VALUE", value_parser = pair)]
         values: Vec<(String, String)>,
-        /// The valves of this user
+        /// Use the valves of this user
         #[arg(long, short, value_name = "USER")]
         user: Option<String>,
     },
-    /// Put values back to what valvehouse.toml and the script say
+    /// Reset values to those of valvehouse.toml and the script
     #[command(after_help = "Examples:
   valvehouse valves reset turn_limit max_turns
   valvehouse valves reset turn_limit          all of them")]
     Reset {
-        /// The plugin
+        /// The id of the plugin
         id: String,
         /// Reset these keys only [default: all]
         #[arg(value_name = "KEY")]
         keys: Vec<String>,
-        /// The valves of this user
+        /// Use the valves of this user
         #[arg(long, short, value_name = "USER")]
         user: Option<String>,
     },
@@ -377,9 +378,9 @@ pub(in crate::cli) enum Valves {
   valvehouse valves spec turn_limit
   valvehouse valves spec turn_limit --user-valves")]
     Spec {
-        /// The plugin
+        /// The id of the plugin
         id: String,
-        /// Of what each user may set
+        /// Print the schema of user valves
         #[arg(long)]
         user_valves: bool,
     },
@@ -387,30 +388,30 @@ pub(in crate::cli) enum Valves {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  valvehouse grant weather                    what it may reach, and who says so
+  valvehouse grant weather                    show its grants and their sources
   valvehouse grant weather http=api.example.com,*.example.org
   valvehouse grant file_read files=data,notes
   valvehouse grant shell_exec shell=git files=.
   valvehouse grant weather --revoke http=api.example.com
-  valvehouse grant weather --revoke           everything that was granted here
+  valvehouse grant weather --revoke           all grants made by this command
 
 Capabilities:
-  http   hosts: http=NAME,… or http for every public one; private ones only by name
-  files  folders, relative to the project or whole: files=FOLDER,…
+  http   hosts: http=NAME,… or http for all public ones; private ones only by name
+  files  folders, relative to the project or absolute: files=FOLDER,…
   shell  programs: shell=NAME,… or shell for all of them
   env    environment variables: env=NAME,… or env for all of them
-  kv     a durable map of its own; declaring it is enough
-  llm    models of this host; declaring it is enough
+  kv     a durable key-value store of the plugin; its declaration grants it
+  llm    models of this host; its declaration grants it
 
-What is granted here is kept in the store and comes on top of [grants.ID] in valvehouse.toml.
-Running hosts take it up at once.")]
+Grants are saved in the store and added to [grants.ID] of valvehouse.toml. Running hosts apply
+them at once.")]
 pub(in crate::cli) struct Grant {
-    /// The plugin, or a native tool such as file_read
+    /// The id of the plugin, or a native tool such as file_read
     pub(in crate::cli) id: String,
     /// Grant these capabilities; without any, show the current grants
     #[arg(value_name = "CAPABILITY")]
     pub(in crate::cli) capabilities: Vec<String>,
-    /// Take it back; without a capability, all of it
+    /// Revoke these capabilities, or all if none is given
     #[arg(long)]
     pub(in crate::cli) revoke: bool,
 }
@@ -418,17 +419,17 @@ pub(in crate::cli) struct Grant {
 #[cfg(feature = "mcp")]
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  valvehouse mcp                              what a client starts: its requests come on stdin
+  valvehouse mcp                              serve a client over stdin and stdout
   claude mcp add house -- valvehouse mcp --project /path/to/project
 
-  valvehouse mcp list                         the servers of [[mcp]] and how their tools stand
-  valvehouse mcp approve github               offer its tools as they are now
-  valvehouse mcp login github                 log in to it, where its auth is oauth
+  valvehouse mcp list                         list the servers of [[mcp]] and the status of their tools
+  valvehouse mcp approve github               approve its current tools
+  valvehouse mcp login github                 log in to a server with auth = \"oauth\"
 
-The same tools are served over HTTP by valvehouse serve, at /mcp.")]
+valvehouse serve serves the same tools over HTTP at /mcp.")]
 #[command(args_conflicts_with_subcommands = true)]
 pub(in crate::cli) struct Mcp {
-    /// The id of the user for whom the client asks
+    /// Set the id of the client's user
     #[arg(long, short, value_name = "USER")]
     pub(in crate::cli) user: Option<String>,
     #[command(subcommand)]
@@ -438,51 +439,51 @@ pub(in crate::cli) struct Mcp {
 #[cfg(feature = "mcp")]
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum McpCommand {
-    /// List the servers of [[mcp]] and their tools, with what changed since they were approved
+    /// List the servers of [[mcp]], their tools, and changes since their approval
     #[command(after_help = "Examples:
   valvehouse mcp list
   valvehouse mcp list github
   valvehouse --format json mcp list
 
-Exit code 1: a server is not available, or a tool waits for approval.")]
+Exit code 1: a server is unavailable, or a tool is waiting for approval.")]
     List {
-        /// Only this server
+        /// List this server only
         name: Option<String>,
     },
-    /// Offer tools of a server as they are now, and no longer when they change
+    /// Approve the current tools of a server; a changed tool needs a new approval
     #[command(after_help = "Examples:
   valvehouse mcp approve github               all of its tools
   valvehouse mcp approve github search read   these two
   valvehouse mcp approve github prompt:review   one of its prompts
-  valvehouse mcp approve github --forget search   take an approval back
+  valvehouse mcp approve github --forget search   revoke an approval
 
-Approvals are written to mcp.lock.json of the project. Running hosts follow at once.")]
+Approvals are written to mcp.lock.json of the project. Running hosts apply them at once.")]
     Approve {
-        /// The server
+        /// The name of the server
         name: String,
-        /// Its tools, as the server calls them; all of them where none is named
+        /// Approve these tools, by the server's own names [default: all]
         #[arg(value_name = "TOOL")]
         tools: Vec<String>,
-        /// Take the approval back
+        /// Revoke the approval
         #[arg(long)]
         forget: bool,
     },
     /// Log in to a server whose auth is "oauth", in a browser
     #[command(after_help = "Examples:
   valvehouse mcp login github
-  valvehouse mcp login github --no-browser    only print the address to open
+  valvehouse mcp login github --no-browser    only print the address
 
-The tokens are sealed in the store, where running hosts find and refresh them.")]
+The tokens are encrypted in the store, where running hosts read and refresh them.")]
     Login {
-        /// The server
+        /// The name of the server
         name: String,
-        /// Print the address in place of opening it
+        /// Print the address instead of opening a browser
         #[arg(long)]
         no_browser: bool,
     },
-    /// Forget the tokens of a login
+    /// Delete the tokens of a login
     Logout {
-        /// The server
+        /// The name of the server
         name: String,
     },
 }
@@ -490,13 +491,13 @@ The tokens are sealed in the store, where running hosts find and refresh them.")
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   valvehouse explain --model demo
-  valvehouse explain --model demo --user ann  with that user's own valves
-  valvehouse explain --coverage               the guards that ran in the last hour, and where none did")]
+  valvehouse explain --model demo --user ann  with the valves of this user
+  valvehouse explain --coverage               guards that ran in the last hour, and requests without one")]
 pub(in crate::cli) struct Explain {
-    /// The model; the first one where none is named
+    /// Use this model [default: the first one]
     #[arg(long, short, value_name = "MODEL")]
     pub(in crate::cli) model: Option<String>,
-    /// The id of the user who asks
+    /// Set the id of the user
     #[arg(long, short, value_name = "USER")]
     pub(in crate::cli) user: Option<String>,
     /// List the guards that ran in the requests of the last hour, by endpoint, model, user and hook
@@ -506,16 +507,16 @@ pub(in crate::cli) struct Explain {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  valvehouse config                           secrets are not shown
+  valvehouse config                           all settings; secrets are masked
   valvehouse config server
   valvehouse config server.listen --format json
-  valvehouse config --reference               every setting there is, as Markdown
+  valvehouse config --reference               a reference of all settings, as Markdown
   valvehouse config --schema                  the same for editors, as JSON Schema")]
 pub(in crate::cli) struct Config {
-    /// Only this setting, or those of this section
+    /// Show this setting or section only
     #[arg(value_name = "KEY")]
     pub(in crate::cli) key: Option<String>,
-    /// Print the page about all settings there are
+    /// Print the reference of all settings
     #[arg(long, conflicts_with = "key")]
     pub(in crate::cli) reference: bool,
     /// Print the JSON Schema of valvehouse.toml
@@ -526,31 +527,31 @@ pub(in crate::cli) struct Config {
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Adopt {
-    /// The plugin
+    /// The id of the plugin
     pub(in crate::cli) id: String,
-    /// Delete what was set aside
+    /// Delete the stored data
     #[arg(long)]
     pub(in crate::cli) drop: bool,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  valvehouse health                           the host of these settings
+  valvehouse health                           the host of this project
   valvehouse health --ready --at http://127.0.0.1:9099
 
-Exit codes: 0 it answers, 69 it does not.")]
+Exit codes: 0 the host responds, 69 it does not.")]
 pub(in crate::cli) struct Health {
-    /// Ask whether it should be sent requests, not only whether it lives
+    /// Check that the host is ready for requests, not only that it is alive
     #[arg(long)]
     pub(in crate::cli) ready: bool,
-    /// The address of the host, in place of the one that runs on this project
+    /// Connect to the host at this address [default: the host that runs on this project]
     #[arg(long, value_name = "URL")]
     pub(in crate::cli) at: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Confirm {
-    /// The guard
+    /// The id of the guard
     pub(in crate::cli) id: String,
 }
 
@@ -558,10 +559,10 @@ pub(in crate::cli) struct Confirm {
 #[command(after_help = "Examples:
   valvehouse release pii_guard
 
-A version is quarantined when it ended the process of a host. Saving another text releases the
-plugin, too. valvehouse explain-code V010 says when that happens.")]
+A version that crashed a host is quarantined. Saving a different text releases the plugin too. See
+valvehouse explain-code V010.")]
 pub(in crate::cli) struct Release {
-    /// The plugin whose version is quarantined
+    /// Release this plugin
     pub(in crate::cli) id: String,
 }
 
@@ -570,52 +571,52 @@ pub(in crate::cli) struct Release {
   valvehouse nodes
   valvehouse nodes --format json
 
-Of hosts that were heard of within five seconds. Those that serve an earlier generation than the store's
-are behind; a host that stays behind says why in its log and at /readyz?verbose.")]
+Lists hosts that reported within the last five seconds. A host that serves an earlier generation than
+the store's is behind; if it stays behind, its log and /readyz?verbose give the reason.")]
 pub(in crate::cli) struct Nodes {}
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   valvehouse migrate
-  valvehouse migrate --check                  is anything missing?
+  valvehouse migrate --check                  list the missing steps
 
-With store.migrate_url where it is set, else with store.url. All steps are one transaction: all of
-them are taken, or none. Hosts go on meanwhile; those with [store] migrate = \"wait\" start as soon
-as it is done. A file of SQLite takes its steps when it is opened.
-Exit codes: 1 --check, and steps are missing.")]
+Connects to store.migrate_url if it is set, otherwise to store.url. All steps run in one transaction.
+Hosts keep running meanwhile; those with [store] migrate = \"wait\" start when it is done. An SQLite
+file is migrated when it is opened.
+Exit code 1: --check found missing steps.")]
 pub(in crate::cli) struct Migrate {
-    /// Only list the missing steps
+    /// List the missing steps and change nothing
     #[arg(long)]
     pub(in crate::cli) check: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum Store {
-    /// Drop all stored valves when the key that they are sealed with is lost; all else stays
+    /// Delete all stored valves after their encryption key is lost; other data stays
     #[command(after_help = "Examples:
   valvehouse store forget-valves
 
-Stop the hosts first. Nothing is dropped while the key is there ([store] key, or the file beside the
-store that ends in .key).")]
+Stop the hosts first. Nothing is deleted while the key exists ([store] key, or the .key file next to
+the store).")]
     ForgetValves,
-    /// Copy all that is stored into an empty store, such as from SQLite to Postgres
+    /// Copy all data into an empty store, such as from SQLite to Postgres
     #[command(after_help = "Examples:
   valvehouse store copy sqlite://.valvehouse/state.db env:DATABASE_URL
   valvehouse store copy env:DATABASE_URL sqlite://copy.db --from-key env:VALVEHOUSE_STORE_KEY
 
-Stop the hosts first. All is copied, or nothing: valves, switches, grants, histories, kv,
-conversations, runs, responses and logins. What people set is opened with the key of FROM and sealed
-with that of TO. A key is that of the option; without it the file beside an SQLite file, where there is
-one; else [store] key. Afterwards set store.url to TO.")]
+Stop the hosts first. Either all data is copied or none: valves, switches, grants, histories, kv,
+conversations, runs, responses and logins. Encrypted data is decrypted with the key of FROM and
+encrypted with that of TO. A key comes from its option, else from the .key file next to an SQLite
+file, else from [store] key. Afterwards set store.url to TO.")]
     Copy {
-        /// A URL as store.url takes it, or env:NAME or file:PATH with one in it
+        /// Copy from this store: a URL as in store.url, or env:NAME or file:PATH that contains one
         from: String,
-        /// The same of a store without rows; tables are made where they are missing
+        /// Copy to this store, which must be empty; missing tables are created
         to: String,
-        /// The key of FROM: env:NAME, file:PATH or itself
+        /// Set the key of FROM: env:NAME, file:PATH or the key itself
         #[arg(long, value_name = "KEY")]
         from_key: Option<String>,
-        /// The key of TO
+        /// Set the key of TO
         #[arg(long, value_name = "KEY")]
         to_key: Option<String>,
     },
@@ -623,20 +624,20 @@ one; else [store] key. Afterwards set store.url to TO.")]
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  valvehouse history turn_limit               all versions, the newest first
-  valvehouse history turn_limit 3             what version 3 changed
-  valvehouse history turn_limit 3 --current   what putting version 3 back would change
+  valvehouse history turn_limit               all versions, newest first
+  valvehouse history turn_limit 3             the changes of version 3
+  valvehouse history turn_limit 3 --current   the changes that restoring version 3 would make
   valvehouse history turn_limit 3 --format json | jq -r .content
 
-Kept are the last 200 versions of a plugin, also of one that is gone: what was edited by hand, set by
-commands, over HTTP or at the page. Secrets are never shown.")]
+The store keeps the last 200 versions of each plugin, deleted ones included, whether changed in an
+editor, by commands, over HTTP or on the admin page. Secrets are never shown.")]
 pub(in crate::cli) struct History {
-    /// The plugin
+    /// The id of the plugin
     pub(in crate::cli) id: String,
-    /// The version to show; without one they are listed
+    /// Show this version [default: list all]
     #[arg(value_name = "VERSION")]
     pub(in crate::cli) version: Option<u64>,
-    /// Compare it with what is there now, not with the version before it
+    /// Compare it with the current version, not with the one before it
     #[arg(long, requires = "version")]
     pub(in crate::cli) current: bool,
 }
@@ -644,35 +645,35 @@ pub(in crate::cli) struct History {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   valvehouse key                              a new key, and its hash for valvehouse.toml
-  valvehouse key --hash < key.txt             the hash of a key that you have
+  valvehouse key --hash < key.txt             the hash of an existing key
 
 Clients send the key; valvehouse.toml needs only the hash:
   [server]
   keys = [\"sha256:…\", { key = \"sha256:…\", user = { id = \"ann\" } }]
   [admin]
   key = \"sha256:…\"
-A new key is shown once and kept nowhere.")]
+A new key is shown once and not stored.")]
 pub(in crate::cli) struct Key {
-    /// Read a key from stdin and show its hash, instead of making one
+    /// Print the hash of a key from stdin instead of generating one
     #[arg(long)]
     pub(in crate::cli) hash: bool,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  valvehouse history turn_limit               which versions there are
+  valvehouse history turn_limit               list the versions
   valvehouse rollback turn_limit 3
   valvehouse rollback 38                      all scripts of generation 38, where they are in the store
 
-The file is byte for byte what it was, the operators' valves and switches as they were; what users set
-for themselves stays. A deleted plugin comes back. What is replaced is in the history and can be put
-back in turn. Refused, with the reason, when that version would not load any more. The scripts of an
-earlier generation become a new one; valves and switches stay as they are.")]
+Restores the file byte for byte, with the operators' valves and switches; user valves stay. A deleted
+plugin is restored too. The replaced version stays in the history. A version that no longer loads is
+rejected with the reason. The scripts of an earlier generation become a new generation; valves and
+switches stay unchanged.")]
 pub(in crate::cli) struct Rollback {
-    /// The plugin, or the generation of all scripts
+    /// Restore this plugin, or all scripts of this generation
     #[arg(value_name = "ID|GENERATION")]
     pub(in crate::cli) id: String,
-    /// The version to put back
+    /// Restore this version of the plugin
     #[arg(value_name = "VERSION")]
     pub(in crate::cli) version: Option<u64>,
     /// Wait until all hosts serve the generation
@@ -688,31 +689,31 @@ pub(in crate::cli) struct Rollback {
   minisign -Sm set.json
   valvehouse apply ./policies --signature set.json.minisig --wait
 
-DIR holds filters/ and tools/: scripts, modules and their tests. All of it is checked (valvehouse
-check) and tested (valvehouse test) first, and uploaded in one transaction. Hosts with [folders]
-source = \"store\" compile it beside the running set, and take it whole or not at all.
-Exit codes: 1 findings, nothing was uploaded; 69 --wait, and a host does not serve it.")]
+DIR contains filters/ and tools/ with scripts, modules and tests. They are checked (valvehouse check)
+and tested (valvehouse test), then uploaded in one transaction. Hosts with [folders] source =
+\"store\" compile the generation next to the running set and switch to it as a whole or not at all.
+Exit codes: 1 findings, nothing was uploaded; 69 with --wait, a host does not serve it.")]
 pub(in crate::cli) struct Apply {
-    /// The folder with filters/ and tools/ [default: the folders of the settings]
+    /// Use this folder with filters/ and tools/ [default: the folders of the settings]
     #[arg(value_name = "DIR")]
     pub(in crate::cli) folder: Option<PathBuf>,
-    /// Wait until all hosts serve it, and name those that do not
+    /// Wait until all hosts serve it, and list those that do not
     #[arg(long)]
     pub(in crate::cli) wait: bool,
     /// Upload without running the tests
     #[cfg(feature = "workbench")]
     #[arg(long)]
     pub(in crate::cli) no_test: bool,
-    /// The earliest version of a host that can run it [default: the version of this program]
+    /// Set the minimum host version that can run it [default: the version of this program]
     #[arg(long, value_name = "VERSION")]
     pub(in crate::cli) needs: Option<String>,
-    /// Print the manifest, which is what is signed, and upload nothing
+    /// Print the manifest, which is the text to sign, and upload nothing
     #[arg(long)]
     pub(in crate::cli) manifest: bool,
-    /// The file with the signature of the manifest, as minisign writes it
+    /// Read the signature of the manifest from this file, as minisign writes it
     #[arg(long, value_name = "FILE", conflicts_with = "manifest")]
     pub(in crate::cli) signature: Option<PathBuf>,
-    /// Load the files whose paths are read, one a line, and answer each with an empty line
+    /// Load the files whose paths are read, one per line, and write an empty line for each
     #[arg(long, hide = true)]
     pub(in crate::cli) load: bool,
 }
@@ -721,14 +722,14 @@ pub(in crate::cli) struct Apply {
 #[command(after_help = "Examples:
   valvehouse pull                             into the folders of these settings
   valvehouse pull ./policies --generation 38
-  valvehouse pull --force                     replace and remove what is different
+  valvehouse pull --force                     replace and remove different files
 
-Without --force a file that would be replaced or removed stops it, and nothing is written.")]
+Without --force, nothing is written if a file would be replaced or removed.")]
 pub(in crate::cli) struct Pull {
-    /// The folder with filters/ and tools/ [default: the folders of the settings]
+    /// Use this folder with filters/ and tools/ [default: the folders of the settings]
     #[arg(value_name = "DIR")]
     pub(in crate::cli) folder: Option<PathBuf>,
-    /// The generation of the scripts [default: the latest]
+    /// Use this generation of the scripts [default: the latest]
     #[arg(long, value_name = "GENERATION")]
     pub(in crate::cli) generation: Option<u64>,
     /// Replace files that are different, and remove those that the generation does not have
@@ -741,12 +742,12 @@ pub(in crate::cli) struct Pull {
   valvehouse diff
   valvehouse diff ./policies --generation 38
 
-Exit codes: 0 they are the same, 1 they differ.")]
+Exit codes: 0 no differences, 1 differences.")]
 pub(in crate::cli) struct Diff {
-    /// The folder with filters/ and tools/ [default: the folders of the settings]
+    /// Use this folder with filters/ and tools/ [default: the folders of the settings]
     #[arg(value_name = "DIR")]
     pub(in crate::cli) folder: Option<PathBuf>,
-    /// The generation of the scripts [default: the latest]
+    /// Use this generation of the scripts [default: the latest]
     #[arg(long, value_name = "GENERATION")]
     pub(in crate::cli) generation: Option<u64>,
 }

@@ -6,34 +6,34 @@ use valvehouse_workbench::dev::{DevOptions, ReplayModels, StepDetail};
 /// `valvehouse dev`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  valvehouse dev                              serve, and show what scripts make of every request
-  valvehouse dev --replay                     on save, run the last request again through the chain
-  valvehouse dev --replay=live                the same, asking the model again
+  valvehouse dev                              serve, and show the steps of every request
+  valvehouse dev --replay                     on save, run the last request through the chain again
+  valvehouse dev --replay=live                the same, with new model calls
   valvehouse dev --open always --port 0
-  valvehouse dev --format json                a JSON value a line, for editors
+  valvehouse dev --format json                one JSON value per line, for editors
 
-Each request is a line with a bar of its steps: . went on, ~ changed something, > skipped, ! refused or
-broke, M a model, T a tool. At a terminal, Enter opens the last request, a number that one, r runs the
-last request again, t runs the tests, c clears, ? helps, q quits.
+Each request is a line with a symbol per step: . no change, ~ change, > skip, ! rejection or error,
+M model call, T tool call. Keys at a terminal: Enter opens the last request, a number that request,
+r replays the last request, t runs the tests, c clears, ? shows help, q quits.
 
-On save, the tests beside a script run. A replay plays the recorded answers of models and of tools that
-reach outside; with --replay=live it asks models and other hosts. It keeps nothing and tells no client.
+On save, the tests of a script run. A replay uses the recorded answers of models and of tools that
+access other hosts; --replay=live calls them again. A replay stores nothing and sends nothing to clients.
 
-Everything that is said is kept in memory and shown: this is for development.")]
+All messages are held in memory and shown: use it for development only.")]
 pub(in crate::cli) struct Dev {
-    /// Listen at this address in place of server.listen
+    /// Listen on this address instead of server.listen
     #[arg(long, value_name = "ADDRESS")]
     pub(in crate::cli) listen: Option<String>,
-    /// The port to listen on; 0 for any free one
+    /// Listen on this port; 0 selects a free one
     #[arg(long, value_name = "PORT")]
     pub(in crate::cli) port: Option<u16>,
-    /// The model that the command to try names; the first one where none is named
+    /// Use this model in the example command that is printed [default: the first one]
     #[arg(long, short, value_name = "MODEL")]
     pub(in crate::cli) model: Option<String>,
     /// Show these steps of each request
     #[arg(long, value_name = "WHICH", default_value = "changed")]
     pub(in crate::cli) open: Open,
-    /// On save, run the last request again and show what is different
+    /// On save, run the last request again and show the differences
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "recorded")]
     pub(in crate::cli) replay: Option<Models>,
     /// Run no tests on save
@@ -44,9 +44,9 @@ pub(in crate::cli) struct Dev {
 /// The detail of the steps of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(in crate::cli) enum Open {
-    /// Every step, with its cost and all that it changed.
+    /// Every step, with its cost and changes.
     Always,
-    /// A line for each step that changed something or went wrong.
+    /// A line for each step with a change or an error.
     Changed,
     /// No steps.
     Never,
@@ -55,9 +55,9 @@ pub(in crate::cli) enum Open {
 /// The models that answer when a request is run again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(in crate::cli) enum Models {
-    /// Their answers as they were.
+    /// The recorded answers.
     Recorded,
-    /// They themselves.
+    /// New calls.
     Live,
 }
 

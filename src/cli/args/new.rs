@@ -9,39 +9,39 @@ use valvehouse_workbench::new::{NewKind, NewOptions};
 /// `valvehouse new`
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:
-  valvehouse new filter house_style           filters/house_style.rhai, and a test beside it
-  valvehouse new filter mask --hook stream    one that looks at answers while they are streamed
-  valvehouse new tool temperature             tools/temperature.rhai, and a test beside it
+  valvehouse new filter house_style           filters/house_style.rhai and its test
+  valvehouse new filter mask --hook stream    a filter for streamed answers
+  valvehouse new tool temperature             tools/temperature.rhai and its test
   valvehouse new module words                 filters/lib/words.rhai, for scripts to import
   valvehouse new module words --in tools      the same for tools
   valvehouse new project gateway              a folder with settings, a filter and a tool
-  valvehouse new --list                       the scripts that come with valvehouse
-  valvehouse new filter mask --from redact    a copy of one of them, with its test
+  valvehouse new --list                       list the shipped scripts
+  valvehouse new filter mask --from redact    a copy of a shipped script and its test
 
-What is there already is left alone, unless --force replaces it.")]
+Existing files are not changed; --force replaces them.")]
 pub(in crate::cli) struct New {
     /// Create this kind of file
     #[arg(value_name = "WHAT", required_unless_present = "list")]
     pub(in crate::cli) what: Option<What>,
-    /// Its name: a-z, 0-9, _ and -; of a project its folder
+    /// Set its name (a-z, 0-9, _ and -), or the folder of a project
     #[arg(value_name = "NAME")]
     pub(in crate::cli) name: Option<String>,
-    /// The moment at which a filter acts
+    /// Create a filter with this hook
     #[arg(long, value_name = "HOOK", conflicts_with = "from", value_parser = PossibleValuesParser::new(Hook::ALL.map(Hook::name)))]
     pub(in crate::cli) hook: Option<String>,
-    /// Copy this script of those that come along; without a name they are listed
+    /// Copy this shipped script; without a name, list them
     #[arg(long, value_name = "EXAMPLE", num_args = 0..=1, default_missing_value = "")]
     pub(in crate::cli) from: Option<String>,
-    /// List the scripts that come along
+    /// List the shipped scripts
     #[arg(long, conflicts_with_all = ["from", "hook", "name", "force"])]
     pub(in crate::cli) list: bool,
-    /// Print the page about them, as Markdown
+    /// Print the list as a Markdown page
     #[arg(long, requires = "list")]
     pub(in crate::cli) markdown: bool,
-    /// Put the module beside the scripts of this folder
+    /// Create the module for the scripts of this folder
     #[arg(long = "in", value_name = "FOLDER")]
     pub(in crate::cli) place: Option<Place>,
-    /// Replace what is there
+    /// Replace existing files
     #[arg(long)]
     pub(in crate::cli) force: bool,
 }
@@ -49,13 +49,13 @@ pub(in crate::cli) struct New {
 /// The kind of new files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(in crate::cli) enum What {
-    /// A script that looks at requests and answers
+    /// A script that reads and changes requests and answers
     Filter,
-    /// A script that models may call
+    /// A script that models can call
     Tool,
     /// Functions that scripts import
     Module,
-    /// A folder to begin with
+    /// A folder with settings, a filter and a tool
     Project,
 }
 

@@ -8,29 +8,29 @@ use std::path::PathBuf;
 #[command(
     args_conflicts_with_subcommands = true,
     after_help = "Examples:
-  valvehouse runs                             all of them, first those that wait for somebody
+  valvehouse runs                             all runs, those that wait for a person first
   valvehouse runs --status paused
-  valvehouse runs show RUN                    what it said, what it waits for
-  valvehouse runs checkpoints CHAT            the steps that can be branched off at
-  valvehouse runs fork CHECKPOINT NEW         another conversation from there
+  valvehouse runs show RUN                    its messages and pending question
+  valvehouse runs checkpoints CHAT            the steps of a conversation
+  valvehouse runs fork CHECKPOINT NEW         start a new conversation from a step
   valvehouse runs export CHAT > chat.json
   valvehouse runs import chat.json --chat NEW
   valvehouse runs prune --keep 3
   valvehouse runs forget CHAT
 
-A run is one turn of a model with `memory = true`. Those that are paused wait for a person: valvehouse
-resume RUN."
+A run is one turn of a model with `memory = true`. A paused run waits for a person; continue it with
+valvehouse resume RUN."
 )]
 pub(in crate::cli) struct Runs {
     #[command(subcommand)]
     pub(in crate::cli) what: Option<RunsDo>,
-    /// Only those of this conversation
+    /// Show only runs of this conversation
     #[arg(long, value_name = "CHAT")]
     pub(in crate::cli) chat: Option<String>,
-    /// Only those that stand so: paused, interrupted, failed, running, done, cancelled
+    /// Show only runs with this status: paused, interrupted, failed, running, done, cancelled
     #[arg(long, value_name = "STATUS")]
     pub(in crate::cli) status: Option<String>,
-    /// No more than so many
+    /// Show at most this number of runs
     #[arg(long, value_name = "COUNT", default_value_t = 30)]
     pub(in crate::cli) limit: u64,
 }
@@ -38,46 +38,46 @@ pub(in crate::cli) struct Runs {
 /// `valvehouse runs …`
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum RunsDo {
-    /// Show a run: how it stands, what was said, what it waits for
+    /// Show a run: its status, messages and pending question
     Show {
-        /// The run
+        /// The id of the run
         run: String,
     },
-    /// Show the steps of a conversation that are kept, the newest first
+    /// List the stored steps of a conversation, newest first
     Checkpoints {
         /// The conversation
         chat: String,
     },
-    /// Begin another conversation from a checkpoint
+    /// Start a new conversation from a checkpoint
     Fork {
         /// The checkpoint
         checkpoint: String,
         /// The id of the new conversation
         new: String,
     },
-    /// Write a conversation, with everything of it, as JSON
+    /// Print a conversation with all of its data as JSON
     Export {
         /// The conversation
         chat: String,
     },
-    /// Put an exported conversation in
+    /// Import an exported conversation
     Import {
-        /// The file; - reads it from stdin
+        /// Read this file; - reads stdin
         file: PathBuf,
-        /// Another id for it
+        /// Import it under this id
         #[arg(long, value_name = "CHAT")]
         chat: Option<String>,
     },
-    /// Drop old checkpoints; what was said stays
+    /// Delete old checkpoints; messages stay
     Prune {
-        /// Only those of this conversation
+        /// Delete only checkpoints of this conversation
         #[arg(long, value_name = "CHAT")]
         chat: Option<String>,
-        /// Of each conversation, the newest runs whose every step stays; of older ones the last step does
+        /// Keep all steps of this number of newest runs in each conversation, and the last step of older ones
         #[arg(long, value_name = "RUNS")]
         keep: Option<u64>,
     },
-    /// Forget a conversation and everything of it
+    /// Delete a conversation and all of its data
     Forget {
         /// The conversation
         chat: String,
@@ -89,35 +89,35 @@ pub(in crate::cli) enum RunsDo {
 #[command(
     group = clap::ArgGroup::new("decision").args(["approve", "reject", "answer", "retry"]),
     after_help = "Examples:
-  valvehouse resume RUN                       go on; at a terminal you are asked what it waits for
+  valvehouse resume RUN                       continue; its question is asked at the terminal
   valvehouse resume RUN --approve
   valvehouse resume RUN --approve --arguments '{\"amount\": 3}'
   valvehouse resume RUN --reject \"too dear\"
   valvehouse resume RUN --answer Oslo
-  valvehouse resume RUN --retry               run the step again, also a tool that may have run
+  valvehouse resume RUN --retry               repeat the step, even if its tool may have run already
 
-No host has to be running. A run that waits again is not an error: what it waits for is told, and how to
-go on."
+No host needs to be running. If the run waits again, its question and the command to continue are
+printed; this is not an error."
 )]
 pub(in crate::cli) struct Resume {
-    /// The run: `valvehouse runs` lists them
+    /// Resume this run; `valvehouse runs` lists them
     pub(in crate::cli) run: String,
-    /// Let it do what it asks for
+    /// Approve the pending action
     #[arg(long)]
     pub(in crate::cli) approve: bool,
-    /// With these arguments in the place of the model's, as a JSON object
+    /// Replace the model's arguments with this JSON object
     #[arg(long, value_name = "JSON", requires = "approve")]
     pub(in crate::cli) arguments: Option<String>,
-    /// Do not let it; the model reads the reason
+    /// Reject the pending action; the reason is sent to the model
     #[arg(long, value_name = "REASON", num_args = 0..=1, default_missing_value = "")]
     pub(in crate::cli) reject: Option<String>,
-    /// The answer to its question
+    /// Answer the pending question
     #[arg(long, value_name = "TEXT")]
     pub(in crate::cli) answer: Option<String>,
-    /// Run the step again
+    /// Repeat the step
     #[arg(long)]
     pub(in crate::cli) retry: bool,
-    /// Write the answer when it is whole
+    /// Print the answer when it is complete
     #[arg(long)]
     pub(in crate::cli) no_stream: bool,
 }

@@ -1,4 +1,4 @@
-//! The commands for who writes scripts and sets up an editor.
+//! The commands for script authors and editors.
 
 use clap::Args;
 #[cfg(feature = "workbench")]
@@ -15,7 +15,7 @@ use valvehouse_workbench::{repl::ReplOptions, test::TestOptions};
   valvehouse completions zsh > ~/.zfunc/_valvehouse
   valvehouse completions fish > ~/.config/fish/completions/valvehouse.fish")]
 pub(in crate::cli) struct Completions {
-    /// The shell
+    /// Print the script for this shell
     #[arg(value_name = "SHELL")]
     pub(in crate::cli) shell: clap_complete::Shell,
 }
@@ -23,18 +23,18 @@ pub(in crate::cli) struct Completions {
 /// `valvehouse definitions`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  valvehouse definitions                      into .valvehouse/definitions of the project
+  valvehouse definitions                      write to .valvehouse/definitions of the project
   valvehouse definitions ~/rhai/definitions
-  valvehouse definitions --reference          the page about all of them, as Markdown
+  valvehouse definitions --reference          the reference of all functions, as Markdown
   valvehouse definitions --format json | jq -r '.files[]'
 
-The files are Rhai's definition files, for editors that read them; for others there is
-valvehouse lsp. Existing files of the same names are written anew.")]
+Writes Rhai definition files for editors that support them; other editors use valvehouse lsp.
+Existing files of the same names are replaced.")]
 pub(in crate::cli) struct Definitions {
-    /// The folder to write to
+    /// Write to this folder
     #[arg(value_name = "DIR", conflicts_with = "reference")]
     pub(in crate::cli) folder: Option<PathBuf>,
-    /// Print the page about everything that scripts may use
+    /// Print the reference of all functions and fields of scripts
     #[arg(long)]
     pub(in crate::cli) reference: bool,
 }
@@ -43,12 +43,12 @@ pub(in crate::cli) struct Definitions {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   valvehouse explain-code                     all codes
-  valvehouse explain-code V502                what it means, how it is wrong and how it is right
+  valvehouse explain-code V502                its meaning, with a wrong and a corrected example
   valvehouse explain-code V502 --format json | jq -r .page
 
-The codes stand in brackets in what valvehouse check tells. Needs no project.")]
+valvehouse check prints the codes in brackets. Needs no project.")]
 pub(in crate::cli) struct ExplainCode {
-    /// The code; all of them are listed where none is named
+    /// Explain this code [default: list all]
     pub(in crate::cli) code: Option<String>,
 }
 
@@ -56,12 +56,12 @@ pub(in crate::cli) struct ExplainCode {
 #[cfg(feature = "workbench")]
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  valvehouse lsp                              an editor starts it, and speaks to it over stdin and stdout
+  valvehouse lsp                              started by an editor; uses stdin and stdout
 
-Problems as valvehouse check tells them, completion, hover, definitions, outlines. Set up as
-docs/editors.md says. No script is run but what lists a file's tools.")]
+Provides the problems of valvehouse check, completion, hover, definitions and outlines. See
+docs/editors.md for the setup. Scripts are not run, except functions that list a file's tools.")]
 pub(in crate::cli) struct Lsp {
-    /// Taken and ignored: editors pass it
+    /// Accepted for editors that pass it; has no effect
     #[arg(long, hide = true)]
     pub(in crate::cli) stdio: bool,
 }
@@ -70,35 +70,34 @@ pub(in crate::cli) struct Lsp {
 #[cfg(feature = "workbench")]
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  valvehouse repl                             try functions of the host
+  valvehouse repl                             evaluate functions of the host
   valvehouse repl --plugin redact             with the functions, valves and state of a script
-  valvehouse repl --live --plugin weather     hosts and models are really asked, kv is really written
+  valvehouse repl --live --plugin weather     with real requests to hosts and models, and real kv writes
   echo 'text::words(\"a b c\").len()' | valvehouse repl
 
-Each line is run as a script would be, and what it declares stays. `body` is a small conversation. What is
-open at the end of a line goes on in the next. Files are read again when they change. Lines that begin
-with a colon are commands:
-  :help                    these
-  :load FILE|ID            the functions, valves and state of a script
-  :body FILE|JSON|TEXT     another body; without one it is shown
-  :hook inlet              a hook of the script on `body`, and what that changes
-  :valves                  the script's valves, and where they come from
-  :variables               what there is
-  :plugins                 the plugins of the project
-  :functions TEXT          the functions with this text in their names
-  :doc regex::find         what a function does
-  :quit                    the end; so is Ctrl-D, while Ctrl-C clears the line or ends what runs
+Each line runs like a script; its declarations stay. `body` is a small conversation. An incomplete line
+continues on the next. Changed files are reloaded. Lines that begin with a colon are commands:
+  :help                    list these commands
+  :load FILE|ID            load the functions, valves and state of a script
+  :body FILE|JSON|TEXT     set the body; without an argument, show it
+  :hook inlet              run a hook of the script on `body` and show its changes
+  :valves                  show the script's valves and their sources
+  :variables               list the variables
+  :plugins                 list the plugins of the project
+  :functions TEXT          list functions with this text in their names
+  :doc regex::find         explain a function
+  :quit                    quit, like Ctrl-D; Ctrl-C clears the line or stops the running one
 
-As long as --live is not given, no other host, file or program is reached, no model is asked, and what is
-put into kv is forgotten. Exit code 1: lines came from elsewhere than a terminal, and one failed.")]
+Without --live, scripts access no other host, file, program or model, and kv writes are discarded.
+Exit code 1: the input is not a terminal, and a line failed.")]
 pub(in crate::cli) struct Repl {
-    /// The script to begin with: the id of a plugin, or a file
+    /// Load this script: the id of a plugin, or a file
     #[arg(long, value_name = "ID")]
     pub(in crate::cli) plugin: Option<String>,
-    /// The id of the user who asks
+    /// Set the id of the user
     #[arg(long, short, value_name = "USER")]
     pub(in crate::cli) user: Option<String>,
-    /// Let lines reach what the script may reach, and keep what it keeps
+    /// Use the script's grants, and store its writes
     #[arg(long)]
     pub(in crate::cli) live: bool,
 }
@@ -108,40 +107,39 @@ pub(in crate::cli) struct Repl {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   valvehouse test                             all tests of filters/ and tools/
-  valvehouse test filters/turn_limit.rhai     those of one script; its test file does as well
+  valvehouse test filters/turn_limit.rhai     tests of one script; the test file's path works too
   valvehouse test turn_limit weather          by id
-  valvehouse test --filter refused            those with that in their name
-  valvehouse test --coverage                  and which hooks and lines they reach
-  valvehouse test --update                    what assert_golden compares with is written anew
-  valvehouse test --junit target/tests.xml    for the page of a CI
+  valvehouse test --filter refused            tests with this text in their names
+  valvehouse test --coverage                  show the hooks and lines that they reach
+  valvehouse test --update                    rewrite the files of assert_golden
+  valvehouse test --junit target/tests.xml    write a report for CI
 
 The tests of filters/turn_limit.rhai are in filters/turn_limit.test.rhai: functions `fn test_…()` that call
-the script's hooks and look at what became of the values. Each runs by itself, with a map for kv and a clock
-of its own. Nothing outside is reached: models, hosts, people and files answer what the test laid out.
-The script's budgets are those of the project; its valves are as the script declares them, whatever is
-configured or stored.
+the script's hooks and check the results. Each runs in isolation, with its own kv and clock. Nothing
+outside is accessed: the test defines the answers of models, hosts, people and files. The script has the
+project's budgets and the default values of its valves.
 
-Exit code 1: a test failed; 65: a file does not compile; 2: there is no such test.")]
+Exit codes: 1 a test failed, 65 a file does not compile, 2 no such test.")]
 pub(in crate::cli) struct Test {
-    /// Test files, scripts, folders or ids; everything where none is named
+    /// Run these test files, scripts, folders or ids [default: all]
     #[arg(value_name = "PATH")]
     pub(in crate::cli) paths: Vec<PathBuf>,
-    /// Only tests with this in their name
+    /// Run only tests with this text in their names
     #[arg(long, short, value_name = "TEXT")]
     pub(in crate::cli) filter: Option<String>,
-    /// Write what assert_golden compares with, as the values are now
+    /// Rewrite the files of assert_golden with the current values
     #[arg(long)]
     pub(in crate::cli) update: bool,
-    /// Show which hooks, tools and lines of the scripts the tests reach
+    /// Show the hooks, tools and lines of the scripts that the tests reach
     #[arg(long)]
     pub(in crate::cli) coverage: bool,
-    /// So many at a time; without it as many as there are processors
+    /// Set the number of parallel test workers [default: number of CPUs]
     #[arg(long, short, value_name = "N")]
     pub(in crate::cli) jobs: Option<NonZeroUsize>,
-    /// Write what came of them into this file, as JUnit's XML
+    /// Write the results to this file as JUnit XML
     #[arg(long, value_name = "FILE")]
     pub(in crate::cli) junit: Option<PathBuf>,
-    /// Show what tests print that pass, too
+    /// Show the output of passing tests too
     #[arg(long)]
     pub(in crate::cli) show_output: bool,
 }

@@ -6,46 +6,46 @@ use std::path::PathBuf;
 /// `valvehouse trace`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  valvehouse trace                            requests that run, and the last ones that ended
+  valvehouse trace                            running and recent requests
   valvehouse trace --failed --plugin redact
-  valvehouse trace 3f2a-17                    its steps, what each cost and changed
-  valvehouse trace --follow                   as they come
-  valvehouse trace 3f2a-17 --replay redact    what redact saw, once more
+  valvehouse trace 3f2a-17                    its steps, with cost and changes
+  valvehouse trace --follow                   live requests
+  valvehouse trace 3f2a-17 --replay redact    run redact again on its recorded input
   valvehouse trace 3f2a-17 --replay redact filters/redact.rhai
   valvehouse trace --at http://10.0.0.5:9099
 
-Asks the host that runs on this project, with the key of [admin]. What changed is known where contents
-were kept: of plugins named in [trace] contents, and of requests with the header
-x-valvehouse-trace: content. Exit code 1: a replay went another way than the request.")]
+Connects to the host that runs on this project, with the [admin] key. Changes are recorded for plugins
+in [trace] contents and for requests with the header x-valvehouse-trace: content. Exit code 1: the
+outcome of a replay differs.")]
 pub(in crate::cli) struct Trace {
-    /// The request; those that run and the last ones where none is named
+    /// Show this request [default: list running and recent requests]
     #[arg(conflicts_with = "follow")]
     pub(in crate::cli) id: Option<String>,
-    /// The file to replay with, in place of the script as it runs
+    /// Replay with this file instead of the running script
     #[arg(value_name = "FILE", requires = "replay")]
     pub(in crate::cli) file: Option<PathBuf>,
-    /// Show requests as they begin and end
+    /// Show requests as they start and end
     #[arg(long)]
     pub(in crate::cli) follow: bool,
-    /// Let this plugin see once more what it saw
+    /// Run this plugin again on its recorded input
     #[arg(long, value_name = "PLUGIN", requires = "id")]
     pub(in crate::cli) replay: Option<String>,
-    /// Only those that failed
+    /// Show only failed requests
     #[arg(long)]
     pub(in crate::cli) failed: bool,
-    /// Only those in which this plugin had a part
+    /// Show only requests in which this plugin ran
     #[arg(long, value_name = "PLUGIN")]
     pub(in crate::cli) plugin: Option<String>,
-    /// Only those for this model
+    /// Show only requests for this model
     #[arg(long, short, value_name = "MODEL")]
     pub(in crate::cli) model: Option<String>,
-    /// Only those of this user
+    /// Show only requests of this user
     #[arg(long, short, value_name = "USER")]
     pub(in crate::cli) user: Option<String>,
-    /// No more than so many
+    /// Show at most this number of requests
     #[arg(long, value_name = "COUNT", default_value_t = 30)]
     pub(in crate::cli) limit: u64,
-    /// The address of the host, in place of the one that runs on this project
+    /// Connect to the host at this address [default: the host that runs on this project]
     #[arg(long, value_name = "URL")]
     pub(in crate::cli) at: Option<String>,
 }

@@ -18,47 +18,46 @@ use valvehouse_workbench::trial::{self, TrialOptions};
   valvehouse run stream redact --body '[\"a pie\", \"ce\"]' --print text
   valvehouse run pre_invocation guard --body '{\"tool\": \"weather\", \"args\": {\"city\": \"Oslo\"}}'
   valvehouse run turn --body request.json --model assistant
-  valvehouse run tick cleanup --live          what a host calls from time to time
+  valvehouse run tick cleanup --live          a scheduled call
   cat request.json | valvehouse run inlet redact --body - --print value | jq .messages
 
-A script is named by its file or its id, and runs as the project has it: its valves, its budgets. It is
-rehearsed: no other host, file or program is reached, scripts ask no models, and what is put into kv is
-forgotten; --live lets all of that happen. A turn asks its model in either case, and nobody answers
-questions. What tools do: valvehouse invoke TOOL.
+Name a script by file or id; it runs with the project's valves and budgets. It is a dry run: scripts
+access no other host, file, program or model, and kv writes are discarded; --live allows all of that. A
+turn always calls its model, and questions are not answered. To run a tool, use valvehouse invoke TOOL.
 
-Exit code 1: the script refused; 65: it does not load, or broke.")]
+Exit codes: 1 the script rejected the body, 65 it does not load or failed.")]
 pub(in crate::cli) struct Run {
-    /// The hook to run, `turn` for a whole turn through all filters, or `tick`, `pipes` or `tools`, which need no body
+    /// Run this hook, `turn` for a whole turn through all filters, or `tick`, `pipes` or `tools`, which need no body
     #[arg(value_name = "HOOK", value_parser = PossibleValuesParser::new(hooks()))]
     pub(in crate::cli) hook: String,
-    /// The script: a file, or the id of a plugin
+    /// Run this script: a file, or the id of a plugin
     #[arg(value_name = "FILE")]
     pub(in crate::cli) script: Option<String>,
     /// Pass this value to the hook: a file, - for stdin, or the JSON itself
     #[arg(long, value_name = "FILE", conflicts_with = "text")]
     pub(in crate::cli) body: Option<String>,
-    /// The same as a text: what a user says, or what the model answers
+    /// Pass this text: the user's message, or the model's answer
     #[arg(long, value_name = "TEXT")]
     pub(in crate::cli) text: Option<String>,
-    /// A valve for this run only
+    /// Set a valve for this run only
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
     pub(in crate::cli) valves: Vec<(String, String)>,
-    /// The model of the turn
+    /// Set the model of the turn
     #[arg(long, short, value_name = "MODEL")]
     pub(in crate::cli) model: Option<String>,
-    /// The id of the user who asks
+    /// Set the id of the user
     #[arg(long, short, value_name = "USER")]
     pub(in crate::cli) user: Option<String>,
-    /// The id of the chat it happens in
+    /// Set the id of the chat
     #[arg(long, value_name = "CHAT")]
     pub(in crate::cli) chat: Option<String>,
-    /// Set `__metadata__` as other hooks left it, as a JSON object
+    /// Set `__metadata__` with a JSON object
     #[arg(long, value_name = "JSON")]
     pub(in crate::cli) metadata: Option<String>,
-    /// Let the script reach what it may reach, and keep what it keeps
+    /// Use the script's grants, and store its writes
     #[arg(long)]
     pub(in crate::cli) live: bool,
-    /// Write this on stdout
+    /// Print this on stdout
     #[arg(long, value_name = "WHAT", default_value = "difference")]
     pub(in crate::cli) print: Print,
 }
@@ -68,9 +67,9 @@ pub(in crate::cli) struct Run {
 pub(in crate::cli) enum Print {
     /// The outcome and the changes
     Difference,
-    /// The value as the hook left it, as JSON
+    /// The value after the hook, as JSON
     Value,
-    /// The text in it: of the last message, of the answer
+    /// Its text: the last message or the answer
     Text,
 }
 

@@ -38,7 +38,7 @@ fn a_hook_is_shown_with_what_it_changed_cost_and_said() {
         .prints("operations")
         .prints("log shout: for ann")
         .prints("event shout: {\"data\":{\"description\":\"shouting\"},\"type\":\"status\"}")
-        .says("rehearsed");
+        .says("dry run");
     let told = project.run("run inlet filters/shout.rhai --text hi --format json").ends(0).json();
     assert_eq!(told.at_path("outcome"), Json::from("continue"));
     assert_eq!(told.at_path("diff.0.path"), Json::from("/messages/0/content"));

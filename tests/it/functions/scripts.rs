@@ -124,7 +124,7 @@ async fn requests_that_make_no_sense_are_told_what_is_wrong_with_them() {
     host.api("POST", "/id/shouts/update", &json!({})).await.denied(400, "`content` is missing");
     host.api("POST", "/create", &new("empty", " \n")).await.denied(422, "the file is empty");
     let long = format!("{}\n{SHOUTS}", "// long\n".repeat(40_000));
-    host.api("POST", "/create", &new("long", &long)).await.denied(422, "at most 256 KB");
+    host.api("POST", "/create", &new("long", &long)).await.denied(422, "the limit is 256 KB");
     for (method, path, body) in [
         ("GET", "/id/shout", Value::Null),
         ("POST", "/id/shout/update", json!({"content": SHOUTS})),

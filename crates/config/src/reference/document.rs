@@ -6,20 +6,20 @@ use valvehouse_core::words::optional;
 const HEAD: &str = "\
 # Configuration
 
-All settings live in `valvehouse.toml` in the project's folder. The file is optional, and so is each key; a key
-that is unknown is an error that names the nearest known one.
+All settings are in `valvehouse.toml` in the project's folder. The file and each key are optional; an unknown key is an
+error that suggests the most similar known one.
 
-Each key can also be set in the environment, `VALVEHOUSE__SECTION__KEY`, or on the command line,
-`--set section.key=value`; the command line goes over the environment, that over the file, that over the
-defaults. There, lists may be written with commas. A secret is best written as `env:NAME` or `file:PATH`.
+Each key can also be set by an environment variable, `VALVEHOUSE__SECTION__KEY`, or on the command line,
+`--set section.key=value`, where lists can be written with commas. The command line overrides the environment, which
+overrides the file, which overrides the defaults. Write secrets as `env:NAME` or `file:PATH`.
 
-`valvehouse config` shows the settings in force and where each comes from; `valvehouse config --reference` prints
-this page, `--schema` the JSON Schema with which editors complete and check the file: name it in the first line,
+`valvehouse config` shows the effective settings and their sources; `valvehouse config --reference` prints this page,
+and `--schema` a JSON Schema for completion and checks in editors: name it in the first line,
 `#:schema ./valvehouse.schema.json`, as `valvehouse new project` does.
 
-A running host reads the file again when it is saved, and on SIGHUP (`systemctl reload`). All of it is taken up in one
-step, or none of it: where there is a mistake, or where the file is empty or gone, the settings from before stay in
-force and the problem is shown (V222). Sections marked *at the next start* wait for a restart (V223).
+A running host reloads the file when it is saved, and on SIGHUP (`systemctl reload`), completely or not at all: if the
+file is invalid, empty or missing, the previous settings stay in effect and the problem is shown (V222). Sections marked
+*at the next start* need a restart (V223).
 ";
 
 /// All settings, as Markdown.

@@ -98,13 +98,13 @@ fn lost(view: &View<'_>, function: &Body, answering: &HashSet<String>, problems:
             }
             let what = match builds {
                 true => format!("`{name}(…)` builds an answer that is not returned here"),
-                false => format!("`{name}(…)` may give an answer that is not returned here"),
+                false => format!("`{name}(…)` may build an answer that is not returned here"),
             };
             let help = match builds {
                 true => format!("write `return {name}(…);`, or `deny(…)`, which ends the hook by itself"),
-                false => format!(
-                    "use `deny(…)` in `{name}`, which ends the hook by itself, or return what it gives"
-                ),
+                false => {
+                    format!("use `deny(…)` in `{name}`, which ends the hook by itself, or return its result")
+                }
             };
             problems.push(view.problem(Code::LostAnswer, position, what).help(help));
         }

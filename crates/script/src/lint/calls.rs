@@ -85,7 +85,7 @@ fn printed(view: &View<'_>, call: &FnCallExpr, is_method: bool, position: Positi
     if !is_hosts || count <= MAX_PRINTED || own(view).any(|(own, takes)| own == name && takes == count) {
         return None;
     }
-    let message = format!("`{name}` takes at most {MAX_PRINTED} arguments, and is given {count}");
+    let message = format!("`{name}` takes at most {MAX_PRINTED} arguments, got {count}");
     let problem = view.problem(Code::WrongArguments, position, message);
     Some(problem.help(format!("put them into one text, `{name}(`${{a}} ${{b}}`)`, or write two lines")))
 }
@@ -156,8 +156,9 @@ fn unknown(view: &View<'_>, name: &str, prefix: &str, position: Position) -> Pro
         }
         (None, None) => match elsewhere() {
             Some(there) => format!("it stands in a module: `{there}(…)`"),
-            None => "define it in this file, or take the call away; docs/reference.md lists what there is"
-                .to_owned(),
+            None => {
+                "define it in this file, or remove the call; docs/reference.md lists all functions".to_owned()
+            }
         },
     })
 }
@@ -172,14 +173,14 @@ fn wrong_count(
     let takes: Vec<String> = counts.iter().map(ToString::to_string).collect();
     let noun = if takes == ["1"] { "argument" } else { "arguments" };
     let takes = if takes.is_empty() { "another number of".to_owned() } else { takes.join(" or ") };
-    let message = format!("`{name}` takes {takes} {noun}, and is given {given}");
+    let message = format!("`{name}` takes {takes} {noun}, got {given}");
     view.problem(Code::WrongArguments, position, message).help(
         match counts.iter().any(|count| *count < given) {
             _ if name == "range" && given == 1 => "`0..n` counts from 0 to n - 1: `for i in 0..n { … }`",
             _ if ["max", "min"].contains(&name) && given == 1 => {
                 "it takes two values; of a list: `list.reduce(|most, x| if most == () { x } else { max(most, x) })`"
             }
-            true if counts.iter().all(|count| *count < given) => "take away what is too much",
+            true if counts.iter().all(|count| *count < given) => "remove the superfluous part",
             _ => "hand in what is missing",
         },
     )
@@ -225,9 +226,9 @@ fn unused(view: &View<'_>) -> Vec<Problem> {
 
 fn help_for_unused(name: &str, kind: Kind) -> String {
     if kind == Kind::Tool && ["spec", "schema", "info"].contains(&name) {
-        return "a tool says what it takes in `const parameters = #{ … };`, and what it is in its opening comment".into();
+        return "declare arguments in `const parameters = #{ … };` and the tool's description in the opening comment".into();
     }
-    format!("take it away, or call it `_{name}` if it is to stay")
+    format!("remove it, or call it `_{name}` to keep it")
 }
 
 fn is_called_by_host(name: &str, kind: Kind) -> bool {

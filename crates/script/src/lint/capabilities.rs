@@ -31,7 +31,7 @@ pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
         let name = capability.name();
         let told =
             Problem::of(Code::UnusedCapability, view.file, format!("`{name}` is declared and never used"));
-        problems.push(told.at_said(view.source, "requirements", name).help("take it out of `requirements`"));
+        problems.push(told.at_said(view.source, "requirements", name).help("remove it from `requirements`"));
     }
     if !manifest.allow_hosts.is_empty() && !manifest.requirements.contains(&Capability::Http) {
         let told = "`allow_hosts` names hosts, and `http` is not among the requirements";

@@ -77,6 +77,6 @@ fn as_condition(kind: ValueKind) -> &'static str {
         ValueKind::Number => "compare it: `if n != 0 { … }`",
         ValueKind::Text => "compare it: `if text != \"\" { … }`",
         ValueKind::Unit => "compare it: `if value != () { … }`",
-        _ => "ask whether there is anything in it: `if !empty(value) { … }`",
+        _ => "check for an empty value: `if !empty(value) { … }`",
     }
 }

@@ -92,11 +92,11 @@ fn idle(view: &View<'_>, block: &[Stmt]) -> Option<Problem> {
             let told = view.problem(
                 Code::IdleComparison,
                 position,
-                format!("nothing takes what `{}` tells", call.name),
+                format!("the result of `{}` is not used", call.name),
             );
             told.help(match &*call.name {
-                "==" => "a value is given with a single `=`; a comparison stands in an `if`",
-                _ => "a comparison stands in an `if`, or behind `let x =`",
+                "==" => "assign with a single `=`; compare in an `if`",
+                _ => "compare in an `if`, or in `let x = …;`",
             })
         })
     })
@@ -126,7 +126,7 @@ fn unread(view: &View<'_>, function: &Body) -> Vec<Problem> {
     unread
         .map(|(name, position)| {
             let told = view.problem(Code::UnusedVariable, position, format!("nothing reads `{name}`"));
-            told.help(format!("take it away, or call it `_{name}` if it only has to be there"))
+            told.help(format!("remove it, or call it `_{name}` to keep it"))
         })
         .collect()
 }
@@ -145,11 +145,8 @@ fn lost(view: &View<'_>, function: &Body) -> Option<Problem> {
             assigned = assigned.or(Some(assignment.1.lhs.position()));
         }
     });
-    let told =
-        view.problem(Code::LostAssignment, assigned?, format!("`{subject}` gets a new value that is lost"));
-    Some(told.help(format!(
-        "end with `{subject}`, which hands it back; or change it in place: `{subject}.messages = …`"
-    )))
+    let told = view.problem(Code::LostAssignment, assigned?, format!("the new value of `{subject}` is lost"));
+    Some(told.help(format!("return `{subject}` at the end, or change it in place: `{subject}.messages = …`")))
 }
 
 /// Returns `true` if a function may end with a value.

@@ -31,7 +31,7 @@ fn unfilled(view: &View<'_>, function: &Body) -> Vec<Problem> {
         .map(|(name, position)| {
             let told = format!("`${{{name}}}` stays as it is in double quotes");
             view.problem(Code::UnfilledText, position, told)
-                .help("a text that is filled in stands in backticks: `Hello ${name}`")
+                .help("interpolation needs backticks: `Hello ${name}`")
         })
         .collect()
 }

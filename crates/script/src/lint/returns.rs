@@ -51,7 +51,7 @@ fn without_hook(view: &View<'_>) -> Option<Problem> {
         || !script.callbacks.is_empty()
         || script.pipe.is_some();
     (!runs && !is_told).then(|| {
-        let told = Problem::of(Code::NoHook, view.file, "nothing of this filter ever runs: it has no hook");
+        let told = Problem::of(Code::NoHook, view.file, "this filter never runs, because it has no hook");
         told.at_byte(view.source, 0).help("write at least one hook, such as `fn inlet(body) { body }`")
     })
 }
@@ -118,9 +118,11 @@ fn wrong(view: &View<'_>, hook: Hook, value: &Expr) -> Option<Problem> {
         matches!(value, Expr::FnCall(call, _) if call.op_token.is_some() && &*call.name == "==");
     Some(problem.help(match subject {
         Some(subject) if is_equality => {
-            format!("a value is given with a single `=`; a hook ends with `{subject}`, or with nothing")
+            format!("assign with a single `=`; a hook returns `{subject}`, or nothing")
         }
-        Some(subject) => format!("a hook ends with what it was given, `{subject}`, or with nothing: write `{subject}` on a line of its own"),
+        Some(subject) => {
+            format!("a hook returns its value, `{subject}`, or nothing: write `{subject}` on the last line")
+        }
         None => "it ends with a text, a list of events or nothing".to_owned(),
     }))
 }
@@ -160,9 +162,9 @@ fn without_result(view: &View<'_>, function: &Body) -> Option<Problem> {
         _ => return None,
     };
     gives.then(|| {
-        let told = "the handler gives a value on one way and nothing on this one: the model reads `null`";
-        view.problem(Code::NoResult, position, told)
-            .help("end with a value on every way, or with `error(\"…\")`")
+        let told =
+            "the handler returns a value on another path and nothing on this one: the model receives `null`";
+        view.problem(Code::NoResult, position, told).help("return a value on every path, or `error(\"…\")`")
     })
 }
 

@@ -61,7 +61,7 @@ pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
                 let told = Problem::of(Code::UnusedValve, view.file, what);
                 let told = told.at_path(view.source, &format!("{whose}.{}", field.name));
                 let how = if is_users { "__user__.valves" } else { "valves" };
-                problems.push(told.help(format!("read it, `{how}.{}`, or take it away", field.name)));
+                problems.push(told.help(format!("read it, `{how}.{}`, or remove it", field.name)));
             }
         }
     }

@@ -121,7 +121,7 @@ pub(super) fn check_name(path: &Path) -> Result<(), Problem> {
 }
 
 fn too_long(length: u64) -> String {
-    format!("the file has {} KB; at most {} KB are read", length / 1024, MAX_SOURCE / 1024)
+    format!("the file has {} KB; the limit is {} KB", length / 1024, MAX_SOURCE / 1024)
 }
 
 fn stem_of(path: &Path) -> String {
@@ -147,7 +147,7 @@ pub(super) fn read_bytes(what: As, kind: Kind, path: &Path, bytes: Vec<u8>) -> R
             (As::Tests, _) => "write a test: fn test_it_works() { assert_eq(1 + 1, 2); }",
             (As::Module, _) => "write at least one function, or delete the file",
             (As::Plugin, Kind::Filter) => "write at least one hook: fn inlet(body) { body }",
-            (As::Plugin, Kind::Tool) => "write what runs when it is called: fn handler(args) { args }",
+            (As::Plugin, Kind::Tool) => "add a handler: fn handler(args) { args }",
         }));
     }
     if text.contains('\0') {

@@ -115,7 +115,7 @@ impl Loader {
         says_of_itself(&read.file.text).0.then(|| {
             let what = "this claims to be a guard, and no file in `lib` or with a `_` in front is a filter";
             Problem::new(Code::UnclearGuard, &read.file.id, path, what)
-                .help("move it to where filters are, or take `security: true` out")
+                .help("move it to the folder of filters, or remove `security: true`")
         })
     }
 

@@ -14,7 +14,7 @@ pub(super) const MAX_NESTING: usize = 16;
 pub(super) const TESTS: &str = ".test.rhai";
 
 /// The help for a file that cannot be read.
-pub(super) const READABLE: &str = "let the user that the host runs as read it";
+pub(super) const READABLE: &str = "give read permission to the user that runs the host";
 
 /// A folder and the folders in it, as one look found them.
 #[derive(Debug, Default, PartialEq)]

@@ -47,7 +47,7 @@ impl SourceSet {
                         let what = "this claims to be a guard, and no file in `lib` or with a `_` in front is a filter";
                         let stem = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy();
                         let problem = Problem::new(Code::UnclearGuard, &stem, path, what);
-                        let help = "move it to where filters are, or take `security: true` out";
+                        let help = "move it to the folder of filters, or remove `security: true`";
                         found.problems.push(problem.help(help));
                     }
                 }

@@ -20,8 +20,9 @@ pub(crate) fn register_after(module: &mut Module) {
     effect(
         NAME,
         &["function: closure"],
-        "Calls a function when the client has the last byte of its answer, or is gone: `after(|| kv::incr(\"answers\"))`. It \
-         keeps what it captures as that is now, at most 4 MiB. Nobody waits for it, and what it throws is logged and counted.",
+        "Calls a function after the client has received the last byte of the answer or disconnected: `after(|| \
+         kv::incr(\"answers\"))`. Captured values are copied now, at most 4 MiB. The client does not wait for \
+         it, and its errors are logged and counted.",
     )
     .with_namespace(FnNamespace::Global)
     .set_into_module(module, |function: FnPtr| after(&function));

@@ -35,8 +35,7 @@ pub(super) mod functions {
         })
     }
 
-    /// The bytes behind base64, standard or URL-safe, padded or not, or behind an address of the form
-    /// `data:image/png;base64,…`.
+    /// Decodes base64, standard or URL-safe, padded or not, or a URL of the form `data:image/png;base64,…`.
     #[rhai_fn(return_raw)]
     pub fn decode_bytes(text: &str) -> RhaiResultOf<Bytes> {
         let text = match text.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,")) {
@@ -46,8 +45,8 @@ pub(super) mod functions {
         Bytes::new(decoded("base64::decode_bytes", text)?)
     }
 
-    /// The text behind base64, standard or URL-safe, padded or not. Fails when it is not base64, or
-    /// when the bytes behind it are not UTF-8 text.
+    /// Decodes base64, standard or URL-safe, padded or not, as text. Fails if the input is not base64 or the bytes
+    /// are not UTF-8.
     #[rhai_fn(return_raw)]
     pub fn decode(text: &str) -> RhaiResultOf<String> {
         let bytes = decoded("base64::decode", text)?;

@@ -24,16 +24,16 @@ pub(super) mod functions {
         read(text, b',', true)
     }
 
-    /// The same with options: `header: false` gives arrays, the first row among them; `delimiter` is the character
-    /// between two values, `","`.
+    /// The same with options: `header: false` returns arrays, including the first row; `delimiter` is the separator
+    /// of values, `","`.
     #[rhai_fn(return_raw, name = "parse")]
     pub fn parse_with(text: &str, options: AnyMap) -> RhaiResultOf<Dynamic> {
         let options = Options::read("csv::parse", &options, &["delimiter", "header"])?;
         read(text, delimiter(&options)?, options.truth_or("header", true)?)
     }
 
-    /// Rows as a table: maps, whose keys are the first row, or arrays. Values are texts, numbers, truth values and `()`, which
-    /// is empty.
+    /// A table of rows: maps, whose keys are the first row, or arrays. Values are texts, numbers, booleans and `()`,
+    /// which is empty.
     #[rhai_fn(return_raw)]
     pub fn write(rows: AnyArray) -> RhaiResultOf<String> {
         written(&rows, b',', None)

@@ -10,7 +10,7 @@ pub(super) fn module() -> Module {
     effect(
         "get",
         &["name: &str", "Dynamic"],
-        "The value of a variable of the host's environment, `()` when it is not set. Fails when it is not granted: \
+        "The value of an environment variable of the host, or `()` if it is not set. Fails without a grant: \
          `valvehouse grant ID env=NAME`.",
     )
     .set_into_module(&mut module, get);

@@ -15,8 +15,8 @@ use valvehouse_core::words::{did_you_mean, hex};
 use valvehouse_json::Json;
 use valvehouse_os::{Failure, Folders, Globbing, Grepping, Lines, Writing};
 
-const PATHS: &str = "Paths begin with the name of a granted folder, `data/notes.txt`; where one folder only \
-     is granted, its name may be left out.";
+const PATHS: &str = "Paths begin with the name of a granted folder, `data/notes.txt`; the name is optional \
+     if only one folder is granted.";
 
 /// `files::…`.
 pub(super) fn module() -> Module {
@@ -24,7 +24,7 @@ pub(super) fn module() -> Module {
     effect(
         "read",
         &["path: &str", "String"],
-        &format!("The text of a file of at most 1 MiB. {PATHS} Fails when it is not there or no UTF-8 text."),
+        &format!("The text of a file of at most 1 MiB. {PATHS} Fails if it is missing or not UTF-8 text."),
     )
     .set_into_module(&mut module, |path: &str| read(path, Lines::ALL));
     effect(
@@ -40,33 +40,29 @@ pub(super) fn module() -> Module {
     effect(
         "write",
         &["path: &str", "text: &str"],
-        "Writes a text of at most 1 MiB in place of what a file held. Whoever reads meanwhile reads the old \
-         text or the new one. The folder must be there.",
+        "Replaces the contents of a file by a text of at most 1 MiB. Concurrent readers see the old or the new \
+         text. The folder must exist.",
     )
     .set_into_module(&mut module, |path: &str, text: &str| write(path, text, Writing::default()));
     effect(
         "write",
         &["path: &str", "text: &str", "options: map"],
-        "Writes a text. Options: `append` adds it at the end of the file, `parents` makes missing folders.",
+        "Writes a text. Options: `append` adds it at the end of the file, `parents` creates missing folders.",
     )
     .set_into_module(&mut module, |path: &str, text: &str, options: AnyMap| {
         write(path, text, writing(&options)?)
     });
-    effect(
-        "read_bytes",
-        &["path: &str", "Bytes"],
-        "The bytes of a file of at most 8 MiB: an image, for example.",
-    )
-    .set_into_module(&mut module, |path: &str| -> RhaiResultOf<Bytes> {
-        let path = path.to_owned();
-        once("files::read_bytes", vec![path.as_str().into()], || {
-            Bytes::new(within("read_bytes", move |folders| folders.read_bytes(&path))?)
-        })
-    });
+    effect("read_bytes", &["path: &str", "Bytes"], "The bytes of a file of at most 8 MiB, such as an image.")
+        .set_into_module(&mut module, |path: &str| -> RhaiResultOf<Bytes> {
+            let path = path.to_owned();
+            once("files::read_bytes", vec![path.as_str().into()], || {
+                Bytes::new(within("read_bytes", move |folders| folders.read_bytes(&path))?)
+            })
+        });
     effect(
         "write_bytes",
         &["path: &str", "data: TextOrBytes"],
-        "Writes at most 8 MiB of bytes in place of what a file held, as files::write() does a text.",
+        "Replaces the contents of a file by at most 8 MiB of bytes, like files::write().",
     )
     .set_into_module(&mut module, |path: &str, data: TextOrBytes| {
         write_bytes(path, &data, Writing::default())
@@ -80,13 +76,17 @@ pub(super) fn module() -> Module {
         write_bytes(path, &data, writing(&options)?)
     });
     looking(&mut module);
-    effect("mkdir", &["path: &str", "bool"], "Makes a folder and those on the way; false when it was there.")
-        .set_into_module(&mut module, |path: &str| -> RhaiResultOf<bool> {
-            let path = path.to_owned();
-            once("files::mkdir", vec![path.as_str().into()], || {
-                within("mkdir", move |folders| folders.make(&path)).map(|made| made.created)
-            })
-        });
+    effect(
+        "mkdir",
+        &["path: &str", "bool"],
+        "Creates a folder and its missing parents; returns `false` if it existed.",
+    )
+    .set_into_module(&mut module, |path: &str| -> RhaiResultOf<bool> {
+        let path = path.to_owned();
+        once("files::mkdir", vec![path.as_str().into()], || {
+            within("mkdir", move |folders| folders.make(&path)).map(|made| made.created)
+        })
+    });
     module
 }
 
@@ -95,20 +95,20 @@ fn looking(module: &mut Module) {
     effect(
         "list",
         &["Array"],
-        "What is in the granted folder, or the granted folders where there are several.",
+        "The entries of the granted folder, or the granted folders if there are several.",
     )
     .set_into_module(module, || list("."));
     effect(
         "list",
         &["path: &str", "Array"],
-        "What is in a folder by name, each a map `#{ name, path, kind, size }`. `kind` is `file`, `folder`, \
-         `link` or `other`; only a file has a `size`.",
+        "The entries of a folder, ordered by name, each a map `#{ name, path, kind, size }`. `kind` is `file`, \
+         `folder`, `link` or `other`; only files have a `size`.",
     )
     .set_into_module(module, list);
     effect(
         "exists",
         &["path: &str", "bool"],
-        "Whether there is something at a path. Fails for a path that leads outside.",
+        "Returns `true` if a path exists. Fails for a path outside the granted folders.",
     )
     .set_into_module(module, |path: &str| {
         let path = path.to_owned();
@@ -119,20 +119,20 @@ fn looking(module: &mut Module) {
     effect(
         "glob",
         &["pattern: &str", "Array"],
-        "The paths of all files that fit a pattern, `**/*.md` for example, in alphabetical order: `*` and \
+        "The paths of all files that match a pattern, such as `**/*.md`, in alphabetical order: `*` and \
          `?` within a name, `**` across folders, `{a,b}`, `[a-z]`.",
     )
     .set_into_module(module, glob);
     effect(
         "grep",
         &["pattern: &str", "Array"],
-        "The lines of all files that fit a regular expression, each a map `#{ path, line, text }`.",
+        "The lines of all files that match a regular expression, each a map `#{ path, line, text }`.",
     )
     .set_into_module(module, |pattern: &str| grep(pattern, None));
     effect(
         "grep",
         &["pattern: &str", "path: &str", "Array"],
-        "The lines of one file, or of the files below a folder, that fit a regular expression.",
+        "The lines of one file, or of all files in a folder, that match a regular expression.",
     )
     .set_into_module(module, |pattern: &str, path: &str| grep(pattern, Some(path)));
 }

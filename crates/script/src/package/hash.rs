@@ -16,13 +16,13 @@ pub(super) mod functions {
         with_bytes("hash::sha256", "data", &data, |bytes| Ok(hex(&Sha256::digest(bytes))))
     }
 
-    /// The MD5 of a text or of bytes, 32 hexadecimal digits; for checksums, not for secrets.
+    /// The MD5 of a text or of bytes, 32 hexadecimal digits; for checksums only.
     #[rhai_fn(return_raw)]
     pub fn md5(data: TextOrBytes) -> RhaiResultOf<String> {
         with_bytes("hash::md5", "data", &data, |bytes| Ok(hex(&Md5::digest(bytes))))
     }
 
-    /// The HMAC-SHA-256 of a text or of bytes under a key, 64 hexadecimal digits.
+    /// The HMAC-SHA-256 of a text or of bytes with a key, 64 hexadecimal digits.
     #[rhai_fn(return_raw)]
     pub fn hmac_sha256(key: TextOrBytes, data: TextOrBytes) -> RhaiResultOf<String> {
         Ok(hex(&signed("hash::hmac_sha256", "sha256", &key, &data)?))
@@ -43,7 +43,7 @@ pub(super) mod functions {
         Bytes::new(digest?)
     }
 
-    /// The HMAC of a text or of bytes under a key, as bytes, which may be the key of the next one: `algorithm` is
+    /// The HMAC of a text or of bytes with a key, as bytes, which can be the key of another call: `algorithm` is
     /// `"sha256"`, `"sha384"` or `"sha512"`.
     #[rhai_fn(return_raw)]
     pub fn hmac(algorithm: &str, key: TextOrBytes, data: TextOrBytes) -> RhaiResultOf<Bytes> {

@@ -25,26 +25,26 @@ use valvehouse_net::web::{Ask, WebError, WebResponse};
 
 /// Methods that have a function of their own.
 const METHODS: [(&str, &str); 6] = [
-    ("get", "Asks for what is at a URL."),
-    ("post", "Sends something to a URL."),
-    ("put", "Puts something at a URL."),
-    ("patch", "Changes something at a URL."),
-    ("delete", "Deletes what is at a URL."),
-    ("head", "Asks for the status and headers of a URL, without the body."),
+    ("get", "Sends a GET request."),
+    ("post", "Sends a POST request."),
+    ("put", "Sends a PUT request."),
+    ("patch", "Sends a PATCH request."),
+    ("delete", "Sends a DELETE request."),
+    ("head", "Sends a HEAD request, which returns status and headers without a body."),
 ];
 
 /// The keys of an option map.
 const OPTIONS: [&str; 8] = ["headers", "query", "body", "json", "form", "multipart", "timeout", "max_bytes"];
 
-const ANSWER: &str = "Gives `status`, `headers` (a map by names in lower case, repeated ones joined by \
-     `, `), `text`, `bytes` and `json()`. A status of 400 or more is an answer too; no answer at all is an error \
-     that `catch` gets: a refused connection, a timeout, a host that the plugin may not reach, a body \
-     of more than 2 MiB. Reading `text` fails where the body is not UTF-8; `bytes` has it as it came.";
+const ANSWER: &str = "Returns `status`, `headers` (a map with lowercase names, repeated ones joined by `, `), `text`, `bytes` \
+     and `json()`. A status of 400 or more is a response, not an error. Errors that `catch` can handle are a \
+     refused connection, a timeout, a host without a grant, and a body of more than 2 MiB. Reading `text` \
+     fails if the body is not UTF-8; `bytes` has the unchanged body.";
 
 const WITH_OPTIONS: &str = "Options: `headers`, `query` (a map, added to the URL), one of `body` (text or \
      bytes), `json` (any value), `form` (a map) and `multipart` (a map of texts and files, each file \
-     `#{ data, name, type }`), `timeout` in ms, 10 000 where it is not given, at most 300 000, and `max_bytes` \
-     of the answer, 2 097 152 where it is not given, at most 8 388 608.";
+     `#{ data, name, type }`), `timeout` in ms (default: 10 000, maximum: 300 000), and `max_bytes` of the \
+     response (default: 2 097 152, maximum: 8 388 608).";
 
 /// `http::…`.
 pub(super) fn module() -> Module {
@@ -55,40 +55,40 @@ pub(super) fn module() -> Module {
         effect(
             method,
             &["url: &str", "options: map", "http_answer"],
-            &format!("{does} {WITH_OPTIONS} Gives the same answer."),
+            &format!("{does} {WITH_OPTIONS} Returns the same."),
         )
         .set_into_module(&mut module, move |url: &str, options: AnyMap| ask(method, method, url, &options));
     }
     effect(
         "request",
         &["method: &str", "url: &str", "http_answer"],
-        &format!("Asks with a method by its name, `\"OPTIONS\"` for example. {ANSWER}"),
+        &format!("Sends a request with another method, such as `\"OPTIONS\"`. {ANSWER}"),
     )
     .set_into_module(&mut module, |method: &str, url: &str| ask("request", method, url, &Dynamic::UNIT));
     effect(
         "request",
         &["method: &str", "url: &str", "options: map", "http_answer"],
-        &format!("Asks with a method by its name. {WITH_OPTIONS} Gives the same answer."),
+        &format!("Sends a request with another method. {WITH_OPTIONS} Returns the same."),
     )
     .set_into_module(&mut module, |method: &str, url: &str, options: AnyMap| {
         ask("request", method, url, &options)
     });
-    let all = "Asks several hosts beside each other; gives the answers in order. A request is a URL, or `#{ url, method }` with \
-               the options of http::request(). At most 8 wait at a time. When one fails, the others are ended and the error \
-               is thrown.";
+    let all = "Sends several requests concurrently and returns the responses in order. A request is a URL, or \
+         `#{ url, method }` with the options of http::request(). At most 8 wait at a time. If one fails, the \
+         others are canceled and the error is thrown.";
     effect("all", &["requests: array", "Array"], all).set_into_module(&mut module, |requests: AnyArray| {
         self::all(&requests, &Dynamic::from(rhai::Map::new()))
     });
     let settling = "The same with the options of parallel(): `limit`, and `settle: true` for `#{ value }` or `#{ error }` of each.";
     effect("all", &["requests: array", "options: map", "Array"], settling)
         .set_into_module(&mut module, |requests: AnyArray, options: AnyMap| self::all(&requests, &options));
-    let streams = "Asks for what is at a URL and reads it as it comes: `for line in http::stream(url) { … }`. The answer has \
+    let streams = "Sends a GET request and reads the response as it arrives: `for line in http::stream(url) { … }`. The answer has \
                    `status` and `headers`.";
     effect("stream", &["url: &str", "stream"], streams)
         .set_into_module(&mut module, |url: &str| stream(url, &Dynamic::UNIT));
     let streams = "The same with options: those of http::request(), `method`, and `read`: `\"lines\"` (texts; the default), \
-                   `\"sse\"` (server-sent events, `#{ event, data }`) or `\"chunks\"` (bytes). `timeout` is until the headers \
-                   are there; at most 64 MiB come.";
+                   `\"sse\"` (server-sent events, `#{ event, data }`) or `\"chunks\"` (bytes). `timeout` ends \
+                        when the headers arrive; at most 64 MiB are read.";
     effect("stream", &["url: &str", "options: map", "stream"], streams)
         .set_into_module(&mut module, |url: &str, options: AnyMap| stream(url, &options));
     module
@@ -170,9 +170,7 @@ pub(super) fn register_method(module: &mut Module) {
         .with_namespace(FnNamespace::Global)
         .with_purity(true)
         .with_params_info(["answer: &mut http_answer", "any"])
-        .with_comments([
-            "/// The value that the text of an answer of `http::` stands for. Fails when it is not JSON.",
-        ])
+        .with_comments(["/// Parses the body as JSON. Fails if it is not valid JSON."])
         .set_into_module(module, |answer: &mut Map| parsed(answer));
 }
 

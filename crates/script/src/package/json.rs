@@ -11,7 +11,7 @@ pub(super) const MAX_VALUES: usize = 200_000;
 
 #[export_module]
 pub(super) mod functions {
-    /// The value a JSON text stands for, its keys in their order. Fails with line and column when it is not JSON.
+    /// The value of a JSON text, with keys in order. Fails with line and column if the text is not valid JSON.
     #[rhai_fn(return_raw)]
     pub fn parse(text: &str) -> RhaiResultOf<Dynamic> {
         let json =
@@ -25,7 +25,7 @@ pub(super) mod functions {
         output::json("json::stringify", &json_of(&value)?, None)
     }
 
-    /// A value as JSON text for people, each level indented by this many spaces, 0 to 16.
+    /// A value as indented JSON text, with this number of spaces per level, 0 to 16.
     #[rhai_fn(return_raw, name = "stringify")]
     pub fn stringify_indented(value: Dynamic, indent: i64) -> RhaiResultOf<String> {
         match usize::try_from(indent) {

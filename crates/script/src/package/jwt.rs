@@ -52,10 +52,10 @@ pub(super) mod functions {
         })
     }
 
-    /// Checks a JSON web token and gives its claims; throws what is wrong with it. `key` is the secret of HS256, or the PEM
-    /// (`PUBLIC KEY`) or JWK (a map) of a public key. `algorithm` is the one that is expected, whatever the token says;
-    /// `exp` and `nbf` have to hold, give or take `leeway` seconds (0); `audience` and `issuer` have to be those of the
-    /// token, and a token that names audiences is only taken with `audience`.
+    /// Verifies a JSON web token and returns its claims; throws an error if it is invalid. `key` is the secret of
+    /// HS256, or the PEM (`PUBLIC KEY`) or JWK (a map) of a public key. `algorithm` is the expected one; a token with
+    /// another is rejected. `exp` and `nbf` must be valid within `leeway` seconds (0); `audience` and `issuer` must
+    /// match the token's, and a token with audiences requires `audience`.
     #[rhai_fn(return_raw, volatile)]
     pub fn verify(token: &str, key: Dynamic, options: AnyMap) -> RhaiResultOf<Dynamic> {
         let options = Options::read(VERIFY, &options, &["algorithm", "audience", "issuer", "leeway"])?;

@@ -46,14 +46,10 @@ pub(super) fn module() -> Module {
 fn functions(scope: Scope) -> Module {
     let mut module = Module::new();
     let place = scope.name();
-    effect(
-        "get",
-        &["key: &str", "Dynamic"],
-        &format!("The value of a key in {place}, `()` when there is none."),
-    )
-    .set_into_module(&mut module, move |key: &str| -> RhaiResultOf<Dynamic> {
-        Ok(live(&scope.get(key)?.into(), Shape::Plain))
-    });
+    effect("get", &["key: &str", "Dynamic"], &format!("The value of a key in {place}, or `()`."))
+        .set_into_module(&mut module, move |key: &str| -> RhaiResultOf<Dynamic> {
+            Ok(live(&scope.get(key)?.into(), Shape::Plain))
+        });
     effect(
         "get",
         &["key: &str", "fallback", "Dynamic"],
@@ -76,7 +72,7 @@ fn functions(scope: Scope) -> Module {
     effect(
         "set",
         &["key: &str", "value", "ttl_seconds: number"],
-        &format!("Sets a key in {place} for so many seconds. `()` deletes it."),
+        &format!("Sets a key in {place} for a number of seconds. `()` deletes it."),
     )
     .set_into_module(&mut module, move |key: &str, value: Dynamic, ttl_seconds: AnyNumber| {
         scope.set(key, &value, Some(ttl_seconds), None)
@@ -84,7 +80,7 @@ fn functions(scope: Scope) -> Module {
     effect(
         "set",
         &["key: &str", "value", "ttl_seconds: number", "options: map"],
-        &format!("Sets a key in {place} for so many seconds. {FAST}"),
+        &format!("Sets a key in {place} for a number of seconds. {FAST}"),
     )
     .set_into_module(
         &mut module,
@@ -93,26 +89,30 @@ fn functions(scope: Scope) -> Module {
         },
     );
 
-    effect("delete", &["key: &str", "bool"], &format!("Takes a key out of {place}; true when it was there."))
-        .set_into_module(&mut module, move |key: &str| scope.delete(key, None));
+    effect(
+        "delete",
+        &["key: &str", "bool"],
+        &format!("Deletes a key of {place}; returns `true` if it existed."),
+    )
+    .set_into_module(&mut module, move |key: &str| scope.delete(key, None));
     effect(
         "delete",
         &["key: &str", "options: map", "bool"],
-        &format!("Takes a key out of {place}; true when it was there. {FAST}"),
+        &format!("Deletes a key of {place}; returns `true` if it existed. {FAST}"),
     )
     .set_into_module(&mut module, move |key: &str, options: Map| scope.delete(key, Some(options)));
 
-    const COUNTS: &str = "A new counter starts at 0. Turns at the same time lose no count.";
+    const COUNTS: &str = "A new counter starts at 0. Concurrent turns lose no count.";
     effect(
         "incr",
         &["key: &str", "number"],
-        &format!("Counts a key of {place} up by 1 and gives the new number. {COUNTS}"),
+        &format!("Increments a key of {place} by 1 and returns the new number. {COUNTS}"),
     )
     .set_into_module(&mut module, move |key: &str| scope.incr(key, &1_i64.into(), None, None));
     effect(
         "incr",
         &["key: &str", "options: map", "number"],
-        &format!("Counts a key of {place} up by 1 and gives the new number. {FAST}"),
+        &format!("Increments a key of {place} by 1 and returns the new number. {FAST}"),
     )
     .set_into_module(&mut module, move |key: &str, options: Map| {
         scope.incr(key, &1_i64.into(), None, Some(options))
@@ -120,13 +120,13 @@ fn functions(scope: Scope) -> Module {
     effect(
         "incr",
         &["key: &str", "by: number", "number"],
-        &format!("Adds to a number in {place} and gives the new one. {COUNTS}"),
+        &format!("Adds to a number in {place} and returns the new one. {COUNTS}"),
     )
     .set_into_module(&mut module, move |key: &str, by: AnyNumber| scope.incr(key, &by, None, None));
     effect(
         "incr",
         &["key: &str", "by: number", "options: map", "number"],
-        &format!("Adds to a number in {place} and gives the new one. {FAST}"),
+        &format!("Adds to a number in {place} and returns the new one. {FAST}"),
     )
     .set_into_module(&mut module, move |key: &str, by: AnyNumber, options: Map| {
         scope.incr(key, &by, None, Some(options))
@@ -134,7 +134,10 @@ fn functions(scope: Scope) -> Module {
     effect(
         "incr",
         &["key: &str", "by: number", "ttl_seconds: number", "number"],
-        &format!("Adds to a number in {place} and gives the new one. {COUNTS}\nThe counter ends so many seconds after it started: `kv::incr(\"today\", 1, 86_400)`."),
+        &format!(
+            "Adds to a number in {place} and returns the new one. {COUNTS}\nThe counter expires this number \
+             of seconds after it started: `kv::incr(\"today\", 1, 86_400)`."
+        ),
     )
     .set_into_module(&mut module, move |key: &str, by: AnyNumber, ttl_seconds: AnyNumber| {
         scope.incr(key, &by, Some(ttl_seconds), None)
@@ -142,7 +145,7 @@ fn functions(scope: Scope) -> Module {
     effect(
         "incr",
         &["key: &str", "by: number", "ttl_seconds: number", "options: map", "number"],
-        &format!("Adds to a number in {place} that ends so many seconds after it started. {FAST}"),
+        &format!("Adds to a number in {place} that expires this number of seconds after it started. {FAST}"),
     )
     .set_into_module(
         &mut module,
@@ -160,12 +163,14 @@ fn functions(scope: Scope) -> Module {
     )
     .set_into_module(&mut module, move |prefix: &str| scope.keys(prefix));
 
-    const UPDATES: &str = "`()` stands for no value, and returned it deletes. The function runs again when another turn was faster, of this host or another one, at most 1,000 times, so it should only compute. On a database that hosts share each call waits for one write to it.";
+    const UPDATES: &str = "`()` means no value; returning it deletes the key. The function runs again if another \
+         turn, of this host or another one, changed the key meanwhile, at most 1,000 times, so it must have no side \
+         effects. On a database that hosts share, each call waits for one write to it.";
     effect(
         "update",
         &["key: &str", "change: FnPtr", "Dynamic"],
         &format!(
-            "Replaces a value in {place} by what the function makes of it, and gives the new one.\n{UPDATES}"
+            "Replaces a value in {place} by the function's result, and returns the new value.\n{UPDATES}"
         ),
     )
     .set_into_module(&mut module, move |context: NativeCallContext<'_>, key: &str, change: FnPtr| {
@@ -185,7 +190,7 @@ fn functions(scope: Scope) -> Module {
     effect(
         "update",
         &["key: &str", "change: FnPtr", "ttl_seconds: number", "Dynamic"],
-        &format!("The same, and the new value stays in {place} for so many seconds.\n{UPDATES}"),
+        &format!("The same in {place}, and the new value expires after a number of seconds.\n{UPDATES}"),
     )
     .set_into_module(
         &mut module,
@@ -196,7 +201,7 @@ fn functions(scope: Scope) -> Module {
     effect(
         "update",
         &["key: &str", "change: FnPtr", "ttl_seconds: number", "options: map", "Dynamic"],
-        &format!("The same, and the new value stays in {place} for so many seconds. {FAST}"),
+        &format!("The same in {place}, and the new value expires after a number of seconds. {FAST}"),
     )
     .set_into_module(
         &mut module,
@@ -212,7 +217,9 @@ fn functions(scope: Scope) -> Module {
     effect(
         "window",
         &["key: &str", "seconds: number", "limit: i64", "window"],
-        &format!("Counts one more in {place}, unless there were `limit` within the last `seconds`:\n`#{{allowed, count, retry_after}}`, where `retry_after` is the seconds until there is room."),
+        &format!("Counts one event in {place}, unless there were `limit` within the last \
+             `seconds`:\n`#{{allowed, count, retry_after}}`, where `retry_after` is the number of seconds until \
+             the next one is allowed."),
     )
     .set_into_module(&mut module, move |key: &str, seconds: AnyNumber, limit: i64| {
         scope.window(key, &seconds, limit, None)

@@ -21,16 +21,17 @@ pub(super) fn module() -> Module {
     effect(
         "chat",
         &["request: map", "result"],
-        "Asks a model of this host: `llm::chat(#{ model: \"assistant\", messages: [#{ role: \"user\", content: \"…\" }] })`.\n\
-         Gives `#{ content, tool_calls, finish_reason, usage, model, id }`. Without a `model` the turn's own is asked.\n\
-         Every other filter of that model runs; those of the script itself do not.",
+        "Calls a model of this host: `llm::chat(#{ model: \"assistant\", messages: [#{ role: \"user\", content: \
+         \"…\" }] })`.\n\
+         Returns `#{ content, tool_calls, finish_reason, usage, model, id }`. The default `model` is that of the turn.\n\
+         All filters of the model run, except those of the script itself.",
     )
     .set_into_module(&mut module, |request: AnyMap| chat("llm::chat", &request));
     effect(
         "all",
         &["requests: array", "Array"],
-        "Asks several questions beside each other, each as llm::chat() does; gives the answers in order. At most 8 wait at \
-         a time. When one fails, the others are ended and the error is thrown.",
+        "Calls models concurrently, each like llm::chat(), and returns the answers in order. At most 8 wait at a \
+         time. If one fails, the others are canceled and the error is thrown.",
     )
     .set_into_module(&mut module, |requests: AnyArray| all(&requests, &Map::new().into()));
     effect(
@@ -42,8 +43,8 @@ pub(super) fn module() -> Module {
     effect(
         "stream",
         &["request: map", "stream"],
-        "Asks a model of this host and reads its answer as it comes: `for event in llm::stream(#{ messages: body.messages }) { \
-         yield_text(event.text); }`. Takes what llm::chat() takes.",
+        "Calls a model of this host and reads its answer as it arrives: `for event in llm::stream(#{ messages: body.messages }) { \
+         yield_text(event.text); }`. It has the parameters of llm::chat().",
     )
     .set_into_module(&mut module, |request: AnyMap| stream(&request));
     module

@@ -137,14 +137,14 @@ pub(crate) fn register(module: &mut Module) {
     method(
         "next",
         &["answer: &mut stream", "any"],
-        "Waits for the next part of an answer that is read as it comes; `()` at its end.",
+        "Waits for the next chunk of the answer; `()` at its end.",
     )
     .set_into_module(module, |reading: &mut Reading| -> RhaiResultOf<Dynamic> {
         Ok(reading.next()?.unwrap_or(Dynamic::UNIT))
     });
     for (name, about) in [
-        ("status", "The status of the answer of a host."),
-        ("headers", "The headers of the answer of a host, by names in lower case."),
+        ("status", "The status of a host's response."),
+        ("headers", "The headers of a host's response, with lowercase names."),
     ] {
         let getter = method(&format!("get${name}"), &["answer: &mut stream", "any"], about);
         getter.set_into_module(module, move |reading: &mut Reading| -> RhaiResultOf<Dynamic> {

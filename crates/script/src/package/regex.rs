@@ -39,7 +39,7 @@ pub(super) mod functions {
         Ok(list.finish())
     }
 
-    /// The first match and its groups, `[whole, group 1, …]`, or `()`; a group that took no part is `()`.
+    /// The first match and its groups, `[whole, group 1, …]`, or `()`; an unmatched group is `()`.
     #[rhai_fn(return_raw)]
     pub fn captures(text: &str, pattern: &str) -> RhaiResultOf<Dynamic> {
         match compiled("regex::captures", pattern)?.captures_at(text, 0)? {
@@ -107,7 +107,7 @@ pub(super) mod functions {
         Ok(list.finish())
     }
 
-    /// The text as a pattern that matches just this text.
+    /// The text as a pattern that matches exactly this text.
     #[rhai_fn(return_raw)]
     pub fn escape(text: &str) -> RhaiResultOf<String> {
         check_size("regex::escape", text.len() * 2)?;

@@ -24,16 +24,16 @@ pub(super) fn module() -> Module {
     effect(
         "run",
         &["argv", "program_output"],
-        "Runs a granted program: `[\"git\", \"log\"]`, or a text for `sh -c` where `sh` is granted. Gives \
-         `exit_code`, `stdout` and `stderr`; `signal` when one ended it, `timed_out` and `cut` where they are \
-         true. An exit code other than 0 is an answer too. Nothing it starts outlives it.",
+        "Runs a granted program: `[\"git\", \"log\"]`, or a text for `sh -c` where `sh` is granted. Returns \
+         `exit_code`, `stdout` and `stderr`; `signal` if a signal ended it, `timed_out` and `cut` if they are \
+         true. An exit code other than 0 is not an error. Its child processes end with it.",
     )
     .set_into_module(&mut module, |argv: Argv| run(&argv, Options::default()));
     effect(
         "run",
         &["argv", "options: map", "program_output"],
         "Runs a granted program. Options: `stdin` (a text), `folder` (a granted folder or one in it), \
-         `timeout` in ms, 30 000 where it is not given.",
+         `timeout` in ms (default: 30 000).",
     )
     .set_into_module(&mut module, |argv: Argv, options: AnyMap| run(&argv, read(&options)?));
     module

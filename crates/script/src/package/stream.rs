@@ -19,12 +19,12 @@ const MAX_WINDOW: usize = 1 << 20;
 
 #[export_module]
 pub(super) mod functions {
-    /// Changes every text of a streamed event, and finds what the stream cuts in pieces: the last
-    /// `longest` characters of each text wait in `state` for the next event, so a match of up to so many
-    /// is seen whole. `change` gets a text and returns it as it shall be:
-    /// `stream::window(event, state, 40, |text| regex::replace(text, "sk-[a-z0-9]{20,}", "[key]"))`.
-    /// Each choice, its content, thinking, refusal and the arguments of each call flow by themselves; log
-    /// probabilities go along with their text. When the answer ends, what waits goes out.
+    /// Changes every text of a streamed event, including matches that are split across events: the last `longest`
+    /// characters of each text wait in `state` for the next event, so a match of up to that length is complete.
+    /// `change` receives a text and returns the new one: `stream::window(event, state, 40, |text|
+    /// regex::replace(text, "sk-[a-z0-9]{20,}", "[key]"))`. Each choice, its content, thinking, refusal and the
+    /// arguments of each call have their own window; log probabilities stay with their text. At the end of the
+    /// answer, the remaining text is sent.
     #[rhai_fn(return_raw)]
     pub fn window(
         context: NativeCallContext<'_>,
@@ -36,9 +36,9 @@ pub(super) mod functions {
         run(&context, &event, &state, longest, &change, Tail::Words)
     }
 
-    /// The same, and less waits: only the end of a text that more text could make a match of. `tail` is a
-    /// pattern that matches it, such as `[!-~]+\z` for the last word, or a closure that gets a text and
-    /// returns its end. An end of more than `longest` characters does not wait.
+    /// The same, but only the end of a text that could become a match waits. `tail` is a pattern that matches it,
+    /// such as `[!-~]+\z` for the last word, or a closure that receives a text and returns its end. An end of more
+    /// than `longest` characters does not wait.
     #[rhai_fn(return_raw, name = "window")]
     pub fn window_until(
         context: NativeCallContext<'_>,

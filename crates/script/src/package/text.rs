@@ -12,7 +12,7 @@ const MAX_COMPARISONS: usize = 4_000_000;
 
 #[export_module]
 pub(super) mod functions {
-    /// The elements of an array printed one after the other, with the separator between them.
+    /// The elements of an array as one text, with the separator between them.
     #[rhai_fn(return_raw)]
     pub fn join(array: AnyArray, separator: &str) -> RhaiResultOf<String> {
         let mut joined = Text::new("text::join");
@@ -40,12 +40,12 @@ pub(super) mod functions {
         text.trim_end().into()
     }
 
-    /// The text without this prefix; as it is when it does not start so.
+    /// The text without this prefix; unchanged if it does not start with it.
     pub fn strip_prefix(text: ImmutableString, prefix: &str) -> ImmutableString {
         text.strip_prefix(prefix).map_or_else(|| text.clone(), Into::into)
     }
 
-    /// The text without this suffix; as it is when it does not end so.
+    /// The text without this suffix; unchanged if it does not end with it.
     pub fn strip_suffix(text: ImmutableString, suffix: &str) -> ImmutableString {
         text.strip_suffix(suffix).map_or_else(|| text.clone(), Into::into)
     }
@@ -57,7 +57,7 @@ pub(super) mod functions {
         list("text::lines", text.lines())
     }
 
-    /// The words of a text: what stands between white space.
+    /// The words of a text, separated by white space.
     #[rhai_fn(return_raw)]
     pub fn words(text: &str) -> RhaiResultOf<Array> {
         check_walk(text, 1)?;
@@ -81,14 +81,14 @@ pub(super) mod functions {
         replace_first(text, from, to, super::count("text::replace", "count", count)?)
     }
 
-    /// The text cut to `n` characters, the last of them `…` where something was cut off.
+    /// The text truncated to `n` characters; if truncated, the last one is `…`.
     #[rhai_fn(return_raw)]
     pub fn truncate(text: ImmutableString, n: i64) -> RhaiResultOf<ImmutableString> {
         cut(text, n, "…")
     }
 
-    /// The text cut to `n` characters, ending with the mark where something was cut off; the mark
-    /// counts among the `n`, and is left out when it does not fit.
+    /// The text truncated to `n` characters, ending with the mark if truncated; the mark is included in `n`, and
+    /// omitted if it does not fit.
     #[rhai_fn(return_raw, name = "truncate")]
     pub fn truncate_with(text: ImmutableString, n: i64, mark: &str) -> RhaiResultOf<ImmutableString> {
         cut(text, n, mark)
@@ -108,9 +108,8 @@ pub(super) mod functions {
         })
     }
 
-    /// The similarity of two texts, from 0.0 to 1.0 (the same): the share of characters that need no
-    /// insertion, deletion, replacement or swap. Texts of thousands of characters are compared by
-    /// the letter pairs they share.
+    /// The similarity of two texts, from 0.0 to 1.0 (equal): the share of characters that need no insertion,
+    /// deletion, replacement or swap. Texts of thousands of characters are compared by shared letter pairs.
     #[rhai_fn(return_raw)]
     pub fn similar(a: &str, b: &str) -> RhaiResultOf<f64> {
         if a == b {

@@ -13,13 +13,13 @@ const MAX_PATTERN: usize = 1024;
 
 #[export_module]
 pub(super) mod functions {
-    /// Seconds since 1970, now.
+    /// The current time in seconds since 1970.
     #[rhai_fn(volatile)]
     pub fn unix() -> i64 {
         super::now().as_second()
     }
 
-    /// Milliseconds since 1970, now.
+    /// The current time in milliseconds since 1970.
     #[rhai_fn(volatile)]
     pub fn unix_ms() -> i64 {
         super::now().as_millisecond()
@@ -31,53 +31,53 @@ pub(super) mod functions {
         super::super::turn::elapsed_ms()
     }
 
-    /// Pauses for so many milliseconds, at most 600 000. Others go on meanwhile; the pause counts as time of the call by
-    /// the clock on the wall, and ends with the turn.
+    /// Pauses for a number of milliseconds, at most 600 000, without blocking others. The pause counts toward the
+    /// elapsed time of the call, and ends with the turn.
     #[rhai_fn(return_raw, volatile)]
     pub fn sleep(ms: AnyNumber) -> RhaiResultOf<()> {
         super::super::waiting::pause("time::sleep", float("time::sleep", "ms", &ms)?)
     }
 
-    /// The time now as `2026-11-21T03:46:00Z`.
+    /// The current time as `2026-11-21T03:46:00Z`.
     #[rhai_fn(volatile)]
     pub fn iso() -> String {
         Timestamp::from_second(unix()).unwrap_or_default().to_string()
     }
 
-    /// A time as `2026-11-21T03:46:00Z`, with milliseconds where it has them.
+    /// A time as `2026-11-21T03:46:00Z`, with milliseconds if it has any.
     #[rhai_fn(return_raw, name = "iso")]
     pub fn iso_at(unix: AnyNumber) -> RhaiResultOf<String> {
         Ok(timestamp("time::iso", &unix)?.to_string())
     }
 
-    /// A time as a clock in that zone shows it: `2026-11-21T04:46:00+01:00`.
+    /// A time in a time zone: `2026-11-21T04:46:00+01:00`.
     #[rhai_fn(return_raw, name = "iso")]
     pub fn iso_in(unix: AnyNumber, zone: &str) -> RhaiResultOf<String> {
         let time = timestamp("time::iso", &unix)?.to_zoned(find_zone("time::iso", zone)?);
         written("time::iso", "%Y-%m-%dT%H:%M:%S%.f%:z", &time)
     }
 
-    /// A time written after a strftime pattern, in UTC: `time::format(0, "%d.%m.%Y")` is `"01.01.1970"`.
+    /// A time formatted with a strftime pattern, in UTC: `time::format(0, "%d.%m.%Y")` is `"01.01.1970"`.
     #[rhai_fn(return_raw)]
     pub fn format(unix: AnyNumber, strftime: &str) -> RhaiResultOf<String> {
         written("time::format", strftime, &timestamp("time::format", &unix)?.to_zoned(TimeZone::UTC))
     }
 
-    /// A time written after a strftime pattern, as a clock in that zone shows it.
+    /// A time formatted with a strftime pattern, in a time zone.
     #[rhai_fn(return_raw, name = "format")]
     pub fn format_in(unix: AnyNumber, strftime: &str, zone: &str) -> RhaiResultOf<String> {
         let time = timestamp("time::format", &unix)?.to_zoned(find_zone("time::format", zone)?);
         written("time::format", strftime, &time)
     }
 
-    /// The Unix seconds a text means after a strftime pattern; in UTC unless the text says otherwise.
+    /// Parses a text with a strftime pattern and returns Unix seconds; in UTC unless the text has another zone.
     #[rhai_fn(return_raw)]
     pub fn parse(text: &str, strftime: &str) -> RhaiResultOf<i64> {
         read(text, strftime, TimeZone::UTC)
     }
 
-    /// The Unix seconds a text means after a strftime pattern, read as a clock in that zone shows it
-    /// unless the text says otherwise.
+    /// Parses a text with a strftime pattern and returns Unix seconds, in a time zone unless the text has another
+    /// one.
     #[rhai_fn(return_raw, name = "parse")]
     pub fn parse_in(text: &str, strftime: &str, zone: &str) -> RhaiResultOf<i64> {
         read(text, strftime, find_zone("time::parse", zone)?)

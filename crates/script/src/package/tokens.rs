@@ -17,7 +17,7 @@ pub(super) mod functions {
         total(&text_or_messages, DEFAULT_MODEL)
     }
 
-    /// The tokens of a text or of messages for this model: exact for OpenAI's, whoever provides them;
+    /// The tokens of a text or of messages for this model: exact for OpenAI's models with any provider;
     /// for any other model an estimate of four bytes a token.
     #[rhai_fn(return_raw, name = "count")]
     pub fn count_for(text_or_messages: Dynamic, model: &str) -> RhaiResultOf<i64> {

@@ -30,15 +30,15 @@ pub(super) fn module() -> Module {
     effect(
         "list",
         &["Array"],
-        "The tools that may be called: those that the turn offers, and those that are granted. A list of \
+        "The available tools: those of the turn, and granted ones. A list of \
          `#{ name, description, parameters, tags, metadata }`, `parameters` as JSON schema.",
     )
     .set_into_module(&mut module, list);
     effect(
         "call",
         &["name: &str", "arguments: map", "any"],
-        "Calls a tool as a model would: arguments are checked, filters see the call, and a person is asked where an \
-         approval is needed. Gives the result; throws the tool's error.",
+        "Calls a tool like a model: arguments are validated, filters run, and approvals apply. Returns the \
+         result; throws the tool's error.",
     )
     .set_into_module(&mut module, |name: &str, arguments: AnyMap| call(CALL, name, &arguments));
     effect("call", &["name: &str", "any"], "The same without arguments.")
@@ -46,8 +46,9 @@ pub(super) fn module() -> Module {
     effect(
         "all",
         &["calls: array", "Array"],
-        "Calls several tools beside each other: `tools::all([#{ name: \"weather\", args: #{ city: \"Rome\" } }])`. Gives the \
-         results in order. At most 8 run at a time, whatever `limit` says. When one fails, the others are ended and the error is thrown.",
+        "Calls several tools concurrently: `tools::all([#{ name: \"weather\", args: #{ city: \"Rome\" } }])`. \
+         Returns the results in order. At most 8 run at a time, also with a higher `limit`. If one fails, the \
+         others are canceled and the error is thrown.",
     )
     .set_into_module(&mut module, |calls: AnyArray| all(&calls, &Map::new().into()));
     effect(

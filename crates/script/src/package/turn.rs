@@ -31,25 +31,26 @@ pub(crate) fn register(module: &mut Module) {
     for name in ["emit", "__event_emitter__"] {
         let about = match name {
             "emit" => {
-                "/// Sends an event `#{ type, data }` to the people on the other side: `emit(#{ type: \"status\", data: #{ description: \"Searching\", done: false } })`."
+                "/// Sends an event `#{ type, data }` to the client: `emit(#{ type: \"status\", data: #{ \
+                 description: \"Searching\", done: false } })`."
             }
-            _ => "/// The same as emit(), called as in Open WebUI.",
+            _ => "/// The same as emit(), with Open WebUI's name.",
         };
         global(name, &["event: map"], about).set_into_module(module, |event: Dynamic| send_event(&event));
     }
     for name in ["ask", "__event_call__"] {
         let about = match name {
             "ask" => "/// Sends `#{type, data, timeout?}` (ms, default 60 000) and waits for the answer.",
-            _ => "/// The same as ask(), called as in Open WebUI.",
+            _ => "/// The same as ask(), with Open WebUI's name.",
         };
         global(name, &["question: map", "any"], about)
             .set_into_module(module, |question: Dynamic| ask(&question));
     }
     print_several(module);
-    let yields = "/// Sends a text as the next piece of a pipe's answer: whoever reads has it at once.";
+    let yields = "/// Sends a text as the next chunk of a pipe's answer, at once.";
     global("yield_text", &["text"], yields)
         .set_into_module(module, |text: Dynamic| send_piece("yield_text", &text));
-    let yields = "/// Sends the next piece of a pipe's answer: a text, an event of llm::stream(), `#{ reasoning_content }`, \
+    let yields = "/// Sends the next chunk of a pipe's answer: a text, an event of llm::stream(), `#{ reasoning_content }`, \
                   `#{ tool_calls }` …";
     global("yield_piece", &["piece"], yields)
         .set_into_module(module, |piece: Dynamic| send_piece("yield_piece", &piece));
@@ -168,7 +169,7 @@ pub(super) fn models() -> Module {
             Json::Null => live(&Json::array(), Shape::Plain),
             models => live(&models, Shape::Plain),
         });
-    effect("get", &["id: &str", "__model__"], "What is known of a model, `()` for an unknown one.")
+    effect("get", &["id: &str", "__model__"], "The description of a model, `()` for an unknown one.")
         .set_into_module(&mut module, |id: &str| {
             let found = all().items().into_iter().find(|model| model.text("id").is_some_and(|own| own == id));
             live(&found.into(), Shape::Plain)

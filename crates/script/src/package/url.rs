@@ -14,7 +14,7 @@ const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(
 
 #[export_module]
 pub(super) mod functions {
-    /// The text percent-encoded, so that it can stand as one part of a URL: `"a b/c"` is `"a%20b%2Fc"`.
+    /// The text percent-encoded as one part of a URL: `"a b/c"` is `"a%20b%2Fc"`.
     #[rhai_fn(return_raw)]
     pub fn encode(text: &str) -> RhaiResultOf<String> {
         check_walk(text, 1)?;
@@ -23,7 +23,7 @@ pub(super) mod functions {
         Ok(encoded.finish())
     }
 
-    /// The text behind percent-encoding. A `+` stays a `+`; an incomplete `%` stays as it is.
+    /// Decodes percent-encoding. A `+` and an incomplete `%` stay unchanged.
     #[rhai_fn(return_raw)]
     pub fn decode(text: &str) -> RhaiResultOf<String> {
         check_size("url::decode", text.len())?;
@@ -54,8 +54,8 @@ pub(super) mod functions {
         Ok(parts.into_iter().map(|(name, part)| (name.into(), part)).collect())
     }
 
-    /// A map as the query of a URL: `#{ a: 1, b: "x y" }` is `"a=1&b=x%20y"`. An array gives its name
-    /// once for each element; `()` is left out.
+    /// A map as the query of a URL: `#{ a: 1, b: "x y" }` is `"a=1&b=x%20y"`. An array repeats its
+    /// name for each element; `()` is omitted.
     #[rhai_fn(return_raw)]
     pub fn query(map: AnyMap) -> RhaiResultOf<String> {
         let Ok(Json::Object(object)) = json_of(&map) else {

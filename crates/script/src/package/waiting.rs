@@ -22,9 +22,9 @@ const PARALLEL: usize = 8;
 
 #[export_module]
 pub(super) mod functions {
-    /// Calls a function until it does not throw, at most `times` times (3), with a pause of `delay` ms (500) before
-    /// the second call that doubles each time, up to `max_delay` ms (30 000): `retry(#{ times: 5 }, || http::get(url))`.
-    /// Throws what the last call threw.
+    /// Calls a function until it does not throw, at most `times` times (3), with a delay of `delay` ms (500) before
+    /// the second call that doubles each time, up to `max_delay` ms (30 000): `retry(#{ times: 5 }, ||
+    /// http::get(url))`. Throws the error of the last call.
     #[rhai_fn(return_raw, volatile)]
     pub fn retry(context: NativeCallContext<'_>, options: AnyMap, function: FnPtr) -> RhaiResultOf<Dynamic> {
         let options = Options::read("retry", &options, &["times", "delay", "max_delay"])?;
@@ -41,8 +41,8 @@ pub(super) mod functions {
         Err(fail("retry", "`times` must be at least 1"))
     }
 
-    /// Calls a function every `every` ms (1 000) until it gives anything but `()` and `false`, and gives that:
-    /// `poll(#{ every: 2_000, timeout: 60_000 }, || http::get(url).json().result)`. Throws when it gave nothing within
+    /// Calls a function every `every` ms (1 000) until it returns a value other than `()` and `false`, and returns
+    /// that value: `poll(#{ every: 2_000, timeout: 60_000 }, || http::get(url).json().result)`. Throws after
     /// `timeout` ms (30 000).
     #[rhai_fn(return_raw, volatile)]
     pub fn poll(context: NativeCallContext<'_>, options: AnyMap, function: FnPtr) -> RhaiResultOf<Dynamic> {
@@ -64,16 +64,16 @@ pub(super) mod functions {
         }
     }
 
-    /// Calls functions so that they wait beside each other, and gives their results in order:
-    /// `parallel([|| http::get(a), || http::get(b)])`. At most 8 wait at a time. When one throws, the others are ended
-    /// and `parallel` throws the same. They share the budget of the call, and none of them may `ask`.
+    /// Calls functions concurrently and returns their results in order: `parallel([|| http::get(a), ||
+    /// http::get(b)])`. At most 8 wait at a time. If one throws, the others are canceled and `parallel` throws the
+    /// same error. They share the budget of the call and cannot use `ask`.
     #[rhai_fn(return_raw, volatile)]
     pub fn parallel(context: NativeCallContext<'_>, functions: AnyArray) -> RhaiResultOf<Array> {
         at_once("parallel", &context, &functions, PARALLEL, false)
     }
 
-    /// The same with options: `limit`, how many wait at a time, at most 64; `settle: true` waits for all of them and
-    /// gives `#{ value }` or `#{ error }` for each.
+    /// The same with options: `limit`, the number that wait at a time, at most 64; `settle: true` waits for all of
+    /// them and returns `#{ value }` or `#{ error }` for each.
     #[rhai_fn(return_raw, volatile, name = "parallel")]
     pub fn parallel_with(
         context: NativeCallContext<'_>,

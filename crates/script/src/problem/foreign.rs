@@ -57,22 +57,22 @@ fn is_python_import(problem: &Problem, source: &str) -> bool {
 fn of_message(problem: &Problem) -> Option<&'static str> {
     let text = problem.message.as_str();
     if text.starts_with("invalid character: '") {
-        return Some("text stands in double quotes or backticks; single quotes hold one character");
+        return Some("write text in double quotes or backticks; single quotes are for one character");
     }
     match text {
         "'#' is a reserved symbol" => Some("a comment begins with `//`"),
         "unexpected 'try'" => Some("`try` has no value; declare the variable before and set it inside"),
         "unknown operator: '?'" => {
-            Some("a choice is `if a { b } else { c }`, also as a value; `a ?? b` is `b` where `a` is ()")
+            Some("write `if a { b } else { c }`, which has a value; `a ?? b` is `b` if `a` is ()")
         }
         "'++' is a reserved symbol" | "unknown operator: '++'" => Some("write `x += 1`"),
         "'===' is a reserved symbol" => Some("write `==`"),
         "'!==' is a reserved symbol" => Some("write `!=`"),
         "'var' is a reserved keyword" => Some("a variable is declared with `let`"),
-        "'null' is a reserved keyword" | "'nil' is a reserved keyword" => Some("nothing is written `()`"),
-        "'is' is a reserved keyword" => Some("write `==`; nothing is written `()`, as in `x == ()`"),
+        "'null' is a reserved keyword" | "'nil' is a reserved keyword" => Some("the empty value is `()`"),
+        "'is' is a reserved keyword" => Some("write `==`; the empty value is `()`, as in `x == ()`"),
         "'async' is a reserved keyword" | "'await' is a reserved keyword" => {
-            Some("functions are plain `fn`; what waits, waits by itself")
+            Some("use plain `fn`; calls wait without `await`")
         }
         "'new' is a reserved keyword" => Some("there are no classes; a map is `#{ key: value }`"),
         "'with' is a reserved keyword" => {
@@ -85,16 +85,16 @@ fn of_message(problem: &Problem) -> Option<&'static str> {
 /// Returns the counterpart of another language's word.
 fn of_name(problem: &Problem) -> Option<&'static str> {
     let help = match problem.message.strip_prefix("undefined variable: ")? {
-        "null" | "None" | "nil" | "undefined" | "none" => "nothing is written `()`",
+        "null" | "None" | "nil" | "undefined" | "none" => "the empty value is `()`",
         "True" | "False" => "write `true` and `false`",
         "elif" => "write `else if`",
         "self" => "there is no `self`: a hook has its value as a parameter, and its settings as `valves`",
         "csv" | "json" | "jwt" | "time" | "random" | "regex" | "text" | "hash" | "base64" | "url"
-        | "html" => "a module's functions stand behind `::`, as in json::stringify(value)",
+        | "html" => "call functions of a module with `::`, as in json::stringify(value)",
         "JSON" => "json::parse(text) and json::stringify(value)",
         "re" => "patterns are in regex::, as in regex::find_all(text, pattern)",
         "requests" | "httpx" | "fetch" | "urllib" => {
-            "other hosts are asked by http::get(url), with `requirements: http` in the opening comment"
+            "use http::get(url), with `requirements: http` in the opening comment"
         }
         "os" => "variables are in env::get(name), files in files::read(path)",
         "console" | "logger" | "logging" => "write to the log with print(text) or log::info(text)",
@@ -120,12 +120,12 @@ fn of_place(problem: &Problem) -> Option<(Option<&'static str>, &'static str)> {
         }
         "for" if before.contains('[') => {
             return told(
-                "a list is not made by a `for` in brackets",
+                "list comprehensions are not supported",
                 "`list.map(|x| x * 2)` makes a list of a list",
             );
         }
         "and" => return told("`and` is not an operator here", "and is `&&`"),
-        "or" => return told("`or` is not an operator here", "or is `||`; `a ?? b` is `b` where `a` is ()"),
+        "or" => return told("`or` is not an operator here", "or is `||`; `a ?? b` is `b` if `a` is ()"),
         "not" => return told("`not` is not an operator here", "not is `!`, as in `!(a in b)`"),
         _ if before.ends_with("not") || at.contains("\" not in ") => {
             return told("`not` is not an operator here", "not is `!`, as in `!(a in b)`");
@@ -138,7 +138,7 @@ fn of_place(problem: &Problem) -> Option<(Option<&'static str>, &'static str)> {
         }
         "if" if !before.is_empty() && at.contains(" else ") && !line.starts_with("if ") => {
             return told(
-                "a choice does not stand behind its value",
+                "a conditional expression cannot follow its value",
                 "write `let x = if condition { a } else { b };`",
             );
         }
@@ -152,10 +152,7 @@ fn of_place(problem: &Problem) -> Option<(Option<&'static str>, &'static str)> {
             );
         }
         _ if at.starts_with('"') && ends_with_word(before, "f") => {
-            return told(
-                "a text does not begin with `f`",
-                "a text with values in it stands in backticks: `Hello ${name}`",
-            );
+            return told("a text does not begin with `f`", "interpolation needs backticks: `Hello ${name}`");
         }
         _ if before.ends_with("raise") => {
             return told("`raise` is not a word of this language", "write `throw`");
@@ -164,40 +161,37 @@ fn of_place(problem: &Problem) -> Option<(Option<&'static str>, &'static str)> {
         "fn" if before.ends_with("async") => {
             return told(
                 "`async` is not a word of this language",
-                "functions are plain `fn`; what waits, waits by itself",
+                "use plain `fn`; calls wait without `await`",
             );
         }
         _ => {}
     }
     let begins = |words: &[&str]| words.iter().any(|word| line.starts_with(word));
     if begins(&["fn ", "if ", "for ", "while ", "else", "try"]) && line.ends_with(':') {
-        return told(
-            "a block does not begin with `:`",
-            "a block stands in braces: `if a { … }`, `fn inlet(body) { … }`",
-        );
+        return told("a block does not begin with `:`", "use braces: `if a { … }`, `fn inlet(body) { … }`");
     }
     let bracket = before.rfind('[').filter(|open| !before[*open..].contains([']', '{', '"']));
     if bracket.is_some() && (at.starts_with(':') || at.starts_with(']') && before.ends_with(':')) {
         return told(
-            "a part of a list or a text is not cut with `:`",
+            "slices with `:` are not supported",
             "`list[1..3]`, `list.tail(4)` for the last four, `list.extract(start, count)`, `text.sub_string(start, count)`",
         );
     }
     let opened = before.rfind('{').filter(|brace| !before[..*brace].ends_with('#'));
     if at.starts_with(':') && opened.is_some() {
-        return told("`{` opens a block here, and no map", "a map is written `#{ key: value }`");
+        return told("`{` opens a block here, not a map", "a map is written `#{ key: value }`");
     }
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
     let word = before.rsplit_once(|letter| !is_part(letter)).map_or(before, |(_, word)| word);
     let is_given_a_value = at.trim_start_matches(is_part).trim_start().starts_with("= ");
     if (word == "var" || nearest(word, ["let"]).is_some()) && is_given_a_value {
-        return told("a variable is not declared so", "write `let name = value;`");
+        return told("invalid declaration of a variable", "write `let name = value;`");
     }
     if at.starts_with("=>") {
-        return told("`=>` makes no closure here", "a closure is `|x| x * 2`");
+        return told("`=>` is not the syntax of a closure", "a closure is `|x| x * 2`");
     }
     if problem.message.starts_with("'===' is") || problem.message.starts_with("'!==' is") {
-        return told("there is one kind of comparison", "write `==`, or `!=`; nothing is written `()`");
+        return told("there is only one equality operator", "write `==`, or `!=`; the empty value is `()`");
     }
     None
 }
@@ -226,7 +220,7 @@ pub(crate) fn function(name: &str) -> Option<&'static str> {
         "length" | "size" => "`len()`",
         "substring" | "substr" | "slice" => "`sub_string(start, length)` or `[start..end]`",
         "str" | "toString" => "`to_string()` or `${…}` within backticks",
-        "format" => "a text with values in it stands in backticks: `Hello ${name}`",
+        "format" => "interpolation needs backticks: `Hello ${name}`",
         "range" => "`0..n` counts from 0 to n - 1: `for i in 0..n { … }`",
         "sorted" => "`list.order()` gives a sorted copy, `list.order(|a, b| a.x - b.x)` by what you like",
         "sum" => "`list.reduce(|sum, x| (sum ?? 0) + x)`",

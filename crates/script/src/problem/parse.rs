@@ -78,40 +78,40 @@ fn help_for(problem: &Problem, source: &str) -> String {
     let text = &problem.message;
     let plain = match problem.code {
         Code::NotAssignable => "put it into a variable first: `let there = …; there.field = …`",
-        Code::ReservedName => "that word is the language's or the host's own; rename it",
-        Code::ConstantWritten => "copy it into a `let`, or keep what changes in `state` or kv",
+        Code::ReservedName => "this name is reserved by the language or the host; rename it",
+        Code::ConstantWritten => "copy it into a `let`, or store changing values in `state` or kv",
         Code::Twice => "rename one of the two, or take one away",
         Code::TooComplex if text.starts_with("size of the constants") => {
             "put what is computed from a constant into a function, or use the constant in fewer places"
         }
-        Code::TooComplex => "take it apart: part of it in a function, or in a variable, of its own",
+        Code::TooComplex => "split it: move a part into a function or variable",
         Code::Unclosed if text == "open string is not terminated" => {
             match problem.excerpt.chars().nth(problem.column.unwrap_or(1) - 1) {
                 Some('`') => "close it with another backtick",
-                _ => "close it on its line; a text over several lines stands in backticks",
+                _ => "close it on the same line, or use backticks for a text with several lines",
             }
         }
-        Code::Unclosed => "close it, or take away what opens it",
+        Code::Unclosed => "close it, or remove the opening one",
         Code::UnknownVariable => return help_for_unknown(problem, source),
         _ if problem.excerpt.trim_start().starts_with("///") => "`///` may only stand before `fn`; use `//`",
         _ if text.starts_with("expecting ';'") => {
-            "a statement ends with `;`, and between two values stands an operator or a `,`"
+            "end statements with `;`, and separate values by an operator or a `,`"
         }
         _ if text.starts_with("expecting name of a property") => {
-            "behind a `.` stands a name; a key that is none is written `map[\"key\"]`"
+            "a name must follow `.`; write other keys as `map[\"key\"]`"
         }
         _ if text.starts_with("expecting name of a variable") => {
-            "a name begins with a letter or `_`, and is not a word of the language"
+            "a name begins with a letter or `_`, and is not a keyword"
         }
         _ if text.starts_with("expecting ',' to separate the parameters") => {
-            "between two parameters stands a `,`; they have no types and no defaults"
+            "separate parameters by `,`; they have no types or defaults"
         }
         _ if text.starts_with("function definitions must be") => {
-            "write the function outside of all others, or make it a closure: `let add = |a, b| a + b;`"
+            "move the function to the top level, or make it a closure: `let add = |a, b| a + b;`"
         }
         _ if text.starts_with("break statement") => "leave a function with `return`",
         _ if text.starts_with("unexpected '") && !text.is_ascii() => {
-            "names are of a-z, A-Z, 0-9 and `_`; any other key is written `body[\"größe\"]`"
+            "names consist of a-z, A-Z, 0-9 and `_`; write other keys as `body[\"größe\"]`"
         }
         _ if text.starts_with("unexpected ';'") || text.starts_with("unexpected ')'") => {
             "a value is missing right before it"
@@ -119,8 +119,8 @@ fn help_for(problem: &Problem, source: &str) -> String {
         _ if text.starts_with("unexpected '}'") => {
             "a value is missing right before it, or a `}` too many stands above"
         }
-        _ if text.starts_with("expecting") => "put in what is missing, right before this place",
-        _ => "look at what stands right before this place: something is missing there, or too much",
+        _ if text.starts_with("expecting") => "add the missing code right before this location",
+        _ => "check the code right before this location: something is missing or superfluous",
     };
     plain.to_owned()
 }
@@ -136,7 +136,7 @@ fn help_for_unknown(problem: &Problem, source: &str) -> String {
     }
     let known = hooks::param_names().chain(["body", "event", "ctx"]);
     if known.clone().any(|known| known == name) {
-        return format!("a function is given what it asks for: write `{name}` into its parentheses");
+        return format!("declare it as a parameter: write `{name}` into the parentheses");
     }
     if source.lines().any(|line| line.strip_prefix("let ").is_some_and(|rest| first_word(rest) == name)) {
         return format!(
@@ -148,7 +148,7 @@ fn help_for_unknown(problem: &Problem, source: &str) -> String {
         return format!("did you mean `{near}`?");
     }
     if is_assigned(problem, name) {
-        format!("a new variable is declared where it begins: `let {name} = …;`")
+        format!("declare a new variable with `let {name} = …;`")
     } else {
         format!("`{name}` is neither a parameter, a `let`, nor a literal constant of this file")
     }

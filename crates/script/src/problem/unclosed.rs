@@ -27,7 +27,7 @@ pub(super) fn first(kind: &ParseErrorType, problem: &Problem, source: &str) -> O
     }
     surplus(source).map(|at| {
         let told = Problem::new(Code::Unclosed, &problem.id, &problem.path, "this `}` closes too much");
-        told.at_byte(source, at).help("take it away: what stands behind it belongs inside")
+        told.at_byte(source, at).help("remove it: the code after it belongs inside")
     })
 }
 

@@ -12,14 +12,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 const HEAD: &str = "\
-# What scripts may use
+# Functions and fields of scripts
 
-Every function, value and word that a script finds in this host. `valvehouse definitions --reference` prints this
-page, from the same table that completes words in editors ([editors.md](editors.md)).
+Every function, value and field that a host provides to scripts. `valvehouse definitions --reference` prints this
+page, from the same table that editors use for completion ([editors.md](editors.md)).
 
-A signature names what a function takes and gives: *text*, *number* (with or without a point), *integer*,
-*boolean*, *array*, *map*, *closure*; *any* is whatever there is, `()` included. A name without a kind takes anything.
-Functions that give something leave what they were given as it is.
+A signature has the types of parameters and result: *text*, *number* (integer or decimal), *integer*,
+*boolean*, *array*, *map*, *closure*; *any* is every type, `()` included. A parameter without a type accepts any value.
+Functions with a result do not change their arguments.
 ";
 
 /// The whole table, as Markdown.
@@ -29,7 +29,10 @@ pub fn document() -> String {
     page.push_str(&what_scripts_say());
     page.push_str("\n## Functions\n");
     THEMES.iter().for_each(|theme| page.push_str(&theme_section(theme)));
-    page.push_str("\n## Values\n\nThese have words of their own, beside those of the list or map that they are. Written words are marked: *written*.\n");
+    page.push_str(
+        "\n## Values\n\nThese values have fields and methods in addition to those of lists or maps. \
+         Fields that can be assigned are marked *written*.\n",
+    );
     handles().iter().for_each(|handle| page.push_str(&handle_section(handle)));
     page.push_str(&of_tests());
     page.push_str(&language());
@@ -37,7 +40,9 @@ pub fn document() -> String {
 }
 
 fn of_tests() -> String {
-    let mut text = "\n## Functions of tests\n\nFiles `NAME.test.rhai` may call these as well: [guide/testing.md](guide/testing.md).\n".to_owned();
+    let mut text = "\n## Functions of tests\n\nFiles `NAME.test.rhai` can also call these: \
+         [guide/testing.md](guide/testing.md).\n"
+        .to_owned();
     for function in test_functions() {
         let _ = write!(text, "\n- `{}`\\\n  {}\n", function.signature(), indented(&function.doc));
     }
@@ -54,11 +59,11 @@ fn called_by_the_host() -> String {
     ] {
         let rows = entries().iter().filter(|entry| entry.role == role);
         let rows = rows.map(|entry| [format!("`{}`", head(entry)), entry.doc.to_owned()]);
-        let _ = write!(text, "\n### {title}\n\n{}", table(["function", "when, and what it answers"], rows));
+        let _ = write!(text, "\n### {title}\n\n{}", table(["function", "call and result"], rows));
     }
     let rows = PARAMETERS.iter().map(|key| [format!("`{}`", key.name), key.doc.to_owned()]);
-    let about = "Each of them may ask for these by name, in any order.";
-    let _ = write!(text, "\n### Parameters\n\n{about}\n\n{}", table(["parameter", "what it is"], rows));
+    let about = "Each of these functions can declare these parameters by name, in any order.";
+    let _ = write!(text, "\n### Parameters\n\n{about}\n\n{}", table(["parameter", "value"], rows));
     text
 }
 
@@ -69,20 +74,16 @@ pub(super) fn head(entry: &EntryPoint) -> String {
 }
 
 fn what_scripts_say() -> String {
-    let mut text = "\n## What a script says of itself\n".to_owned();
+    let mut text = "\n## Declarations\n".to_owned();
     for (title, about, keys) in [
         (
             "The opening comment",
-            "`key: value` lines in the block comment that a file begins with, all optional. Other keys are kept for people.",
+            "`key: value` lines in the block comment at the start of a file, all optional. Other keys have no effect.",
             frontmatter(),
         ),
-        ("Capabilities", "What `requirements` may name.", CAPABILITIES),
+        ("Capabilities", "The values of `requirements`.", CAPABILITIES),
         ("Constants", "Literal values at the top of a file, read without running it.", CONSTANTS),
-        (
-            "A valve",
-            "`const Valves = #{ name: #{ value: 4, minimum: 1 } }`; a bare default will do too.",
-            VALVE_KEYS,
-        ),
+        ("A valve", "`const Valves = #{ name: #{ value: 4, minimum: 1 } }`, or only a default.", VALVE_KEYS),
         (
             "An argument of a tool",
             "`const parameters = #{ city: #{ type: \"string\", required: true } }`",
@@ -91,11 +92,8 @@ fn what_scripts_say() -> String {
         ("An entry of `tools()`", "", TOOL_KEYS),
     ] {
         let about = if about.is_empty() { String::new() } else { format!("{about}\n\n") };
-        let _ = write!(
-            text,
-            "\n### {title}\n\n{about}{}",
-            table(["key", "what it says"], keys.iter().map(row_of))
-        );
+        let _ =
+            write!(text, "\n### {title}\n\n{about}{}", table(["key", "meaning"], keys.iter().map(row_of)));
     }
     text
 }
@@ -116,7 +114,7 @@ fn theme_section(theme: &Theme) -> String {
     let needs = own.iter().find_map(|function| function.capability);
     if let Some(capability) = needs {
         let waits = if own.iter().any(|function| function.may_wait) {
-            " A call may wait, and holds up nobody else meanwhile."
+            " A call can wait without blocking others."
         } else {
             ""
         };
@@ -154,7 +152,7 @@ fn handle_section(handle: &Handle) -> String {
         [format!("`{name}`{written}"), word.doc.clone()]
     });
     text.push('\n');
-    text.push_str(&table(["word", "what it is"], rows));
+    text.push_str(&table(["field", "meaning"], rows));
     text
 }
 
@@ -180,8 +178,9 @@ fn language() -> String {
         };
         by_kind.entry(kind).or_default().insert(&function.name);
     }
-    let mut text = "\n## The language's own\n\nThese come with [Rhai](https://rhai.rs/book/) and are described in its book. Those of arrays and maps \
-work on live values as well: what `filter` and `find` give are the same live elements. `eval` and `sleep` \
+    let mut text = "\n## The language's own\n\nThese functions are part of [Rhai](https://rhai.rs/book/) and described in its \
+book. Those of arrays and maps also work on live values: the results of `filter` and `find` are the same live \
+elements. `eval` and `sleep` \
 are not available.\n"
         .to_owned();
     for (kind, names) in by_kind {

@@ -116,14 +116,14 @@ const BUILT_IN: [(&str, &[&str], Type, &str, FunctionOrigin); 10] = [
         "print",
         &["value: any"],
         Type::Nothing,
-        "Writes a line to the log, as log::info() does.",
+        "Writes a line to the log, like log::info().",
         FunctionOrigin::Host,
     ),
     (
         "debug",
         &["value: any"],
         Type::Nothing,
-        "Writes a line to the log for those who debug, with its place.",
+        "Writes a line of level `debug` to the log, with its location.",
         FunctionOrigin::Host,
     ),
     (

@@ -59,8 +59,9 @@ const fn theme(
 
 pub(super) const THEMES: &[Theme] = &[
     Theme {
-        title: "Answers and refusals",
-        about: "What a hook or a tool answers besides its value. `throw` refuses as `deny` does: `throw \"text\"`, or `throw #{ status: 429, message: \"…\", retry_after: 3 }`.",
+        title: "Answers and rejections",
+        about: "Results of a hook or tool other than its value. `throw` rejects a request like `deny`: `throw \
+             \"text\"`, or `throw #{ status: 429, message: \"…\", retry_after: 3 }`.",
         module: "",
         names: &["deny", "skip", "error", "ok"],
         example: r#"
@@ -77,7 +78,7 @@ fn inlet(body, __user__) {
     },
     Theme {
         title: "Events and questions",
-        about: "Events reach clients that asked for them (`x-valvehouse-events: 1`), and Open WebUI.",
+        about: "Events are sent to clients that request them (`x-valvehouse-events: 1`), and to Open WebUI.",
         module: "",
         names: &["emit", "ask", "__event_emitter__", "__event_call__"],
         example: r#"
@@ -89,9 +90,9 @@ fn inlet(body) {
     },
     Theme {
         title: "After the answer",
-        about: "`after(|| …)` and `fn done(body)` run when the client has the last byte of its answer, or is gone. Nobody waits \
-                for them: what they throw is logged and counted. They have the budget of a hook and 60 s by the clock on the wall; \
-                their events reach nobody.",
+        about: "`after(|| …)` and `fn done(body)` run after the client has received the last byte of the answer \
+             or disconnected. The client does not wait for them; their errors are logged and counted. They have \
+             the budget of a hook and 60 s of elapsed time; their events are not sent.",
         module: "",
         names: &["after"],
         example: r#"
@@ -109,8 +110,8 @@ fn outlet(body) {
     },
     Theme {
         title: "Waiting",
-        about: "Others go on while a script waits. What a call waits counts against its time by the clock on the wall: 30 s \
-                for a hook, the timeout of a tool or a pipe.",
+        about: "A waiting script does not block others. The wait counts toward the elapsed time of its call: 30 \
+             s for a hook, the timeout of a tool or pipe.",
         module: "",
         names: &["parallel", "retry", "poll", "next"],
         example: r#"
@@ -132,7 +133,7 @@ fn outlet(body) {
     },
     Theme {
         title: "Values",
-        about: "For lists and maps of whatever is live in a hook, and for the script's own.",
+        about: "For lists and maps, both live values of a hook and values of the script.",
         module: "",
         names: &["empty", "copy", "at", "ensure", "get", "uuid"],
         example: r#"
@@ -148,7 +149,8 @@ fn inlet(body) {
     },
     Theme {
         title: "The log",
-        about: "Lines go to the host's log with the plugin's id, and into the request's trace. At most 100 a call.",
+        about: "Lines are written to the host's log with the plugin's id, and to the request's trace; at most \
+             100 per call.",
         module: "log",
         names: &[],
         example: "",
@@ -162,8 +164,8 @@ fn inlet(body) {
     },
     Theme {
         title: "Answers of pipes",
-        about: "`fn pipe(body)` answers as a model. What it yields leaves at once; what it returns stands behind that. It may \
-                also return an answer that is read as it comes.",
+        about: "`fn pipe(body)` answers as a model. Yielded chunks are sent at once, before its result. The \
+             result can also be an answer that is still being received.",
         module: "",
         names: &["yield_text", "yield_piece"],
         example: r#"
@@ -180,11 +182,12 @@ fn pipe(body) {
 }
 "#,
     },
-    theme("json", "`json::`", "Between JSON text and values.", ""),
+    theme("json", "`json::`", "Conversion between JSON text and values.", ""),
     theme(
         "regex",
         "`regex::`",
-        "Patterns in linear time, whoever wrote them: no look-around and no back references. Backticks spare the escapes.",
+        "Regular expressions in linear time, without look-around and back-references. In backticks, backslashes \
+         need no escape.",
         r#"
 fn outlet(body) {
     let answer = body.messages.last();
@@ -194,11 +197,11 @@ fn outlet(body) {
 }
 "#,
     ),
-    theme("text", "`text::`", "What texts need beyond their own methods. All of these give a new text.", ""),
+    theme("text", "`text::`", "Functions of texts. All of them return a new text.", ""),
     theme(
         "stream",
         "`stream::`",
-        "What a filter looks for in a stream is found however the stream cuts it.",
+        "Search in streams, also for text that is split across events.",
         r#"
 fn stream(event, state) {
     stream::window(event, state, 60, |text| regex::replace(text, "sk-[A-Za-z0-9]{20,50}", "[key]"));
@@ -211,8 +214,13 @@ fn stream(event, state) {
         "Points in time are Unix seconds; zones are names such as `Europe/Berlin`.",
         "",
     ),
-    theme("tokens", "`tokens::`", "How much of a model's window something takes.", ""),
-    theme("random", "`random::`", "Dice, not keys; `uuid()` where something must not be guessed.", ""),
+    theme("tokens", "`tokens::`", "Token counts.", ""),
+    theme(
+        "random",
+        "`random::`",
+        "Random numbers that are not secure; use `uuid()` for identifiers that must not be guessed.",
+        "",
+    ),
     theme(
         "jwt",
         "`jwt::`",
@@ -239,11 +247,12 @@ fn handler(args) {
 "#,
     ),
     theme("hash", "`hash::`", "Digests, in hexadecimal.", ""),
-    theme("base64", "`base64::`", "Texts in letters that travel everywhere.", ""),
+    theme("base64", "`base64::`", "Base64 encoding and decoding.", ""),
     Theme {
         title: "Bytes",
-        about: "What `http`, `files`, `base64` and `hash` give as bytes: at most 8 MiB in one value, read with `len()`, \
-                `bytes[0]`, `extract(start, length)`, `+` and `==`. Bytes are not JSON: base64::encode(bytes) is.",
+        about: "Bytes from `http`, `files`, `base64` and `hash`: at most 8 MiB in one value, with `len()`, \
+             `bytes[0]`, `extract(start, length)`, `+` and `==`. Bytes are not JSON; to store them, use \
+             base64::encode(bytes).",
         module: "",
         names: &["text", "text_lossy", "hex", "data_url", "to_blob"],
         example: r#"
@@ -259,13 +268,17 @@ fn inlet(body) {
 }
 "#,
     },
-    theme("url", "`url::`", "Addresses and their parts.", ""),
-    theme("html", "`html::`", "To and from HTML.", ""),
+    theme("url", "`url::`", "URLs and their parts.", ""),
+    theme("html", "`html::`", "Conversion to and from HTML.", ""),
     theme("models", "`models::`", "The models of this host.", ""),
     theme(
         "kv",
         "`kv::`",
-        "What a script keeps beyond the turn and the restart. `kv::` is the script's own map, `kv::user::` one per user, `kv::chat::` one per chat (without a chat id it is the turn's); all three have the same functions. Hosts that share a database exchange entries ten times a second: what `incr` and `window` count adds up, a window gives each host a share of its room, `update` waits until the database has taken the new value in the place of the one that it was made of, and of other writes to one key the last one stays ([several hosts](several-hosts.md#kv-limits-and-budgets)).",
+        "A persistent key-value store. `kv::` is the script's map, `kv::user::` one per user, `kv::chat::` one \
+         per chat (without a chat id, one per turn); all three have the same functions. Hosts that share a \
+         database exchange entries ten times a second: counts of `incr` and `window` add up, each host gets a \
+         share of a window's limit, `update` replaces a value only if no other host changed it meanwhile, and of \
+         other writes to a key the last one wins ([several hosts](several-hosts.md#kv-limits-and-budgets)).",
         r#"
 /*
 requirements: kv
@@ -283,7 +296,7 @@ fn inlet(body) {
     theme(
         "http",
         "`http::`",
-        "Other hosts: those in `allow_hosts`, and those that were granted.",
+        "Requests to hosts in `allow_hosts` and to granted hosts.",
         r#"
 /*
 requirements: http
@@ -301,7 +314,7 @@ fn inlet(body) {
     theme(
         "llm",
         "`llm::`",
-        "A script asks a model of this host.",
+        "Calls of models of this host.",
         r#"
 /*
 requirements: llm
@@ -319,8 +332,8 @@ fn inlet(body) {
     theme(
         "tools",
         "`tools::`",
-        "A script calls tools of this host: those that its turn offers, and those that were granted \
-         (`valvehouse grant ID tools=weather`). Filters, approvals and limits are those of a model's call; `ctx.caller` is the \
+        "Calls of tools of this host: the tools of the turn, and granted ones (`valvehouse grant ID \
+         tools=weather`). Filters, approvals and limits are the same as for a model's call; `ctx.caller` is the \
          script. Scripts make at most 256 calls in one turn, 4 deep, each with at most 1 MiB of arguments.",
         r#"
 /*
@@ -337,12 +350,7 @@ fn inlet(body) {
 }
 "#,
     ),
-    theme("files", "`files::`", "Files in folders that were granted: `valvehouse grant ID files=data`.", ""),
-    theme("shell", "`shell::`", "Programs that were granted: `valvehouse grant ID shell=git`.", ""),
-    theme(
-        "env",
-        "`env::`",
-        "Variables of the environment that were granted: `valvehouse grant ID env=NAME`.",
-        "",
-    ),
+    theme("files", "`files::`", "Files in granted folders: `valvehouse grant ID files=data`.", ""),
+    theme("shell", "`shell::`", "Granted programs: `valvehouse grant ID shell=git`.", ""),
+    theme("env", "`env::`", "Granted environment variables: `valvehouse grant ID env=NAME`.", ""),
 ];

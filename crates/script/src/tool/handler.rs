@@ -26,7 +26,7 @@ pub(super) const MAX_RESULT: usize = 1024 * 1024;
 pub struct ScriptedTool {
     /// The tool, still without those filters.
     pub tool: Tool,
-    /// Ids of filters that run around this tool only.
+    /// Ids of filters that only run for this tool.
     pub filters: Vec<String>,
 }
 

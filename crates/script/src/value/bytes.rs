@@ -137,16 +137,16 @@ pub(crate) fn register(module: &mut Module) {
     method(
         "to_blob",
         &["bytes: &mut blob", "blob"],
-        "The bytes as a blob that can be changed; at most 100 000 of them.",
+        "The bytes as a mutable Rhai blob, at most 100 000 bytes.",
     )
     .set_into_module(module, |bytes: &mut Bytes| -> Answer<Blob> {
         Bytes::charge(bytes.0.len())?;
         Ok(bytes.0.to_vec())
     });
-    let as_text = "The text that the bytes are. Fails where they are not UTF-8, and says at which byte.";
-    let lossy = "The text that the bytes are, with `\u{fffd}` for what is not UTF-8.";
-    let as_hex = "The bytes as lower-case hexadecimal digits.";
-    let address = "The bytes as an address that holds them, `data:image/png;base64,…`: for the `url` of an image. The type of \
+    let as_text = "Decodes the bytes as UTF-8. Fails with the position of the first invalid byte.";
+    let lossy = "Decodes the bytes as UTF-8, with `\u{fffd}` for invalid bytes.";
+    let as_hex = "The bytes as lowercase hexadecimal digits.";
+    let address = "The bytes as a data URL, `data:image/png;base64,…`, such as for the `url` of an image. The type of \
                    PNG, JPEG, GIF, WebP and PDF is recognized.";
     let typed = "The same with a media type.";
     // Both kinds of bytes have the same words.

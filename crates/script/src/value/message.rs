@@ -30,7 +30,7 @@ pub(crate) const PROPERTIES: [Property; 10] = [
         shapes: &[Shape::Event, Shape::Message, Shape::Reply],
         kind: Type::Text,
         is_writable: true,
-        about: "What is said, as one text. Written, it takes the place of all text and leaves images where they are.",
+        about: "The content as one text. Assigning it replaces all text and keeps images.",
         read: |map| match map.shape {
             Shape::Event => read_event_text(map),
             Shape::Reply => reply_text(map),
@@ -53,7 +53,7 @@ pub(crate) const PROPERTIES: [Property; 10] = [
         shapes: &[Shape::Event],
         kind: Type::Text,
         is_writable: true,
-        about: "The same as `text`, under the name that pipelines have for it.",
+        about: "The same as `text`, with the name used in pipelines.",
         read: read_event_text,
         write: write_event_text,
     },
@@ -62,7 +62,7 @@ pub(crate) const PROPERTIES: [Property; 10] = [
         shapes: &[Shape::Event],
         kind: Type::Text,
         is_writable: true,
-        about: "What the model thinks, where the service tells it; \"\" else.",
+        about: "The model's thinking, if the service returns it, or \"\".",
         read: |map| Ok(text_dynamic(&event::reasoning(&json(map)))),
         write: |map, value| {
             event::set_reasoning(&json(map), &text_argument(value)?);
@@ -74,7 +74,8 @@ pub(crate) const PROPERTIES: [Property; 10] = [
         shapes: &[Shape::Event],
         kind: Type::Any,
         is_writable: true,
-        about: "Why the answer ends with this event: `\"stop\"`, `\"length\"`, `\"tool_calls\"` …; `()` while it goes on.",
+        about: "The reason why the answer ends with this event: `\"stop\"`, `\"length\"`, `\"tool_calls\"` …; \
+             `()` before the end.",
         read: |map| {
             let reason = choice(map).and_then(|choice| choice.get("finish_reason"));
             Ok(live(&reason.into(), Shape::Plain))
@@ -89,7 +90,7 @@ pub(crate) const PROPERTIES: [Property; 10] = [
         shapes: &[Shape::Event],
         kind: Type::Integer,
         is_writable: true,
-        about: "Which of several answers the event belongs to, from 0.",
+        about: "The index of the event's choice, from 0.",
         read: |map| {
             let index = choice(map).and_then(|choice| choice.get("index"));
             Ok(live(&index.unwrap_or_else(|| 0_i64.into()), Shape::Plain))
@@ -104,7 +105,7 @@ pub(crate) const PROPERTIES: [Property; 10] = [
         shapes: &[Shape::Event],
         kind: Type::Array,
         is_writable: true,
-        about: "The pieces of tool calls in this event, a list; `()` where there are none.",
+        about: "A list of the chunks of tool calls in this event, or `()`.",
         read: |map| {
             let calls = event::delta(&json(map)).and_then(|delta| delta.get("tool_calls"));
             Ok(live(&calls.into(), Shape::Plain))
@@ -119,7 +120,8 @@ pub(crate) const PROPERTIES: [Property; 10] = [
         shapes: &[Shape::Event, Shape::Message, Shape::Body],
         kind: Type::ListOf("text_place"),
         is_writable: false,
-        about: "Every place in which text travels: content, thinking, refusals, arguments of tools, log probabilities, citations. What has to be hidden is looked for in all of them.",
+        about: "All places with text: content, thinking, refusals, arguments of tools, log probabilities, \
+             citations. To redact text, search all of them.",
         read: |map| {
             let places = event::texts(&json(map));
             Ok(places.into_iter().map(Dynamic::from).collect::<rhai::Array>().into())
@@ -154,7 +156,7 @@ pub(crate) const PROPERTIES: [Property; 10] = [
         shapes: &[Shape::Message],
         kind: Type::Array,
         is_writable: true,
-        about: "The content as a list of parts, also where it is one text.",
+        about: "The content as a list of parts, even if it is one text.",
         read: |map| Ok(live(&parts(map), Shape::Plain)),
         write: |map, value| {
             let value = json_of(value)?;
@@ -268,28 +270,34 @@ fn parts(map: &Map) -> Json {
 }
 
 pub(super) fn register(module: &mut Module) {
-    method("last", &["messages: &mut messages", "message"], "The last message; `()` where there is none.")
-        .set_into_module(module, |list: &mut List| {
+    method("last", &["messages: &mut messages", "message"], "The last message, or `()`.").set_into_module(
+        module,
+        |list: &mut List| {
             list.array.last().map_or(Dynamic::UNIT, |item| live(&item, list.shape.below_index()))
-        });
+        },
+    );
     method(
         "last",
         &["messages: &mut messages", "role: &str", "message"],
-        "The last message of a role, `\"user\"` for example; `()` where there is none.",
+        "The last message with a role, such as `\"user\"`, or `()`.",
     )
     .set_into_module(module, |list: &mut List, role: &str| {
         let found =
             list.array.with(|items| items.iter().rev().find(|item| history::is_role(item, role)).cloned());
         found.map_or(Dynamic::UNIT, |item| live(&item, Shape::Message))
     });
-    method("count", &["messages: &mut messages", "role: &str", "integer"], "How many messages have a role.")
-        .set_into_module(module, |list: &mut List, role: &str| {
-            list.array.with(|items| items.iter().filter(|item| history::is_role(item, role)).count()) as INT
-        });
+    method(
+        "count",
+        &["messages: &mut messages", "role: &str", "integer"],
+        "The number of messages with a role.",
+    )
+    .set_into_module(module, |list: &mut List, role: &str| {
+        list.array.with(|items| items.iter().filter(|item| history::is_role(item, role)).count()) as INT
+    });
     method(
         "tail",
         &["messages: &mut messages", "count: integer", "messages"],
-        "The last `count` messages, as a list of its own.",
+        "The last `count` messages, as a separate list.",
     )
     .set_into_module(module, |list: &mut List, count: INT| {
         let items = list.array.items();
@@ -301,7 +309,8 @@ pub(super) fn register(module: &mut Module) {
     method(
         "keep_last",
         &["messages: &mut messages", "count: integer", "messages"],
-        "Shortens the list to its last `count` messages and gives it. System messages stay, and a tool's result is never parted from its call.",
+        "Shortens the list to its last `count` messages and returns it. System messages stay, and a tool's \
+         result is never separated from its call.",
     )
     .set_into_module(module, |list: &mut List, count: INT| -> Answer<List> {
         let kept = history::keep_last(&list.array.items(), usize::try_from(count).unwrap_or(0));
@@ -313,7 +322,7 @@ pub(super) fn register(module: &mut Module) {
     method(
         "get$system",
         &["messages: &mut messages", "text"],
-        "The text of the system message, `()` where there is none. Written, it takes the place of that text, or becomes the first message.",
+        "The text of the system message, or `()`. Assigning it replaces that text, or adds it as the first message.",
     )
     .set_into_module(module, |list: &mut List| {
         system(list).map_or(Dynamic::UNIT, |found| text_dynamic(&message::text_of(&found)))
@@ -327,7 +336,7 @@ pub(super) fn register(module: &mut Module) {
     method(
         "append_system",
         &["messages: &mut messages", "text: &str"],
-        "Adds a paragraph at the end of the system message, behind its cache marks; makes one where there is none.",
+        "Appends a paragraph to the system message, after its cache marks; creates one if there is none.",
     )
     .set_into_module(module, |list: &mut List, text: &str| -> Answer<()> {
         if add_behind_marks(list, text)? {
@@ -338,14 +347,14 @@ pub(super) fn register(module: &mut Module) {
     method(
         "prepend_system",
         &["messages: &mut messages", "text: &str"],
-        "Adds a paragraph at the beginning of the system message; makes one where there is none.",
+        "Adds a paragraph at the start of the system message; creates one if there is none.",
     )
     .set_into_module(module, |list: &mut List, text: &str| -> Answer<()> {
         write_system(list, text, |old, new| format!("{new}\n\n{old}"))
     });
 
     for kind in ["Bytes", "Blob"] {
-        let about = "Adds an image behind what the message says already, as the models read it.";
+        let about = "Appends an image to the content, in the format of models.";
         let add = |map: &mut Map, image: &Bytes| -> Answer<()> {
             let parts = parts(map).copy();
             let url = Json::from([("url", image.data_url(None)?.into())]);
@@ -363,7 +372,7 @@ pub(super) fn register(module: &mut Module) {
     }
 
     module.set_custom_type::<event::TextPlace>("text");
-    method("get$text", &["place: &mut text_place", "text"], "The text that stands there.")
+    method("get$text", &["place: &mut text_place", "text"], "The text at this place.")
         .set_into_module(module, |place: &mut event::TextPlace| text_dynamic(&place.text()));
     method("set$text", &["place: &mut text_place", "text: &str"], "").set_into_module(
         module,
@@ -375,7 +384,7 @@ pub(super) fn register(module: &mut Module) {
     method(
         "get$kind",
         &["place: &mut text_place", "text"],
-        "What it is: `\"content\"`, `\"reasoning\"`, `\"arguments\"` …",
+        "The kind of text: `\"content\"`, `\"reasoning\"`, `\"arguments\"` …",
     )
     .set_into_module(module, |place: &mut event::TextPlace| text_dynamic(place.kind));
     for name in ["to_string", "to_debug", "print", "debug"] {

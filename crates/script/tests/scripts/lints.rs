@@ -26,7 +26,7 @@ fn each_says_what_it_is_about_and_what_was_meant() {
         (
             "fn inlet(body) { body.messages.append(1, 2, 3); }",
             Code::WrongArguments,
-            "`append` takes 1 argument, and is given 3",
+            "`append` takes 1 argument, got 3",
         ),
         (
             "fn inlet(body) { body.x = helper(1); } fn helper(a, b) { a + b }",
@@ -145,7 +145,11 @@ fn each_says_what_it_is_about_and_what_was_meant() {
         ("fn inlet(body) { body.model.to_upper(); body }", Code::LostResult, "`make_upper()`"),
         ("fn inlet(body) { text::trim(body.model); body }", Code::LostResult, "x = text::trim(x, …)"),
         ("fn inlet(body) { let m = body.messages[0]; m.content + \"x\"; body }", Code::LostResult, "x += …"),
-        ("fn inlet(body) { body.metadata?.seen = true; body }", Code::LostResult, "is lost without a word"),
+        (
+            "fn inlet(body) { body.metadata?.seen = true; body }",
+            Code::LostResult,
+            "has no effect if the value before it is missing",
+        ),
         (
             "fn inlet(body) { body.x = regex::replace(body.y, `a+`, |m| \"*\".pad(4, \"*\")); }",
             Code::ChangesInPlace,
@@ -154,12 +158,12 @@ fn each_says_what_it_is_about_and_what_was_meant() {
         (
             "fn inlet(body) { let n = 4; body.x = [\"a\"].map(|t| t.pad(n, \"*\")); }",
             Code::ChangesInPlace,
-            "`map` goes on with nothing",
+            "`map` continues without a value",
         ),
         (
             "fn inlet(body) { print(1, 2, 3, 4, 5, 6, 7, 8, 9); }",
             Code::WrongArguments,
-            "takes at most 8 arguments, and is given 9",
+            "takes at most 8 arguments, got 9",
         ),
         ("fn stream(event) { event.txt = \"x\"; }", Code::UnknownProperty, "did you mean `text`?"),
         ("fn inlet(body) { body.max_token = 3; }", Code::UnknownProperty, "did you mean `max_tokens`?"),

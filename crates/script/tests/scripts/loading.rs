@@ -49,7 +49,7 @@ fn what_does_not_load_says_where_why_and_what_to_do() {
             &["`Valves` is a constant", ":3:3"],
         ),
         ("fn inlet(body) { if body['model'] == 1 { } }", &["double quotes"]),
-        ("fn inlet(body) { let m = null; }", &["nothing is written `()`"]),
+        ("fn inlet(body) { let m = null; }", &["the empty value is `()`"]),
         ("fn inlet(body) { if body.a and body.b { } }", &["and is `&&`"]),
         ("fn inlet(body) { let x = body.a or 3; }", &["or is `||`; `a ?? b`"]),
         ("fn inlet(body) { if not body.a { } }", &["not is `!`"]),
@@ -71,7 +71,7 @@ fn what_does_not_load_says_where_why_and_what_to_do() {
         ("fn inlet(body) { body.x = limit; }", &["limit", "neither a parameter"]),
         ("def inlet(body):\n  return body", &["this is Python"]),
         ("fn inlet(body) { eval(\"1\") }", &["eval"]),
-        ("fn inlett(body) { body }", &["`inlett` is spelt almost like the hook `inlet`"]),
+        ("fn inlett(body) { body }", &["`inlett` is similar to the hook `inlet`"]),
         (
             "fn inlet(body) {\n  kv::set(\"a\", 1);\n}",
             &["`kv` is used and not declared", ":2:", "requirements: kv"],
@@ -562,7 +562,7 @@ fn words_of_python_are_told_with_how_they_are_written_here() {
         ("fn inlet(body) {\n let found = 1;\n body.x = fuond;\n}", "did you mean `found`?"),
         ("fn inlet(body, valves) {\n body.x = valvse.a;\n}", "did you mean `valves`?"),
         ("fn inlet(self, body) { }", "a hook has no `self`"),
-        ("fn inlet(body) { let x = f\"a {b}\"; }", "stands in backticks"),
+        ("fn inlet(body) { let x = f\"a {b}\"; }", "interpolation needs backticks"),
         ("const Valves = #{ n: #{ value: 1, ge: 1 } };\nfn inlet(body) { }", "here it is `minimum`"),
         ("const Valves = #{ n: #{ value: 1, le: 1 } };\nfn inlet(body) { }", "here it is `maximum`"),
     ] {

@@ -23,8 +23,7 @@ use valvehouse_script::Script;
 /// The time that a whole replay may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The differences between a replay and the request itself.
-const NOTE: &str =
-    "no other host, model, file or program is reached, nobody is asked, and what is put into kv is forgotten";
+const NOTE: &str = "dry run: no other host, model, file or program was accessed, no question was asked, and kv writes were discarded";
 
 /// `{plugin, source?}`
 pub(super) async fn replay(State(app): State<Arc<App>>, Id(id): Id, body: Body) -> Response {

@@ -117,12 +117,12 @@ fn renamed(text: &str, from: &str, to: &str) -> String {
 
 const HEAD: &str = "# The collection
 
-Scripts that come with valvehouse, each with its tests beside it in [`filters/`](../filters) and [`tools/`](../tools).
-`valvehouse new --list` shows them, `valvehouse new filter mask --from redact` makes a copy with its tests, and
-`valvehouse valves spec NAME` tells what can be set. This page is printed by `valvehouse new --list --markdown`.
+The scripts shipped with Valvehouse, with their tests, in [`filters/`](../filters) and [`tools/`](../tools).
+`valvehouse new --list` lists them, `valvehouse new filter mask --from redact` copies one with its tests, and
+`valvehouse valves spec NAME` shows its settings. `valvehouse new --list --markdown` prints this page.
 
-A filter that **runs where a model lists it** waits for `filters = [\"NAME\"]` in a model's settings; a **toggle** for a
-request that names it in `filter_ids`. All others run on every chat; what they do then is in their line.
+A filter that runs **where a model lists it** needs `filters = [\"NAME\"]` in a model's settings; a **toggle** runs for
+requests that name it in `filter_ids`. All others run on every chat.
 ";
 
 /// Prints the page.
@@ -138,7 +138,7 @@ fn page(files: ShippedFiles) -> String {
         let all: Vec<ShippedScript> = all(files).into_iter().filter(|shipped| shipped.kind == kind).collect();
         page.push_str(&format!("\n## {}\n\n", count(all.len(), kind.word())));
         let (last, rule) = if kind == Kind::Filter { ("runs", "---") } else { ("tag", "---") };
-        page.push_str(&format!("| | what it does | {last} |\n|---|---|{rule}|\n"));
+        page.push_str(&format!("| | purpose | {last} |\n|---|---|{rule}|\n"));
         for shipped in all {
             let folder = if kind == Kind::Filter { "filters" } else { "tools" };
             let (id, does) = (shipped.id, shipped.says("description").replace('|', "\\|"));

@@ -149,7 +149,7 @@ impl<'a> Session<'a> {
             Some(named) => format!("in the place of {named}"),
             None => "with the functions of scripts".to_owned(),
         };
-        let how = if self.live { "live" } else { "rehearsed: nothing outside is reached, and kv is a copy" };
+        let how = if self.live { "live" } else { "dry run: no access to other hosts, and kv is a copy" };
         format!("{what}; {how}")
     }
 

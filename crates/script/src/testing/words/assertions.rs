@@ -15,11 +15,13 @@ use valvehouse_json::Json;
 const SHOWN: usize = 200;
 
 pub(super) fn register(module: &mut Module) {
-    function("assert", &["condition: bool", "()"], "Fails where the condition does not hold.")
-        .set_into_module(module, |ctx: NativeCallContext<'_>, condition: bool| {
+    function("assert", &["condition: bool", "()"], "Fails if the condition is `false`.").set_into_module(
+        module,
+        |ctx: NativeCallContext<'_>, condition: bool| {
             holds(&ctx, condition, || "the condition does not hold".into())
-        });
-    function("assert", &["condition: bool", "message", "()"], "The same, and says why.").set_into_module(
+        },
+    );
+    function("assert", &["condition: bool", "message", "()"], "The same, with a message.").set_into_module(
         module,
         |ctx: NativeCallContext<'_>, condition: bool, message: Dynamic| {
             holds(&ctx, condition, || message.to_string())
@@ -28,30 +30,29 @@ pub(super) fn register(module: &mut Module) {
     function(
         "assert_eq",
         &["actual", "expected", "()"],
-        "Fails where two values differ, and shows how. The order of keys makes no difference.",
+        "Fails if two values differ, and shows the difference. The order of keys is ignored.",
     )
     .set_into_module(module, |ctx: NativeCallContext<'_>, actual: Dynamic, expected: Dynamic| {
         equal(&ctx, &actual, &expected, "what came is not what was expected")
     });
-    function("assert_eq", &["actual", "expected", "message", "()"], "The same, and says why.")
+    function("assert_eq", &["actual", "expected", "message", "()"], "The same, with a message.")
         .set_into_module(
             module,
             |ctx: NativeCallContext<'_>, actual: Dynamic, expected: Dynamic, message: ImmutableString| {
                 equal(&ctx, &actual, &expected, &message)
             },
         );
-    function("assert_ne", &["actual", "other", "()"], "Fails where two values are the same.")
-        .set_into_module(
-            module,
-            |ctx: NativeCallContext<'_>, actual: Dynamic, other: Dynamic| -> RhaiResultOf<()> {
-                let (actual, other) = (json_of(&actual)?, json_of(&other)?);
-                holds(&ctx, actual != other, || format!("both are {}", shown(&actual)))
-            },
-        );
+    function("assert_ne", &["actual", "other", "()"], "Fails if two values are equal.").set_into_module(
+        module,
+        |ctx: NativeCallContext<'_>, actual: Dynamic, other: Dynamic| -> RhaiResultOf<()> {
+            let (actual, other) = (json_of(&actual)?, json_of(&other)?);
+            holds(&ctx, actual != other, || format!("both are {}", shown(&actual)))
+        },
+    );
     function(
         "assert_contains",
         &["text_or_list", "piece", "()"],
-        "Fails where a text does not contain a piece, or a list an element.",
+        "Fails if a text does not contain another, or a list an element.",
     )
     .set_into_module(module, |ctx: NativeCallContext<'_>, whole: Dynamic, piece: Dynamic| {
         contains(&ctx, &whole, &piece)
@@ -59,7 +60,7 @@ pub(super) fn register(module: &mut Module) {
     function(
         "assert_near",
         &["actual", "expected", "tolerance", "()"],
-        "Fails where two numbers lie further apart than that.",
+        "Fails if two numbers differ by more than the tolerance.",
     )
     .set_into_module(
         module,
@@ -84,12 +85,12 @@ pub(super) fn register(module: &mut Module) {
     function(
         "throws",
         &["closure: FnPtr", "any"],
-        "Calls the closure and gives what it threw: `.message`, `.status`, `.retry_after`. Fails where it throws nothing.",
+        "Calls the closure and returns its error: `.message`, `.status`, `.retry_after`. Fails if nothing is thrown.",
     )
     .set_into_module(module, throws);
-    function("assert_golden", &["value", "()"], "Fails where a value is not what the file NAME.golden/TEST.json beside the test file holds. `valvehouse test --update` writes it.")
+    function("assert_golden", &["value", "()"], "Fails if a value differs from the file NAME.golden/TEST.json next to the test file. `valvehouse test --update` writes it.")
         .set_into_module(module, |ctx: NativeCallContext<'_>, value: Dynamic| golden(&ctx, &value, None));
-    function("assert_golden", &["value", "name: &str", "()"], "The same with a file of another name.")
+    function("assert_golden", &["value", "name: &str", "()"], "The same with another file name.")
         .set_into_module(module, |ctx: NativeCallContext<'_>, value: Dynamic, name: ImmutableString| {
             golden(&ctx, &value, Some(&name))
         });

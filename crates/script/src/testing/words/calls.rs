@@ -48,10 +48,10 @@ pub(super) fn register(module: &mut Module) {
     function(
         "run_function",
         &["name: &str", "arguments: array", "any"],
-        "Calls any function of the script with these arguments and gives what it returns.",
+        "Calls any function of the script with these arguments and returns its result.",
     )
     .set_into_module(module, |name: &str, arguments: Array| run_function(name, arguments));
-    function("tick", &["()"], "Runs the script's `tick()` as a host does from time to time.")
+    function("tick", &["()"], "Runs the script's `tick()` like a host on schedule.")
         .set_into_module(module, || -> RhaiResultOf<()> { scheduled("tick", ScheduledCall::Tick).map(drop) });
     function("refresh", &["list: &str", "array"], REFRESH).set_into_module(
         module,
@@ -65,7 +65,7 @@ pub(super) fn register(module: &mut Module) {
     function(
         "conversation",
         &["texts: array", "Map"],
-        "A body with these texts as messages, of user and assistant in turn.",
+        "A body with these texts as messages, alternating between user and assistant.",
     )
     .set_into_module(module, |texts: Array| -> RhaiResultOf<Dynamic> {
         let mut messages = Vec::new();
@@ -77,15 +77,16 @@ pub(super) fn register(module: &mut Module) {
     });
 }
 
-const STREAM: &str = "Sends pieces of an answer through `stream` and then `stream_end`, as behind a door. A piece is a text, \
-     a delta such as `#{ reasoning_content: \"…\" }` or a whole event. Gives `#{ text, reasoning, tool_calls, finish_reason, events }` \
-     of what came out.";
-const CHAT: &str = "A whole turn with the script in it, asking the canned model (`canned::model`). The request is a map, a list of \
-     messages or a text. Gives `#{ text, message, finish_reason, usage, messages, events }`; `messages` is what the model was \
-     asked last.";
-const REFRESH: &str = "Calls `pipes()` or `tools()` of a script with a `ttl` as a host does in the background: `refresh(\"tools\")`. Gives the list; \
-     from then on it is what the script offers.";
-const INVOKE: &str = "Calls the script's tool with arguments that are checked as a model's, and gives its result. An error is thrown.";
+const STREAM: &str = "Sends chunks of an answer through `stream` and then `stream_end`, like an endpoint. A \
+     chunk is a text, a delta such as `#{ reasoning_content: \"…\" }` or a whole event. Returns `#{ text, \
+     reasoning, tool_calls, finish_reason, events }` of the result.";
+const CHAT: &str = "Runs a whole turn with the script and the canned model (`canned::model`). The request is a \
+     map, a list of messages or a text. Returns `#{ text, message, finish_reason, usage, messages, events }`; \
+     `messages` is the last input of the model.";
+const REFRESH: &str = "Calls `pipes()` or `tools()` of a script with a `ttl` like a host in the background: \
+     `refresh(\"tools\")`. Returns the list, which the script then offers.";
+const INVOKE: &str = "Calls the script's tool with arguments that are validated like a model's, and returns its \
+     result. An error is thrown.";
 
 /// The script's hooks by their names; `stream` takes all pieces at once.
 fn hooks(module: &mut Module) {
@@ -96,9 +97,9 @@ fn hooks(module: &mut Module) {
     for hook in Hook::ALL.into_iter().filter(|hook| !matches!(hook, Hook::Stream | Hook::StreamEnd)) {
         let (name, shape) = subject(hook);
         let comment = format!(
-            "Runs the script's `{hook}` on a copy of `{name}` and gives what became of it: changed, or what the hook \
-             skipped with (`seen::skipped()`). A refusal is thrown, and so is a breakage. Instead of a body there may \
-             be a text or a list of messages."
+            "Runs the script's `{hook}` on a copy of `{name}` and returns the result: the changed value, or the \
+             value of `skip` (`seen::skipped()`). Rejections and errors are thrown. A text or a list of messages \
+             can replace the body."
         );
         function(hook.name(), &[name, "any"], &comment).set_into_module(
             module,
