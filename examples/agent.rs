@@ -1,4 +1,4 @@
-//! An agent that asks before it acts and answers with a value: `cargo run --example agent`.
+//! An agent that requests approval before a payment and returns a typed answer: `cargo run --example agent`.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -29,7 +29,7 @@ fn main() -> Result<(), BoxError> {
 async fn run() -> Result<(), BoxError> {
     let pay =
         Tool::from_fn("pay", |bill: Payment| async move { Ok(format!("{} to {}", bill.amount, bill.to)) });
-    // A model that calls the tool and then answers; any `Provider` stands here.
+    // The canned model calls the tool and then answers. Any `Provider` can be used here.
     let call = br#"{"role": "assistant", "tool_calls": [{"id": "c1", "type": "function",
         "function": {"name": "pay", "arguments": "{\"to\": \"Ann\", \"amount\": 250}"}}]}"#;
     let receipt = r#"{"to": "Ann", "amount": 200}"#;
@@ -39,7 +39,7 @@ async fn run() -> Result<(), BoxError> {
         .tool(pay)
         .middleware("human_approval", Json::object())
         .build()?;
-    // The run waits for a person, who allows less.
+    // The run pauses for a person, who approves a smaller amount.
     let waiting = agent.ask::<Receipt>("Pay Ann 2.50").await;
     assert!(matches!(waiting, Err(Fault::Paused)));
     let arguments = Some(Json::parse(br#"{"to": "Ann", "amount": 200}"#)?);

@@ -1,4 +1,5 @@
-//! A host inside a program: scripts of a folder, changed while it runs, and an observer: `cargo run --example host`.
+//! A host embedded in a program, with a script that changes while the host runs, and an observer: `cargo run
+//! --example host`.
 
 use std::sync::{Arc, Mutex};
 use valvehouse::app::App;
@@ -8,7 +9,7 @@ use valvehouse::context::{Context, Events, Notice, Observer, Turn, TurnFacts};
 use valvehouse::kernel::RunOptions;
 use valvehouse::{BoxError, ChatRequest, Json};
 
-/// Remembers what models say.
+/// An observer that records the text of models.
 #[derive(Default)]
 struct Listener(Mutex<String>);
 
@@ -30,7 +31,7 @@ async fn run() -> Result<(), BoxError> {
     std::fs::create_dir(&filters)?;
     std::fs::write(filters.join("shout.rhai"), "fn stream(event) { event.text.make_upper(); event }")?;
     let app = App::open(Config::load(project.path(), &[])?).await?;
-    // `demo` answers without a network; `valvehouse.toml` in the folder names other models.
+    // The model `demo` answers without a network; `valvehouse.toml` in the folder can define others.
     assert_eq!(say(&app, "good day").await?, say(&app, "good day").await?.to_uppercase());
     std::fs::write(filters.join("shout.rhai"), "fn stream(event) { event.text += \"!\"; event }")?;
     app.host.reload().await;
@@ -39,7 +40,7 @@ async fn run() -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Returns what an observer hears of a streamed answer.
+/// Returns the text of a streamed answer as the observer receives it.
 async fn say(app: &Arc<App>, text: &str) -> Result<String, BoxError> {
     let ready = app.host.snapshot().ready("demo", &[])?;
     let listener = Arc::new(Listener::default());

@@ -33,12 +33,12 @@ async fn run() -> Result<(), BoxError> {
         Ok(Weather { city: question.city, degrees })
     });
     let filter = Filter::async_fn("lookup", Hook::PreChat, |ctx| async move {
-        // Any work that waits: a database, another service.
+        // Any asynchronous work can run here, such as a database query.
         tokio::time::sleep(Duration::from_millis(1)).await;
         ctx.context().set("user", "ann");
         Ok(Continue(ctx))
     });
-    // A model that calls the tool and then answers; any `Provider` stands here.
+    // The canned model calls the tool and then answers. Any `Provider` can be used here.
     let call = br#"{"role": "assistant", "tool_calls": [{"id": "c1", "type": "function",
         "function": {"name": "weather", "arguments": "{\"city\": \"Oslo\"}"}}]}"#;
     let model = CannedProvider::new([Reply::message(Json::parse(call)?), Reply::text("It is 3.5 degrees.")]);

@@ -1,13 +1,13 @@
 //! Valvehouse: a live plugin host for the traffic of large language models.
 //!
-//! People drop scripts into `filters/` and `tools/`; the host loads them live, sandboxes them, and runs
-//! them on every chat and every tool call, through every endpoint. This package is the binary and the front page of
-//! the library: each layer is a package of its own under `crates/`, and uses only those above it in this list.
+//! Scripts in `filters/` and `tools/` are loaded while the host runs, sandboxed, and run on every chat and
+//! every tool call, through every endpoint. This package is the binary and the facade of the library: each
+//! layer is a package under `crates/`.
 //!
-//! To follow one request: [`server`] (`turn/serve.rs`) takes a [`host`] snapshot and runs the
-//! [`kernel`]'s turn, which folds the [`filter`] chain around a [`provider`] and around each call of
-//! a [`tool`]; scripts become filters and tools in [`script`]. Where the model has a memory, [`app`] has an
-//! [`agent`] run that same turn, which keeps it in the [`store`] after each step.
+//! The path of a request: [`server`] (`turn/serve.rs`) takes a [`host`] snapshot and runs a turn of the
+//! [`kernel`], which runs the [`filter`] chains around each call of a [`provider`] or a [`tool`]; [`script`]
+//! compiles scripts to filters and tools. For a model with a memory, [`app`] runs the same turn in an
+//! [`agent`], which stores it in the [`store`] after each step.
 
 pub use valvehouse_agent::Agent;
 pub use valvehouse_core::{
@@ -35,7 +35,7 @@ pub use valvehouse_tokens as tokens;
 
 pub mod cli;
 
-/// The examples of the guide for users of the library, which are run.
+/// Runs the examples of the library guide.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/library.md")]
 mod guide {}

@@ -132,7 +132,7 @@ fn stream_end(state) { after(|| report("end")); }
         json!(["first", {"deep": [{"role": "user", "content": "first"}]}]),
         "{told:?}"
     );
-    assert!(told[1]["nested"].as_str().unwrap().contains("runs after the answer already"), "{told:?}");
+    assert!(told[1]["nested"].as_str().unwrap().contains("already runs after the answer"), "{told:?}");
     assert!(told[1]["model"].as_str().unwrap().contains("title"), "{told:?}");
 }
 

@@ -144,7 +144,7 @@ async fn a_run_waits_for_approval_and_an_approved_call_runs_once() {
     assert_eq!(ended["run_id"], run);
     let shown = host.look("conversations/c1").await;
     assert_eq!(roles(&shown["full_messages"]), ["user", "assistant", "tool", "assistant"]);
-    host.resume(&run, &json!({"decision": "approve"})).await.refused(409, "waits for nothing");
+    host.resume(&run, &json!({"decision": "approve"})).await.refused(409, "has no pending action");
     host.resume(&run, &json!({})).await.refused(409, "is done");
 }
 
@@ -175,7 +175,7 @@ async fn a_question_of_a_tool_is_answered_with_text() {
     assert!(run["answer"].as_str().unwrap().contains("Which city?"), "{run}");
     let run = run["run_id"].as_str().unwrap();
     host.resume(run, &json!({"decision": "approve"})).await.refused(409, "asks a question");
-    host.resume(run, &json!({"decision": "perhaps"})).await.refused(400, "`perhaps` is not a decision");
+    host.resume(run, &json!({"decision": "perhaps"})).await.refused(400, "unknown decision `perhaps`");
     let ended = ok(&host.resume(run, &json!({"decision": "answer", "answer": "Oslo"})).await);
     assert!(ended["answer"].as_str().unwrap().contains("Oslo"), "{ended}");
 }
@@ -266,7 +266,7 @@ async fn the_state_of_a_run_has_both_tracks_and_what_is_left_to_do() {
     ] {
         assert!(state.get(key).is_some(), "{key} is missing in {state}");
     }
-    host.get("/api/v1/agents/runs/none").await.refused(404, "there is no run `none`");
+    host.get("/api/v1/agents/runs/none").await.refused(404, "unknown run `none`");
 }
 
 #[tokio::test]
@@ -281,7 +281,7 @@ async fn runs_are_listed_by_agent_chat_and_status() {
     assert_eq!(paused["data"].as_array().unwrap().len(), 1);
     let of_chat = host.look("clerk/runs?chat_id=c2&limit=5").await;
     assert_eq!(of_chat["data"][0]["status"], "done");
-    host.get("/api/v1/agents/clerk/runs?status=odd").await.refused(400, "`odd` is not a status");
+    host.get("/api/v1/agents/clerk/runs?status=odd").await.refused(400, "unknown status `odd`");
     host.get("/api/v1/agents/clerk/runs?limit=x").await.refused(400, "`limit` must be a whole number");
 }
 
@@ -328,9 +328,9 @@ async fn a_conversation_is_listed_shown_in_pages_and_forgotten() {
     assert_eq!(page["full_messages"], json!([{"role": "user", "content": "two"}]));
     assert_eq!((&page["from"], &page["to"], &page["length"]), (&json!(2), &json!(3), &json!(4)));
     ok(&host.put("DELETE", &format!("/api/v1/agents/conversations/{encoded}"), &json!({})).await);
-    host.get(&format!("/api/v1/agents/conversations/{encoded}")).await.refused(404, "no conversation");
+    host.get(&format!("/api/v1/agents/conversations/{encoded}")).await.refused(404, "unknown conversation");
     let gone = host.put("DELETE", &format!("/api/v1/agents/conversations/{encoded}"), &json!({})).await;
-    gone.refused(404, "no conversation");
+    gone.refused(404, "unknown conversation");
 }
 
 #[tokio::test]
@@ -348,8 +348,8 @@ async fn a_conversation_branches_off_at_a_checkpoint() {
     assert_eq!(forked["forked_from"], json!({"chat_id": "c1", "length": 2}));
     host.put("POST", &fork, &json!({"chat_id": "c2"}))
         .await
-        .refused(409, "there is a conversation `c2` already");
-    host.put("POST", &fork, &json!({})).await.refused(400, "`chat_id` is missing");
+        .refused(409, "cannot create the conversation `c2`: it already exists");
+    host.put("POST", &fork, &json!({})).await.refused(400, "missing `chat_id`");
     host.run("c2", "other").await;
     let said = |shown: Value| {
         let messages = shown["full_messages"].as_array().unwrap().clone();
@@ -379,7 +379,10 @@ async fn an_exported_conversation_is_imported_without_loss_and_its_run_goes_on_t
     let imported = ok(&other.put("POST", import, &exported).await);
     assert_eq!((&imported["chat_id"], &imported["length"]), (&json!("c1"), &json!(2)));
     assert_eq!(other.look("conversations/c1/export").await, exported);
-    other.put("POST", import, &exported).await.refused(409, "there is a conversation `c1` already");
+    other
+        .put("POST", import, &exported)
+        .await
+        .refused(409, "cannot create the conversation `c1`: it already exists");
     ok(&other.put("POST", &format!("{import}?chat_id=c2"), &exported).await);
     other.put("POST", import, &json!({"format": "odd"})).await.refused(422, "format");
     let ended = ok(&other.resume(&run, &json!({"decision": "approve"})).await);
@@ -400,7 +403,7 @@ async fn old_checkpoints_are_dropped_and_no_message_with_them() {
     assert_eq!(host.look("conversations/c1").await["length"], 6);
     host.put("POST", "/api/v1/agents/prune", &json!({"chat_id": "none"}))
         .await
-        .refused(404, "no conversation");
+        .refused(404, "unknown conversation");
     host.put("POST", "/api/v1/agents/prune", &json!({"runs": "x"})).await.refused(400, "`runs` must be");
 }
 
@@ -493,7 +496,7 @@ async fn a_tool_that_ran_when_its_process_died_is_not_run_again_unasked() {
         (&pending["status"], &pending["pending_action"]["type"], &pending["decisions"]),
         (&json!("interrupted"), &json!("unfinished_tool"), &json!(["retry", "answer", "reject"]))
     );
-    host.resume(&run, &json!({})).await.refused(409, "nobody knows whether it did its work");
+    host.resume(&run, &json!({})).await.refused(409, "which may or may not have taken effect");
     let ended = ok(&host.resume(&run, &json!({"decision": "answer", "answer": "it slept"})).await);
     assert!(ended["answer"].as_str().unwrap().contains("it slept"), "{ended}");
 }

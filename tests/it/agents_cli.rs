@@ -44,8 +44,8 @@ fn a_run_pauses_in_one_process_and_goes_on_in_another() {
     project.run(&format!("resume {run} --approve")).ends(0).prints("paid 10");
     assert_eq!(text(&only_run(&project), "status"), "done");
     // A run that is over cannot be decided again.
-    project.run(&format!("resume {run} --approve")).ends(2).says("waits for nothing");
-    project.run("resume none").ends(2).says("there is no run `none`");
+    project.run(&format!("resume {run} --approve")).ends(2).says("has no pending action");
+    project.run("resume none").ends(2).says("unknown run `none`");
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn a_conversation_goes_on_in_another_process_with_what_was_said() {
     let json = project.run_with(&["--format", "json", "chat", "--continue", "more"], "").ends(0).json();
     assert_eq!(text(&json, "chat_id"), chat);
 
-    project.run("chat --continue=none hi").ends(2).says("no conversation `none`");
+    project.run("chat --continue=none hi").ends(2).says("unknown conversation `none`");
     project.run("chat --model plain --continue hi").ends(2).says("no conversation with plain");
     let plain = project.run(&format!("chat --model plain --continue={chat} hi")).ends(2);
     plain.says("set `memory = true`");
@@ -135,7 +135,7 @@ fn saying_something_else_cancels_what_waits() {
     assert!(!shown.talk.contains("resume"), "{}", shown.talk);
     project.run(&format!("resume {run} --approve")).ends(2).says("cancelled");
     project.run(&format!("runs --chat {chat} --status done")).ends(0).prints("done");
-    project.run("runs --status odd").ends(2).says("`odd` is not a status");
+    project.run("runs --status odd").ends(2).says("unknown status `odd`");
 }
 
 #[test]
@@ -147,14 +147,20 @@ fn a_conversation_is_branched_off_carried_elsewhere_and_forgotten() {
     let first = text(&steps, "checkpoints.0.checkpoint_id");
     project.run(&format!("runs checkpoints {chat}")).ends(0).prints(&first).prints("paused");
     project.run(&format!("runs fork {first} b")).ends(0).says("chat --continue=b");
-    project.run(&format!("runs fork {first} b")).ends(2).says("there is a conversation `b` already");
+    project
+        .run(&format!("runs fork {first} b"))
+        .ends(2)
+        .says("cannot create the conversation `b`: it already exists");
     project.run_with(&["chat", "--continue=b", "hello"], "").ends(0);
 
     // In another project it goes on where it stood.
     let other = clerk();
     other.write("chat.json", &exported.out);
     other.run("runs import chat.json --chat c").ends(0).says("chat --continue=c");
-    other.run("runs import chat.json --chat c").ends(2).says("there is a conversation `c` already");
+    other
+        .run("runs import chat.json --chat c")
+        .ends(2)
+        .says("cannot create the conversation `c`: it already exists");
     other.run("runs import none.json").ends(65).says("none.json");
     other.write("odd.json", "{}");
     other.run("runs import odd.json").ends(65).says("format");
@@ -162,8 +168,8 @@ fn a_conversation_is_branched_off_carried_elsewhere_and_forgotten() {
 
     project.run(&format!("runs prune --keep 0 --chat {chat}")).ends(0).says("dropped");
     project.run(&format!("runs forget {chat}")).ends(0).says("is forgotten");
-    project.run(&format!("runs forget {chat}")).ends(2).says("no conversation");
-    project.run(&format!("resume {run} --approve")).ends(2).says("there is no run");
+    project.run(&format!("runs forget {chat}")).ends(2).says("unknown conversation");
+    project.run(&format!("resume {run} --approve")).ends(2).says("unknown run");
 }
 
 #[test]

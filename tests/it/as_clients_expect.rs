@@ -42,10 +42,10 @@ async fn odd_bodies_are_accepted_or_refused_for_what_they_are() {
         let packed = host.posting(body.to_string()).header("content-encoding", "gzip");
         Answer::of(packed).await.refused(400, "content-encoding gzip is not supported");
         body["stream"] = "true".into();
-        host.chat(&body).await.refused(400, "stream is a string; it must be true or false");
+        host.chat(&body).await.refused(400, "invalid stream: expected true or false, got a string");
         body["stream"] = false.into();
         body["messages"] = "hi".into();
-        host.chat(&body).await.refused(400, "messages is a string; it must be an array of messages");
+        host.chat(&body).await.refused(400, "invalid messages: expected an array of messages, got a string");
     }
 }
 

@@ -32,7 +32,7 @@ async fn broken_three_times(config: &str, id: &str, source: &str) -> TestHost {
 async fn a_filter_that_breaks_three_times_refuses_at_once_and_says_when_to_come_again() {
     let host = broken_three_times(LONG, "moody", MOODY).await;
     let answer = host.ask("hello").await;
-    answer.refused(503, "`moody` broke again and again and rests");
+    answer.refused(503, "cannot call the plugin `moody`: its circuit breaker is open");
     assert_eq!(answer.header("retry-after"), Some("3600"));
     host.stands("moody", "resting").await;
 }
@@ -48,7 +48,7 @@ async fn a_forgiven_filter_is_skipped_while_it_rests() {
 async fn a_guard_that_rests_lets_nothing_by() {
     let guard = format!("/*\nsecurity: true\non_error: continue\n*/\n{MOODY}");
     let host = broken_three_times(LONG, "guard", &guard).await;
-    host.ask("hello").await.refused(503, "`guard` broke again and again");
+    host.ask("hello").await.refused(503, "cannot call the plugin `guard`: its circuit breaker is open");
 }
 
 #[tokio::test]
@@ -98,7 +98,11 @@ async fn a_tool_that_breaks_again_and_again_says_so_to_the_model() {
         assert!(answer.text().contains("division by zero"), "{}", answer.body());
     }
     let answer = host.chat(&saying("helper", "look")).await;
-    assert!(answer.text().contains("`look` broke again and again"), "{}", answer.body());
+    assert!(
+        answer.text().contains("cannot call the plugin `look`: its circuit breaker is open"),
+        "{}",
+        answer.body()
+    );
     host.stands("look", "resting").await;
 }
 

@@ -243,8 +243,8 @@ async fn what_goes_wrong_with_a_call_is_told_to_the_model_and_the_loop_goes_on()
     for (error, expected) in errors.zip([
         "no such city",
         "unknown tool `fial`; did you mean `fail`?",
-        "the arguments of fail are not valid JSON",
-        "the arguments of fail are of type array",
+        "invalid arguments for fail: expected one complete JSON object",
+        "invalid arguments for fail: expected a JSON object with a key for each argument, got array",
         "tool panics panicked",
     ]) {
         assert!(error.starts_with(expected), "{error}");
@@ -391,7 +391,7 @@ async fn a_trace_tells_of_every_call_how_it_ended() {
     let body = value!({"model": "m", "messages": [{"role": "user", "content": "hi"}]});
     let request = ChatRequest::new(body.into()).unwrap();
     kernel.run(request, RunOptions::new(turn.clone())).answer().await.unwrap_err();
-    assert_eq!(turn.context().trace().at_path("0.error"), "the plugin `guard` broke".into());
+    assert_eq!(turn.context().trace().at_path("0.error"), "the plugin `guard` failed".into());
 }
 
 #[tokio::test]

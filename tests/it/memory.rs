@@ -141,11 +141,11 @@ async fn a_conversation_is_its_users_own() {
     body["user"] = "ann".into();
     assert_eq!(host.chat(&body).await.status, 200);
     body["user"] = "bob".into();
-    host.chat(&body).await.refused(403, "somebody else's");
+    host.chat(&body).await.refused(403, "belongs to another user");
     // Nor can he put himself between her and it.
     body["messages"] = json!([{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"},
         {"role": "user", "content": "z"}]);
-    host.chat(&body).await.refused(403, "somebody else's");
+    host.chat(&body).await.refused(403, "belongs to another user");
     assert_eq!(remembered(&host, "a").await.len(), 2);
     body["user"] = "ann".into();
     assert_eq!(host.chat(&body).await.header("x-valvehouse-chat-id"), Some("a~1"));
@@ -239,7 +239,7 @@ async fn a_run_whose_client_went_away_can_be_gone_on_with() {
     asking.abort();
     until("the run is left", || async {
         let runs = host.store().runs(Some("a"), Some(RunStatus::Failed), 10).await.unwrap();
-        runs.iter().any(|run| run.error.contains("went away"))
+        runs.iter().any(|run| run.error.contains("disconnected"))
     })
     .await;
     host.upstream.script(model);

@@ -296,7 +296,8 @@ async fn a_service_that_fails_again_and_again_is_left_alone_and_tried_again() {
         for answer in [host.ask("hi").await, host.stream("hi").await] {
             answer.refused(
                 503,
-                "provider mock failed again and again at model mock-1, which is left alone; it is tried again in ",
+                "cannot call model mock-1 of provider mock: its circuit breaker is open after repeated failures; \
+                 the next attempt is in ",
             );
             assert_eq!(answer.error()["code"], "upstream_resting");
             let seconds: u64 = answer.header("retry-after").unwrap().parse().unwrap();

@@ -181,7 +181,7 @@ async fn a_tool_can_be_invoked_without_a_kernel() {
     let told = weather().invoke(json(r#"{"city":"Bonn"}"#), &turn).await.unwrap();
     assert_eq!(told.value.to_string(), r#"{"city":"Bonn","temp":25,"condition":"Sunny"}"#);
     let error = weather().invoke(Json::object(), &turn).await.unwrap_err();
-    assert_eq!(error.message, "get_weather cannot run: `city` is required");
+    assert_eq!(error.message, "cannot run get_weather: `city` is required");
     assert!(weather().invoke("Bonn".into(), &turn).await.is_err());
     assert!(echo().invoke(Json::array(), &turn).await.is_err());
 }
@@ -227,7 +227,7 @@ async fn a_handler_never_runs_on_arguments_that_do_not_fit() {
     ] {
         let (by, text, status) = refusal(invoke(&kernel, "get_weather", args).await);
         assert_eq!((by.as_str(), status), ("get_weather", 400), "{args}");
-        assert!(text.contains(told) && text.starts_with("get_weather cannot run: "), "{args}: {text}");
+        assert!(text.contains(told) && text.starts_with("cannot run get_weather: "), "{args}: {text}");
     }
     assert_eq!(runs.load(Ordering::SeqCst), 0);
 }

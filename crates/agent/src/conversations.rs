@@ -1,4 +1,4 @@
-//! Conversations as people handle them: looked at, branched off, carried elsewhere, forgotten.
+//! Management of conversations: reading, branching, export, import and deletion.
 
 use super::memory;
 use super::pending::conflict;
@@ -8,7 +8,7 @@ use valvehouse_core::fault::{Fault, RequestFault};
 use valvehouse_json::Json;
 use valvehouse_store::{Checkpoint, Conversation, StoreError, Trouble};
 
-/// A conversation without its messages.
+/// Converts a conversation to JSON, without its messages.
 pub fn conversation_to_json(conversation: &Conversation) -> Json {
     let summary = conversation.kept.at_path("summarization.summary");
     let forked_from = conversation
@@ -27,7 +27,7 @@ pub fn conversation_to_json(conversation: &Conversation) -> Json {
     ])
 }
 
-/// A checkpoint without its state.
+/// Converts a checkpoint to JSON, without its state.
 pub fn checkpoint_to_json(checkpoint: &Checkpoint) -> Json {
     Json::from([
         ("checkpoint_id", checkpoint.id.as_str().into()),
@@ -41,29 +41,38 @@ pub fn checkpoint_to_json(checkpoint: &Checkpoint) -> Json {
 }
 
 impl Runs {
-    /// The conversation of that id.
+    /// Returns the conversation of an id.
+    ///
+    /// # Errors
+    /// Returns a fault if it does not exist or the store fails.
     pub async fn conversation(&self, id: &str) -> Result<Conversation, Fault> {
         let conversation = self.store().conversation(id).await?;
         conversation.ok_or_else(|| {
-            missing(format!("there is no conversation `{id}`"), "chat_id", "conversation_not_found")
+            missing(format!("unknown conversation `{id}`"), "chat_id", "conversation_not_found")
         })
     }
 
-    /// The checkpoint of that id.
+    /// Returns the checkpoint of an id.
+    ///
+    /// # Errors
+    /// Returns a fault if it does not exist or the store fails.
     pub async fn checkpoint(&self, id: &str) -> Result<Checkpoint, Fault> {
         let checkpoint = self.store().checkpoint(id).await?;
         checkpoint.ok_or_else(|| {
             let message = format!(
-                "there is no checkpoint `{id}`, or it was dropped since; `valvehouse runs checkpoints CHAT` lists them"
+                "unknown checkpoint `{id}`: it may have been deleted; `valvehouse runs checkpoints CHAT` lists them"
             );
             missing(message, "checkpoint_id", "checkpoint_not_found")
         })
     }
 
-    /// A new conversation that goes on from where another stood at a checkpoint.
+    /// Creates a conversation with this id that continues from a checkpoint of another.
+    ///
+    /// # Errors
+    /// Returns a fault if the id is empty or in use, if the checkpoint does not exist, or if the store fails.
     pub async fn fork(&self, checkpoint: &str, id: &str) -> Result<Conversation, Fault> {
         if id.is_empty() {
-            return Err(Fault::invalid("`chat_id` is missing: name the new conversation", Some("chat_id")));
+            return Err(Fault::invalid("missing `chat_id`; name the new conversation", Some("chat_id")));
         }
         let checkpoint = self.checkpoint(checkpoint).await?;
         let saved = RunSnapshot::from_json(&checkpoint.state)?;
@@ -77,17 +86,23 @@ impl Runs {
         self.conversation(id).await
     }
 
-    /// A conversation as one object, with everything of it.
+    /// Exports a conversation with all its data as one object.
+    ///
+    /// # Errors
+    /// Returns a fault if it does not exist or the store fails.
     pub async fn export(&self, id: &str) -> Result<Json, Fault> {
         let exported = self.store().export(id).await?;
         match exported {
             Some(exported) => Ok(exported),
-            // Says that it is not there.
+            // The call returns the error for a missing conversation.
             None => self.conversation(id).await.map(|_| Json::Null),
         }
     }
 
-    /// Puts an exported conversation in, under its own id or another.
+    /// Imports an exported conversation, under its own id or another.
+    ///
+    /// # Errors
+    /// Returns a fault if the export is invalid, if the id is in use, or if the store fails.
     pub async fn import(&self, exported: &Json, id: Option<&str>) -> Result<Conversation, Fault> {
         let own = exported.text_or_empty("id");
         let id = id.unwrap_or(&own);
@@ -97,7 +112,10 @@ impl Runs {
         self.conversation(id).await
     }
 
-    /// Forgets a conversation and everything of it.
+    /// Deletes a conversation with all its data.
+    ///
+    /// # Errors
+    /// Returns a fault if it does not exist or the store fails.
     pub async fn forget(&self, id: &str) -> Result<(), Fault> {
         if self.store().forget_conversation(id).await? {
             return Ok(());
@@ -106,10 +124,10 @@ impl Runs {
     }
 }
 
-/// The values that a conversation kept when it had only these messages.
+/// Returns the stored values of a conversation as they were when it had only these messages.
 fn kept_then(original: &Conversation, saved: &RunSnapshot, spoken: &[Json]) -> Json {
     let before = Json::object();
-    // New values in a new object: they fit.
+    // The values and the object are new, so the writes cannot fail.
     if let Some(user) = original.kept.get("user") {
         before.edit("user", user.copy());
     }
@@ -121,14 +139,16 @@ fn missing(message: String, param: &'static str, code: &'static str) -> Fault {
 }
 
 fn taken(id: &str) -> Fault {
-    conflict(format!("there is a conversation `{id}` already; name another chat_id, or forget that one"))
+    conflict(format!(
+        "cannot create the conversation `{id}`: it already exists; choose another chat_id or delete it first"
+    ))
 }
 
-/// A refusal of the store because of what it was given, which is the caller's to fix.
+/// Converts an error of the store that the caller's input caused.
 fn refused(error: StoreError) -> Fault {
     match error.trouble {
         Trouble::Refused => Fault::Request {
-            message: format!("failed to {}: {}", error.doing, error.cause),
+            message: format!("cannot {}: {}", error.doing, error.cause),
             param: None,
             code: None,
             kind: RequestFault::Unusable,

@@ -1,4 +1,4 @@
-//! The records of a run while it goes, and their store.
+//! The journal of a run: the state stored after each step.
 
 use super::saved::RunSnapshot;
 use futures::future::BoxFuture;
@@ -10,68 +10,68 @@ use valvehouse_core::kernel::{Journal, Next, Progress};
 use valvehouse_json::Json;
 use valvehouse_store::RunStatus;
 
-/// One thing to keep: all of it or nothing.
+/// An entry of the journal, stored as a whole or not at all.
 pub(super) struct JournalEntry<'a> {
     /// The name of the step.
     pub(super) name: &'a str,
-    /// The state of the run; `None` where it is known already.
+    /// The state of the run; `None` if it is unchanged.
     pub(super) saved: Option<&'a RunSnapshot>,
     /// The messages of the step.
     pub(super) messages: &'a [Json],
-    /// The status of the run.
+    /// The new status of the run.
     pub(super) status: RunStatus,
-    /// The action that it waits for, or null.
+    /// The pending action, or null.
     pub(super) pending: &'a Json,
-    /// The reason for which it failed, or "".
+    /// The error message of a failed run, or "".
     pub(super) error: &'a str,
 }
 
-/// Keeps a run.
+/// A store for the journal of a run.
 pub(super) trait Keeper: Send + Sync {
-    /// Keeps one step.
+    /// Stores an entry.
     fn keep<'a>(&'a self, kept: JournalEntry<'a>) -> BoxFuture<'a, Result<(), Fault>>;
 
-    /// The id by which it is resumed.
+    /// Returns the id with which the run can be resumed.
     fn run(&self) -> &str;
 
-    /// Seals the results of host calls, which may hold secrets, for where the run is kept.
+    /// Seals the results of host calls for the store, because they may contain secrets.
     fn seal(&self, host_calls: Json) -> Json {
         host_calls
     }
 }
 
-/// Keeps one run.
+/// The journal of one run.
 pub(super) struct Keeping<'a> {
     keeper: &'a dyn Keeper,
     stand: Mutex<Stand>,
 }
 
-/// The state of the latest step, as far as it is known.
+/// The state of the latest step.
 struct Stand {
     saved: RunSnapshot,
-    /// The number of messages that are kept.
+    /// The number of stored messages.
     said: usize,
-    /// The action that the run waits for, once it does.
+    /// The pending action of a paused run.
     pending: Json,
 }
 
 impl<'a> Keeping<'a> {
-    /// A run of which so many of the messages said in it are kept already.
+    /// Creates the journal of a run of which this many new messages are already stored.
     pub(super) fn new(keeper: &'a dyn Keeper, saved: RunSnapshot, said: usize) -> Self {
         Self { keeper, stand: Mutex::new(Stand { saved, said, pending: Json::Null }) }
     }
 
-    /// The action that the run waits for, where it paused.
+    /// Returns the pending action of a paused run, otherwise null.
     pub(super) fn pending(&self) -> Json {
         self.stand.lock().pending.clone()
     }
 
-    /// The state of the run after its last step.
+    /// Returns the state of the run after its last step.
     pub(super) fn saved(&self) -> RunSnapshot {
         self.stand.lock().saved.clone()
     }
 
-    /// Keeps what a decision has said before the run goes on: the result of a tool that never gave one.
+    /// Stores the message added by a decision before the run resumes: the result of an unfinished tool.
     pub(super) async fn decided(&self) -> Result<(), Fault> {
         let (before, kept_before) = {
             let stand = self.stand.lock();
@@ -91,7 +91,7 @@ impl<'a> Keeping<'a> {
         Ok(())
     }
 
-    /// The run failed: it can be tried again from its last step.
+    /// Records a failure; the run can be retried from its last step.
     pub(super) async fn fail(&self, fault: &Fault) -> Result<(), Fault> {
         let (error, status, pending) = (fault.to_string(), RunStatus::Failed, Json::Null);
         let kept = JournalEntry {
@@ -145,7 +145,7 @@ impl Journal for Keeping<'_> {
                 .pauses()
                 .and_then(|pauses| Some((pauses.pending()?, pauses.answers(), pauses.host_calls())));
             let (asked, answers, host_calls) =
-                asked.ok_or_else(|| Fault::Host("a turn paused that waits for nothing".into()))?;
+                asked.ok_or_else(|| Fault::Host("a turn paused without a pending action".into()))?;
             let pending = super::pending::of_question(&asked);
             let host_calls = self.keeper.seal(host_calls);
             let saved = RunSnapshot { answers, host_calls, pending: pending.copy(), ..self.saved() };
@@ -195,7 +195,7 @@ impl Journal for Keeping<'_> {
     }
 }
 
-/// The step that was done, by what is next.
+/// Returns the name of a finished step, derived from the next one.
 fn step_name(progress: &Progress) -> &'static str {
     match progress.next {
         Next::Inlet => "begin",
@@ -215,7 +215,7 @@ fn step_name(progress: &Progress) -> &'static str {
     }
 }
 
-/// The answer as it is remembered.
+/// Returns the message that the conversation stores for an answer.
 fn final_message(answer: &Json) -> Json {
     match response::message_of(answer) {
         said @ Json::Object(_) => said,

@@ -1,5 +1,5 @@
-//! The agent: a kernel with a memory. It keeps everything that was said, shows the model what fits, keeps
-//! each step of a run, stops for a person and goes on in another process.
+//! Agents: a kernel with a memory. An agent stores the complete conversation, sends the model the part that
+//! fits, stores each step of a run, pauses for a person and resumes in another process.
 //!
 //! ```
 //! use valvehouse_agent::{Agent, Decision};
@@ -14,12 +14,12 @@
 //!     .tool(Tool::from_json_fn("look", |_| Ok("22 degrees".into())))
 //!     .middleware("human_approval", Json::object())
 //!     .build()?;
-//! let waits = agent.run("is it warm?").await?;
-//! assert_eq!(waits.pending_action.at_path("question.data.tool"), "look".into());
+//! let paused = agent.run("is it warm?").await?;
+//! assert_eq!(paused.pending_action.at_path("question.data.tool"), "look".into());
 //!
-//! // Perhaps much later, perhaps elsewhere: `export_state` and `import_state`, or a storage.
-//! let said = agent.resume(Decision::Approve { arguments: None }).await?;
-//! assert_eq!(said.text(), "It is warm.");
+//! // The run may resume much later in another process, through `export_state` and `import_state` or a storage.
+//! let response = agent.resume(Decision::Approve { arguments: None }).await?;
+//! assert_eq!(response.text(), "It is warm.");
 //! assert_eq!(agent.state().messages.len(), 4);
 //! # Ok::<(), valvehouse_core::fault::Fault>(()) });
 //! # fn tokio_test(test: impl Future<Output = Result<(), valvehouse_core::fault::Fault>>) {

@@ -1,8 +1,8 @@
 //! The memory of a conversation, and the part of it that the model sees.
 //!
-//! The store has every message once. A request brings along what is new, or the whole conversation as
-//! its client knows it: a beginning that repeats what was said is recognised and not said again. What
-//! the summary stands for is not even read, so that a turn costs the same however long the talk was.
+//! The store holds each message once. A request contains the new messages, or the entire conversation as its
+//! client knows it; repeated messages at its beginning are recognized and not added again. Messages covered by
+//! the summary are not read, so the cost of a turn does not depend on the length of the conversation.
 
 use super::pending::{cancelled, is_waiting};
 use super::saved::RunSnapshot;
@@ -15,26 +15,26 @@ use valvehouse_core::words::hex;
 use valvehouse_json::Json;
 use valvehouse_store::{Conversation, Store, StoreError};
 
-/// The number of messages in which a call without a result is looked for.
+/// The number of final messages searched for a call without a result.
 const TAIL: u64 = 64;
 
-/// A conversation as a new turn finds it.
+/// A conversation at the start of a new turn.
 pub(super) struct LoadedConversation {
-    /// Its id: the one that was asked for, or a branch of it.
+    /// The id: the requested one or that of a branch.
     pub(super) id: String,
     /// The number of messages.
     pub(super) length: u64,
-    /// The messages of now.
+    /// The new messages.
     pub(super) new: Vec<Json>,
-    /// The messages that the model's filters begin with: the newest part, and those of now.
+    /// The messages passed to the model's filters: the latest stored ones and the new ones.
     pub(super) working: Vec<Json>,
-    /// The values that go on from run to run, with the messages of now.
+    /// The values that persist between runs, including the new messages.
     pub(super) kept: Json,
-    /// The plugins' states to begin with.
+    /// The initial states of the plugins.
     pub(super) states: Json,
 }
 
-/// Finds the conversation that a request goes on with.
+/// Finds the conversation that a request continues.
 pub(super) async fn recall(
     store: &dyn Store,
     id: &str,
@@ -46,7 +46,7 @@ pub(super) async fn recall(
     let own: Vec<&Conversation> = lines.iter().filter(|line| is_of(&line.kept, &user)).collect();
     if own.is_empty() && !lines.is_empty() {
         return Err(Fault::Request {
-            message: "this conversation is somebody else's; use another chat_id".into(),
+            message: "this conversation belongs to another user; use another chat_id".into(),
             param: Some("chat_id"),
             code: Some("not_your_conversation"),
             kind: RequestFault::Forbidden,
@@ -57,7 +57,7 @@ pub(super) async fn recall(
     let said: Vec<Json> = said.into_iter().filter(|message| !is_told(message)).collect();
     let (line, rest, systems) = match repeats {
         Some((line, rest)) => (Some(line), rest, systems_in(&said)),
-        // The client's history is another one: it edited what was said, or wants another answer.
+        // The client's history differs: it edited a message or requests another answer.
         None if knows_answers && !lines.is_empty() => {
             return Ok(begin(format!("{id}~{}", lines.len()), &user, said));
         }
@@ -69,12 +69,13 @@ pub(super) async fn recall(
     }
 }
 
-/// Returns `true` if a conversation is this user's. One that was begun without a user is nobody's in particular.
+/// Returns `true` if a conversation belongs to a user. A conversation that started without a user belongs
+/// to all users.
 fn is_of(kept: &Json, user: &Json) -> bool {
     kept.get("user").is_none_or(|owner| owner == *user)
 }
 
-/// Goes on with exactly this conversation; all of it is new.
+/// Continues exactly this conversation; all messages are new.
 pub(super) async fn goes_on(
     store: &dyn Store,
     id: &str,
@@ -91,7 +92,7 @@ pub(super) async fn goes_on(
     }
 }
 
-/// The messages that a run begins with, through the window of an old configuration.
+/// Returns the messages with which a run starts, limited by the window of `buffer_config`.
 pub(super) fn through(window: Option<usize>, messages: Vec<Json>, summary: &Json) -> Vec<Json> {
     let Some(window) = window else { return messages };
     let kept = keep_last(&messages, window);
@@ -100,7 +101,7 @@ pub(super) fn through(window: Option<usize>, messages: Vec<Json>, summary: &Json
     kept
 }
 
-/// A conversation and its branches, in the order in which they began.
+/// Returns a conversation and its branches, in order of creation.
 async fn lines(store: &dyn Store, id: &str) -> Result<Vec<Conversation>, StoreError> {
     let mut lines = Vec::new();
     let mut next = id.to_owned();
@@ -113,14 +114,14 @@ async fn lines(store: &dyn Store, id: &str) -> Result<Vec<Conversation>, StoreEr
 
 fn begin(id: String, user: &Json, new: Vec<Json>) -> LoadedConversation {
     let kept = remembering(&Json::object(), &new);
-    // A plain value of an object that nobody else holds: it fits.
+    // The object has no other handles, so the write cannot fail.
     kept.edit("user", user.copy());
     let states = Json::from([(SUMMARIZATION, Json::object())]);
     LoadedConversation { id, length: 0, working: new.clone(), new, kept, states }
 }
 
-/// `systems` are those that the client says hold now, where it says everything again: a clock in them must
-/// not make the model read all the times there were.
+/// Continues a branch. `systems` are the current system messages if the client sent the entire conversation.
+/// They replace earlier ones, so that a clock in a system message is not repeated for each turn.
 async fn go_on(
     store: &dyn Store,
     line: &Conversation,
@@ -136,13 +137,13 @@ async fn go_on(
     Ok(past.with(line, new, systems))
 }
 
-/// The part of a conversation that is read to go on with it.
+/// The part of a conversation that is read to continue it.
 struct Past {
-    /// The summary's state.
+    /// The state of the summary.
     summary: Json,
-    /// So many messages are told by the summary or, where nobody writes one, shown to no model any more.
+    /// The number of messages covered by the summary, or never shown to a model if there is no summary.
     covered: u64,
-    /// The newest messages, some of which may be covered.
+    /// The latest messages, some of which may be covered.
     tail: Vec<Json>,
 }
 
@@ -160,7 +161,7 @@ impl Past {
         line.kept.list("system")
     }
 
-    /// The conversation with what is said now, and the system messages that hold now where they are known.
+    /// Returns the conversation with the new messages, and with the current system messages if known.
     fn with(self, line: &Conversation, new: Vec<Json>, systems: Vec<Json>) -> LoadedConversation {
         let before = line.length - self.tail.len() as u64;
         let read = self.covered.saturating_sub(before) as usize;
@@ -175,7 +176,7 @@ impl Past {
             [self.system(line), talk_in(recent), new.clone()].concat()
         };
         if !systems.is_empty() {
-            // Copies in an object that nobody else holds: they fit.
+            // The object has no other handles and the values are copies, so the write cannot fail.
             kept.edit("system", systems.iter().map(Json::copy).collect::<Vec<_>>());
         }
         self.summary.edit("offset", self.covered);
@@ -184,19 +185,19 @@ impl Past {
     }
 }
 
-/// The values that go on after a run has added messages.
+/// Returns the persistent values after a run has added messages.
 pub(super) fn remembering(kept: &Json, new: &[Json]) -> Json {
     let kept = if kept.as_object().is_some() { kept.copy() } else { Json::object() };
     let seen = new.iter().fold(Watermark::of(&kept), Watermark::and);
     let systems = new.iter().filter(|message| is_system(message)).cloned();
     let systems: Vec<Json> = kept.list("system").into_iter().chain(systems).collect();
-    // Values of an object that nobody else holds: they fit.
+    // The object has no other handles, so the write cannot fail.
     kept.edit("system", systems.iter().map(Json::copy).collect::<Vec<_>>());
     kept.edit("seen", seen.to_json());
     kept
 }
 
-/// The same with what a run leaves to the next one.
+/// Returns the persistent values with those that a run leaves for the next.
 pub(super) fn leaving(kept: &Json, saved: &RunSnapshot) -> Json {
     let kept = kept.copy();
     if let Some(summary) = saved.states.get(SUMMARIZATION) {
@@ -210,8 +211,8 @@ pub(super) fn leaving(kept: &Json, saved: &RunSnapshot) -> Json {
     kept
 }
 
-/// Variables of earlier runs, and a request's own over them. What the configuration set for an earlier run is
-/// not kept: it may have been taken back.
+/// Returns the variables of earlier runs, overridden by those of the request. Variables that the configuration
+/// set for an earlier run are removed, because they may have changed.
 pub(super) fn variables(kept: &Json, given: &Json) -> Json {
     let entries = |of: &Json| of.entries();
     let all = Json::object();
@@ -225,9 +226,9 @@ pub(super) fn variables(kept: &Json, given: &Json) -> Json {
     all
 }
 
-/// The marks by which a conversation is recognized: the messages of its user, their number, and a hash over them.
-/// Answers do not count: a streamed one has more of a run's words than the one that is kept, and a client may never
-/// have seen the one that came after a pause.
+/// The fingerprint by which a conversation is recognized: the number of its user messages and a hash of them.
+/// Answers are excluded: a streamed answer has more text than the stored one, and clients may never have
+/// received the answer after a pause.
 #[derive(Clone, Default)]
 struct Watermark {
     count: usize,
@@ -261,7 +262,7 @@ impl Watermark {
         if !is_role(message, "user") {
             return self;
         }
-        // Pictures count as they are; clients tend to drop blanks at the ends of a text.
+        // Images are compared exactly; texts are trimmed, because clients tend to drop surrounding spaces.
         let content = match message.get("content") {
             Some(parts @ Json::Array(_)) => parts.to_string(),
             _ => message::text_of(message).trim().to_owned(),
@@ -270,16 +271,16 @@ impl Watermark {
         Self { count: self.count + 1, hash: hex(&hash), answered: false }
     }
 
-    /// The new ones of messages whose beginning is all of this; `None` where it is not. Also the system messages of the
-    /// beginning: they may have changed.
+    /// Returns the new messages if the others match this fingerprint, otherwise `None`. Includes the system
+    /// messages at the beginning, which may have changed.
     fn rest_of(&self, said: &[Json]) -> Option<Vec<Json>> {
         let users = said.iter().enumerate().filter(|(_, message)| is_role(message, "user"));
         let (place, _) = users.take(self.count).last().filter(|_| self.count > 0)?;
         let (before, after) = said.split_at(place + 1);
         let seen = before.iter().filter(|message| is_role(message, "user")).fold(Self::default(), Self::and);
         let is_repeated = seen.count == self.count && seen.hash == self.hash;
-        // Without the answer that there is, it is not a repetition: somebody says the same again, or wants
-        // another answer.
+        // Without the stored answer, the messages are not a repetition: the user sent the same text again or
+        // requests another answer.
         let knows_the_last = after.iter().any(|message| is_role(message, "assistant"));
         if !is_repeated || (self.answered && !knows_the_last) {
             return None;
@@ -292,7 +293,7 @@ impl Watermark {
     }
 }
 
-/// Returns `true` for a message of the model to the user: calls of tools are between the host and itself.
+/// Returns `true` for a message from the model to the user; tool calls are internal to the host.
 fn is_answer(message: &Json) -> bool {
     is_role(message, "assistant") && ModelCall::all(message).is_empty()
 }
@@ -309,12 +310,12 @@ fn talk_in(messages: &[Json]) -> Vec<Json> {
     messages.iter().filter(|message| !is_system(message)).cloned().collect()
 }
 
-/// Stands for an answer that was waited for, and never was one.
+/// Returns `true` for the text that a client received instead of an answer while the run was paused.
 fn is_told(message: &Json) -> bool {
     is_role(message, "assistant") && is_waiting(message)
 }
 
-/// A call or a result that the conversation has already.
+/// Returns `true` for a call or a result that the conversation already contains.
 fn is_known(message: &Json, tail: &[Json]) -> bool {
     let calls = ModelCall::all(message);
     let is_answer_to = |own: &Json| {

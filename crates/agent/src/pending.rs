@@ -1,4 +1,4 @@
-//! The question that a paused run waits for, and the answers a person may give.
+//! The pending action of a paused run, and the decisions on it.
 
 use super::saved::RunSnapshot;
 use valvehouse_core::chat::response::Head;
@@ -8,33 +8,36 @@ use valvehouse_core::fault::{Fault, RequestFault};
 use valvehouse_core::kernel::{Kernel, open_calls};
 use valvehouse_json::{Json, Object};
 
-/// The beginning of every text in the place of an answer which waits for a person. It is shown, and no conversation
-/// remembers it.
+/// The prefix of each text returned instead of an answer while a run is paused. The text is shown to the client
+/// but not stored in the conversation.
 pub(super) const WAITING: &str = "Waiting for a person: run ";
 
-/// A person's decision on what a run waits for.
+/// A person's decision on the pending action of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decision {
-    /// Nothing to decide: go on where it stopped.
+    /// Resumes the run where it stopped, without a decision.
     GoOn,
-    /// Do it, with these arguments in the place of the model's where there are any.
+    /// Approves the action, optionally with other arguments.
     Approve {
-        /// Other arguments.
+        /// The arguments that replace the model's.
         arguments: Option<Json>,
     },
-    /// Do not do it.
+    /// Rejects the action.
     Reject {
         /// The reason, for the model.
         reason: Option<String>,
     },
-    /// The answer to a question, or the result of a tool whose own is not known.
+    /// The answer to a question, or the result of a tool whose own result is unknown.
     Answer(Json),
-    /// Repeats the step, also a tool of which nobody knows whether it ran.
+    /// Repeats the step, including a tool for which it is unknown whether it ran.
     Retry,
 }
 
 impl Decision {
     /// Reads `{decision: approve|reject|answer|retry|continue, arguments?, reason?, answer?}`.
+    ///
+    /// # Errors
+    /// Returns a request fault for an unknown decision.
     pub fn from_json(json: &Json) -> Result<Self, Fault> {
         let word = json.text_or_empty("decision");
         match word.as_str() {
@@ -47,7 +50,7 @@ impl Decision {
             "retry" => Ok(Self::Retry),
             "" | "continue" => Ok(Self::GoOn),
             other => Err(Fault::invalid(
-                format!("`{other}` is not a decision: say approve, reject, answer, retry or continue"),
+                format!("unknown decision `{other}`: expected approve, reject, answer, retry or continue"),
                 Some("decision"),
             )),
         }
@@ -55,7 +58,7 @@ impl Decision {
 }
 
 impl Decision {
-    /// As [`Decision::from_json`] reads it.
+    /// Converts the decision to the form that [`Decision::from_json`] reads.
     pub fn to_json(&self) -> Json {
         let (word, more) = match self {
             Self::GoOn => ("continue", None),
@@ -72,7 +75,7 @@ impl Decision {
     }
 }
 
-/// The pending action of a question.
+/// Returns the pending action for a question.
 pub(super) fn of_question(asked: &Pending) -> Json {
     Json::from([
         ("type", asked.question.text_or_empty("type").into()),
@@ -84,12 +87,12 @@ pub(super) fn of_question(asked: &Pending) -> Json {
     ])
 }
 
-/// The pending action of a tool of which nobody knows whether it ran.
+/// Returns the pending action for a tool for which it is unknown whether it ran.
 pub(super) fn of_unfinished(in_flight: &Json) -> Json {
     let name = in_flight.text_or_empty("name");
     let message = format!(
-        "the tool `{name}` began and the run ended within it, and nobody knows whether it did its work: retry \
-         runs it again, answer gives its result, reject tells the model that it failed"
+        "the run was interrupted in the tool `{name}`, which may or may not have taken effect: retry runs it \
+         again, answer sets its result, reject reports a failure to the model"
     );
     let question =
         Json::from([("type", UNFINISHED.into()), ("data", Json::from([("message", message.into())]))]);
@@ -103,23 +106,23 @@ pub(super) fn of_unfinished(in_flight: &Json) -> Json {
 
 const UNFINISHED: &str = "unfinished_tool";
 
-/// The text that a client reads in the place of an answer, `pending_action` beside it.
+/// Returns the answer for the client of a paused run, with `run_id` and `pending_action`.
 pub(super) fn answer(run: &str, pending: &Json, turn: &Turn) -> Json {
     let model = turn.facts().model.text("id").unwrap_or_else(|| "valvehouse".into());
     let text = format!("{WAITING}{run} {}", in_words(pending));
     let answer = Head::new(model).completion(message::assistant(text), "stop");
-    // New values in a new object: they fit.
+    // The values and the object are new, so the writes cannot fail.
     answer.put("run_id", run);
     answer.put("pending_action", pending.copy());
     answer
 }
 
-/// Returns `true` if a message is one of those texts.
+/// Returns `true` if a message has the text of a paused run.
 pub(super) fn is_waiting(message: &Json) -> bool {
     message::text_of(message).contains(WAITING)
 }
 
-/// The question of a pending action, to come after the name of its run.
+/// Returns the question of a pending action as a clause that follows the name of the run.
 pub fn in_words(pending: &Json) -> String {
     let data = pending.at_path("question.data");
     let asked = data.text("message").unwrap_or_else(|| data.text_or_empty("description"));
@@ -133,11 +136,11 @@ pub fn in_words(pending: &Json) -> String {
     }
 }
 
-/// Writes a decision into a run that waits.
+/// Applies a decision to a paused run.
 pub(super) fn decide(saved: &mut RunSnapshot, decision: &Decision) -> Result<(), Fault> {
     let pending = std::mem::take(&mut saved.pending);
     if *decision == Decision::Retry {
-        // The step runs afresh.
+        // The step runs again without recorded host calls.
         saved.host_calls = Json::Null;
     }
     if pending.is_null() {
@@ -147,7 +150,7 @@ pub(super) fn decide(saved: &mut RunSnapshot, decision: &Decision) -> Result<(),
                 saved.in_flight = Json::Null;
                 Ok(())
             }
-            _ => Err(conflict("this run waits for nothing; it can only be continued or retried")),
+            _ => Err(conflict("this run has no pending action; it can only be continued or retried")),
         };
     }
     if pending.text("type").as_deref() == Some(UNFINISHED) {
@@ -159,12 +162,14 @@ pub(super) fn decide(saved: &mut RunSnapshot, decision: &Decision) -> Result<(),
             return changed(saved, &pending, arguments);
         }
         (_, Decision::Approve { arguments: Some(_) }) => {
-            return Err(conflict("only the arguments of a tool call that waits for approval can be changed"));
+            return Err(conflict(
+                "cannot change the arguments: only a tool call that waits for approval permits it",
+            ));
         }
         (Some("approval"), Decision::Approve { .. }) => Json::from([("approved", true.into())]),
         (Some("confirmation"), Decision::Approve { .. }) => true.into(),
         (_, Decision::Approve { .. }) => {
-            return Err(conflict("this run asks a question: give an answer instead of an approval"));
+            return Err(conflict("cannot approve: this run asks a question; send an answer instead"));
         }
         (Some("approval"), Decision::Reject { reason }) => refusal("approved", reason),
         (Some("confirmation"), Decision::Reject { reason }) => refusal("confirmed", reason),
@@ -182,17 +187,20 @@ fn refusal(word: &'static str, reason: &Option<String>) -> Json {
     Json::from([(word, false.into()), ("reason", reason.clone().into())])
 }
 
-/// Other arguments: the call runs with them, and the answer is bound to them.
+/// Replaces the arguments of the call, and binds the answer to the new arguments.
 fn changed(saved: &mut RunSnapshot, pending: &Json, arguments: &Json) -> Result<(), Fault> {
     if arguments.as_object().is_none() {
-        return Err(Fault::invalid("`arguments` must be an object, as the tool takes it", Some("arguments")));
+        return Err(Fault::invalid(
+            "invalid `arguments`: expected an object with the parameters of the tool",
+            Some("arguments"),
+        ));
     }
     let (question, call) = (pending.field("question").copy(), pending.field("call"));
-    let id = call
-        .text("id")
-        .ok_or_else(|| conflict("this approval is of no tool call whose arguments could be changed"))?;
+    let id = call.text("id").ok_or_else(|| {
+        conflict("cannot change the arguments: this approval is not for a tool call by the model")
+    })?;
     let fits = |result: Result<(), valvehouse_json::MisplacedValue>| {
-        result.map_err(|error| Fault::Host(format!("failed to change arguments: {error}")))
+        result.map_err(|error| Fault::Host(format!("cannot change the arguments: {error}")))
     };
     fits(question.at_path("data").set("arguments", arguments.copy()))?;
 
@@ -207,8 +215,7 @@ fn changed(saved: &mut RunSnapshot, pending: &Json, arguments: &Json) -> Result<
     fits(saved.progress.arguments.set(&id, arguments.copy()))
 }
 
-/// A tool that was begun and never ended well: it may run again where that does no harm, and waits for a
-/// person otherwise.
+/// Handles a tool that started and did not end: an idempotent one runs again, any other waits for a person.
 pub(super) fn look_at_unfinished(
     kernel: &Kernel,
     run: &str,
@@ -231,7 +238,7 @@ pub(super) fn look_at_unfinished(
     Err(conflict(format!("run {run}: {why}")))
 }
 
-/// A tool of which nobody knows whether it ran.
+/// Applies a decision to a tool for which it is unknown whether it ran.
 fn unfinished(saved: &mut RunSnapshot, pending: &Json, decision: &Decision) -> Result<(), Fault> {
     let call = pending.field("call");
     let id = call.text_or_empty("id");
@@ -240,10 +247,14 @@ fn unfinished(saved: &mut RunSnapshot, pending: &Json, decision: &Decision) -> R
             saved.in_flight = Json::Null;
             return Ok(());
         }
-        Decision::GoOn => return Err(conflict("say what became of the tool: retry, answer or reject")),
+        Decision::GoOn => {
+            return Err(conflict(
+                "cannot continue: the outcome of the tool is unknown; choose retry, answer or reject",
+            ));
+        }
         Decision::Approve { .. } => {
             return Err(conflict(
-                "arguments cannot be changed here: reject it, and the model may call again",
+                "cannot change the arguments of a tool that may have run: reject it, and the model can call it again",
             ));
         }
         Decision::Reject { reason } => {
@@ -257,19 +268,19 @@ fn unfinished(saved: &mut RunSnapshot, pending: &Json, decision: &Decision) -> R
     saved.progress.say(message::tool(&id, text))
 }
 
-/// Answers for calls that a person left without one by saying something else.
+/// Creates results for calls whose approval a person left open by sending another message.
 pub(super) fn cancelled(messages: &[Json]) -> Vec<Json> {
     let answer = |call: ModelCall| {
         let text = Json::from([
             ("error", "cancelled".into()),
-            ("reason", "the person went on with something else".into()),
+            ("reason", "the person sent another message instead".into()),
         ]);
         message::tool(&call.id, text.to_string())
     };
     open_calls(messages).into_iter().map(answer).collect()
 }
 
-/// Something that cannot be done as things stand.
+/// Creates a fault for an action that conflicts with the current state.
 pub(super) fn conflict(message: impl Into<String>) -> Fault {
     Fault::Request {
         message: message.into(),

@@ -1,6 +1,4 @@
-//! One run, from where it stands until it ends or waits for a person.
-//!
-//! The settings of an agent's runs.
+//! The execution of one run until it ends or pauses, and the setup of an agent's runs.
 
 use super::callbacks::{Teller, Who};
 use super::journal::{Keeper, Keeping};
@@ -15,40 +13,40 @@ use valvehouse_core::kernel::{Kernel, RunOptions, TurnAnswer};
 use valvehouse_core::provider::Piece;
 use valvehouse_json::Json;
 
-/// A run to drive.
+/// The inputs of a run.
 pub(super) struct Drive<'a> {
     pub(super) setup: &'a Setup,
     /// The state of the run.
     pub(super) saved: RunSnapshot,
-    /// The number of its messages that are kept.
+    /// The number of its messages that are already stored.
     pub(super) said: usize,
     pub(super) turn: Turn,
     pub(super) stream: Option<Sender<Piece>>,
-    /// The way in which it comes to be driven.
+    /// The way in which the run starts.
     pub(super) opening: Opening,
-    /// The notifier of its listeners.
+    /// The notifier of the callbacks.
     pub(super) teller: Option<Arc<Teller>>,
 }
 
-/// The way in which a run begins or goes on.
+/// The way in which a run starts.
 pub(super) enum Opening {
-    /// With these messages.
+    /// A new run with these messages.
     Begins(Json),
-    /// With this decision on what it waited for.
+    /// A resumed run with this decision on its pending action.
     GoesOn { decision: Json, pending: Json },
 }
 
-/// The end of a run, for now.
+/// The result of a run that ended or paused.
 pub(super) struct RunEnd {
-    /// The answer, or what stands in its place.
+    /// The answer, or the text for a paused run.
     pub(super) answer: TurnAnswer,
-    /// The action that it waits for, or null.
+    /// The pending action, or null.
     pub(super) pending: Json,
     /// The state of the run.
     pub(super) saved: RunSnapshot,
 }
 
-/// Runs it.
+/// Executes a run until it ends or pauses.
 pub(super) async fn drive(drive: Drive<'_>, keeper: &dyn Keeper) -> Result<RunEnd, Fault> {
     let Drive { setup, saved, said, turn, stream, opening, teller } = drive;
     let turn = match &teller {
@@ -82,7 +80,7 @@ pub(super) async fn drive(drive: Drive<'_>, keeper: &dyn Keeper) -> Result<RunEn
         }
         Err(fault) => {
             if let Err(unkept) = keeping.fail(&fault).await {
-                tracing::warn!(run = keeper.run(), "failed to note that a run failed: {unkept}");
+                tracing::warn!(run = keeper.run(), "cannot record the failure of a run: {unkept}");
             }
             tell(&|teller| teller.failed(&fault.to_string()));
             Err(fault)
@@ -90,7 +88,7 @@ pub(super) async fn drive(drive: Drive<'_>, keeper: &dyn Keeper) -> Result<RunEn
     }
 }
 
-/// The notifier of a run, where anybody listens.
+/// Creates the notifier of a run, if there are callbacks.
 pub(super) fn teller(setup: &Setup, run: &str, turn: &Turn) -> Option<Arc<Teller>> {
     if setup.callbacks.is_empty() && setup.listeners.is_empty() {
         return None;
@@ -99,28 +97,28 @@ pub(super) fn teller(setup: &Setup, run: &str, turn: &Turn) -> Option<Arc<Teller
     Some(Arc::new(Teller::new(who, setup.callbacks.clone()).with_listeners(&setup.listeners, turn)))
 }
 
-/// The parts that a run runs with.
+/// The setup of an agent's runs.
 pub struct Setup {
-    /// The agent: a model's name in the configuration.
+    /// The agent's id: a model's name in the configuration.
     pub id: String,
-    /// Filters, tools and provider, the middleware's among them.
+    /// The filters, tools and provider, including those of the middleware.
     pub kernel: Kernel,
     /// The model, as scripts see it.
     pub model: Json,
     /// All models, as scripts see them.
     pub models: Json,
-    /// Its name, for callbacks.
+    /// The agent's name, for callbacks.
     pub name: String,
-    /// Closures that are told what it does.
+    /// The callbacks in Rust.
     pub callbacks: Callbacks,
-    /// Scripts that are told.
+    /// The callbacks in scripts.
     pub listeners: Vec<Arc<dyn Listener>>,
-    /// The outer side of the request that goes on with a run; one that begins has its own in its facts.
+    /// The exchange of the request that resumes a run; a new run has its own in its facts.
     pub exchange: Option<Arc<Exchange>>,
 }
 
 impl Setup {
-    /// The facts about models that a resumed turn knows.
+    /// Returns the facts about models for a resumed turn.
     pub(super) fn known(&self) -> TurnFacts {
         TurnFacts {
             model: self.model.clone(),

@@ -1,4 +1,4 @@
-//! Runs that are stored: begun by a request, gone on with by whoever decides what they wait for.
+//! Stored runs, which start with a request and resume with a decision on their pending action.
 
 use super::memory::{self, LoadedConversation};
 use super::pending::{Decision, conflict, decide, look_at_unfinished};
@@ -24,71 +24,71 @@ use valvehouse_core::provider::Piece;
 use valvehouse_json::Json;
 use valvehouse_store::{Beginning, Begun, First, Prune, Run, Store};
 
-/// The number of times that a conversation which grows meanwhile is read again.
+/// The maximum number of attempts to read a conversation that changes at the same time.
 const TRIES: usize = 8;
-/// The interval at which the store hears that a run goes on.
+/// The interval at which the store is notified that a run is still in progress.
 const HEARTBEAT: Duration = Duration::from_secs(5);
-/// Messages of a conversation after which its old checkpoints are dropped.
+/// The number of messages after which old checkpoints of a conversation are deleted.
 const DROPPED_EVERY: u64 = 40;
-/// Moves of runs that may wait for whoever follows them.
+/// The maximum number of run updates buffered for a subscriber.
 const AHEAD: usize = 256;
 
 /// The stored runs of one process.
 pub struct Runs {
     store: Arc<dyn Store>,
     owner: String,
-    /// Turns of one conversation go one after the other.
+    /// The locks that serialize the turns of each conversation.
     turns: Mutex<HashMap<String, Weak<tokio::sync::Mutex<()>>>>,
-    /// The work that is left of runs that have ended: scripts are notified, old checkpoints dropped.
+    /// The remaining work of finished runs: script callbacks, and deletion of old checkpoints.
     left: Mutex<JoinSet<()>>,
-    /// Tells which runs have just moved.
+    /// The channel that announces changed runs.
     moved: broadcast::Sender<Arc<str>>,
 }
 
-/// The outcome of a run, for now.
+/// The outcome of a run that ended or paused.
 #[derive(Debug, Clone)]
 pub struct RunOutcome {
-    /// The run.
+    /// The id of the run.
     pub run: String,
-    /// Its conversation.
+    /// The id of the conversation.
     pub conversation: String,
-    /// The answer; where the run waits, its text says for what.
+    /// The answer; for a paused run, its text describes the pending action.
     pub answer: TurnAnswer,
-    /// The action that it waits for, or null.
+    /// The pending action, or null.
     pub pending_action: Json,
 }
 
-/// The input with which a run begins.
+/// The inputs of a new run.
 pub struct Begin {
-    /// The conversation.
+    /// The id of the conversation.
     pub conversation: String,
     /// The request.
     pub request: ChatRequest,
-    /// The facts that the door knows.
+    /// The facts about the request.
     pub facts: TurnFacts,
-    /// The request's variables.
+    /// The variables of the request.
     pub context: Context,
-    /// The events that plugins emit.
+    /// The receiver of the events that plugins emit.
     pub events: Events,
-    /// The receiver of the pieces of the answer.
+    /// The receiver of the answer's chunks.
     pub stream: Option<Sender<Piece>>,
-    /// The relation of its messages to the conversation.
+    /// The relation of the request's messages to the conversation.
     pub given: HistoryMatch,
-    /// So many messages the model's filters begin with at most.
+    /// The maximum number of messages passed to the model's filters.
     pub window: Option<usize>,
 }
 
 /// The relation of the messages of a request to its conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HistoryMatch {
-    /// The part of the conversation that a client knows, or only the new messages: repeated ones are not added again.
+    /// The client's view of the conversation, or only the new messages; repeated messages are not added again.
     Known,
-    /// All of it is said now, in exactly this conversation.
+    /// New messages only, for exactly this conversation.
     New,
 }
 
 impl Runs {
-    /// The runs of a process that goes by this name in the store.
+    /// Creates the runs of a process with this name in the store.
     pub fn new(store: Arc<dyn Store>, owner: impl Into<String>) -> Self {
         Self {
             store,
@@ -99,24 +99,29 @@ impl Runs {
         }
     }
 
-    /// Waits until all is done that runs which have ended left to do.
+    /// Waits for the remaining work of finished runs.
     pub async fn close(&self) {
         let left = std::mem::take(&mut *self.left.lock());
         left.join_all().await;
     }
 
-    /// The ids of runs of this process as they move: what became of them is in the store by then. Whoever
-    /// listens too slowly misses some.
+    /// Subscribes to the ids of this process's runs as they change; each change is stored before it is
+    /// announced. A slow subscriber misses some.
     pub fn moved(&self) -> broadcast::Receiver<Arc<str>> {
         self.moved.subscribe()
     }
 
-    /// The store that keeps them.
+    /// Returns the store of the runs.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
 
-    /// Begins a run with what a request says, and runs it until it ends or waits. `begun` hears its name.
+    /// Starts a run from a request and executes it until it ends or pauses. `begun` is called once the run is
+    /// stored.
+    ///
+    /// # Errors
+    /// Returns a fault if the conversation belongs to another user or is busy, and the fault of the turn or the
+    /// store.
     pub async fn begin(
         &self,
         setup: &Setup,
@@ -136,7 +141,7 @@ impl Runs {
         self.drive(Drive { setup, saved, said: 0, turn, stream, opening, teller }, &keeper).await
     }
 
-    /// Runs a turn that is not stored, and tells those who listen of it. Its run has an id for them alone.
+    /// Runs a turn without storing it, and notifies the callbacks. Its run id exists only for them.
     ///
     /// # Errors
     /// Returns the fault of the turn.
@@ -161,7 +166,7 @@ impl Runs {
             Ok(TurnEnd::Passthrough(_)) => {}
             Err(fault) => teller.failed(&fault.to_string()),
         }
-        // The answer need not wait until every script has heard of it.
+        // The answer does not wait for script callbacks.
         self.afterwards(async move { teller.drain().await });
         reply
     }
@@ -207,19 +212,23 @@ impl Runs {
                 Begun::Begun(run) => return Ok((run, recalled, saved)),
                 Begun::Busy(other) => {
                     return Err(conflict(format!(
-                        "somebody else talks in the conversation `{id}` right now: run {} of process {}; try \
-                         again when it has ended",
+                        "cannot continue the conversation `{id}`: run {} of process {} is using it; try again \
+                         when it has ended",
                         other.id, other.pid
                     )));
                 }
                 Begun::Moved(_) => {}
             }
         }
-        Err(conflict(format!("the conversation `{id}` does not come to rest; try again")))
+        Err(conflict(format!("cannot read the conversation `{id}`: it keeps changing; try again")))
     }
 
-    /// Goes on with a run that waits, failed, or whose host died. `hash` says which question the decision
-    /// is meant for, where that matters.
+    /// Resumes a run that is paused, failed or was interrupted with its host. `hash` identifies the pending
+    /// action that the decision belongs to, if the caller specifies it.
+    ///
+    /// # Errors
+    /// Returns a fault if the run cannot be resumed or the decision does not match its pending action, and the
+    /// fault of the turn or the store.
     pub async fn resume(
         &self,
         id: &str,
@@ -235,7 +244,7 @@ impl Runs {
         let run = self.run(id).await?;
         if let Some(hash) = hash.filter(|hash| run.pending.text("hash").as_deref() != Some(hash)) {
             return Err(conflict(format!(
-                "run {id} does not wait for the action {hash} any more; look at what it waits for now"
+                "run {id} does not wait for the action {hash}; read its current pending action"
             )));
         }
         let mut saved = self.saved(&run).await?;
@@ -245,14 +254,14 @@ impl Runs {
         let pending = saved.pending.clone();
         decide(&mut saved, decision)?;
         let host_calls = opened_host_calls(&*self.store, id, &saved)?;
-        // The number that it has once it is taken over.
+        // The number of the step once the run is taken over.
         let step = || run.step + 1;
         let leaving = self.leaving(id, &step);
         let claimed = self.store.claim_run(id, run.step, &self.owner, std::process::id()).await;
         let Ok(Some(run)) = &claimed else {
             leaving.done();
             claimed?;
-            return Err(conflict(format!("run {id} is {} and cannot be gone on with", run.status.name())));
+            return Err(conflict(format!("cannot resume run {id}: it is {}", run.status.name())));
         };
         let kept = self.conversation(&run.conversation).await?.kept;
         let keeper = self.keeper(run, kept);
@@ -283,7 +292,7 @@ impl Runs {
         let stopped = self.seen_at(&keeper.run.id, super::run::drive(drive, keeper)).await;
         leaving.done();
         if let Some(teller) = teller {
-            // The answer need not wait until every script has heard of it.
+            // The answer does not wait for script callbacks.
             self.afterwards(async move { teller.drain().await });
         }
         let RunEnd { answer, pending, saved } = stopped?;
@@ -298,19 +307,19 @@ impl Runs {
         StoreKeeper::new(&self.store, &self.owner, &self.moved, run, kept)
     }
 
-    /// The end of a run at this step if nobody waits for it any more.
+    /// Returns a guard that records that the run was abandoned at this step if it is dropped.
     fn leaving<'a>(&'a self, run: &'a str, step: &'a (dyn Fn() -> u64 + Sync)) -> Leaving<'a> {
         Leaving::new(&self.store, &self.owner, run, step)
     }
 
-    /// Does something that nobody waits for until the host closes.
+    /// Runs background work until the host closes.
     fn afterwards(&self, work: impl Future<Output = ()> + Send + 'static) {
         let mut left = self.left.lock();
         while left.try_join_next().is_some() {}
         left.spawn(work);
     }
 
-    /// Works on a run, and says from time to time that somebody does.
+    /// Runs work on a run while periodically recording in the store that the run is in progress.
     async fn seen_at<T>(&self, run: &str, work: impl Future<Output = T>) -> T {
         let mut work = std::pin::pin!(work);
         loop {
@@ -318,28 +327,37 @@ impl Runs {
                 Ok(ended) => return ended,
                 Err(_) => {
                     if let Err(error) = self.store.touch_run(run, &self.owner).await {
-                        tracing::warn!(run, "failed to say that a run goes on: {error}");
+                        tracing::warn!(run, "cannot record the heartbeat of a run: {error}");
                     }
                 }
             }
         }
     }
 
-    /// The run of that id.
+    /// Returns the run of an id.
+    ///
+    /// # Errors
+    /// Returns a fault if it does not exist or the store fails.
     pub async fn run(&self, id: &str) -> Result<Run, Fault> {
         let run = self.store.run(id).await?;
         run.ok_or_else(|| Fault::Request {
-            message: format!("there is no run `{id}`; `valvehouse runs` lists them"),
+            message: format!("unknown run `{id}`; `valvehouse runs` lists all runs"),
             param: None,
             code: Some("run_not_found"),
             kind: RequestFault::NotFound,
         })
     }
 
-    /// The state of a run after its last step.
+    /// Returns the state of a run after its last step.
+    ///
+    /// # Errors
+    /// Returns a fault if the run has no stored step or the store fails.
     pub async fn saved(&self, run: &Run) -> Result<RunSnapshot, Fault> {
         self.last_saved(run).await?.ok_or_else(|| {
-            conflict(format!("run {} ended before its first step was kept: say it again", run.id))
+            conflict(format!(
+                "cannot resume run {}: it ended before its first step was stored; send the message again",
+                run.id
+            ))
         })
     }
 
@@ -357,21 +375,21 @@ impl Runs {
     }
 }
 
-/// The messages of a request that no answer follows.
+/// Returns the messages of a request that no answer follows.
 fn new_messages(request: &ChatRequest) -> Vec<Json> {
     let messages = request.messages().items();
     let answered = messages.iter().rposition(|message| is_role(message, "assistant"));
     messages.into_iter().skip(answered.map_or(0, |at| at + 1)).collect()
 }
 
-/// Checkpoints that nobody goes back to any more would take ever more room.
+/// Deletes old checkpoints, which would otherwise accumulate.
 async fn drop_old(store: Arc<dyn Store>, conversation: String) {
     if let Err(error) = store.prune(Some(&conversation), Prune::default()).await {
-        tracing::warn!(chat_id = conversation, "old checkpoints stay where they are: {error}");
+        tracing::warn!(chat_id = conversation, "cannot delete old checkpoints: {error}");
     }
 }
 
-/// The state of a run that begins with the messages of a request.
+/// Returns the initial state of a run.
 fn opening(begin: &Begin, recalled: &LoadedConversation) -> RunSnapshot {
     let summary = recalled.states.get(SUMMARIZATION).unwrap_or_else(Json::object);
     let working = memory::through(begin.window, recalled.working.clone(), &summary);

@@ -1,39 +1,39 @@
-//! A run between two of its steps, as it is kept.
+//! The stored state of a run between two steps.
 
 use valvehouse_core::context::{Context, Events, Pauses, Turn, TurnFacts};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::kernel::Progress;
 use valvehouse_json::Json;
 
-/// Everything of a run that the conversation's messages do not say.
+/// The state of a run, without the messages stored in its conversation.
 #[derive(Debug, Clone)]
 pub struct RunSnapshot {
     /// The progress of its turn.
     pub progress: Progress,
-    /// The facts with which its turn began, apart from the model, which is read anew.
+    /// The facts at the start of its turn, except about the model, which are read again.
     pub facts: Json,
-    /// The variables, as the last step left them.
+    /// The variables after the last step.
     pub variables: Json,
-    /// The metadata that the hooks share.
+    /// The metadata shared by the hooks.
     pub metadata: Json,
-    /// The events, an entry a call.
+    /// The events of the turn, one entry for each call.
     pub scratchpad: Json,
     /// The scratch maps of the plugins.
     pub states: Json,
-    /// Answers to questions of the step that is next, by hash.
+    /// The answers to questions of the next step, by hash.
     pub answers: Json,
-    /// Results of the host calls of the step that is next, made before it paused, as their keeper seals them; or null.
+    /// The sealed results of the host calls that the next step made before it paused, or null.
     pub host_calls: Json,
-    /// The action that it waits for, or null.
+    /// The pending action, or null.
     pub pending: Json,
-    /// The tool that was running, `{id, name, arguments}`, or null.
+    /// The tool call in progress, `{id, name, arguments}`, or null.
     pub in_flight: Json,
     /// The number of messages of the conversation.
     pub length: u64,
 }
 
 impl RunSnapshot {
-    /// A run that has not begun, in a conversation that is this long.
+    /// Creates the state of a new run in a conversation with `length` messages.
     pub fn new(progress: Progress, facts: &TurnFacts, variables: Json, states: Json, length: u64) -> Self {
         Self {
             progress,
@@ -50,10 +50,10 @@ impl RunSnapshot {
         }
     }
 
-    /// The turn as it is now.
+    /// Returns a snapshot of the turn.
     pub(super) fn of(&self, progress: &Progress, turn: &Turn, length: u64) -> Self {
         Self {
-            // Live values go on; what is kept does not.
+            // Live values keep changing, so they are copied.
             progress: progress.copy(),
             facts: self.facts.clone(),
             variables: turn.context().variables().copy(),
@@ -68,14 +68,14 @@ impl RunSnapshot {
         }
     }
 
-    /// The turn to go on with, with what is known of models and of this request now, and with the results of its host
-    /// calls before it paused.
+    /// Creates the turn to resume, with the current facts about models and request, and with the results of
+    /// host calls from before the pause.
     pub(super) fn turn(&self, now: TurnFacts, host_calls: &Json, events: Events) -> Turn {
         let TurnFacts { model, models, trace, .. } = now;
         let facts = TurnFacts { model, models, trace, ..TurnFacts::from_json(&self.facts) };
         let turn = Turn::new(facts, Context::new(self.variables.copy()), events);
         for (own, kept) in [(turn.metadata(), &self.metadata), (turn.context().trace(), &self.scratchpad)] {
-            // New containers that nobody else holds take what is not theirs.
+            // The containers are new and hold only copies, so the writes cannot fail.
             let _ = match (own, kept) {
                 (Json::Object(own), Json::Object(kept)) => own.replace(kept.entries()),
                 (Json::Array(own), Json::Array(kept)) => own.replace(kept.items()),
@@ -91,17 +91,17 @@ impl RunSnapshot {
         turn.pausing(pauses)
     }
 
-    /// The model that was asked for.
+    /// Returns the requested model.
     pub fn model(&self) -> String {
         self.progress.model.str_or_empty().to_owned()
     }
 
-    /// The toggle filters the request asked for.
+    /// Returns the toggle filters that the request enabled.
     pub fn filter_ids(&self) -> Vec<String> {
         TurnFacts::from_json(&self.facts).filter_ids
     }
 
-    /// As one object.
+    /// Converts the state to an object.
     pub fn to_json(&self) -> Json {
         Json::from([
             ("version", 1i64.into()),
@@ -119,11 +119,14 @@ impl RunSnapshot {
         ])
     }
 
-    /// Reads what [`RunSnapshot::to_json`] wrote.
+    /// Reads an object created by [`RunSnapshot::to_json`].
+    ///
+    /// # Errors
+    /// Returns a fault if a part is missing or damaged.
     pub fn from_json(json: &Json) -> Result<Self, Fault> {
         let broken = |part: &str| {
             Fault::Host(format!(
-                "failed to read a checkpoint: its `{part}` is missing or damaged; restore an earlier one"
+                "cannot read a checkpoint: its `{part}` is missing or damaged; restore an earlier one"
             ))
         };
         if json.get("version").and_then(|version| version.as_i64()) != Some(1) {
@@ -140,7 +143,7 @@ impl RunSnapshot {
             scratchpad: part("scratchpad")?,
             states: part("states")?,
             answers: part("answers")?,
-            // Earlier versions recorded none.
+            // Earlier versions have no recorded host calls.
             host_calls: json.field("host_calls").copy(),
             pending: part("pending")?,
             in_flight: part("in_flight")?,

@@ -1,4 +1,4 @@
-//! An agent's state, by the names of its graph state.
+//! The state of an agent, its settings, and its conversion to JSON.
 
 use super::callbacks::Callbacks;
 use super::summary::Summarization;
@@ -11,53 +11,54 @@ use valvehouse_store::Store;
 
 /// The settings and the state of an agent.
 ///
-/// `messages` is the whole conversation; what the model sees of it is worked out anew for each call.
+/// `messages` is the complete conversation; the model's view of it is computed for each call.
 #[derive(Clone)]
 pub struct AgentState {
-    /// Its id.
+    /// The id.
     pub id: String,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// The text that is sent first in every model call and never stored.
+    /// The system prompt, which precedes each model call and is never stored.
     pub system_prompt: String,
-    /// The tools as the model reads them: `{type, function}`.
+    /// The tools in the model's format: `{type, function}`.
     pub tools: Vec<Json>,
-    /// The handlers that run when they are called, by name.
+    /// The tools by name, with their handlers.
     pub tool_handlers: IndexMap<String, Tool>,
-    /// `model` and whatever else each request says: `temperature`, `max_tokens` …
+    /// The fields of each request, such as `model`, `temperature` and `max_tokens`.
     pub llm_config: Json,
-    /// The steps of a run and what may follow each, for display: `{nodes, edges, entry, end}`.
+    /// The graph of a run's steps, for display: `{nodes, edges, entry, end}`.
     pub graph: Option<Json>,
-    /// Model calls one run may take.
+    /// The maximum number of model calls in one run.
     pub max_iterations: usize,
-    /// Everything that was said.
+    /// The messages of the conversation.
     pub messages: Vec<Json>,
-    /// A window over what a run begins with, `window_size` messages; its other fields have to be the usual ones. It
-    /// cuts once, where the run begins; the `summarization` middleware cuts before every model call and knows summaries.
+    /// The window of `window_size` messages with which a run starts; its other fields must have their defaults.
+    /// It is applied once, at the start of a run; the `summarization` middleware applies before each model call
+    /// and supports summaries.
     pub buffer_config: Option<Summarization>,
-    /// The events of the latest run, an entry a step.
+    /// The events of the latest run, one entry for each step.
     pub scratchpad: Vec<Json>,
-    /// The action that the latest run waits for.
+    /// The pending action of the latest run.
     pub pending_action: Option<Json>,
-    /// The form answers must have: `{type: "json_object"}` or `{type: "json_schema", json_schema}`.
+    /// The `response_format` of answers: `{type: "json_object"}` or `{type: "json_schema", json_schema}`.
     pub response_format: Option<Json>,
-    /// The listeners to its events.
+    /// The callbacks.
     pub callbacks: Callbacks,
     /// The middleware by name, with its options.
     pub middlewares: Vec<(String, Json)>,
-    /// The names of its filters in running order, once it is assembled.
+    /// The names of the filters in running order, set when the kernel is built.
     pub middleware_chain: Option<Vec<String>>,
-    /// The store of its conversation.
+    /// The store of the conversation.
     pub storage: Option<Arc<dyn Store>>,
-    /// Stores a checkpoint after each step.
+    /// Set if a checkpoint is stored after each step.
     pub auto_checkpoint: bool,
-    /// The latest run.
+    /// The id of the latest run.
     pub run_id: Option<String>,
 }
 
 impl AgentState {
-    /// As one object, apart from what cannot be written: of handlers, callbacks and the storage it says
-    /// which there are.
+    /// Converts the state to an object. Handlers, callbacks and the storage cannot be serialized; the object
+    /// lists only their names.
     pub fn to_json(&self) -> Json {
         let texts = |texts: Vec<&str>| texts.into_iter().map(Json::from).collect::<Vec<_>>();
         let copies = |values: &[Json]| values.iter().map(Json::copy).collect::<Vec<_>>();
@@ -94,7 +95,7 @@ fn buffer(config: &Summarization) -> Json {
     Json::from([("window_size", config.window_size.into())])
 }
 
-/// The steps of a run, and what may follow each.
+/// Returns the graph of a run's steps.
 pub(super) fn graph() -> Json {
     const EDGES: [(Next, &[Next]); 5] = [
         (Next::Inlet, &[Next::Model, Next::End]),

@@ -1,4 +1,4 @@
-//! The status of runs: which there are, how they stand, what they wait for.
+//! The status of runs: lists, states and pending actions.
 
 use super::pending::of_unfinished;
 use super::run::Setup;
@@ -15,26 +15,26 @@ use valvehouse_core::tool::SchemaDialect;
 use valvehouse_json::{Json, Object};
 use valvehouse_store::{Conversation, Run, RunStatus};
 
-/// So many runs are looked through for those of one agent or with a dead owner.
+/// The maximum number of runs searched for those of one agent or with a dead owner.
 const LOOKED_THROUGH: u64 = 10_000;
 
-/// A run that stopped in the middle: whoever worked on it is gone.
+/// The status of a run that stopped because its process ended.
 pub const INTERRUPTED: &str = "interrupted";
 
-/// The runs that are wanted.
+/// A filter for runs.
 #[derive(Debug, Clone, Default)]
 pub struct RunQuery {
-    /// Only those of this agent.
+    /// The agent of the runs.
     pub agent: Option<String>,
-    /// Only those of this conversation.
+    /// The conversation of the runs.
     pub conversation: Option<String>,
-    /// Only those that stand so, by the word of [`standing`].
+    /// The status of the runs, as returned by [`standing`].
     pub status: Option<String>,
-    /// No more than so many.
+    /// The maximum number of runs.
     pub limit: u64,
 }
 
-/// The state of a run, in a word: that of its status, or `interrupted`.
+/// Returns the name of a run's status, or `interrupted`.
 pub fn standing(run: &Run) -> &'static str {
     match run.status {
         RunStatus::Running if !run.is_alive() => INTERRUPTED,
@@ -42,7 +42,7 @@ pub fn standing(run: &Run) -> &'static str {
     }
 }
 
-/// A run in short.
+/// Converts a run to JSON, without its state.
 pub fn run_to_json(run: &Run, agent: &str) -> Json {
     Json::from([
         ("run_id", run.id.as_str().into()),
@@ -57,7 +57,7 @@ pub fn run_to_json(run: &Run, agent: &str) -> Json {
     ])
 }
 
-/// The action that a run is known to wait for, or null. One that somebody works on waits for nothing.
+/// Returns the pending action of a run, or null. A run in progress has none.
 fn waits_for(run: &Run) -> Json {
     match standing(run) {
         "paused" | INTERRUPTED => run.pending.copy(),
@@ -66,7 +66,10 @@ fn waits_for(run: &Run) -> Json {
 }
 
 impl Runs {
-    /// Runs with the agents they are of, those first that came last.
+    /// Returns runs with their agents, newest first.
+    ///
+    /// # Errors
+    /// Returns a fault for an unknown status or if the store fails.
     pub async fn list(&self, wanted: &RunQuery) -> Result<Vec<(Run, String)>, Fault> {
         let status = wanted.status.as_deref().map(status_of).transpose()?;
         let looks_through = wanted.agent.is_some() || status == Some(RunStatus::Running);
@@ -97,7 +100,10 @@ impl Runs {
         Ok(found)
     }
 
-    /// The same, those first that somebody has to look at: what waits, then what stopped in the middle.
+    /// Returns runs with their agents; paused runs come first, followed by interrupted ones.
+    ///
+    /// # Errors
+    /// Returns a fault for an unknown status or if the store fails.
     pub async fn list_by_need(&self, wanted: &RunQuery) -> Result<Vec<(Run, String)>, Fault> {
         let mut found = Vec::new();
         let mut known = HashSet::new();
@@ -110,14 +116,17 @@ impl Runs {
         Ok(found)
     }
 
-    /// The state of a run after its last step; `None` before the first.
+    /// Returns the state of a run after its last step; `None` before the first.
+    ///
+    /// # Errors
+    /// Returns a fault if the state is damaged or the store fails.
     pub async fn last_saved(&self, run: &Run) -> Result<Option<RunSnapshot>, Fault> {
         let checkpoint = self.store().latest_checkpoint(&run.id).await?;
         checkpoint.map(|checkpoint| RunSnapshot::from_json(&checkpoint.state)).transpose()
     }
 
-    /// The action that a run waits for, or null: also the fate of a tool that ran when its host died, unless that may
-    /// simply run again.
+    /// Returns the pending action of a run, or null. A tool that ran when its host ended is also a pending
+    /// action, unless it may run again.
     pub fn pending_action(run: &Run, saved: Option<&RunSnapshot>, setup: Option<&Setup>) -> Json {
         let known = waits_for(run);
         let in_flight = Json::from(saved.map(|saved| saved.in_flight.copy()));
@@ -130,11 +139,14 @@ impl Runs {
         if tool.is_some_and(|tool| tool.spec.idempotent) { Json::Null } else { of_unfinished(&in_flight) }
     }
 
-    /// Everything there is to know of a run.
+    /// Returns the complete state of a run as an object.
+    ///
+    /// # Errors
+    /// Returns a fault if the conversation is missing or the store fails.
     pub async fn state(&self, run: &Run, setup: Option<&Setup>) -> Result<Json, Fault> {
         let conversation = self.store().conversation(&run.conversation).await?;
-        let conversation =
-            conversation.ok_or_else(|| Fault::Host(format!("the conversation of run {} is gone", run.id)))?;
+        let conversation = conversation
+            .ok_or_else(|| Fault::Host(format!("the conversation of run {} does not exist", run.id)))?;
         let full = self.store().messages(&conversation.id, 0, conversation.length).await?;
         let saved = self.last_saved(run).await?;
         let state = run_to_json(run, &conversation.agent);
@@ -151,7 +163,7 @@ impl Runs {
     }
 }
 
-/// The state of a run's graph, with the names of the graph state and nothing else.
+/// Returns the graph state of a run.
 pub(super) fn graph_state(
     full: Vec<Json>,
     saved: &RunSnapshot,
@@ -179,25 +191,25 @@ fn meta(run: &Run, conversation: &Conversation, setup: Option<&Setup>) -> Json {
     ])
 }
 
-/// The status that a word stands for in the store.
+/// Returns the stored status for a status name.
 fn status_of(word: &str) -> Result<RunStatus, Fault> {
     if word == INTERRUPTED {
         return Ok(RunStatus::Running);
     }
     RunStatus::named(word).ok_or_else(|| {
         let words: Vec<&str> = RunStatus::ALL.iter().map(|status| status.name()).collect();
-        let message = format!("`{word}` is not a status: say {} or {INTERRUPTED}", words.join(", "));
+        let message = format!("unknown status `{word}`: expected {} or {INTERRUPTED}", words.join(", "));
         Fault::invalid(message, Some("status"))
     })
 }
 
-/// The summary of the run; before its first step, that of the conversation.
+/// Returns the summary of the run or, before its first step, of the conversation.
 fn summary_of(saved: Option<&RunSnapshot>, kept: &Json) -> Json {
     let of_run = saved.and_then(|saved| saved.states.get(SUMMARIZATION));
     of_run.or_else(|| kept.get(SUMMARIZATION)).into()
 }
 
-/// The parts of the graph state.
+/// Builds the graph state from its parts.
 fn graph(
     full: Vec<Json>,
     saved: Option<&RunSnapshot>,
@@ -242,14 +254,14 @@ fn content_of(answer: &Json) -> Json {
     if said.is_null() { Json::Null } else { message::text_of(&said).into() }
 }
 
-/// The results of the tools that the latest answer called.
+/// Returns the results of the tools that the latest answer called.
 fn results(progress: &Progress) -> Vec<Json> {
     let said = progress.said.items();
     let after = said.iter().rposition(|message| is_role(message, "assistant")).map_or(0, |last| last + 1);
     said.iter().skip(after).map(Json::copy).collect()
 }
 
-/// The listeners to each event: `{on_tool_start: ["rust", "a_script"]}`.
+/// Returns the listeners of each callback: `{on_tool_start: ["rust", "a_script"]}`.
 fn callbacks(setup: &Setup) -> Json {
     let heard = Callback::ALL.into_iter().filter_map(|callback| {
         let closure = setup.callbacks.hears(callback).then_some("rust");

@@ -1,4 +1,4 @@
-//! A run's steps on their way into the store, and what becomes of a run that is left.
+//! Storage of a run's steps, and of a run abandoned by its client.
 
 use super::journal::{JournalEntry, Keeper};
 use super::memory;
@@ -12,12 +12,12 @@ use valvehouse_core::fault::Fault;
 use valvehouse_json::Json;
 use valvehouse_store::{Run, RunStatus, Step, Store};
 
-/// Keeps a run in the store.
+/// The journal of a run in the store.
 pub(super) struct StoreKeeper<'a> {
     store: &'a Arc<dyn Store>,
     moved: &'a broadcast::Sender<Arc<str>>,
     owner: &'a str,
-    /// The run as it was when this process took it.
+    /// The run when this process took it over.
     pub(super) run: Run,
     at: Mutex<At>,
 }
@@ -39,14 +39,14 @@ impl<'a> StoreKeeper<'a> {
         Self { store, moved, owner, at, run: run.clone() }
     }
 
-    /// The step it stands at.
+    /// Returns the number of the current step.
     pub(super) fn step(&self) -> u64 {
         self.at.lock().step
     }
 
-    /// Tells that the run has moved.
+    /// Announces that the run changed.
     pub(super) fn tell(&self) {
-        // Most of the time nobody follows.
+        // Usually there are no subscribers.
         let _ = self.moved.send(self.run.id.as_str().into());
     }
 
@@ -75,7 +75,10 @@ impl<'a> StoreKeeper<'a> {
             kept: is_news.then_some(&lasting),
         };
         if !self.store.keep_step(&step).await? {
-            return Err(conflict(format!("run {} went on elsewhere", self.run.id)));
+            return Err(conflict(format!(
+                "cannot store a step of run {}: the run continued elsewhere",
+                self.run.id
+            )));
         }
         let mut at = self.at.lock();
         (at.step, at.kept) = (expected + 1, lasting);
@@ -102,12 +105,13 @@ impl Keeper for StoreKeeper<'_> {
     }
 }
 
-/// The purpose that the results of host calls are sealed for: they open only for their own run.
+/// Returns the purpose for which the results of host calls are sealed, so that only their own run can open
+/// them.
 fn host_calls_of(run: &str) -> String {
     format!("host calls {run:?}")
 }
 
-/// The results of the host calls that a run made before it paused.
+/// Returns the results of the host calls that a run made before it paused.
 ///
 /// # Errors
 ///
@@ -123,7 +127,7 @@ pub(super) fn opened_host_calls(store: &dyn Store, run: &str, saved: &RunSnapsho
     })
 }
 
-/// A run whose client goes away stops where it is, and says so: it can be gone on with.
+/// A guard that records an abandoned run if the client disconnects, so that the run can be resumed.
 pub(super) struct Leaving<'a> {
     store: &'a Arc<dyn Store>,
     owner: &'a str,
@@ -142,7 +146,7 @@ impl<'a> Leaving<'a> {
         Self { store, owner, run, step, done: false }
     }
 
-    /// It was not left.
+    /// Records that the run was not abandoned.
     pub(super) fn done(mut self) {
         self.done = true;
     }
@@ -166,12 +170,12 @@ impl Drop for Leaving<'_> {
                 checkpoint: None,
                 status: RunStatus::Failed,
                 pending: &pending,
-                error: "the client went away before the run ended",
+                error: "the client disconnected before the run ended",
                 kept: None,
             };
-            // One that failed has said so already, and is a step further.
+            // A run that failed has already recorded a later step.
             if let Err(error) = store.keep_step(&step).await {
-                tracing::warn!(run, "failed to note that a run was left: {error}");
+                tracing::warn!(run, "cannot record that a run was abandoned: {error}");
             }
         });
     }

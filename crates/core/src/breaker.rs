@@ -1,4 +1,4 @@
-//! A circuit breaker: what breaks again and again is left alone for a while, then tried again.
+//! A circuit breaker: after repeated failures, calls are skipped until a cool-down ends.
 
 use crate::fault::{Explanation, Refusal};
 use parking_lot::Mutex;
@@ -7,15 +7,15 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// The rules by which a breaker opens, and for how long.
+/// The settings of a circuit breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BreakerSettings {
-    /// Breakages within the window that open it, when at least half of the calls since the first of them
-    /// broke; 0: it never opens.
+    /// The number of failures within the window that opens the breaker, provided that at least half of the
+    /// calls since the first of them failed. 0 disables the breaker.
     pub breaks: usize,
-    /// The time for which a breakage counts.
+    /// The time for which a failure counts.
     pub window: Duration,
-    /// The time for which it rests before one call may try again.
+    /// The cool-down: the time from opening to the next probe.
     pub rest: Duration,
 }
 
@@ -25,47 +25,48 @@ impl Default for BreakerSettings {
     }
 }
 
-/// The decision on a call.
+/// The breaker's decision on a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
-    /// It may.
+    /// The call is allowed: the breaker is closed.
     Usual,
-    /// It may, and decides whether the breaker closes.
+    /// The call is allowed as a probe: its result closes the breaker or keeps it open.
     Probe,
-    /// It may not, for this long.
+    /// The call is not allowed; the next probe is possible after this time.
     Rests(Duration),
 }
 
-/// A breaker that is open.
+/// The state of an open breaker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Open {
-    /// Breakages that opened it.
+    /// The number of failures that opened the breaker.
     pub breaks: usize,
-    /// The time for which it has been open.
+    /// The time since the breaker opened.
     pub since: Duration,
-    /// Until the next try.
+    /// The time until the next probe.
     pub next_try: Duration,
-    /// The last breakage.
+    /// The text of the last failure.
     pub cause: String,
 }
 
-/// Watches the calls of one plugin or provider. Asking it costs two loads while all goes well.
+/// A circuit breaker for the calls of one plugin or provider. A call costs two atomic loads while the breaker
+/// is closed.
 #[derive(Debug, Default)]
 pub struct Breaker {
     kind: Kind,
     name: String,
-    /// The model of a provider.
+    /// The model, if the breaker belongs to a provider.
     model: String,
     settings: BreakerSettings,
-    /// Milliseconds of the clock below at which the next try is allowed; 0 while it is closed.
+    /// The time of the next probe in milliseconds of [`now`]; 0 while the breaker is closed.
     retry_at: AtomicU64,
-    /// Set once a call has failed; before that calls are not counted.
+    /// Set after the first failure; calls are not counted before it.
     broke: AtomicBool,
     calls: AtomicU64,
     record: Mutex<Record>,
 }
 
-/// The owner of the calls.
+/// The kind of owner.
 #[derive(Debug, Default, Clone, Copy)]
 enum Kind {
     #[default]
@@ -75,19 +76,19 @@ enum Kind {
 
 #[derive(Debug, Default)]
 struct Record {
-    /// The last breakages: when, how many calls there had been, and at which request where that is known.
+    /// The last failures: time, number of calls so far, and a digest of the request if known.
     breaks: VecDeque<(Instant, u64, Option<u64>)>,
     cause: String,
     opened: Option<Instant>,
 }
 
 impl Breaker {
-    /// A closed one, for a plugin that the log will name.
+    /// Creates a closed breaker for a plugin.
     pub fn new(plugin: impl Into<String>, settings: BreakerSettings) -> Self {
         Self { name: plugin.into(), settings, ..Self::default() }
     }
 
-    /// Creates a closed breaker for a model of a provider.
+    /// Creates a closed breaker for one model of a provider.
     pub fn of_model(
         provider: impl Into<String>,
         model: impl Into<String>,
@@ -96,7 +97,7 @@ impl Breaker {
         Self { kind: Kind::Provider, model: model.into(), ..Self::new(provider, settings) }
     }
 
-    /// Asks for one call. A probe that is never heard of again leaves it open until the next one.
+    /// Decides on one call. If a probe never reports its result, the breaker stays open until the next probe.
     pub fn admit(&self) -> Admission {
         if self.broke.load(Relaxed) {
             self.calls.fetch_add(1, Relaxed);
@@ -113,90 +114,98 @@ impl Breaker {
         Admission::Rests(Duration::from_millis(self.retry_at.load(Relaxed).saturating_sub(now)))
     }
 
-    /// A call of this admission came to a good end.
+    /// Records a success. A successful probe closes the breaker.
     pub fn went_well(&self, admission: Admission) {
         if admission == Admission::Probe {
             *self.record.lock() = Record::default();
             self.retry_at.store(0, Relaxed);
             match self.kind {
-                Kind::Plugin => tracing::info!(plugin = self.name, "it works again and is used again"),
+                Kind::Plugin => {
+                    tracing::info!(plugin = self.name, "the circuit breaker closed: the plugin works again")
+                }
                 Kind::Provider => {
                     tracing::info!(
                         provider = self.name,
                         model = self.model,
-                        "it answers again and is used again"
+                        "the circuit breaker closed: the provider answers again"
                     );
                 }
             }
         }
     }
 
-    /// A call broke.
+    /// Records a failure.
     pub fn broke(&self, cause: &str) {
         self.broke_at(cause, None);
     }
 
-    /// Records a failure at a request, known by a digest of it. One request that fails again and again counts once:
-    /// it may be the request's fault.
+    /// Records a failure of a request, identified by a digest of it. Repeated failures of one request count
+    /// once, because the request may be the cause.
     pub fn broke_at(&self, cause: &str, request: Option<u64>) {
         if self.opens(cause, request) {
             let (breaks, rest) = (self.settings.breaks, self.settings.rest.as_secs_f64());
             match self.kind {
                 Kind::Plugin => tracing::warn!(
                     plugin = self.name,
-                    "it broke {breaks} times and rests: a call tries again in {rest} s"
+                    "the circuit breaker opened after {breaks} failures; the next attempt is in {rest} s"
                 ),
                 Kind::Provider => tracing::warn!(
                     provider = self.name,
                     model = self.model,
-                    "it failed at {breaks} requests and is left alone: a call tries again in {rest} s; last: {cause}"
+                    "the circuit breaker opened after {breaks} failed requests; the next attempt is in {rest} s; last \
+                     failure: {cause}"
                 ),
             }
         }
     }
 
-    /// Opens it for good, whatever the settings say: only a new one lets calls through again.
+    /// Opens the breaker permanently. Only a new breaker allows calls again.
     pub fn trip(&self, cause: &str) {
         let mut record = self.record.lock();
         record.cause = cause.to_owned();
         record.opened.get_or_insert_with(Instant::now);
         self.retry_at.store(FOR_GOOD, Relaxed);
-        tracing::error!(plugin = self.name, "{cause}: it is not used any more until it is saved again");
+        tracing::error!(
+            plugin = self.name,
+            "the circuit breaker opened until the plugin is saved again: {cause}"
+        );
     }
 
-    /// The refusal of a call that is not let through.
+    /// Returns the refusal for a call that is not allowed, with status 503; `rest` is the time until the next
+    /// probe.
     pub fn refusal(&self, rest: Duration) -> Refusal {
         let retry_after = Some(seconds(rest));
         Refusal { retry_after, ..Refusal::new(self.says(rest)).with_status(503) }
     }
 
-    /// The same for operators and, without the last failure, for clients.
+    /// Returns the explanation for a call that is not allowed. The text for clients omits the last failure.
     pub fn explains(&self, rest: Duration) -> Explanation {
         let full = self.says(rest);
         let public = full.split_once(" (last failure: ").map_or(full.as_str(), |(public, _)| public);
         Explanation::new(public, full.clone())
     }
 
-    /// The text in place of a call that is not let through.
+    /// Returns the error text for a call that is not allowed, in full.
     pub fn says(&self, rest: Duration) -> String {
         let (name, seconds) = (&self.name, seconds(rest));
         match self.kind {
             Kind::Plugin => {
                 format!(
-                    "the plugin `{name}` broke again and again and rests; it is tried again in {seconds} s"
+                    "cannot call the plugin `{name}`: its circuit breaker is open after repeated failures; the next attempt \
+                     is in {seconds} s"
                 )
             }
             Kind::Provider => {
                 let (cause, model) = (&self.record.lock().cause, &self.model);
                 format!(
-                    "provider {name} failed again and again at model {model}, which is left alone; it is tried again \
-                     in {seconds} s (last failure: {cause})"
+                    "cannot call model {model} of provider {name}: its circuit breaker is open after repeated \
+                     failures; the next attempt is in {seconds} s (last failure: {cause})"
                 )
             }
         }
     }
 
-    /// Returns `true` if this breakage opens it.
+    /// Records a failure and returns `true` if it opens the breaker.
     fn opens(&self, cause: &str, request: Option<u64>) -> bool {
         if self.settings.breaks == 0 {
             return false;
@@ -212,7 +221,7 @@ impl Breaker {
         let kept = self.settings.breaks;
         record.breaks.retain(|(at, ..)| now.duration_since(*at) <= window);
         if request.is_some() && record.breaks.iter().any(|(.., known)| *known == request) {
-            // As if this call had not been: it is neither a further failure nor a success.
+            // The call is not counted: it is neither a further failure nor a success.
             let _ = self.calls.fetch_update(Relaxed, Relaxed, |calls| calls.checked_sub(1));
             return false;
         }
@@ -230,7 +239,7 @@ impl Breaker {
         true
     }
 
-    /// The state while it is open.
+    /// Returns the state of the breaker while it is open, `None` while it is closed.
     pub fn open(&self) -> Option<Open> {
         let retry_at = self.retry_at.load(Relaxed);
         let record = self.record.lock();
@@ -243,10 +252,10 @@ impl Breaker {
     }
 }
 
-/// The clock never comes so far.
+/// A time that [`now`] never reaches.
 const FOR_GOOD: u64 = u64::MAX >> 2;
 
-/// Whole seconds, as `retry-after` counts them.
+/// Returns whole seconds, at least 1, for `retry-after`.
 fn seconds(rest: Duration) -> f64 {
     rest.as_secs_f64().ceil().max(1.0)
 }
@@ -255,7 +264,7 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX >> 1)
 }
 
-/// Milliseconds since somebody first asked, and one more: never 0.
+/// Returns the milliseconds since the first call, plus one: never 0.
 fn now() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     millis(START.get_or_init(Instant::now).elapsed()) + 1

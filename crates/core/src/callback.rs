@@ -1,69 +1,69 @@
-//! The moments at which an agent tells of itself, by the names that callbacks have in scripts and in Rust.
+//! The events of an agent's run for which plugins and Rust code can register callbacks.
 
 use crate::context::Turn;
 use futures_util::future::BoxFuture;
 use valvehouse_json::Json;
 
-/// A moment of an agent's run. The agent's callbacks say what is told at each.
+/// An event of an agent's run. The agent's documentation lists the data that each callback receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Callback {
-    /// A run begins.
+    /// A run starts.
     ChainStart,
-    /// It has its answer.
+    /// A run returns its answer.
     ChainEnd,
-    /// It failed.
+    /// A run fails.
     ChainError,
-    /// A model is asked.
+    /// A model is called.
     LlmStart,
-    /// It answered.
+    /// A model call returns.
     LlmEnd,
-    /// It did not.
+    /// A model call fails.
     LlmError,
-    /// A piece of its text.
+    /// A model streams a piece of text.
     LlmNewToken,
-    /// An answer with text in it.
+    /// A model returns text.
     Text,
-    /// An answer that calls tools.
+    /// A model returns tool calls.
     AgentAction,
-    /// The final answer.
+    /// The model returns the final answer.
     AgentFinish,
-    /// A tool is next.
+    /// A tool is called.
     ToolStart,
-    /// Its result.
+    /// A tool call returns.
     ToolEnd,
-    /// It failed.
+    /// A tool call fails.
     ToolError,
-    /// Something is tried again.
+    /// A model or tool call is retried.
     Retry,
-    /// A plugin's event.
+    /// A plugin emits an event.
     CustomEvent,
-    /// A tool that looks something up is next.
+    /// A retriever, a tool that looks up documents, is called.
     RetrieverStart,
-    /// The documents that it found.
+    /// A retriever returns its documents.
     RetrieverEnd,
-    /// It failed.
+    /// A retriever call fails.
     RetrieverError,
-    /// A turn begins.
+    /// A turn starts.
     TurnStart,
-    /// It has its answer.
+    /// A turn returns its answer.
     TurnEnd,
-    /// It failed.
+    /// A turn fails.
     TurnError,
-    /// The request to a model, behind all other filters.
+    /// A request is sent to a model, after all other filters.
     LlmCall,
-    /// The arguments of a tool, behind all other filters.
+    /// A tool is called, after all other filters have changed its arguments.
     ToolCall,
-    /// A piece of a model's text.
+    /// A model streams a piece of text.
     Token,
-    /// The run stops for a person.
+    /// The run pauses until a person answers.
     Interrupt,
-    /// It goes on.
+    /// A paused run continues.
     Resume,
 }
 
 impl Callback {
-    /// All of them.
+    /// All callbacks.
     pub const ALL: [Self; 26] = [
         Self::ChainStart,
         Self::ChainEnd,
@@ -93,7 +93,7 @@ impl Callback {
         Self::Resume,
     ];
 
-    /// The name of its function in a script.
+    /// Returns the name of the callback's function in a script.
     pub const fn name(self) -> &'static str {
         match self {
             Self::ChainStart => "on_chain_start",
@@ -125,7 +125,7 @@ impl Callback {
         }
     }
 
-    /// The moment of that name.
+    /// Returns the callback of a name, `None` for an unknown name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|callback| callback.name() == name)
     }
@@ -137,16 +137,16 @@ impl std::fmt::Display for Callback {
     }
 }
 
-/// Somebody who is told by and by what happened in a run.
+/// A receiver of an agent's callbacks.
 pub trait Listener: Send + Sync {
-    /// The name: a script's id.
+    /// Returns the name of the listener: a script's id.
     fn name(&self) -> &str;
 
-    /// Returns `true` if it wants to be told of this moment.
+    /// Returns `true` if the listener handles this callback.
     fn hears(&self, callback: Callback) -> bool;
 
-    /// It is told. `event` is its own; `state` is its scratch map of the run; the turn is beside that of the
-    /// run, which may be over already.
+    /// Handles a callback. `event` is a copy for this listener; `state` is its scratch map for the run. `turn`
+    /// is separate from the turn of the run, which may be over.
     fn hear(
         &self,
         callback: Callback,

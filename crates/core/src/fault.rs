@@ -1,20 +1,20 @@
-//! The error of a request: whose fault it is, and the text that may be shown.
+//! The error type of requests: the responsible party, and a text that clients may see.
 
 use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 use valvehouse_json::Json;
 
-/// Any error, as the functions of library users return it: `?` and `"text".into()` make one.
+/// A boxed error, as used by callbacks of library users: `?` and `"text".into()` create one.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// Returns the text of an error and of what caused it.
+/// Returns the text of an error and of its sources.
 pub(crate) fn with_sources(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
         let cause_text = cause.to_string();
-        // Many errors name their cause themselves.
+        // Many errors include the text of their source.
         if !text.contains(&cause_text) {
             text.push_str(": ");
             text.push_str(&cause_text);
@@ -24,41 +24,41 @@ pub(crate) fn with_sources(error: &dyn Error) -> String {
     text
 }
 
-/// The party that has to act on a fault.
+/// The party responsible for a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blame {
-    /// The request is wrong, or a filter refused it.
+    /// The request is invalid, or a filter refused it.
     Caller,
-    /// A script or closure broke.
+    /// A script or closure failed.
     Plugin,
-    /// The model's service failed.
+    /// The provider failed.
     Provider,
-    /// We failed.
+    /// The host failed.
     Host,
 }
 
-/// A plugin's decision to stop, with the status it chose.
+/// A plugin's decision to reject, with its status.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Refusal {
-    /// The text that the client reads.
+    /// The text for the client.
     pub message: String,
-    /// 400 to 599.
+    /// The HTTP status, 400 to 599.
     pub status: u16,
-    /// Seconds after which trying again makes sense.
+    /// The number of seconds after which a retry makes sense.
     pub retry_after: Option<f64>,
-    /// In a tool call: stop the turn instead of telling the model.
+    /// Set if a refusal of a tool call ends the turn instead of being returned to the model.
     pub fatal: bool,
-    /// The plugin that refused; filled in by the chain.
+    /// The name of the plugin, set by the chain.
     pub plugin: String,
 }
 
 impl Refusal {
-    /// A refusal with status 400.
+    /// Creates a refusal with status 400.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), status: 400, retry_after: None, fatal: false, plugin: String::new() }
     }
 
-    /// The same with a status; what is not an error status becomes 500.
+    /// Sets the status. A value that is not an error status becomes 500.
     #[must_use]
     pub fn with_status(mut self, status: i64) -> Self {
         self.status = u16::try_from(status).ok().filter(|status| (400..600).contains(status)).unwrap_or(500);
@@ -72,25 +72,25 @@ impl<T: Into<String>> From<T> for Refusal {
     }
 }
 
-/// A plugin that broke: a bug, a budget, a wrong return. Never its decision.
+/// A plugin failure: a bug, an exceeded budget or an invalid return value, as opposed to a [`Refusal`].
 #[derive(Debug, Clone)]
 pub struct Breakage {
-    /// The plugin's id or the closure's name; filled in by the chain.
+    /// The plugin's id or the closure's name, set by the chain.
     pub plugin: String,
-    /// The hook or tool that ran; filled in by the chain.
+    /// The name of the hook or tool, set by the chain.
     pub hook: String,
-    /// The cause in full, for the log: message with file:line:column.
+    /// The full cause for the log: message with file:line:column.
     pub cause: String,
 }
 
 impl fmt::Display for Breakage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} broke in {}: {}", self.plugin, self.hook, self.cause)
+        write!(f, "{} failed in {}: {}", self.plugin, self.hook, self.cause)
     }
 }
 
-/// An error of Rust code is breakage: with this, `?` works in a filter's closure. For that, a
-/// breakage does not implement [`std::error::Error`] itself; [`Fault`] does.
+/// Converts any error of Rust code, so that `?` works in a filter's closure. This conversion is why a breakage
+/// does not implement [`std::error::Error`] itself; [`Fault`] does.
 impl<E: Error> From<E> for Breakage {
     fn from(error: E) -> Self {
         Self::new(with_sources(&error))
@@ -98,13 +98,14 @@ impl<E: Error> From<E> for Breakage {
 }
 
 impl Breakage {
-    /// A breakage of a plugin that the chain will name.
+    /// Creates a breakage. The chain sets the plugin.
     pub fn new(cause: impl Into<String>) -> Self {
         Self { plugin: String::new(), hook: String::new(), cause: cause.into() }
     }
 }
 
-/// The reason for which a provider or the store failed: in full for operators, and without addresses for clients.
+/// The reason for a failure of a provider or the store: the full text for operators, and a text without
+/// addresses for clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
     public: String,
@@ -112,7 +113,7 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    /// An explanation of which clients see only the first text.
+    /// Creates an explanation with a text for clients and one for operators.
     pub fn new(public: impl Into<String>, full: impl Into<String>) -> Self {
         Self { public: public.into(), full: Some(full.into()) }
     }
@@ -123,110 +124,110 @@ impl Explanation {
     }
 }
 
-/// The text for operators.
+/// Writes the text for operators.
 impl std::fmt::Display for Explanation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.full.as_deref().unwrap_or(&self.public))
     }
 }
 
-/// One text for both.
+/// Uses one text for clients and operators.
 impl<T: Into<String>> From<T> for Explanation {
     fn from(text: T) -> Self {
         Self { public: text.into(), full: None }
     }
 }
 
-/// The reason for which a request has no answer.
+/// The reason why a request has no answer.
 #[derive(Debug, Clone)]
 pub enum Fault {
-    /// The request itself is wrong.
+    /// The request is invalid.
     Request {
-        /// The problem with it, and how to fix it.
+        /// The problem, and how to fix it.
         message: String,
-        /// The field it is about.
+        /// The field that the problem is about.
         param: Option<&'static str>,
-        /// A word for programs: `model_not_found`.
+        /// A machine-readable code, such as `model_not_found`.
         code: Option<&'static str>,
         /// The kind of problem.
         kind: RequestFault,
     },
-    /// It comes too often.
+    /// The request exceeds a rate limit.
     TooOften {
-        /// The limit that was exceeded, and the time of the next attempt.
+        /// The exceeded limit and the time of the next attempt.
         message: String,
-        /// A word for programs: `rate_limit_exceeded`.
+        /// A machine-readable code, such as `rate_limit_exceeded`.
         code: &'static str,
-        /// Until it may come again.
+        /// The time until the next attempt.
         wait: Duration,
     },
-    /// A filter or tool refused.
+    /// A filter or tool refused the request.
     Refused(Refusal),
-    /// A plugin broke.
+    /// A plugin failed.
     Broken(Breakage),
-    /// A guard cannot run: refuse rather than go on without it.
+    /// A guard cannot run, so the request is refused.
     Unguarded {
-        /// The plugin that is missing.
+        /// The id of the missing guard.
         plugin: String,
         /// The reason, and how to fix it.
         message: String,
     },
-    /// The model's service answered with an error of its own.
+    /// The provider returned an error response.
     Answered {
-        /// The provider's configured name.
+        /// The configured name of the provider.
         provider: String,
-        /// Its status.
+        /// The HTTP status of the response.
         status: u16,
-        /// Its body, passed on where it is JSON.
+        /// The body of the response, if it is JSON.
         body: Json,
-        /// Its `Retry-After`.
+        /// The `Retry-After` header of the response.
         retry_after: Option<String>,
     },
-    /// The model's service gave no answer: not one byte of it came.
+    /// The provider returned no byte of a response.
     Unanswered {
         /// The attempted operation and the cause of its failure.
         message: Explanation,
-        /// Set if the request may have reached the service, which may have done the work.
+        /// Set if the request may have reached the provider, which may have processed it.
         sent: bool,
-        /// Set if the service was too slow.
+        /// Set if the deadline was exceeded.
         timeout: bool,
     },
-    /// The model's service failed again and again and is left alone for a while.
+    /// The circuit breaker of the provider is open.
     Resting {
-        /// The service, the time of the next attempt, and the reason for the rest.
+        /// The provider, the time of the next attempt and the last failure.
         message: Explanation,
-        /// Until it is tried again.
+        /// The time until the next attempt.
         rest: Duration,
     },
-    /// The model's service could not be used.
+    /// The provider failed while answering or could not be used.
     Provider {
         /// The attempted operation and the cause of its failure.
         message: Explanation,
-        /// Set if the service was too slow.
+        /// Set if the deadline was exceeded.
         timeout: bool,
     },
-    /// The model's answer does not have the form that was asked for.
+    /// The model's answer does not have the requested form.
     Misshapen {
-        /// The parts that do not fit, and the number of attempts.
+        /// The mismatches and the number of attempts.
         message: String,
     },
-    /// The tool loop did not come to an end.
+    /// The tool loop reached its limit of model calls.
     ToolLoop {
-        /// The limit.
+        /// The maximum number of model calls.
         limit: usize,
         /// The messages so far.
         transcript: Json,
     },
-    /// The turn stops for a person; who may go on with it knows what it waits for.
+    /// The turn paused for a person. The run holds the question.
     Paused,
-    /// The store did not take or give what the request needs.
+    /// The store cannot read or write data that the request needs.
     Unstored {
         /// The attempted operation and the cause of its failure.
         message: Explanation,
-        /// A word for programs: `store_full`.
+        /// A machine-readable code, such as `store_full`.
         code: &'static str,
     },
-    /// We failed.
+    /// The host failed.
     Host(String),
 }
 
@@ -258,31 +259,31 @@ impl Error for Fault {}
 /// The kind of problem with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestFault {
-    /// A request that is malformed.
+    /// A malformed request (status 400).
     Invalid,
-    /// No or a wrong key.
+    /// A missing or invalid key.
     Unauthenticated,
-    /// A key that may not do this.
+    /// A key without permission for the request.
     Forbidden,
-    /// Something named that does not exist.
+    /// An unknown resource.
     NotFound,
-    /// Not with this method.
+    /// An unsupported method.
     Method,
-    /// Too much at once.
+    /// A request that exceeds a size limit.
     TooLarge,
-    /// Not as things stand.
+    /// A conflict with the current state.
     Conflict,
-    /// Well formed, and still nothing that can be used.
+    /// A well-formed request that cannot be processed.
     Unusable,
 }
 
 impl Fault {
-    /// A malformed request.
+    /// Creates a fault for a malformed request; `param` is the invalid field.
     pub fn invalid(message: impl Into<String>, param: Option<&'static str>) -> Self {
         Self::Request { message: message.into(), param, code: None, kind: RequestFault::Invalid }
     }
 
-    /// The party that has to act on it.
+    /// Returns the party responsible for the fault.
     pub fn blame(&self) -> Blame {
         match self {
             Self::Request { .. } | Self::TooOften { .. } | Self::Refused(_) => Blame::Caller,

@@ -1,8 +1,8 @@
-//! The core of Valvehouse: chats and their parts, filters, tools and providers, and the kernel, whose turn
-//! runs a chain of filters around a model and around each call of a tool.
+//! The core of Valvehouse: chats, filters, tools, providers, and the kernel, whose turn runs chains of filters
+//! around each model call and tool call.
 //!
-//! Modules stand in the order in which they build on each other; each uses only those of earlier lines. The kernel
-//! needs no web server, database, command line or scripting language.
+//! The modules are listed in dependency order; each uses only earlier ones. The kernel needs no web server,
+//! database, command line or scripting language.
 
 pub mod words;
 pub mod fault;

@@ -1,39 +1,39 @@
-//! The limits on a value beyond its type: one set of words for the settings of plugins and the arguments of
-//! tools.
+//! Limits on values beyond their type, shared by the settings of plugins and the parameters of tools.
 //!
-//! Only the limits are shared. What is turned into which type is not: a form sends `on` for true and
-//! `a, b` for a list, a model sends lists and objects as JSON in a string.
+//! Type coercion is not shared: a form sends `on` for true and `a, b` for a list, whereas a model sends lists
+//! and objects as JSON in a string.
 
 use crate::words::{did_you_mean, nearest};
 use regex::{Regex, RegexBuilder};
 use std::cmp::Ordering;
 use valvehouse_json::{Json, Number};
 
-/// The most memory that one compiled pattern may need, in bytes; a larger one takes long to compile.
+/// The maximum memory of one compiled pattern, in bytes; larger ones compile slowly.
 const MAX_PATTERN: usize = 1 << 20;
 
-/// Allowed values that a sentence names; more would bury it.
+/// The maximum number of allowed values listed in a message.
 const NAMED: usize = 20;
 
-/// A rule that was broken, in JSON Schema's word for it, and what it asks for: `must be 5 or more`.
+/// A violated rule: its JSON Schema keyword and its requirement, such as `must be 5 or more`.
 pub(crate) type BrokenRule = (&'static str, String);
 
-/// The limits that numbers and texts of a declaration must keep to.
+/// The limits that a declaration sets for numbers and texts.
 #[derive(Debug, Clone, Default)]
 pub struct Limits {
-    /// The least number allowed.
+    /// The minimum, inclusive.
     pub minimum: Option<Json>,
-    /// The greatest number allowed.
+    /// The maximum, inclusive.
     pub maximum: Option<Json>,
-    /// The only values allowed; empty allows all.
+    /// The allowed values; an empty list allows all.
     pub allowed: Vec<Json>,
-    /// The pattern that text must match somewhere, as in JSON Schema.
+    /// The pattern that a text must contain, as in JSON Schema.
     pub pattern: Option<Regex>,
 }
 
 impl Limits {
-    /// Reads `minimum`, `maximum` and `pattern` of a declaration whose `type` has this name. Problems
-    /// continue the name of what is declared. `enum` is left to who knows the values of the type.
+    /// Reads `minimum`, `maximum` and `pattern` of a declaration whose `type` has this name. The caller reads
+    /// `enum`, because it knows the type of the values. Each problem continues a sentence that starts with the
+    /// name of the declaration.
     pub(crate) fn read(declared: &Json, type_name: &str, problems: &mut Vec<String>) -> Self {
         let limits = Self {
             minimum: bound("minimum", declared, type_name, problems),
@@ -49,7 +49,7 @@ impl Limits {
         limits
     }
 
-    /// Checks that a value that has its type keeps to the limits.
+    /// Checks a value that already has its type.
     pub(crate) fn check(&self, value: &Json) -> Result<(), BrokenRule> {
         let against = |bound: &Option<Json>| bound.as_ref().and_then(|bound| order(value, bound));
         if let (Some(Ordering::Less), Some(minimum)) = (against(&self.minimum), &self.minimum) {
@@ -81,9 +81,9 @@ impl Limits {
         format!("must be one of {}{more}{near}", named.join(", "))
     }
 
-    /// Writes them into a JSON Schema.
+    /// Adds the limits to a JSON Schema.
     pub(crate) fn describe(&self, schema: &Json) {
-        // A schema in the making takes any key.
+        // A new schema accepts any key.
         if !self.allowed.is_empty() {
             schema.put("enum", self.allowed.iter().map(Json::copy).collect::<Vec<_>>());
         }
@@ -98,7 +98,7 @@ impl Limits {
     }
 }
 
-/// One sentence for each key of a map that is not among the known ones.
+/// Returns one sentence for each unknown key of a map.
 pub fn unknown_keys(map: &Json, known: &[&str]) -> Vec<String> {
     let keys = map.keys();
     let unknown = keys.iter().filter(|key| !known.contains(&key.as_str()));
@@ -113,7 +113,7 @@ pub fn unknown_keys(map: &Json, known: &[&str]) -> Vec<String> {
     told.collect()
 }
 
-/// The key that Python's `Field` has under another name.
+/// Returns the keyword for a key of Pydantic's `Field`.
 fn of_pydantic(key: &str) -> Option<&'static str> {
     Some(match key {
         "ge" | "gt" | "min" => "minimum",
@@ -125,12 +125,12 @@ fn of_pydantic(key: &str) -> Option<&'static str> {
     })
 }
 
-/// A value in a sentence, cut where it would bury the sentence.
+/// Returns a value as text for a message, truncated if it is long.
 pub fn clipped(value: &Json) -> String {
     shortened(&value.to_string())
 }
 
-/// Text in a sentence, cut where it would bury the sentence.
+/// Returns a text for a message, truncated if it is long.
 pub fn shortened(text: &str) -> String {
     match text.char_indices().nth(80) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -169,18 +169,18 @@ fn pattern(declared: &Json, type_name: &str, problems: &mut Vec<String>) -> Opti
 }
 
 fn reason_of(error: &regex::Error) -> String {
-    // The last line says what is wrong; those before draw the place.
+    // The last line states the reason; the lines before it show the position.
     let error = error.to_string();
     let reason = error.lines().last().unwrap_or(&error).trim_start_matches("error: ");
     let hint = if reason.starts_with("look-around") {
-        ", so that every pattern runs in linear time: say what the text is, not what it is not"
+        ", because every pattern must run in linear time: match the allowed text instead"
     } else {
         ""
     };
     format!("{reason}{hint}")
 }
 
-/// Two numbers beside each other: exact for whole numbers of 64 bits, which a float would blur.
+/// Compares two numbers. Integers of 64 bits are compared exactly, because a float would lose digits.
 fn order(left: &Json, right: &Json) -> Option<Ordering> {
     let (Json::Number(left), Json::Number(right)) = (left, right) else { return None };
     match (whole(left), whole(right)) {
@@ -197,8 +197,8 @@ fn whole(number: &Number) -> Option<i128> {
     }
 }
 
-/// Returns `true` if a reader of JSON Schema understands this pattern: its dialect is JavaScript's, which has no
-/// `(?i)`, `\A` or `[[:alpha:]]`. A limit that is left out of the schema is still checked here.
+/// Returns `true` if a pattern is valid in JSON Schema, whose dialect is that of JavaScript without `(?i)`,
+/// `\A` or `[[:alpha:]]`. Other patterns are omitted from the schema but are still checked.
 fn is_portable(pattern: &str) -> bool {
     let groups = pattern.match_indices("(?").map(|(at, _)| &pattern[at + 2..]);
     groups.into_iter().all(|group| group.starts_with(':') || group.starts_with('<'))
@@ -229,7 +229,7 @@ mod tests {
         let (limits, problems) = read(r#"{"pattern": "^(?!x)"}"#, "string");
         assert!(limits.pattern.is_none());
         assert!(
-            problems[0].contains("look-around") && problems[0].contains("say what the text is"),
+            problems[0].contains("look-around") && problems[0].contains("match the allowed text"),
             "{problems:?}"
         );
     }

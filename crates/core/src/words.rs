@@ -1,12 +1,11 @@
-//! Small things about words: the one that was probably meant, and names made fit to read.
+//! Text utilities: spelling suggestions, titles, hexadecimal digits and truncation.
 
-/// Names and allowed values are shorter; whole texts are not compared.
+/// The maximum length in bytes of a compared word; longer texts are not compared.
 const MAX_WORD: usize = 256;
 
-/// The word that was probably meant by a misspelt one; none when nothing is near.
+/// Returns the known word that a misspelled one probably means; `None` if none is similar.
 ///
-/// Case and the choice between `-` and `_` do not count as mistakes. What is longer than a word can be
-/// is like none.
+/// Differences in case, and between `-` and `_`, do not count.
 ///
 /// ```
 /// use valvehouse_core::words::nearest;
@@ -14,7 +13,7 @@ const MAX_WORD: usize = 256;
 /// assert_eq!(nearest("colour", ["keys", "listen"]), None);
 /// ```
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Comparing takes room for the lengths of both, multiplied.
+    // A comparison takes memory proportional to the product of both lengths.
     if word.len() > MAX_WORD {
         return None;
     }
@@ -23,7 +22,7 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     for candidate in known {
         let other = normal(candidate);
         let mistakes = strsim::damerau_levenshtein(&word, &other);
-        // A third of the letters may be wrong, never all of them; more than that is another word.
+        // Up to a third of the letters may differ, but never all of them.
         let letters = other.chars().count();
         if mistakes > (letters / 3).max(1) || (mistakes > 0 && mistakes >= letters) {
             continue;
@@ -38,32 +37,32 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     best.map(|(_, _, candidate)| candidate)
 }
 
-/// `; did you mean …?` when something is near, for the end of an error message.
+/// Returns `; did you mean …?` if a known word is similar, otherwise "": the end of an error message.
 pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     optional(nearest(word, known), |near| format!("; did you mean `{near}`?"))
 }
 
-/// Returns the text of a part that may be missing; "" without it.
+/// Returns the text for a value, "" for `None`.
 pub fn optional<T>(part: Option<T>, text: impl FnOnce(T) -> String) -> String {
     part.map_or_else(String::new, text)
 }
 
-/// `did you mean …? ` when something is near, for the beginning of a hint.
+/// Returns `did you mean …? ` for a suggestion, otherwise "": the beginning of a hint.
 pub fn suggested(near: Option<&str>) -> String {
     optional(near, |near| format!("did you mean `{near}`? "))
 }
 
-/// `1 file`, `2 files`.
+/// Returns a number with its noun: `1 file`, `2 files`.
 pub fn count(number: usize, one: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
 }
 
-/// Bytes as hexadecimal digits, two each.
+/// Returns bytes as hexadecimal digits, two for each byte.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The bytes of hexadecimal digits, two each; none where there are other letters or one digit is left over.
+/// Decodes hexadecimal digits, two for each byte; `None` for other characters or an odd number of digits.
 pub fn unhex(digits: &str) -> Option<Vec<u8>> {
     let value = |digit: u8| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok());
     let (pairs, left) = digits.as_bytes().as_chunks::<2>();
@@ -71,7 +70,7 @@ pub fn unhex(digits: &str) -> Option<Vec<u8>> {
     bytes.collect::<Option<Vec<u8>>>().filter(|_| left.is_empty())
 }
 
-/// A name as a title: `max_turns` becomes `Max Turns`.
+/// Converts a name to a title: `max_turns` becomes `Max Turns`.
 pub fn title_case(name: &str) -> String {
     let capitalised = name.split(['_', '-', ' ']).filter(|word| !word.is_empty()).map(|word| {
         let mut letters = word.chars();
@@ -83,7 +82,7 @@ pub fn title_case(name: &str) -> String {
     capitalised.collect::<Vec<_>>().join(" ")
 }
 
-/// A text as far as anybody would read it: cut after so many bytes, with how many there were.
+/// Truncates a text after `most` bytes and appends its original length.
 pub fn shortened(mut text: String, most: usize) -> String {
     if text.len() > most {
         let length = text.len();
@@ -93,13 +92,14 @@ pub fn shortened(mut text: String, most: usize) -> String {
     text
 }
 
-/// Returns `true` if this may be the id of a plugin: 1 to 64 of `a`-`z`, `0`-`9`, `_` and `-`.
+/// Returns `true` if a text is a valid plugin id: 1 to 64 of `a`-`z`, `0`-`9`, `_` and `-`.
 pub fn is_id(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'-';
     (1..=64).contains(&text.len()) && text.bytes().all(fits)
 }
 
-/// Returns `true` if a word of a person means yes and `false` if it means no; `None` if it means neither for sure.
+/// Returns `Some(true)` for a word that means yes, `Some(false)` for one that means no, and `None` for any
+/// other text.
 ///
 /// ```
 /// use valvehouse_core::words::yes_or_no;

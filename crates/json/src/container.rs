@@ -1,4 +1,5 @@
-//! The shared containers. Each has its own lock, held for a moment and never across a call out.
+//! The shared containers. Each has its own lock, which is never held while other code is called, except for the
+//! closures of `with` and `for_each`.
 
 use crate::entries::Unread;
 use crate::value::{Array, Children, Fields, Json, MisplacedValue, Object, Slots, State};
@@ -9,7 +10,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 impl<T: Children> Slots<T> {
-    /// The items, to be changed.
+    /// Returns the items for a change, and marks them as changed.
     fn change(&mut self) -> Result<&mut T, MisplacedValue> {
         if self.state == State::Frozen {
             return Err(MisplacedValue::Frozen);
@@ -20,22 +21,22 @@ impl<T: Children> Slots<T> {
 }
 
 impl Array {
-    /// A list of these elements.
+    /// Creates an array of these elements.
     pub fn new(items: Vec<Json>) -> Self {
         Self(Arc::new(Mutex::new(Slots { items, state: State::Read })))
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.0.lock().items.len()
     }
 
-    /// Returns `true` if there are none.
+    /// Returns `true` if the array is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// An index from either end as a position, when it is in range.
+    /// Converts an index, negative from the end, to a position; `None` if it is out of range.
     pub fn position(&self, index: i64) -> Option<usize> {
         let len = self.len();
         let position = if index < 0 {
@@ -46,27 +47,31 @@ impl Array {
         (position < len).then_some(position)
     }
 
-    /// The element at a position.
+    /// Returns the element at a position.
     pub fn get(&self, position: usize) -> Option<Json> {
         self.0.lock().items.get(position).cloned()
     }
 
-    /// The last element.
+    /// Returns the last element.
     pub fn last(&self) -> Option<Json> {
         self.0.lock().items.last().cloned()
     }
 
-    /// The elements; containers among them are shared.
+    /// Returns the elements; containers among them are shared.
     pub fn items(&self) -> Vec<Json> {
         self.0.lock().items.clone()
     }
 
-    /// Looks at the elements in place. The look must not lead back to this array.
+    /// Calls a closure with the elements without copying them. The closure must not access this array.
     pub fn with<R>(&self, look: impl FnOnce(&[Json]) -> R) -> R {
         look(&self.0.lock().items)
     }
 
-    /// Replaces one element; putting back the same container changes nothing.
+    /// Replaces an element. Replacing a container with itself changes nothing.
+    ///
+    /// # Errors
+    /// Returns an error if the position is out of range, the array is read-only, or the value would contain
+    /// itself or nest too deep.
     pub fn set(&self, position: usize, value: Json) -> Result<(), MisplacedValue> {
         if self.with(|items| items.get(position).is_some_and(|slot| slot.is_same(&value))) {
             return Ok(());
@@ -84,23 +89,29 @@ impl Array {
         Ok(())
     }
 
-    /// Replaces one element of an array that the caller made and nobody else has.
+    /// Replaces an element of an array that the caller created and that has no other handles.
     ///
     /// # Panics
-    /// Panics in debug builds if it does not take the value; in others it stays as it is.
+    /// Panics in debug builds if the value cannot be set. In release builds, the array is unchanged.
     pub fn put(&self, position: usize, value: Json) {
         let put = self.set(position, value);
         debug_assert!(put.is_ok(), "cannot put an element into an array: {put:?}");
     }
 
-    /// Adds an element at the end.
+    /// Appends an element.
+    ///
+    /// # Errors
+    /// Returns an error if the array is read-only, or the value would contain itself or nest too deep.
     pub fn push(&self, value: Json) -> Result<(), MisplacedValue> {
         check_place(&value, self.address())?;
         self.0.lock().change()?.push(value);
         Ok(())
     }
 
-    /// Adds an element before a position; beyond the end it goes to the end.
+    /// Inserts an element before a position; a position beyond the end appends it.
+    ///
+    /// # Errors
+    /// Returns an error if the array is read-only, or the value would contain itself or nest too deep.
     pub fn insert(&self, position: usize, value: Json) -> Result<(), MisplacedValue> {
         check_place(&value, self.address())?;
         let mut slots = self.0.lock();
@@ -110,7 +121,7 @@ impl Array {
         Ok(())
     }
 
-    /// Takes one element out.
+    /// Removes an element and returns it; `None` if the position is out of range or the array is read-only.
     pub fn remove(&self, position: usize) -> Option<Json> {
         let mut slots = self.0.lock();
         if position >= slots.items.len() {
@@ -119,7 +130,10 @@ impl Array {
         Some(slots.change().ok()?.remove(position))
     }
 
-    /// Puts other elements in place of all there were.
+    /// Replaces all elements.
+    ///
+    /// # Errors
+    /// Returns an error if the array is read-only, or a value would contain itself or nest too deep.
     pub fn replace(&self, items: Vec<Json>) -> Result<(), MisplacedValue> {
         check_places(&items, self.address())?;
         let mut slots = self.0.lock();
@@ -129,32 +143,32 @@ impl Array {
         Ok(())
     }
 
-    /// Returns `true` if both are the same container.
+    /// Returns `true` if both are handles of the same container.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Returns `true` if elements were replaced, added or taken out.
+    /// Returns `true` if elements were replaced, added or removed.
     pub(super) fn is_changed(&self) -> bool {
         self.0.lock().state == State::Changed
     }
 
-    /// Returns `true` if nobody may change it.
+    /// Returns `true` if the array is read-only.
     pub(super) fn is_read_only(&self) -> bool {
         self.0.lock().state == State::Frozen
     }
 
-    /// From now on nobody replaces, adds or takes out elements.
+    /// Makes the array read-only.
     pub(super) fn freeze(&self) {
         self.0.lock().state = State::Frozen;
     }
 
-    /// Puts elements into an array that was just made.
+    /// Sets the elements of a new array.
     pub(super) fn fill(&self, items: Vec<Json>) {
         self.0.lock().items = items;
     }
 
-    /// Returns `true` if there are other handles on it.
+    /// Returns `true` if there are other handles of the array.
     pub(super) fn is_shared(&self) -> bool {
         Arc::strong_count(&self.0) > 1
     }
@@ -165,78 +179,81 @@ impl Array {
 }
 
 impl Object {
-    /// A map of these entries; of a key that comes twice, the last value counts.
+    /// Creates an object of these entries. For a repeated key, the last value counts.
     pub fn new(entries: Vec<(CompactString, Json)>) -> Self {
         Self(Arc::new(Mutex::new(Slots { items: Fields::of(entries), state: State::Read })))
     }
 
-    /// The number of keys.
+    /// Returns the number of keys.
     pub fn len(&self) -> usize {
         self.0.lock().items.len()
     }
 
-    /// Returns `true` if there are none.
+    /// Returns `true` if the object is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// One that stays in its document until somebody asks what is in it.
+    /// Creates an object that stays in its document until it is read.
     pub(super) fn unread(unread: Unread) -> Self {
         Self(Arc::new(Mutex::new(Slots { items: Fields::Unread(unread), state: State::Read })))
     }
 
-    /// The text of its document, where nobody has asked what is in it.
+    /// Returns the text of the object in its document, if it was not read yet.
     pub(super) fn as_unread(&self) -> Option<Unread> {
         self.0.lock().items.as_unread().cloned()
     }
 
-    /// The length of its text in its document, where nobody has asked what is in it.
+    /// Returns the length of the object's text in its document, if it was not read yet.
     pub(super) fn unread_length(&self) -> usize {
         self.0.lock().items.as_unread().map_or(0, |unread| unread.spelling().len())
     }
 
-    /// Looks at the values that are read: among those that are not, there are no containers.
+    /// Visits the values that were read; unread values contain no containers.
     pub(super) fn each_read(&self, look: impl FnMut(&Json)) {
         self.0.lock().items.values_read().for_each(look);
     }
 
-    /// Returns `true` if there are lists or maps in it.
+    /// Returns `true` if any value is an array or object.
     pub fn has_containers(&self) -> bool {
         self.0.lock().items.has_containers()
     }
 
-    /// Returns `true` if the key is there.
+    /// Returns `true` if the object has a key.
     pub fn contains(&self, key: &str) -> bool {
         self.0.lock().items.contains(key)
     }
 
-    /// Returns `true` if one key is there and another is not.
+    /// Returns `true` if the object has `one` and lacks `other`.
     pub fn has_and_lacks(&self, one: &str, other: &str) -> bool {
         let mut slots = self.0.lock();
         slots.items.contains(one) && !slots.items.contains(other)
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get(&self, key: &str) -> Option<Json> {
         self.0.lock().items.get(key).cloned()
     }
 
-    /// Returns the value of a key; null where it is missing.
+    /// Returns the value of a key, null if the key is missing.
     pub fn field(&self, key: &str) -> Json {
         self.get(key).unwrap_or(Json::Null)
     }
 
-    /// Returns `true` if a key's value is a text that says something.
+    /// Returns `true` if the value of a key is a non-empty string.
     pub fn has_text(&self, key: &str) -> bool {
         self.0.lock().items.has_text(key)
     }
 
-    /// Looks at a key's value in place. The look must not lead back to this object.
+    /// Calls a closure with the value of a key without copying it. The closure must not access this object.
     pub fn with<R>(&self, key: &str, look: impl FnOnce(Option<&Json>) -> R) -> R {
         self.0.lock().items.with(key, look)
     }
 
-    /// Sets a key; putting back the same container changes nothing.
+    /// Sets a key. Setting a container to itself changes nothing.
+    ///
+    /// # Errors
+    /// Returns an error if the object is read-only, or the value would contain itself or nest too deep.
     pub fn set(&self, key: &str, value: Json) -> Result<(), MisplacedValue> {
         if is_container(&value) {
             if self.with(key, |slot| slot.is_some_and(|slot| slot.is_same(&value))) {
@@ -251,16 +268,16 @@ impl Object {
         Ok(())
     }
 
-    /// Sets a key of an object that the caller made and nobody else has.
+    /// Sets a key of an object that the caller created and that has no other handles.
     ///
     /// # Panics
-    /// Panics in debug builds if it does not take the value; in others it stays as it is.
+    /// Panics in debug builds if the value cannot be set. In release builds, the object is unchanged.
     pub fn put(&self, key: &str, value: Json) {
         let put = self.set(key, value);
         debug_assert!(put.is_ok(), "cannot put {key:?} into an object: {put:?}");
     }
 
-    /// Sets a key; an object that is read-only or would contain itself stays as it is.
+    /// Sets a key. An object that is read-only or would contain itself is unchanged.
     pub fn edit(&self, key: &str, value: Json) {
         if let Err(why) = self.set(key, value) {
             use MisplacedValue::{Cycle, Frozen, TooDeep};
@@ -268,7 +285,7 @@ impl Object {
         }
     }
 
-    /// Takes a key out; the order of the others stays.
+    /// Removes a key and returns its value; the order of the other keys is preserved.
     pub fn remove(&self, key: &str) -> Option<Json> {
         let mut slots = self.0.lock();
         if !slots.items.contains(key) {
@@ -277,13 +294,16 @@ impl Object {
         slots.change().ok()?.remove(key)
     }
 
-    /// Takes all keys out.
+    /// Removes all keys.
     pub fn clear(&self) {
         let old = self.0.lock().change().map(std::mem::take);
         drop(old);
     }
 
-    /// Puts another map's keys in place of all there were.
+    /// Replaces all entries.
+    ///
+    /// # Errors
+    /// Returns an error if the object is read-only, or a value would contain itself or nest too deep.
     pub fn replace(&self, entries: Vec<(CompactString, Json)>) -> Result<(), MisplacedValue> {
         check_places(entries.iter().map(|(_, value)| value), self.address())?;
         let mut slots = self.0.lock();
@@ -293,49 +313,50 @@ impl Object {
         Ok(())
     }
 
-    /// The keys, in order.
+    /// Returns the keys, in order.
     pub fn keys(&self) -> Vec<CompactString> {
         self.0.lock().items.iter().map(|(key, _)| key.clone()).collect()
     }
 
-    /// Keys and values, in order; containers among them are shared.
+    /// Returns the keys and values, in order; containers among them are shared.
     pub fn entries(&self) -> Vec<(CompactString, Json)> {
         self.0.lock().items.iter().cloned().collect()
     }
 
-    /// Looks at keys and values in place, in order. The look must not lead back to this object.
+    /// Calls a closure with each key and value, in order, without copying them. The closure must not access
+    /// this object.
     pub fn for_each(&self, mut look: impl FnMut(&str, &Json)) {
         for (key, value) in self.0.lock().items.iter() {
             look(key, value);
         }
     }
 
-    /// Returns `true` if both are the same container.
+    /// Returns `true` if both are handles of the same container.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Returns `true` if keys were set or taken out.
+    /// Returns `true` if keys were set or removed.
     pub(super) fn is_changed(&self) -> bool {
         self.0.lock().state == State::Changed
     }
 
-    /// Returns `true` if nobody may change it.
+    /// Returns `true` if the object is read-only.
     pub(super) fn is_read_only(&self) -> bool {
         self.0.lock().state == State::Frozen
     }
 
-    /// From now on nobody sets or takes out keys.
+    /// Makes the object read-only.
     pub(super) fn freeze(&self) {
         self.0.lock().state = State::Frozen;
     }
 
-    /// Puts entries into an object that was just made.
+    /// Sets the entries of a new object.
     pub(super) fn fill(&self, entries: Vec<(CompactString, Json)>) {
         self.0.lock().items = Fields::of(entries);
     }
 
-    /// Returns `true` if there are other handles on it.
+    /// Returns `true` if there are other handles of the object.
     pub(super) fn is_shared(&self) -> bool {
         Arc::strong_count(&self.0) > 1
     }
@@ -388,15 +409,15 @@ impl Children for Fields {
 }
 
 thread_local! {
-    /// The number of containers that are being freed within one another on this thread.
+    /// The nesting depth of containers that are being freed on this thread.
     static FREEING: Cell<usize> = const { Cell::new(0) };
 }
 
-/// As deep as containers are freed by simply letting go of them.
+/// The nesting depth up to which containers are freed recursively.
 const FREED_WITHIN: usize = 32;
 
-/// Below a depth that takes little stack, nested containers are freed in a loop: however deep a
-/// script nested them.
+/// Frees nested containers in a loop below a small depth, so that deep nesting by a script cannot overflow the
+/// stack.
 impl<T: Children> Drop for Slots<T> {
     fn drop(&mut self) {
         if !self.items.has_containers() {

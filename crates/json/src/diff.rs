@@ -1,14 +1,15 @@
-//! The difference of two values, as the operations of a JSON Patch (RFC 6902) that also say what was there.
+//! The difference of two values as a JSON Patch (RFC 6902) whose operations include the previous values.
 //!
-//! Carried out one after the other they make the second value of the first. Lists are aligned: a message
-//! put before all others is one addition, whatever follows it.
+//! Applied in order, the operations turn the first value into the second. Lists are aligned: a message inserted
+//! before all others is one `add`, regardless of the messages after it.
 //!
 //! ```
 //! use valvehouse_json::{Json, diff::diff};
 //! let before = Json::parse(br#"{"messages":["hi"],"model":"a"}"#).unwrap();
 //! let after = Json::parse(br#"{"messages":["be kind","hi"],"model":"b"}"#).unwrap();
-//! let told: Vec<String> = diff(&before, &after).iter().map(|it| format!("{} {}", it.op.word(), it.path)).collect();
-//! assert_eq!(told, ["add /messages/0", "replace /model"]);
+//! let operations = diff(&before, &after);
+//! let operations: Vec<String> = operations.iter().map(|it| format!("{} {}", it.op.word(), it.path)).collect();
+//! assert_eq!(operations, ["add /messages/0", "replace /model"]);
 //! ```
 
 use crate::value::{Json, MAX_DEPTH};
@@ -17,23 +18,23 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::ops::Range;
 
-/// Pairs of values that are looked at. Beyond it whole values take each other's place: one container may
-/// stand in more places than anybody has time for.
+/// The maximum number of compared pairs of values. Beyond it, entire values are replaced, because one container
+/// may occur in very many places.
 const MAX_PAIRS: usize = 20_000;
 
-/// The operation at a place.
+/// The kind of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Op {
-    /// A value comes in, in a list before what stood there.
+    /// A value is added, in a list before the element at the path.
     Add,
-    /// A value goes.
+    /// A value is removed.
     Remove,
-    /// Another value takes its place.
+    /// A value is replaced.
     Replace,
 }
 
 impl Op {
-    /// As RFC 6902 calls it.
+    /// Returns the name of the operation in RFC 6902.
     pub fn word(self) -> &'static str {
         match self {
             Self::Add => "add",
@@ -43,21 +44,21 @@ impl Op {
     }
 }
 
-/// One operation.
+/// An operation of a difference.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DiffOperation {
     /// The operation.
     pub op: Op,
-    /// The place: a pointer of RFC 6901, as it leads when the operations before this one are carried out.
+    /// The path, a JSON Pointer (RFC 6901), valid once the earlier operations are applied.
     pub path: String,
-    /// The value before; null where there was none.
+    /// The value before; null if there was none.
     pub before: Json,
-    /// The value after; null where there is none.
+    /// The value after; null if there is none.
     pub after: Json,
 }
 
 impl DiffOperation {
-    /// `{op, path, before, after}`, with what there is of the last two.
+    /// Converts the operation to `{op, path, before, after}`, without values that do not exist.
     pub fn to_json(&self) -> Json {
         let sides = [("before", &self.before, Op::Add), ("after", &self.after, Op::Remove)];
         let sides = sides.into_iter().filter(|(_, _, without)| self.op != *without);
@@ -67,7 +68,7 @@ impl DiffOperation {
     }
 }
 
-/// The changes that make the second value of the first. The order of keys makes no difference.
+/// Returns the operations that turn the first value into the second. The order of keys is ignored.
 pub fn diff(before: &Json, after: &Json) -> Vec<DiffOperation> {
     let mut differ = Differ { changes: Vec::new(), path: Vec::new(), pairs: 0 };
     differ.values(before, after);
@@ -107,7 +108,7 @@ impl Differ {
         }
     }
 
-    /// Equal elements stay; between them, those of one kind are taken for the same, changed.
+    /// Compares lists. Equal elements are matched; between them, elements of the same kind count as changed.
     fn lists(&mut self, before: &[Json], after: &[Json]) {
         let mut known = Numbers::default();
         let (old, new) = (known.all(before), known.all(after));
@@ -118,7 +119,7 @@ impl Differ {
         }
     }
 
-    /// A stretch of a list in whose place another one comes.
+    /// Compares a range of a list with the range that replaces it.
     fn stretch(&mut self, before: &[Json], old: Range<usize>, after: &[Json], new: Range<usize>) {
         let kinds = |list: &[Json], range: &Range<usize>| -> Vec<String> {
             list[range.clone()].iter().map(kind).collect()
@@ -154,9 +155,10 @@ impl Differ {
     }
 }
 
-/// The steps from one list to another: whether both are equal there, and the places of each.
+/// Returns the steps from one list to another: `true` for equal ranges, and the range in each list.
 fn steps<T: Hash + Ord>(old: &[T], new: &[T]) -> impl Iterator<Item = (bool, Range<usize>, Range<usize>)> {
-    // Only the lengths are taken: where nothing is taken or added, the place of an operation may not be where it is.
+    // Only the lengths of the ranges are used, because the positions are unreliable where nothing is removed or
+    // added.
     capture_diff_slices(Algorithm::Myers, old, new).into_iter().scan((0, 0), |(from, to), op| {
         let (start, begin) = (*from, *to);
         (*from, *to) = (start + op.old_range().len(), begin + op.new_range().len());
@@ -164,13 +166,13 @@ fn steps<T: Hash + Ord>(old: &[T], new: &[T]) -> impl Iterator<Item = (bool, Ran
     })
 }
 
-/// The kind of an element, whatever it holds: a message of a role, a part of a type, a tool of a name.
+/// Returns the kind of an element: the role of a message, the type of a part or the name of a tool.
 fn kind(value: &Json) -> String {
     let words = ["role", "type", "name", "id"].map(|key| value.text_or_empty(key));
     format!("{} {}", value.kind(), words.join(" "))
 }
 
-/// Numbers for values, the same for equal ones.
+/// Numbers for values; equal values have the same number.
 #[derive(Default)]
 struct Numbers(HashMap<usize, Vec<(usize, Json)>>, usize);
 
@@ -180,7 +182,7 @@ impl Numbers {
     }
 
     fn number(&mut self, value: &Json) -> usize {
-        // Equal values weigh the same unless parts are shared; these are found equal a step further in.
+        // Equal values have the same weight unless parts are shared; those are detected one level deeper.
         let alike = self.0.entry(value.weight()).or_default();
         if let Some((number, _)) = alike.iter().find(|(_, known)| known == value) {
             return *number;
@@ -205,7 +207,7 @@ mod tests {
         changes.iter().map(|it| format!("{} {} {}>{}", it.op.word(), it.path, it.before, it.after)).collect()
     }
 
-    /// Carries operations out.
+    /// Applies operations.
     fn applied(changes: &[DiffOperation], value: &Json) -> Json {
         let mut root = value.copy();
         for change in changes {

@@ -1,23 +1,22 @@
-//! Keys and values in the order of their arrival.
+//! Keys and values in order of insertion.
 //!
-//! Objects of chats have a handful of keys: a look at each is faster than a hash, and one
-//! allocation holds them all. An object that grows large gets an index beside the order.
-//!
-//! Objects that stay in their document until they are read, and the keys that they may have.
+//! Objects in chats have few keys: a linear search is faster than a hash, and one allocation holds all entries.
+//! Large objects have an index in addition. Objects can also stay unread in their document, with a filter for
+//! the keys that they may have.
 
 use bytes::Bytes;
 use compact_str::CompactString;
 use std::collections::HashMap;
 
-/// Above this many keys an index pays.
+/// The number of keys above which an index is built.
 const SMALL: usize = 16;
 
 type Index = HashMap<CompactString, usize, foldhash::fast::RandomState>;
 
-/// Keys and values that are read, in their order.
+/// The entries of an object that was read, in order.
 pub(super) struct Entries<V> {
     pub(super) list: Vec<(CompactString, V)>,
-    /// One of each key, without an index: few keys that differ have the same.
+    /// One tag per key for objects without an index; different keys rarely have the same tag.
     tags: [u8; SMALL],
     index: Option<Box<Index>>,
 }
@@ -70,7 +69,7 @@ impl<V: Default> Entries<V> {
         V::default()
     }
 
-    /// Adds a key that is not there.
+    /// Appends a key that the object lacks.
     fn append(&mut self, key: CompactString, value: V) {
         if let Some(index) = &mut self.index {
             index.insert(key.clone(), self.list.len());
@@ -105,7 +104,7 @@ impl<V: Default> Entries<V> {
     }
 }
 
-/// A byte in which most keys of an object differ.
+/// Returns a byte that differs for most keys of an object.
 #[inline]
 pub(super) fn tag(key: &str) -> u8 {
     let bytes = key.as_bytes();
@@ -113,7 +112,7 @@ pub(super) fn tag(key: &str) -> u8 {
     (bytes.len() as u8).wrapping_mul(5).wrapping_add(first.wrapping_mul(3)).wrapping_add(*last)
 }
 
-/// Returns the tags of a few keys if each comes once.
+/// Returns the tags of a few entries if no key is repeated.
 fn distinct_tags<V>(entries: &[(CompactString, V)]) -> Option<[u8; SMALL]> {
     if entries.len() > SMALL {
         return None;
@@ -130,7 +129,7 @@ fn distinct_tags<V>(entries: &[(CompactString, V)]) -> Option<[u8; SMALL]> {
     Some(tags)
 }
 
-/// An object of plain values, as it stands in the document that it came in.
+/// An object of plain values, as a part of its document.
 #[derive(Clone)]
 pub(super) struct Unread {
     pub(super) spelling: Bytes,
@@ -138,7 +137,7 @@ pub(super) struct Unread {
 }
 
 impl Unread {
-    /// An object that was found to be of that kind, with these keys.
+    /// Creates an unread object from its verified text and its keys.
     pub(super) fn new(spelling: Bytes, keys: Keys) -> Self {
         Self { spelling, keys }
     }
@@ -148,7 +147,7 @@ impl Unread {
     }
 }
 
-/// The keys there may be: few share length and both ends.
+/// A filter for the keys of an object; few keys share their length and both ends.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Keys(u64);
 
@@ -163,7 +162,7 @@ impl Keys {
         self.0 & Self::bit(key) != 0
     }
 
-    /// Adds a key, and says whether it is a new one for sure.
+    /// Adds a key. Returns `true` if it is certainly new.
     #[inline]
     pub(super) fn add(&mut self, key: &str) -> bool {
         let before = self.0;

@@ -1,4 +1,4 @@
-//! The entries of an object, which are read from their document when somebody asks for them.
+//! The entries of an object, which are read from their document on first access.
 
 use crate::entries::Entries;
 use crate::entries::Unread;
@@ -8,14 +8,14 @@ use compact_str::CompactString;
 use valvehouse_memory as memory;
 
 impl Unread {
-    /// One value, read by itself.
+    /// Reads one value without the others.
     fn value(&self, key: &str) -> Option<Json> {
         let spelling = skim::value_of(skim::from_value_of(&self.spelling, key)?)?;
         parse::parse_shared(&self.spelling.slice_ref(spelling)).ok()
     }
 
     fn read(&self) -> Vec<(CompactString, Json)> {
-        // The parts that a script reads of a body are the body's, and not memory of the script.
+        // The memory of a body's parts is charged to the body and not to the script that reads them.
         memory::uncounted(|| parse::entries(&self.spelling))
     }
 }
@@ -27,7 +27,7 @@ impl Default for Fields {
 }
 
 impl Fields {
-    /// These entries; of a key that comes twice, the first place and the last value count.
+    /// Creates fields of these entries. A repeated key retains its first position and its last value.
     pub(super) fn of(entries: Vec<(CompactString, Json)>) -> Self {
         Self::Read(Entries::of(entries))
     }
@@ -61,7 +61,7 @@ impl Fields {
         self.read().get(key)
     }
 
-    /// Returns `true` if a key's value is a text that says something. Of what is unread, nothing is read for it.
+    /// Returns `true` if the value of a key is a non-empty string, without reading an unread object.
     pub(super) fn has_text(&self, key: &str) -> bool {
         match self {
             Self::Read(entries) => {
@@ -72,7 +72,7 @@ impl Fields {
         }
     }
 
-    /// Looks at one value. Of what is unread, nothing else is read for it.
+    /// Calls a closure with one value, without reading the others.
     pub(super) fn with<R>(&self, key: &str, look: impl FnOnce(Option<&Json>) -> R) -> R {
         match self {
             Self::Read(entries) => look(entries.get(key)),
@@ -81,12 +81,12 @@ impl Fields {
         }
     }
 
-    /// Sets a key; the value that was there before, null where none was.
+    /// Sets a key and returns the previous value, null if there was none.
     pub(super) fn insert(&mut self, key: &str, value: Json) -> Json {
         self.read().insert(key, value)
     }
 
-    /// Takes a key out; the order of the others stays.
+    /// Removes a key; the order of the others is preserved.
     pub(super) fn remove(&mut self, key: &str) -> Option<Json> {
         self.read().remove(key)
     }
@@ -95,7 +95,7 @@ impl Fields {
         self.read().list.iter()
     }
 
-    /// Those that are read: in what is not, there are no containers.
+    /// Returns the values that were read; unread values contain no containers.
     pub(super) fn values_read(&self) -> impl Iterator<Item = &Json> {
         let list = match self {
             Self::Read(entries) => entries.list.as_slice(),
@@ -104,7 +104,7 @@ impl Fields {
         list.iter().map(|(_, value)| value)
     }
 
-    /// The same, to be changed.
+    /// Returns the values that were read for a change.
     pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut Json> {
         let list = match self {
             Self::Read(entries) => entries.list.as_mut_slice(),

@@ -1,8 +1,8 @@
-//! One JSON value, read by the host and by scripts alike.
+//! A JSON value shared by the host and scripts.
 //!
-//! Arrays and objects are *shared*: a clone is another handle on the same container, so that what
-//! one filter changes, everybody sees, as in Python. Key order and the spelling of numbers survive
-//! untouched from bytes to bytes. `copy` gives an independent value.
+//! Arrays and objects are *shared*: a clone is another handle of the same container, so a change by one filter
+//! is visible to all, as in Python. Key order and the spelling of numbers are preserved. `copy` creates an
+//! independent value.
 //!
 //! ```
 //! use valvehouse_json::Json;

@@ -1,25 +1,25 @@
-//! Numbers that keep their spelling.
+//! Numbers that preserve their spelling.
 
-/// A JSON number. Only a spelling that writing would change is kept as text.
+/// A JSON number. The spelling is stored only if writing the number would change it.
 #[derive(Clone, Debug)]
 pub enum Number {
-    /// A whole number of 64 bits.
+    /// An integer of 64 bits.
     Int(i64),
-    /// A whole number above the signed range.
+    /// An integer above the signed range.
     Unsigned(u64),
     /// A finite number with a fraction or an exponent.
     Float(f64),
-    /// As it was spelt: `1e2`, `1.10`, more digits than 64 bits hold.
+    /// The original spelling, such as `1e2`, `1.10`, or more digits than fit in 64 bits.
     Spelt(Box<str>),
 }
 
 impl Number {
-    /// The shortest form of an unsigned number.
+    /// Creates a number from an unsigned integer.
     pub fn from_u64(value: u64) -> Self {
         i64::try_from(value).map_or(Self::Unsigned(value), Self::Int)
     }
 
-    /// From text that the grammar of JSON has already accepted.
+    /// Creates a number from text that was verified to be a JSON number.
     pub(super) fn from_spelling(text: &str) -> Self {
         if text != "-0" {
             if let Ok(value) = text.parse() {
@@ -35,7 +35,7 @@ impl Number {
         }
     }
 
-    /// The whole number, when this is one within range; `3.0` is one too.
+    /// Returns the integer, if the number is one within range, such as 3 or `3.0`.
     pub fn as_i64(&self) -> Option<i64> {
         match self {
             Self::Int(value) => Some(*value),
@@ -47,7 +47,7 @@ impl Number {
         }
     }
 
-    /// The nearest floating point number.
+    /// Returns the nearest floating point number.
     pub fn as_f64(&self) -> f64 {
         match self {
             Self::Int(value) => *value as f64,
@@ -57,7 +57,7 @@ impl Number {
         }
     }
 
-    /// Returns `true` if it is spelt without fraction and exponent.
+    /// Returns `true` if the number is spelled without fraction and exponent.
     pub fn is_integer(&self) -> bool {
         match self {
             Self::Int(_) | Self::Unsigned(_) => true,
@@ -67,9 +67,9 @@ impl Number {
     }
 }
 
-/// A float as JSON writes it: always with a fraction or an exponent.
+/// Returns a float as JSON, always with a fraction or an exponent.
 pub(super) fn float_text(value: f64) -> String {
-    // `{:?}` is the shortest text that reads back the same, spelt as JSON allows.
+    // `{:?}` writes the shortest text that parses to the same float, and it is valid JSON.
     format!("{value:?}")
 }
 

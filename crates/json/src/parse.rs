@@ -1,7 +1,7 @@
-//! From bytes to [`Json`], in one pass, keeping key order and the spelling of numbers.
+//! The parser from bytes to [`Json`], in one pass, preserving key order and the spelling of numbers.
 //!
-//! Our own, because no library keeps both without slowing everybody else's numbers down. What it
-//! accepts is checked against `serde_json` by the tests; that library also words the errors.
+//! No library preserves both without slowing down other users of its numbers. The accepted language is tested
+//! against `serde_json`, which also provides the error messages.
 
 use crate::entries::Unread;
 use crate::number::Number;
@@ -14,7 +14,7 @@ use compact_str::CompactString;
 use std::borrow::Cow;
 use std::fmt;
 
-/// The reason for which bytes are not JSON, with line and column.
+/// The error of a parser, with line and column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError(String);
 
@@ -27,26 +27,35 @@ impl fmt::Display for ParseError {
 impl std::error::Error for ParseError {}
 
 impl Json {
-    /// Reads one JSON document.
+    /// Parses one JSON document.
+    ///
+    /// # Errors
+    /// Returns an error if the bytes are not a JSON document or are nested deeper than [`MAX_DEPTH`].
     pub fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
         parse(bytes, UNBOUNDED)
     }
 
-    /// Reads one JSON document of this many values at most: a value takes more room than it takes to
-    /// write, `[]` forty times as much.
+    /// Parses one JSON document with at most this many values. The limit is needed because a value takes more
+    /// memory than its text: `[]` takes 40 times as much.
+    ///
+    /// # Errors
+    /// Returns an error if there are more values, and the errors of [`Json::parse`].
     pub fn parse_within(bytes: &[u8], most_values: usize) -> Result<Self, ParseError> {
         parse(bytes, most_values)
     }
 
-    /// Reads one JSON document whose long texts, and objects of plain values in its lists, stay in it, as they
-    /// are spelt, until somebody asks for them. Of a body that is passed on that saves most of the work, and all
-    /// of a second room.
+    /// Parses one JSON document lazily: long strings, and objects of plain values in lists, stay in the
+    /// document until they are read. If the body is passed on, this saves most of the work and a second copy in
+    /// memory.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Json::parse`].
     pub fn parse_shared(document: &Bytes) -> Result<Self, ParseError> {
         parse_shared(document)
     }
 }
 
-/// As many values as there may be.
+/// The limit that allows any number of values.
 const UNBOUNDED: usize = usize::MAX - 1;
 
 fn parse(bytes: &[u8], most_values: usize) -> Result<Json, ParseError> {
@@ -69,14 +78,14 @@ fn read(bytes: &[u8], most_values: usize, shared: Option<&Bytes>) -> Result<Json
     })
 }
 
-/// The entries of an object that was found to be one of plain values.
+/// Returns the entries of an object that was verified to have plain values.
 pub(super) fn entries(spelling: &Bytes) -> Vec<(CompactString, Json)> {
     let Ok(text) = std::str::from_utf8(spelling) else { return Vec::new() };
     let mut parser = Parser { shared: Some(spelling), at: 1, ..Parser::new(text, SLOTS) };
     parser.entries().unwrap_or_default()
 }
 
-/// The slow way again, only to say what is wrong and where.
+/// Parses again with `serde_json` to determine the error and its position.
 fn explain(bytes: &[u8], depth: usize) -> ParseError {
     if depth > MAX_DEPTH {
         return ParseError(format!("nested deeper than {MAX_DEPTH} levels"));
@@ -87,19 +96,19 @@ fn explain(bytes: &[u8], depth: usize) -> ParseError {
     }
 }
 
-/// Values and keys are made in the place where they wait for their container to close, and results
-/// are small: a text just made is moved at the cost of making another one.
+/// A parser that creates values and keys in the slot where they wait for the end of their container, so that
+/// results are small. Moving a new string costs as much as creating it.
 struct Parser<'a> {
     text: &'a str,
     bytes: &'a [u8],
     at: usize,
     depth: usize,
-    /// The contents of the containers that are open, the innermost last; elements of arrays have no key. Each takes its
-    /// own off the end when it closes, into memory of just the right size.
+    /// The entries of the open containers, the innermost last; elements of arrays have no key. A container
+    /// takes its own from the end when it closes, into memory of exactly the right size.
     slots: Vec<(CompactString, Json)>,
-    /// Values that may still come, one more than may be read.
+    /// The number of values that may still follow, plus one.
     left: usize,
-    /// The document, where long texts stay in it.
+    /// The document, if long strings stay in it.
     shared: Option<&'a Bytes>,
 }
 
@@ -132,13 +141,13 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The next byte that is not white space.
+    /// Returns the next byte that is not white space.
     fn peek(&mut self) -> Result<u8, Invalid> {
         self.skip_space();
         self.bytes.get(self.at).copied().ok_or(Invalid)
     }
 
-    /// The slot that was opened last.
+    /// Returns the most recently opened slot.
     fn slot(&mut self) -> Result<&mut (CompactString, Json), Invalid> {
         self.slots.last_mut().ok_or(Invalid)
     }
@@ -148,7 +157,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Reads a value into the slot that was opened last.
+    /// Parses a value into the most recently opened slot.
     fn value(&mut self) -> Result<(), Invalid> {
         self.left -= 1;
         if self.left == 0 {
@@ -199,7 +208,7 @@ impl<'a> Parser<'a> {
         self.put(Json::Object(Object::new(entries)))
     }
 
-    /// Reads the entries of an object, and its end.
+    /// Parses the entries and the end of an object.
     fn entries(&mut self) -> Result<Vec<(CompactString, Json)>, Invalid> {
         if self.peek()? == b'}' {
             self.at += 1;
@@ -221,7 +230,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// An object of plain values, such as a message, that is long enough to stay where it is.
+    /// Returns an object of plain values, such as a message, that is long enough to stay in its document.
     fn unread(&mut self) -> Result<Option<Unread>, Invalid> {
         let Some(document) = self.shared else { return Ok(None) };
         if self.peek()? != b'{' || self.depth >= MAX_DEPTH {
@@ -235,7 +244,7 @@ impl<'a> Parser<'a> {
         }))
     }
 
-    /// Reads a key and its colon into the slot that was opened last.
+    /// Parses a key and its colon into the most recently opened slot.
     fn key(&mut self) -> Result<(), Invalid> {
         if self.peek()? != b'"' {
             return Err(Invalid);
@@ -306,7 +315,7 @@ impl<'a> Parser<'a> {
         self.put(Json::Number(Number::from_spelling(&self.text[start..self.at])))
     }
 
-    /// A string that is long enough to stay where it is.
+    /// Returns a string that is long enough to stay in its document.
     fn kept(&mut self) -> Result<Option<Text>, Invalid> {
         let Some(document) = self.shared else { return Ok(None) };
         let (length, _) = scan::string(&self.bytes[self.at..]).ok_or(Invalid)?;
@@ -319,16 +328,16 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// A slot as it is opened, ready for texts to be written into.
+/// A newly opened slot, into which strings can be written.
 const EMPTY: (CompactString, Json) = (CompactString::const_new(""), Json::Text(Text::empty()));
 
-/// Slots that most events do with.
+/// The initial number of slots, which suffices for most events.
 const SLOTS: usize = 16;
 
-/// So long, with its quotes, is a text that may stay in its document.
+/// The minimum length, including quotes, of a string that stays in its document.
 const KEPT: usize = 64;
 
-/// Puts a string where an empty one is.
+/// Writes a string to an empty slot.
 fn put_text(text: Cow<'_, str>, place: &mut CompactString) {
     match text {
         Cow::Borrowed(text) if text.len() <= size_of::<CompactString>() => place.push_str(text),
@@ -495,7 +504,7 @@ mod tests {
             prop_assert_eq!(serde_json::Value::from(&Json::parse(&pretty).unwrap()), value);
         }
 
-        /// Objects of plain values in lists, too.
+        /// The property also covers objects of plain values in lists.
         #[test]
         fn what_nobody_read_is_the_same(objects in prop::collection::vec(r#"\{("(a|b|role|\\u0061)": ?("[a-z\\"u0-9é]{0,40}"|-?[0-9.e]{1,4}|true|null|\[\]|\{\}),? ?){0,4}\}"#, 0..4), key in "(a|b|c|role)") {
             let text = format!("[{}]", objects.join(","));
@@ -520,7 +529,7 @@ mod tests {
             }
         }
 
-        /// Long texts, whatever their escapes: what they say is the same, read at once or later.
+        /// The property covers long strings with all escapes, read at once or later.
         #[test]
         fn what_stays_in_its_document_says_the_same(text in r#"\["([a-z ]{0,40}|é|\\[\\"/bfnrt]|\\u[0-9a-fA-F]{4}|\\u[dD][89a-bA-B][0-9a-f]{2}\\u[dD][c-fC-F][0-9a-f]{2}){0,12}"\]"#) {
             match (Json::parse(text.as_bytes()), shared(&text)) {
@@ -534,7 +543,7 @@ mod tests {
 
         #[test]
         fn never_disagrees_about_what_json_is(text in r#"[\[\]{}:,"\\a-f0-9eE.+\- u]{0,24}"#) {
-            // Surrogates and depth aside, both accept the same documents.
+            // Except for surrogates and depth, both accept the same documents.
             prop_assert_eq!(Json::parse(text.as_bytes()).is_ok(), accepted(text.as_bytes()), "{}", text);
             prop_assert_eq!(shared(&text).is_ok(), accepted(text.as_bytes()), "{}", text);
         }

@@ -3,7 +3,7 @@
 use crate::value::{Json, MAX_DEPTH, MisplacedValue};
 
 impl Json {
-    /// The value at a path, or null.
+    /// Returns the value at a path, null if it is missing.
     pub fn at_path(&self, path: &str) -> Self {
         let mut here = self.clone();
         for step in path.split('.').filter(|step| !step.is_empty()) {
@@ -15,7 +15,11 @@ impl Json {
         here
     }
 
-    /// The value at a path; puts the default there, and objects on the way, where nothing is.
+    /// Returns the value at a path. A missing value is set to the default, and missing objects on the path are
+    /// created.
+    ///
+    /// # Errors
+    /// Returns an error if a value on the path cannot hold the next key.
     pub fn ensure_path(&self, path: &str, default: Self) -> Result<Self, MisplacedValue> {
         let steps: Vec<&str> = path.split('.').filter(|step| !step.is_empty()).take(MAX_DEPTH + 1).collect();
         if steps.len() > MAX_DEPTH {

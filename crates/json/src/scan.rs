@@ -1,8 +1,8 @@
-//! The ends of strings: sixteen bytes at a time, in safe arithmetic.
+//! Search for the end of strings, sixteen bytes at a time, in safe code.
 
 use wide::u8x16;
 
-/// The number of bytes at the start that are neither a quote, a backslash nor a control character.
+/// Returns the number of leading bytes that are not a quote, a backslash or a control character.
 #[inline]
 pub(super) fn plain(bytes: &[u8]) -> usize {
     let (blocks, rest) = bytes.as_chunks();
@@ -16,11 +16,12 @@ pub(super) fn plain(bytes: &[u8]) -> usize {
     at + rest.iter().position(|&byte| is_special(byte)).unwrap_or(rest.len())
 }
 
-/// The length of the string of JSON that begins here, with its quotes, and `true` if it has no escapes.
+/// Returns the length of the JSON string that starts here, including its quotes, and `true` if it has no
+/// escapes.
 pub(super) fn string(text: &[u8]) -> Option<(usize, bool)> {
     let (mut at, mut is_plain) = (text.starts_with(b"\"").then_some(1)?, true);
-    // All that is special in a block is found in one look at it, since texts with quotes or line ends in them have
-    // an escape every few words.
+    // All special bytes of a block are found at once, because texts with quotes or line breaks have an escape
+    // every few words.
     while at < text.len() {
         let mut found = specials(block(&text[at..]));
         let mut next = at + BLOCK;
@@ -42,7 +43,7 @@ pub(super) fn string(text: &[u8]) -> Option<(usize, bool)> {
     None
 }
 
-/// The bytes at the start, and spaces where there are too few.
+/// Returns the first bytes, padded with spaces.
 #[inline]
 fn block(bytes: &[u8]) -> [u8; BLOCK] {
     bytes.first_chunk().copied().unwrap_or_else(|| {
@@ -52,7 +53,7 @@ fn block(bytes: &[u8]) -> [u8; BLOCK] {
     })
 }
 
-/// The text behind the escape that begins here, where one does.
+/// Returns the text after the escape that starts here, if it is valid.
 fn after_escape(text: &[u8]) -> Option<&[u8]> {
     match text {
         [b'\\', b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', after @ ..] => Some(after),
@@ -71,7 +72,7 @@ fn after_escape(text: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// The number of four hex digits, and what follows them.
+/// Returns the value of four hexadecimal digits and the text after them.
 pub(super) fn hex4(text: &[u8]) -> Option<(u32, &[u8])> {
     let (digits, after) = text.split_first_chunk::<4>()?;
     let value = digits
@@ -84,10 +85,10 @@ const fn is_special(byte: u8) -> bool {
     byte < 0x20 || byte == b'"' || byte == b'\\'
 }
 
-/// As many bytes are looked at at a time.
+/// The number of bytes processed at a time.
 const BLOCK: usize = 16;
 
-/// A bit for each byte that is special, the lowest for the first.
+/// Returns a bit for each special byte, the lowest bit for the first byte.
 #[inline]
 fn specials(block: [u8; BLOCK]) -> u32 {
     let bytes = u8x16::new(block);
@@ -101,7 +102,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The pieces that strings are made of, ends and what must not be in them included.
+    /// The parts of generated strings, including their ends and invalid characters.
     const PIECES: &str =
         r#"[a-zäß ]{1,18}|\\["\\/bfnrt]|\\u[0-9a-f]{4}|\\ud8[0-9a-f]{2}\\udc[0-9a-f]{2}|["\\\n]"#;
 

@@ -1,4 +1,4 @@
-//! To and from `serde_json`, for configuration, the store and tests.
+//! Conversion to and from `serde_json`, for configuration, the store and tests.
 
 use crate::number::Number;
 use crate::value::{Json, Object};

@@ -1,12 +1,12 @@
-//! The entries of an object, read without making anything of them: for who has to know a word of a body that
-//! goes on as it came.
+//! A scanner for the entries of an object that creates no values, for code that needs a few fields of a body
+//! that is passed through unchanged.
 
 use crate::entries::Keys;
 use crate::scan;
 use crate::value::MAX_DEPTH;
 
-/// Calls `entry` with each key and its value, both as they are spelt, in their order. False where the text is no
-/// JSON object, or a key has escapes in it; `entry` may have been called before that is known.
+/// Calls `entry` with the raw text of each key and value, in order. Returns `false` if the text is not a JSON
+/// object or a key has escapes; `entry` may have been called before that is detected.
 pub fn skim<'a>(text: &'a [u8], mut entry: impl FnMut(&'a str, &'a str)) -> bool {
     let Ok(text) = std::str::from_utf8(text) else { return false };
     let mut skimmer = Skimmer { bytes: text.as_bytes(), at: 0 };
@@ -15,8 +15,8 @@ pub fn skim<'a>(text: &'a [u8], mut entry: impl FnMut(&'a str, &'a str)) -> bool
     read.is_some() && skimmer.at == text.len()
 }
 
-/// The length of the object that begins here, and its keys, where it is one of plain values only, without escapes in
-/// its keys and, as far as can be told at once, each of them once.
+/// Returns the length and the keys of the object that starts here if it has only plain values, no escapes in
+/// keys and, as far as a quick check shows, no repeated keys.
 pub(super) fn flat(text: &str) -> Option<(usize, Keys)> {
     let (mut skimmer, mut keys) = (Skimmer { bytes: text.as_bytes(), at: 0 }, Keys::default());
     skimmer.members(b'{', b'}', |own| {
@@ -31,7 +31,7 @@ pub(super) fn flat(text: &str) -> Option<(usize, Keys)> {
     Some((skimmer.at, keys))
 }
 
-/// The value of a key in such an object, as it is spelt, and whatever follows it there.
+/// Returns the text of such an object from the value of a key on.
 pub(super) fn from_value_of<'a>(text: &'a [u8], key: &str) -> Option<&'a [u8]> {
     let mut skimmer = Skimmer { bytes: text, at: 1 };
     while skimmer.peek()? == b'"' {
@@ -51,14 +51,14 @@ pub(super) fn from_value_of<'a>(text: &'a [u8], key: &str) -> Option<&'a [u8]> {
     None
 }
 
-/// The value that begins here, as it is spelt.
+/// Returns the raw text of the value that starts here.
 pub(super) fn value_of(text: &[u8]) -> Option<&[u8]> {
     let mut skimmer = Skimmer { bytes: text, at: 0 };
     skimmer.value(0)?;
     text.get(..skimmer.at)
 }
 
-/// From where to where.
+/// The start and end positions of a text.
 type Span = (usize, usize);
 
 struct Skimmer<'a> {
@@ -73,7 +73,7 @@ impl Skimmer<'_> {
         }
     }
 
-    /// The next byte that is not white space.
+    /// Returns the next byte that is not white space.
     fn peek(&mut self) -> Option<u8> {
         self.space();
         self.bytes.get(self.at).copied()
@@ -86,7 +86,7 @@ impl Skimmer<'_> {
     fn object(&mut self, depth: usize, mut entry: impl FnMut(Span, Span)) -> Option<()> {
         self.members(b'{', b'}', |own| {
             let (key, is_plain) = own.key()?;
-            // Only of the outermost somebody reads the keys.
+            // Only the keys of the outermost object are read.
             if depth == 0 && !is_plain {
                 return None;
             }
@@ -98,7 +98,7 @@ impl Skimmer<'_> {
         })
     }
 
-    /// A key, and its colon; and whether it has no escapes.
+    /// Scans a key and its colon. Returns its span, and `true` if it has no escapes.
     fn key(&mut self) -> Option<(Span, bool)> {
         self.space();
         let start = self.at + 1;
@@ -112,7 +112,7 @@ impl Skimmer<'_> {
         self.members(b'[', b']', |own| own.value(depth + 1))
     }
 
-    /// Reads the members between two brackets, with commas between.
+    /// Scans the members between two brackets, separated by commas.
     fn members(
         &mut self,
         open: u8,
@@ -149,7 +149,7 @@ impl Skimmer<'_> {
         self.bytes[self.at..].starts_with(word).then(|| self.at += word.len())
     }
 
-    /// Reads a string; returns `true` if it has no escapes.
+    /// Scans a string. Returns `true` if it has no escapes.
     fn string(&mut self) -> Option<bool> {
         let (length, is_plain) = scan::string(&self.bytes[self.at..])?;
         self.at += length;
@@ -176,7 +176,7 @@ impl Skimmer<'_> {
         self.skip(|byte| byte.is_ascii_digit(), usize::MAX).then_some(())
     }
 
-    /// Returns `true` if there was anything to skip, so many at most.
+    /// Skips up to `most` matching bytes. Returns `true` if any was skipped.
     fn skip(&mut self, is: impl Fn(u8) -> bool, most: usize) -> bool {
         let skipped = self.bytes[self.at..].iter().take(most).take_while(|byte| is(**byte)).count();
         self.at += skipped;
@@ -231,7 +231,7 @@ mod tests {
     }
 
     proptest! {
-        /// The parser takes what is skimmed, and the other way round.
+        /// The parser accepts exactly the texts that the scanner accepts.
         #[test]
         fn it_takes_what_the_parser_takes(text in r#"\{("[a-b]{0,2}":([0-9.e-]{1,4}|"[a-z\\"u0-9]{0,7}"|\[[0-9,\[\]]{0,5}\]|null|\{\}),?){0,3}\}"#) {
             let parsed = Json::parse(text.as_bytes()).is_ok();

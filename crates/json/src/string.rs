@@ -1,16 +1,16 @@
-//! Strings, from their spelling to what they say.
+//! Decoding of JSON strings.
 
 use crate::scan;
 use std::borrow::Cow;
 
-/// The spelling of no string.
+/// The error of an invalid JSON string.
 pub(super) struct Invalid;
 
-/// So long is a text with escapes at first.
+/// The initial capacity for a string with escapes.
 const MADE: usize = 256;
 
-/// Reads the string whose first quote stands at `at`, which moves behind its last one. Only one with escapes has to be
-/// made anew.
+/// Reads the string whose opening quote is at `at`, and moves `at` past its closing quote. Only a string with
+/// escapes is allocated.
 #[inline]
 pub(super) fn read<'a>(text: &'a str, at: &mut usize) -> Result<Cow<'a, str>, Invalid> {
     let start = *at + 1;
@@ -25,7 +25,7 @@ pub(super) fn read<'a>(text: &'a str, at: &mut usize) -> Result<Cow<'a, str>, In
     said.map(Cow::Owned)
 }
 
-/// The text of bytes that were found to be a string, as it was spelt.
+/// Returns the text of a verified JSON string.
 pub(super) fn said(spelling: &[u8]) -> Box<str> {
     let said = std::str::from_utf8(spelling).ok().map(|text| read(text, &mut 0));
     match said {
@@ -41,7 +41,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// The rest of a string with escapes, of which everything from `start` on is plain so far.
+    /// Reads the rest of a string with escapes; the text from `start` on has none so far.
     fn escaped(&mut self, mut start: usize) -> Result<String, Invalid> {
         let text = self.text;
         let mut made = String::with_capacity(MADE.max(2 * (self.at - start)));
@@ -62,7 +62,7 @@ impl Reader<'_> {
         Ok(made)
     }
 
-    /// Moves on to the next quote, backslash or control character.
+    /// Moves to the next quote, backslash or control character.
     fn skip_plain(&mut self) {
         self.at += scan::plain(self.bytes.get(self.at..).unwrap_or(b""));
     }

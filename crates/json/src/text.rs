@@ -1,4 +1,4 @@
-//! Strings that keep their spelling.
+//! Strings that preserve their spelling.
 
 use crate::string;
 use bytes::Bytes;
@@ -8,8 +8,8 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 use valvehouse_memory as memory;
 
-/// A string. A long one stays in the document that it came in, as it is spelt there: it is read when
-/// somebody asks what it says, and can be passed on as it came.
+/// A string. A long string stays in its document in raw form: it is decoded on first access and can be written
+/// unchanged.
 #[derive(Clone)]
 pub struct Text(Repr);
 
@@ -20,23 +20,23 @@ enum Repr {
 }
 
 struct Spelling {
-    /// A string of JSON, with its quotes.
+    /// The raw JSON string, including its quotes.
     spelling: Bytes,
     said: OnceLock<Box<str>>,
 }
 
 impl Text {
-    /// A string of JSON, with its quotes, that was found to be one.
+    /// Creates a text from a verified raw JSON string, including its quotes.
     pub(super) fn spelt(spelling: Bytes) -> Self {
         Self(Repr::Spelt(Arc::new(Spelling { spelling, said: OnceLock::new() })))
     }
 
-    /// An empty one, before anything is known.
+    /// Creates an empty text, to be filled later.
     pub(super) const fn empty() -> Self {
         Self(Repr::Said(CompactString::const_new("")))
     }
 
-    /// The text, to be written there; `None` where it is spelt already.
+    /// Returns the text for writing; `None` if it is raw.
     pub(super) fn said_mut(&mut self) -> Option<&mut CompactString> {
         match &mut self.0 {
             Repr::Said(said) => Some(said),
@@ -44,18 +44,18 @@ impl Text {
         }
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         match &self.0 {
             Repr::Said(said) => said,
-            // The text that a script reads of a body is the body's, and not memory of the script.
+            // The memory of a body's text is charged to the body and not to the script that reads it.
             Repr::Spelt(spelt) => {
                 spelt.said.get_or_init(|| memory::uncounted(|| string::said(&spelt.spelling)))
             }
         }
     }
 
-    /// Returns `true` if it says nothing.
+    /// Returns `true` if the text is empty.
     pub fn is_empty(&self) -> bool {
         match &self.0 {
             Repr::Said(said) => said.is_empty(),
@@ -63,7 +63,7 @@ impl Text {
         }
     }
 
-    /// About how many bytes it takes: of one that nobody has read yet, to spell.
+    /// Returns the approximate size in bytes; for an undecoded text, that of its raw form.
     pub(super) fn weight(&self) -> usize {
         match &self.0 {
             Repr::Said(said) => said.len(),
@@ -71,7 +71,7 @@ impl Text {
         }
     }
 
-    /// As it is spelt in the document that it came in.
+    /// Returns the raw form in the document, if any.
     pub(super) fn spelling(&self) -> Option<&Bytes> {
         match &self.0 {
             Repr::Said(_) => None,

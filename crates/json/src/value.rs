@@ -1,4 +1,4 @@
-//! The value and its containers.
+//! The JSON value and its containers.
 
 use crate::entries::Entries;
 use crate::entries::Unread;
@@ -9,24 +9,24 @@ use parking_lot::Mutex;
 use std::fmt;
 use std::sync::Arc;
 
-/// Containers may nest this deep, in what is read and in what is put into one another.
+/// The maximum nesting depth of containers, both when parsing and when setting values.
 pub const MAX_DEPTH: usize = 128;
 
-/// A JSON value; a clone of a container shares it.
+/// A JSON value. A clone of a container shares it.
 #[derive(Clone, Default)]
 pub enum Json {
-    /// `null`; what an absent key reads as.
+    /// The value `null`, also returned for missing keys.
     #[default]
     Null,
-    /// `true` or `false`.
+    /// A boolean.
     Bool(bool),
-    /// A number, with its spelling where that would otherwise be lost.
+    /// A number, with its spelling if it would otherwise be lost.
     Number(Number),
-    /// A string, with its spelling where it is long.
+    /// A string, with its spelling if it is long.
     Text(Text),
     /// A shared list.
     Array(Array),
-    /// A shared map in the order of its keys' arrival.
+    /// A shared map in order of insertion.
     Object(Object),
 }
 
@@ -34,11 +34,11 @@ pub enum Json {
 #[derive(Clone, Default)]
 pub struct Array(pub(super) Arc<Mutex<Slots<Vec<Json>>>>);
 
-/// A shared map that keeps the order in which its keys came.
+/// A shared map that preserves the order in which keys were inserted.
 #[derive(Clone, Default)]
 pub struct Object(pub(super) Arc<Mutex<Slots<Fields>>>);
 
-/// The items of a container.
+/// The contents of a container.
 #[derive(Default)]
 pub(super) struct Slots<T: Children> {
     pub(super) items: T,
@@ -47,15 +47,15 @@ pub(super) struct Slots<T: Children> {
 
 #[derive(Default, Clone, Copy, PartialEq)]
 pub(super) enum State {
-    /// As it was read.
+    /// The items are as they were parsed.
     #[default]
     Read,
     Changed,
-    /// Nobody may change it.
+    /// The container is read-only.
     Frozen,
 }
 
-/// The values that a container's slots can be emptied of when the last handle goes.
+/// The values that can be moved out of a container when its last handle is dropped.
 pub(super) trait Children: Default {
     fn has_containers(&self) -> bool;
     fn take_containers(&mut self, into: &mut Vec<Json>);
@@ -64,25 +64,25 @@ pub(super) trait Children: Default {
 /// The entries of an object.
 pub(super) enum Fields {
     Read(Entries<Json>),
-    /// As long as nobody has asked for them.
+    /// The entries before their first access.
     Unread(Unread),
 }
 
-/// The reason for which a value cannot stand where it was put.
+/// The reason why a value cannot be set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MisplacedValue {
-    /// A container would hold itself.
+    /// The container would contain itself.
     Cycle,
-    /// Deeper than [`MAX_DEPTH`].
+    /// The value would be nested deeper than [`MAX_DEPTH`].
     TooDeep,
-    /// The index is beyond the end.
+    /// The index is out of range.
     Range {
-        /// The index asked for.
+        /// The requested index.
         index: i64,
-        /// The length there is.
+        /// The length of the array.
         len: usize,
     },
-    /// It is given to everybody and changed by nobody.
+    /// The container is read-only.
     Frozen,
     /// A string, number, boolean or null has no keys.
     NoContainer,
@@ -105,17 +105,17 @@ impl fmt::Display for MisplacedValue {
 impl std::error::Error for MisplacedValue {}
 
 impl Json {
-    /// An empty object.
+    /// Creates an empty object.
     pub fn object() -> Self {
         Self::Object(Object::default())
     }
 
-    /// An empty array.
+    /// Creates an empty array.
     pub fn array() -> Self {
         Self::Array(Array::default())
     }
 
-    /// The value of a key, when this is an object that has it.
+    /// Returns the value of a key; `None` if the key is missing or this is not an object.
     pub fn get(&self, key: &str) -> Option<Self> {
         match self {
             Self::Object(object) => object.get(key),
@@ -123,12 +123,12 @@ impl Json {
         }
     }
 
-    /// Returns the value of a key; null where it is missing, or where this is not an object.
+    /// Returns the value of a key; null if the key is missing or this is not an object.
     pub fn field(&self, key: &str) -> Self {
         self.get(key).unwrap_or(Self::Null)
     }
 
-    /// Returns the elements of the array at a key; none for any other value.
+    /// Returns the elements of the array at a key; an empty list for any other value.
     pub fn list(&self, key: &str) -> Vec<Self> {
         match self {
             Self::Object(object) => object.with(key, |value| value.map_or_else(Vec::new, Self::items)),
@@ -136,12 +136,13 @@ impl Json {
         }
     }
 
-    /// The value of a key that is there and not null.
+    /// Returns the value of a key unless it is missing or null.
     pub fn given(&self, key: &str) -> Option<Self> {
         self.get(key).filter(|value| !value.is_null())
     }
 
-    /// The element at an index, when this is an array that long; negative counts from the end.
+    /// Returns the element at an index, negative from the end; `None` if it is out of range or this is not an
+    /// array.
     pub fn at(&self, index: i64) -> Option<Self> {
         match self {
             Self::Array(array) => array.get(array.position(index)?),
@@ -149,7 +150,11 @@ impl Json {
         }
     }
 
-    /// Sets a key, when this is an object; anything else has no keys and stays as it is.
+    /// Sets a key of an object.
+    ///
+    /// # Errors
+    /// Returns an error if this is not an object or is read-only, or if the value would contain itself or nest
+    /// too deep.
     pub fn set(&self, key: &str, value: impl Into<Self>) -> Result<(), MisplacedValue> {
         match self {
             Self::Object(object) => object.set(key, value.into()),
@@ -157,25 +162,25 @@ impl Json {
         }
     }
 
-    /// Sets a key of an object that the caller made and nobody else has: it takes any value that is not a part of
-    /// itself.
+    /// Sets a key of an object that the caller created and that has no other handles. It accepts any value that
+    /// does not contain the object.
     ///
     /// # Panics
-    /// Panics in debug builds if it does not; in others it stays as it is.
+    /// Panics in debug builds if the value cannot be set. In release builds, the object is unchanged.
     pub fn put(&self, key: &str, value: impl Into<Self>) {
         let put = self.set(key, value);
         debug_assert!(put.is_ok(), "cannot put {key:?} into {}: {put:?}", self.kind());
     }
 
-    /// Sets a key of a value that others may have changed or replaced. A value that is not an object, is read-only
-    /// or would contain itself stays as it is.
+    /// Sets a key of a value that other code may have changed or replaced. A value that is not an object, is
+    /// read-only or would contain itself is unchanged.
     pub fn edit(&self, key: &str, value: impl Into<Self>) {
         if let Self::Object(object) = self {
             object.edit(key, value.into());
         }
     }
 
-    /// Takes a key out, when this is an object that has it.
+    /// Removes a key of an object and returns its value.
     pub fn remove(&self, key: &str) -> Option<Self> {
         match self {
             Self::Object(object) => object.remove(key),
@@ -183,7 +188,7 @@ impl Json {
         }
     }
 
-    /// The string, when this is one.
+    /// Returns the string; `None` for any other value.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
@@ -191,7 +196,7 @@ impl Json {
         }
     }
 
-    /// Returns the string; an empty one for any other value.
+    /// Returns the string; "" for any other value.
     pub fn str_or_empty(&self) -> &str {
         match self {
             Self::Text(text) => text,
@@ -199,7 +204,7 @@ impl Json {
         }
     }
 
-    /// The string behind a key.
+    /// Returns the string at a key; `None` for any other value.
     pub fn text(&self, key: &str) -> Option<CompactString> {
         match self {
             Self::Object(object) => object.with(key, |value| match value {
@@ -210,12 +215,12 @@ impl Json {
         }
     }
 
-    /// Returns the string at a key; an empty one for any other value.
+    /// Returns the string at a key; "" for any other value.
     pub fn text_or_empty(&self, key: &str) -> CompactString {
         self.text(key).unwrap_or(CompactString::const_new(""))
     }
 
-    /// Returns the string at a key as one of the standard library; an empty one for any other value.
+    /// Returns the string at a key as a `String`; an empty one for any other value.
     pub fn string(&self, key: &str) -> String {
         self.text_or_empty(key).into()
     }
@@ -228,7 +233,7 @@ impl Json {
         }
     }
 
-    /// The boolean, when this is one.
+    /// Returns the boolean; `None` for any other value.
     pub fn as_bool(&self) -> Option<bool> {
         match self {
             Self::Bool(value) => Some(*value),
@@ -236,7 +241,7 @@ impl Json {
         }
     }
 
-    /// The whole number, when this is one that fits.
+    /// Returns the integer; `None` for any other value or one out of range.
     pub fn as_i64(&self) -> Option<i64> {
         match self {
             Self::Number(number) => number.as_i64(),
@@ -244,7 +249,7 @@ impl Json {
         }
     }
 
-    /// Returns the count at a key: a whole number, 0 where there is none or a negative one.
+    /// Returns the non-negative integer at a key; 0 for any other value.
     pub fn count(&self, key: &str) -> u64 {
         let number = |value: &Self| value.as_i64().and_then(|number| u64::try_from(number).ok());
         match self {
@@ -253,7 +258,7 @@ impl Json {
         }
     }
 
-    /// The number, when this is one.
+    /// Returns the number; `None` for any other value.
     pub fn as_f64(&self) -> Option<f64> {
         match self {
             Self::Number(number) => Some(number.as_f64()),
@@ -261,7 +266,7 @@ impl Json {
         }
     }
 
-    /// The list, when this is one.
+    /// Returns the array; `None` for any other value.
     pub fn as_array(&self) -> Option<&Array> {
         match self {
             Self::Array(array) => Some(array),
@@ -269,7 +274,7 @@ impl Json {
         }
     }
 
-    /// The map, when this is one.
+    /// Returns the object; `None` for any other value.
     pub fn as_object(&self) -> Option<&Object> {
         match self {
             Self::Object(object) => Some(object),
@@ -277,7 +282,7 @@ impl Json {
         }
     }
 
-    /// The elements of an array, none for anything else.
+    /// Returns the elements of an array; an empty list for any other value.
     pub fn items(&self) -> Vec<Self> {
         match self {
             Self::Array(array) => array.items(),
@@ -285,7 +290,7 @@ impl Json {
         }
     }
 
-    /// Returns the keys and values of an object, in order; none for anything else.
+    /// Returns the keys and values of an object, in order; an empty list for any other value.
     pub fn entries(&self) -> Vec<(CompactString, Self)> {
         match self {
             Self::Object(object) => object.entries(),
@@ -293,7 +298,7 @@ impl Json {
         }
     }
 
-    /// Returns the keys of an object, in order; none for anything else.
+    /// Returns the keys of an object, in order; an empty list for any other value.
     pub fn keys(&self) -> Vec<CompactString> {
         match self {
             Self::Object(object) => object.keys(),
@@ -306,7 +311,7 @@ impl Json {
         matches!(self, Self::Null)
     }
 
-    /// Returns `true` if there is nothing in it: null, "", [], {}, false, 0.
+    /// Returns `true` if this is null, "", [], {}, false or 0.
     pub fn is_empty(&self) -> bool {
         match self {
             Self::Null => true,
@@ -318,7 +323,7 @@ impl Json {
         }
     }
 
-    /// Returns `true` if both are the same container.
+    /// Returns `true` if both are handles of the same container.
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Array(a), Self::Array(b)) => a.is_same(b),
@@ -327,7 +332,7 @@ impl Json {
         }
     }
 
-    /// The kind of value, in JSON's words.
+    /// Returns the JSON type of the value, such as `object`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -387,7 +392,7 @@ impl From<usize> for Json {
     }
 }
 impl From<f64> for Json {
-    /// Infinities and NaN are not JSON and become null.
+    /// Converts a float; infinities and NaN become null.
     fn from(value: f64) -> Self {
         if value.is_finite() { Self::Number(Number::Float(value)) } else { Self::Null }
     }
@@ -408,7 +413,7 @@ impl From<Object> for Json {
     }
 }
 impl<const N: usize> From<[(&str, Json); N]> for Json {
-    /// An object of these entries.
+    /// Creates an object of these entries.
     fn from(entries: [(&str, Json); N]) -> Self {
         Self::Object(entries.into_iter().map(|(key, value)| (key.into(), value)).collect())
     }

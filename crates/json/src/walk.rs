@@ -1,23 +1,23 @@
-//! Walks through whole values. They go in loops, so that however deep a script nested a value they take
-//! no stack; and a container that stands in many places is walked through once, or a few of them, each
-//! put into the next twice, would stand for more values than anybody has time for.
+//! Traversals of entire values. They are iterative, so that deep nesting by a script takes no stack, and visit
+//! a container once even if it occurs in many places: containers that hold each other twice would otherwise
+//! expand exponentially.
 
 use crate::value::{Json, MAX_DEPTH, MisplacedValue, Object};
 
-/// By address, which nobody outside can choose: a fast hash will do.
+/// A hash map keyed by address, which outsiders cannot choose, so a fast hash is safe.
 type HashMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;
 type HashSet<T> = std::collections::HashSet<T, foldhash::fast::RandomState>;
 
-/// As deep as is looked into containers from within others.
+/// The maximum depth of a quick recursive traversal.
 const MAX_NESTING: usize = 16;
-/// Values for which it is worth to try.
+/// The maximum number of values of a quick traversal.
 const MAX_VALUES: usize = 10_000;
-/// So many values are looked through again faster than a container is found again.
+/// The number of values that can be visited again faster than their container can be looked up.
 const QUICK: usize = 16;
 
 impl Json {
-    /// An independent value: nothing in it is shared with this one. What stands in several places of
-    /// this one does so in the copy too.
+    /// Returns a deep copy, which shares nothing with this value. A container that occurs in several places of
+    /// this value does so in the copy as well.
     #[must_use]
     pub fn copy(&self) -> Self {
         let mut copies = Copies::default();
@@ -38,7 +38,7 @@ impl Json {
         copy
     }
 
-    /// Returns `true` if there are more lists and maps in it than this.
+    /// Returns `true` if the value contains more than `most` arrays and objects.
     pub fn has_more_containers_than(&self, most: usize) -> bool {
         let (mut walk, mut met) = (Walk::from(self), 0);
         while let Some(value) = walk.next_container() {
@@ -51,13 +51,13 @@ impl Json {
         false
     }
 
-    /// Returns `true` if anything in it was changed since it was read; a look at each of its containers.
+    /// Returns `true` if the value was changed since it was parsed; this checks each of its containers.
     pub fn is_changed(&self) -> bool {
         self.is_changed_within(MAX_NESTING, &mut { MAX_VALUES }).unwrap_or_else(|| self.is_changed_anywhere())
     }
 
-    /// The same where that is a short way: nothing is made for it, and what stands in several places is
-    /// looked at in each.
+    /// Checks for a change recursively within limits, without allocating. Containers that occur in several
+    /// places are visited in each.
     fn is_changed_within(&self, depth: usize, left: &mut usize) -> Option<bool> {
         if self.is_changed_itself() {
             return Some(true);
@@ -84,7 +84,7 @@ impl Json {
         false
     }
 
-    /// Returns `true` for an object or an array that is read-only.
+    /// Returns `true` for a read-only object or array.
     pub fn is_read_only(&self) -> bool {
         match self {
             Self::Array(array) => array.is_read_only(),
@@ -93,7 +93,7 @@ impl Json {
         }
     }
 
-    /// Makes everything in it read-only, so that it can be given to everybody.
+    /// Makes the value and all values in it read-only, so that it can be shared safely.
     pub fn freeze(self) -> Self {
         let mut walk = Walk::from(&self);
         while let Some(value) = walk.next_container() {
@@ -135,11 +135,11 @@ impl PartialEq for Json {
     }
 }
 
-/// The bytes that a value takes beside its text, about.
+/// The approximate size of a value in bytes, without its text.
 const VALUE: usize = 64;
 
 impl Json {
-    /// About how much memory it takes, each container counted once.
+    /// Returns the approximate memory size in bytes, counting each container once.
     pub fn weight(&self) -> usize {
         let own = |value: &Self| {
             let spelt = match value {
@@ -159,12 +159,12 @@ impl Json {
     }
 }
 
-/// Refuses a value that holds the container it shall go into, or that is nested too deep.
+/// Returns an error if a value contains its target container or is nested too deep.
 pub(super) fn check_place(value: &Json, target: usize) -> Result<(), MisplacedValue> {
     check_places([value], target)
 }
 
-/// The same for several that go there.
+/// Checks several values as [`check_place`] does.
 pub(super) fn check_places<'a>(
     values: impl IntoIterator<Item = &'a Json>,
     target: usize,
@@ -173,19 +173,19 @@ pub(super) fn check_places<'a>(
     values.into_iter().try_for_each(|value| heights.of(value, 1).map(drop))
 }
 
-/// Tells containers that stand in several places of a value, as they come.
+/// A set that detects containers that occur in several places of a value.
 #[derive(Default)]
 pub struct Repeats(HashSet<usize>);
 
 impl Repeats {
-    /// Returns `true` if this container has come before.
+    /// Returns `true` if this container was passed before.
     pub fn is_repeated(&mut self, value: &Json) -> bool {
-        // A value that has one place only cannot come again.
+        // A container with one handle cannot occur again.
         value.is_shared() && value.address().is_some_and(|address| !self.0.insert(address))
     }
 }
 
-/// Containers that are still to be walked through.
+/// The containers that remain to be visited.
 struct Walk {
     waiting: Vec<Json>,
     seen: Repeats,
@@ -210,13 +210,13 @@ impl Walk {
     }
 }
 
-/// Copies in the making.
+/// A copy in progress.
 #[derive(Default)]
 struct Copies {
-    /// Originals with their copies, which are still empty.
+    /// The originals with their copies, which are still empty.
     empty: Vec<(Json, Json)>,
-    /// The copies of what may stand in other places too. The originals are held, so that no other
-    /// value can have their address meanwhile.
+    /// The copies of containers that may occur in several places. The originals are retained, so that their
+    /// addresses are not reused.
     made: HashMap<usize, (Json, Json)>,
 }
 
@@ -243,7 +243,7 @@ impl Copies {
     }
 }
 
-/// Pairs of containers that must be equal for the whole to be.
+/// The pairs of containers that must be equal.
 #[derive(Default)]
 struct Pairs {
     waiting: Vec<(Json, Json)>,
@@ -251,7 +251,7 @@ struct Pairs {
 }
 
 impl Pairs {
-    /// Returns `true` if two values are equal, as far as is known before their containers are looked into.
+    /// Returns `true` if two values are equal without their containers' contents, which are compared later.
     fn may_be_equal(&mut self, left: &Json, right: &Json) -> bool {
         match (left, right) {
             (Json::Null, Json::Null) => true,
@@ -273,10 +273,10 @@ impl Pairs {
     }
 }
 
-/// The heights of containers above what is innermost in them.
+/// The nesting heights of containers.
 struct Heights {
     target: usize,
-    /// Those of containers that may stand in other places too.
+    /// The heights of containers that may occur in several places.
     known: HashMap<usize, usize>,
 }
 
@@ -310,7 +310,7 @@ impl Heights {
 }
 
 impl Json {
-    /// The address of a container.
+    /// Returns the address of a container.
     fn address(&self) -> Option<usize> {
         match self {
             Self::Array(array) => Some(array.address()),
@@ -319,7 +319,7 @@ impl Json {
         }
     }
 
-    /// Returns `true` if this container may stand in several places.
+    /// Returns `true` if a container has several handles.
     fn is_shared(&self) -> bool {
         match self {
             Self::Array(array) => array.is_shared(),
@@ -328,7 +328,7 @@ impl Json {
         }
     }
 
-    /// Looks at what is in it, but for plain values that nobody has read.
+    /// Visits the values in a container, except unread plain values.
     fn each_inside(&self, look: impl FnMut(&Self)) {
         match self {
             Self::Array(array) => array.with(|items| items.iter().for_each(look)),
@@ -358,7 +358,7 @@ impl Json {
 mod tests {
     use super::*;
 
-    /// A list that stands for more values than there are atoms, in a hundred containers.
+    /// Returns a hundred nested lists that expand to more values than there are atoms.
     fn laughs() -> Json {
         let mut list = Json::from(vec![Json::from("ha")]);
         for _ in 0..100 {
@@ -384,7 +384,7 @@ mod tests {
         assert!(list.freeze().at(0).unwrap().as_array().unwrap().push(Json::Null).is_err());
     }
 
-    /// As many times as it is long: looked through in each place it would take hours.
+    /// The list occurs as often as it is long; visiting each occurrence would take hours.
     #[test]
     fn a_long_list_in_many_places_is_looked_through_once() {
         let (long, body) = (Json::from(vec![Json::Null; 500_000]), Json::object());

@@ -1,4 +1,4 @@
-//! From [`Json`] to bytes.
+//! The writer from [`Json`] to bytes.
 
 use crate::number::Number;
 use crate::value::Json;
@@ -7,14 +7,14 @@ use bytes::Bytes;
 use std::fmt;
 use std::io::Write as _;
 
-/// The reason for which a value is not written; only a script gets here, on purpose.
+/// The reason why a value cannot be written; only scripts can create such values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unwritable {
-    /// Deeper than anything that can be read.
+    /// The value is nested deeper than 512 levels.
     TooDeep,
-    /// Longer than asked for.
+    /// The text exceeds this limit in bytes.
     TooLarge(usize),
-    /// Containers that stand in many places are written in each.
+    /// The value contains the same containers in too many places.
     Repeated,
 }
 
@@ -23,58 +23,71 @@ impl fmt::Display for Unwritable {
         match self {
             Self::TooDeep => write!(f, "nested deeper than {LIMIT} levels"),
             Self::TooLarge(limit) => write!(f, "larger than {limit} bytes as JSON"),
-            Self::Repeated => {
-                f.write_str("larger than can be written: the same value stands in it many times")
-            }
+            Self::Repeated => f.write_str("too large to write: it contains the same values many times"),
         }
     }
 }
 
 impl std::error::Error for Unwritable {}
 
-/// Deeper than anything that can be read, shallow enough for any thread's stack.
+/// The maximum nesting depth: deeper than any parsed value, and safe for the stack of any thread.
 const LIMIT: usize = 512;
 
-/// The most bytes that are written again of what was written before. A value that stands in one place only takes as
-/// much memory as it takes written, and needs no limit here.
+/// The maximum number of bytes written for repeated containers. A value without repetitions is limited by its
+/// own memory size.
 pub const REPEATED: usize = 16 << 20;
 
 impl Json {
-    /// Compact JSON.
+    /// Writes compact JSON.
+    ///
+    /// # Errors
+    /// Returns an error if the value is nested too deep or repeats too much.
     pub fn encode(&self) -> Result<Vec<u8>, Unwritable> {
         let mut out = Vec::with_capacity(256);
         self.encode_into(&mut out)?;
         Ok(out)
     }
 
-    /// Compact JSON at the end of what is there.
+    /// Appends compact JSON to `out`.
+    ///
+    /// # Errors
+    /// Returns an error if the value is nested too deep or repeats too much.
     pub fn encode_into(&self, out: &mut Vec<u8>) -> Result<(), Unwritable> {
         Writer::new(out, usize::MAX).value(self, 0)
     }
 
-    /// JSON for whoever is to have it from here. What came in a document and was not looked at is written as it
-    /// was spelt there; texts are, read or not.
+    /// Writes JSON for the next recipient. Unread parts and strings of a parsed document are written in their
+    /// original spelling.
+    ///
+    /// # Errors
+    /// Returns an error if the value is nested too deep or repeats too much.
     pub fn encode_as_spelt(&self) -> Result<Vec<u8>, Unwritable> {
-        // A long body would grow by doubling, and be copied each time.
+        // Reserving the length avoids repeated copies of a long body.
         let length = self.spelt_length(MAX_NESTING, &mut { MAX_VALUES });
         let mut out = Vec::with_capacity(256 + (length + length / 64).min(REPEATED));
         self.encode_as_spelt_into(&mut out)?;
         Ok(out)
     }
 
-    /// The same at the end of what is there.
+    /// Appends JSON to `out` as [`Json::encode_as_spelt`] does.
+    ///
+    /// # Errors
+    /// Returns an error if the value is nested too deep or repeats too much.
     pub fn encode_as_spelt_into(&self, out: &mut Vec<u8>) -> Result<(), Unwritable> {
         Writer { as_spelt: true, ..Writer::new(out, usize::MAX) }.value(self, 0)
     }
 
-    /// Compact JSON of this many bytes at most.
+    /// Writes compact JSON of at most `most` bytes.
+    ///
+    /// # Errors
+    /// Returns an error if the text would be longer, or if the value is nested too deep or repeats too much.
     pub fn encode_within(&self, most: usize) -> Result<Vec<u8>, Unwritable> {
         let mut out = Vec::new();
         Writer::new(&mut out, most).value(self, 0)?;
         if out.len() > most { Err(Unwritable::TooLarge(most)) } else { Ok(out) }
     }
 
-    /// JSON for people, indented.
+    /// Returns indented JSON for display.
     pub fn pretty(&self, indent: usize) -> String {
         let mut out = Vec::new();
         let value = serde_json::Value::from(self);
@@ -88,12 +101,12 @@ impl Json {
     }
 }
 
-/// As deep as is looked for what is long, and into so many values.
+/// The maximum depth, and below it the maximum number of values, that are searched for long texts.
 const MAX_NESTING: usize = 4;
 const MAX_VALUES: usize = 10_000;
 
 impl Json {
-    /// The number of its bytes that are written as they are spelt, as far as that is quickly known.
+    /// Returns the approximate number of bytes that are written in their original spelling.
     fn spelt_length(&self, depth: usize, left: &mut usize) -> usize {
         let Some(fewer) = left.checked_sub(1) else { return 0 };
         *left = fewer;
@@ -116,9 +129,9 @@ struct Writer<'a> {
     out: &'a mut Vec<u8>,
     most: usize,
     written: Repeats,
-    /// The bytes that may still be repeated.
+    /// The number of repeated bytes that may still be written.
     left: usize,
-    /// The place at which the repetition under way must end.
+    /// The position at which the current repetition must end.
     end: Option<usize>,
     as_spelt: bool,
 }
@@ -218,7 +231,7 @@ fn write_number(number: &Number, out: &mut Vec<u8>) {
     };
 }
 
-/// A text as a string of JSON.
+/// Writes a text as a JSON string.
 fn string(text: &str, out: &mut Vec<u8>) {
     out.reserve(text.len() + 2);
     out.push(b'"');

@@ -129,7 +129,7 @@ fn hosts(manifest: &Manifest, valves: &Json) -> Result<Vec<String>, String> {
                 hosts.extend(list.items().iter().filter_map(|item| host_of(item.as_str()?)));
             }
             Some(other) => return Err(format!("the valve `{valve}` is {}; a host is a text", other.kind())),
-            None => return Err(format!("there is no valve `{valve}` to take the host from")),
+            None => return Err(format!("unknown valve `{valve}`; name a valve that holds the host")),
         }
     }
     Ok(hosts)

@@ -11,7 +11,7 @@ const SHOUT: &str = "fn inlet(body) { body.messages[-1].content.make_upper(); bo
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    // Answers without a network, and remembers its requests; any `Provider` stands here.
+    // The canned provider answers without a network and records its requests. Any `Provider` can be used here.
     let provider = CannedProvider::new(["hello"]);
     let filter = valvehouse_script::filter("shout", SHOUT)?;
     let kernel = Kernel::builder().filter(filter).provider(Arc::new(provider.clone())).build();

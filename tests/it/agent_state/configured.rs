@@ -50,11 +50,11 @@ fn calling(host: &TestHost, text: &'static str, rounds: usize) {
 async fn a_preset_limits_a_model_and_its_options_can_be_overridden_one_by_one() {
     let minimal = host("preset = \"minimal\"").await;
     calling(&minimal, "x", 90);
-    minimal.chat(&says("go")).await.refused(429, "this turn may make 20 model calls");
+    minimal.chat(&says("go")).await.refused(429, "this turn exceeded its limit of 20 model calls");
     assert_eq!(minimal.upstream.asked().len(), 20);
     let fewer = host("preset = \"minimal\"\nmiddleware = { call_limit = { max_model_calls = 2 } }").await;
     calling(&fewer, "x", 90);
-    fewer.chat(&says("go")).await.refused(429, "allow more with max_model_calls");
+    fewer.chat(&says("go")).await.refused(429, "raise it with max_model_calls");
     assert_eq!(fewer.upstream.asked().len(), 2);
     fewer.upstream.script(|_| calls(&["x"; 11]));
     fewer.chat(&says("go")).await.refused(429, "10 tool calls for one answer");
@@ -166,7 +166,7 @@ fn wrong(lines: &str) -> String {
 fn a_slip_in_a_preset_a_middleware_or_an_option_is_told_at_the_start() {
     for (lines, told) in [
         ("preset = \"minimum\"", ["there is no preset \"minimum\"", "did you mean `minimal`"]),
-        ("middleware = { cal_limit = {} }", ["there is no middleware \"cal_limit\"", "call_limit"]),
+        ("middleware = { cal_limit = {} }", ["unknown middleware \"cal_limit\"", "call_limit"]),
         ("middleware = { call_limit = { max_model_call = 2 } }", ["max_model_call", "max_model_calls"]),
         ("middleware = { call_limit = { max_model_calls = \"two\" } }", ["\"two\"", "max_model_calls"]),
         ("middleware = { call_limit = 5 }", ["call_limit", "options"]),

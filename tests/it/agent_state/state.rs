@@ -314,7 +314,7 @@ async fn an_agent_refuses_an_export_that_it_cannot_become_and_stays_as_it_is() {
         .set("middlewares", json(r#"[{"name":"nobody","options":{}}]"#))
         .unwrap();
     let cases = [
-        (tooled.copy(), "it has the tool `weather`, which this one has not"),
+        (tooled.copy(), "it has the tool `weather`, which this agent lacks"),
         (stored, "it has a storage for `auto_checkpoint`"),
         (listening.export_state(), "it has the callback `on_chain_start`"),
         (change("tool_handlers", Json::Null), "its `tool_handlers` is missing or damaged"),

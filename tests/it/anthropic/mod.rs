@@ -137,7 +137,7 @@ async fn errors_of_anthropics_reach_an_openai_client() {
     assert!(host.chat(&streaming("claude-1", "cut")).await.message().contains("broke off"));
     let mut body = saying("claude-1", "hi");
     body["n"] = json!(2);
-    host.chat(&body).await.refused(400, "n cannot be sent to Anthropic's models");
+    host.chat(&body).await.refused(400, "cannot send n to Anthropic's models");
 }
 
 #[tokio::test]

@@ -185,7 +185,7 @@ async fn wakes_up(
     match status {
         200 => assert_eq!(answer["choices"][0]["message"]["content"], answer_of(0), "{chat}: {answer}"),
         409 => {
-            assert!(answer.to_string().contains("went on elsewhere"), "{chat}: {answer}");
+            assert!(answer.to_string().contains("the run continued elsewhere"), "{chat}: {answer}");
             tally.refused += 1;
         }
         other => panic!("{chat}: {other} {answer}"),

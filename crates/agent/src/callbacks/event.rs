@@ -1,10 +1,10 @@
-//! The events of callbacks.
+//! The events passed to callbacks.
 
 use valvehouse_core::callback::Callback;
 use valvehouse_json::{Json, Object};
 use valvehouse_store as store;
 
-/// The owner of a run.
+/// The identity of a run: its agent and its id.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Who {
     /// The agent's id.
@@ -15,20 +15,20 @@ pub struct Who {
     pub run_id: String,
 }
 
-/// Something that happened in a run.
+/// An event of a run.
 #[derive(Debug, Clone)]
 pub struct CallbackEvent {
     /// The kind of event.
     pub callback: Callback,
     /// The data of the event, an object.
     pub data: Json,
-    /// The agent's id.
+    /// The id of the agent.
     pub agent_id: String,
-    /// The agent's name.
+    /// The name of the agent.
     pub agent_name: String,
-    /// The run's id.
+    /// The id of the run.
     pub run_id: String,
-    /// Milliseconds since 1970.
+    /// The time in milliseconds since 1970.
     pub timestamp: i64,
 }
 
@@ -44,7 +44,8 @@ impl CallbackEvent {
         }
     }
 
-    /// All of it as one object: `{event, …, agent_id, agent_name, run_id, timestamp}`.
+    /// Converts the event to one object: `{event, …, agent_id, agent_name, run_id, timestamp}`, where `…` are
+    /// the fields of `data`.
     pub fn to_json(&self) -> Json {
         let data = self.data.entries();
         let data = data.into_iter().map(|(key, value)| (key, value.copy()));

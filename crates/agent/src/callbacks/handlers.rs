@@ -1,4 +1,4 @@
-//! Callbacks written in Rust: closures, called where things happen.
+//! Callbacks written in Rust: closures that an agent calls during a run.
 
 use crate::callbacks::event::CallbackEvent;
 use std::fmt::{self, Display};
@@ -8,7 +8,7 @@ use valvehouse_core::callback::Callback;
 
 type Handler = Arc<dyn Fn(&CallbackEvent) -> Option<String> + Send + Sync>;
 
-/// The listeners of an agent's events. They should not take long: the run waits for them.
+/// The closures registered for an agent's events. The run waits for each call, so they should return quickly.
 ///
 /// ```
 /// use valvehouse_agent::callbacks::Callbacks;
@@ -20,9 +20,9 @@ type Handler = Arc<dyn Fn(&CallbackEvent) -> Option<String> + Send + Sync>;
 #[derive(Clone, Default)]
 pub struct Callbacks(Vec<(Callback, Handler)>);
 
-/// The answer of a closure: nothing, or an error.
+/// The return value of a callback: `()` or a `Result`.
 pub trait CallbackResult {
-    /// The reason for which it failed, where it did.
+    /// Returns the error message of a failed callback.
     fn failure(self) -> Option<String>;
 }
 
@@ -44,7 +44,7 @@ impl Callbacks {
         Self::default()
     }
 
-    /// The same with one more closure at some moment.
+    /// Adds a closure for a callback.
     #[must_use]
     pub fn on<O: CallbackResult>(
         mut self,
@@ -55,23 +55,23 @@ impl Callbacks {
         self
     }
 
-    /// The moments at which somebody listens, by name, each once.
+    /// Returns the names of the callbacks with closures, without duplicates.
     pub fn names(&self) -> Vec<&'static str> {
         let heard = Callback::ALL.into_iter().filter(|callback| self.hears(*callback));
         heard.map(Callback::name).collect()
     }
 
-    /// Returns `true` if nobody listens at all.
+    /// Returns `true` if there are no closures.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns `true` if anybody listens at this moment.
+    /// Returns `true` if there is a closure for this callback.
     pub fn hears(&self, callback: Callback) -> bool {
         self.0.iter().any(|(own, _)| *own == callback)
     }
 
-    /// Tells those who listen. Whoever fails is named in the log; the others are told all the same.
+    /// Calls the closures for an event. A failure is logged and does not affect the others.
     pub(super) fn tell(&self, event: &CallbackEvent) {
         for (_, heard) in self.0.iter().filter(|(own, _)| *own == event.callback) {
             let failure = catch_unwind(AssertUnwindSafe(|| heard(event)));
@@ -93,12 +93,12 @@ impl fmt::Debug for Callbacks {
     }
 }
 
-/// A method for each moment: they differ in nothing but the name.
+/// Defines a method for each callback, which differ only in their names.
 macro_rules! by_name {
     ($($name:ident => $callback:ident,)*) => {
         impl Callbacks {
             $(
-                #[doc = concat!("The same with one more closure for `", stringify!($name), "`.")]
+                #[doc = concat!("Adds a closure for `", stringify!($name), "`.")]
                 #[must_use]
                 pub fn $name<O: CallbackResult>(
                     self,

@@ -1,38 +1,38 @@
-//! Callbacks: an agent tells whoever wants to know what it does, and nobody can hold it up by listening.
+//! Callbacks, which report the events of an agent's run without affecting it.
 //!
-//! A closure in Rust is called where things happen. A script's callback waits in line and runs beside the
-//! run. One that fails is named in the log and changes nothing.
+//! A Rust closure is called directly. The callbacks of scripts are queued and run concurrently with the run. A
+//! failure is logged and changes nothing.
 //!
-//! Each tells `{event, …, agent_id, agent_name, run_id, timestamp}`, with the time in milliseconds. In the
-//! order of a run, those of a round as often as there are rounds:
+//! Each event is an object `{event, …, agent_id, agent_name, run_id, timestamp}`, with the time in milliseconds
+//! since 1970. The callbacks in the order of a run, with those of a model call repeated for each call:
 //!
-//! | callback | when | tells | seed |
-//! |---|---|---|---|
-//! | `on_chain_start`, `on_turn_start` | a run begins | `input` | S2, S0 |
-//! | `on_llm_start` | a model is asked | `messages` | S2 |
-//! | `on_llm_call` | with what, behind all other filters (priority 9999) | `messages`, `model` | S0 |
-//! | `on_llm_new_token`, `on_token` | a piece of its text | `token` | S2, S0 |
-//! | `on_llm_end` | it answered | `response` | S2 |
-//! | `on_llm_error` | instead: it did not | `error` | S2 |
-//! | `on_text` | the answer has text | `text` | S2 |
-//! | `on_agent_action` | the answer calls tools | `text`, `tool_calls` | S2 |
-//! | `on_agent_finish` | instead: it is the final one, told once | `text` | S2 |
-//! | `on_tool_start` | a tool is next, also one that does not exist | `tool`, `args`, `tool_call_id` | S2 |
-//! | `on_retriever_start` | the same, of tools tagged `retriever` | as above | S2 |
-//! | `on_tool_call` | with what, behind all other filters (priority 9999) | `tool`, `args` | S0 |
-//! | `on_tool_end`, `on_retriever_end` | its result, as the model reads it | `tool`, `args`, `tool_call_id`, `result` | S2 |
-//! | `on_tool_error`, `on_retriever_error` | instead: why there is none | `tool`, `args`, `tool_call_id`, `error` | S2 |
-//! | `on_turn_end`, `on_chain_end` | the run has its answer | `result` | S0, S2 |
-//! | `on_turn_error`, `on_chain_error` | instead: it failed | `error` | S0, S2 |
+//! | callback | when | fields |
+//! |---|---|---|
+//! | `on_chain_start`, `on_turn_start` | a run starts | `input` |
+//! | `on_llm_start` | a model call starts | `messages` |
+//! | `on_llm_call` | the request has passed all other filters (priority 9999) | `messages`, `model` |
+//! | `on_llm_new_token`, `on_token` | the model streams a piece of text | `token` |
+//! | `on_llm_end` | the model call returns | `response` |
+//! | `on_llm_error` | the model call fails | `error` |
+//! | `on_text` | the answer has text | `text` |
+//! | `on_agent_action` | the answer has tool calls | `text`, `tool_calls` |
+//! | `on_agent_finish` | the answer is the final one (once per run) | `text` |
+//! | `on_tool_start` | a tool call starts, even for an unknown tool | `tool`, `args`, `tool_call_id` |
+//! | `on_retriever_start` | a call of a tool tagged `retriever` starts | `tool`, `args`, `tool_call_id` |
+//! | `on_tool_call` | the call has passed all other filters (priority 9999) | `tool`, `args` |
+//! | `on_tool_end`, `on_retriever_end` | the tool returns; `result` is the text for the model | `tool`, `args`, `tool_call_id`, `result` |
+//! | `on_tool_error`, `on_retriever_error` | the tool fails | `tool`, `args`, `tool_call_id`, `error` |
+//! | `on_turn_end`, `on_chain_end` | the run has its answer | `result` |
+//! | `on_turn_error`, `on_chain_error` | the run fails | `error` |
 //!
-//! And whenever it happens:
+//! These callbacks can occur at any time:
 //!
-//! | callback | when | tells | seed |
-//! |---|---|---|---|
-//! | `on_retry` | a model or a tool is tried again | `what`, `attempt`, `max_retries`, `error`, `delay` (ms) | S2 |
-//! | `on_custom_event` | a plugin emits an event | `name`, `data` | S2 |
-//! | `on_interrupt` | the run stops for a person | `pending` | S0 |
-//! | `on_resume` | it goes on, perhaps elsewhere | `decision` | S0 |
+//! | callback | when | fields |
+//! |---|---|---|
+//! | `on_retry` | a model or tool call is retried | `what`, `attempt`, `max_retries`, `error`, `delay` (in milliseconds) |
+//! | `on_custom_event` | a plugin emits an event | `name`, `data` |
+//! | `on_interrupt` | the run pauses for a person | `pending` |
+//! | `on_resume` | a paused run resumes, possibly in another process | `decision` |
 
 mod event;
 mod handlers;

@@ -1,6 +1,4 @@
-//! The events of a turn, and those that the agent adds, as callbacks.
-//!
-//! Events on their way to those who listen beside the run.
+//! Notification of callbacks about the events of a turn and of an agent, and the queue for script callbacks.
 
 use super::event::{CallbackEvent, Who};
 use super::handlers::Callbacks;
@@ -18,50 +16,50 @@ use valvehouse_core::filter::Verdict::Continue;
 use valvehouse_core::filter::{Chain, Filter, FilterContext};
 use valvehouse_json::Json;
 
-/// The tag of tools that look something up.
+/// The tag of retrievers, which are tools that look up documents.
 const RETRIEVER: &str = "retriever";
 
-/// The priority of the two filters below: behind every other filter.
+/// The priority of the two filters below, which run after all other filters.
 const LAST: f64 = 9999.0;
 
-/// Tells of one run. It watches the run's turn; the agent tells it the rest.
+/// The notifier for one run. It observes the turn; the agent reports the other events.
 pub struct Teller {
     who: Who,
     callbacks: Callbacks,
     queue: Option<Queue>,
-    /// The events that anybody listens to, a bit for each callback.
+    /// The callbacks with listeners, one bit each.
     heard: u32,
     round: Mutex<Round>,
 }
 
-/// The progress of the run.
+/// The state of a run.
 #[derive(Default)]
 struct Round {
-    /// Set while a model call is under way.
+    /// Set while a model call is in progress.
     asking: bool,
-    /// The request that the last filter saw, where that was before the start of the call was reported.
+    /// The request seen by the last filter, if that was before the start of the call was reported.
     call: Option<Json>,
     /// Set once there is a final answer.
     finished: bool,
-    /// The tool call whose start was told before the run stopped within it.
+    /// The tool call whose start was reported before the run paused in it.
     told_start: Option<String>,
-    /// Set if `on_tool_call` was notified as well.
+    /// Set if `on_tool_call` was reported as well.
     told_call: bool,
 }
 
-/// The teller of a turn, for the filters in it.
+/// The notifier of a turn, for its filters.
 #[derive(Default)]
 struct Watching(OnceLock<Arc<Teller>>);
 
 impl Teller {
-    /// Tells these of a run.
+    /// Creates a notifier for a run.
     pub fn new(who: Who, callbacks: Callbacks) -> Self {
         let heard = bits(|callback| callbacks.hears(callback));
         Self { who, callbacks, queue: None, heard, round: Mutex::default() }
     }
 
-    /// The same, which also tells those who listen beside the run; needs a runtime. They share their
-    /// scratch maps with the turn's hooks.
+    /// Adds listeners that run concurrently with the run, such as scripts; needs a runtime. Their scratch maps
+    /// are shared with the hooks of the turn.
     #[must_use]
     pub fn with_listeners(mut self, listeners: &[Arc<dyn Listener>], turn: &Turn) -> Self {
         if listeners.is_empty() {
@@ -69,16 +67,16 @@ impl Teller {
         }
         self.heard |= bits(|callback| listeners.iter().any(|listener| listener.hears(callback)));
         let places = listeners.iter().map(|listener| (listener.clone(), turn.state(listener.name())));
-        // A turn beside that of the run: it holds nothing that holds this, and is not over with it.
+        // A separate turn holds no reference to this notifier and does not end with the run's turn.
         let beside = Turn::new(turn.facts().clone(), turn.context().clone(), turn.events().clone());
         self.queue = Some(Queue::start(places.collect(), beside));
         self
     }
 
-    /// The turn, watched.
+    /// Sets this notifier as the observer of a turn.
     #[must_use]
     pub fn watch(self: &Arc<Self>, turn: Turn) -> Turn {
-        // A turn is watched once.
+        // A turn is observed once.
         let _ = turn.local::<Watching>().0.set(self.clone());
         turn.observed_by(self.clone())
     }
@@ -87,12 +85,12 @@ impl Teller {
         turn.local::<Watching>().0.get().cloned()
     }
 
-    /// The run begins with this input.
+    /// Reports the start of the run with its input.
     pub fn started(&self, input: &Json) {
         self.tell_both(Callback::ChainStart, Callback::TurnStart, || [("input", input.copy())]);
     }
 
-    /// The run has its answer. An answer that no model gave is told as the final one here.
+    /// Reports the answer of the run. An answer that no model generated is also reported as the final one.
     pub fn ended(&self, answer: &str, result: &Json) {
         if !std::mem::replace(&mut self.round.lock().finished, true) {
             self.tell(Callback::AgentFinish, || [("text", answer.into())]);
@@ -100,18 +98,18 @@ impl Teller {
         self.tell_both(Callback::TurnEnd, Callback::ChainEnd, || [("result", result.copy())]);
     }
 
-    /// The run failed.
+    /// Reports the failure of the run.
     pub fn failed(&self, error: &str) {
         self.tell_both(Callback::TurnError, Callback::ChainError, || [("error", error.into())]);
     }
 
-    /// The run stops for a person, who is asked this.
+    /// Reports that the run pauses for a person; `pending` is the pending action.
     pub fn interrupted(&self, pending: &Json) {
         self.tell(Callback::Interrupt, || [("pending", pending.copy())]);
     }
 
-    /// The run goes on with this decision. What was told of a tool call before it stopped is not told again:
-    /// who asks behind the callbacks' filters, or is the tool itself, stopped it after all was told.
+    /// Reports that the run resumes with a decision. Events of a tool call that were reported before the pause
+    /// are not repeated, because filters after the callbacks, or the tool itself, paused the call.
     pub fn resumed(&self, decision: &Json, pending: &Json, chain: &Chain) {
         let (call, by) = (pending.at_path("call"), pending.text_or_empty("by"));
         let name = call.text("name").or_else(|| call.at_path("function").text("name"));
@@ -125,20 +123,20 @@ impl Teller {
         self.tell(Callback::Resume, || [("decision", decision.copy())]);
     }
 
-    /// Something that only who tells it knows of.
+    /// Reports a custom event.
     pub fn custom(&self, name: &str, data: &Json) {
         self.tell(Callback::CustomEvent, || [("name", name.into()), ("data", data.copy())]);
     }
 
-    /// Waits until everybody was told, five seconds at most.
+    /// Waits until all listeners were called, at most five seconds.
     pub async fn drain(&self) {
         if let Some(queue) = &self.queue {
             queue.drain(MAX_WAIT, &self.who.run_id).await;
         }
     }
 
-    /// Reports the request that the last filter before a model sees. It comes behind the start of that call, whichever
-    /// happens first.
+    /// Reports the request seen by the last filter before a model call, after the start of that call regardless
+    /// of their order.
     pub(super) fn llm_call(&self, ctx: &FilterContext) {
         if !self.hears(Callback::LlmCall) {
             return;
@@ -155,7 +153,7 @@ impl Teller {
         self.say(Callback::LlmCall, call);
     }
 
-    /// Reports the arguments that the last filter before a tool sees.
+    /// Reports the arguments seen by the last filter before a tool call.
     pub(super) fn tool_call(&self, ctx: &FilterContext) {
         if std::mem::take(&mut self.round.lock().told_call) {
             return;
@@ -168,14 +166,14 @@ impl Teller {
         self.heard & bit(callback) != 0
     }
 
-    /// Tells of something; it is put together only where somebody listens.
+    /// Sends an event to the listeners. It is built only if there are any.
     fn tell<const N: usize>(&self, callback: Callback, data: impl FnOnce() -> [(&'static str, Json); N]) {
         if self.hears(callback) {
             self.say(callback, Json::from(data()));
         }
     }
 
-    /// The same moment under the names of both seeds.
+    /// Sends an event under two names.
     fn tell_both<const N: usize>(
         &self,
         first: Callback,
@@ -206,7 +204,7 @@ impl Teller {
         }
     }
 
-    /// The model is not asked any more; whether this is its final answer.
+    /// Records that a model call ended; `is_final` is `true` for the final answer.
     fn no_longer_asking(&self, is_final: bool) {
         let mut round = self.round.lock();
         round.finished |= is_final;
@@ -230,7 +228,7 @@ impl Teller {
         }
     }
 
-    /// Of a tool, and the same of a retriever where it is one.
+    /// Sends the event of a tool and, for a retriever, the equivalent event.
     fn tell_of_tool(
         &self,
         of_tool: Callback,
@@ -247,7 +245,7 @@ impl Teller {
                     ("tool_call_id", call.id.as_str().into()),
                 ]);
                 if let Some((name, text)) = outcome {
-                    // A text, in an object just made.
+                    // The object was created above, so the write cannot fail.
                     data.edit(name, text);
                 }
                 self.say(callback, data);
@@ -309,8 +307,8 @@ fn bits(hears: impl Fn(Callback) -> bool) -> u32 {
 }
 
 impl Callbacks {
-    /// The filters that an agent's kernel needs for `on_llm_call` and `on_tool_call`. They notify whoever watches the
-    /// turn they run in.
+    /// Returns the filters that an agent's kernel needs for `on_llm_call` and `on_tool_call`. They notify the
+    /// notifier of the turn in which they run.
     pub fn filters() -> Vec<Filter> {
         let llm_call = Filter::pre_chat("agent_on_llm_call", |ctx| {
             if let Some(teller) = Teller::of(&ctx.turn) {
@@ -328,14 +326,14 @@ impl Callbacks {
     }
 }
 
-/// As many events wait; more are lost, since a run waits for nobody who listens.
+/// The maximum number of queued events; further events are dropped, because a run does not wait for listeners.
 const MAX_EVENTS: usize = 10_000;
 
-/// As long the end of a run waits for those who still listen.
+/// The maximum time for which the end of a run waits for listeners.
 pub(super) const MAX_WAIT: Duration = Duration::from_secs(5);
 
-/// The events of one run, and the task that hands them on in order. It ends when this is dropped, after
-/// the last of them.
+/// The queued events of one run, and the task that delivers them in order. The task ends after the last event
+/// once this value is dropped.
 pub(super) struct Queue {
     sender: mpsc::Sender<Message>,
     lost: AtomicU64,
@@ -343,15 +341,15 @@ pub(super) struct Queue {
 
 enum Message {
     Event(CallbackEvent),
-    /// Everything before was handed on.
+    /// A mark; all earlier events were delivered.
     Mark(oneshot::Sender<()>),
 }
 
-/// One who listens, with its scratch map of the run.
+/// A listener with its scratch map for the run.
 pub(super) type Place = (Arc<dyn Listener>, Json);
 
 impl Queue {
-    /// Needs a runtime.
+    /// Starts the task that delivers events; needs a runtime.
     pub(super) fn start(listeners: Vec<Place>, turn: Turn) -> Self {
         Self::with_room(MAX_EVENTS, listeners, turn)
     }
@@ -362,29 +360,32 @@ impl Queue {
         Self { sender, lost: AtomicU64::new(0) }
     }
 
-    /// Never waits.
+    /// Queues an event without waiting.
     pub(super) fn push(&self, event: CallbackEvent) {
         if self.sender.try_send(Message::Event(event)).is_err() {
             self.lost.fetch_add(1, Relaxed);
         }
     }
 
-    /// Waits until everything so far was handed on, or for too long.
+    /// Waits until all queued events were delivered, up to a limit.
     pub(super) async fn drain(&self, longest: Duration, run: &str) {
         let all = async {
             let (mark, handed_on) = oneshot::channel();
             if self.sender.send(Message::Mark(mark)).await.is_ok() {
-                // A task that is gone leaves nothing to wait for.
+                // If the task is gone, there is nothing to wait for.
                 let _ = handed_on.await;
             }
         };
         if timeout(longest, all).await.is_err() {
             let seconds = longest.as_secs_f64();
-            tracing::warn!(run, "the callbacks of scripts are not done after {seconds} s; the run goes on");
+            tracing::warn!(
+                run,
+                "script callbacks are still running after {seconds} s; the run continues without waiting"
+            );
         }
         let lost = self.lost.swap(0, Relaxed);
         if lost > 0 {
-            tracing::warn!(run, "the callbacks of scripts are too slow: {lost} events were lost");
+            tracing::warn!(run, "script callbacks are too slow: {lost} events were dropped");
         }
     }
 }
@@ -400,7 +401,7 @@ async fn hand_on(mut sent: mpsc::Receiver<Message>, listeners: Vec<Place>, turn:
                     }
                 }
             }
-            // The one that waited may have gone on.
+            // The waiting caller may be gone.
             Message::Mark(mark) => drop(mark.send(())),
         }
     }

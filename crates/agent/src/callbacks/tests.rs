@@ -1,4 +1,4 @@
-//! A run told by hand, and those who listen to it.
+//! A run reported by hand, and its listeners.
 
 use super::teller::Queue;
 use super::*;
@@ -21,7 +21,7 @@ fn who() -> Who {
     Who { agent_id: "a-1".into(), agent_name: "helper".into(), run_id: "r-1".into() }
 }
 
-/// Callbacks that write down everything.
+/// Returns callbacks that record all events.
 fn all() -> (Callbacks, Log) {
     let log = Log::default();
     let callbacks = Callback::ALL.into_iter().fold(Callbacks::new(), |callbacks, callback| {
@@ -82,7 +82,7 @@ async fn a_run_is_told_in_its_order_and_each_thing_once() {
     through_filters(Hook::PreInvocation, r#"{"tool":{"name":"look"},"args":{"q":"tea"}}"#, &turn).await;
     tell(Notice::ToolEnd { call: called(&["retriever"]), result: "found".into() });
     tell(asks());
-    // Here the filters come behind the start.
+    // In this case, the filters run after the reported start.
     through_filters(Hook::PreChat, r#"{"messages":[2],"model":"m"}"#, &turn).await;
     tell(says("done"));
     teller.ended("done", &json(r#"{"content":"done"}"#));
@@ -218,7 +218,7 @@ fn what_is_told_does_not_change_with_what_it_was_told_of() {
     assert_eq!(data(&log, Callback::LlmStart), r#"{"messages":[1]}"#);
 }
 
-/// Writes down what it hears, as slowly as told.
+/// A listener that records events after a delay.
 struct Slow {
     heard: Arc<Mutex<Vec<String>>>,
     pause: Duration,
@@ -257,7 +257,7 @@ async fn who_listens_beside_the_run_is_told_in_order_and_holds_nothing_up() {
     ["one", "bad", "three"].into_iter().for_each(|name| teller.custom(name, &Json::Null));
     teller.started(&Json::Null);
     assert!(heard.lock().is_empty(), "the run went on meanwhile");
-    // The run is over; whoever listens is told all the same.
+    // The run is over, but its listeners are still called.
     drop(turn.until_dropped());
     teller.drain().await;
     assert_eq!(*heard.lock(), ["one", "bad", "three"]);
@@ -272,7 +272,7 @@ async fn a_run_does_not_wait_for_ever_for_who_still_listens() {
     queue.push(event);
     queue.drain(Duration::from_millis(5), "r-1").await;
     assert!(heard.lock().is_empty());
-    // Waiting events are delivered also when nobody waits for them.
+    // Queued events are delivered even if nothing waits for them.
     drop(queue);
     while heard.lock().is_empty() {
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -299,7 +299,7 @@ async fn nothing_is_left_of_a_run_that_is_dropped() {
     drop(teller.watch(turn));
     drop(teller);
     assert!(gone.upgrade().is_none());
-    // The task that handed events on lets go of who listened.
+    // The delivering task releases the listener.
     while Arc::strong_count(&listener) > 1 {
         tokio::task::yield_now().await;
     }

@@ -1,4 +1,4 @@
-//! An agent of the library: it holds one conversation.
+//! The agent type of the library, which holds one conversation.
 
 use crate::callbacks::{Callbacks, Teller, Who};
 use crate::middleware::{Middleware, NeedsApproval, Parts};
@@ -27,55 +27,55 @@ use valvehouse_store::Store;
 /// # async fn example(provider: std::sync::Arc<dyn valvehouse_core::provider::Provider>) -> Result<(), valvehouse_core::fault::Fault> {
 /// use valvehouse_agent::{Agent, Decision};
 /// let mut agent = Agent::builder("helper").provider(provider).system_prompt("Be brief.").build()?;
-/// let mut said = agent.run("delete the old files").await?;
-/// while !said.pending_action.is_null() {
-///     said = agent.resume(Decision::Reject { reason: Some("not on Fridays".into()) }).await?;
+/// let mut response = agent.run("delete the old files").await?;
+/// while !response.pending_action.is_null() {
+///     response = agent.resume(Decision::Reject { reason: Some("not on Fridays".into()) }).await?;
 /// }
-/// println!("{}", said.text());
+/// println!("{}", response.text());
 /// # Ok(()) }
 /// ```
 pub struct Agent {
     pub(super) state: AgentState,
     pub(super) provider: Arc<dyn Provider>,
-    /// Other models, for middleware.
+    /// The other models that middleware can use.
     pub(super) others: Vec<(String, Choice)>,
     pub(super) needs_approval: Option<NeedsApproval>,
     pub(super) filters: Vec<Filter>,
     pub(super) kernel: Kernel,
-    /// The runs that keep each step, if any.
+    /// The runs with stored steps, if there is a storage.
     pub(super) runs: Option<Runs>,
     pub(super) conversation: String,
     pub(super) variables: Json,
-    /// The values that go on from run to run.
+    /// The values that persist between runs.
     pub(super) kept: Json,
     /// The state of the latest run.
     pub(super) latest: Option<RunSnapshot>,
 }
 
-/// The answer of an agent.
+/// The response of an agent.
 #[derive(Debug, Clone)]
 pub struct AgentResponse {
-    /// The answer, a `chat.completion`; where the run waits, a text that says for what.
+    /// The answer, a `chat.completion`. For a paused run, its text describes the pending action.
     pub response: Json,
-    /// The action that the run waits for, or null.
+    /// The pending action of a paused run, or null.
     pub pending_action: Json,
 }
 
 impl AgentResponse {
-    /// The text of the answer.
+    /// Returns the text of the answer.
     pub fn text(&self) -> String {
         message::text_of(&response::message_of(&self.response)).into()
     }
 }
 
 impl Agent {
-    /// The settings and the state.
+    /// Returns the settings and the state.
     pub fn state(&self) -> &AgentState {
         &self.state
     }
 
-    /// The latest run as it stands, as the state of its graph: the messages as the model sees them, all
-    /// messages, and what is left to do.
+    /// Returns the graph state of the latest run: the messages that the model sees, all messages, and the next
+    /// step.
     pub fn graph_state(&self) -> Json {
         let saved = self.latest.clone().unwrap_or_else(|| self.standing());
         let full = self.state.messages.iter().map(Json::copy).collect();
@@ -83,41 +83,50 @@ impl Agent {
         status::graph_state(full, &saved, &self.setup(), run, &self.kept)
     }
 
-    /// The id of its conversation.
+    /// Returns the id of the conversation.
     pub fn conversation(&self) -> &str {
         &self.conversation
     }
 
-    /// The variables that filters and tools see, as the latest run left them.
+    /// Returns the variables of filters and tools after the latest run.
     pub fn variables(&self) -> &Json {
         &self.variables
     }
 
-    /// Sets one of them.
+    /// Sets a variable.
     pub fn set_variable(&mut self, key: &str, value: impl Into<Json>) {
-        // A copy never holds what it is put into.
+        // A copy never contains the object it is stored in.
         self.variables.edit(key, value.into().copy());
     }
 
-    /// Adds a tool, or puts it in the place of another of its name.
+    /// Adds a tool, replacing any with the same name.
+    ///
+    /// # Errors
+    /// Returns a fault if the kernel cannot be rebuilt.
     pub fn add_tool(&mut self, tool: Tool) -> Result<(), Fault> {
         self.state.tool_handlers.insert(tool.name().to_owned(), tool);
         self.assemble()
     }
 
-    /// Takes a tool away; false where there is none of that name.
+    /// Removes a tool. Returns `false` if there is none of this name.
+    ///
+    /// # Errors
+    /// Returns a fault if the kernel cannot be rebuilt.
     pub fn remove_tool(&mut self, name: &str) -> Result<bool, Fault> {
         let was_there = self.state.tool_handlers.shift_remove(name).is_some();
         self.assemble().map(|()| was_there)
     }
 
-    /// Changes what is sent first.
+    /// Sets the system prompt.
+    ///
+    /// # Errors
+    /// Returns a fault if the kernel cannot be rebuilt.
     pub fn set_system_prompt(&mut self, text: &str) -> Result<(), Fault> {
         text.clone_into(&mut self.state.system_prompt);
         self.assemble()
     }
 
-    /// Tells `on_custom_event`.
+    /// Sends an event to the `on_custom_event` callbacks.
     pub fn emit_custom_event(&self, name: &str, data: &Json) {
         Teller::new(self.who(), self.state.callbacks.clone()).custom(name, data);
     }
@@ -127,7 +136,7 @@ impl Agent {
         Who { agent_id: self.state.id.clone(), agent_name: self.state.name.clone(), run_id }
     }
 
-    /// Builds the kernel of what the state says.
+    /// Builds the kernel from the state.
     pub(super) fn assemble(&mut self) -> Result<(), Fault> {
         let state = &mut self.state;
         let mut provider = self.provider.clone();
@@ -182,7 +191,7 @@ impl Agent {
         }
     }
 
-    /// The state of the latest run, where it can be resumed.
+    /// Returns the state of the latest run if it can be resumed.
     pub(super) fn unfinished(&self) -> Option<&RunSnapshot> {
         let is_open = |saved: &&RunSnapshot| saved.progress.next != Next::End;
         self.latest.as_ref().filter(is_open).filter(|_| self.state.run_id.is_some())
@@ -192,7 +201,7 @@ impl Agent {
         let config = self.state.llm_config.entries();
         let body = Json::from([("model", self.state.id.as_str().into())]);
         let messages: Vec<Json> = messages.iter().map(Json::copy).collect();
-        // New values in an object that nobody else holds: they fit.
+        // The object has no other handles, so the writes cannot fail.
         for (key, value) in config {
             body.put(&key, value.copy());
         }
@@ -207,7 +216,7 @@ impl Agent {
         self.state.storage.as_ref().ok_or_else(no_storage)
     }
 
-    /// The agent between two runs.
+    /// Returns the state of the agent between two runs.
     pub(super) fn standing(&self) -> RunSnapshot {
         let length = self.state.messages.len() as u64;
         let states = match self.kept.get(SUMMARIZATION) {
@@ -219,7 +228,7 @@ impl Agent {
         RunSnapshot::new(progress, &facts, self.variables.copy(), states, length)
     }
 
-    /// Takes over the state that a run leaves.
+    /// Adopts the state at the end of a run.
     pub(super) fn note(&mut self, saved: &RunSnapshot) {
         self.variables = saved.variables.copy();
         self.kept = memory::leaving(&self.kept, saved);
@@ -229,5 +238,5 @@ impl Agent {
 }
 
 pub(super) fn no_storage() -> Fault {
-    conflict("this agent has no storage: give it one: `.storage(…)`")
+    conflict("this agent has no storage; set one with `.storage(…)`")
 }

@@ -15,7 +15,7 @@ use valvehouse_json::Json;
 use valvehouse_providers::Choice;
 use valvehouse_store::Store;
 
-/// Puts an agent together.
+/// A builder for agents.
 pub struct AgentBuilder {
     state: AgentState,
     provider: Option<Arc<dyn Provider>>,
@@ -27,7 +27,7 @@ pub struct AgentBuilder {
 }
 
 impl Agent {
-    /// Begins an agent.
+    /// Returns a builder for an agent with this id.
     pub fn builder(id: &str) -> AgentBuilder {
         let state = AgentState {
             id: id.to_owned(),
@@ -68,26 +68,26 @@ impl AgentBuilder {
         self
     }
 
-    /// Sets the provider that answers.
+    /// Sets the provider of the model.
     #[must_use]
     pub fn provider(mut self, provider: Arc<dyn Provider>) -> Self {
         self.provider = Some(provider);
         self
     }
 
-    /// Its name, for callbacks; its id where none is given.
+    /// Sets the name passed to callbacks; the default is the id.
     #[must_use]
     pub fn name(self, name: &str) -> Self {
         self.change(|state| state.name = name.to_owned())
     }
 
-    /// Sets the text that is sent first in every model call and never stored.
+    /// Sets the system prompt, which precedes each model call and is never stored.
     #[must_use]
     pub fn system_prompt(self, text: &str) -> Self {
         self.change(|state| state.system_prompt = text.to_owned())
     }
 
-    /// `model` and whatever else each request says.
+    /// Sets `model` and other fields of each request.
     #[must_use]
     pub fn llm_config(self, config: Json) -> Self {
         self.change(|state| state.llm_config = config)
@@ -106,88 +106,94 @@ impl AgentBuilder {
         self
     }
 
-    /// Adds middleware by its name, with its options.
+    /// Adds a middleware by its name, with its options.
     #[must_use]
     pub fn middleware(self, name: &str, options: Json) -> Self {
         self.change(|state| state.middlewares.push((name.to_owned(), options)))
     }
 
-    /// Adds the middleware of a preset: see [`Middleware::preset`].
+    /// Adds the middleware of a preset; see [`Middleware::preset`].
+    ///
+    /// # Errors
+    /// Returns a fault for an unknown preset.
     pub fn preset(self, name: &str) -> Result<Self, Fault> {
-        let none = || Fault::invalid(format!("there is no preset {name:?}"), None);
+        let none = || Fault::invalid(format!("unknown preset {name:?}"), None);
         let preset = Middleware::preset(name).ok_or_else(none)?;
         let preset = preset.into_iter().map(|(name, options)| (name.to_owned(), options));
         Ok(self.change(|state| state.middlewares.extend(preset)))
     }
 
-    /// Another model by a name that middleware may use: `model_fallback`.
+    /// Adds a model under a name that middleware such as `model_fallback` can use.
     #[must_use]
     pub fn other_model(mut self, name: &str, model: Choice) -> Self {
         self.others.push((name.to_owned(), model));
         self
     }
 
-    /// Sets the function that `human_approval` uses in mode `custom`.
+    /// Sets the function that decides in `human_approval` with mode `custom`.
     #[must_use]
     pub fn needs_approval(mut self, needs: NeedsApproval) -> Self {
         self.needs_approval = Some(needs);
         self
     }
 
-    /// Sets the listeners to its events.
+    /// Sets the callbacks.
     #[must_use]
     pub fn callbacks(self, callbacks: Callbacks) -> Self {
         self.change(|state| state.callbacks = callbacks)
     }
 
-    /// Model calls one run may take.
+    /// Sets the maximum number of model calls in one run.
     #[must_use]
     pub fn max_iterations(self, most: usize) -> Self {
         self.change(|state| state.max_iterations = most)
     }
 
-    /// The form answers must have.
+    /// Sets the `response_format` of answers.
     #[must_use]
     pub fn response_format(self, format: Json) -> Self {
         self.change(|state| state.response_format = Some(format))
     }
 
-    /// A window over what a run begins with; see [`AgentState::buffer_config`].
+    /// Sets the window over the messages with which a run starts; see [`AgentState::buffer_config`].
     #[must_use]
     pub fn buffer_config(self, config: Summarization) -> Self {
         self.change(|state| state.buffer_config = Some(config))
     }
 
-    /// Sets the store of its conversation.
+    /// Sets the storage of the conversation.
     #[must_use]
     pub fn storage(self, storage: Arc<dyn Store>) -> Self {
         self.change(|state| state.storage = Some(storage))
     }
 
-    /// Stores each step there if `auto` is `true`; without it, [`Agent::save_checkpoint`] does.
+    /// Sets whether each step is stored automatically. Otherwise, call [`Agent::save_checkpoint`].
     #[must_use]
     pub fn auto_checkpoint(self, auto: bool) -> Self {
         self.change(|state| state.auto_checkpoint = auto)
     }
 
-    /// The conversation's id in the storage; one of its own where none is given.
+    /// Sets the id of the conversation in the storage; the default is a random id.
     #[must_use]
     pub fn conversation(mut self, id: &str) -> Self {
         self.conversation = Some(id.to_owned());
         self
     }
 
-    /// Variables to begin with.
+    /// Sets the initial variables.
     #[must_use]
     pub fn variables(mut self, variables: Json) -> Self {
         self.variables = variables;
         self
     }
 
-    /// The agent, or what is wrong with how it is put together.
+    /// Builds the agent.
+    ///
+    /// # Errors
+    /// Returns a fault if the provider is missing, or if a setting is invalid or has no effect.
     pub fn build(self) -> Result<Agent, Fault> {
         let Self { state, provider, others, needs_approval, filters, conversation, variables } = self;
-        let missing = || Fault::invalid("an agent needs a provider: `.provider(…)`", None);
+        let missing = || Fault::invalid("missing provider; set one with `.provider(…)`", None);
         check(&state)?;
         let mut agent = Agent {
             provider: provider.ok_or_else(missing)?,
@@ -207,16 +213,14 @@ impl AgentBuilder {
     }
 }
 
-/// Returns an error for settings that could not take effect.
+/// Returns an error for settings that have no effect.
 fn check(state: &AgentState) -> Result<(), Fault> {
     let refused = |message: &str| Err(Fault::invalid(message, None));
     if state.max_iterations == 0 {
-        return refused(
-            "an agent with `.max_iterations(0)` never asks its model: allow at least one model call",
-        );
+        return refused("invalid `.max_iterations(0)`: expected at least one model call");
     }
     if state.auto_checkpoint && state.storage.is_none() {
-        return refused("`.auto_checkpoint(true)` needs somewhere to keep checkpoints: add `.storage(…)`");
+        return refused("`.auto_checkpoint(true)` needs a storage for checkpoints; add `.storage(…)`");
     }
     let is_more_than_a_window = |config: &Summarization| {
         let usual = Summarization { window_size: config.window_size, ..Summarization::default() };
@@ -228,7 +232,7 @@ fn check(state: &AgentState) -> Result<(), Fault> {
     };
     if state.buffer_config.as_ref().is_some_and(is_more_than_a_window) {
         return refused(
-            "of `.buffer_config(…)` only `window_size` takes effect: for summaries and limits of tokens use `.middleware(\"summarization\", …)`",
+            "in `.buffer_config(…)`, only `window_size` takes effect; for summaries and token limits, use `.middleware(\"summarization\", …)`",
         );
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! An agent of the library as it was: checkpoints that are kept and gone back to, and its state as JSON.
+//! Checkpoints of an agent, and its state as JSON.
 
 use super::agent::Agent;
 use crate::memory;
@@ -11,7 +11,11 @@ use valvehouse_json::Json;
 use valvehouse_store::{Beginning, Begun, Checkpoint, Run, RunStatus, Step, Store};
 
 impl Agent {
-    /// Keeps the agent as it is now; gives the checkpoint's id. With `auto_checkpoint` it is kept already.
+    /// Stores the current state and returns the id of its checkpoint. With `auto_checkpoint`, it is already
+    /// stored.
+    ///
+    /// # Errors
+    /// Returns a fault if there is no storage or no run, or if the store fails.
     pub async fn save_checkpoint(&mut self) -> Result<String, Fault> {
         let store = self.storage()?.clone();
         if self.runs.is_none() {
@@ -19,16 +23,18 @@ impl Agent {
         }
         let latest = store.checkpoints(&self.conversation, 1).await?;
         let latest = latest.into_iter().next().map(|checkpoint| checkpoint.id);
-        latest.ok_or_else(|| conflict("nothing was said yet that could be kept"))
+        latest.ok_or_else(|| conflict("cannot store a checkpoint: the conversation is empty"))
     }
 
-    /// Keeps it in the store as a run of its own, which is named.
+    /// Stores the state as a named run of its own.
     pub(super) async fn save_to(&self, store: &dyn Store) -> Result<String, Fault> {
         let stored = store.conversation(&self.conversation).await?;
         let expected = stored.map_or(0, |stored| stored.length);
         let known = usize::try_from(expected).unwrap_or(usize::MAX);
         let news = self.state.messages.get(known..).ok_or_else(|| {
-            conflict("the stored conversation has gone on elsewhere; load its latest checkpoint first")
+            conflict(
+                "cannot store the conversation: it was continued elsewhere; load its latest checkpoint first",
+            )
         })?;
         let (run, owner) = (uuid::Uuid::now_v7().to_string(), self.state.id.as_str());
         let beginning = Beginning {
@@ -44,7 +50,9 @@ impl Agent {
         let begun = match store.begin_run(&beginning).await? {
             Begun::Begun(begun) => begun,
             Begun::Busy(_) | Begun::Moved(_) => {
-                return Err(conflict("somebody else works on this conversation right now"));
+                return Err(conflict(
+                    "cannot store the conversation: another run is using it; try again when that has ended",
+                ));
             }
         };
         let unfinished = self.unfinished().cloned();
@@ -66,12 +74,18 @@ impl Agent {
         Ok(run)
     }
 
-    /// The checkpoints of its conversation, newest first, without their states.
+    /// Returns the checkpoints of the conversation without their states, newest first.
+    ///
+    /// # Errors
+    /// Returns a fault if there is no storage or the store fails.
     pub async fn list_checkpoints(&self) -> Result<Vec<Checkpoint>, Fault> {
         self.storage()?.checkpoints(&self.conversation, u64::from(u32::MAX)).await.map_err(Fault::from)
     }
 
-    /// Goes back, or forward, to the latest checkpoint of its conversation.
+    /// Restores the latest checkpoint of the conversation.
+    ///
+    /// # Errors
+    /// Returns a fault if there is no storage or no checkpoint, or if the store fails.
     pub async fn load_latest(&mut self) -> Result<(), Fault> {
         let latest = self.storage()?.checkpoints(&self.conversation, 1).await?;
         let none = || conflict(format!("the conversation `{}` has no checkpoint", self.conversation));
@@ -79,12 +93,15 @@ impl Agent {
         self.load_checkpoint(&id).await
     }
 
-    /// Becomes what a checkpoint says. Where more was said after it, the conversation goes on in a branch:
-    /// nothing that was said is lost.
+    /// Restores a checkpoint. If the conversation has later messages, it continues in a branch, so that no
+    /// message is lost.
+    ///
+    /// # Errors
+    /// Returns a fault if there is no storage or the checkpoint does not exist, or if the store fails.
     pub async fn load_checkpoint(&mut self, id: &str) -> Result<(), Fault> {
         let store = self.storage()?.clone();
         let checkpoint = store.checkpoint(id).await?;
-        let checkpoint = checkpoint.ok_or_else(|| conflict(format!("there is no checkpoint `{id}`")))?;
+        let checkpoint = checkpoint.ok_or_else(|| conflict(format!("unknown checkpoint `{id}`")))?;
         let saved = RunSnapshot::from_json(&checkpoint.state)?;
         let messages = store.messages(&checkpoint.conversation, 0, checkpoint.length).await?;
         let kept = memory::leaving(&memory::remembering(&Json::object(), &messages), &saved);
@@ -107,7 +124,7 @@ impl Agent {
         Ok(())
     }
 
-    /// The whole agent as JSON: [`Agent::import_state`] loses nothing of it.
+    /// Exports the complete agent as JSON for [`Agent::import_state`].
     pub fn export_state(&self) -> Json {
         let saved = self.latest.as_ref().map(RunSnapshot::to_json);
         Json::from([
@@ -120,13 +137,13 @@ impl Agent {
         ])
     }
 
-    /// Becomes what another agent exported: its settings, its conversation and what its latest run waits for. The
-    /// provider, and what runs when tools and callbacks are called, stay this one's own.
+    /// Imports the settings, the conversation and the pending action of an exported agent. This agent's
+    /// provider, tool handlers and callbacks are preserved.
     ///
     /// # Errors
     ///
-    /// Returns a request fault, and leaves this agent as it is, if the export is damaged, or if it names a tool, a
-    /// callback or a storage that this agent has not.
+    /// Returns a request fault and does not change this agent if the export is damaged or names a tool, a
+    /// callback or a storage that this agent lacks.
     pub fn import_state(&mut self, exported: &Json) -> Result<(), Fault> {
         if exported.get("version").and_then(|version| version.as_i64()) != Some(1) {
             return Err(damaged("version"));
@@ -153,7 +170,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Returns the state of another agent with the handlers of this one.
+    /// Returns the imported state with the handlers of this agent.
     fn imported(&self, state: &Json) -> Result<AgentState, Fault> {
         let text = |name: &str| state.text(name).map(String::from).ok_or_else(|| damaged(name));
         let list = |name: &str| match state.get(name) {
@@ -169,7 +186,7 @@ impl Agent {
         };
         let missing = |what: &str, name: &str| {
             let message = format!(
-                "cannot import this agent: it has {what} `{name}`, which this one has not; build this one with it"
+                "cannot import the agent: it has {what} `{name}`, which this agent lacks; build this agent with it"
             );
             Err(Fault::invalid(message, None))
         };
@@ -220,7 +237,7 @@ impl Agent {
 
 fn damaged(what: &str) -> Fault {
     Fault::invalid(
-        format!("cannot import this agent: its `{what}` is missing or damaged; export it again"),
+        format!("cannot import the agent: its `{what}` is missing or damaged; export it again"),
         None,
     )
 }
@@ -230,7 +247,7 @@ fn is_open(run: &Run) -> bool {
     !matches!(run.status, RunStatus::Done | RunStatus::Cancelled)
 }
 
-/// A branch of a conversation where a checkpoint was made.
+/// Creates a branch of a conversation at a checkpoint.
 async fn branch(store: &dyn Store, checkpoint: &Checkpoint, kept: &Json) -> Result<String, Fault> {
     for number in 1.. {
         let id = format!("{}~{number}", checkpoint.conversation);
@@ -238,5 +255,5 @@ async fn branch(store: &dyn Store, checkpoint: &Checkpoint, kept: &Json) -> Resu
             return Ok(id);
         }
     }
-    Err(Fault::Host("there are as many branches as there are numbers".into()))
+    Err(Fault::Host("cannot create a branch: all branch numbers are in use".into()))
 }

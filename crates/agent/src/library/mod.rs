@@ -1,4 +1,4 @@
-//! An agent of the library: it holds one conversation.
+//! The agent type of the library, its builder, runs and checkpoints.
 
 mod agent;
 mod builder;

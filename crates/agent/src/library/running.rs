@@ -1,4 +1,4 @@
-//! The runs of an agent of the library: kept in memory, or by its storage.
+//! The runs of an agent, stored in memory or in its storage.
 
 use super::agent::{Agent, AgentResponse, no_storage};
 use crate::journal::{JournalEntry, Keeper};
@@ -21,17 +21,27 @@ use valvehouse_json::Json;
 use valvehouse_store::RunStatus;
 
 impl Agent {
-    /// Says something, and runs until there is an answer or a person is needed.
+    /// Sends a user message and runs until there is an answer or a person is needed.
+    ///
+    /// # Errors
+    /// Returns the fault of the turn or the store.
     pub async fn run(&mut self, text: &str) -> Result<AgentResponse, Fault> {
         self.run_messages(vec![message::user(text)], None).await
     }
 
-    /// The same, with pieces of the answer as they come. The model is asked once.
+    /// Sends a user message as [`Agent::run`] does, and streams the chunks of the answer.
+    ///
+    /// # Errors
+    /// Returns the fault of the turn or the store.
     pub async fn stream(&mut self, text: &str, pieces: Sender<Piece>) -> Result<AgentResponse, Fault> {
         self.run_messages(vec![message::user(text)], Some(pieces)).await
     }
 
-    /// The same with messages of any kind. What an earlier run waited for is cancelled.
+    /// Sends messages of any role as [`Agent::run`] does, and streams the chunks of the answer if `pieces` is
+    /// set. An open pending action is canceled.
+    ///
+    /// # Errors
+    /// Returns the fault of the turn or the store.
     pub async fn run_messages(
         &mut self,
         messages: Vec<Json>,
@@ -64,12 +74,12 @@ impl Agent {
         self.drive(&setup, run, saved, 0, Opening::Begins(new.into()), pieces).await
     }
 
-    /// So many messages a run begins with at most, where there is a window.
+    /// Returns the maximum number of messages with which a run starts, if there is a window.
     fn window(&self) -> Option<usize> {
         self.state.buffer_config.as_ref().map(|config| config.window_size)
     }
 
-    /// A conversation that was imported goes into the storage before it goes on there.
+    /// Stores an imported conversation before it continues in the storage.
     async fn bring_along(&mut self) -> Result<(), Fault> {
         if self.runs.is_none() || self.state.messages.is_empty() {
             return Ok(());
@@ -115,12 +125,20 @@ impl Agent {
         self.take_up(ended).await
     }
 
-    /// Goes on with the latest run, which waits for a person, failed, or died with its process.
+    /// Resumes the latest run, which is paused, failed, or was interrupted with its process.
+    ///
+    /// # Errors
+    /// Returns a fault if the run cannot be resumed or the decision does not match its pending action, and the
+    /// fault of the turn or the store.
     pub async fn resume(&mut self, decision: Decision) -> Result<AgentResponse, Fault> {
         self.resume_stream(decision, None).await
     }
 
-    /// The same, with pieces of the answer as they come.
+    /// Resumes the latest run as [`Agent::resume`] does, and streams the chunks of the answer if `pieces` is
+    /// set.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Agent::resume`].
     pub async fn resume_stream(
         &mut self,
         decision: Decision,
@@ -128,14 +146,16 @@ impl Agent {
     ) -> Result<AgentResponse, Fault> {
         let setup = self.setup();
         self.bring_along().await?;
-        let run = self.state.run_id.clone().ok_or_else(|| conflict("this agent has no run to go on with"))?;
+        let run =
+            self.state.run_id.clone().ok_or_else(|| conflict("cannot resume: this agent has no run"))?;
         if let Some(runs) = &self.runs {
             let made = |_: &RunSnapshot| Ok(setup);
             let ended = runs.resume(&run, &decision, None, made, Events::default(), pieces).await;
             return self.take_up(ended).await;
         }
         let saved = self.unfinished().cloned();
-        let mut saved = saved.ok_or_else(|| conflict("the latest run ended; say something new"))?;
+        let mut saved =
+            saved.ok_or_else(|| conflict("cannot resume: the latest run has ended; send a new message"))?;
         let said = saved.progress.said.items().len();
         look_at_unfinished(&setup.kernel, &run, &mut saved, &decision)?;
         let pending = saved.pending.clone();
@@ -155,7 +175,7 @@ impl Agent {
     ) -> Result<AgentResponse, Fault> {
         let turn = saved.turn(setup.known(), &saved.host_calls, Events::default());
         let teller = run::teller(setup, &run, &turn);
-        // A run before its first step can be resumed, too.
+        // A run can be resumed even before its first step.
         let kept = Mutex::new((Vec::new(), Some(saved.clone())));
         let keeper = InMemory { run: run.clone(), kept };
         (self.state.run_id, self.state.pending_action) = (Some(run), None);
@@ -176,7 +196,7 @@ impl Agent {
         Ok(AgentResponse { response: answer.response, pending_action: pending })
     }
 
-    /// Takes over the state that a stored run leaves.
+    /// Adopts the state of a stored run.
     async fn take_up(&mut self, ended: Result<RunOutcome, Fault>) -> Result<AgentResponse, Fault> {
         if let Ok(ended) = &ended {
             self.conversation.clone_from(&ended.conversation);
@@ -188,7 +208,7 @@ impl Agent {
         })
     }
 
-    /// Reads what the storage has beyond what the agent knows.
+    /// Reads the changes of the conversation in the storage.
     async fn catch_up(&mut self) -> Result<(), Fault> {
         let store = self.storage()?.clone();
         let known = self.state.messages.len() as u64;
@@ -206,7 +226,7 @@ impl Agent {
     }
 }
 
-/// Keeps one run of an agent that stores nothing by itself.
+/// The in-memory journal of a run.
 struct InMemory {
     run: String,
     kept: Mutex<(Vec<Json>, Option<RunSnapshot>)>,

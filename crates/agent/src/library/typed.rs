@@ -1,4 +1,4 @@
-//! Answers of an agent as Rust types.
+//! Conversion of an agent's answers to Rust types.
 
 use super::agent::{Agent, AgentResponse};
 use schemars::JsonSchema;
@@ -8,8 +8,8 @@ use valvehouse_core::tool::json_schema_of;
 use valvehouse_json::Json;
 
 impl Agent {
-    /// Says something, and returns the answer as a value: the model is given the JSON Schema of `T`, and is asked again
-    /// where its answer does not fit.
+    /// Sends a user message and returns the answer as a value. The model receives the JSON Schema of `T` and is
+    /// called again if its answer does not match.
     ///
     /// ```no_run
     /// # async fn example(mut agent: valvehouse_agent::Agent) -> Result<(), valvehouse_core::fault::Fault> {
@@ -24,8 +24,9 @@ impl Agent {
     ///
     /// # Errors
     ///
-    /// As [`Agent::run`]; a fault [`Fault::Misshapen`] where the answer never fits, and [`Fault::Paused`] where the run
-    /// waits for a person: the answer of [`Agent::resume`] is then read with [`AgentResponse::parse`].
+    /// Returns the errors of [`Agent::run`], [`Fault::Misshapen`] if no answer matches, and [`Fault::Paused`]
+    /// if the run pauses for a person. In that case, pass the response of [`Agent::resume`] to
+    /// [`AgentResponse::parse`].
     pub async fn ask<T: DeserializeOwned + JsonSchema>(&mut self, text: &str) -> Result<T, Fault> {
         let schema =
             Json::from([("name", T::schema_name().as_ref().into()), ("schema", json_schema_of::<T>())]);
@@ -44,14 +45,14 @@ impl Agent {
 }
 
 impl AgentResponse {
-    /// Returns the answer, which is JSON, as a value.
+    /// Parses the answer, which is JSON, as a value.
     ///
     /// # Errors
     ///
     /// Returns [`Fault::Misshapen`] if the text of the answer is not JSON of this type.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Fault> {
         serde_json::from_str(&self.text()).map_err(|error| Fault::Misshapen {
-            message: format!("the answer does not have the form asked for: {error}"),
+            message: format!("the answer does not have the requested form: {error}"),
         })
     }
 }

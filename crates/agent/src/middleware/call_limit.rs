@@ -1,7 +1,7 @@
-//! `call_limit`: how many calls of models and tools a turn may make.
+//! The `call_limit` middleware, which limits the model and tool calls of a turn.
 //!
-//! Counted at -3000, before everything else: what is too much costs nothing more. Tool calls that another
-//! filter answers count, too; a step that runs again after a pause does not count twice.
+//! The filter has priority -3000, so a rejected call has no further cost. Tool calls answered by another filter
+//! count as well; a step that runs again after a pause counts once.
 
 use super::definition::{Middleware, Parts};
 use super::options::Options;
@@ -50,7 +50,7 @@ pub(super) fn middleware(options: &Json, _: &Parts) -> Result<Middleware, String
 impl Limits {
     fn before_model(&self, ctx: FilterContext) -> Result<Verdict, Breakage> {
         let state = ctx.turn.state(NAME);
-        // A new answer: its tool calls are counted anew.
+        // The tool calls of each answer are counted separately.
         keep(&state, "tool_calls_in_answer", 0);
         state.remove("counted");
         let made = count(&state, "model_calls");
@@ -72,19 +72,17 @@ impl Limits {
         Ok(verdict(ctx, in_turn.and_then(|()| in_answer())))
     }
 
-    /// The refusal, where there is one too many.
+    /// Returns a refusal if the limit is exceeded.
     fn check(&self, what: &str, option: &str, made: u64, limit: u64) -> Result<(), Refusal> {
         if made <= limit {
             return Ok(());
         }
-        let told = format!(
-            "this turn may make {limit} {what}, and the next one is too many; allow more with {option}"
-        );
+        let told = format!("this turn exceeded its limit of {limit} {what}; raise it with {option}");
         match self.on_limit {
             OnLimit::Halt => Err(Refusal { fatal: true, ..Refusal::new(told).with_status(429) }),
             OnLimit::Warn => {
                 if made == limit + 1 {
-                    tracing::warn!(middleware = NAME, "{told}; it goes on");
+                    tracing::warn!(middleware = NAME, "{told}; the turn continues");
                 }
                 Ok(())
             }
@@ -99,11 +97,11 @@ fn verdict(ctx: FilterContext, kept: Result<(), Refusal>) -> Verdict {
     }
 }
 
-/// Returns `true` if the tool call that is being made was counted before the turn paused in it.
+/// Returns `true` if the current tool call was counted before the turn paused in it.
 fn was_counted(turn: &Turn, state: &Json) -> bool {
     let Some(pauses) = turn.pauses() else { return false };
     let call = pauses.call().text_or_empty("id");
-    // A call that a script makes within it is another one.
+    // A call made by a script within this call counts separately.
     let call = turn.recorded_by(&call);
     if call.is_empty() {
         return false;
@@ -117,7 +115,7 @@ fn was_counted(turn: &Turn, state: &Json) -> bool {
     was_counted
 }
 
-/// One more of these; how many that makes.
+/// Increments a count and returns it.
 fn count(state: &Json, key: &str) -> u64 {
     let made = state.count(key).saturating_add(1);
     keep(state, key, made);
@@ -125,6 +123,6 @@ fn count(state: &Json, key: &str) -> u64 {
 }
 
 fn keep(state: &Json, key: &str, made: u64) {
-    // The state of this filter takes any number.
+    // The state belongs to this filter, so the write cannot fail.
     state.edit(key, made);
 }

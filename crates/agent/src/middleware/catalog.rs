@@ -1,4 +1,4 @@
-//! The middleware there is, by name; and the presets of middleware that goes well together.
+//! The available middleware by name, and presets of it.
 
 use super::definition::{Middleware, Parts};
 use super::{approval, call_limit, context_editing, models, pii, tool_retry};
@@ -20,30 +20,32 @@ const KINDS: [(&str, Maker); 8] = [
 ];
 
 impl Middleware {
-    /// The middleware of that name with these options, an object or null. An error says what is wrong and
-    /// how to mend it.
+    /// Creates a middleware from its name and options, an object or null.
+    ///
+    /// # Errors
+    /// Returns every problem with the name and the options, with its fix.
     pub fn of(name: &str, options: &Json, parts: &Parts) -> Result<Self, String> {
         let Some((_, make)) = KINDS.iter().find(|(kind, _)| *kind == name) else {
             let kinds = Self::names();
             let hint = did_you_mean(name, kinds.iter().copied());
-            return Err(format!("there is no middleware {name:?}{hint}; there are: {}", kinds.join(", ")));
+            return Err(format!("unknown middleware {name:?}{hint}; known middleware: {}", kinds.join(", ")));
         };
         let made = make(options, parts)?;
         Ok(made.with_options(options))
     }
 
-    /// All there are.
+    /// Returns the names of all middleware.
     pub fn names() -> Vec<&'static str> {
         KINDS.iter().map(|(kind, _)| *kind).collect()
     }
 
-    /// Middleware that goes well together, by name with options: `default`, `minimal`, `production`,
-    /// `development`, `human_in_loop`.
+    /// Returns the middleware of a preset, by name with options; `None` for an unknown preset. The presets are
+    /// `default`, `minimal`, `production`, `development` and `human_in_loop`.
     pub fn preset(name: &str) -> Option<Vec<(&'static str, Json)>> {
         preset(name)
     }
 
-    /// The names of the presets.
+    /// Returns the names of the presets.
     pub fn presets() -> [&'static str; 5] {
         PRESETS
     }

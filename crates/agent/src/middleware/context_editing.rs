@@ -1,7 +1,7 @@
-//! `context_editing`: old results of tools give way to a placeholder in what the model sees.
+//! The `context_editing` middleware, which replaces old tool results in the model's input with a placeholder.
 //!
-//! At -900, after the summarization: what it sums up is whole. Results that the model has not answered yet
-//! stay, however many there are.
+//! The filter has priority -900, after the summarization, which needs the complete results. Results that the
+//! model has not answered yet are preserved, regardless of their number.
 
 use super::definition::{Middleware, Parts};
 use super::options::Options;
@@ -39,7 +39,7 @@ pub(super) fn middleware(options: &Json, _: &Parts) -> Result<Middleware, String
 }
 
 impl Settings {
-    /// The messages are this model call's own.
+    /// Edits the messages of one model call in place.
     fn edit(&self, messages: &[Json], model: &str) {
         let is_short = messages.len() < self.min_messages
             && valvehouse_tokens::of_messages(messages, model).tokens <= self.max_tokens;
@@ -53,7 +53,7 @@ impl Settings {
         for place in results.into_iter().take(old).filter(|place| *place < answered) {
             let result = &messages[place];
             if message::text_of(result).len() > self.placeholder.len() {
-                // A message takes text; images of an old result go, too.
+                // The text replaces all content, including the images of an old result.
                 result.edit("content", self.placeholder.as_str());
             }
         }

@@ -1,4 +1,4 @@
-//! One middleware: its filters, and what it wraps models and tools in.
+//! The middleware type: its filters, and its wrappers of models and tools.
 
 use std::sync::Arc;
 use valvehouse_core::filter::Filter;
@@ -11,21 +11,22 @@ type WrapProvider = Arc<dyn Fn(Arc<dyn Provider>) -> Arc<dyn Provider> + Send + 
 
 type WrapTool = Arc<dyn Fn(Tool) -> Tool + Send + Sync>;
 
-/// Says of a tool, as filters see it, and its arguments whether a person has to approve the call.
+/// A function that returns `true` if a person has to approve a call, from the tool's description and its
+/// arguments.
 pub type NeedsApproval = Arc<dyn Fn(&Json, &Json) -> bool + Send + Sync>;
 
-/// The parts that a middleware may need beside its options.
+/// The additional inputs that a middleware may need.
 #[derive(Clone, Default)]
 pub struct Parts {
     /// The agent's own model, which also writes summaries.
     pub model: Option<Choice>,
-    /// Other models by the names that options may use.
+    /// The other models, by the names used in options.
     pub others: Vec<(String, Choice)>,
-    /// The function that `human_approval` uses in mode `custom`.
+    /// The function that decides in `human_approval` with mode `custom`.
     pub needs_approval: Option<NeedsApproval>,
 }
 
-/// One middleware, ready to be used. Cheap to clone.
+/// A configured middleware. Cheap to clone.
 #[derive(Clone)]
 pub struct Middleware {
     name: &'static str,
@@ -36,22 +37,22 @@ pub struct Middleware {
 }
 
 impl Middleware {
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The options it was made with.
+    /// Returns the options.
     pub fn options(&self) -> &Json {
         &self.options
     }
 
-    /// The filters that it adds to the chain.
+    /// Returns the filters that it adds to the chain.
     pub fn filters(&self) -> &[Filter] {
         &self.filters
     }
 
-    /// A model as this middleware has it asked.
+    /// Wraps a provider.
     pub fn wrap_provider(&self, provider: Arc<dyn Provider>) -> Arc<dyn Provider> {
         match &self.provider {
             Some(wrap) => wrap(provider),
@@ -59,7 +60,7 @@ impl Middleware {
         }
     }
 
-    /// A tool as this middleware has it run.
+    /// Wraps a tool.
     pub fn wrap_tool(&self, tool: Tool) -> Tool {
         match &self.tools {
             Some(wrap) => wrap(tool),
@@ -67,17 +68,17 @@ impl Middleware {
         }
     }
 
-    /// The filters that all of these add to the chain.
+    /// Returns the filters of several middleware.
     pub fn filters_of(all: &[Self]) -> impl Iterator<Item = Filter> + '_ {
         all.iter().flat_map(|one| one.filters.iter().cloned())
     }
 
-    /// A model as all of these have it asked, the first one nearest to it.
+    /// Wraps a provider in several middleware; the first one is innermost.
     pub fn provider_of(all: &[Self], provider: Arc<dyn Provider>) -> Arc<dyn Provider> {
         all.iter().fold(provider, |provider, one| one.wrap_provider(provider))
     }
 
-    /// A tool as all of these have it run.
+    /// Wraps a tool in several middleware.
     pub fn tool_of(all: &[Self], tool: Tool) -> Tool {
         all.iter().fold(tool, |tool, one| one.wrap_tool(tool))
     }

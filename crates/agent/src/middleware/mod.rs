@@ -1,8 +1,7 @@
-//! Middleware: ready-made filters, and wrappers of models and tools, that hold an agent to its limits.
+//! Middleware: predefined filters, and wrappers of models and tools.
 //!
-//! A middleware is not a mechanism of its own: its filters run in the chain of all others, each at a place
-//! that its file names. Options are read once, in full; what cannot be read is an error, so that no agent
-//! runs without a guard that was meant for it.
+//! The filters of a middleware run in the usual chain, with the priority documented in its file. All options
+//! are checked at once; an invalid option is an error, so that no agent runs without an intended guard.
 //!
 //! ```
 //! use valvehouse_agent::middleware::{Middleware, Parts};

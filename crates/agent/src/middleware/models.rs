@@ -1,7 +1,7 @@
-//! `model_retry` and `model_fallback`: a model that does not answer is asked again, or another one is.
+//! The `model_retry` and `model_fallback` middleware, which retry a failed model call or call another model.
 //!
-//! Both are the host's own retries and fallback with options of the agent's. Retries of one model call count once,
-//! whichever layer makes them: this middleware adds those that a provider of the configuration does not make.
+//! Both use the host's own retries and fallback with the options of the agent. The retries of one model call
+//! are counted over all layers, so this middleware adds only those that the configured provider does not make.
 
 use super::definition::{Middleware, Parts};
 use super::options::Options;
@@ -16,7 +16,7 @@ use valvehouse_providers::{Choice, Fallback, Retrying};
 pub(super) const RETRY: &str = "model_retry";
 pub(super) const FALLBACK: &str = "model_fallback";
 
-/// Waits double each time, and chance shortens them.
+/// Creates `model_retry`, with exponential backoff and jitter.
 pub(super) fn retry(options: &Json, _: &Parts) -> Result<Middleware, String> {
     const DAY: u64 = 86_400_000;
     let mut options = Options::of(RETRY, options);
@@ -32,7 +32,7 @@ pub(super) fn retry(options: &Json, _: &Parts) -> Result<Middleware, String> {
     }))
 }
 
-/// `models` are asked in order, each with the same request, when the agent's own cannot answer.
+/// Creates `model_fallback`: if the agent's model fails, the same request is sent to each of `models` in order.
 pub(super) fn fallback(options: &Json, parts: &Parts) -> Result<Middleware, String> {
     let mut options = Options::of(FALLBACK, options);
     let names = options.texts("models").unwrap_or_default();

@@ -1,10 +1,10 @@
-//! Reads the options of a middleware: types, bounds, and keys that nobody knows.
+//! Reads and checks the options of a middleware: types, bounds and unknown keys.
 
 use std::ops::RangeInclusive;
 use valvehouse_core::limits::{clipped, unknown_keys};
 use valvehouse_json::Json;
 
-/// Options while they are read. Everything that is wrong is told at once, in the end.
+/// A reader of options, which collects all problems.
 pub(crate) struct Options<'a> {
     of: &'a str,
     given: &'a Json,
@@ -13,7 +13,7 @@ pub(crate) struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// The options of this middleware; null gives none.
+    /// Creates a reader for the options of this middleware; null means no options.
     pub(crate) fn of(of: &'a str, given: &'a Json) -> Self {
         let mut problems = Vec::new();
         if !matches!(given, Json::Object(_) | Json::Null) {
@@ -22,7 +22,7 @@ impl<'a> Options<'a> {
         Self { of, given, known: Vec::new(), problems }
     }
 
-    /// A whole number.
+    /// Returns an integer.
     pub(crate) fn number(&mut self, key: &'static str, default: u64, range: RangeInclusive<u64>) -> u64 {
         let Some(given) = self.get(key) else { return default };
         let number = given.as_i64().and_then(|number| u64::try_from(number).ok());
@@ -36,7 +36,7 @@ impl<'a> Options<'a> {
         })
     }
 
-    /// A number that need not be whole.
+    /// Returns a number.
     pub(crate) fn decimal(&mut self, key: &'static str, default: f64, range: RangeInclusive<f64>) -> f64 {
         let Some(given) = self.get(key) else { return default };
         given.as_f64().filter(|number| range.contains(number)).unwrap_or_else(|| {
@@ -45,7 +45,7 @@ impl<'a> Options<'a> {
         })
     }
 
-    /// Yes or no.
+    /// Returns a boolean.
     pub(crate) fn flag(&mut self, key: &'static str, default: bool) -> bool {
         let Some(given) = self.get(key) else { return default };
         given.as_bool().unwrap_or_else(|| {
@@ -54,7 +54,7 @@ impl<'a> Options<'a> {
         })
     }
 
-    /// One of a few words.
+    /// Returns the value of one of several words.
     pub(crate) fn word<T: Copy>(&mut self, key: &'static str, words: &[(&str, T)], default: T) -> T {
         let Some(given) = self.get(key) else { return default };
         let found = words.iter().find(|(word, _)| given.as_str() == Some(word));
@@ -74,7 +74,7 @@ impl<'a> Options<'a> {
         })
     }
 
-    /// A list of texts; none where the key is not there.
+    /// Returns a list of texts, `None` if the key is missing.
     pub(crate) fn texts(&mut self, key: &'static str) -> Option<Vec<String>> {
         let given = self.get(key)?;
         let items = given.items();
@@ -86,7 +86,7 @@ impl<'a> Options<'a> {
         })
     }
 
-    /// The entries of a map; none where the key is not there.
+    /// Returns the entries of a map, none if the key is missing.
     pub(crate) fn map(&mut self, key: &'static str) -> Vec<(String, Json)> {
         let Some(given) = self.get(key) else { return Vec::new() };
         if given.as_object().is_none() {
@@ -102,7 +102,7 @@ impl<'a> Options<'a> {
         self.given.get(key).filter(|given| !given.is_null())
     }
 
-    /// One more thing that is wrong; it continues the middleware's name.
+    /// Adds a problem, a sentence that starts with the middleware's name.
     pub(crate) fn problem(&mut self, problem: impl Into<String>) {
         self.problems.push(problem.into());
     }
@@ -111,7 +111,7 @@ impl<'a> Options<'a> {
         self.problem(format!("has {} as its `{key}`: {instead}", clipped(given)));
     }
 
-    /// Everything that is wrong, once all keys are read.
+    /// Returns all problems, once all keys are read.
     pub(crate) fn done(mut self) -> Result<(), String> {
         self.problems.extend(unknown_keys(self.given, &self.known));
         if self.problems.is_empty() {

@@ -1,4 +1,4 @@
-//! Each middleware in a real kernel, before a model that is canned.
+//! Each middleware in a real kernel with a canned model.
 
 use super::definition::{Middleware, NeedsApproval, Parts};
 use parking_lot::Mutex;
@@ -28,7 +28,7 @@ fn wrong(name: &str, options: &str) -> String {
     Middleware::of(name, &json(options), &Parts::default()).unwrap_err()
 }
 
-/// A model that calls `pay` so many times in each of its answers, and then says `done`.
+/// Creates a model that calls `pay` this many times in each of its answers and then says `done`.
 fn calling(answers: usize, calls: usize) -> CannedProvider {
     let call = |id: usize| {
         let (id, arguments) = (format!("call_{id}").into(), r#"{"sum":5}"#.into());
@@ -40,7 +40,7 @@ fn calling(answers: usize, calls: usize) -> CannedProvider {
     CannedProvider::new(replies.chain([Reply::text("done")]).collect::<Vec<_>>())
 }
 
-/// A tool that counts its calls and gives its arguments back.
+/// Creates a tool that counts its calls and returns its arguments.
 fn pay() -> (Arc<AtomicUsize>, Tool) {
     let count = Arc::new(AtomicUsize::new(0));
     let counted = count.clone();
@@ -71,7 +71,7 @@ fn refusal<T: std::fmt::Debug>(result: Result<T, Fault>) -> Refusal {
     }
 }
 
-/// The text that the model read of its first call.
+/// Returns the text that the model received for its first call.
 fn told(chatted: &TurnAnswer) -> String {
     message::text_of(&chatted.messages[2]).into()
 }
@@ -79,10 +79,7 @@ fn told(chatted: &TurnAnswer) -> String {
 #[test]
 fn a_slip_in_a_name_or_an_option_is_recognised() {
     let error = Middleware::of("call_limits", &Json::Null, &Parts::default()).unwrap_err();
-    assert!(
-        error.starts_with("there is no middleware \"call_limits\"; did you mean `call_limit`?"),
-        "{error}"
-    );
+    assert!(error.starts_with("unknown middleware \"call_limits\"; did you mean `call_limit`?"), "{error}");
     for (name, options, expected) in [
         ("call_limit", r#"{"max_model_call":1}"#, "did you mean `max_model_calls`?"),
         ("call_limit", r#"{"on_limit":"stop"}"#, "give one of halt, warn_and_continue"),
@@ -128,7 +125,7 @@ async fn a_turn_ends_at_its_limits_and_nothing_more_is_asked_or_run() {
         let refusal = refusal(chat(&kernel(&model, tool, &[of("call_limit", options)])).await);
         assert_eq!((refusal.status, refusal.plugin.as_str()), (429, "call_limit"), "{options}");
         assert_eq!((model.requests().len(), count.load(Relaxed)), (models, runs), "{options}");
-        assert!(refusal.message.contains("allow more with max_"), "{}", refusal.message);
+        assert!(refusal.message.contains("raise it with max_"), "{}", refusal.message);
     }
 }
 
@@ -183,7 +180,7 @@ async fn an_approval_is_good_for_no_other_arguments() {
     assert_eq!(count.load(Relaxed), 0);
 }
 
-/// A turn whose listener answers every question so.
+/// Runs a turn whose listener gives this answer to every question.
 async fn answering(kernel: &Kernel, answer: Json) -> (Vec<Json>, Result<String, Fault>) {
     let (questions, asked) = (Questions::default(), Arc::new(Mutex::new(Vec::new())));
     let (board, seen) = (questions.clone(), asked.clone());
@@ -226,7 +223,7 @@ async fn where_nobody_can_be_asked_nothing_runs() {
     let chatted = chat(&kernel(&calling(1, 1), tool, &[of("human_approval", "{}")])).await.unwrap();
     assert!(
         told(&chatted)
-            .starts_with(r#"{"error":"rejected","reason":"this needs a person's approval, and nobody"#)
+            .starts_with(r#"{"error":"rejected","reason":"cannot request the approval that this call needs"#)
     );
     assert_eq!((count.load(Relaxed), chatted.text().as_str()), (0, "done"));
 }
@@ -276,13 +273,13 @@ async fn a_closure_decides_what_is_asked_about() {
     assert_eq!(count.load(Relaxed), 1);
 }
 
-/// A kernel with the middleware and another filter of a Rust program.
+/// Creates a kernel with the middleware and a native filter.
 fn kernel_with(tool: Tool, all: &[Middleware], filter: Filter) -> Kernel {
     let filters = [filter].into_iter().chain(all.iter().flat_map(|one| one.filters().to_vec()));
     Kernel::builder().filters(filters).tool(tool).provider(Arc::new(calling(1, 1))).build()
 }
 
-/// A filter that pays more: by other arguments, or in those that are there.
+/// Creates a filter that raises the sum, by replacing the arguments or by changing them in place.
 fn raises(priority: f64, in_place: bool) -> Filter {
     let filter = Filter::pre_invocation("raises", move |ctx| {
         if in_place {
@@ -301,7 +298,7 @@ async fn arguments_that_change_after_the_approval_do_not_run() {
     for priority in [9998.0, 9998.5, 9999.0, f64::MAX, f64::INFINITY, f64::NAN] {
         for in_place in [false, true] {
             let (count, tool) = pay();
-            // At the same priority it comes behind the middleware by its place in the list.
+            // At the same priority, it runs after the middleware because of its position in the list.
             let filters = [of("human_approval", "{}")];
             let kernel = Kernel::builder()
                 .filters(filters[0].filters().iter().cloned().chain([raises(priority, in_place)]))
@@ -314,7 +311,7 @@ async fn arguments_that_change_after_the_approval_do_not_run() {
             assert_eq!((asked.len(), count.load(Relaxed)), (1, 0), "{priority}");
         }
     }
-    // Before the approval it may: then that is what a person reads.
+    // Before the approval, a change is allowed and shown to the person.
     let (count, tool) = pay();
     let kernel = kernel_with(tool, &[of("human_approval", "{}")], raises(9997.0, false));
     let (asked, told) = answering(&kernel, true.into()).await;
@@ -354,7 +351,7 @@ async fn a_change_that_makes_an_approval_necessary_does_not_run() {
         assert!(told.contains(CHANGED), "{told}");
         assert_eq!((asked.len(), count.load(Relaxed)), (0, 0));
     }
-    // One that does not is let through, as before.
+    // A filter that changes nothing is allowed.
     let (count, tool) = pay();
     let other = of("human_approval", r#"{"mode":"selective","tools":["other"]}"#);
     let kernel = kernel_with(tool, &[other], raises(9999.0, false));
@@ -420,7 +417,7 @@ async fn two_approvals_of_one_call_hold_both() {
     assert_eq!((told.unwrap().as_str(), count.load(Relaxed), asked.len()), (r#"{"sum":5}"#, 1, 2));
 }
 
-/// The events that a turn reported.
+/// A recorder of the events that a turn reported.
 #[derive(Default)]
 struct Recorder(Mutex<Vec<String>>);
 
@@ -432,7 +429,7 @@ impl Observer for Recorder {
     }
 }
 
-/// A tool that fails so often.
+/// Creates a tool that fails this many times.
 fn failing(times: usize, message: &'static str) -> (Arc<AtomicUsize>, Tool) {
     let count = Arc::new(AtomicUsize::new(0));
     let counted = count.clone();
@@ -551,7 +548,7 @@ async fn the_model_does_not_see_what_tells_of_persons() {
     let refused = refusal(said_to(r#"{"strategy":"block"}"#, text).await);
     assert_eq!(
         (refused.status, refused.message.as_str()),
-        (400, "personal data is not passed on, and there is some in the messages: email, card")
+        (400, "cannot pass on personal data: the messages contain it: email, card")
     );
     assert_eq!(said_to(r#"{"strategy":"block"}"#, "nothing of it").await.unwrap(), "nothing of it");
 }
@@ -600,7 +597,7 @@ async fn old_results_give_way_to_a_placeholder_and_new_ones_stay() {
     };
     let requests = model.requests();
     assert_eq!(results(&requests[2]), [r#"{"sum":5}"#; 4], "seven messages are few");
-    // Of ten messages six are results; the last two have not been answered.
+    // Six of the ten messages are results; the last two have not been answered.
     let seen = results(&requests[3]);
     assert_eq!(
         (&seen[..4], &seen[4..]),

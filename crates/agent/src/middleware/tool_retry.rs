@@ -1,11 +1,8 @@
-//! `tool_retry`: tools that failed for a while are tried again.
+//! The `tool_retry` middleware, which retries tools after transient failures.
 //!
-//! Only failures that may pass, and only tools that may run twice: those that say they are idempotent, or
-//! are listed. A tool that declares a `retry` of its own keeps that. As there, all attempts and the pauses between them
-//! take at most the tool's timeout times the number of attempts, and the pauses of all tools in one turn at most two
-//! minutes.
-//!
-//! Failures that may be gone when the same is tried again.
+//! Only tools that may run twice are retried: those declared idempotent and those listed in the options. A tool
+//! with its own `retry` retains it. As there, all attempts and their delays take at most the tool's timeout
+//! times the number of attempts, and the delays of all tools in one turn at most two minutes.
 
 use super::definition::{Middleware, Parts};
 use super::options::Options;
@@ -48,7 +45,7 @@ fn wrapped(tool: Tool, settings: &Arc<Settings>) -> Tool {
     if !may_run_twice || spec.retry != Retry::default() || settings.max_retries == 0 {
         return tool;
     }
-    // All tries and the pauses between them together; the last try may end in its own time.
+    // The limit covers all attempts and delays; the last attempt may use its full timeout.
     let tries = spec.timeout.saturating_mul(settings.max_retries + 1);
     let timeout = tries.saturating_add(spec.timeout).saturating_add(Duration::from_secs(1));
     let (mut spec, filters) = ((*tool.spec).clone(), tool.filters.clone());
@@ -83,7 +80,7 @@ impl Handler for Again {
                 }
                 retries += 1;
                 turn.tell(|| self.retried(retries, &error, delay));
-                tracing::info!(tool = self.tool.name(), retries, "trying again in {delay:?}: {error}");
+                tracing::info!(tool = self.tool.name(), retries, "retrying the tool in {delay:?}: {error}");
                 tokio::time::sleep(delay).await;
             }
         })
@@ -91,8 +88,8 @@ impl Handler for Again {
 }
 
 impl Settings {
-    /// The pause before a further try. Chance shortens it by up to a quarter, so that those who failed
-    /// together do not come back together.
+    /// Returns the delay before a retry, reduced by up to a quarter at random, so that calls that failed
+    /// together are not retried together.
     fn delay(&self, retries: u32) -> Duration {
         let grown = self.initial_delay.as_secs_f64() * self.factor.powi(retries.min(1_000) as i32);
         let delay = grown.min(self.max_delay.as_secs_f64());
@@ -112,10 +109,10 @@ impl Again {
     }
 }
 
-/// Statuses that say "not now" rather than "not so".
+/// The statuses of transient failures.
 const NOT_NOW: [u16; 8] = [408, 425, 429, 502, 503, 504, 522, 529];
 
-/// The words with which programs report that a connection, a service or the time was missing.
+/// The phrases with which programs report a failed connection, an unavailable service or a timeout.
 const WORDS: &str = r"(?ix)
     timed?[\ -]?out | did\ not\ end\ within | deadline\ exceeded | temporar(y|ily) | try\ again | too\ many\ requests
     | rate[\ -]?limit | overloaded | unavailable | bad\ gateway
@@ -123,8 +120,8 @@ const WORDS: &str = r"(?ix)
     | (cannot|could\ not|failed\ to)\ (connect|reach) | unreachable | name\ resolution
     | \b(status|http|answered|code)\W{0,3}(408|425|429|500|502|503|504|522|529)\b";
 
-/// Returns `true` if a tool's failure may be. Most failures come without a status of their own and count as 500: their
-/// words decide.
+/// Returns `true` if a failure may be transient. Most failures have no status of their own and count as 500, so
+/// their text decides.
 pub(super) fn is_transient(error: &ToolError) -> bool {
     static PATTERN: OnceLock<Regex> = OnceLock::new();
     let pattern =

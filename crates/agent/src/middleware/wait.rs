@@ -3,10 +3,10 @@
 use valvehouse_core::context::Turn;
 use valvehouse_core::lanes::{self, WaitEnd};
 
-/// The reason for which a wait ended early.
-const OVER: &str = "nobody waits for the answer any more";
+/// The error of a wait whose turn ended.
+const OVER: &str = "the turn has ended";
 
-/// Waits as long as somebody waits for the turn. A filter that may wait says so as its pace.
+/// Waits for a future until the turn ends. The filter must declare a matching workload.
 pub(crate) fn wait<F: Future>(future: F, turn: &Turn) -> Result<F::Output, &'static str> {
     let awaited = async {
         tokio::select! {
@@ -18,6 +18,6 @@ pub(crate) fn wait<F: Future>(future: F, turn: &Turn) -> Result<F::Output, &'sta
     match lanes::wait(awaited, |put_aside| put_aside()) {
         Ok(output) => output,
         Err(WaitEnd::Over) => Err(OVER),
-        Err(WaitEnd::Elsewhere) => Err("nothing can be waited for here"),
+        Err(WaitEnd::Elsewhere) => Err("cannot wait on this thread"),
     }
 }

@@ -1,4 +1,4 @@
-//! The filter before a model call.
+//! The summarization filter, which runs before a model call.
 
 use super::plan::{Look, Plan};
 use super::settings::{NAME, Summarization};
@@ -7,15 +7,15 @@ use valvehouse_core::fault::Breakage;
 use valvehouse_core::filter::{Filter, FilterContext, Hook, HookRunner, Hooks, Verdict};
 use valvehouse_core::lanes::Pace;
 
-/// Its place among the filters before a model call: before all that look at what the model sees, after
-/// the limits (-3000) and the redaction (-2000), which the model that writes summaries is to profit from, too.
+/// The priority of the filter: before all filters that process the model's input, and after limits (-3000) and
+/// redaction (-2000), which also protect the model that writes summaries.
 pub const PRIORITY: f64 = -1000.0;
 
-/// Bytes of messages whose tokens are counted where that holds up nobody.
+/// The size of messages in bytes above which their tokens are counted on a separate stack.
 const LONG_TO_COUNT: usize = 1 << 18;
 
 impl Summarization {
-    /// Returns the filter that shortens conversations so.
+    /// Creates the filter.
     pub fn filter(self) -> Filter {
         let hooks = Hooks::default().with(Hook::PreChat);
         Filter::new(NAME, hooks, Arc::new(Summarizer(self))).priority(PRIORITY)

@@ -1,24 +1,24 @@
-//! The messages that are sent, so that they never take more than they may: the summary and the newest ones.
+//! Selection of the messages that fit the token limit: the summary and the newest messages.
 
 use super::units::{Counts, Unit, is_system, tokens_in};
 use super::units::{SummaryState, number};
 use valvehouse_core::chat::message;
 use valvehouse_json::Json;
 
-/// Tokens below which a part of a summary says nothing.
+/// The minimum number of tokens of a truncated summary.
 const LEAST_SUMMARY: usize = 40;
-/// Tokens that are left of a tool's result at least.
+/// The minimum number of tokens of a truncated tool result.
 const LEAST_RESULT: usize = 8;
 
-/// The most tokens there may be, and those that the system messages take.
+/// The token limit, and the tokens of the system messages.
 #[derive(Clone, Copy)]
 pub(super) struct Room {
     pub(super) most: usize,
     pub(super) system: usize,
 }
 
-/// A summary as a message. It is the user's word, not the system's: what tools and strangers said must not
-/// become an order by being summed up.
+/// Returns the summary as a user message. It is not a system message, so that texts from tools and strangers
+/// cannot become instructions by being summarized.
 pub(super) fn head(kept: &SummaryState, summary: &str, left_out: usize) -> Json {
     let gap = match left_out {
         0 => String::new(),
@@ -28,13 +28,13 @@ pub(super) fn head(kept: &SummaryState, summary: &str, left_out: usize) -> Json 
     message::user(format!("[Summary of the first {covers} messages of this conversation]\n{summary}{gap}"))
 }
 
-/// The note in the place of messages that nobody summed up.
+/// Returns a note in place of messages that are not summarized; `None` if there are none.
 fn note(left_out: usize) -> Option<Json> {
     let note = format!("[{left_out} earlier messages of this conversation are left out here]");
     (left_out > 0).then(|| message::user(note))
 }
 
-/// The summary as a message, or a note where there is none but something is left out.
+/// Returns the summary or, without one, a note about omitted messages, if any.
 pub(super) fn head_or_note(kept: &SummaryState, left_out: usize) -> Option<Json> {
     match &kept.summary {
         Some(summary) => Some(head(kept, summary, left_out)),
@@ -42,7 +42,7 @@ pub(super) fn head_or_note(kept: &SummaryState, left_out: usize) -> Option<Json>
     }
 }
 
-/// Messages as a model sees them with a summary kept like this: it stands for the messages it covers.
+/// Returns the messages as the model sees them with this summary, which replaces the messages it covers.
 pub(crate) fn seen(messages: &[Json], state: &Json) -> Vec<Json> {
     if state.get("compressed").and_then(|compressed| compressed.as_bool()) != Some(true) {
         return messages.to_vec();
@@ -62,8 +62,8 @@ pub(crate) fn seen(messages: &[Json], state: &Json) -> Vec<Json> {
     system.cloned().chain(head).chain(rest.map(|(_, message)| message.clone())).collect()
 }
 
-/// The summary, or a note, and as many of the newest units as fit beside it. `left_out` counts the messages
-/// before a place for which no summary stands.
+/// Returns the summary or note with as many of the newest units as fit. `left_out` returns the number of
+/// messages before a position that no summary covers.
 pub(super) fn fit(
     mut units: Vec<Unit>,
     kept: &SummaryState,
@@ -81,7 +81,7 @@ pub(super) fn fit(
         is_too_much
     });
     let drop = drop.count();
-    // A note is only needed where something is left out.
+    // A note is needed only if messages are omitted.
     let whole = room.system + tokens_in(&units) + weigh(&head_or_note(kept, 0));
     if gap(&units) > 0 || whole > room.most {
         units.drain(..drop);
@@ -95,8 +95,8 @@ pub(super) fn fit(
     head.into_iter().chain(units.into_iter().flat_map(|unit| unit.messages)).collect()
 }
 
-/// The newest message, or the newest calls with their results, is too much beside the summary: results are
-/// cut, then the summary. A person's words never are.
+/// Truncates the newest unit if it does not fit beside the summary: first tool results, then the summary, but
+/// never a user message.
 fn squeeze(
     newest: &mut Unit,
     head: Option<Json>,
@@ -135,7 +135,7 @@ fn squeeze(
     None
 }
 
-/// Cuts the results of calls, each to its share, and where that does not do also the calls' arguments.
+/// Truncates the results of calls, each to its share, and the arguments of the calls if that does not suffice.
 fn cut_results(unit: &mut Unit, most: usize, counts: &Counts) {
     let weigh = |messages: &[Json]| messages.iter().map(|message| counts.of(message)).sum::<usize>();
     unit.messages = unit.messages.iter().map(Json::copy).collect();
@@ -143,7 +143,7 @@ fn cut_results(unit: &mut Unit, most: usize, counts: &Counts) {
     let texts: Vec<usize> = results.iter().map(|result| counts.of_text(&message::text_of(result))).collect();
     let fixed = weigh(&unit.messages).saturating_sub(texts.iter().sum());
     let mut share = most.saturating_sub(fixed) / results.len().max(1);
-    // The room that short results do not need, long ones may have.
+    // Long results may use the tokens that short ones do not need.
     let short: Vec<usize> = texts.into_iter().filter(|tokens| *tokens <= share).collect();
     if short.len() < results.len() {
         let rest = most.saturating_sub(fixed + short.iter().sum::<usize>());
@@ -169,7 +169,7 @@ fn cut_text(of: &Json, most: usize, counts: &Counts) {
     }
 }
 
-/// Arguments stay JSON: their beginning as the text of a map.
+/// Truncates arguments, which remain JSON: their beginning becomes the text of a map.
 fn cut_arguments(assistant: &Json, most: usize, counts: &Counts) {
     let calls = assistant.list("tool_calls");
     let share = most / (2 * calls.len().max(1));

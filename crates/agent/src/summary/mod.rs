@@ -1,7 +1,7 @@
-//! Summarization: what a model sees of a conversation that has grown long.
+//! Summarization of long conversations for the model.
 //!
-//! System messages first, then one summary of what is old, then the newest messages in their order. Only
-//! the messages of this one model call change; what was said is kept elsewhere and never shortened.
+//! The model receives the system messages, one summary of old messages, and the newest messages in order. Only
+//! the input of the current model call changes; the stored conversation is never shortened.
 
 mod filter;
 mod fit;

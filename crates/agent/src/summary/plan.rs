@@ -1,4 +1,4 @@
-//! One model call looked at: what of its messages stays, and what becomes part of the summary.
+//! The decision for one model call: the messages that are sent, and those that become part of the summary.
 
 use super::settings::Summarization;
 use super::units::{self, SummaryState};
@@ -9,14 +9,14 @@ use valvehouse_core::filter::FilterContext;
 use valvehouse_json::Json;
 use valvehouse_tokens::BESIDE;
 
-/// The next action. `from` is the first unit that stays as it is.
+/// The next action; `from` is the first unit that is sent unchanged.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Plan {
-    /// The conversation stays as it is.
+    /// The conversation is sent unchanged.
     Leave,
-    /// The summary there is, or a note, and what stays.
+    /// The existing summary or a note is sent with the units from `from` on.
     Show { from: usize },
-    /// The units before it become part of the summary.
+    /// The units before `from` become part of the summary.
     Write { from: usize },
 }
 
@@ -25,7 +25,7 @@ pub(super) struct Look<'a> {
     counts: Counts,
     talk: Talk,
     kept: SummaryState,
-    /// The first unit that the summary does not stand for.
+    /// The first unit that the summary does not cover.
     fresh: usize,
 }
 
@@ -55,7 +55,7 @@ impl<'a> Look<'a> {
         }
         let old = messages_in(&self.talk.units[self.fresh..window]);
         if tokens > settings.max_tokens {
-            // Some room is left, so that not every further message has to be summed up at once.
+            // Some tokens are reserved, so that not every further message requires a new summary.
             let room = settings.max_tokens.saturating_sub(self.system_tokens() + settings.longest_summary());
             let from = self.fresh + beyond(fresh, room / 3 * 2, |unit| unit.tokens);
             return self.write_or_show(window.max(from));
@@ -66,7 +66,7 @@ impl<'a> Look<'a> {
         Plan::Show { from: self.fresh }
     }
 
-    /// The first unit of the window.
+    /// Returns the first unit of the window.
     fn window(&self) -> usize {
         let fresh = &self.talk.units[self.fresh..];
         self.fresh + beyond(fresh, self.settings.window_size, |unit| unit.messages.len())
@@ -76,7 +76,7 @@ impl<'a> Look<'a> {
         if from > self.fresh { Plan::Write { from } } else { Plan::Show { from } }
     }
 
-    /// Returns `true` if hardly anything was said since the last summary could not be written.
+    /// Returns `true` if writing a summary failed recently, with few new messages since.
     fn failed_lately(&self) -> bool {
         let worth_writing = self.settings.worth_writing() as u64;
         self.kept.failed.as_ref().is_some_and(|(_, at)| self.talk.end < at + worth_writing)
@@ -86,15 +86,15 @@ impl<'a> Look<'a> {
         BESIDE + self.talk.system_tokens
     }
 
-    /// The tokens beside the units.
+    /// Returns the tokens of the messages other than the units.
     fn beside(&self) -> usize {
         let summary = self.kept.summary.as_ref();
         let summary = summary.map_or(0, |text| self.counts.of(&fit::head(&self.kept, text, 0)));
         self.system_tokens() + summary
     }
 
-    /// Has what is before a unit written into the summary; where that fails, so it is told, and the window
-    /// has to do. Gives the first unit that stays.
+    /// Extends the summary by the units before `from`. If this fails, the failure is logged and older messages
+    /// are omitted. Returns the first unit to send.
     pub(super) fn write(&mut self, from: usize, turn: &Turn) -> usize {
         let Some(writer) = self.settings.writer() else { return from };
         let old = &self.talk.units[self.fresh..from];
@@ -106,17 +106,18 @@ impl<'a> Look<'a> {
             Err(why) => {
                 tracing::warn!(
                     model = writer.model,
-                    "no summary of what was said, older messages are left out: {why}"
+                    "cannot summarize the conversation, so older messages are omitted: {why}"
                 );
                 self.kept.failed = Some((why, self.talk.end));
-                // A part may have been written before.
+                // Part of the summary may have been written before the failure.
                 self.fresh = self.kept.covered(&self.talk.units);
                 self.window()
             }
         }
     }
 
-    /// The messages that the model sees: all before the unit is left out, and the summary stands for what it covers.
+    /// Returns the messages for the model: units before `from` are omitted, and the summary replaces those it
+    /// covers.
     pub(super) fn view(&self, from: usize) -> Vec<Json> {
         let room = fit::Room { most: self.settings.max_tokens, system: self.system_tokens() };
         let units: Vec<Unit> =
@@ -132,11 +133,11 @@ impl<'a> Look<'a> {
         [self.talk.system.clone(), rest].concat()
     }
 
-    /// Keeps what the next turn needs; `from` is the first unit that was shown, where not all were.
+    /// Stores the state for the next turn; `from` is the first unit sent, if not all were.
     pub(super) fn keep(&self, turn: &Turn, from: Option<usize>) {
         self.kept.keep(turn, from.is_some());
         match (self.settings.writer(), from.and_then(|from| self.talk.units.get(from))) {
-            // Messages that no summary will ever stand for need not be read again.
+            // Messages that no summary will cover need not be read again.
             (None, Some(first)) => units::shown_from(turn, Some(first.from)),
             (None, None) => {}
             (Some(_), _) => units::shown_from(turn, None),
@@ -144,7 +145,8 @@ impl<'a> Look<'a> {
     }
 }
 
-/// The number of units before the longest end that takes no more than this; the newest is part of it whatever it takes.
+/// Returns the number of units before the longest suffix within a limit; the suffix always includes the newest
+/// unit.
 fn beyond(units: &[Unit], most: usize, takes: impl Fn(&Unit) -> usize) -> usize {
     let (mut taken, mut from) = (0, units.len());
     for (index, unit) in units.iter().enumerate().rev() {

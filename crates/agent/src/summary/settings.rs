@@ -1,4 +1,4 @@
-//! The limits at which a conversation is shortened, and its length after that.
+//! The settings of the summarization: when and how a conversation is shortened.
 
 use crate::middleware::options::Options;
 use std::sync::Arc;
@@ -6,29 +6,30 @@ use valvehouse_core::provider::Provider;
 use valvehouse_json::Json;
 use valvehouse_providers::Choice;
 
-/// The filter's name, and whose state it is: `turn.state("summarization")`.
+/// The name of the filter and of its state, `turn.state("summarization")`.
 ///
-/// `{summary, covers, offset, compressed, failed?, shown_from?}`: `covers` is how many messages of the conversation the
-/// summary stands for, `offset` the place in the conversation of the first message that is given and no
-/// system message. Who keeps a conversation sets `offset` and keeps the rest from turn to turn.
+/// The state is `{summary, covers, offset, compressed, failed?, shown_from?}`: `covers` is the number of
+/// messages of the conversation that the summary covers, and `offset` is the position in the conversation of
+/// the first given message other than system messages. The store of the conversation sets `offset` and persists
+/// the other fields between turns.
 pub const NAME: &str = "summarization";
 
-/// The limits at which a conversation is shortened, and to what.
+/// The settings of the summarization.
 #[derive(Clone)]
 pub struct Summarization {
-    /// Messages beside the system's that stay as they are: the newest.
+    /// The number of newest messages that are sent unchanged, system messages excluded.
     pub window_size: usize,
-    /// Tokens that a model is sent at most.
+    /// The maximum number of tokens sent to the model.
     pub max_tokens: usize,
-    /// Has a model summarize messages that are older than the window.
+    /// Set if a model summarizes the messages older than the window.
     pub summarize: bool,
-    /// More messages than this are too many.
+    /// The number of messages above which the conversation is shortened.
     pub compress_threshold: usize,
-    /// More tokens than this are too many.
+    /// The number of tokens above which the conversation is shortened.
     pub token_threshold: usize,
-    /// Keeps system messages of any age.
+    /// Set if system messages are always preserved.
     pub preserve_system: bool,
-    /// The model that writes the summaries; without one old messages are left out.
+    /// The model that writes summaries; without one, old messages are omitted.
     pub model: Option<Choice>,
 }
 
@@ -47,7 +48,10 @@ impl Default for Summarization {
 }
 
 impl Summarization {
-    /// From options of the same names. An error says all that is wrong with them.
+    /// Reads the settings from options of the same names.
+    ///
+    /// # Errors
+    /// Returns every problem with the options.
     pub fn read(options: &Json) -> Result<Self, String> {
         const MAX: u64 = 10_000_000;
         let (mut options, default) = (Options::of(NAME, options), Self::default());
@@ -68,23 +72,23 @@ impl Summarization {
         options.done().map(|()| read)
     }
 
-    /// The same with a model that writes the summaries.
+    /// Sets the model that writes summaries.
     #[must_use]
     pub fn with_model(self, provider: Arc<dyn Provider>, model: impl Into<String>) -> Self {
         Self { model: Some(Choice { provider, model: model.into() }), ..self }
     }
 
-    /// The model that writes summaries, where they are wanted.
+    /// Returns the model that writes summaries, if enabled.
     pub(super) fn writer(&self) -> Option<&Choice> {
         self.model.as_ref().filter(|_| self.summarize)
     }
 
-    /// New old messages that are worth asking a model for: a third of the window.
+    /// Returns the number of new old messages that justify a model call: a third of the window.
     pub(super) fn worth_writing(&self) -> usize {
         (self.window_size / 3).max(1)
     }
 
-    /// Tokens that a summary may take.
+    /// Returns the maximum number of tokens of a summary.
     pub(super) fn longest_summary(&self) -> usize {
         self.max_tokens / 4
     }

@@ -1,4 +1,4 @@
-//! Conversations that grow, before a model that is canned.
+//! Growing conversations with a canned model.
 
 use super::settings::{NAME, Summarization};
 use proptest::prelude::*;
@@ -23,7 +23,7 @@ fn calls(ids: &[&str]) -> Json {
     Json::from([("role", "assistant".into()), ("content", Json::Null), ("tool_calls", calls.into())])
 }
 
-/// `count` messages of user and assistant, one after the other, after a system message.
+/// Returns a system message followed by `count` alternating user and assistant messages.
 fn talk(count: usize) -> Vec<Json> {
     let said = |number: usize| match number % 2 {
         0 => message::user(format!("question {number}")),
@@ -32,7 +32,7 @@ fn talk(count: usize) -> Vec<Json> {
     [message::system("be brief")].into_iter().chain((0..count).map(said)).collect()
 }
 
-/// The messages that the model sees.
+/// Returns the messages that the model sees.
 fn seen_in(settings: &Summarization, messages: &[Json], turn: &Turn) -> Vec<Json> {
     let chain = Chain::new(vec![settings.clone().filter()]);
     let messages: Vec<Json> = messages.iter().map(Json::copy).collect();
@@ -89,12 +89,12 @@ fn a_summary_stands_for_what_is_old_and_is_extended_only_when_enough_is() {
     assert!(asked.contains("user: question 0") && asked.contains("assistant: answer 9"), "{asked}");
     assert!(!asked.contains("question 10"), "{asked}");
 
-    // The summary is used again, and what is said after it stays as it is.
+    // The summary is reused, and later messages are unchanged.
     let seen = texts(&seen_in(&settings, &talk(34), &turn));
     assert_eq!((seen.len(), canned.requests().len()), (26, 1));
     assert!(seen[1].ends_with("first") && seen[2] == "question 10", "{seen:?}");
 
-    // 41 beside the summary: the twenty-one that are old now go into it, with what it said.
+    // There are 41 messages beside the summary: the 21 old ones are added to it.
     let seen = texts(&seen_in(&settings, &talk(51), &turn));
     assert_eq!(seen[1], "[Summary of the first 31 messages of this conversation]\nsecond");
     assert_eq!((seen[2].as_str(), seen.len()), ("answer 31", 22));
@@ -160,7 +160,7 @@ fn a_model_that_says_nothing_has_failed() {
     let (_, settings) = written_by([Reply::text(" ")]);
     let turn = turn();
     seen_in(&settings, &talk(40), &turn);
-    assert_eq!(state(&turn, "failed"), "model gpt-4o said nothing".into());
+    assert_eq!(state(&turn, "failed"), "model gpt-4o returned an empty summary".into());
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn options_are_those_of_the_seed_and_a_slip_is_recognised() {
     }
 }
 
-/// One exchange: texts of some length, or calls with their results.
+/// Generates one exchange: texts of varying length, or calls with their results.
 fn exchange() -> impl Strategy<Value = Vec<Json>> {
     let text = || (1..60_usize).prop_map(|words| "word ".repeat(words));
     prop_oneof![
@@ -299,7 +299,7 @@ fn settings() -> impl Strategy<Value = Summarization> {
     })
 }
 
-/// Calls and results belong together.
+/// Returns `true` if calls and results are together.
 fn is_whole(messages: &[Json]) -> bool {
     let mut open: Vec<String> = Vec::new();
     messages.iter().all(|message| {
@@ -342,7 +342,7 @@ proptest! {
             prop_assert!(seen.iter().skip(1).all(|message| !is_head(message)), "one summary");
             let raw: Vec<Json> = seen.iter().filter(|message| !is_head(message)).cloned().collect();
             prop_assert!(is_whole(&raw), "{:?}", raw);
-            // The newest are there, in their order. Only the newest results may have been cut.
+            // The newest messages are present in order. Only the newest results may have been truncated.
             let newest = &rest[rest.len() - raw.len()..];
             let is_cut = raw.iter().zip(newest).any(|(seen, said)| seen != said);
             prop_assert!(!is_cut || raw.iter().skip(1).all(|message| is_role(message, "tool")));
@@ -353,7 +353,7 @@ proptest! {
                 prop_assert!(count(&sent) <= settings.max_tokens, "{} > {}", count(&sent), settings.max_tokens);
             }
             let leading = said.iter().take_while(|message| is_role(message, "system")).count();
-            // A model's summary leaves nothing between the messages it stands for and those that are there.
+            // With a summary, no message is missing between those covered and those sent.
             let covers = state(&turn, "covers").as_i64().unwrap() as usize;
             if settings.summarize && !is_cut && seen.first().is_some_and(is_head) {
                 let covered = said[leading..].iter().take(covers).filter(|message| !is_role(message, "system")).count();

@@ -1,6 +1,5 @@
-//! A conversation taken apart: system messages, and units that are kept or left out as a whole.
-//!
-//! The state of the summarization from call to call and from turn to turn.
+//! Division of a conversation into system messages and units that are sent or omitted as a whole, and the
+//! persistent state of the summarization.
 
 use super::settings::NAME;
 use parking_lot::Mutex;
@@ -17,9 +16,9 @@ use valvehouse_tokens::Counter;
 #[derive(Clone, Debug)]
 pub(super) struct Unit {
     pub(super) messages: Vec<Json>,
-    /// Its place in the conversation.
+    /// The position of the first message in the conversation.
     pub(super) from: u64,
-    /// The place after its last message.
+    /// The position after its last message.
     pub(super) to: u64,
     pub(super) tokens: usize,
 }
@@ -29,12 +28,12 @@ pub(super) struct Talk {
     pub(super) system: Vec<Json>,
     pub(super) system_tokens: usize,
     pub(super) units: Vec<Unit>,
-    /// The place after the last message.
+    /// The position after the last message.
     pub(super) end: u64,
 }
 
 impl Talk {
-    /// Takes messages apart; the first that is not a system message has the place `offset`.
+    /// Divides messages; the first one other than a system message has the position `offset`.
     pub(super) fn of(messages: &[Json], offset: u64, preserve_system: bool, count: &Counts) -> Self {
         let leading = messages.iter().take_while(|message| is_system(message)).count();
         let mut talk = Self { system: Vec::new(), system_tokens: 0, units: Vec::new(), end: offset };
@@ -47,7 +46,7 @@ impl Talk {
                 talk.system_tokens += tokens;
                 continue;
             }
-            // A message before the conversation has no place in it.
+            // A message before the conversation has no position in it.
             let to = if index < leading { from } else { from + 1 };
             talk.end = talk.end.max(to);
             let answers = is_role(message, "tool").then(|| message.text_or_empty("tool_call_id"));
@@ -67,7 +66,7 @@ impl Talk {
 }
 
 impl Unit {
-    /// Returns `true` if it is the result of a call that is not there.
+    /// Returns `true` for the result of a call that is not present.
     pub(super) fn is_orphan(&self) -> bool {
         self.messages.first().is_some_and(|message| is_role(message, "tool"))
     }
@@ -77,20 +76,20 @@ pub(super) fn is_system(message: &Json) -> bool {
     is_role(message, "system") || is_role(message, "developer")
 }
 
-/// Messages of some units.
+/// Returns the number of messages in units.
 pub(super) fn messages_in(units: &[Unit]) -> usize {
     units.iter().map(|unit| unit.messages.len()).sum()
 }
 
-/// Tokens of some units.
+/// Returns the number of tokens in units.
 pub(super) fn tokens_in(units: &[Unit]) -> usize {
     units.iter().map(|unit| unit.tokens).sum()
 }
 
-/// Bytes that hardly any token has.
+/// The number of bytes that almost no token exceeds.
 const MAX_TOKEN: usize = 32;
 
-/// Counts tokens, each message once a turn.
+/// A token counter that counts each message once per turn.
 pub(super) struct Counts {
     model: String,
     counter: Counter,
@@ -109,7 +108,7 @@ impl Counts {
         Self { model: model.to_owned(), counter, known: turn.local() }
     }
 
-    /// The tokens of a message.
+    /// Returns the number of tokens of a message.
     pub(super) fn of(&self, message: &Json) -> usize {
         let key = self.known.hasher.hash_one((&self.model, message.to_string()));
         let known = self.known.tokens.lock().get(&key).copied();
@@ -120,21 +119,21 @@ impl Counts {
         })
     }
 
-    /// The tokens of a text.
+    /// Returns the number of tokens of a text.
     pub(super) fn of_text(&self, text: &str) -> usize {
         self.counter.text(text)
     }
 
-    /// A text cut to so many tokens.
+    /// Truncates a text to this many tokens.
     pub(super) fn cut(&self, text: &str, most: usize) -> String {
-        // A text that is far too long is not worth counting.
+        // A very long text is shortened without counting its tokens.
         let mut text = text[..text.floor_char_boundary(most.saturating_mul(MAX_TOKEN))].to_owned();
         loop {
             let tokens = self.of_text(&text);
             if tokens <= most || text.is_empty() {
                 return text;
             }
-            // A little less than its share, so that few rounds do.
+            // Cutting slightly below the proportional share keeps the number of iterations low.
             let share = text.len() * most / tokens;
             text.truncate(text.floor_char_boundary((share - share / 16).min(text.len() - 1)));
         }
@@ -145,19 +144,20 @@ impl Counts {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct SummaryState {
     pub(super) summary: Option<String>,
-    /// Messages of the conversation that it stands for.
+    /// The number of messages of the conversation that the summary covers.
     pub(super) covers: u64,
-    /// The reason for which the last one could not be written, and the length of the conversation then.
+    /// The reason why the last summary failed, and the length of the conversation at that time.
     pub(super) failed: Option<(String, u64)>,
 }
 
-/// The place in the conversation of the first message that is given.
+/// Returns the position in the conversation of the first given message.
 pub(super) fn offset(turn: &Turn) -> u64 {
     number(&turn.state(NAME), "offset")
 }
 
 impl SummaryState {
-    /// Of this turn. A summary of more than there is belongs to another conversation.
+    /// Returns the state for this turn. A summary that covers more messages than exist belongs to another
+    /// conversation.
     pub(super) fn of(turn: &Turn, end: u64) -> Self {
         let state = turn.state(NAME);
         let (summary, covers) = (state.text_or_empty("summary"), number(&state, "covers"));
@@ -169,16 +169,16 @@ impl SummaryState {
         Self { summary: Some(summary.into()), covers, failed }
     }
 
-    /// The number of these units that the summary stands for.
+    /// Returns the number of these units that the summary covers.
     pub(super) fn covered(&self, units: &[Unit]) -> usize {
         let is_covered = |unit: &&Unit| self.summary.is_some() && unit.to <= self.covers;
         units.iter().take_while(is_covered).count()
     }
 
-    /// Keeps it.
+    /// Stores the state.
     pub(super) fn keep(&self, turn: &Turn, compressed: bool) {
         let state = turn.state(NAME);
-        // An object that only this filter and whoever keeps the conversation write to takes plain values.
+        // Only this filter and the store of the conversation write to the object, so the writes cannot fail.
         state.edit("summary", self.summary.as_deref().unwrap_or(""));
         state.edit("covers", self.covers);
         state.edit("offset", number(&state, "offset"));
@@ -196,7 +196,7 @@ impl SummaryState {
     }
 }
 
-/// Remembers the place of the first message that is still of use.
+/// Stores the position of the first message that is still needed.
 pub(super) fn shown_from(turn: &Turn, place: Option<u64>) {
     let state = turn.state(NAME);
     match place {

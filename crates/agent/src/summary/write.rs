@@ -1,4 +1,4 @@
-//! A model writes the summary: what it said before, and what has become old since.
+//! Generation of the summary by a model, from the previous summary and the messages that have become old.
 
 use super::settings::Summarization;
 use super::units::SummaryState;
@@ -12,16 +12,16 @@ use valvehouse_core::words::shortened;
 use valvehouse_json::Json;
 use valvehouse_providers::Choice;
 
-/// The time that a model may take for one part of the old messages.
+/// The timeout for one part of the old messages.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The time that all parts may take together; the rest is left to another time.
+/// The timeout for all parts; the rest is summarized in a later turn.
 const ALL_PATIENCE: Duration = Duration::from_secs(120);
-/// The most bytes of one message that are read.
+/// The maximum number of bytes of one message that are sent to the model.
 const MAX_MESSAGE: usize = 4 << 10;
-/// The most bytes that are read at a time: they fit every model.
+/// The maximum number of bytes sent at a time, which fit every model.
 const MAX_PART: usize = 24 << 10;
 
-/// Extends the summary by what is old. What was written stays also when a later part fails.
+/// Extends the summary by old units. Completed parts are stored even if a later part fails.
 pub(super) fn extend(
     writer: &Choice,
     settings: &Summarization,
@@ -34,7 +34,7 @@ pub(super) fn extend(
     for (record, to) in parts(old) {
         if began.elapsed() > ALL_PATIENCE {
             let seconds = ALL_PATIENCE.as_secs();
-            return Err(format!("there is more to sum up than model {} did in {seconds} s", writer.model));
+            return Err(format!("model {} did not summarize all messages within {seconds} s", writer.model));
         }
         let so_far = kept.summary.as_deref().unwrap_or("");
         let summary = wait(ask(writer, instructions(settings, so_far, &record), turn), turn)??;
@@ -44,7 +44,7 @@ pub(super) fn extend(
     Ok(())
 }
 
-/// The old messages as text, in parts that a model can read; each with the place after it.
+/// Returns the old messages as text, in parts that a model can read, each with the position after it.
 fn parts(old: &[Unit]) -> Vec<(String, u64)> {
     let mut parts: Vec<(String, u64)> = Vec::new();
     for unit in old {
@@ -60,7 +60,7 @@ fn parts(old: &[Unit]) -> Vec<(String, u64)> {
     parts
 }
 
-/// A message as a line of a record.
+/// Returns a message as a line of a record.
 fn record(said: &Json) -> String {
     let role = message::role_of(said);
     let text = shortened(message::text_of(said).into(), MAX_MESSAGE);
@@ -78,7 +78,7 @@ fn record(said: &Json) -> String {
 }
 
 fn instructions(settings: &Summarization, so_far: &str, record: &str) -> Vec<Json> {
-    // A word is a token and a half, and a little room is left.
+    // A word takes about one and a half tokens; a reserve is left.
     let words = settings.longest_summary() / 2;
     let task = format!(
         "You keep the memory of a conversation between a user and an assistant that may use tools. Write down what \
@@ -101,13 +101,13 @@ async fn ask(writer: &Choice, messages: Vec<Json>, turn: &Turn) -> Result<String
         }
     };
     let answer = tokio::time::timeout(PATIENCE, answered).await;
-    let answer =
-        answer.map_err(|_| format!("model {} took more than {} s", writer.model, PATIENCE.as_secs()))?;
+    let answer = answer
+        .map_err(|_| format!("model {} exceeded its timeout of {} s", writer.model, PATIENCE.as_secs()))?;
     let text = message::text_of(&response::message_of(
         &answer.map_err(|fault: valvehouse_core::fault::Fault| fault.to_string())?,
     ));
     match text.trim() {
-        "" => Err(format!("model {} said nothing", writer.model)),
+        "" => Err(format!("model {} returned an empty summary", writer.model)),
         text => Ok(text.to_owned()),
     }
 }

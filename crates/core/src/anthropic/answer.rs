@@ -1,4 +1,4 @@
-//! Whole answers, both ways.
+//! Conversion of complete (not streamed) responses between the Anthropic and the OpenAI format.
 
 use super::blocks;
 use super::cite::Citations;
@@ -8,7 +8,7 @@ use super::reader::Reader;
 use crate::chat::{Fold, response};
 use valvehouse_json::Json;
 
-/// An answer of Anthropic's as a `chat.completion`: the same that its stream would have folded to.
+/// Converts an Anthropic message to a `chat.completion`. The result equals what its stream would fold to.
 pub fn completion(message: &Json) -> Json {
     let mut reader = Reader::default().with_usage(message.get("usage").is_some());
     let mut fold = Fold::default();
@@ -18,7 +18,7 @@ pub fn completion(message: &Json) -> Json {
     fold.finish()
 }
 
-/// The events a whole message would have come in.
+/// Returns the stream events that are equivalent to a complete message.
 fn events(message: &Json) -> Vec<Json> {
     let start = Json::from([("type", "message_start".into()), ("message", message.clone())]);
     let mut events = vec![start];
@@ -38,7 +38,7 @@ fn events(message: &Json) -> Vec<Json> {
     events
 }
 
-/// Puts the sources of a message on the last of its texts.
+/// Attaches a message's citations to the last of its text blocks.
 fn cite(said: &Json, blocks: &[Json]) {
     let mut citations = Citations::default();
     said.list(CONTENT_BLOCKS).iter().for_each(|item| citations.remember(item));
@@ -47,12 +47,13 @@ fn cite(said: &Json, blocks: &[Json]) {
     let is_text = |block: &&Json| block.text("type").is_some_and(|kind| kind == "text");
     if let (false, Some(text)) = (new.is_empty(), blocks.iter().rfind(is_text)) {
         let all: Vec<Json> = text.list("citations").into_iter().chain(new).collect();
-        // A field of a block just made.
+        // The block was created above, so the write cannot fail.
         text.edit("citations", all);
     }
 }
 
-/// A `chat.completion` as a message of Anthropic's: its first choice. Others have no place in a message.
+/// Converts the first choice of a `chat.completion` to an Anthropic message. An Anthropic message cannot hold
+/// further choices.
 pub fn message(completion: &Json) -> Json {
     let choice = Json::from(response::first_choice(completion));
     let said = choice.field("message");

@@ -1,6 +1,6 @@
-//! A chat request as a request for Anthropic's Messages.
+//! Conversion of a chat request to a request for the Anthropic Messages API.
 //!
-//! A conversation as Anthropic wants it: instructions apart, roles that take turns, results right
+//! Anthropic expects the system prompt in a field of its own, alternating roles, and tool results directly
 //! after their calls.
 
 use super::part::{self, ONLY_ANTHROPIC, others};
@@ -10,19 +10,19 @@ use crate::fault::Fault;
 use compact_str::CompactString;
 use valvehouse_json::{Json, Object};
 
-/// The longest answer where nobody names a limit: Anthropic wants a number.
+/// The `max_tokens` of a request that names no limit; Anthropic requires one.
 const MAX_TOKENS: i64 = 8192;
 
-/// A request for Anthropic.
+/// A request for the Anthropic Messages API.
 #[derive(Debug, Clone)]
 pub struct AnthropicRequest {
     /// The body of `POST /v1/messages`.
     pub body: Json,
-    /// The value of the header `anthropic-beta`, where there is one.
+    /// The value of the `anthropic-beta` header, if any.
     pub beta: Option<String>,
 }
 
-/// Fields of a chat request that are translated, or only hints that Anthropic has no use for.
+/// Fields of a chat request that are translated, or that are hints Anthropic ignores.
 const KNOWN: [&str; 38] = [
     "model",
     "messages",
@@ -64,12 +64,15 @@ const KNOWN: [&str; 38] = [
     ONLY_ANTHROPIC,
 ];
 
-/// Translates a request. What cannot be said to Anthropic, and would be missed in the answer, is an
-/// error that names the field.
+/// Translates a chat request for the Anthropic Messages API.
+///
+/// # Errors
+/// Returns a request fault that names the field if the request has a setting that Anthropic does not support
+/// and whose absence would change the response.
 pub fn ask(request: &Json, stream: bool) -> Result<AnthropicRequest, Fault> {
     refuse_what_cannot_be(request)?;
     let body = Json::object();
-    // Fields of a new object, all of them copies or new: they fit.
+    // The object is new, and its values are new or copied, so the write cannot fail.
     let set = |key: &str, value: Json| {
         body.put(key, value);
     };
@@ -117,22 +120,22 @@ pub fn ask(request: &Json, stream: bool) -> Result<AnthropicRequest, Fault> {
     Ok(AnthropicRequest { body, beta: beta(request, &only) })
 }
 
-/// Fields that would change the answer, if only Anthropic knew them.
+/// Rejects fields that would change the response and that Anthropic does not support.
 fn refuse_what_cannot_be(request: &Json) -> Result<(), Fault> {
     let number = |key: &str| request.get(key).and_then(|value| value.as_f64());
     let cannot = |field: &'static str, why: &str| {
-        Err(Fault::invalid(format!("{field} cannot be sent to Anthropic's models: {why}"), Some(field)))
+        Err(Fault::invalid(format!("cannot send {field} to Anthropic's models: {why}"), Some(field)))
     };
     if number("n").is_some_and(|n| n != 1.0) {
-        return cannot("n", "they give one answer; ask several times");
+        return cannot("n", "they return one choice; send several requests");
     }
     if request.get("logprobs").and_then(|wanted| wanted.as_bool()) == Some(true)
         || number("top_logprobs").is_some_and(|count| count > 0.0)
     {
-        return cannot("logprobs", "they do not tell their probabilities");
+        return cannot("logprobs", "they do not return log probabilities; leave it out");
     }
     if request.given("logit_bias").is_some_and(|bias| !bias.is_empty()) {
-        return cannot("logit_bias", "tokens cannot be weighted");
+        return cannot("logit_bias", "they have no token weights; leave it out");
     }
     for field in ["frequency_penalty", "presence_penalty"] {
         if number(field).is_some_and(|penalty| penalty != 0.0) {
@@ -140,27 +143,27 @@ fn refuse_what_cannot_be(request: &Json) -> Result<(), Fault> {
         }
     }
     if let Some(temperature) = number("temperature").filter(|value| !(0.0..=1.0).contains(value)) {
-        return cannot("temperature", &format!("it is {temperature}, and must be between 0 and 1"));
+        return cannot("temperature", &format!("expected a number from 0 to 1, got {temperature}"));
     }
     for field in ["functions", "function_call"] {
         if request.given(field).is_some_and(|value| !value.is_empty() && value.as_str() != Some("none")) {
-            return cannot(field, "send `tools` and `tool_choice` instead");
+            return cannot(field, "they have no such field; send `tools` and `tool_choice`");
         }
     }
     let speaks = request.list("modalities").iter().any(|kind| kind.as_str() != Some("text"));
     if speaks || request.given("audio").is_some() {
-        return cannot("modalities", "they answer in text");
+        return cannot("modalities", "they return text only; leave it out");
     }
     if request.given("web_search_options").is_some() {
         return cannot(
             "web_search_options",
-            "add the tool {\"type\": \"web_search_20250305\", \"name\": \"web_search\"}",
+            "they have no such field; add the tool {\"type\": \"web_search_20250305\", \"name\": \"web_search\"}",
         );
     }
     Ok(())
 }
 
-/// The limit that was asked for; else as much as there is room for beside the thinking.
+/// Returns the requested token limit, or a default that leaves room for the thinking budget.
 fn max_tokens(request: &Json, only: &Json) -> Json {
     let asked = request.given("max_completion_tokens").or_else(|| request.given("max_tokens"));
     let thinking = |of: &Json| of.at_path("thinking.budget_tokens").as_i64();
@@ -180,13 +183,16 @@ fn service_tier(request: &Json) -> Result<Option<Json>, Fault> {
         Some("auto" | "standard_only") => Ok(Some(tier)),
         Some("default") => Ok(Some("standard_only".into())),
         _ => {
-            let message = format!("service_tier is {tier}; Anthropic has auto and standard_only");
+            let message = format!(
+                "invalid service_tier: expected auto or standard_only for Anthropic's models, got {tier}"
+            );
             Err(Fault::invalid(message, Some("service_tier")))
         }
     }
 }
 
-/// The form of the answer and the effort put into it, over what was said in Anthropic's own words.
+/// Returns Anthropic's `output_config`: the response format and effort of the chat request, over the
+/// Anthropic-only settings.
 fn output_config(request: &Json, only: &Json) -> Result<Option<Json>, Fault> {
     let own = request.given("output_config").or_else(|| only.given("output_config"));
     let config = own.as_ref().map_or_else(Json::object, Json::copy);
@@ -201,7 +207,7 @@ fn output_config(request: &Json, only: &Json) -> Result<Option<Json>, Fault> {
         Some("json_schema") => {
             let schema = format.at_path("json_schema.schema");
             if schema.as_object().is_none() {
-                let message = "response_format.json_schema.schema is missing; it must be a JSON schema";
+                let message = "missing response_format.json_schema.schema; send a JSON schema";
                 return Err(Fault::invalid(message, Some("response_format")));
             }
             let format = [("type", "json_schema".into()), ("schema", schema.copy())];
@@ -209,7 +215,7 @@ fn output_config(request: &Json, only: &Json) -> Result<Option<Json>, Fault> {
         }
         Some(kind) => {
             let message = format!(
-                "response_format is {kind}, which Anthropic's models do not know; send a json_schema with it"
+                "invalid response_format: expected json_schema for Anthropic's models, got {kind}; send a JSON schema"
             );
             return Err(Fault::invalid(message, Some("response_format")));
         }
@@ -227,16 +233,16 @@ fn beta(request: &Json, only: &Json) -> Option<String> {
     (!words.is_empty()).then(|| words.join(","))
 }
 
-/// The conversation as Anthropic reads it.
+/// The conversation in Anthropic's format.
 #[derive(Default)]
 pub(super) struct Talk {
-    /// Keeps system messages in the middle of the conversation at their place.
+    /// Set if system messages stay at their position in the conversation.
     keeps_places: bool,
     system: Vec<Json>,
     said: Vec<Side>,
 }
 
-/// The contents of one side before it is the other's turn.
+/// Consecutive content of one role.
 struct Side {
     role: &'static str,
     results: Vec<Json>,
@@ -250,7 +256,8 @@ impl Talk {
             talk.add(message, at)?;
         }
         if talk.said.is_empty() {
-            let message = "messages holds nothing but instructions or nothing at all; Anthropic's models need a message of the user";
+            let message = "missing user message: messages is empty or has only instructions; add a message with \
+                           the role user";
             return Err(Fault::invalid(message, Some("messages")));
         }
         Ok(talk)
@@ -269,8 +276,8 @@ impl Talk {
             "user" => self.say("user", part::blocks(&content, &place)?),
             role => {
                 let message = format!(
-                    "messages[{at}].role is \"{role}\"; Anthropic's models know system, developer, user, \
-                     assistant and tool"
+                    "invalid messages[{at}].role: expected system, developer, user, assistant or tool, got \
+                     \"{role}\""
                 );
                 return Err(Fault::invalid(message, Some("messages")));
             }
@@ -278,7 +285,7 @@ impl Talk {
         Ok(())
     }
 
-    /// Adds blocks to the last message if it has the same role.
+    /// Adds blocks to the last message if it has the same role; otherwise, starts a message.
     fn say(&mut self, role: &'static str, blocks: Vec<Json>) {
         if blocks.is_empty() {
             return;
@@ -293,11 +300,11 @@ impl Talk {
         }
     }
 
-    /// The messages, roles taking turns. Results stand before anything else, as Anthropic wants them.
+    /// Returns the messages with alternating roles and with tool results first, as Anthropic requires.
     pub(super) fn messages(self) -> Vec<Json> {
         let message = |said: Side| {
             let content = [said.results, said.others].concat();
-            // As it mostly came: one plain text is not a list.
+            // A single plain text stays a string.
             if let ("system", [only]) = (said.role, content.as_slice())
                 && only.as_object().is_some_and(|block| block.len() == 2)
                 && let Some(text) = only.get("text")
@@ -309,7 +316,8 @@ impl Talk {
         self.said.into_iter().map(message).collect()
     }
 
-    /// One text, where it is all plain; else blocks, which may say what is cached.
+    /// Returns the system prompt: a string if it is one plain text, otherwise blocks, which can carry cache
+    /// marks.
     pub(super) fn system(&self) -> Option<Json> {
         let is_plain =
             |block: &Json| block.as_object().is_some_and(|block| block.len() == 2 && block.contains("text"));
@@ -324,8 +332,8 @@ impl Talk {
     }
 }
 
-/// Returns `true` if calls since the last question have lost the thoughts that led to them: clients forget them,
-/// filters change them. Anthropic would refuse to think on; it can still answer.
+/// Returns `true` if tool calls since the last user message lack their signed thinking, because a client or a
+/// filter removed it. Anthropic rejects thinking in this case, but still answers.
 pub(super) fn has_forgotten_thoughts(messages: &[Json]) -> bool {
     let kinds = |message: &Json| -> Vec<CompactString> {
         let blocks = message.list("content");
@@ -338,19 +346,19 @@ pub(super) fn has_forgotten_thoughts(messages: &[Json]) -> bool {
     let said: Vec<_> =
         since_question.filter(|message| message::role_of(message) == "assistant").map(kinds).collect();
     let calls = said.iter().flatten().any(|kind| kind == "tool_use");
-    // Some models think only before the first of several calls.
+    // Some models emit thinking only before the first of several calls.
     calls && !said.iter().any(|kinds| kinds.first().is_some_and(|kind| kind.ends_with("thinking")))
 }
 
-/// Thoughts without a signature are another model's, or no longer what the model thought: Anthropic
-/// would refuse them.
+/// Converts an assistant message to blocks. Thinking without a signature comes from another model or was
+/// changed; it is omitted, because Anthropic would reject it.
 fn assistant(said: &Json, place: &str) -> Result<Vec<Json>, Fault> {
     let content = said.field("content");
     let has_signature = |block: &Json| block.text("signature").is_some_and(|signature| !signature.is_empty());
     let is_thinking = |block: &Json| block.text("type").is_some_and(|kind| kind == "thinking");
     let mut all = blocks::of_message(said);
     if let Json::Array(_) = content {
-        // Parts have fields of their own, which the joined text has not.
+        // Parts have fields that the joined text lacks.
         let parts = part::blocks(&content, place)?;
         let is_text = |block: &Json| block.text("type").is_some_and(|kind| kind == "text");
         let is_call = |block: &Json| block.text("type").is_some_and(|kind| kind == "tool_use");

@@ -1,6 +1,6 @@
-//! The blocks of an assistant's message: its thinking, text and calls, laid out as they were.
+//! The blocks of an assistant message in their original order: thinking, text and tool calls.
 //!
-//! The facts about a text that need no copy of it: its length, and a digest to compare it by.
+//! A block stores the length and a digest of its text instead of a copy.
 
 use super::part::{self, CONTENT_BLOCKS, others, with_others};
 use crate::chat::delta::is_custom;
@@ -12,11 +12,11 @@ use sha2::{Digest, Sha256};
 use std::collections::{HashMap, VecDeque};
 use valvehouse_json::Json;
 
-/// Fields of a remembered block that only say where its text is.
+/// Fields of a remembered block that locate its text.
 const SEAL: [&str; 4] = ["type", "index", "length", "digest"];
 
-/// All blocks. What somebody changed since the model said it comes as it is now: without citations,
-/// which were of another text, and without the signature of thoughts that were others.
+/// Returns all blocks of an assistant message. A text that was changed since the model wrote it has its current
+/// content, without citations; changed thinking has no signature.
 pub(super) fn of_message(said: &Json) -> Vec<Json> {
     let items = said.list(CONTENT_BLOCKS);
     let thinking = Track::new("thinking", &thinking_of(said), &items);
@@ -28,13 +28,13 @@ pub(super) fn of_message(said: &Json) -> Vec<Json> {
     building.finish()
 }
 
-/// The model's thinking, under whichever name the service gave it.
+/// Returns the model's thinking from any of the field names that providers use.
 pub(super) fn thinking_of(said: &Json) -> String {
     let own = REASONING.iter().find_map(|name| said.text(name));
     own.map(String::from).unwrap_or_else(|| thinking_in(&said.field("content")))
 }
 
-/// Thinking that comes as parts of the content.
+/// Returns the thinking in the parts of a content.
 pub(super) fn thinking_in(content: &Json) -> String {
     let parts = content.items().into_iter().filter(|part| is(part, "thinking"));
     let texts = parts.map(|part| match part.get("thinking") {
@@ -52,19 +52,19 @@ fn is(item: &Json, kind: &str) -> bool {
     item.text("type").is_some_and(|own| own == kind)
 }
 
-/// One of the two texts of a message, cut into the texts of its remembered blocks.
+/// The text or the thinking of a message, split into the texts of its remembered blocks.
 struct Track {
-    /// The text of each remembered block that is still to come, and `true` if it is the one that was sealed.
+    /// The text of each remaining remembered block, and `true` if it is unchanged since it was sealed.
     pieces: VecDeque<(String, bool)>,
-    /// Text that was put between two of them, with how many come after it.
+    /// Text inserted between two blocks, and the number of blocks after it.
     added: Option<(usize, String)>,
-    /// The text after the last of them.
+    /// The text after the last block.
     rest: String,
 }
 
 impl Track {
-    /// Blocks at the beginning and at the end whose text is the sealed one stay; what was changed between them
-    /// is the text of the last block there.
+    /// Splits a text. Leading and trailing blocks whose text is unchanged keep it; the changed text between
+    /// them becomes the text of the last block there.
     fn new(kind: &str, text: &str, items: &[Json]) -> Self {
         let own: Vec<&Json> = items.iter().filter(|item| is(item, kind)).collect();
         let mut pieces = VecDeque::with_capacity(own.len());
@@ -102,20 +102,20 @@ impl Track {
         Self { pieces, added, rest: rest.to_owned() }
     }
 
-    /// Text that was put ahead of the next remembered block.
+    /// Returns the text inserted before the next remembered block.
     fn added(&mut self) -> Option<String> {
         let left = self.pieces.len();
         self.added.take_if(|(after, _)| *after == left).map(|(_, text)| text)
     }
 
-    /// The text of the next remembered block, and `true` if it is the one that was sealed.
+    /// Returns the text of the next remembered block, and `true` if it is unchanged since it was sealed.
     fn next(&mut self) -> (String, bool) {
         self.pieces.pop_front().unwrap_or_default()
     }
 }
 
-/// Seals the remembered blocks of a message for the texts it has now: a block whose text was changed loses its
-/// signature and its citations, which were of another text. Returns `true` if one did.
+/// Updates the seals of a message's remembered blocks to its current texts. A block whose text was changed
+/// loses its signature and its citations. Returns `true` if a block changed.
 pub fn reseal(said: &Json) -> bool {
     let items = said.list(CONTENT_BLOCKS);
     if items.is_empty() {
@@ -128,7 +128,7 @@ pub fn reseal(said: &Json) -> bool {
             let added = track.added();
             let (text, is_sealed) = track.next();
             if let Some(added) = added {
-                // It is a part of this block now.
+                // The added text becomes a part of this block.
                 let text = [added, text].concat();
                 any = true;
                 unseal(item, &text);
@@ -144,8 +144,8 @@ pub fn reseal(said: &Json) -> bool {
     any
 }
 
-/// Remembers a text that is about to be put before that of a message as a block of its own, so that the remembered
-/// blocks still are those of their texts.
+/// Records a text that is about to be prepended to that of a message as a separate block, so that the
+/// remembered blocks still match their texts.
 pub fn remember_before(said: &Json, text: &str) {
     let mut items = said.list(CONTENT_BLOCKS);
     let Some(at) = items.iter().position(|item| is(item, "text")) else { return };
@@ -154,11 +154,11 @@ pub fn remember_before(said: &Json, text: &str) {
     let item = Json::from([("type", "text".into()), ("index", index.into())]);
     Seal::of(text).put_on(&item);
     items.insert(at, item);
-    // A list in the place of a list.
+    // The value replaces a list, so the write cannot fail.
     said.edit(CONTENT_BLOCKS, items);
 }
 
-/// Makes a remembered block one of another text.
+/// Updates a remembered block to another text.
 fn unseal(item: &Json, text: &str) {
     for (key, _) in others(item, &SEAL) {
         item.remove(&key);
@@ -166,7 +166,7 @@ fn unseal(item: &Json, text: &str) {
     Seal::of(text).put_on(item);
 }
 
-/// A block that stands alone, as the service sent it.
+/// Returns a block without a text of its own, as the provider sent it.
 pub(super) fn without_index(item: &Json) -> Json {
     let block = item.copy();
     block.remove("index");
@@ -206,7 +206,7 @@ impl Building {
                 let id = item.text_or_empty("id");
                 self.blocks.extend(self.calls.take(&id));
             }
-            // Only the service that it came from reads it.
+            // Only the provider that sent the item reads it.
             items::ITEM => {}
             _ => self.blocks.push(without_index(item)),
         }
@@ -220,11 +220,11 @@ impl Building {
     }
 }
 
-/// Clients expect a signature, also where there is none.
+/// Creates a thinking block. Clients expect a signature, so a missing one is the empty string.
 fn thinking(text: &str, others: Vec<(CompactString, Json)>) -> Json {
     let block = with_others([("type", "thinking".into()), ("thinking", text.into())], others);
     if block.get("signature").is_none() {
-        // A text in an object just made.
+        // The block was created above, so the write cannot fail.
         block.edit("signature", "");
     }
     block
@@ -234,11 +234,11 @@ fn unsigned(text: &str) -> Option<Json> {
     (!text.is_empty()).then(|| thinking(text, Vec::new()))
 }
 
-/// The calls as blocks, until they are laid out.
+/// The tool-call blocks that have not been placed yet.
 #[derive(Default)]
 struct Calls {
     blocks: Vec<Option<Json>>,
-    /// The places of those of an id; services may give one to several.
+    /// The positions of the calls for each id; a provider may use an id several times.
     places: HashMap<CompactString, VecDeque<usize>>,
 }
 
@@ -267,7 +267,7 @@ impl Calls {
     }
 }
 
-/// An id as Anthropic takes it: other services have dots and colons in theirs.
+/// Returns an id that Anthropic accepts: characters such as dots and colons are replaced.
 pub(super) fn id(id: &str) -> CompactString {
     let fits = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
     id.chars().map(|letter| if fits(letter) { letter } else { '_' }).collect()
@@ -278,13 +278,13 @@ fn text_input(call: &ModelCall) -> Json {
     Json::from([("input", call.arguments.clone().into())])
 }
 
-/// A call's arguments. Those that were cut off, or are not an object, are told as what they are: the
-/// model sees what it wrote, beside the error it got for it.
+/// Returns the arguments of a call as an object. Arguments that are cut off or are not an object are wrapped as
+/// text, so that the model sees them next to the error.
 fn input(call: &ModelCall) -> Json {
     call.parse().unwrap_or_else(|_| Json::from([("unreadable_arguments", call.arguments.clone().into())]))
 }
 
-/// The seal of a text that grows.
+/// The seal of a growing text.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Seal {
     length: usize,
@@ -303,17 +303,17 @@ impl Seal {
         self.hash.update(text);
     }
 
-    /// Puts the seal on an item: `length` in characters, and `digest`.
+    /// Writes the seal to an item: `length` in characters, and `digest`.
     pub(super) fn put_on(&self, item: &Json) {
         let digest = hex(&self.hash.clone().finalize()[..8]);
-        // New fields of an object just made: they fit.
+        // The fields are new in an object created above, so the writes cannot fail.
         item.edit("length", self.length);
         item.edit("digest", digest);
     }
 }
 
 impl Seal {
-    /// Returns `true` if an item was sealed for this text; one without a seal fits any.
+    /// Returns `true` if an item is sealed for this text or has no seal.
     pub(super) fn fits(&self, item: &Json) -> bool {
         let own = Json::object();
         self.put_on(&own);
@@ -322,20 +322,20 @@ impl Seal {
     }
 }
 
-/// The length on an item's seal, in characters.
+/// Returns the length in an item's seal, in characters.
 pub(super) fn length_on(item: &Json) -> usize {
     let length = item.get("length").and_then(|length| length.as_i64()).unwrap_or(0);
     usize::try_from(length).unwrap_or(0)
 }
 
-/// Returns `true` if this is the text that an item was sealed for.
+/// Returns `true` if an item is sealed for this text.
 pub(super) fn is_for(item: &Json, text: &str) -> bool {
     let own = Json::object();
     Seal::of(text).put_on(&own);
     own.get("length") == item.get("length") && own.get("digest") == item.get("digest")
 }
 
-/// So many characters of a text, and the rest.
+/// Splits a text after the given number of characters.
 pub(super) fn split_at(text: &str, characters: usize) -> (&str, &str) {
     let end = text.char_indices().nth(characters).map_or(text.len(), |(at, _)| at);
     text.split_at(end)

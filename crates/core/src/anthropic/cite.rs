@@ -1,15 +1,15 @@
-//! The pages that a text cites: citations of Anthropic's text blocks, and annotations of a chat's message.
+//! Citations of Anthropic's text blocks and `annotations` of chat messages.
 
 use compact_str::CompactString;
 use std::collections::HashSet;
 use std::ops::Range;
 use valvehouse_json::Json;
 
-/// The kind of an annotation that names a page.
+/// The type of an annotation that cites a web page.
 const URL_CITATION: &str = "url_citation";
 
-/// Returns the annotations of a text block whose text has these letters of the whole one. Citations of documents have no
-/// form in chats.
+/// Returns the annotations of a text block that covers these characters of the whole text. Citations of
+/// documents have no equivalent in chats.
 pub(super) fn annotations(block: &Json, letters: Range<usize>) -> Vec<Json> {
     let annotation = |citation: &Json| {
         let source = Json::from([
@@ -23,21 +23,21 @@ pub(super) fn annotations(block: &Json, letters: Range<usize>) -> Vec<Json> {
     block.list("citations").iter().filter_map(annotation).collect()
 }
 
-/// The citations that annotations become, apart from those that a remembered block brought.
+/// The citations made from annotations, without those of remembered blocks.
 #[derive(Debug, Default)]
 pub(super) struct Citations {
-    /// The pages that remembered blocks cite.
+    /// The URLs that remembered blocks cite.
     known: HashSet<CompactString>,
     waiting: Vec<Json>,
 }
 
 impl Citations {
-    /// Takes note of a remembered block, which has its citations.
+    /// Records the citations of a remembered block.
     pub(super) fn remember(&mut self, block: &Json) {
         self.known.extend(block.list("citations").iter().filter_map(|citation| citation.text("url")));
     }
 
-    /// Adds the annotations of a message or of a piece of one.
+    /// Adds the annotations of a message or of a delta.
     pub(super) fn add(&mut self, said: &Json) {
         for given in said.list("annotations") {
             let source = given.field(URL_CITATION);
@@ -46,22 +46,22 @@ impl Citations {
                 ("type", "web_search_result_location".into()),
                 ("url", url.into()),
                 ("title", source.field("title").copy()),
-                // The service of the answer says neither.
+                // Annotations have neither field.
                 ("cited_text", "".into()),
                 ("encrypted_index", "".into()),
             ]));
         }
     }
 
-    /// Returns what has come since the last time.
+    /// Returns the citations added since the last call.
     pub(super) fn take(&mut self) -> Vec<Json> {
         let is_new = |citation: &Json| citation.text("url").is_some_and(|url| !self.known.contains(&url));
         std::mem::take(&mut self.waiting).into_iter().filter(is_new).collect()
     }
 }
 
-/// Takes the citations out of a message of a client that were annotations of another service: Anthropic's would refuse
-/// them.
+/// Removes the citations in a client's message that come from another provider's annotations, because Anthropic
+/// would reject them.
 pub(super) fn without_foreign(content: &Json) -> Json {
     let is_foreign = |citation: &Json| citation.text("encrypted_index").is_some_and(|index| index.is_empty());
     let content = content.copy();
@@ -69,7 +69,7 @@ pub(super) fn without_foreign(content: &Json) -> Json {
         let citations = block.list("citations");
         if citations.iter().any(is_foreign) {
             let own: Vec<Json> = citations.into_iter().filter(|citation| !is_foreign(citation)).collect();
-            // A field of a copy.
+            // The block is a copy, so the write cannot fail.
             block.edit("citations", own);
         }
     }
@@ -98,7 +98,7 @@ mod tests {
         let expected = r#"[{"type":"url_citation","url_citation":
             {"start_index":5,"end_index":10,"url":"https://x.example","title":"X"}}]"#;
         assert_eq!(said.field("annotations"), json(expected));
-        // Its own citation is there once.
+        // Anthropic's own citation is there once.
         let back = message(&completion(&json(blocks)));
         assert_eq!(back.at_path("content.1.citations"), json(blocks).at_path("content.1.citations"));
     }

@@ -1,11 +1,10 @@
-//! The end of an answer, and its cost: stop reasons and token counts, both ways.
-//!
-//! Errors as Anthropic names them, and their statuses.
+//! Conversion of stop reasons and token counts between the Anthropic and the OpenAI format, and Anthropic's
+//! error types with their HTTP statuses.
 
 use super::part::{others, with_others};
 use valvehouse_json::Json;
 
-/// Anthropic's words for why an answer ended. Other services have words of their own for it.
+/// The stop reasons of the Anthropic API. Reasons of other providers are translated.
 const STOP_REASONS: [&str; 7] = [
     "end_turn",
     "max_tokens",
@@ -16,7 +15,7 @@ const STOP_REASONS: [&str; 7] = [
     "model_context_window_exceeded",
 ];
 
-/// `finish_reason` for a stop reason.
+/// Returns the `finish_reason` for an Anthropic stop reason.
 pub(super) fn finish_reason(stop_reason: &str) -> &'static str {
     match stop_reason {
         "max_tokens" | "model_context_window_exceeded" => "length",
@@ -26,11 +25,11 @@ pub(super) fn finish_reason(stop_reason: &str) -> &'static str {
     }
 }
 
-/// Puts the end of an answer on its choice, from a message or a `message_delta`: Anthropic's own words stay beside
+/// Writes the stop reason of a message or `message_delta` to a choice. Anthropic's fields stay next to
 /// OpenAI's.
 pub(super) fn put_on_choice(choice: &Json, said: &Json) {
     let Some(reason) = said.text("stop_reason") else { return };
-    // Fields of an object just made, here and below.
+    // The object was created by the caller, so this write and those below cannot fail.
     choice.edit("finish_reason", finish_reason(&reason));
     choice.edit("native_finish_reason", reason);
     for key in ["stop_sequence", "stop_details"] {
@@ -40,8 +39,7 @@ pub(super) fn put_on_choice(choice: &Json, said: &Json) {
     }
 }
 
-/// `stop_reason`, `stop_sequence` and `stop_details` of an answer whose choice ended like this. A
-/// reason nobody gave is not invented.
+/// Returns `stop_reason`, `stop_sequence` and `stop_details` for a choice. A missing reason stays null.
 pub(super) fn stop(choice: &Json, has_calls: bool, refuses: bool) -> Json {
     let finish = choice.text("finish_reason").filter(|reason| !reason.is_empty());
     let native = choice.text("native_finish_reason").filter(|reason| STOP_REASONS.contains(&&**reason));
@@ -52,7 +50,7 @@ pub(super) fn stop(choice: &Json, has_calls: bool, refuses: bool) -> Json {
         (Some("tool_calls" | "function_call"), _) => "tool_use".into(),
         (Some("content_filter"), _) => "refusal".into(),
         (Some(_), _) if refuses => "refusal".into(),
-        // Some servers say `stop` where they call.
+        // Some servers send `stop` with tool calls.
         (Some(_), _) if has_calls => "tool_use".into(),
         (Some(_), _) => "end_turn".into(),
     };
@@ -63,8 +61,8 @@ pub(super) fn stop(choice: &Json, has_calls: bool, refuses: bool) -> Json {
     stop
 }
 
-/// Counts in OpenAI's words: what was read from the cache or written to it is part of the prompt.
-/// Anthropic's further counts stay.
+/// Converts Anthropic's token counts to OpenAI's: cached tokens and tokens written to the cache are part of the
+/// prompt. Further Anthropic counts are preserved.
 pub(super) fn usage(counts: &Json) -> Json {
     let count = |key: &str| counts.get(key).and_then(|count| count.as_i64()).unwrap_or(0);
     let (read, written) = (count("cache_read_input_tokens"), count("cache_creation_input_tokens"));
@@ -90,7 +88,7 @@ pub(super) fn usage(counts: &Json) -> Json {
     usage
 }
 
-/// Counts in Anthropic's words, from a usage in OpenAI's; nothing counted is zero.
+/// Converts OpenAI's token counts to Anthropic's; a missing count is 0.
 pub(super) fn counts(usage: &Json) -> Json {
     let count = |path: &str| usage.at_path(path).as_i64();
     let read = count("cache_read_input_tokens").or(count("prompt_tokens_details.cached_tokens")).unwrap_or(0);
@@ -115,15 +113,14 @@ pub(super) fn counts(usage: &Json) -> Json {
     counts
 }
 
-/// The counts of a later event over those of an earlier one: they are totals, and what is left out
-/// has not changed.
+/// Updates token counts with those of a later event. Each count is a total; an omitted count is unchanged.
 pub(super) fn update(counts: &Json, later: &Json) {
     for (key, value) in others(later, &[]) {
         counts.put(&key, value);
     }
 }
 
-/// The kinds of errors, each with the status it comes with.
+/// Anthropic's error types with their HTTP statuses.
 const KINDS: [(&str, u16); 10] = [
     ("invalid_request_error", 400),
     ("authentication_error", 401),
@@ -137,12 +134,12 @@ const KINDS: [(&str, u16); 10] = [
     ("overloaded_error", 529),
 ];
 
-/// The status of a kind of error; an error within a stream has no other.
+/// Returns the HTTP status of an Anthropic error type. An error within a stream has no other status.
 pub fn status_of(kind: &str) -> Option<u16> {
     KINDS.iter().find(|(own, _)| *own == kind).map(|(_, status)| *status)
 }
 
-/// The kind of error that a status means.
+/// Returns the Anthropic error type of an HTTP status.
 pub fn kind_of_status(status: u16) -> &'static str {
     let own = KINDS.iter().find(|(_, own)| *own == status);
     own.map_or(if status < 500 { "invalid_request_error" } else { "api_error" }, |(kind, _)| kind)

@@ -1,13 +1,12 @@
-//! The events of Anthropic's stream, as they stand on the wire.
-//!
-//! The calls of a streamed answer, put together from their pieces, and which of them may be written.
+//! The events of Anthropic's stream in their wire format, and the tool calls of a streamed response as they are
+//! assembled from deltas.
 
 use super::part::{ONLY_ANTHROPIC, others, with_others};
 use crate::chat::delta::{call_name, is_custom};
 use compact_str::CompactString;
 use valvehouse_json::Json;
 
-/// Events that wait to be sent, and how many blocks have ended.
+/// Events that wait to be sent, and the number of completed blocks.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     waiting: Vec<Json>,
@@ -19,9 +18,9 @@ impl Events {
         std::mem::take(&mut self.waiting)
     }
 
-    /// The message begins, as the first chunk names it.
+    /// Emits `message_start` for the first chunk.
     ///
-    /// Its usage is that of an Anthropic service or, where another one counts at the end, the estimate.
+    /// The usage is that of an Anthropic provider or, for one that counts at the end, the estimate.
     pub(super) fn begin(&mut self, chunk: &Json, estimate: usize) {
         let counted = chunk.get(ONLY_ANTHROPIC).and_then(|own| own.get("usage"));
         let usage = counted.filter(|usage| !usage.is_empty()).unwrap_or_else(|| {
@@ -43,14 +42,14 @@ impl Events {
         self.waiting.push(Json::from([("type", "message_start".into()), ("message", message)]));
     }
 
-    /// The message ends.
+    /// Emits `message_delta` and `message_stop`.
     pub(super) fn end(&mut self, stop: Json, counts: Json, beside: Vec<(CompactString, Json)>) {
         let end = [("type", "message_delta".into()), ("delta", stop), ("usage", counts)];
         self.waiting.push(with_others(end, beside));
         self.waiting.push(Json::from([("type", "message_stop".into())]));
     }
 
-    /// A block begins.
+    /// Emits `content_block_start`.
     pub(super) fn start(&mut self, block: Json) {
         self.of_block("content_block_start", "content_block", block);
     }
@@ -64,7 +63,7 @@ impl Events {
         self.start(Json::from(block));
     }
 
-    /// More of the text or thinking.
+    /// Emits a delta of text or thinking.
     pub(super) fn say(&mut self, kind: &str, text: &str) {
         match kind {
             "text" => self.delta("text_delta", "text", text.into()),
@@ -72,32 +71,32 @@ impl Events {
         }
     }
 
-    /// More of the input.
+    /// Emits a delta of a tool call's input.
     pub(super) fn input(&mut self, piece: &str) {
         if !piece.is_empty() {
             self.delta("input_json_delta", "partial_json", piece.into());
         }
     }
 
-    /// More of whatever it is.
+    /// Emits a `content_block_delta` of the given type.
     pub(super) fn delta(&mut self, kind: &str, key: &str, value: Json) {
         let delta = Json::from([("type", kind.into()), (key, value)]);
         self.of_block("content_block_delta", "delta", delta);
     }
 
-    /// A block ends.
+    /// Emits `content_block_stop`.
     pub(super) fn stop(&mut self) {
         let event = [("type", "content_block_stop".into()), ("index", self.count.into())];
         self.waiting.push(Json::from(event));
         self.count += 1;
     }
 
-    /// A block that does not grow; an input grows in one piece.
+    /// Emits a complete block; the input of a tool call is sent in one delta.
     pub(super) fn whole(&mut self, block: &Json) {
         let block = block.copy();
         let input = block.get("input").filter(|input| !input.is_empty());
         if input.is_some() {
-            // It takes the place of a value of the same object.
+            // The key exists in the object, so the write cannot fail.
             block.edit("input", Json::object());
         }
         self.start(block);
@@ -113,7 +112,7 @@ impl Events {
     }
 }
 
-/// All calls so far.
+/// The tool calls of the response so far.
 #[derive(Debug, Default)]
 pub(super) struct Calls(Vec<Calling>);
 
@@ -124,9 +123,9 @@ struct Calling {
     name: CompactString,
     beside: Vec<(CompactString, Json)>,
     arguments: String,
-    /// A text of any form, which is sent when it has come whole: Anthropic's inputs are objects.
+    /// Set for free-form text, which is sent once it is complete: Anthropic's inputs are objects.
     is_custom: bool,
-    /// Set once the block has begun.
+    /// Set once `content_block_start` was sent.
     begun: bool,
 }
 
@@ -135,7 +134,7 @@ impl Calls {
         self.0.is_empty()
     }
 
-    /// Takes in a piece: which call it is of, and what more of its arguments.
+    /// Adds a delta. Returns the position of its call and the new part of the arguments.
     pub(super) fn take(&mut self, place: usize, piece: &Json) -> (usize, CompactString) {
         let is_custom = is_custom(piece);
         let function = piece.field("function");
@@ -162,8 +161,8 @@ impl Calls {
         (at, more)
     }
 
-    /// The call that a piece continues: the last of its index, unless it begins one of its own. Without
-    /// an index a name begins the next call.
+    /// Returns the call that a delta continues: the last one with its index, unless the delta begins another
+    /// call. Without an index, a name begins the next call.
     fn find(&self, piece: &Json) -> Option<usize> {
         let index = piece.get("index").and_then(|index| index.as_i64());
         let id = piece.text_or_empty("id");
@@ -177,25 +176,25 @@ impl Calls {
         goes_on.then_some(at)
     }
 
-    /// Returns `true` if a call's block may begin: when those before it are whole. Else it waits, since a block that is
-    /// ended cannot go on.
+    /// Returns `true` if a call's block may start: all earlier calls are complete. A block cannot continue
+    /// after it was stopped.
     pub(super) fn may_begin(&self, at: usize) -> bool {
         !self.0[at].begun
             && !self.0[at].is_custom
             && (0..at).all(|before| self.0[before].begun && self.is_whole(before))
     }
 
-    /// Returns `true` if all of a call's arguments have come.
+    /// Returns `true` if all arguments of a call have arrived.
     pub(super) fn is_whole(&self, at: usize) -> bool {
         matches!(Json::parse(self.0[at].arguments.as_bytes()), Ok(Json::Object(_)))
     }
 
-    /// The first call whose block has not begun.
+    /// Returns the first call whose block has not started.
     pub(super) fn next_waiting(&self) -> Option<usize> {
         self.0.iter().position(|call| !call.begun)
     }
 
-    /// A call's block as it begins, and its arguments so far.
+    /// Returns a call's block at its start, and its arguments so far.
     pub(super) fn begin(&mut self, at: usize) -> (Json, String) {
         let call = &mut self.0[at];
         call.begun = true;

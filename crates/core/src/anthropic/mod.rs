@@ -1,10 +1,10 @@
-//! Anthropic's Messages in OpenAI's chat words, and back: requests, answers, streams. No I/O.
+//! Conversion between the Anthropic Messages API and the OpenAI chat format: requests, responses and streams.
+//! No I/O.
 //!
-//! A model's text, its thinking and its tool calls stand where every reader of chat words looks for
-//! them: `content`, `reasoning_content`, `tool_calls`. What has no place there (signatures, citations,
-//! searches the service made itself, and the order of it all) stands in the message's
-//! [`CONTENT_BLOCKS`], which holds no text twice: a redaction cannot miss one. Wishes only Anthropic
-//! knows stand in the request's [`ONLY_ANTHROPIC`].
+//! A model's text, thinking and tool calls are in the usual chat fields: `content`, `reasoning_content` and
+//! `tool_calls`. Signatures, citations, server-side searches and the order of the blocks are in the message's
+//! [`CONTENT_BLOCKS`], which repeats no text, so that a redaction cannot miss a copy. Settings that only
+//! Anthropic supports are in the request's [`ONLY_ANTHROPIC`].
 
 mod answer;
 mod ask;

@@ -1,6 +1,4 @@
-//! Parts of a message's content: texts, images, documents.
-//!
-//! Fields beyond those that are translated: they travel along.
+//! Parts of a message's content (texts, images, documents), and fields that are passed on without translation.
 
 use crate::fault::Fault;
 use base64::Engine;
@@ -8,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use compact_str::CompactString;
 use valvehouse_json::{Json, Object};
 
-/// The blocks of a content in chat words: a text, or a list of parts. `place` is what errors call it.
+/// Converts a chat content, a text or a list of parts, to blocks. `place` is its path in error messages.
 pub(super) fn blocks(content: &Json, place: &str) -> Result<Vec<Json>, Fault> {
     match content {
         Json::Text(text) => Ok(text_block(text).into_iter().collect()),
@@ -21,13 +19,15 @@ pub(super) fn blocks(content: &Json, place: &str) -> Result<Vec<Json>, Fault> {
     }
 }
 
-/// Anthropic refuses texts that are empty.
+/// Returns a text block, `None` for an empty text, which Anthropic rejects.
 pub(super) fn text_block(text: &str) -> Option<Json> {
     (!text.is_empty()).then(|| Json::from([("type", "text".into()), ("text", text.into())]))
 }
 
 fn block(part: &Json, place: &str) -> Result<Option<Json>, Fault> {
-    let cannot = |what: &str| Fault::invalid(format!("{place} is {what}"), Some("messages"));
+    let cannot = |what: &str| {
+        Fault::invalid(format!("cannot send {place} to Anthropic's models: {what}"), Some("messages"))
+    };
     if let Json::Text(text) = part {
         return Ok(text_block(text));
     }
@@ -38,9 +38,9 @@ fn block(part: &Json, place: &str) -> Result<Option<Json>, Fault> {
         "refusal" => text_block(&part.text_or_empty("refusal")),
         "image_url" => Some(image(part, place)?),
         "file" if part.get("file").is_some() => Some(document(part, place)?),
-        "input_audio" => return Err(cannot("audio, which Anthropic's models cannot hear; send its text")),
-        "video_url" => return Err(cannot("a video, which Anthropic's models cannot see; send images of it")),
-        // A block of Anthropic's own.
+        "input_audio" => return Err(cannot("it is audio; send its transcript")),
+        "video_url" => return Err(cannot("it is a video; send images of it")),
+        // The part already has Anthropic's format.
         _ => Some(part.copy()),
     })
 }
@@ -49,7 +49,7 @@ fn image(part: &Json, place: &str) -> Result<Json, Fault> {
     let url = part.at_path("image_url.url");
     let Some(url) = url.as_str().or(part.get("image_url").as_ref().and_then(Json::as_str)).map(str::to_owned)
     else {
-        let message = format!("{place}.image_url.url is missing; it must be a data: URL or an address");
+        let message = format!("missing {place}.image_url.url; send a data: URL or a web address");
         return Err(Fault::invalid(message, Some("messages")));
     };
     let source = match DataUrl::read(&url) {
@@ -62,12 +62,12 @@ fn image(part: &Json, place: &str) -> Result<Json, Fault> {
 
 fn document(part: &Json, place: &str) -> Result<Json, Fault> {
     let file = part.field("file");
-    let wrong = |what: String| Fault::invalid(format!("{place}.file {what}"), Some("messages"));
+    let wrong = |what: String| Fault::invalid(format!("invalid {place}.file: {what}"), Some("messages"));
     let source = match (file.text("file_data"), file.given("file_id")) {
         (Some(url), _) => {
             let data = DataUrl::read(&url);
             let data = data.ok_or_else(|| {
-                wrong("must have its file_data as a data: URL, data:application/pdf;base64,…".into())
+                wrong("expected file_data as a data: URL such as data:application/pdf;base64,…".into())
             })?;
             match &*data.kind {
                 "application/pdf" => base64_source(&data.kind, data.base64(place)?.into()),
@@ -77,18 +77,18 @@ fn document(part: &Json, place: &str) -> Result<Json, Fault> {
                     ("data", data.text(place)?.into()),
                 ]),
                 kind => {
-                    let what = format!("is {kind}; Anthropic's models read application/pdf and text");
+                    let what = format!("expected application/pdf or text for Anthropic's models, got {kind}");
                     return Err(wrong(what));
                 }
             }
         }
         (None, Some(id)) => Json::from([("type", "file".into()), ("file_id", id)]),
-        (None, None) => return Err(wrong("has neither file_data nor file_id".into())),
+        (None, None) => return Err(wrong("expected file_data or file_id".into())),
     };
     let document =
         with_others([("type", "document".into()), ("source", source)], others(part, &["type", "file"]));
     if let (None, Some(title)) = (document.get("title"), file.given("filename")) {
-        // A text in an object just made.
+        // The document was created above, so the write cannot fail.
         document.edit("title", title);
     }
     Ok(document)
@@ -98,7 +98,7 @@ fn base64_source(kind: &str, data: Json) -> Json {
     Json::from([("type", "base64".into()), ("media_type", kind.into()), ("data", data)])
 }
 
-/// A part of a chat message from a block of a request.
+/// Converts a block of a request to a part of a chat message.
 pub(super) fn part(block: &Json) -> Json {
     let source = block.field("source");
     let kind = (block.text_or_empty("type"), source.text_or_empty("type"));
@@ -110,7 +110,7 @@ pub(super) fn part(block: &Json) -> Json {
         ("image", "base64") => image_part(block, data()),
         ("image", "url") => image_part(block, source.field("url")),
         ("document", "base64") => {
-            // Without a title it has no name: nobody gave it one.
+            // A document without a title has no file name.
             let name = block.given("title").map(|title| ("filename".into(), title));
             let data = ("file_data".into(), data());
             let file: Json = name.into_iter().chain([data]).collect::<Object>().into();
@@ -141,7 +141,7 @@ impl<'a> DataUrl<'a> {
         let (head, data) = url[scheme.len()..].split_once(',')?;
         let mut words = head.split(';');
         let kind = words.next()?.trim().to_ascii_lowercase();
-        // One kind of file often has the other name by mistake.
+        // `image/jpg` is a common misspelling.
         let kind = if kind == "image/jpg" { "image/jpeg".to_owned() } else { kind };
         Some(Self { kind, is_base64: words.any(|word| word.trim().eq_ignore_ascii_case("base64")), data })
     }
@@ -152,7 +152,7 @@ impl<'a> DataUrl<'a> {
 
     fn text(&self, place: &str) -> Result<String, Fault> {
         String::from_utf8(self.bytes(place)?)
-            .map_err(|_| Fault::invalid(format!("{place} is named text, but is not UTF-8"), Some("messages")))
+            .map_err(|_| Fault::invalid(format!("invalid {place}: expected text in UTF-8"), Some("messages")))
     }
 
     fn bytes(&self, place: &str) -> Result<Vec<u8>, Fault> {
@@ -160,25 +160,25 @@ impl<'a> DataUrl<'a> {
             return Ok(percent_encoding::percent_decode_str(self.data).collect());
         }
         STANDARD.decode(self.data).map_err(|error| {
-            Fault::invalid(format!("{place} is not valid base64: {error}"), Some("messages"))
+            Fault::invalid(format!("invalid {place}: expected base64: {error}"), Some("messages"))
         })
     }
 }
 
-/// The field in which a message keeps what Anthropic's blocks say beyond text, thinking and calls.
+/// The message field that holds Anthropic's blocks without their text, thinking and calls.
 pub const CONTENT_BLOCKS: &str = "content_blocks";
 
-/// The field in which a request keeps what only Anthropic understands.
+/// The request field that holds settings only Anthropic supports.
 pub const ONLY_ANTHROPIC: &str = "anthropic";
 
-/// The fields of an object apart from these. What is null says nothing.
+/// Returns the non-null fields of an object that are not in a list.
 pub(super) fn others(of: &Json, except: &[&str]) -> Vec<(CompactString, Json)> {
     let fields = of.entries();
     let is_other = |(key, value): &(CompactString, Json)| !except.contains(&&**key) && !value.is_null();
     fields.into_iter().filter(is_other).map(|(key, value)| (key, value.copy())).collect()
 }
 
-/// An object of these fields and the others.
+/// Creates an object of these fields and the others.
 pub(super) fn with_others<const N: usize>(
     fields: [(&str, Json); N],
     others: Vec<(CompactString, Json)>,

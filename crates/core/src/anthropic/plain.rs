@@ -1,12 +1,12 @@
-//! A request without what only Anthropic knows: other services refuse fields they have never heard of.
+//! Removal of Anthropic-only fields from a request, because other providers reject unknown fields.
 
 use super::part::{CONTENT_BLOCKS, ONLY_ANTHROPIC};
 use crate::words::optional;
 use valvehouse_json::{Json, Object};
 
-/// The request as every other service takes it. What Claude thought goes with its signature: nobody
-/// else has a use for it. Fields that a client of OpenAI's sent itself stay: some services know them.
-/// The given request stays as it is; where there is nothing to take out, this is the same one.
+/// Returns the request for providers other than Anthropic, without signed thinking and Anthropic's blocks.
+/// Fields that an OpenAI client sent itself are preserved. The given request is not changed; if there is
+/// nothing to remove, the same value is returned.
 pub fn plain(request: &Json) -> Json {
     let Json::Object(fields) = request else { return request.clone() };
     let marks = if fields.contains(ONLY_ANTHROPIC) { Marks::All } else { Marks::Blocks };
@@ -41,7 +41,7 @@ pub fn plain(request: &Json) -> Json {
     let plain: Object = kept.collect();
     let effort = request.field(ONLY_ANTHROPIC).at_path("output_config.effort");
     if effort.as_str() == Some("max") && !plain.contains("reasoning_effort") {
-        // A text in an object just made; others have no more.
+        // The object was created above, so the write cannot fail.
         plain.edit("reasoning_effort", "high".into());
     }
     if plain.with("tools", |tools| tools.is_some_and(|tools| tools.is_empty())) {
@@ -50,8 +50,8 @@ pub fn plain(request: &Json) -> Json {
     plain.into()
 }
 
-/// The wishes of a client of Anthropic's that no other service can be sent: thinking, for which others have no
-/// budget, and tools that Anthropic's service runs itself.
+/// Returns the names of the Anthropic settings in a request that no other provider supports: thinking budgets,
+/// and tools that Anthropic runs itself.
 pub fn left_out(request: &Json) -> Vec<String> {
     let only = request.field(ONLY_ANTHROPIC);
     let thinks = only.at_path("thinking.type");
@@ -63,12 +63,12 @@ pub fn left_out(request: &Json) -> Vec<String> {
     thinking.into_iter().chain(tools).collect()
 }
 
-/// The marks that are taken out of messages and their parts.
+/// The fields that are removed from messages and their parts.
 #[derive(Clone, Copy, PartialEq)]
 enum Marks {
-    /// The marks that this host puts there.
+    /// The fields that this host adds.
     Blocks,
-    /// The marks that a client of Anthropic's puts there, too.
+    /// The fields above, and those that an Anthropic client adds.
     All,
 }
 
@@ -106,13 +106,13 @@ impl Marks {
         let is_assistant = message.text("role").is_some_and(|role| role == "assistant");
         let says_nothing = plain.with("content", |content| content.is_none_or(Json::is_null));
         if is_assistant && says_nothing && !plain.contains("tool_calls") {
-            // Thinking was all there was. A text in an object just made.
+            // The message had only thinking. It was created above, so the write cannot fail.
             plain.edit("content", "".into());
         }
         plain.into()
     }
 
-    /// A single text needs no list.
+    /// Returns parts without Anthropic's fields; a single text part becomes a string.
     fn off_parts(self, content: Json) -> Json {
         let Json::Array(parts) = &content else { return content };
         let parts: Vec<Json> = parts.items().iter().map(|part| self.off(part)).collect();
@@ -123,8 +123,8 @@ impl Marks {
     }
 }
 
-/// Results in text only, as OpenAI's words have them: what tools showed comes after the last result, as
-/// if the user showed it.
+/// Moves images out of tool results, which are text only in the OpenAI format, to a user message after the last
+/// result.
 fn images_apart(messages: Vec<Json>) -> Vec<Json> {
     let (mut out, mut shown) = (Vec::with_capacity(messages.len()), Vec::new());
     for message in messages {
@@ -155,7 +155,7 @@ fn seen(parts: Vec<Json>) -> Json {
     Json::from([("role", "user".into()), ("content", parts.into())])
 }
 
-/// A function, and nothing beside it.
+/// Returns the function of a tool without other fields.
 fn tool(tool: &Json) -> Option<Json> {
     match tool.get("function") {
         Some(function) => Some(Json::from([("type", "function".into()), ("function", function)])),
@@ -163,12 +163,12 @@ fn tool(tool: &Json) -> Option<Json> {
     }
 }
 
-/// Returns `true` if a tool is one that Anthropic's service runs itself: it has a type and no function.
+/// Returns `true` if Anthropic runs a tool itself: it has a type and no function.
 fn is_hosted(tool: &Json) -> bool {
     tool.get("function").is_none() && tool.text("type").is_some_and(|kind| kind != "custom")
 }
 
-/// A part as other services take it: a document of text is text, and a file has a name.
+/// Converts a part for other providers: a text document becomes text, and a file gets a name.
 fn part(part: &Json) -> Json {
     let is = |kind: &str| part.text("type").is_some_and(|own| own == kind);
     let source = part.field("source");
@@ -189,7 +189,7 @@ fn part(part: &Json) -> Json {
     match part.get("file") {
         Some(file @ Json::Object(_)) if file.get("file_data").is_some() && file.get("filename").is_none() => {
             let named = file.copy();
-            // A text in a copy: it fits.
+            // The part is a copy, so the write cannot fail.
             named.edit("filename", "document.pdf");
             Json::from([("type", "file".into()), ("file", named)])
         }
@@ -197,7 +197,7 @@ fn part(part: &Json) -> Json {
     }
 }
 
-/// A message with its parts as other services take them. A result that is an error says so.
+/// Returns a message with its parts converted for other providers. A failed tool result starts with [`ERROR`].
 fn with_plain_parts(message: Json, is_error: bool) -> Json {
     let content = match message.get("content") {
         Some(Json::Array(parts)) => {
@@ -218,5 +218,5 @@ fn with_plain_parts(message: Json, is_error: bool) -> Json {
     entries.collect::<Object>().into()
 }
 
-/// Stands before the result of a tool that failed, for services that have no field for that.
+/// The prefix of a failed tool's result for providers without a field for the failure.
 const ERROR: &str = "Error: ";

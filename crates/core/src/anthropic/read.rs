@@ -1,4 +1,4 @@
-//! A request for Anthropic's Messages as a chat request.
+//! Conversion of a request for the Anthropic Messages API to a chat request.
 
 use super::part::{ONLY_ANTHROPIC, others};
 use super::{answer, cite, part, tools};
@@ -6,7 +6,7 @@ use crate::chat::response;
 use crate::fault::Fault;
 use valvehouse_json::{Json, Object};
 
-/// Fields that stay as they are: the same in both, or the host's own.
+/// Fields that are copied unchanged: they mean the same in both formats or belong to the host.
 const SAME: [&str; 13] = [
     "model",
     "temperature",
@@ -35,12 +35,15 @@ const TRANSLATED: [&str; 8] = [
     "output_format",
 ];
 
-/// Translates a request. Wishes that only Anthropic understands stay together, for when one of its
-/// models answers; `beta` is what the header `anthropic-beta` said.
+/// Translates an Anthropic request to a chat request. Settings that only Anthropic supports are stored together
+/// for Anthropic providers; `beta` is the value of the `anthropic-beta` header.
+///
+/// # Errors
+/// Returns a request fault that names the field if a required field is missing or has the wrong type.
 pub fn read(request: &Json, beta: Option<&str>) -> Result<Json, Fault> {
     check(request)?;
     let body = Json::object();
-    // Fields of a new object, all of them copies or new: they fit.
+    // The object is new, and its values are new or copied, so the write cannot fail.
     let set = |key: &str, value: Json| {
         body.put(key, value);
     };
@@ -50,7 +53,7 @@ pub fn read(request: &Json, beta: Option<&str>) -> Result<Json, Fault> {
         }
     }
     set("messages", messages(request)?.into());
-    // The same tokens count towards it: thinking too.
+    // Both limits include thinking tokens.
     set("max_completion_tokens", request.field("max_tokens"));
     if let Some(stop) = request.given("stop_sequences").filter(|stop| !stop.is_empty()) {
         set("stop", stop.copy());
@@ -72,30 +75,32 @@ pub fn read(request: &Json, beta: Option<&str>) -> Result<Json, Fault> {
     if body.get("stream").and_then(|stream| stream.as_bool()) == Some(true) {
         set("stream_options", Json::from([("include_usage", true.into())]));
     }
-    // Also where there are none: it says in whose words the request was.
+    // The field is set even if it is empty: it marks a request in Anthropic's format.
     set(ONLY_ANTHROPIC, wishes(request, &body, beta));
     Ok(body)
 }
 
 fn check(request: &Json) -> Result<(), Fault> {
-    let wrong =
-        |field: &'static str, what: &str| Err(Fault::invalid(format!("{field}: {what}"), Some(field)));
+    let wrong = |field: &'static str, what: &str| {
+        Err(Fault::invalid(format!("invalid {field}: {what}"), Some(field)))
+    };
     if request.as_object().is_none() {
-        return Err(Fault::invalid("the request body must be a JSON object", None));
+        return Err(Fault::invalid("invalid request body: expected a JSON object", None));
     }
     if request.text("model").is_none_or(|model| model.is_empty()) {
-        return wrong("model", "the name of a model is required");
+        return wrong("model", "expected the name of a model");
     }
     if request.get("max_tokens").and_then(|most| most.as_i64()).is_none_or(|most| most < 1) {
-        return wrong("max_tokens", "a number of tokens is required, 1 at least");
+        return wrong("max_tokens", "expected a number of tokens, at least 1");
     }
     match request.get("messages") {
         Some(Json::Array(messages)) if !messages.is_empty() => Ok(()),
-        _ => wrong("messages", "a list of at least one message is required"),
+        _ => wrong("messages", "expected a list of at least one message"),
     }
 }
 
-/// The form of the answer and the effort put into it, in OpenAI's words; the rest as it is.
+/// Returns the Anthropic-only settings. The response format and effort are translated to OpenAI fields of
+/// `body`.
 fn wishes(request: &Json, body: &Json, beta: Option<&str>) -> Json {
     let rest: Json =
         others(request, &[&SAME[..], &TRANSLATED].concat()).into_iter().collect::<Object>().into();
@@ -105,7 +110,7 @@ fn wishes(request: &Json, body: &Json, beta: Option<&str>) -> Json {
         let schema =
             [("name", "answer".into()), ("schema", format.field("schema").copy()), ("strict", true.into())];
         let wanted = [("type", "json_schema".into()), ("json_schema", Json::from(schema))];
-        // New values in an object just made, here and below.
+        // The object is new, so this write and those below cannot fail.
         body.put("response_format", Json::from(wanted));
     }
     let effort = config.text("effort");
@@ -140,7 +145,7 @@ fn messages(request: &Json) -> Result<Vec<Json>, Fault> {
     for (at, said) in request.list("messages").iter().enumerate() {
         let given = said.field("content");
         if !matches!(given, Json::Text(_) | Json::Array(_)) {
-            let what = format!("messages[{at}].content: a text or a list of blocks is required");
+            let what = format!("invalid messages[{at}].content: expected a text or a list of blocks");
             return Err(Fault::invalid(what, Some("messages")));
         }
         match said.text("role").as_deref() {
@@ -148,7 +153,7 @@ fn messages(request: &Json) -> Result<Vec<Json>, Fault> {
             Some("assistant") => out.push(assistant(&given)),
             Some("system") => out.push(message("system", content(&given))),
             _ => {
-                let what = format!("messages[{at}].role: must be user or assistant");
+                let what = format!("invalid messages[{at}].role: expected user, assistant or system");
                 return Err(Fault::invalid(what, Some("messages")));
             }
         }
@@ -160,7 +165,7 @@ fn message(role: &str, content: Json) -> Json {
     Json::from([("role", role.into()), ("content", content)])
 }
 
-/// Results first, each a message of its own; then what else the user says.
+/// Converts a user message: each tool result becomes a message, followed by the other content.
 fn user(content: &Json) -> Vec<Json> {
     let Json::Array(blocks) = content else { return vec![message("user", content.clone())] };
     let is_result = |block: &Json| block.text("type").is_some_and(|kind| kind == "tool_result");
@@ -175,7 +180,7 @@ fn user(content: &Json) -> Vec<Json> {
 fn result(block: &Json) -> Json {
     let said =
         message("tool", block.given("content").map_or_else(|| "".into(), |content| self::content(&content)));
-    // New fields of an object just made.
+    // The object was created above, so the writes cannot fail.
     said.edit("tool_call_id", block.field("tool_use_id"));
     for (key, value) in others(block, &["type", "tool_use_id", "content"]) {
         said.edit(&key, value);
@@ -183,7 +188,7 @@ fn result(block: &Json) -> Json {
     said
 }
 
-/// A text, or parts; a single plain text needs no list.
+/// Converts a content to a string if it is one plain text, otherwise to parts.
 fn content(content: &Json) -> Json {
     let Json::Array(blocks) = content else { return content.clone() };
     let parts: Vec<Json> = blocks.items().iter().map(part::part).collect();
@@ -198,14 +203,14 @@ fn content(content: &Json) -> Json {
     }
 }
 
-/// The earlier message of a model, in the form in which its answer was sent then.
+/// Converts an earlier assistant message to the format in which the host returned it.
 fn assistant(content: &Json) -> Json {
     if let Json::Text(text) = content {
         return message("assistant", text.clone().into());
     }
     let answer = Json::from([("content", cite::without_foreign(content))]);
     let said = response::message_of(&answer::completion(&answer));
-    // The blocks have its citations; services of chats name none in a request.
+    // The blocks hold the citations; chat requests have no annotations.
     said.remove("annotations");
     said
 }

@@ -1,11 +1,7 @@
-//! A streamed answer of Anthropic's as chunks of a chat.
+//! Conversion of Anthropic's stream to chat chunks.
 //!
-//! Blocks as they come, whole or in pieces, and the deltas of a chat message that they are.
-//!
-//! The blocks of an answer that have to be remembered, so that the same blocks can be made of it again.
-//!
-//! Thinking, then text, then calls is how blocks come of themselves: nothing is remembered of those.
-//! A signature, a citation, a search or another order is.
+//! Blocks become deltas. A block is remembered if the deltas alone cannot restore it: it has a signature or a
+//! citation, is a server-side tool call, or deviates from the order thinking, text, calls.
 
 use super::blocks::Seal;
 use super::part::{CONTENT_BLOCKS, ONLY_ANTHROPIC, others, with_others};
@@ -13,8 +9,8 @@ use super::{cite, ending};
 use crate::chat::Head;
 use valvehouse_json::Json;
 
-/// Reads a stream's events, one after the other, into `chat.completion.chunk`s. Pings and errors are
-/// nobody's chunk; who reads the stream sees the errors first.
+/// Converts the events of Anthropic's stream, one by one, to `chat.completion.chunk`s. Pings and errors produce
+/// no chunk; the caller handles errors first.
 ///
 /// ```
 /// use valvehouse_core::anthropic::Reader;
@@ -37,21 +33,21 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// The same with a last chunk of usage, for those who asked for it.
+    /// Appends a final chunk with the usage, if `wanted`.
     #[must_use]
     pub fn with_usage(mut self, wanted: bool) -> Self {
         self.with_usage = wanted;
         self
     }
 
-    /// The same with the counts of the beginning in the first chunk, under `anthropic`, for clients of Anthropic's.
+    /// Adds the initial token counts to the first chunk under `anthropic`, if `wanted`, for Anthropic clients.
     #[must_use]
     pub fn with_first_usage(mut self, wanted: bool) -> Self {
         self.with_first_usage = wanted;
         self
     }
 
-    /// The chunks that an event is.
+    /// Returns the chunks for an event, an empty list for events without content.
     pub fn read(&mut self, event: &Json) -> Vec<Json> {
         let kind = event.text_or_empty("type");
         let index = event.get("index").and_then(|index| index.as_i64()).unwrap_or(0);
@@ -75,12 +71,12 @@ impl Reader {
         }
     }
 
-    /// Returns `true` if the answer has said why it ended: nothing that matters follows.
+    /// Returns `true` if the stop reason has arrived; later events carry no content.
     pub fn is_complete(&self) -> bool {
         self.ended
     }
 
-    /// Some services begin a message twice; it is still the same one.
+    /// Handles `message_start`. A repeated `message_start` continues the same message.
     fn start(&mut self, message: &Json) -> Vec<Json> {
         self.count(&message.field("usage"));
         if self.head.is_some() {
@@ -101,7 +97,7 @@ impl Reader {
             "usage",
             "stop_details",
         ];
-        // Copies, in an object just made, here and below.
+        // The object is new and the values are copies, so this write and those below cannot fail.
         for (key, value) in others(message, &known) {
             chunk.put(&key, value);
         }
@@ -146,34 +142,34 @@ impl Reader {
         deltas.into_iter().map(|delta| head.chunk(delta, None)).collect()
     }
 
-    /// A service that forgot to begin its message has a message all the same.
+    /// Returns the head of the message, a new one if the provider sent no `message_start`.
     fn head(&mut self) -> Head {
         self.head.get_or_insert_with(|| Head::new("")).clone()
     }
 }
 
-/// Turns blocks into deltas, in their order.
+/// Converts blocks to deltas in order.
 #[derive(Debug, Default)]
 pub(super) struct Incoming {
     layout: Layout,
     open: Vec<Open>,
     calls: usize,
-    /// The letters of all texts so far.
+    /// The number of characters in all texts so far.
     letters: usize,
 }
 
-/// A block whose end has not come.
+/// A block that has not been stopped.
 #[derive(Debug)]
 struct Open {
     index: i64,
-    /// The fields of the block beyond its text or input.
+    /// The fields of the block except its text or input.
     block: Json,
     kind: Kind,
 }
 
 #[derive(Debug)]
 enum Kind {
-    /// With the letters of the texts before it.
+    /// The seal, and the number of characters in earlier texts.
     Text(Seal, usize),
     Thinking(Seal),
     Call {
@@ -186,7 +182,7 @@ enum Kind {
 }
 
 impl Incoming {
-    /// A block begins; some services send all of it at once.
+    /// Handles `content_block_start`; some providers send the complete block in it.
     pub(super) fn begin(&mut self, index: i64, block: &Json) -> Vec<Json> {
         let kind = block.text_or_empty("type");
         let (kind, rank, first) = match &*kind {
@@ -204,7 +200,7 @@ impl Incoming {
         let kept = if is_call { Json::from([("id", block.field("id"))]) } else { Json::object() };
         if !is_call {
             for (key, value) in others(block, &[first]) {
-                // Copies, in an object just made.
+                // The object is new and the values are copies, so the write cannot fail.
                 kept.edit(&key, value);
             }
         }
@@ -222,14 +218,14 @@ impl Incoming {
         deltas
     }
 
-    /// More of a block.
+    /// Handles `content_block_delta`.
     pub(super) fn grow(&mut self, index: i64, delta: &Json) -> Vec<Json> {
         let kind = delta.text_or_empty("type");
         let text = |key: &str| delta.text_or_empty(key);
         let begun = if self.open.iter().any(|open| open.index == index) {
             Vec::new()
         } else {
-            // Some services forget to say that a block begins.
+            // Some providers omit `content_block_start`.
             let kind = if kind == "thinking_delta" { "thinking" } else { "text" };
             self.begin(index, &Json::from([("type", kind.into())]))
         };
@@ -251,7 +247,7 @@ impl Incoming {
         begun.into_iter().chain(more).collect()
     }
 
-    /// A block ends.
+    /// Handles `content_block_stop`.
     pub(super) fn end(&mut self, index: i64) -> Vec<Json> {
         let Some(at) = self.open.iter().position(|open| open.index == index) else { return Vec::new() };
         let Open { block, kind, .. } = self.open.remove(at);
@@ -283,7 +279,7 @@ impl Incoming {
                 if let Ok(input) = Json::parse(input.as_bytes()) {
                     block.edit("input", input);
                 }
-                // Clients of OpenAI's that put streams together know the elements of a list by their index.
+                // OpenAI clients match the elements of a streamed list by `index`.
                 block.edit("index", index);
                 (block, false)
             }
@@ -299,7 +295,7 @@ impl Incoming {
         deltas
     }
 
-    /// The answer ends, whatever is still open.
+    /// Ends all open blocks at the end of the response.
     pub(super) fn end_all(&mut self) -> Vec<Json> {
         let open: Vec<i64> = self.open.iter().map(|open| open.index).collect();
         open.into_iter().flat_map(|index| self.end(index)).collect()
@@ -345,7 +341,7 @@ impl Incoming {
 
     fn add(&mut self, index: i64, key: &str, value: Json) {
         let Some(open) = self.at(index) else { return };
-        // Copies, in lists and objects of our own.
+        // The lists and objects were created here and the values are copies, so the write cannot fail.
         let _ = match open.block.get(key) {
             Some(Json::Array(list)) => list.push(value.copy()),
             _ => open.block.set(key, vec![value.copy()]),
@@ -362,12 +358,12 @@ impl Incoming {
     }
 }
 
-/// A delta for blocks that are remembered.
+/// Returns a delta with remembered blocks.
 fn remembered(items: Vec<Json>) -> Vec<Json> {
     if items.is_empty() { Vec::new() } else { vec![Json::from([(CONTENT_BLOCKS, items.into())])] }
 }
 
-/// The delta with which a call begins.
+/// Returns the delta that begins a tool call.
 fn call(number: usize, block: &Json) -> Json {
     let name = block.field("name");
     let function = Json::from([("name", name), ("arguments", "".into())]);
@@ -387,7 +383,7 @@ fn arguments(number: usize, piece: &str) -> Json {
     Json::from([("tool_calls", vec![call].into())])
 }
 
-/// Kinds of blocks, in the order in which they come of themselves.
+/// The kinds of blocks in their default order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(super) enum Rank {
     #[default]
@@ -396,16 +392,16 @@ pub(super) enum Rank {
     Call,
 }
 
-/// The parts of the blocks so far that are remembered.
+/// The blocks so far that are remembered.
 #[derive(Debug, Default)]
 pub(super) struct Layout {
     rank: Rank,
-    /// Blocks that need not be remembered unless one comes that must.
+    /// Blocks that are remembered only if a later block requires it.
     pending: Vec<Json>,
 }
 
 impl Layout {
-    /// A block begins: what must now be remembered of those before it.
+    /// Starts a block. Returns the earlier blocks that now have to be remembered.
     pub(super) fn begin(&mut self, rank: Rank) -> Vec<Json> {
         let follows =
             self.pending.is_empty() || rank > self.rank || (rank, self.rank) == (Rank::Call, Rank::Call);
@@ -414,12 +410,12 @@ impl Layout {
         items
     }
 
-    /// A block that comes of itself has ended.
+    /// Ends a block that does not have to be remembered.
     pub(super) fn end_plain(&mut self, item: Json) {
         self.pending.push(item);
     }
 
-    /// A block has ended that must be remembered.
+    /// Ends a block that has to be remembered.
     pub(super) fn end(&mut self, item: Json) -> Vec<Json> {
         self.pending.push(item);
         std::mem::take(&mut self.pending)

@@ -1,16 +1,16 @@
-//! Tools and the choice among them, both ways.
+//! Conversion of tools and `tool_choice` between the Anthropic and the OpenAI format.
 
 use super::part::{others, with_others};
 use crate::fault::Fault;
 use valvehouse_json::Json;
 
-/// A tool in Anthropic's words. The tools Anthropic runs itself have no others.
+/// Converts a tool to Anthropic's format. Tools that Anthropic runs itself are copied.
 pub(super) fn tool(tool: &Json, at: usize) -> Result<Json, Fault> {
     let function = match &*tool.text_or_empty("type") {
         "function" => tool.get("function").filter(|function| function.as_object().is_some()),
         "custom" if tool.get("input_schema").is_none() => {
             let message = format!(
-                "tools[{at}] takes free text (type custom), which Anthropic's models cannot write; make it a \
+                "cannot send tools[{at}] to Anthropic's models: it takes free-form text (type custom); make it a \
                  function with parameters"
             );
             return Err(Fault::invalid(message, Some("tools")));
@@ -18,10 +18,7 @@ pub(super) fn tool(tool: &Json, at: usize) -> Result<Json, Fault> {
         _ => return Ok(tool.copy()),
     };
     let Some(function) = function else {
-        return Err(Fault::invalid(
-            format!("tools[{at}].function is missing; it must be an object"),
-            Some("tools"),
-        ));
+        return Err(Fault::invalid(format!("missing tools[{at}].function; send an object"), Some("tools")));
     };
     let no_parameters = || Json::from([("type", "object".into()), ("properties", Json::object())]);
     let schema = function.given("parameters").filter(|schema| !schema.is_empty());
@@ -33,7 +30,7 @@ pub(super) fn tool(tool: &Json, at: usize) -> Result<Json, Fault> {
     Ok(with_others(fields, [beside, others(tool, &["type", "function"])].concat()))
 }
 
-/// A tool in OpenAI's words, where it is one the client runs.
+/// Converts a client tool to OpenAI's format. Other tools are copied.
 pub(super) fn function(tool: &Json) -> Json {
     if tool.get("input_schema").is_none() || tool.text("type").is_some_and(|kind| kind != "custom") {
         return tool.copy();
@@ -41,7 +38,7 @@ pub(super) fn function(tool: &Json) -> Json {
     let function = Json::from([("name", tool.field("name"))]);
     for key in ["description", "strict"] {
         if let Some(value) = tool.given(key) {
-            // A copy in an object just made, here and below.
+            // The object is new and the value is a copy, so this write and those below cannot fail.
             function.put(key, value.copy());
         }
     }
@@ -50,7 +47,7 @@ pub(super) fn function(tool: &Json) -> Json {
     with_others([("type", "function".into()), ("function", function)], others(tool, &known))
 }
 
-/// `tool_choice` in Anthropic's words; none where nothing is said, or there is nothing to choose from.
+/// Converts `tool_choice` to Anthropic's format; `None` if it is missing or there are no tools.
 pub(super) fn choice(body: &Json) -> Result<Option<Json>, Fault> {
     if body.get("tools").is_none_or(|tools| tools.is_empty()) {
         return Ok(None);
@@ -84,13 +81,11 @@ pub(super) fn choice(body: &Json) -> Result<Option<Json>, Fault> {
 }
 
 fn no_choice(given: &str) -> Fault {
-    let message = format!(
-        "tool_choice is {given}, which Anthropic's models do not know; use auto, none, required or one function"
-    );
+    let message = format!("invalid tool_choice: expected auto, none, required or one function, got {given}");
     Fault::invalid(message, Some("tool_choice"))
 }
 
-/// `tool_choice` in OpenAI's words, and whether several calls at once may come of it.
+/// Converts `tool_choice` to OpenAI's format. The second value is `parallel_tool_calls`, if specified.
 pub(super) fn openai_choice(choice: &Json) -> (Json, Option<bool>) {
     let parallel = choice.get("disable_parallel_tool_use").and_then(|no| no.as_bool());
     let choice = match &*choice.text_or_empty("type") {

@@ -1,4 +1,4 @@
-//! Chunks of a chat as the events of Anthropic's stream.
+//! Conversion of chat chunks to Anthropic's stream.
 
 use super::blocks::{Seal, is_for, length_on, split_at};
 use super::blocks::{thinking_in, without_index};
@@ -13,11 +13,11 @@ use compact_str::CompactString;
 use std::collections::VecDeque;
 use valvehouse_json::Json;
 
-/// The fields that every chunk may have.
+/// The standard fields of a chunk.
 const OF_CHUNKS: [&str; 6] = ["id", "object", "created", "model", "choices", "usage"];
 
-/// Writes a stream's chunks, one after the other, as events: one start, blocks that are begun and
-/// ended one at a time, one end. What `type` says is the event's name.
+/// Converts the chunks of a stream, one by one, to Anthropic's events: one start, blocks that are started and
+/// stopped one at a time, and one end. The event name is the `type` of the event.
 ///
 /// ```
 /// use valvehouse_core::anthropic::Writer;
@@ -34,43 +34,44 @@ const OF_CHUNKS: [&str; 6] = ["id", "object", "created", "model", "choices", "us
 pub struct Writer {
     events: Events,
     begun: bool,
-    /// Is `true` once a chunk came that has nothing of the first choice.
+    /// Set once a chunk arrived that has only other choices than the first.
     has_others: bool,
     open: Option<Open>,
-    /// Blocks that are known before their text has come.
+    /// Blocks that are known before their text arrives.
     plan: VecDeque<Json>,
     calls: Calls,
-    /// Set once text has come that belongs to no open block.
+    /// Set once text arrived that belongs to no open block.
     said: bool,
-    /// The same of thinking.
+    /// Set once thinking arrived that belongs to no open block.
     thought: bool,
-    /// Text that came in the middle of a call, with its kind.
+    /// Text that arrived in the middle of a tool call, with its kind.
     held: Vec<(&'static str, String)>,
     /// The seal of the open block's text so far.
     seal: Seal,
-    /// That text, where it is not thinking.
+    /// The open block's text, if it is not thinking.
     text: String,
     refuses: bool,
-    /// The sources that wait for a text.
+    /// Citations that wait for a text block.
     citations: Citations,
     choice: Json,
     usage: Json,
-    /// Fields of the first chunk, which the start has; a later chunk's others belong to the end.
+    /// The fields of the first chunk, sent with `message_start`; new fields of later chunks are sent at the
+    /// end.
     head: Vec<CompactString>,
     beside: Vec<(CompactString, Json)>,
-    /// The tokens of the prompt, as far as they can be estimated before the service counts them.
+    /// The estimated number of prompt tokens, used until the provider reports its count.
     estimate: usize,
 }
 
 #[derive(Debug, PartialEq)]
 enum Open {
-    /// With how much of it may still come; none where nobody knows.
+    /// The number of characters that may still arrive; `None` if unknown.
     Text(Option<usize>),
     Thinking(Option<usize>),
     Call(usize),
 }
 
-/// The text that may still come for what is planned.
+/// The kinds of text that may still arrive for planned blocks.
 #[derive(Clone, Copy, PartialEq)]
 enum Coming {
     Perhaps,
@@ -78,19 +79,20 @@ enum Coming {
 }
 
 impl Writer {
-    /// Sets the estimate of the prompt's tokens with which a message begins whose service counts at its end.
+    /// Sets the estimated number of prompt tokens for `message_start`, used if the provider reports its count
+    /// only at the end.
     #[must_use]
     pub fn with_estimate(mut self, tokens: usize) -> Self {
         self.estimate = tokens;
         self
     }
 
-    /// The events that a chunk is.
+    /// Returns the events for a chunk.
     pub fn write(&mut self, chunk: &Json) -> Vec<Json> {
         if let Some(usage) = chunk.get("usage").filter(|usage| !usage.is_null()) {
             self.usage = usage.copy();
         }
-        // Anthropic's answers have one choice.
+        // Anthropic's messages have one choice.
         if let Some(choice) = response::first_choice(chunk) {
             self.begin(chunk);
             self.delta(&choice.field("delta"));
@@ -105,12 +107,13 @@ impl Writer {
         self.events.take()
     }
 
-    /// Returns `true` if the chunks so far are of other choices than the first. No message can be made of those.
+    /// Returns `true` if all chunks so far belong to other choices than the first. Such a stream has no
+    /// Anthropic equivalent.
     pub fn lacks_first_choice(&self) -> bool {
         self.has_others && !self.begun
     }
 
-    /// The events of the end.
+    /// Returns the final events of the stream.
     pub fn end(mut self) -> Vec<Json> {
         self.begin(&Json::object());
         self.finish_texts();
@@ -122,7 +125,7 @@ impl Writer {
         let (container, beside): (Vec<_>, Vec<_>) =
             self.beside.into_iter().partition(|(key, _)| key == "container");
         for (key, value) in container {
-            // A copy, in an object just made.
+            // The object is new and the value is a copy, so the write cannot fail.
             stop.edit(&key, value);
         }
         self.events.end(stop, ending::counts(&self.usage), beside);
@@ -154,12 +157,12 @@ impl Writer {
         }
     }
 
-    /// A remembered block: the end of the one that is open, one that stands alone, or one whose text
-    /// is still to come.
+    /// Handles a remembered block: the end of the open block, a complete block, or a block whose text is still
+    /// to arrive.
     fn item(&mut self, item: Json) {
         let kind = item.text_or_empty("type");
         if kind == items::ITEM {
-            // It is another service's, which clients of Anthropic's cannot read.
+            // The item belongs to another provider; Anthropic clients cannot read it.
             return;
         }
         if self.is_within_call() {
@@ -186,8 +189,8 @@ impl Writer {
         }
     }
 
-    /// Writes the planned blocks that need no text any more: up to the first that does, or all of
-    /// them where no text comes any more.
+    /// Writes the planned blocks that wait for no text: those before the first block that still does, or all if
+    /// no more text follows.
     fn follow_plan(&mut self, text: Coming) {
         while let Some(item) = self.plan.front() {
             let kind = item.text_or_empty("type");
@@ -197,7 +200,7 @@ impl Writer {
             }
             let Some(item) = self.plan.pop_front() else { return };
             match &*kind {
-                // Its text was taken out, or its call stands where it stands.
+                // The text was removed, or the tool call is sent at its own position.
                 "text" | "tool_use" => {}
                 "thinking" if waits => {}
                 "thinking" => {
@@ -220,7 +223,7 @@ impl Writer {
         self.add(text, "text");
     }
 
-    /// Text for the open block, or for the planned ones in their order.
+    /// Adds text to the open block or to the planned blocks in order.
     fn add(&mut self, mut text: &str, kind: &'static str) {
         if text.is_empty() {
             return;
@@ -255,19 +258,19 @@ impl Writer {
         }
     }
 
-    /// Returns `true` if a call is open of which more has to come.
+    /// Returns `true` if the open block is an incomplete tool call.
     fn is_within_call(&self) -> bool {
         matches!(self.open, Some(Open::Call(at)) if !self.calls.is_whole(at))
     }
 
-    /// Writes what came in the middle of a call.
+    /// Writes the text that arrived in the middle of a tool call.
     fn release(&mut self) {
         for (kind, text) in std::mem::take(&mut self.held) {
             self.add(&text, kind);
         }
     }
 
-    /// Ends what is open, and writes whatever still waited for something.
+    /// Stops the open block and writes everything that waits.
     fn finish_texts(&mut self) {
         if matches!(self.open, Some(Open::Call(_))) {
             self.close();
@@ -277,7 +280,8 @@ impl Writer {
         self.follow_plan(Coming::No);
     }
 
-    /// Opens a block for such text, unless one is open, and says how much it takes.
+    /// Opens a block for this kind of text unless one is open. Returns the number of characters it can still
+    /// take, `None` for unlimited.
     fn room(&mut self, kind: &str) -> Option<usize> {
         match (kind, &self.open) {
             ("text", Some(Open::Text(left))) | ("thinking", Some(Open::Thinking(left))) => return *left,
@@ -288,9 +292,9 @@ impl Writer {
         let planned = self.plan.iter().position(is_such).and_then(|at| self.plan.remove(at));
         let left = planned.as_ref().map(length_on);
         match planned {
-            // Thoughts may come before their place.
+            // Thinking may arrive before its position.
             Some(item) => self.plan.push_front(item),
-            // No text is planned any more: what is stands before the rest.
+            // No text is planned anymore: the planned blocks come before the rest.
             None if kind == "text" => self.follow_plan(Coming::No),
             None => {}
         }
@@ -321,14 +325,14 @@ impl Writer {
         self.events.input(&so_far);
     }
 
-    /// A block with nothing in it that grows.
+    /// Writes a complete block without deltas.
     fn whole(&mut self, item: &Json) {
         self.close();
         self.events.whole(item);
     }
 
-    /// Ends the open block with what is remembered of it. A text that was changed has no signature and no
-    /// citations: they were of another.
+    /// Stops the open block with the fields of its remembered block. Text that was changed since it was sealed
+    /// gets neither the signature nor the citations.
     fn close_as(&mut self, item: &Json) {
         let has_text = matches!(self.open, Some(Open::Text(_) | Open::Thinking(_)));
         if has_text && !self.seal.fits(item) && !self.ends_with(item) {
@@ -354,7 +358,7 @@ impl Writer {
         self.close();
     }
 
-    /// Returns `true` if the open text ends with that of an item, behind the text of an earlier model call.
+    /// Returns `true` if the open text ends with that of an item, after the text of an earlier model call.
     fn ends_with(&self, item: &Json) -> bool {
         let length = length_on(item);
         let before = self.text.chars().count().checked_sub(length).filter(|_| length > 0);
@@ -364,7 +368,8 @@ impl Writer {
         })
     }
 
-    /// Writes the sources that came, at the end of a text: a remembered block that has its own may come as late.
+    /// Writes the collected citations at the end of a text, because a remembered block with its own citations
+    /// may arrive as late.
     fn cite(&mut self) {
         if let Some(Open::Text(_)) = self.open {
             for citation in self.citations.take() {
@@ -378,7 +383,7 @@ impl Writer {
         match self.open.take() {
             None => {}
             Some(Open::Text(Some(_)) | Open::Thinking(Some(_))) => {
-                // The block was cut short by something else: the plan for it is over.
+                // Another block interrupted this one: its plan is discarded.
                 self.plan.pop_front();
                 self.events.stop();
             }

@@ -1,35 +1,35 @@
-//! Tool calls of a message: who is called, with what.
+//! The tool calls of a message: names, ids and arguments.
 
 use compact_str::CompactString;
 use std::fmt;
 use valvehouse_json::Json;
 
-/// One call a model asks for.
+/// A tool call in a model's message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelCall {
-    /// The id that its result refers to.
+    /// The id that the result refers to.
     pub id: CompactString,
     /// The tool's name.
     pub name: CompactString,
-    /// The arguments as the model wrote them, which may not be JSON at all.
+    /// The arguments as the model wrote them, which may be invalid JSON.
     pub arguments: CompactString,
 }
 
-/// Arguments no tool can be run with; the text is for the model.
+/// Invalid arguments of a tool call; the error text is written for the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BadArguments {
-    /// No JSON: often cut off by a token limit.
+    /// Invalid JSON, often cut off by a token limit.
     Malformed {
         /// The tool's name.
         tool: CompactString,
         /// The error of the parser.
         reason: String,
     },
-    /// JSON, but without names.
+    /// Valid JSON that is not an object.
     NoObject {
         /// The tool's name.
         tool: CompactString,
-        /// The kind of value that came instead.
+        /// The type of the value.
         kind: &'static str,
     },
 }
@@ -38,14 +38,11 @@ impl fmt::Display for BadArguments {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Malformed { tool, reason } => {
-                write!(
-                    f,
-                    "the arguments of {tool} are not valid JSON: {reason}; send one complete JSON object"
-                )
+                write!(f, "invalid arguments for {tool}: expected one complete JSON object: {reason}")
             }
             Self::NoObject { tool, kind } => write!(
                 f,
-                "the arguments of {tool} are of type {kind}; send a JSON object with a key for each argument"
+                "invalid arguments for {tool}: expected a JSON object with a key for each argument, got {kind}"
             ),
         }
     }
@@ -54,14 +51,14 @@ impl fmt::Display for BadArguments {
 impl std::error::Error for BadArguments {}
 
 impl ModelCall {
-    /// The calls of an assistant message, in their order; none for other messages.
+    /// Returns the tool calls of an assistant message in order, an empty list for other messages.
     pub fn all(message: &Json) -> Vec<Self> {
         let calls = message.field("tool_calls");
         calls.items().iter().filter_map(Self::read).collect()
     }
 
     fn read(call: &Json) -> Option<Self> {
-        // The input of a custom tool is a text of any form.
+        // The input of a custom tool is free-form text.
         let (called, input) = match call.get("function") {
             Some(function) => (function, "arguments"),
             None => (call.get("custom").filter(|custom| custom.as_object().is_some())?, "input"),
@@ -72,20 +69,24 @@ impl ModelCall {
             arguments: match called.get(input) {
                 Some(Json::Text(text)) => text.into(),
                 None | Some(Json::Null) => CompactString::default(),
-                // Some servers send the object itself instead of its text.
+                // Some servers send the arguments as an object instead of a string.
                 Some(value) => value.to_string().into(),
             },
         })
     }
 
-    /// The call as it stands in a message.
+    /// Converts the call to its form in a message: `{id, type: "function", function: {name, arguments}}`.
     pub fn to_json(&self) -> Json {
         let function =
             Json::from([("name", self.name.clone().into()), ("arguments", self.arguments.clone().into())]);
         Json::from([("id", self.id.clone().into()), ("type", "function".into()), ("function", function)])
     }
 
-    /// The arguments as an object. None at all is how models call a tool that needs none.
+    /// Parses the arguments as an object. Empty arguments are an empty object: models send them for tools
+    /// without parameters.
+    ///
+    /// # Errors
+    /// Returns an error with a text for the model if the arguments are not a JSON object.
     pub fn parse(&self) -> Result<Json, BadArguments> {
         if self.arguments.trim().is_empty() {
             return Ok(Json::object());
@@ -98,14 +99,14 @@ impl ModelCall {
     }
 }
 
-/// Gives calls without an id one of their own: an answer has to name the call it belongs to.
+/// Adds an id to each tool call that has none, because a result refers to its call by id.
 pub fn ensure_ids(message: &Json) {
     for call in message.list("tool_calls") {
         ensure_id(&call);
     }
 }
 
-/// Gives a call without an id one of its own; true where it had none.
+/// Adds an id to a tool call that has none. Returns `true` if an id was added.
 pub fn ensure_id(call: &Json) -> bool {
     let has_one = call.text("id").is_some_and(|id| !id.is_empty());
     // A call that is not an object has no id to set.
@@ -142,8 +143,11 @@ mod tests {
     #[test]
     fn wrong_arguments_are_explained_to_the_model() {
         let cut = call(r#"{"city":"Bo"#).parse().unwrap_err().to_string();
-        assert!(cut.starts_with("the arguments of weather are not valid JSON: EOF"), "{cut}");
+        assert!(
+            cut.starts_with("invalid arguments for weather: expected one complete JSON object: EOF"),
+            "{cut}"
+        );
         let list = call("[1]").parse().unwrap_err().to_string();
-        assert!(list.contains("of type array; send a JSON object"), "{list}");
+        assert!(list.contains("a key for each argument, got array"), "{list}");
     }
 }

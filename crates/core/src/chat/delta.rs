@@ -1,15 +1,15 @@
-//! Puts a streamed answer together again.
+//! Reassembly of a streamed answer from its chunks.
 //!
-//! Values that grow piece by piece, without copying what is already there.
+//! Values grow chunk by chunk; their existing content is not copied.
 
 use super::message::text_part;
 use compact_str::CompactString;
 use valvehouse_json::{Json, Object};
 
-/// Folds `chat.completion.chunk` events into the answer they are pieces of.
+/// Folds `chat.completion.chunk` events into a `chat.completion`.
 ///
-/// It survives what services do to each other's protocol: choices that take turns, content as text
-/// and as parts, tool calls whole or in pieces, with and without index, usage anywhere.
+/// Deviations among providers are accepted: interleaved choices, content as text or as parts, complete or
+/// partial tool calls with or without an index, and usage in any chunk.
 ///
 /// ```
 /// use valvehouse_core::chat::Fold;
@@ -32,7 +32,7 @@ struct Choice {
     fields: Fields,
     message: Fields,
     calls: Vec<Call>,
-    /// The answer so far that came as `message` instead of `delta`.
+    /// The content that arrived as `message` instead of `delta`.
     whole: Json,
 }
 
@@ -43,12 +43,12 @@ struct Call {
 }
 
 impl Fold {
-    /// Takes in one event; what is not an object is not a piece of an answer.
+    /// Adds a chunk. A value that is not an object is ignored.
     pub fn push(&mut self, chunk: &Json) {
         let Json::Object(chunk) = chunk else { return };
         chunk.for_each(|key, value| match key {
             "choices" => {
-                // Keeps the place among the keys.
+                // `choices` stays at its position among the keys.
                 self.top.absorb_first("choices", &Json::Null);
                 let Json::Array(choices) = value else { return };
                 choices.with(|choices| {
@@ -74,28 +74,28 @@ impl Fold {
         self.choices[at].push(choice);
     }
 
-    /// Returns `true` if any choice has said why it ended.
+    /// Returns `true` if any choice has a `finish_reason`.
     pub fn is_finished(&self) -> bool {
         self.choices.iter().any(Choice::has_ended)
     }
 
-    /// Returns `true` if this choice has said why it ended.
+    /// Returns `true` if this choice has a `finish_reason`.
     pub fn has_ended(&self, index: i64) -> bool {
         self.choices.iter().any(|choice| choice.index == index && choice.has_ended())
     }
 
-    /// The text of the first choice so far.
+    /// Returns the text of the first choice so far.
     pub fn text(&self) -> &str {
         let first = self.choices.iter().min_by_key(|choice| choice.index);
         first.and_then(|choice| choice.message.text("content")).unwrap_or("")
     }
 
-    /// The answer as a `chat.completion`. A `finish_reason` nobody gave is not invented.
+    /// Returns the answer as a `chat.completion`. A missing `finish_reason` stays null.
     pub fn finish(mut self) -> Json {
         self.choices.sort_by_key(|choice| choice.index);
         let choices: Vec<Json> = self.choices.into_iter().map(Choice::finish).collect();
         let answer = self.top.into_json();
-        // New objects under new keys: nothing here can be misplaced.
+        // The keys are new in new objects, so the writes cannot fail.
         answer.put("object", "chat.completion");
         answer.put("choices", choices);
         let usage = answer.at_path("x_groq.usage");
@@ -106,7 +106,7 @@ impl Fold {
     }
 }
 
-/// Returns `true` if a chunk says of any choice why it ended.
+/// Returns `true` if any choice of a chunk has a `finish_reason`.
 pub fn finishes(chunk: &Json) -> bool {
     match chunk.get("choices") {
         Some(Json::Array(choices)) => choices.with(|choices| choices.iter().any(is_last)),
@@ -114,14 +114,16 @@ pub fn finishes(chunk: &Json) -> bool {
     }
 }
 
-/// Returns `true` if a choice of a chunk says why it ended.
+/// Returns `true` if a choice of a chunk has a `finish_reason`.
 pub fn is_last(choice: &Json) -> bool {
     is_reason(choice.text("finish_reason").as_deref())
 }
 
-/// Returns `true` if a piece continues a call of this id and name, "" where they are not known. With an index it does,
-/// unless it begins a call of its own: some servers give all parallel calls the same index. Without an index a new id,
-/// or a name where there already is one, begins the next call.
+/// Returns `true` if a tool-call delta continues the call of this id and name; pass "" for unknown ones.
+///
+/// A delta with an index continues the call unless it has another id and a name: some servers use one index for
+/// all parallel calls. A delta without an index starts the next call if it has another id, or a name but no id
+/// while the call already has a name.
 pub fn continues_call(piece: &Json, id: &str, name: &str) -> bool {
     let own_id = piece.text_or_empty("id");
     let own_name = call_name(piece);
@@ -134,17 +136,17 @@ pub fn continues_call(piece: &Json, id: &str, name: &str) -> bool {
     }
 }
 
-/// The name of what a call, or a piece of one, calls: a function or a custom tool. "" where it has none.
+/// Returns the name of the function or custom tool in a tool call or its delta; "" if it has none.
 pub fn call_name(piece: &Json) -> CompactString {
     piece.field("function").text("name").unwrap_or_else(|| piece.field("custom").text_or_empty("name"))
 }
 
-/// Returns `true` if a call is of a custom tool, whose input is a text of any form.
+/// Returns `true` if a call is of a custom tool, which takes free-form text.
 pub fn is_custom(call: &Json) -> bool {
     call.get("custom").is_some_and(|custom| custom.as_object().is_some())
 }
 
-/// Null, "" and nothing at all say that there is more to come.
+/// Returns `true` for a reason; null, "" and a missing field mean that the choice continues.
 fn is_reason(finish_reason: Option<&str>) -> bool {
     finish_reason.is_some_and(|why| !why.is_empty())
 }
@@ -226,7 +228,7 @@ impl Call {
         let arguments = match function.get("arguments") {
             Some(Json::Text(text)) => Json::Text(text),
             None | Some(Json::Null) => "".into(),
-            // Some servers send the object itself instead of its text.
+            // Some servers send the arguments as an object instead of a string.
             Some(value) => value.to_string().into(),
         };
         function.edit("arguments", arguments);
@@ -246,11 +248,11 @@ impl Call {
     }
 }
 
-/// A call of a custom tool, with the keys every reader relies on.
+/// Builds a call of a custom tool with the keys that all readers expect.
 fn custom(given: &Json) -> Json {
     let custom = given.field("custom");
     if custom.get("input").is_none_or(|input| input.is_null()) {
-        // A text in an object of our own.
+        // The object was created here, so the write cannot fail.
         custom.edit("input", "");
     }
     let call = Json::from([
@@ -266,7 +268,7 @@ fn custom(given: &Json) -> Json {
     call
 }
 
-/// A message with the two keys every reader relies on.
+/// Builds a message with the keys that all readers expect: `role` and `content`.
 fn message(fields: Fields, calls: Vec<Call>) -> Json {
     let given = fields.into_json();
     let role = given.get("role").filter(|role| !role.is_empty()).unwrap_or_else(|| "assistant".into());
@@ -285,7 +287,7 @@ fn message(fields: Fields, calls: Vec<Call>) -> Json {
 #[cfg(test)]
 mod tests;
 
-/// A value of which more may come.
+/// A value that may still grow.
 #[derive(Debug, Clone)]
 pub(super) enum Growing {
     Plain(Json),
@@ -294,25 +296,26 @@ pub(super) enum Growing {
     Map(Fields),
 }
 
-/// Keys and values in the order of their arrival.
+/// Keys and values in order of arrival.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Fields(Vec<(CompactString, Growing)>);
 
-/// Returns `true` if what comes under a key continues what came before; anything else replaces it.
+/// Returns `true` if a new value under this key is appended to the previous one; under other keys it replaces
+/// it.
 fn grows(key: &str) -> bool {
     matches!(
         key,
         // text
         "content" | "reasoning_content" | "reasoning" | "refusal" | "thinking" | "text" | "summary"
         | "arguments" | "input" | "transcript" | "data"
-        // what holds text
+        // objects that hold text
         | "function" | "custom" | "function_call" | "audio" | "logprobs"
         // lists
         | "reasoning_details" | "content_blocks" | "annotations" | "images" | "token_ids"
     )
 }
 
-/// Returns `true` if two parts next to each other are one part that was cut.
+/// Returns `true` if two consecutive parts belong to one part.
 fn is_same_part(last: &Fields, next: &Json) -> bool {
     let kind = next.text_or_empty("type");
     matches!(&*kind, "text" | "thinking" | "reasoning.text" | "reasoning.summary")
@@ -321,8 +324,7 @@ fn is_same_part(last: &Fields, next: &Json) -> bool {
 }
 
 impl Fields {
-    /// Takes in what came under a key. Null and "" never replace anything: they are how services
-    /// say that this piece has nothing new.
+    /// Adds the value of a key. Null and "" never replace a value: providers send them for an unchanged one.
     pub(super) fn absorb(&mut self, key: &str, value: &Json) {
         match self.slot(key) {
             None => self.0.push((key.into(), Growing::of(key, value))),
@@ -332,7 +334,7 @@ impl Fields {
         }
     }
 
-    /// Takes in what came under a key, unless there is already something.
+    /// Sets the value of a key unless it has one.
     pub(super) fn absorb_first(&mut self, key: &str, value: &Json) {
         match self.slot(key) {
             Some(Growing::Plain(known)) if known.is_empty() => *known = value.copy(),
@@ -341,7 +343,7 @@ impl Fields {
         }
     }
 
-    /// Returns `true` if a plain value stands under a key; null where there is none.
+    /// Returns `true` if a key has this plain value; a missing key counts as null.
     pub(super) fn is(&self, key: &str, value: &Json) -> bool {
         match self.0.iter().find(|(own, _)| own == key) {
             Some((_, Growing::Plain(known))) => known == value,
@@ -409,7 +411,7 @@ impl Growing {
             (Self::Text(text), Json::Text(more)) => text.push_str(more),
             (Self::List(items), Json::Text(more)) => add_items(items, &[text_part(more)]),
             (Self::List(items), Json::Array(more)) => add_items(items, &more.items()),
-            // From here on the content is a list: what there was becomes its first part.
+            // The content becomes a list: the existing text is its first part.
             (Self::Text(text), Json::Array(more)) => {
                 let mut items = Vec::new();
                 if !text.is_empty() {
@@ -437,7 +439,8 @@ impl Growing {
     }
 }
 
-/// Only the first new item can continue the last known one: what came together was never one.
+/// Appends items to a list. Only the first new item can continue the last existing one: items that arrived
+/// together are distinct.
 fn add_items(items: &mut Vec<Growing>, more: &[Json]) {
     let Some((first, others)) = more.split_first() else { return };
     let continued = match items.last() {

@@ -1,20 +1,20 @@
-//! One event of a streamed answer: where its text is, and every other place in which text travels.
+//! An event of a streamed answer: its text, and every other place that can hold text.
 
 use compact_str::CompactString;
 use valvehouse_json::{Array, Json, Object};
 
-/// The names under which services send a model's thinking.
+/// The fields in which providers send a model's thinking.
 pub const REASONING: [&str; 3] = ["reasoning_content", "reasoning", "thinking"];
 
-/// Texts are looked for as deep as this.
+/// The maximum depth at which texts are searched.
 const DEEPEST: usize = 64;
 
-/// The delta of the event's first choice.
+/// Returns the delta of the event's first choice.
 pub fn delta(event: &Json) -> Option<Json> {
     look(event, |delta| Json::Object(delta.clone()))
 }
 
-/// Looks at the delta of the first choice in place: this is asked for every event and filter.
+/// Borrows the delta of the first choice without copying it, because this runs for each event and filter.
 fn look<R>(event: &Json, look: impl FnOnce(&Object) -> R) -> Option<R> {
     let Json::Object(event) = event else { return None };
     event.with("choices", |choices| {
@@ -29,15 +29,15 @@ fn look<R>(event: &Json, look: impl FnOnce(&Object) -> R) -> Option<R> {
     })
 }
 
-/// Bytes beyond which an event has the text of many.
+/// The size in bytes above which an event is long: it holds the text of many events.
 pub const LONG: usize = 16 * 1024;
 
-/// Returns `true` if the event's text is that of many events: an answer that comes whole has all of it in one.
+/// Returns `true` if an event is long: an answer that was not streamed has all its text in one event.
 pub fn is_long(event: &Json) -> bool {
     look(event, has_long_content) == Some(true)
 }
 
-/// The same of the message of a whole answer.
+/// Returns `true` if the message of a complete answer is long.
 pub fn is_long_message(message: &Json) -> bool {
     message.as_object().is_some_and(has_long_content)
 }
@@ -46,19 +46,19 @@ fn has_long_content(said: &Object) -> bool {
     said.with("content", |content| matches!(content, Some(Json::Text(text)) if text.len() > LONG))
 }
 
-/// The number of the choice that the event is about.
+/// Returns the index of the event's first choice.
 pub fn choice_index(event: &Json) -> i64 {
     event.at_path("choices.0.index").as_i64().unwrap_or(0)
 }
 
-/// The head that all events of an answer share: an event without choices, to make others from.
+/// Returns the fields that all events of an answer share, as an event without choices.
 pub fn head_of(event: &Json) -> Json {
     let entries = event.entries();
     let kept = ["id", "object", "created", "model", "system_fingerprint"];
     entries.into_iter().filter(|(key, _)| kept.contains(&key.as_str())).collect::<Object>().into()
 }
 
-/// The same event about one of its choices only.
+/// Returns a copy of the event with this choice only.
 pub fn with_choice(event: &Json, choice: Json) -> Json {
     let entries = event.entries();
     let mut choice = Some(choice);
@@ -69,7 +69,7 @@ pub fn with_choice(event: &Json, choice: Json) -> Json {
     entries.collect::<Object>().into()
 }
 
-/// An event of the same answer with another delta.
+/// Creates an event of the same answer with another delta.
 pub fn with_delta(template: &Json, delta: Json) -> Json {
     let choice = Json::from([
         ("index", choice_index(template).into()),
@@ -77,24 +77,24 @@ pub fn with_delta(template: &Json, delta: Json) -> Json {
         ("finish_reason", Json::Null),
     ]);
     let event = head_of(template);
-    // New values in a new object: they fit.
+    // The values are new in a new object, so the writes cannot fail.
     event.edit("object", "chat.completion.chunk");
     event.edit("choices", vec![choice]);
     event
 }
 
-/// Returns `true` if nothing has to be made of it to be an event.
+/// Returns `true` if the event is complete: it has `choices` or `error`.
 pub fn is_whole(event: &Json) -> bool {
     event.as_object().is_some_and(|fields| fields.contains("choices") || fields.contains("error"))
 }
 
-/// Returns `true` if an event has choices, and nothing under `error`.
+/// Returns `true` if the event has `choices` and no `error`.
 pub fn is_whole_and_no_error(event: &Json) -> bool {
     event.as_object().is_some_and(|fields| fields.has_and_lacks("choices", "error"))
 }
 
-/// Makes a whole event of what a script gave: a whole one stays, `#{ text: … }` becomes a delta of
-/// the same answer.
+/// Completes an event that a script returned. A complete event is returned unchanged; `#{ text: … }` becomes a
+/// delta of the same answer.
 pub fn complete(given: &Json, template: &Json) -> Json {
     match given {
         whole if is_whole(whole) => given.clone(),
@@ -123,7 +123,7 @@ pub fn complete(given: &Json, template: &Json) -> Json {
     }
 }
 
-/// A whole answer's choice as one event.
+/// Returns a choice of a complete answer as one event.
 pub fn of_choice(answer: &Json, choice: &Json, said: &Json) -> Json {
     let choice: Json = choice
         .entries()
@@ -140,7 +140,7 @@ pub fn of_choice(answer: &Json, choice: &Json, said: &Json) -> Json {
     event
 }
 
-/// The fields of an answer beside its choices that are not part of the head: sources, results of searches.
+/// Returns the fields of an answer other than choices and head, such as sources and search results.
 fn beside(answer: &Json) -> Vec<(CompactString, Json)> {
     const OTHER: [&str; 8] =
         ["id", "object", "created", "model", "system_fingerprint", "service_tier", "choices", "usage"];
@@ -148,15 +148,16 @@ fn beside(answer: &Json) -> Vec<(CompactString, Json)> {
     entries.into_iter().filter(|(key, _)| !OTHER.contains(&key.as_str())).collect()
 }
 
-/// Puts what an answer says beside its choices into one of its events, where hooks see it.
+/// Copies the fields of an answer other than choices and head to one of its events, so that hooks see them.
 pub fn take_beside(answer: &Json, event: &Json) {
     for (key, value) in beside(answer) {
-        // An event of one answer holds nothing of another.
+        // Both belong to the same answer, so the write cannot fail.
         event.edit(&key, value);
     }
 }
 
-/// Writes back what became of that in the events it was put into; what was dropped with them is gone.
+/// Writes the fields that [`take_beside`] copied, with the hooks' changes, back to the answer; fields of
+/// dropped events are removed.
 pub fn give_beside(events: &[Json], answer: &Json) {
     for (key, _) in beside(answer) {
         match events.iter().find_map(|event| event.get(&key)) {
@@ -170,7 +171,7 @@ pub fn give_beside(events: &[Json], answer: &Json) {
     }
 }
 
-/// The event with which a choice of an answer ends.
+/// Returns the event that ends a choice.
 pub fn ending(index: i64, why: &str, head: Option<&Json>) -> Json {
     let event = with_delta(head.unwrap_or(&Json::Null), Json::object());
     let choice = event.at_path("choices.0");
@@ -180,7 +181,7 @@ pub fn ending(index: i64, why: &str, head: Option<&Json>) -> Json {
     event
 }
 
-/// An event in two: what it says, and how it ends.
+/// Splits an event into its content and its end.
 pub fn without_finish(event: &Json) -> (Json, Json) {
     let (ahead, end) = (event.copy(), event.copy());
     for choice in ahead.list("choices") {
@@ -194,7 +195,7 @@ pub fn without_finish(event: &Json) -> (Json, Json) {
     (ahead, end)
 }
 
-/// The event's text: `content` of its first choice, its text parts where that is a list.
+/// Returns the event's text: the `content` of its first choice, or the text parts of a list.
 pub fn text(event: &Json) -> CompactString {
     let content = look(event, |delta| delta.with("content", |content| content.map(content_text)));
     match content {
@@ -203,9 +204,9 @@ pub fn text(event: &Json) -> CompactString {
     }
 }
 
-/// Writes the event's text; a list of parts becomes one text part beside what is not text.
+/// Sets the event's text. In a list, one text part replaces all text parts.
 pub fn set_text(event: &Json, text: &str) {
-    // Scripts write a text back after every look at it.
+    // Scripts often write an unchanged text back.
     let is_same = |content: Option<&Json>| matches!(content, Some(Json::Text(old)) if old == text);
     if look(event, |delta| delta.with("content", is_same)) == Some(true) {
         return;
@@ -232,13 +233,13 @@ pub fn set_text(event: &Json, text: &str) {
     };
 }
 
-/// The event's thinking, under whichever name the service sends it.
+/// Returns the event's thinking, from any of the [`REASONING`] fields.
 pub fn reasoning(event: &Json) -> CompactString {
     let Some(delta) = delta(event) else { return CompactString::default() };
     REASONING.iter().find_map(|name| delta.text(name)).unwrap_or_default()
 }
 
-/// Writes the event's thinking under every name it came with.
+/// Sets the event's thinking in each of the [`REASONING`] fields that it has.
 pub fn set_reasoning(event: &Json, text: &str) {
     let Some(delta) = delta(event) else { return };
     let mut written = false;
@@ -253,10 +254,10 @@ pub fn set_reasoning(event: &Json, text: &str) {
     }
 }
 
-/// A place in an event in which text travels; reading and writing go to the event itself.
+/// A field of an event that holds text. Reads and writes access the event itself.
 #[derive(Clone, Debug)]
 pub struct TextPlace {
-    /// The kind of text: `content`, `reasoning`, `refusal`, `arguments`, `logprobs`, `citation`.
+    /// The kind of text: `content`, `reasoning`, `refusal`, `arguments`, `logprobs` or `citation`.
     pub kind: &'static str,
     holder: Holder,
 }
@@ -268,7 +269,7 @@ enum Holder {
 }
 
 impl TextPlace {
-    /// The text there now.
+    /// Returns the current text.
     pub fn text(&self) -> CompactString {
         let text = |value: Option<&Json>| match value {
             Some(Json::Text(text)) => text.as_str().into(),
@@ -280,7 +281,7 @@ impl TextPlace {
         }
     }
 
-    /// Writes other text there.
+    /// Replaces the text.
     pub fn set_text(&self, text: &str) {
         if self.text() == text {
             return;
@@ -292,31 +293,31 @@ impl TextPlace {
     }
 }
 
-/// Every place in an event or message in which text travels, so that a redaction misses none.
-/// Structure is not text: ids, roles, names, types and finish reasons stay out.
+/// Returns every place in an event or message that holds text, so that a redaction misses none. Ids, roles,
+/// names, types and finish reasons are not text.
 pub fn texts(event: &Json) -> Vec<TextPlace> {
     let mut places = Vec::new();
     for_each_text(event, &mut |_, place| places.push(place));
     places
 }
 
-/// One step on the way from an event to a text in it.
+/// A step on the path from an event to one of its texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Key(CompactString),
-    /// An element of a list, with the `index` it says it has.
+    /// An element of a list: its position, and its own `index` field.
     Item(usize, Option<i64>),
 }
 
-/// The same places, each with the way to it.
+/// Calls a function for every place that holds text, with the path to it.
 pub(super) fn for_each_text(event: &Json, found: &mut dyn FnMut(&[Step], TextPlace)) {
     collect(event, "content", false, &mut Vec::new(), found);
 }
 
-/// Returns `true` if a text that travels in an event is one that is looked for. What is nested too deep to be looked
-/// through may well hold one.
+/// Returns `true` if the predicate matches any text of an event, or if the event is nested too deep to be
+/// searched.
 pub fn any_text(event: &Json, is_wanted: &dyn Fn(&str) -> bool) -> bool {
-    // Events that are not a chat's have their text on top.
+    // Events that are not from a chat have their text at the top level.
     let on_top = |key| event.text(key).is_some_and(|text| is_wanted(&text));
     on_top("data") || any_below(event, "content", is_wanted, 0)
 }
@@ -391,7 +392,7 @@ fn collect(
     }
 }
 
-/// The kind of text under a key, `None` where the key holds no text of the model.
+/// Returns the kind of text under a key; `None` if the key holds no text.
 fn kind_of(key: &str, parent: &'static str) -> Option<&'static str> {
     Some(match key {
         "content" | "text" | "output" | "failed_generation" | "transcript" => parent,
@@ -402,7 +403,7 @@ fn kind_of(key: &str, parent: &'static str) -> Option<&'static str> {
         "token" if parent == "logprobs" => "logprobs",
         "annotations" | "citations" | "search_results" | "sources" => "citation",
         "title" | "url" | "cited_text" | "quote" | "snippet" if parent == "citation" => "citation",
-        // Some services send arguments as the object they are, with keys of the tool's own.
+        // Some providers send arguments as an object, with the tool's own keys.
         _ if parent == "arguments" => "arguments",
         _ => return None,
     })
@@ -418,7 +419,7 @@ fn content_text(content: &Json) -> CompactString {
     }
 }
 
-/// The text of a content part, when it is one of text.
+/// Returns the text of a content part; `None` for other parts.
 fn part_text(part: &Json) -> Option<CompactString> {
     match part {
         Json::Text(text) => Some(text.as_str().into()),

@@ -1,4 +1,4 @@
-//! A conversation shortened without tearing it apart.
+//! Truncation of conversations at points that preserve tool calls and their results.
 
 use valvehouse_json::{Json, Object};
 
@@ -14,10 +14,10 @@ fn has_role(message: &Object, role: &str) -> bool {
     message.with("role", |value| matches!(value, Some(Json::Text(own)) if own == role))
 }
 
-/// The newest messages, at most `count` beside the system messages, which all stay in front.
+/// Returns all system messages, followed by the newest other messages, at most `count`.
 ///
-/// A tool's result never stays without the call it answers: a cut that would fall between them
-/// moves on to after the results.
+/// A tool result is never separated from its call: if the cut falls between them, the results are dropped as
+/// well.
 pub fn keep_last(messages: &[Json], count: usize) -> Vec<Json> {
     let (system, talk): (Vec<Json>, Vec<Json>) = messages
         .iter()

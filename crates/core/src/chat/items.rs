@@ -1,5 +1,6 @@
-//! Items of a Responses service that a chat has no words for: reasoning that it encrypted, calls of its own tools. They
-//! stand in the blocks of a message, as their service sent them, and only a service of that kind is sent them again.
+//! Items of the Responses API without an equivalent in chats: encrypted reasoning, and calls of the provider's
+//! own tools. They are stored unchanged in the blocks of a message and are sent only to providers with the
+//! Responses API.
 
 use crate::anthropic::CONTENT_BLOCKS;
 use valvehouse_json::Json;
@@ -7,18 +8,18 @@ use valvehouse_json::Json;
 /// The type of a block that holds an item.
 pub const ITEM: &str = "response_item";
 
-/// Returns the block of an item; `calls` is the number of calls before it in its answer.
+/// Wraps an item in a block; `calls` is the number of tool calls before the item in its answer.
 pub fn block(item: Json, calls: usize) -> Json {
     Json::from([("type", ITEM.into()), ("item", item), ("calls", calls.into())])
 }
 
-/// Returns the item of a block.
+/// Returns the item in a block; `None` for other blocks.
 pub fn of_block(block: &Json) -> Option<Json> {
     let is_item = block.text("type").is_some_and(|kind| kind == ITEM);
     block.get("item").filter(|item| is_item && item.as_object().is_some())
 }
 
-/// Returns the items of a message, each with the number of calls before it.
+/// Returns the items of a message, each with the number of tool calls before it.
 pub fn of(message: &Json) -> Vec<(usize, Json)> {
     let of = |block: &Json| {
         let calls = block.get("calls").and_then(|calls| calls.as_i64());

@@ -1,24 +1,24 @@
-//! One message: making it, reading its text, changing its text.
+//! Functions that create a message and read or change its text.
 
 use compact_str::CompactString;
 use valvehouse_json::{Json, REPEATED, Repeats};
 
-/// `{role: "user", content: text}`
+/// Creates a user message: `{role: "user", content: text}`.
 pub fn user(text: impl Into<Json>) -> Json {
     with_role("user", text.into())
 }
 
-/// `{role: "system", content: text}`
+/// Creates a system message: `{role: "system", content: text}`.
 pub fn system(text: impl Into<Json>) -> Json {
     with_role("system", text.into())
 }
 
-/// `{role: "assistant", content: text}`
+/// Creates an assistant message: `{role: "assistant", content: text}`.
 pub fn assistant(text: impl Into<Json>) -> Json {
     with_role("assistant", text.into())
 }
 
-/// The result of a tool call: `{role: "tool", tool_call_id, content: text}`
+/// Creates the result of a tool call: `{role: "tool", tool_call_id, content: text}`.
 pub fn tool(call_id: &str, text: impl Into<Json>) -> Json {
     Json::from([("role", "tool".into()), ("tool_call_id", call_id.into()), ("content", text.into())])
 }
@@ -27,15 +27,15 @@ fn with_role(role: &str, content: Json) -> Json {
     Json::from([("role", role.into()), ("content", content)])
 }
 
-/// The role of its author; "" where the message names none.
+/// Returns the role of a message; "" if it has none.
 pub fn role_of(message: &Json) -> CompactString {
     message.text_or_empty("role")
 }
 
-/// The text of a message: its `content`, or the text parts of it.
+/// Returns the text of a message: its `content`, or the text parts of a list.
 ///
-/// Parts are joined without anything in between, as models read them: a word split over two parts
-/// is still that word to a filter.
+/// Parts are joined without a separator, as models read them, so a filter can match a word that is split over
+/// two parts.
 pub fn text_of(message: &Json) -> CompactString {
     match message.get("content") {
         Some(Json::Text(text)) => text.into(),
@@ -45,7 +45,7 @@ pub fn text_of(message: &Json) -> CompactString {
                 for part in parts {
                     let Some(text) = part_text(part) else { continue };
                     if said_before.is_repeated(part) {
-                        // Text that can be repeated again and again takes no memory before it is joined.
+                        // Repeated parts take no memory until they are joined, so the length is checked first.
                         let Some(rest) = left.checked_sub(text.len()) else { break };
                         left = rest;
                     }
@@ -58,21 +58,21 @@ pub fn text_of(message: &Json) -> CompactString {
     }
 }
 
-/// The text of a model's message, and behind it the reason for which it does not answer: what it says to clients whose
-/// protocol has no place for that reason.
+/// Returns the text of a model's message, followed by its refusal: the text for clients whose protocol has no
+/// refusal field.
 pub fn text_with_refusal(message: &Json) -> CompactString {
     let (mut text, refusal) = (text_of(message), message.text_or_empty("refusal"));
     text.push_str(&refusal);
     text
 }
 
-/// Makes it say something else. In a list of parts one text part takes the place of all there were, with the last of
-/// their cache marks; images and whatever else is in the list stay. What says that already is not changed.
+/// Sets the text of a message. In a list of parts, one text part with the last of the cache marks replaces all
+/// text parts; images and other parts are preserved. A message that already has this text is not changed.
 pub fn set_text(message: &Json, text: &str) {
     let content = match message.get("content") {
         Some(Json::Array(parts)) => parts,
         _ => {
-            // A string fits anywhere; a message that is not an object has no text to set.
+            // A string can be set on any object; a message that is not an object has no text.
             message.edit("content", text);
             return;
         }
@@ -85,22 +85,22 @@ pub fn set_text(message: &Json, text: &str) {
     let mark = texts.into_iter().find_map(|part| part.get("cache_control"));
     let place = parts.iter().position(|part| part_text(part).is_some()).unwrap_or(0);
     parts.retain(|part| part_text(part).is_none());
-    // Before the first text part there are no others, so its place is still the same.
+    // No other text part precedes the first one, so its position is unchanged.
     let part = text_part(text);
     if let Some(mark) = mark {
         part.put("cache_control", mark);
     }
     parts.insert(place, part);
-    // Parts of the list may stand in it again, and a new part holds nothing.
+    // The list holds its own parts and a new text, so the write cannot fail.
     let _ = content.replace(parts);
 }
 
-/// A text as a part of a list.
+/// Creates a text part of a list.
 pub(super) fn text_part(text: &str) -> Json {
     Json::from([("type", "text".into()), ("text", text.into())])
 }
 
-/// The text of a part, where it is one of text.
+/// Returns the text of a part; `None` for other parts.
 fn part_text(part: &Json) -> Option<CompactString> {
     match part {
         Json::Text(text) => Some(text.as_str().into()),

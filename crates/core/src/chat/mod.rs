@@ -1,7 +1,7 @@
-//! Words about chats: messages, requests, answers, tool calls, and answers that come in pieces.
+//! Functions for chats: messages, requests, answers, tool calls and streamed answers.
 //!
-//! Everything is plain [`Json`](valvehouse_json::Json) in the shape of OpenAI's chat API; these are
-//! functions that read and write it. No I/O.
+//! All values are plain [`Json`](valvehouse_json::Json) in the format of the OpenAI chat API; the functions
+//! read and write it. No I/O.
 
 pub mod call;
 pub mod delta;

@@ -1,22 +1,22 @@
-//! The class of an event of a streamed answer: which parts of the answer it has. It is found in one walk.
+//! Classification of the events of a streamed answer by the parts of the answer they contain, in one pass.
 
 use super::delta;
 use valvehouse_json::{Json, Object};
 
-/// The parts of an answer that an event has. An event may have several.
+/// The parts of an answer that an event contains. An event can contain several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChunkParts {
-    /// Set if the event has `choices`, perhaps empty.
+    /// Set if the event has `choices`, which may be empty.
     pub choices: bool,
-    /// The role of a choice.
+    /// Set if a choice has a role.
     pub role: bool,
-    /// Anything else that a choice says: text, thoughts, a refusal, calls of tools.
+    /// Set if a choice has content other than a role: text, thinking, a refusal or tool calls.
     pub content: bool,
-    /// The reason for which a choice ends.
+    /// Set if a choice has a `finish_reason`.
     pub finish: bool,
-    /// Counts of tokens.
+    /// Set if the event has token counts.
     pub usage: bool,
-    /// Set if at least one choice is listed.
+    /// Set if the event has at least one choice.
     is_of_choice: bool,
 }
 
@@ -35,12 +35,12 @@ impl ChunkParts {
         parts
     }
 
-    /// Returns `true` if a client reads any of it before the end of the answer.
+    /// Returns `true` if the event has content that clients read before the end of the answer.
     pub fn speaks(self) -> bool {
         self.role || self.content
     }
 
-    /// Returns `true` if it has counts of tokens and no choice.
+    /// Returns `true` if the event has token counts and no choice.
     pub fn is_usage_alone(self) -> bool {
         self.usage && self.choices && !self.is_of_choice
     }

@@ -1,48 +1,49 @@
-//! The fields that a chat request must have before anything runs, and those that the host reads.
+//! Validation of chat requests, and access to the fields that the host reads.
 
 use super::message;
 use crate::fault::Fault;
 use compact_str::CompactString;
 use valvehouse_json::Json;
 
-/// A chat request that was checked: `{model, messages, …}` in the shape of OpenAI's chat API.
+/// A validated chat request: `{model, messages, …}` in the format of the OpenAI chat API.
 ///
-/// The JSON stays inside, so that unknown fields, their order and the spelling of numbers travel. It is live: who holds
-/// the body it was made from sees what filters make of it.
+/// The request wraps the client's JSON, so unknown fields, key order and number spelling are preserved. The
+/// JSON is live: other handles of the body see the changes that filters make.
 #[derive(Debug, Clone)]
 pub struct ChatRequest(Json);
 
 impl ChatRequest {
-    /// Takes a body that has a `model`, at least one of `messages`, each with a role, and whose `stream` is a boolean.
+    /// Validates a body: it needs a `model`, at least one of `messages`, each with a role, and a boolean
+    /// `stream` if any.
     ///
     /// # Errors
-    /// Returns a request fault that names what is wrong by its path, such as `messages[3].role`.
+    /// Returns a request fault that names the invalid field by its path, such as `messages[3].role`.
     pub fn new(body: Json) -> Result<Self, Fault> {
         check(&body)?;
         Ok(Self(body))
     }
 
-    /// The name of the model.
+    /// Returns the name of the model.
     pub fn model(&self) -> CompactString {
         self.0.text_or_empty("model")
     }
 
-    /// The conversation, a list that is never empty.
+    /// Returns the conversation, a non-empty list.
     pub fn messages(&self) -> Json {
         self.0.field("messages")
     }
 
-    /// Returns `true` if the answer shall come in pieces.
+    /// Returns `true` if the client requests a streamed answer.
     pub fn is_streamed(&self) -> bool {
         wants_stream(&self.0)
     }
 
-    /// The whole body.
+    /// Returns the complete body.
     pub fn body(&self) -> &Json {
         &self.0
     }
 
-    /// The same request with other messages, at least one of which is there.
+    /// Replaces the messages. The list must not be empty.
     #[must_use]
     pub fn with_messages(self, messages: Vec<Json>) -> Self {
         if self.0.set("messages", messages).is_err() {
@@ -51,15 +52,15 @@ impl ChatRequest {
         self
     }
 
-    /// The body, for who runs the request.
+    /// Returns the body for the turn that runs the request.
     pub(crate) fn into_body(self) -> Json {
         self.0
     }
 }
 
-/// Checks the little that everything else relies on; the rest is the service's business.
+/// Checks the fields that the host relies on; the provider validates the others.
 ///
-/// An error names the place: `messages[3].role`.
+/// An error names the field by its path: `messages[3].role`.
 fn check(body: &Json) -> Result<(), Fault> {
     check_all_but_messages(body)?;
     let messages = body.field("messages");
@@ -67,12 +68,15 @@ fn check(body: &Json) -> Result<(), Fault> {
         return Err(wrong("messages", "an array of messages", &messages, Some("messages")));
     };
     if list.is_empty() {
-        return Err(Fault::invalid("messages is empty; send at least one message", Some("messages")));
+        return Err(Fault::invalid(
+            "invalid messages: expected at least one message, got an empty array",
+            Some("messages"),
+        ));
     }
     list.with(|list| list.iter().enumerate().try_for_each(|(index, message)| check_message(index, message)))
 }
 
-/// The same for a body that was well with these messages: who left them alone need not look at them all.
+/// Checks a changed body. The messages are skipped if they are unchanged since the last check.
 pub(crate) fn check_again(body: &Json, messages: &Json) -> Result<(), Fault> {
     let is_as_before =
         body.get("messages").is_some_and(|own| own.is_same(messages)) && !messages.is_changed();
@@ -81,12 +85,11 @@ pub(crate) fn check_again(body: &Json, messages: &Json) -> Result<(), Fault> {
 
 fn check_all_but_messages(body: &Json) -> Result<(), Fault> {
     if body.as_object().is_none() {
-        return Err(wrong("the request body", "a JSON object", body, None));
+        return Err(wrong("request body", "a JSON object", body, None));
     }
     match body.get("model") {
         Some(Json::Text(model)) if !model.is_empty() => {}
-        Some(Json::Text(_)) => return Err(Fault::invalid("model is empty; name a model", Some("model"))),
-        other => return Err(wrong("model", "a string", &other.into(), Some("model"))),
+        other => return Err(wrong("model", "the name of a model", &other.into(), Some("model"))),
     }
     match body.get("stream") {
         None | Some(Json::Null | Json::Bool(_)) => Ok(()),
@@ -112,25 +115,28 @@ fn check_message(index: usize, message: &Json) -> Result<(), Fault> {
 
 fn wrong(path: &str, expected: &str, found: &Json, param: Option<&'static str>) -> Fault {
     let found = match found {
-        Json::Null => "missing",
+        Json::Null => return Fault::invalid(format!("missing {path}: expected {expected}"), param),
         Json::Text(text) if text.is_empty() => "an empty string",
         Json::Text(_) => "a string",
-        other => other.kind(),
+        Json::Bool(_) => "a boolean",
+        Json::Number(_) => "a number",
+        Json::Array(_) => "an array",
+        Json::Object(_) => "an object",
     };
-    Fault::invalid(format!("{path} is {found}; it must be {expected}"), param)
+    Fault::invalid(format!("invalid {path}: expected {expected}, got {found}"), param)
 }
 
-/// Returns `true` if the answer shall come in pieces.
+/// Returns `true` if the client requests a streamed answer.
 pub fn wants_stream(body: &Json) -> bool {
     body.get("stream").and_then(|stream| stream.as_bool()).unwrap_or(false)
 }
 
-/// Returns `true` if a streamed answer shall end with its usage.
+/// Returns `true` if the client requests the usage at the end of a streamed answer.
 pub fn wants_usage(body: &Json) -> bool {
     body.at_path("stream_options.include_usage").as_bool().unwrap_or(false)
 }
 
-/// The place of the last message of the user.
+/// Returns the position of the last user message.
 pub fn last_user(messages: &[Json]) -> Option<usize> {
     messages.iter().rposition(|message| message::role_of(message) == "user")
 }
@@ -170,21 +176,27 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_by_its_path() {
         for (body, expected) in [
-            ("[]", "the request body is array; it must be a JSON object"),
-            ("{}", "model is missing; it must be a string"),
-            (r#"{"model":1}"#, "model is number; it must be a string"),
-            (r#"{"model":""}"#, "model is empty; name a model"),
-            (r#"{"model":"m"}"#, "messages is missing; it must be an array of messages"),
-            (r#"{"model":"m","messages":"hi"}"#, "messages is a string; it must be an array of messages"),
-            (r#"{"model":"m","stream":"true"}"#, "stream is a string; it must be true or false"),
-            (r#"{"model":"m","messages":[]}"#, "messages is empty; send at least one message"),
+            ("[]", "invalid request body: expected a JSON object, got an array"),
+            ("{}", "missing model: expected the name of a model"),
+            (r#"{"model":1}"#, "invalid model: expected the name of a model, got a number"),
+            (r#"{"model":""}"#, "invalid model: expected the name of a model, got an empty string"),
+            (r#"{"model":"m"}"#, "missing messages: expected an array of messages"),
+            (
+                r#"{"model":"m","messages":"hi"}"#,
+                "invalid messages: expected an array of messages, got a string",
+            ),
+            (r#"{"model":"m","stream":"true"}"#, "invalid stream: expected true or false, got a string"),
+            (
+                r#"{"model":"m","messages":[]}"#,
+                "invalid messages: expected at least one message, got an empty array",
+            ),
             (
                 r#"{"model":"m","messages":[1]}"#,
-                "messages[0] is number; it must be an object with role and content",
+                "invalid messages[0]: expected an object with role and content, got a number",
             ),
             (
                 r#"{"model":"m","messages":[{"role":"user"},{}]}"#,
-                "messages[1].role is missing; it must be a string such as \"user\"",
+                "missing messages[1].role: expected a string such as \"user\"",
             ),
             (r#"{"model":"m","messages":[{"role":"user"}]}"#, "fine"),
         ] {

@@ -1,35 +1,35 @@
-//! Answers the host makes itself: whole ones, pieces, usage.
+//! Answers that the host creates: complete answers, chunks and usage.
 
 use super::message;
 use compact_str::CompactString;
 use std::time::{SystemTime, UNIX_EPOCH};
 use valvehouse_json::Json;
 
-/// The head that every object of one answer has in common.
+/// The fields that all objects of one answer share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
-    /// `chatcmpl-…`
+    /// The id, `chatcmpl-…`.
     pub id: CompactString,
-    /// The model's name as the client knows it.
+    /// The model name that the client requested.
     pub model: CompactString,
-    /// Seconds since 1970.
+    /// The creation time in seconds since 1970.
     pub created: u64,
 }
 
 impl Head {
-    /// A new answer of a model, now.
+    /// Creates the head of a new answer: a random id and the current time.
     pub fn new(model: impl Into<CompactString>) -> Self {
         Self::with_id(format!("chatcmpl-{}", uuid::Uuid::new_v4().simple()), model)
     }
 
-    /// The same with an id of one's own.
+    /// Creates the head of a new answer with the given id.
     pub fn with_id(id: impl Into<CompactString>, model: impl Into<CompactString>) -> Self {
-        // A clock before 1970 is nobody's problem.
+        // A clock before 1970 counts as 1970.
         let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
         Self { id: id.into(), model: model.into(), created }
     }
 
-    /// A `chat.completion` of one message.
+    /// Creates a `chat.completion` with one message.
     pub fn completion(&self, message: Json, finish_reason: &str) -> Json {
         let choice = Json::from([
             ("index", 0_u64.into()),
@@ -39,12 +39,12 @@ impl Head {
         self.object("chat.completion", vec![choice])
     }
 
-    /// A `chat.completion` that says something and is done.
+    /// Creates a `chat.completion` with this text and the finish reason `stop`.
     pub fn text(&self, text: &str) -> Json {
         self.completion(message::assistant(text), "stop")
     }
 
-    /// A `chat.completion.chunk` for the first choice.
+    /// Creates a `chat.completion.chunk` for the first choice.
     pub fn chunk(&self, delta: Json, finish_reason: Option<&str>) -> Json {
         let choice = Json::from([
             ("index", 0_u64.into()),
@@ -54,10 +54,10 @@ impl Head {
         self.object("chat.completion.chunk", vec![choice])
     }
 
-    /// The chunk that carries the usage: it has no choices.
+    /// Creates the chunk with the usage, which has no choices.
     pub fn usage_chunk(&self, usage: Json) -> Json {
         let chunk = self.object("chat.completion.chunk", Vec::new());
-        // A new object takes any value.
+        // A new object accepts any value.
         chunk.put("usage", usage);
         chunk
     }
@@ -73,13 +73,13 @@ impl Head {
     }
 }
 
-/// The key for the usage of the last model call in a usage that is the sum of several.
+/// The key under which a summed usage stores the usage of the last model call.
 pub const LAST_CALL: &str = "last_call";
 
 /// The separator between the texts of a turn's model calls.
 pub const TEXT_BREAK: &str = "\n\n";
 
-/// Token counts.
+/// Creates a usage: `{prompt_tokens, completion_tokens, total_tokens}`.
 pub fn usage(prompt: usize, completion: usize) -> Json {
     Json::from([
         ("prompt_tokens", prompt.into()),
@@ -88,7 +88,7 @@ pub fn usage(prompt: usize, completion: usize) -> Json {
     ])
 }
 
-/// The sum of two usages: counts are added, everything else is the later one's.
+/// Adds two usages: counts are added, other values are those of `more`.
 pub fn add_usage(sum: &Json, more: &Json) -> Json {
     match (sum, more) {
         (Json::Number(sum), Json::Number(more)) => match (sum.as_i64(), more.as_i64()) {
@@ -102,7 +102,7 @@ pub fn add_usage(sum: &Json, more: &Json) -> Json {
             });
             let total: valvehouse_json::Object = total.collect();
             for (key, value) in more.entries().into_iter().filter(|(key, _)| !sum.contains(key)) {
-                // A copy in an object just made.
+                // The object is new and the value is a copy, so the write cannot fail.
                 total.put(&key, value.copy());
             }
             total.into()
@@ -112,19 +112,19 @@ pub fn add_usage(sum: &Json, more: &Json) -> Json {
     }
 }
 
-/// Usage in words instead of tokens, the same on every machine: for answers no model gave.
+/// Returns a usage that counts words instead of tokens, for answers that no model generated.
 pub fn word_usage(messages: &[Json], answer: &Json) -> Json {
     let words = |message: &Json| message::text_of(message).split_whitespace().count();
     usage(messages.iter().map(words).sum(), words(answer))
 }
 
-/// The message of the first choice, live; null where there is none.
+/// Returns the message of the first choice as a live value; null if there is none.
 pub fn message_of(completion: &Json) -> Json {
     completion.at_path("choices.0.message")
 }
 
-/// The choice that an answer or an event of one choice is made of: number 0, wherever it stands. A choice without a
-/// number has that of its place.
+/// Returns choice 0 of an answer or event, at any position in the list. A choice without an index has that of
+/// its position.
 pub fn first_choice(of: &Json) -> Option<Json> {
     let mut choices = of.list("choices").into_iter().enumerate();
     let first = choices.find(|(place, choice)| {
@@ -133,12 +133,12 @@ pub fn first_choice(of: &Json) -> Option<Json> {
     first.map(|(_, choice)| choice)
 }
 
-/// The reason for which the first choice ended; `None` where the service named none.
+/// Returns the finish reason of the first choice; `None` if the provider sent none.
 pub fn finish_reason_of(completion: &Json) -> Option<CompactString> {
     completion.at_path("choices.0").text("finish_reason")
 }
 
-/// The reason with which an answer with this message ends.
+/// Returns the finish reason for a message: `tool_calls` if it has any, otherwise `stop`.
 pub fn natural_finish(message: &Json) -> &'static str {
     if message.get("tool_calls").is_some_and(|calls| !calls.is_empty()) { "tool_calls" } else { "stop" }
 }

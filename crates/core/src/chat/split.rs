@@ -1,10 +1,10 @@
-//! Takes a whole answer apart, as if it had been streamed. [`Fold`](super::Fold) undoes it.
+//! Conversion of a complete answer to the chunks of a stream, the inverse of [`Fold`](super::Fold).
 
 use super::{Head, message};
 use valvehouse_json::Json;
 
-/// The chunks of a `chat.completion`: per choice its role, then word after word, then each tool
-/// call, then why it ended; at the very end the usage, where it is wanted.
+/// Splits a `chat.completion` into chunks: for each choice its role, its words, its tool calls and its finish
+/// reason, followed by the usage if requested.
 pub fn split(completion: &Json, with_usage: bool) -> Vec<Json> {
     let head = Head {
         id: completion.text_or_empty("id"),
@@ -29,31 +29,31 @@ pub fn split(completion: &Json, with_usage: bool) -> Vec<Json> {
     chunks
 }
 
-/// Moves the sources of a text behind it, where services stream them.
+/// Moves the annotations of a text after it, as providers stream them.
 fn sources_behind_texts(mut deltas: Vec<Json>) -> Vec<Json> {
     let Some((first, sources)) = deltas.first().and_then(|first| Some((first, first.given("annotations")?)))
     else {
         return deltas;
     };
-    // A field of an object just made.
+    // The object was created by the caller, so the write cannot fail.
     first.remove("annotations");
     let last = deltas.iter().rposition(|delta| delta.text("content").is_some()).unwrap_or(0);
     deltas.insert(last + 1, Json::from([("annotations", sources)]));
     deltas
 }
 
-/// The last piece of a choice: the reason for its end, and its other fields.
+/// Returns the last chunk of a choice: its finish reason and its other fields.
 fn last_piece(choice: &Json, index: Json) -> Json {
     let piece = Json::from([("index", index), ("delta", Json::object())]);
     add_others(choice, &piece, &["index", "message"]);
     piece
 }
 
-/// The key of a message for its blocks in their order.
+/// The message field that holds the ordered blocks.
 const BLOCKS: &str = "content_blocks";
 
-/// A message whose blocks are known, one block after the other. What is remembered of each comes behind its
-/// text, as it does in a stream.
+/// Returns the deltas of a message with known blocks, block by block. The stored fields of a block follow its
+/// text, as in a stream.
 fn laid_out(message: &Json, blocks: &[Json]) -> Vec<Json> {
     let first = Json::object();
     let mut deltas = vec![first.clone()];
@@ -61,7 +61,7 @@ fn laid_out(message: &Json, blocks: &[Json]) -> Vec<Json> {
     for (key, value) in fields {
         match (&*key, &value) {
             (BLOCKS | "tool_calls", _) => {}
-            // New objects take any value, here and below.
+            // A new object accepts any value, here and below.
             ("content" | "reasoning_content", Json::Text(_)) => first.put(&key, ""),
             _ => first.put(&key, value.copy()),
         }
@@ -105,16 +105,16 @@ fn deltas(message: &Json) -> Vec<Json> {
     }
     let first = Json::object();
     let mut deltas = vec![first.clone()];
-    // A choice without a message begins and ends all the same.
+    // A choice without a message still begins and ends.
     let Json::Object(message) = message else { return vec![message::assistant("")] };
-    // Models think before they speak.
+    // Thinking comes before text.
     let is_thought = |key: &str| matches!(key, "reasoning_content" | "reasoning");
     let (thoughts, others): (Vec<_>, Vec<_>) =
         message.entries().into_iter().partition(|(key, _)| is_thought(key));
     for (key, value) in thoughts.into_iter().chain(others) {
         match (&*key, &value) {
             ("content" | "reasoning_content" | "reasoning" | "refusal", Json::Text(text)) => {
-                // New objects take any value, here and below.
+                // A new object accepts any value, here and below.
                 first.put(&key, "");
                 deltas.extend(words(text).map(|word| Json::from([(&*key, word.into())])));
             }
@@ -133,7 +133,7 @@ fn deltas(message: &Json) -> Vec<Json> {
     deltas
 }
 
-/// Words, each with the white space that follows it.
+/// Splits a text into words, each with the white space that follows it.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {

@@ -1,28 +1,29 @@
-//! Work that a turn leaves for the time when its client has the last byte.
+//! Background work that a turn schedules for the time after its client has received the last byte.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
 use valvehouse_json::{Json, Object};
 
-/// The most pieces of work that one request may leave.
+/// The maximum number of tasks that one request can schedule.
 const MAX_LEFT: usize = 64;
-/// The bytes that all of them may keep while the request runs.
+/// The maximum number of bytes that these tasks can hold while the request runs.
 const MAX_BYTES: usize = 16 << 20;
 
-/// Hands a piece of work on to whoever does it.
+/// A function that starts a task.
 type HandOn = Box<dyn FnOnce() + Send>;
 
-/// The work that a request leaves behind. A clone is the same: the work is handed on when the last clone is dropped, which
-/// whoever sends the answer does when the client has it, or is gone.
+/// The tasks that a request schedules for the time after its answer. Clones share one queue. The tasks start
+/// when the last clone is dropped; the sender of the answer drops its clone once the client has the answer or
+/// is gone.
 ///
-/// Work that is left must not hold a clone: it would wait for itself.
+/// A task must not hold a clone, because it would then never start.
 #[derive(Clone, Default)]
 pub struct Afterwards(Arc<Queue>);
 
 #[derive(Default)]
 struct Queue {
     work: Mutex<Waiting>,
-    /// Takes none.
+    /// Set if the queue accepts no tasks.
     is_closed: bool,
 }
 
@@ -32,24 +33,32 @@ struct Waiting {
     bytes: usize,
 }
 
-/// The reason for which a piece of work was not taken.
+/// The reason why a task was not scheduled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotLeft {
-    /// The turn is itself such work.
+    /// The turn is itself a scheduled task.
     Nested,
-    /// There are too many already.
+    /// The request has scheduled too many tasks.
     TooMany,
-    /// They keep too much.
+    /// The tasks of the request hold too many bytes.
     TooLarge,
 }
 
 impl std::fmt::Display for NotLeft {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Nested => f.write_str("this runs after the answer already; do it here"),
-            Self::TooMany => write!(f, "one request may leave {MAX_LEFT} pieces of work"),
+            Self::Nested => f.write_str(
+                "cannot schedule work: this code already runs after the answer; run the work here",
+            ),
+            Self::TooMany => {
+                write!(f, "cannot schedule work: one request may schedule at most {MAX_LEFT} functions")
+            }
             Self::TooLarge => {
-                write!(f, "the work that one request leaves may keep {} MiB in all", MAX_BYTES >> 20)
+                write!(
+                    f,
+                    "cannot schedule work: the functions of one request may hold at most {} MiB",
+                    MAX_BYTES >> 20
+                )
             }
         }
     }
@@ -58,16 +67,16 @@ impl std::fmt::Display for NotLeft {
 impl std::error::Error for NotLeft {}
 
 impl Afterwards {
-    /// One that takes no work.
+    /// Creates a queue that accepts no tasks.
     pub fn closed() -> Self {
         Self(Arc::new(Queue { work: Mutex::default(), is_closed: true }))
     }
 
-    /// Leaves a piece of work, which keeps so many bytes until then: `hand_on` is called once, when the client has the
-    /// answer.
+    /// Schedules a task that holds this many bytes until it starts: `hand_on` is called once, when the client
+    /// has the answer.
     ///
     /// # Errors
-    /// Returns an error if this turn is such work itself, or if there is too much.
+    /// Returns an error if this turn is itself a scheduled task or a limit is exceeded.
     pub fn leave(&self, bytes: usize, hand_on: impl FnOnce() + Send + 'static) -> Result<(), NotLeft> {
         if self.0.is_closed {
             return Err(NotLeft::Nested);
@@ -84,12 +93,12 @@ impl Afterwards {
         Ok(())
     }
 
-    /// Returns `true` if no work is left.
+    /// Returns `true` if no task is scheduled.
     pub fn is_empty(&self) -> bool {
         self.0.work.lock().work.is_empty()
     }
 
-    /// Hands on what is left so far, for whoever knows that the client has the answer.
+    /// Starts the tasks scheduled so far, for callers that know that the client has the answer.
     pub fn hand_on(&self) {
         self.0.hand_on();
     }
@@ -114,7 +123,7 @@ impl std::fmt::Debug for Afterwards {
     }
 }
 
-/// The conversation of a turn as `done` is given it, filled in while the turn runs.
+/// The conversation of a turn as the `done` hook receives it, filled in while the turn runs.
 #[derive(Debug, Default)]
 pub struct FinishedChat(Mutex<Parts>);
 
@@ -124,34 +133,34 @@ struct Parts {
     messages: Option<Vec<Json>>,
     usage: Json,
     error: Option<String>,
-    /// The turn waits for a person, and ends another time.
+    /// Set if the turn pauses for a person and ends later.
     is_unfinished: bool,
 }
 
 impl FinishedChat {
-    /// Sets the body of the request; what filters write into it is seen.
+    /// Sets the body of the request. The body is live: later changes by filters are included.
     pub fn asked(&self, body: &Json) {
         self.0.lock().body = body.clone();
     }
 
-    /// Sets all messages, the answer last, and the tokens that the answer took.
+    /// Sets all messages, with the answer last, and the token usage of the answer.
     pub fn answered(&self, messages: Vec<Json>, usage: Json) {
         let mut told = self.0.lock();
         (told.messages, told.usage) = (Some(messages), usage);
     }
 
-    /// Sets why there is no answer.
+    /// Sets the error of a turn without an answer.
     pub fn failed(&self, why: String) {
         self.0.lock().error = Some(why);
     }
 
-    /// The turn goes on another time, and that is its end.
+    /// Records that the turn pauses, which postpones its end.
     pub fn pauses(&self) {
         self.0.lock().is_unfinished = true;
     }
 
-    /// A copy as `done` is given it: `model messages chat_id id`, `usage` where it is known, and `error` where the turn
-    /// failed. `None` where the turn has not ended.
+    /// Returns a copy for the `done` hook: `{model, messages, chat_id, id}`, with `usage` if known and `error`
+    /// if the turn failed. `None` if the turn has not ended.
     pub fn body(&self, chat_id: &str, message_id: &str) -> Option<Json> {
         let told = self.0.lock();
         if told.is_unfinished {

@@ -4,7 +4,7 @@ use crate::fault::Fault;
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
 
-/// Something that numbers its writes and brings them to disk.
+/// A store that numbers its writes and flushes them to disk.
 pub trait Durable: Send + Sync {
     /// Waits until the writes up to this number are on disk.
     ///
@@ -13,7 +13,7 @@ pub trait Durable: Send + Sync {
     fn flush(&self, up_to: u64) -> BoxFuture<'_, Result<(), Fault>>;
 }
 
-/// The latest write that a turn has to wait for.
+/// The last write that a turn has to wait for.
 #[derive(Default)]
 pub(super) struct PendingFlush(parking_lot::Mutex<Option<(Arc<dyn Durable>, u64)>>);
 
@@ -23,7 +23,7 @@ impl PendingFlush {
     }
 
     pub(super) async fn flush(&self) -> Result<(), Fault> {
-        // The lock ends before the disk is waited for.
+        // The lock is released before the wait.
         let waiting = self.0.lock().take();
         match waiting {
             Some((target, write)) => target.flush(write).await,

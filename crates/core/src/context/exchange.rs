@@ -1,5 +1,5 @@
-//! The outer side of a request: headers that travel between its client and a service, the client's own credential,
-//! and the retries made for it by all layers together.
+//! The HTTP side of a request: headers passed between client and provider, the client's own credential, and the
+//! retries made by all layers.
 
 use compact_str::CompactString;
 use parking_lot::Mutex;
@@ -7,10 +7,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
-/// The header that names a request so that a service carries it out once.
+/// The header with which a provider detects a repeated request.
 const IDEMPOTENCY: &str = "idempotency-key";
 
-/// Names of headers, some of them by their beginning: `x-ratelimit-*`. Case does not matter.
+/// Names and prefixes (`x-ratelimit-*`) of headers, case-insensitive.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HeaderNames {
     exact: Vec<Box<str>>,
@@ -18,7 +18,7 @@ pub struct HeaderNames {
 }
 
 impl HeaderNames {
-    /// Reads a list of names; one that ends in `*` stands for all that begin so.
+    /// Creates a set of names; a name that ends in `*` is a prefix.
     pub fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
         let mut own = Self::default();
         for name in names {
@@ -31,14 +31,14 @@ impl HeaderNames {
         own
     }
 
-    /// Returns `true` if a name, in lower case, is one of them.
+    /// Returns `true` if the set contains a header name, which must be in lower case.
     pub fn contains(&self, name: &str) -> bool {
         self.exact.iter().any(|own| **own == *name)
             || self.prefixes.iter().any(|prefix| name.starts_with(&**prefix))
     }
 }
 
-/// The client's own credential, as it came. Never shown: debugging prints `***`.
+/// The client's own credential. Its `Debug` output is `***`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credential {
     /// The token without its scheme.
@@ -56,11 +56,11 @@ impl fmt::Debug for Credential {
 /// A header: its name in lower case, and its value.
 pub type Header = (CompactString, CompactString);
 
-/// The names of what services were not sent.
+/// The names of request fields that were not sent to providers.
 #[derive(Debug, Default)]
 struct LeftOut {
     earlier: Vec<String>,
-    /// Those of the model call under way.
+    /// The fields omitted from the current model call.
     last: Vec<String>,
 }
 
@@ -74,37 +74,37 @@ impl LeftOut {
     }
 }
 
-/// The outer side of one request. An empty one costs no allocation.
+/// The HTTP side of one request. An empty value allocates no memory.
 #[derive(Debug, Default)]
 pub struct Exchange {
     sent: Vec<Header>,
     credential: Option<Credential>,
-    /// The headers of a service that its client may see; none is collected where this is missing.
+    /// The provider headers that the client may receive; if `None`, none is collected.
     shown: Option<Arc<HeaderNames>>,
     received: Mutex<Vec<Header>>,
-    /// The names of what the services of this request are not sent.
+    /// The names of the fields that were not sent to the providers of this request.
     left_out: Mutex<LeftOut>,
-    /// The one that answered, `provider/model`, where one of several could.
+    /// The model that answered, `provider/model`, if there were several candidates.
     served_by: Mutex<Option<String>>,
-    /// `true` if the client says that it retries by itself.
+    /// Set if the client states that it retries by itself.
     is_retried: bool,
-    /// The retry that this request is, by the client's count.
+    /// The client's retry number.
     client_retry: u32,
-    /// The model calls begun for this request.
+    /// The number of model calls started for this request.
     calls: AtomicU32,
-    /// Retries of the model call under way, by whatever layer.
+    /// The retries of the current model call in all layers.
     retries: AtomicU32,
-    /// `true` if a layer gave up since there were no more retries.
+    /// Set if a layer gave up because no retries were left.
     is_spent: AtomicBool,
 }
 
 impl Exchange {
-    /// Creates the outer side of a request whose client may see these headers of a service.
+    /// Creates the HTTP side of a request whose client may receive these provider headers.
     pub fn new(shown: Arc<HeaderNames>) -> Self {
         Self { shown: Some(shown), ..Self::default() }
     }
 
-    /// Adds a header of the client that services may see.
+    /// Adds a client header that is sent to providers.
     pub fn send(&mut self, name: &str, value: &str) {
         self.sent.push((name.into(), value.into()));
     }
@@ -114,13 +114,13 @@ impl Exchange {
         self.credential = Some(credential);
     }
 
-    /// Records that the client retries by itself, and which of its retries this is; 0 is its first attempt.
+    /// Records that the client retries by itself, and the number of its retry; 0 is its first attempt.
     pub fn set_client_retry(&mut self, number: u32) {
         (self.is_retried, self.client_retry) = (true, number);
     }
 
-    /// Records what of the request a service is not sent. It counts in the place of what was recorded in the same model
-    /// call for a service that could not answer.
+    /// Records the fields that are not sent to a provider. They replace the fields recorded for an earlier
+    /// provider of the same model call.
     pub fn leave_out(&self, provider: &str, names: Vec<String>) {
         if !names.is_empty() {
             tracing::info!(provider, "left out of a request: {}", names.join(", "));
@@ -128,7 +128,7 @@ impl Exchange {
         self.left_out.lock().last = names;
     }
 
-    /// Returns the names of what was left out of the model calls of this request, each once.
+    /// Returns the names of the fields omitted from the model calls of this request, without duplicates.
     pub fn left_out(&self) -> Vec<String> {
         let left_out = self.left_out.lock();
         let mut names = left_out.earlier.clone();
@@ -136,31 +136,31 @@ impl Exchange {
         names
     }
 
-    /// Creates the outer side of a further request in this one, such as a script's question to a model: the same
-    /// credential, and nothing else.
+    /// Creates the HTTP side of a request nested in this one, such as a script's model call, with the same
+    /// credential only.
     pub fn beside(&self) -> Self {
         Self { credential: self.credential.clone(), ..Self::default() }
     }
 
-    /// The headers of the client that go to a service. The key of idempotency names the first model call only: a
-    /// later one has another body.
+    /// Returns the client headers to send to a provider. The idempotency key is sent with the first model call
+    /// only, because a later call has another body.
     pub fn sent(&self) -> impl Iterator<Item = (&str, &str)> {
         let is_later = self.calls.load(Relaxed) > 1;
         let sent = self.sent.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         sent.filter(move |(name, _)| !(is_later && *name == IDEMPOTENCY))
     }
 
-    /// The client's own credential.
+    /// Returns the client's own credential, if any.
     pub fn credential(&self) -> Option<&Credential> {
         self.credential.as_ref()
     }
 
-    /// Returns `true` if a header of a service is collected for the client.
+    /// Returns `true` if a provider header is collected for the client.
     pub fn shows(&self, name: &str) -> bool {
         self.shown.as_ref().is_some_and(|shown| shown.contains(name))
     }
 
-    /// Collects the headers of a service's answer; those of an earlier answer are dropped.
+    /// Collects the headers of a provider's response, replacing those of an earlier one.
     pub fn receive<'a>(&self, headers: impl Iterator<Item = (&'a str, &'a str)>) {
         let mut received = self.received.lock();
         received.clear();
@@ -169,22 +169,22 @@ impl Exchange {
         );
     }
 
-    /// The headers of the last answer of a service that its client may see; they are taken out.
+    /// Takes the collected headers of the last provider response.
     pub fn take_received(&self) -> Vec<Header> {
         std::mem::take(&mut self.received.lock())
     }
 
-    /// Records which of several models answered.
+    /// Records the model that answered, if there were several candidates.
     pub fn serve(&self, provider: &str, model: &str) {
         *self.served_by.lock() = Some(format!("{provider}/{model}"));
     }
 
-    /// Returns who answered last, `provider/model`, where one of several could.
+    /// Returns the model that answered last, `provider/model`, if there were several candidates.
     pub fn served_by(&self) -> Option<String> {
         self.served_by.lock().clone()
     }
 
-    /// Begins a model call: its retries are counted anew.
+    /// Starts a model call and resets its retry count.
     pub fn begin_call(&self) {
         if self.calls.fetch_add(1, Relaxed) > 0 {
             self.left_out.lock().end_call();
@@ -192,12 +192,11 @@ impl Exchange {
         self.retries.store(0, Relaxed);
     }
 
-    /// Returns the number of a further retry of the model call under way, counted over all layers, and counts it.
-    /// `None` if there are `max` already, or if this request is itself a retry of the client's: its first attempt
-    /// had them.
+    /// Counts a retry of the current model call over all layers and returns its number. `None` if `max` is
+    /// reached or if this request is a retry by the client, whose first attempt had all retries.
     pub fn retry(&self, max: u32) -> Option<u32> {
         if max == 0 {
-            // A host that makes none leaves them to the client.
+            // A host without retries leaves them to the client.
             return None;
         }
         let max = if self.client_retry > 0 { 0 } else { max };
@@ -211,7 +210,7 @@ impl Exchange {
         }
     }
 
-    /// Returns `true` if the client would retry by itself although the host has made all retries there are.
+    /// Returns `true` if the client would retry although the host has used all its retries.
     pub fn is_exhausted(&self) -> bool {
         let has_retried = self.retries.load(Relaxed) > 0 || self.client_retry > 0;
         self.is_retried && has_retried && self.is_spent.load(Relaxed)

@@ -1,40 +1,40 @@
 //! The host calls of a step that may pause, with their results.
 //!
-//! A step in which somebody is asked runs again from its beginning once there is an answer. What it did before the
-//! question must not be done twice: each call with an effect outside of the turn is recorded in the order in which its
-//! plugin made it, and finds its result when the step runs again.
+//! A step that pauses for an answer runs again from its start. Calls with external effects must not be
+//! repeated: each is recorded in the order in which its plugin made it, and returns the recorded result when
+//! the step runs again.
 
 use crate::words::hex;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use valvehouse_json::{Json, Object};
 
-/// Bytes of results that are recorded for one step.
+/// The maximum size in bytes of the results recorded for one step.
 const MAX_BYTES: usize = 8 << 20;
-/// Calls that are recorded for one step.
+/// The maximum number of calls recorded for one step.
 const MAX_CALLS: usize = 20_000;
 
 /// The result of a host call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum HostResult {
-    /// It returned this.
+    /// The returned value.
     Value(Json),
-    /// It failed with this message.
+    /// The error message.
     Failure(String),
-    /// It returned what has no JSON form: the call is made again.
+    /// A value without a JSON form; the call is repeated.
     Unknown,
 }
 
-/// The way in which a host call proceeds.
+/// The handling of a host call.
 #[derive(Debug, PartialEq)]
 pub enum HostCall {
-    /// It was made before the step paused.
+    /// The call was made before the pause; this is its result.
     Known(HostResult),
-    /// It is made now; its result belongs to this place.
+    /// The call is new; its result is recorded at this position.
     New(usize),
-    /// It is made now, as a part of another call or as one too many to be recorded.
+    /// The call is new and not recorded, because it is part of another call or exceeds the limit.
     Unrecorded,
-    /// Before the step paused, another call was made here: this one, by its name.
+    /// Another call, with this name, was made at this position before the pause.
     Differs(String),
 }
 
@@ -51,15 +51,15 @@ pub(super) struct HostCalls {
 struct Sequence {
     calls: Vec<(String, Option<HostResult>)>,
     next: usize,
-    /// Calls within calls, such as those of the function that `kv::update` runs.
+    /// The nesting depth of calls, such as those within the function passed to `kv::update`.
     depth: usize,
-    /// Lines of the log and events: how many there were, and how many there are in this run of the step.
+    /// The number of log lines and events written before the pause, and in this run of the step.
     told: u64,
     telling: u64,
 }
 
 impl HostCalls {
-    /// The step begins, or runs again.
+    /// Starts or restarts the step.
     pub(super) fn begin(&mut self) {
         for sequence in self.plugins.values_mut() {
             (sequence.next, sequence.depth, sequence.telling) = (0, 0, 0);
@@ -84,7 +84,7 @@ impl HostCalls {
                     other => other.clone(),
                 });
             }
-            // It never ended.
+            // The call was interrupted.
             Some((_, None)) => sequence.calls.truncate(sequence.next),
             None => {}
         }
@@ -105,13 +105,14 @@ impl HostCalls {
         HostCall::New(place)
     }
 
-    /// Returns a name for the place between the calls of a plugin: how many it has made, and within how many it is.
+    /// Returns a name for the position between a plugin's calls: the number of calls made, and the nesting
+    /// depth.
     pub(super) fn place_of(&self, by: &str) -> String {
         let (next, depth) = self.plugins.get(by).map_or((0, 0), |calls| (calls.next, calls.depth));
         format!("{next}.{depth}")
     }
 
-    /// Notes the result of a new call; `None` if it was ended before it had one.
+    /// Records the result of a new call; `None` if it was interrupted.
     pub(super) fn end(&mut self, by: &str, place: usize, result: Option<HostResult>) {
         let Some(sequence) = self.plugins.get_mut(by) else { return };
         sequence.depth = sequence.depth.saturating_sub(1);
@@ -125,7 +126,7 @@ impl HostCalls {
         }
     }
 
-    /// Counts a line of the log or an event; returns `true` if it was written before the step paused.
+    /// Counts a log line or an event. Returns `true` if it was already written before the pause.
     pub(super) fn was_reported(&mut self, by: &str) -> bool {
         let sequence = self.plugins.entry(by.to_owned()).or_default();
         sequence.telling += 1;
@@ -134,7 +135,7 @@ impl HostCalls {
         was_reported
     }
 
-    /// As one object by plugin; null if nothing was recorded.
+    /// Converts the records to an object by plugin; null if there are none.
     pub(super) fn to_json(&self) -> Json {
         let plugins = self.plugins.iter().map(|(plugin, sequence)| {
             let ended = sequence.calls.iter().map_while(|(call, result)| {
@@ -153,7 +154,7 @@ impl HostCalls {
         if plugins.is_empty() { Json::Null } else { Json::Object(plugins) }
     }
 
-    /// Reads what [`HostCalls::to_json`] wrote.
+    /// Reads an object created by [`HostCalls::to_json`].
     pub(super) fn from_json(json: &Json) -> Self {
         let mut read = Self::default();
         for (plugin, sequence) in json.entries() {

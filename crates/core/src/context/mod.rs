@@ -1,4 +1,4 @@
-//! The values that travel along a turn: variables, history, the turn's own facts, and the events of plugins.
+//! The state of a turn: variables, history, facts about the request, and the events of plugins.
 
 mod afterwards;
 mod durable;

@@ -1,9 +1,7 @@
-//! Calls of tools that scripts make, nested in each other.
+//! Nested tool calls of scripts, and the load of one request.
 //!
-//! The work of one request in its scripts, with the questions, tools and parts that they start.
-//!
-//! Each call has budgets of its own. What one request starts multiplies: a tool that asks a model, whose tools ask
-//! models. So the sums are bounded as well.
+//! Each call has its own budget, but calls multiply: a tool calls a model, whose tools call models. The totals
+//! of a request are therefore limited as well.
 
 use super::pause::Pauses;
 use crate::words::hex;
@@ -16,26 +14,26 @@ use std::sync::atomic::{AtomicU32, AtomicUsize};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use valvehouse_json::Json;
 
-/// The runner of a turn, for code that knows its type.
+/// The runner of a turn; the caller knows its type.
 pub(crate) type Runner = Arc<dyn Any + Send + Sync>;
 
-/// A call of a tool that a script makes.
+/// A tool call by a script.
 #[derive(Debug)]
 pub(super) struct Within {
     plugin: String,
     tool: String,
-    /// Names the call in each run of its step; "" where nothing is recorded.
+    /// The name of the call, the same in each run of its step; "" if nothing is recorded.
     place: String,
     depth: usize,
     load: Arc<Load>,
     outer: Option<Arc<Self>>,
 }
 
-/// The call of a tool that a script's question to a model is a part of.
+/// The tool call that a script's model call belongs to.
 #[derive(Debug, Clone)]
 pub struct Nesting(pub(super) Arc<Within>);
 
-/// The reason for which a script may not call one more tool.
+/// The error of a tool call by a script that exceeds a limit.
 #[derive(Debug)]
 pub struct TooManyCalls(String);
 
@@ -47,13 +45,13 @@ impl fmt::Display for TooManyCalls {
 
 impl std::error::Error for TooManyCalls {}
 
-/// The name under which is recorded what happens within calls of tools by scripts.
+/// Returns the name under which host calls within a script's tool calls are recorded.
 pub(super) fn recorded_by(by: &str, place: &str) -> String {
     format!("{by} in {place}")
 }
 
 impl Within {
-    /// One more call.
+    /// Starts one more nested call.
     pub(super) fn enter(
         outer: Option<&Arc<Self>>,
         load: &Arc<Load>,
@@ -72,7 +70,7 @@ impl Within {
         }
         if !load.count_call() {
             return Err(TooManyCalls(format!(
-                "cannot call `{tool}`: the scripts of one request may call {MAX_CALLS} tools"
+                "cannot call `{tool}`: the scripts of one request may call at most {MAX_CALLS} tools"
             )));
         }
         let place = pauses.map(|pauses| {
@@ -88,12 +86,12 @@ impl Within {
         Ok(Arc::new(Self { plugin, tool, place, depth, load: load.clone(), outer: outer.cloned() }))
     }
 
-    /// Waits until it may run; it runs until what this returns is dropped.
+    /// Waits until the call may run. It counts as running until the permit is dropped.
     pub(super) async fn admitted(&self) -> Option<SemaphorePermit<'_>> {
         self.load.admitted(self.depth).await
     }
 
-    /// The tools that are being called, the first one first.
+    /// Returns the names of the current tool calls, the outermost first.
     fn names(innermost: Option<&Arc<Self>>) -> String {
         let mut names: Vec<&str> = Vec::new();
         let mut next = innermost;
@@ -114,31 +112,31 @@ impl Within {
     }
 }
 
-/// The most calls of tools by scripts that may be nested.
+/// The maximum nesting depth of tool calls by scripts.
 pub(super) const MAX_DEPTH: usize = 4;
-/// The most that run at a time at each depth: each has a budget of its own.
+/// The maximum number of calls that run at a time at each depth; each has its own budget.
 const MAX_AT_A_TIME: usize = 8;
-/// The most calls of tools by the scripts of one request.
+/// The maximum number of tool calls by the scripts of one request.
 pub(super) const MAX_CALLS: u32 = 256;
 
-/// A kind of work that is under way.
+/// A limited kind of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Share {
-    /// Questions of scripts to models.
+    /// Model calls by scripts.
     Questions,
-    /// Parts of calls that wait beside each other.
+    /// Parts of calls that wait concurrently.
     Parts,
-    /// Bytes that waiting calls hold.
+    /// Bytes held by waiting calls.
     Bytes,
 }
 
-/// The work of one request: the sums of what is under way, and the calls of tools by its scripts.
+/// The load of one request: the totals of its current work and the tool calls of its scripts.
 #[derive(Debug)]
 pub struct Load {
     shares: [AtomicUsize; 3],
-    /// Calls of tools so far.
+    /// The number of tool calls so far.
     calls: AtomicU32,
-    /// Calls of tools that run, at each depth.
+    /// The running tool calls at each depth.
     running: [Semaphore; MAX_DEPTH],
 }
 
@@ -152,7 +150,7 @@ impl Default for Load {
     }
 }
 
-/// A part of the load of a request, until it is dropped.
+/// A claim on the load of a request, released when dropped.
 #[derive(Debug)]
 pub struct Claim {
     load: Arc<Load>,
@@ -160,16 +158,15 @@ pub struct Claim {
     amount: usize,
 }
 
-/// The load of a request would be larger than it may be.
+/// The error of a claim that exceeds the limit of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadExceeded;
 
 impl Load {
-    /// Adds to one share of the load, which may be `most` in all.
+    /// Claims an amount of one kind of work; `most` is the limit of the total.
     ///
     /// # Errors
-    ///
-    /// Returns an error if it would be more; nothing is added then.
+    /// Returns an error if the total would exceed the limit; nothing is claimed then.
     pub fn claim(self: &Arc<Self>, share: Share, amount: usize, most: usize) -> Result<Claim, LoadExceeded> {
         let sum = &self.shares[share as usize];
         let add = |sum: usize| sum.checked_add(amount).filter(|sum| *sum <= most);
@@ -177,13 +174,13 @@ impl Load {
         Ok(Claim { load: self.clone(), share, amount })
     }
 
-    /// Counts one more call of a tool; `false` if there were as many as there may be.
+    /// Counts a tool call. Returns `false` if the limit is reached.
     pub(super) fn count_call(&self) -> bool {
         self.calls.fetch_add(1, Relaxed) < MAX_CALLS
     }
 
-    /// Waits until a call of this depth, from 1, may run; it runs until what this returns is dropped. Calls wait only
-    /// for others of their depth, so that none waits for a call that waits for it.
+    /// Waits until a call at this depth, counted from 1, may run. It counts as running until the permit is
+    /// dropped. Calls wait only for others at their depth, which rules out deadlocks.
     pub(super) async fn admitted(&self, depth: usize) -> Option<SemaphorePermit<'_>> {
         self.running.get(depth - 1)?.acquire().await.ok()
     }

@@ -1,85 +1,86 @@
-//! The events of a turn while it runs, for observers.
+//! The notices that an observer of a turn receives while it runs.
 
 use std::time::Duration;
 use valvehouse_json::Json;
 
-/// Something that happened, told once and in order. The values are live: copy what is kept.
+/// A notice about a step of a turn, sent once and in order. The values are live: copy those that outlive the
+/// call.
 #[derive(Debug, Clone)]
 pub enum Notice {
-    /// A model is about to be asked, with these messages.
+    /// A model call starts.
     LlmStart {
-        /// As the model gets them.
+        /// The messages sent to the model.
         messages: Json,
     },
-    /// A piece of its text, as the filters leave it.
+    /// The model streamed text, after all filters.
     LlmToken {
         /// The text.
         text: String,
     },
-    /// It answered: a `chat.completion`, as the filters leave it.
+    /// A model call returned, after all filters.
     LlmEnd {
-        /// The answer.
+        /// The answer, a `chat.completion`.
         response: Json,
     },
-    /// It did not, or a filter around it failed.
+    /// A model call or a filter around it failed.
     LlmError {
-        /// The reason.
+        /// The error message.
         message: String,
     },
-    /// A tool that the model called is next.
+    /// A tool call starts.
     ToolStart {
         /// The call.
         call: ToolCalled,
     },
-    /// Its result, as the model will read it.
+    /// A tool call returned.
     ToolEnd {
         /// The call.
         call: ToolCalled,
-        /// The text of the tool's message.
+        /// The content of the tool's message to the model.
         result: String,
     },
-    /// It failed, or a filter around it refused.
+    /// A tool call failed or was refused by a filter.
     ToolError {
         /// The call.
         call: ToolCalled,
-        /// The reason.
+        /// The error message.
         message: String,
     },
-    /// A model or a tool is tried again after a failure.
+    /// A failed model or tool call is retried.
     Retry {
-        /// `provider mock` or `tool weather`.
+        /// The target: `provider mock` or `tool weather`.
         what: String,
-        /// The number of this further try, from 1.
+        /// The number of the retry, from 1.
         attempt: u32,
-        /// The most further tries.
+        /// The maximum number of retries.
         most: u32,
-        /// The failure.
+        /// The error that caused the retry.
         error: String,
-        /// The pause before it.
+        /// The delay before the retry.
         delay: Duration,
     },
     /// A plugin emitted an event.
     Emitted {
-        /// `{type, data}`.
+        /// The event, `{type, data}`.
         event: Json,
     },
 }
 
-/// A model's call of a tool.
+/// A tool call by a model.
 #[derive(Debug, Clone)]
 pub struct ToolCalled {
     /// The call's id.
     pub id: String,
     /// The tool's name.
     pub name: String,
-    /// The arguments, as the model wrote them.
+    /// The arguments as the model wrote them.
     pub arguments: Json,
-    /// The tool's tags; none where there is no such tool.
+    /// The tool's tags; empty for an unknown tool.
     pub tags: Vec<String>,
 }
 
-/// An observer of a turn. It is called where things happen, so it must not take long.
+/// An observer of a turn. It runs on the turn's own task, so it must return quickly.
 pub trait Observer: Send + Sync {
-    /// Something happened.
+    /// Handles a notice.
     fn notice(&self, notice: Notice);
 }

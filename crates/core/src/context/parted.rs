@@ -1,6 +1,6 @@
-//! Turns that reach the host in parts: an Open WebUI asks for the inlets of filters one by one, then perhaps
-//! for the chat itself, then for the outlets. What scripts keep for each other lasts from the first part to
-//! the last.
+//! Turns that are split over several requests: Open WebUI sends one request for the inlet of each filter, one
+//! for the chat if it goes through this host, and one for the outlets. The state of scripts lasts from the
+//! first part to the last.
 
 use super::turn::States;
 use indexmap::IndexMap;
@@ -10,27 +10,27 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use valvehouse_json::Json;
 
-/// The time for which a turn is kept after its last part.
+/// The time for which a turn is stored after its last part.
 const KEPT: Duration = Duration::from_secs(600);
-/// Turns that are kept; of more the oldest go.
+/// The maximum number of stored turns; the oldest are removed first.
 const MAX_TURNS: usize = 10_000;
-/// The most bytes that the scripts of one turn may keep between its parts.
+/// The maximum number of bytes that the scripts of one turn can store between its parts.
 const LARGEST_TURN: usize = 1 << 20;
-/// The most bytes that all turns may keep together.
+/// The maximum number of bytes that all turns can store together.
 const ALL_TURNS: usize = 64 << 20;
 
-/// The turn that a part belongs to.
+/// The key of the turn that a request belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TurnPart {
     /// The user's id.
     pub user: String,
-    /// The conversation; "" where there is none.
+    /// The id of the conversation; "" if there is none.
     pub chat: String,
-    /// The message that is being answered.
+    /// The id of the message that is being answered.
     pub message: String,
 }
 
-/// The state that the parts of one turn share. A clone is the same.
+/// The state that the parts of one turn share. Clones share one state.
 #[derive(Debug, Clone, Default)]
 pub struct SplitTurn(Arc<Inner>);
 
@@ -57,64 +57,64 @@ impl Default for Inner {
 struct Progress {
     inlets: BTreeSet<String>,
     outlets: BTreeSet<String>,
-    /// The numbers that tell apart the plugins that had an id one after the other.
+    /// The incarnation of each plugin id; plugins that used one id successively have different numbers.
     incarnations: HashMap<String, u64>,
 }
 
 impl SplitTurn {
-    /// The scratch maps of its plugins.
+    /// Returns the scratch maps of the turn's plugins.
     pub fn states(&self) -> &States {
         &self.0.states
     }
 
-    /// The one live map that all its hooks share.
+    /// Returns the live metadata map that all hooks of the turn share.
     pub fn metadata(&self) -> &Json {
         &self.0.metadata
     }
 
-    /// The inlet of a filter ran.
+    /// Records that the inlet of a filter ran.
     pub fn inlet_ran(&self, filter: &str) {
         self.0.ran.lock().inlets.insert(filter.to_owned());
     }
 
-    /// The filters whose inlets ran.
+    /// Returns the filters whose inlets ran.
     pub fn inlets(&self) -> Vec<String> {
         self.0.ran.lock().inlets.iter().cloned().collect()
     }
 
-    /// The outlets of these filters ran where the whole turn did.
+    /// Records filters whose outlets already ran within the chat request.
     pub fn outlets_ran(&self, filters: Vec<String>) {
         self.0.ran.lock().outlets.extend(filters);
     }
 
-    /// Returns `true` if the outlet of a filter ran where the whole turn did.
+    /// Returns `true` if the outlet of a filter already ran within the chat request.
     pub fn has_outlet_run(&self, filter: &str) -> bool {
         self.0.ran.lock().outlets.contains(filter)
     }
 
-    /// Keeps the answer that the inlet of a filter gives in the model's place. No other filter than a guard has a part in
-    /// what is left of the turn.
+    /// Stores the answer that the inlet of a filter returned instead of the model's. For the rest of the turn,
+    /// only guards run.
     pub fn answered(&self, filter: &str, answer: &Json) {
         *self.0.answer.lock() = Some((filter.to_owned(), answer.copy()));
     }
 
-    /// The answer in the model's place, and the filter that gives it.
+    /// Returns the answer of an inlet, with the name of its filter.
     pub fn answer(&self) -> Option<(String, Json)> {
         self.0.answer.lock().clone()
     }
 
-    /// Returns `true` if an inlet answered in the model's place.
+    /// Returns `true` if an inlet returned an answer instead of the model's.
     pub fn is_answered(&self) -> bool {
         self.0.answer.lock().is_some()
     }
 
-    /// Notes which plugin has this id while the turn goes on.
+    /// Records which plugin has this id during the turn.
     pub fn meets(&self, plugin: &str, incarnation: u64) {
         self.0.ran.lock().incarnations.entry(plugin.to_owned()).or_insert(incarnation);
     }
 
-    /// Forgets everything of plugins whose id no plugin or another one has by now: what one keeps is not for the next.
-    /// `incarnation` tells which one has an id.
+    /// Removes the state of plugins whose id now belongs to another plugin or to none. `incarnation` returns
+    /// the current incarnation of an id.
     pub fn forget_strangers(&self, incarnation: impl Fn(&str) -> Option<u64>) {
         let kept = self.0.states.all().into_iter().map(|(plugin, _)| plugin);
         let mut ran = self.0.ran.lock();
@@ -143,31 +143,31 @@ impl SplitTurn {
     }
 }
 
-/// The turns of which a part came lately.
+/// The turns of which a part arrived recently.
 #[derive(Debug, Default)]
 pub struct PartedTurns(Mutex<Cache>);
 
 #[derive(Debug, Default)]
 struct Cache {
-    /// The one whose last part is the oldest comes first.
+    /// The turns, ordered by the time of their last part, the oldest first.
     turns: IndexMap<TurnPart, (SplitTurn, Instant, usize)>,
     weight: usize,
 }
 
 impl PartedTurns {
-    /// The turn of a part, if an earlier part of it is known.
+    /// Returns the turn of a part if an earlier part is stored.
     pub fn find(&self, part: &TurnPart) -> Option<SplitTurn> {
         let mut kept = self.0.lock();
         kept.forget_old();
         kept.turns.get(part).map(|(turn, ..)| turn.clone())
     }
 
-    /// The turn of a part; a new one where no earlier part of it is known.
+    /// Returns the turn of a part, a new one if no earlier part is stored.
     pub fn find_or_begin(&self, part: &TurnPart) -> SplitTurn {
         self.find(part).unwrap_or_default()
     }
 
-    /// Keeps a turn for its next part. Of one whose scripts keep too much nothing is kept.
+    /// Stores a turn for its next part. If its scripts store too many bytes, the turn is removed instead.
     pub fn keep(&self, part: TurnPart, turn: &SplitTurn) {
         let weight = turn.weight();
         let mut kept = self.0.lock();
@@ -175,8 +175,8 @@ impl PartedTurns {
         if weight > LARGEST_TURN {
             tracing::warn!(
                 chat = part.chat,
-                "its scripts keep {weight} bytes between inlet and outlet; {LARGEST_TURN} may be kept, so \
-                 their outlets begin with nothing"
+                "cannot store {weight} bytes of script state between inlet and outlet: the limit is \
+                 {LARGEST_TURN} bytes, so the outlets start with empty state"
             );
             return;
         }
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(turn.inlets(), ["same"]);
         let kept = ["same", "other", "gone"].map(|plugin| turn.states().of(plugin).get("n").is_some());
         assert_eq!(kept, [true, false, false]);
-        // The new one's values are its own.
+        // The state of the new plugin is empty.
         keep("other");
         turn.forget_strangers(|_| Some(2));
         assert_eq!(turn.inlets(), ["other"], "the other one is another by now");

@@ -1,8 +1,8 @@
-//! A turn that stops for a person and goes on later, perhaps in another process.
+//! Turns that pause for a person and resume later, possibly in another process.
 //!
-//! A question that nobody can answer now ends the step in which it is asked. When the step runs again,
-//! the same question, asked by the same plugin at the same place, finds its answer. An answer belongs
-//! to the exact words of its question: other arguments, and it is asked anew.
+//! A question that cannot be answered now ends its step. When the step runs again, the same question by the
+//! same plugin at the same position receives the stored answer. An answer is bound to the exact question: with
+//! other arguments, the question is asked again.
 
 use super::host_calls::{HostCall, HostCalls, HostResult};
 use crate::words::hex;
@@ -14,21 +14,21 @@ use valvehouse_json::Json;
 /// The question that a paused turn waits for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pending {
-    /// The part that asks: a plugin, a tool, a middleware.
+    /// The source of the question: a plugin, a tool or a middleware.
     pub by: String,
-    /// The number of questions that it had asked in this step before.
+    /// The number of earlier questions from this source in the step.
     pub place: u32,
     /// The question, `{type, data}`.
     pub question: Json,
-    /// The tool call within which it is asked, `{id, name, arguments}`, or null; null as well within a call that a
-    /// script makes.
+    /// The tool call in which the question is asked, `{id, name, arguments}`. Null if there is none or if a
+    /// script made the call.
     pub call: Json,
-    /// The calls of tools by scripts within which it is asked, "" where there are none.
+    /// The tool calls by scripts in which the question is asked; "" if there are none.
     pub within: String,
 }
 
 impl Pending {
-    /// The hash that an answer is bound to: SHA-256 over who asks, where, and the exact question, hex.
+    /// Returns the hash that an answer is bound to: SHA-256 of source, position and question, in hexadecimal.
     pub fn hash(&self) -> String {
         let exact = Json::from([
             ("by", self.by.as_str().into()),
@@ -37,14 +37,14 @@ impl Pending {
             ("call", self.call.field("id")),
         ]);
         if !self.within.is_empty() {
-            // A new text in a new object: it fits.
+            // The object is new and holds a new text, so the write cannot fail.
             exact.edit("within", self.within.as_str());
         }
         hex(&Sha256::digest(exact.to_string()))
     }
 }
 
-/// The questions and answers of one step of a turn that may pause.
+/// The questions and answers of one step of a turn that can pause.
 #[derive(Debug, Default)]
 pub struct Pauses(Mutex<Step>);
 
@@ -58,7 +58,7 @@ struct Step {
 }
 
 impl Step {
-    /// Returns how often something was counted in this run of the step.
+    /// Counts a key and returns its previous count in this run of the step.
     fn count(&mut self, key: String) -> u32 {
         let count = self.asked.entry(key).or_default();
         *count += 1;
@@ -67,7 +67,8 @@ impl Step {
 }
 
 impl Pauses {
-    /// The next step begins, or runs again: the same questions will be asked, and the answers are kept.
+    /// Starts or restarts a step: its questions are asked again, and stored answers are preserved. `call` is
+    /// its tool call, `{id, name, arguments}`, or null.
     pub fn begin(&self, call: Json) {
         let mut step = self.0.lock();
         (step.call, step.pending) = (call, None);
@@ -75,53 +76,54 @@ impl Pauses {
         step.calls.begin();
     }
 
-    /// The step is done: nobody will ask its questions again.
+    /// Ends the step and removes its questions and answers.
     pub fn end(&self) {
         *self.0.lock() = Step::default();
     }
 
-    /// The tool call that this step makes, `{id, name, arguments}`, or null.
+    /// Returns the tool call of this step, `{id, name, arguments}`, or null.
     pub fn call(&self) -> Json {
         self.0.lock().call.clone()
     }
 
-    /// Answers a question of this step by its hash.
+    /// Stores the answer to a question of this step, identified by its hash.
     pub fn answer(&self, hash: impl Into<String>, answer: Json) {
         self.0.lock().answers.insert(hash.into(), answer);
     }
 
-    /// The answers so far, by hash: what has to be kept with a paused turn.
+    /// Returns the answers so far, an object by hash, to be stored with a paused turn.
     pub fn answers(&self) -> Json {
         let answers = self.0.lock().answers.clone();
         Json::Object(answers.into_iter().map(|(hash, answer)| (hash.into(), answer)).collect())
     }
 
-    /// The host calls of this step with their results, null if there are none: what has to be kept with a paused turn.
+    /// Returns the host calls of this step with their results, null if there are none, to be stored with a
+    /// paused turn.
     pub fn host_calls(&self) -> Json {
         self.0.lock().calls.to_json()
     }
 
-    /// Gives the step the results of host calls that [`Pauses::host_calls`] returned.
+    /// Restores the results of host calls returned by [`Pauses::host_calls`].
     pub fn restore_host_calls(&self, calls: &Json) {
         self.0.lock().calls = HostCalls::from_json(calls);
     }
 
-    /// A host call of a plugin is about to be made.
+    /// Records a host call of a plugin and returns how to handle it.
     pub fn host_call(&self, by: &str, name: &str, arguments: &Json) -> HostCall {
         self.0.lock().calls.call(by, name, arguments)
     }
 
-    /// Notes the result of a new host call; `None` if it was ended before it had one.
+    /// Records the result of a new host call; `None` if it was interrupted.
     pub fn host_called(&self, by: &str, place: usize, result: Option<HostResult>) {
         self.0.lock().calls.end(by, place, result);
     }
 
-    /// Counts a line of the log or an event of a plugin; returns `true` if it was written before the step paused.
+    /// Counts a log line or an event of a plugin. Returns `true` if it was already written before the pause.
     pub fn was_reported(&self, by: &str) -> bool {
         self.0.lock().calls.was_reported(by)
     }
 
-    /// The question that the turn waits for.
+    /// Returns the question that the turn waits for.
     pub fn pending(&self) -> Option<Pending> {
         self.0.lock().pending.clone()
     }
@@ -131,12 +133,12 @@ impl Pauses {
         self.0.lock().pending.is_some()
     }
 
-    /// A question, with its answer where there is one already.
+    /// Returns a question with its answer, if already stored.
     pub(super) fn asked(&self, by: &str, within: &str, question: &Json) -> (Pending, Option<Json>) {
         let mut step = self.0.lock();
         let key = if within.is_empty() { by.to_owned() } else { format!("{by} in {within}") };
         let place = step.count(key);
-        // A person may change the arguments of a model's call, and of no call beneath it.
+        // A person can change the arguments of a model's tool call, but not of a nested call.
         let call = if within.is_empty() { step.call.clone() } else { Json::Null };
         let pending =
             Pending { by: by.to_owned(), place, question: question.copy(), call, within: within.to_owned() };
@@ -144,17 +146,17 @@ impl Pauses {
         (pending, answer)
     }
 
-    /// Returns a name for the place in the host calls of a plugin, the same in each run of the step.
+    /// Returns a name for the position in a plugin's host calls, the same in each run of the step.
     pub(super) fn place_of(&self, by: &str) -> String {
         self.0.lock().calls.place_of(by)
     }
 
-    /// Returns how often this was counted before in this run of the step.
+    /// Counts a key and returns its previous count in this run of the step.
     pub(super) fn count(&self, key: &str) -> u32 {
         self.0.lock().count(key.to_owned())
     }
 
-    /// Waits for a person; the first question of a step is the one.
+    /// Pauses the step for a person. Only the first question of a step is stored.
     pub(super) fn pause(&self, pending: Pending) {
         self.0.lock().pending.get_or_insert(pending);
     }
@@ -184,7 +186,7 @@ mod tests {
         pauses.begin(Json::Null);
         assert!(!turn.is_paused());
         assert_eq!(turn.ask("a", question("x"), SHORT).await, Ok("yes".into()));
-        // The same words a second time are a question of their own.
+        // A repeated question is a separate question.
         assert_eq!(turn.ask("a", question("x"), SHORT).await, Err(NobodyAnswers::Paused));
         pauses.end();
         pauses.begin(Json::Null);

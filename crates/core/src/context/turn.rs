@@ -1,4 +1,4 @@
-//! One turn: who asks, with what, since when; and the scratch space of its scripts.
+//! A turn: the facts about its request, its variables and the scratch maps of its scripts.
 
 use super::afterwards::Afterwards;
 use super::durable::{Durable, PendingFlush};
@@ -23,53 +23,53 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use valvehouse_json::{Json, Object};
 
-/// The facts about a request that a door knows before anything runs.
+/// The facts about a request that are known before the turn starts.
 #[derive(Debug, Clone, Default)]
 pub struct TurnFacts {
-    /// `id name email role` and whatever else came along.
+    /// The user: `id name email role` and other fields from the client or the access configuration.
     pub user: Json,
-    /// `id name provider` and the configuration's words, null for an unknown model.
+    /// The model: `id name provider` and its configured fields; null for an unknown model.
     pub model: Json,
-    /// The models there are, a list of the same.
+    /// The available models, a list of objects like `model`.
     pub models: Json,
-    /// `method path headers client`, credentials removed.
+    /// The HTTP request: `method path headers client`, without credentials.
     pub request: Json,
-    /// The conversation, "" where there is none.
+    /// The id of the conversation; "" if there is none.
     pub chat_id: String,
-    /// The message that is being answered.
+    /// The id of the message that is being answered.
     pub message_id: String,
-    /// Features the client asked for.
+    /// The features that the client requested.
     pub features: Json,
-    /// Uploaded files.
+    /// The uploaded files.
     pub files: Json,
-    /// The toggle filters the request asked for.
+    /// The ids of the toggle filters that the request enables.
     pub filter_ids: Vec<String>,
-    /// Variables that the configuration sets: no request can change them. Null where there are none.
+    /// The variables set by the configuration, which requests cannot change; null if there are none.
     pub variables: Json,
-    /// Variables that the client sent, an object; null where it sent none.
+    /// The variables sent by the client, an object; null if there are none.
     pub client: Json,
-    /// Plugins whose own question to a model this turn is.
+    /// The plugins whose nested model calls led to this turn.
     pub callers: Vec<String>,
-    /// The trace in which its steps are recorded, if any.
+    /// The trace that records the steps of the turn, if any.
     pub trace: Option<Arc<Trace>>,
-    /// Scratch maps that it shares with other parts of itself, where it comes in parts.
+    /// The scratch maps that a split turn shares with its other parts.
     pub states: Option<States>,
-    /// The headers, the credential and the retries of the request, where an endpoint took it.
+    /// The headers, the credential and the retries of the request, if it came through an endpoint.
     pub exchange: Option<Arc<Exchange>>,
-    /// The load of the request whose part this turn is, where it is a question of a script.
+    /// The load of the enclosing request, if the turn is a script's model call.
     pub load: Option<Arc<Load>>,
-    /// The call of a tool that this turn is a part of, where it is a question of a script.
+    /// The enclosing tool call, if the turn is a script's model call.
     pub nesting: Option<Nesting>,
-    /// The work that is left for the time when the client has its answer, where an endpoint knows that time.
+    /// The queue of tasks for the time after the answer, if the endpoint supports it.
     pub afterwards: Option<Afterwards>,
 }
 
-/// The scratch maps of plugins, by id; a clone is the same maps.
+/// The scratch maps of plugins by id. Clones share the maps.
 #[derive(Debug, Clone, Default)]
 pub struct States(Arc<Mutex<HashMap<String, Json>>>);
 
 impl States {
-    /// The map of one plugin.
+    /// Returns the map of a plugin, creating it if it is missing.
     pub fn of(&self, plugin: &str) -> Json {
         let mut states = self.0.lock();
         match states.get(plugin) {
@@ -78,18 +78,18 @@ impl States {
         }
     }
 
-    /// Forgets the map of one plugin.
+    /// Removes the map of a plugin.
     pub(super) fn remove(&self, plugin: &str) {
         self.0.lock().remove(plugin);
     }
 
-    /// All of them.
+    /// Returns all maps with their plugins.
     pub(super) fn all(&self) -> Vec<(String, Json)> {
         self.0.lock().iter().map(|(plugin, state)| (plugin.clone(), state.clone())).collect()
     }
 }
 
-/// The facts that are written down; those of the models are read anew.
+/// The facts that are serialized; those about models are read again.
 const WRITTEN: [&str; 9] = [
     "user",
     "request",
@@ -103,7 +103,7 @@ const WRITTEN: [&str; 9] = [
 ];
 
 impl TurnFacts {
-    /// As one object, without what is known of the models.
+    /// Converts the facts to an object, without those about models.
     pub fn to_json(&self) -> Json {
         let ids: Vec<Json> = self.filter_ids.iter().map(|id| id.as_str().into()).collect();
         let values = [
@@ -120,7 +120,7 @@ impl TurnFacts {
         WRITTEN.into_iter().map(|name| name.into()).zip(values).collect::<Object>().into()
     }
 
-    /// Reads what [`TurnFacts::to_json`] wrote.
+    /// Reads an object created by [`TurnFacts::to_json`].
     pub fn from_json(json: &Json) -> Self {
         let part = |name: &str| json.field(name).copy();
         let text = |name: &str| json.string(name);
@@ -144,52 +144,52 @@ impl TurnFacts {
     }
 }
 
-/// The facts with which the turn of a trace began, as far as they are kept, to run it once more: without the models,
-/// and with its variables and metadata.
+/// Returns the recorded facts and context of a trace, to run its turn again: without the models, and with its
+/// variables and metadata.
 pub fn begun_again(trace: &Trace) -> (TurnFacts, Context) {
     let begun = Json::from(trace.facts().cloned());
     let part = |name: &str| begun.field(name).copy();
     let context = Context::new(part("variables"));
     if let (Json::Object(own), Json::Object(kept)) = (context.metadata(), part("metadata")) {
-        // A new container takes what is nobody else's.
+        // The container is new and the values belong to no other, so the write cannot fail.
         let _ = own.replace(kept.entries());
     }
     (TurnFacts { model: part("model").freeze(), ..TurnFacts::from_json(&begun) }, context)
 }
 
-/// A turn in progress; a clone is the same turn, for the price of one count: every call takes one.
+/// A turn in progress. Clones share the turn and cost one reference count.
 #[derive(Clone)]
 pub struct Turn(Arc<InContext>);
 
 struct InContext {
     shared: Arc<Inner>,
     context: Context,
-    /// The call of a tool by a script that this is a part of.
+    /// The script's tool call that this turn handle belongs to.
     within: Option<Arc<Within>>,
 }
 
 struct Inner {
     facts: TurnFacts,
     states: States,
-    /// The exchange of a turn that no endpoint began.
+    /// The exchange of a turn that did not come through an endpoint.
     exchange: Exchange,
-    /// The load of a request that no script's question is.
+    /// The load of a request that is not a script's model call.
     load: OnceLock<Arc<Load>>,
     locals: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     events: Events,
     observer: OnceLock<Arc<dyn Observer>>,
     pauses: OnceLock<Pauses>,
     started: Instant,
-    /// The bytes that calls have kept since the turn was last weighed.
+    /// The bytes stored by calls since the total size was last computed.
     kept: AtomicU64,
-    /// The event that its stream hooks see has the text of many.
+    /// Set if the current event of the stream hooks holds the text of many events.
     has_long_event: AtomicBool,
-    /// The size of the largest value that its hooks were given, and what they made of it, in bytes, about.
+    /// The approximate size in bytes of the largest value passed to or returned by the hooks.
     size: AtomicUsize,
     pending_flush: PendingFlush,
     /// The runner of the turn.
     runner: Mutex<Option<Runner>>,
-    /// The work that is left by a turn whose endpoint does not know its end.
+    /// The task queue of a turn whose endpoint does not provide one.
     afterwards: OnceLock<Afterwards>,
     over: watch::Sender<bool>,
 }
@@ -201,7 +201,7 @@ impl Default for Turn {
 }
 
 impl Turn {
-    /// Returns the subject of a native hook: named parts, and the turn's context and metadata.
+    /// Creates the subject of a native hook: named parts, plus the turn's context and metadata.
     pub fn ctx_of<const N: usize>(&self, parts: [(&str, Json); N]) -> Json {
         let own = parts.into_iter().map(|(name, value)| (name.into(), value));
         let shared =
@@ -209,7 +209,7 @@ impl Turn {
         own.chain(shared).collect::<valvehouse_json::Object>().into()
     }
 
-    /// A turn that starts now.
+    /// Creates a turn that starts now.
     pub fn new(facts: TurnFacts, context: Context, events: Events) -> Self {
         let states = facts.states.clone().unwrap_or_default();
         let context = match &facts.client {
@@ -238,17 +238,18 @@ impl Turn {
         Self(Arc::new(InContext { shared: Arc::new(shared), context, within }))
     }
 
-    /// The same turn with other variables: what one try of a tool works on.
+    /// Returns a handle of this turn with other variables, for one attempt of a tool call.
     #[must_use]
     pub fn in_context(&self, context: Context) -> Self {
         let InContext { shared, within, .. } = &*self.0;
         Self(Arc::new(InContext { shared: shared.clone(), context, within: within.clone() }))
     }
 
-    /// The same turn within a call of a tool that a plugin's script makes.
+    /// Returns a handle of this turn within a tool call made by a plugin's script.
     ///
     /// # Errors
-    /// Returns an error if calls are nested too deep, or if the scripts of this request have called too many tools.
+    /// Returns an error if calls are nested too deep or the scripts of this request have made too many tool
+    /// calls.
     pub fn calling(&self, plugin: &str, tool: &str, args: &Json) -> Result<Self, TooManyCalls> {
         let InContext { shared, context, within } = &*self.0;
         let within = Within::enter(within.as_ref(), self.load(), plugin, tool, args, self.pauses())?;
@@ -259,14 +260,14 @@ impl Turn {
         })))
     }
 
-    /// Returns the work for the time when the client has its answer; without an endpoint that knows it, for the end
-    /// of the turn.
+    /// Returns the queue of tasks for the time after the answer. If no endpoint provides one, its tasks start
+    /// at the end of the turn.
     pub fn afterwards(&self) -> &Afterwards {
         let Inner { facts, afterwards, .. } = &*self.0.shared;
         facts.afterwards.as_ref().unwrap_or_else(|| afterwards.get_or_init(Afterwards::default))
     }
 
-    /// Returns the state of this turn when it is over.
+    /// Returns the state for tasks that run after the turn.
     pub fn behind(&self) -> Behind {
         let facts = self.facts().clone();
         let exchange = facts.exchange.as_ref().map(|exchange| Arc::new(exchange.beside()));
@@ -282,13 +283,13 @@ impl Turn {
         Behind { facts, context: self.context().clone(), runner: self.runner() }
     }
 
-    /// The plugin whose script makes the call of a tool that this is a part of.
+    /// Returns the plugin whose script made the enclosing tool call.
     pub fn caller(&self) -> Option<&str> {
         self.0.within.as_ref().map(|within| within.plugin())
     }
 
-    /// Returns the name of its records, where it may pause: the same in each run of a step, and another one for each
-    /// call of a tool by a script.
+    /// Returns the name for this turn's records of a plugin. It is the same in each run of a step and unique
+    /// for each tool call by a script.
     pub fn recorded_by<'a>(&self, by: &'a str) -> Cow<'a, str> {
         match &self.0.within {
             None => by.into(),
@@ -296,12 +297,12 @@ impl Turn {
         }
     }
 
-    /// Returns the call of a tool by a script that this is a part of.
+    /// Returns the enclosing tool call by a script.
     pub fn nesting(&self) -> Option<Nesting> {
         self.0.within.clone().map(Nesting)
     }
 
-    /// Runs the work of a call that [`Turn::calling`] returned: at most 8 at a time at each depth.
+    /// Runs the work of a call returned by [`Turn::calling`]; at most 8 run at a time at each depth.
     pub(crate) async fn within_limits<F: Future>(&self, work: F) -> F::Output {
         let _admitted = match &self.0.within {
             Some(within) => within.admitted().await,
@@ -310,7 +311,7 @@ impl Turn {
         work.await
     }
 
-    /// Sets what runs this turn from now on.
+    /// Sets the runner of this turn.
     pub(crate) fn run_by(&self, runner: Runner) {
         *self.0.shared.runner.lock() = Some(runner);
     }
@@ -320,62 +321,61 @@ impl Turn {
         self.0.shared.runner.lock().clone()
     }
 
-    /// The same turn, which tells of itself what happens.
+    /// Sets the observer of this turn.
     #[must_use]
     pub fn observed_by(self, observer: Arc<dyn Observer>) -> Self {
-        // A turn has one observer, and is given it before it runs.
+        // A turn has one observer, set before the turn runs.
         let _ = self.0.shared.observer.set(observer);
         self
     }
 
-    /// The same turn, which may stop for a person and go on later.
+    /// Allows this turn to pause for a person and to resume later.
     #[must_use]
     pub fn pausing(self, pauses: Pauses) -> Self {
         let _ = self.0.shared.pauses.set(pauses);
         self
     }
 
-    /// The facts that the door knew.
+    /// Returns the facts about the request.
     pub fn facts(&self) -> &TurnFacts {
         &self.0.shared.facts
     }
 
-    /// The headers, the credential and the retries of the request.
+    /// Returns the headers, the credential and the retries of the request.
     pub fn exchange(&self) -> &Exchange {
         self.0.shared.facts.exchange.as_deref().unwrap_or(&self.0.shared.exchange)
     }
 
-    /// The variables that travel along.
+    /// Returns the context of the turn: its variables, history and metadata.
     pub fn context(&self) -> &Context {
         &self.0.context
     }
 
-    /// The one live map all hooks share.
+    /// Returns the live metadata map that all hooks share.
     pub fn metadata(&self) -> &Json {
         self.0.context.metadata()
     }
 
-    /// The scratch map of one plugin, shared by its hooks.
+    /// Returns the scratch map of a plugin, shared by its hooks.
     pub fn state(&self, plugin: &str) -> Json {
         self.0.shared.states.of(plugin)
     }
 
-    /// The scratch maps of all plugins, as they are now.
+    /// Returns a copy of the scratch maps of all plugins.
     pub fn states(&self) -> Json {
         let states = self.0.shared.states.all().into_iter();
         Json::Object(states.map(|(plugin, state)| (plugin.as_str().into(), state.copy())).collect())
     }
 
-    /// Gives the plugins the scratch maps that [`Turn::states`] told of.
+    /// Restores the scratch maps returned by [`Turn::states`].
     pub fn restore_states(&self, states: &Json) {
         let given = states.entries();
         let given = given.into_iter().map(|(plugin, state)| (plugin.to_string(), state.copy()));
         *self.0.shared.states.0.lock() = given.collect();
     }
 
-    /// Returns `true` if what a plugin's hooks keep for each other, in its `state` and in the metadata, takes more than
-    /// this. A call has just kept `kept` bytes: most keep next to nothing, and only now and then it is worth to weigh
-    /// all of it.
+    /// Returns `true` if the state of a plugin's hooks and the metadata exceed `most` bytes. `kept` is the
+    /// number of bytes stored by the last call; the total is computed only after enough of them.
     pub fn is_heavier_than(&self, most: usize, plugin: &str, kept: u64) -> bool {
         const WEIGHING_THRESHOLD: u64 = 4 << 20;
         if kept == 0 {
@@ -389,8 +389,8 @@ impl Turn {
         self.state(plugin).weight() + self.metadata().weight() > most
     }
 
-    /// The one value of this type that lasts as long as this turn; made when it is first asked for.
-    /// For what later floors keep for a turn and this one need not know.
+    /// Returns the value of this type that lasts as long as the turn, creating it on first use. Higher layers
+    /// use it for per-turn state that this package does not know.
     pub fn local<T: Any + Default + Send + Sync>(&self) -> Arc<T> {
         let mut locals = self.0.shared.locals.lock();
         let local = locals.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default())).clone();
@@ -398,30 +398,33 @@ impl Turn {
         local.downcast().unwrap_or_default()
     }
 
-    /// The events that plugins emit.
+    /// Returns the events that plugins emit.
     pub fn events(&self) -> &Events {
         &self.0.shared.events
     }
 
-    /// Tells whoever watches this turn; nothing is made where nobody does.
+    /// Sends a notice to the observer. The notice is not built if there is no observer.
     pub fn tell(&self, notice: impl FnOnce() -> Notice) {
         if let Some(observer) = self.0.shared.observer.get() {
             observer.notice(notice());
         }
     }
 
-    /// Returns the work of its request in scripts.
+    /// Returns the load of the request.
     pub fn load(&self) -> &Arc<Load> {
         let shared = &self.0.shared;
         shared.facts.load.as_ref().unwrap_or_else(|| shared.load.get_or_init(Arc::default))
     }
 
-    /// The trace in which its steps are recorded, if any.
+    /// Returns the trace that records the steps of the turn, if any.
     pub fn trace(&self) -> Option<&Arc<Trace>> {
         self.0.shared.facts.trace.as_ref()
     }
 
-    /// Sends an event of a plugin, and tells whoever watches.
+    /// Emits an event of a plugin and notifies the observer.
+    ///
+    /// # Errors
+    /// Returns an error if the event cannot be written or the turn has emitted too many.
     pub fn emit(&self, by: &str, event: Json) -> Result<(), Unsent> {
         self.events().emit(event.clone())?;
         if let Some(trace) = self.trace() {
@@ -431,23 +434,26 @@ impl Turn {
         Ok(())
     }
 
-    /// Returns `true` if somebody watches this turn.
+    /// Returns `true` if the turn has an observer.
     pub fn is_observed(&self) -> bool {
         self.0.shared.observer.get().is_some()
     }
 
-    /// The questions of this turn, where it may stop for a person.
+    /// Returns the questions of this turn if it can pause for a person.
     pub fn pauses(&self) -> Option<&Pauses> {
         self.0.shared.pauses.get()
     }
 
-    /// Returns `true` if this turn stops for a person.
+    /// Returns `true` if this turn is paused for a person.
     pub fn is_paused(&self) -> bool {
         self.pauses().is_some_and(Pauses::is_paused)
     }
 
-    /// Asks a person: whoever listens now or, where nobody does (any more) and this turn may pause, whoever
-    /// goes on with it later.
+    /// Asks a person a question and returns the answer. If the client cannot answer and this turn can pause,
+    /// the turn pauses until the run is resumed with an answer.
+    ///
+    /// # Errors
+    /// Returns the reason why there is no answer.
     pub async fn ask(&self, by: &str, question: Json, timeout: Duration) -> Result<Json, NobodyAnswers> {
         let Some(pauses) = self.pauses() else { return self.events().ask(question, timeout).await };
         let place = self.0.within.as_ref().map(|within| within.place()).unwrap_or_default();
@@ -461,7 +467,7 @@ impl Turn {
                 Err(NobodyAnswers::Paused)
             }
             Ok(answer) => {
-                // Should this step run again, it is not asked again.
+                // If this step runs again, the stored answer is used.
                 pauses.answer(pending.hash(), answer.copy());
                 Ok(answer)
             }
@@ -469,11 +475,11 @@ impl Turn {
         }
     }
 
-    /// Asks a person as [`Turn::ask`] does. Where the client cannot be asked and this turn cannot pause, the question is
-    /// held at the host, with the model, the user and the trace of the turn, until an operator answers.
+    /// Asks a person as [`Turn::ask`] does. If the client cannot answer and this turn cannot pause, the host
+    /// holds the question, with the model, the user and the trace of the turn, until an operator answers.
     ///
     /// # Errors
-    /// Returns the reason for which nobody answered.
+    /// Returns the reason why there is no answer.
     pub async fn ask_or_hold(
         &self,
         by: &str,
@@ -495,33 +501,34 @@ impl Turn {
         self.events().hold(about.collect::<Object>().into(), timeout).await
     }
 
-    /// Returns `true` if the event that its stream hooks see has the text of many: an answer that came whole.
+    /// Returns `true` if the current event of the stream hooks holds the text of many events, as in an answer
+    /// that was not streamed.
     pub fn has_long_event(&self) -> bool {
         self.0.shared.has_long_event.load(Relaxed)
     }
 
-    /// Sets whether the next event of its stream hooks has the text of many.
+    /// Sets whether the next event of the stream hooks holds the text of many events.
     pub fn set_long_event(&self, is_long: bool) {
         self.0.shared.has_long_event.store(is_long, Relaxed);
     }
 
-    /// Returns the size in bytes, about, of the largest value that hooks of this turn were given so far, with what they
-    /// made of it.
+    /// Returns the approximate size in bytes of the largest value passed to or returned by the hooks of this
+    /// turn so far.
     pub fn size(&self) -> usize {
         self.0.shared.size.load(Relaxed)
     }
 
-    /// Records the size of a value that hooks are going to be given.
+    /// Records the size of a value that will be passed to hooks.
     pub fn note_size(&self, bytes: usize) {
         self.0.shared.size.fetch_max(bytes, Relaxed);
     }
 
-    /// Makes the end of this turn wait until this write is on disk. Numbers of one target only grow.
+    /// Makes the end of this turn wait for a write. Write numbers of one target only increase.
     pub fn flush_before_end(&self, target: Arc<dyn Durable>, write: u64) {
         self.0.shared.pending_flush.add(target, write);
     }
 
-    /// Waits until the writes of this turn are on disk; returns at once where there are none.
+    /// Waits until the writes of this turn are on disk.
     ///
     /// # Errors
     /// Returns an error if the writes fail.
@@ -529,48 +536,51 @@ impl Turn {
         self.0.shared.pending_flush.flush().await
     }
 
-    /// Adds the flush to the end of the turn's work. A turn that failed already keeps its own error.
+    /// Waits for the writes of this turn and returns its result. The turn's own error takes precedence.
+    ///
+    /// # Errors
+    /// Returns the error of the turn or, without one, that of the writes.
     pub async fn flushed<T>(&self, result: Result<T, Fault>) -> Result<T, Fault> {
         match (self.flush().await, result) {
             (Err(fault), Ok(_)) => Err(fault),
             (Err(fault), Err(first)) => {
-                tracing::warn!("cannot write what a turn stored: {fault}");
+                tracing::warn!("cannot flush the writes of a turn: {fault}");
                 Err(first)
             }
             (Ok(()), result) => result,
         }
     }
 
-    /// The time at which it began.
+    /// Returns the time at which the turn started.
     pub fn started(&self) -> Instant {
         self.0.shared.started
     }
 
-    /// Ends the turn when what it returns is dropped: whoever still works for it may stop.
+    /// Returns a guard that ends the turn when dropped, which cancels the work that still runs for it.
     #[must_use]
     pub fn until_dropped(&self) -> EndOfTurn {
         EndOfTurn(self.0.shared.clone())
     }
 
-    /// Does the work of this turn. When that is dropped before its end, the turn is over before anything of
-    /// the work is: who is stopped then knows why.
+    /// Runs the work of this turn. If the future is dropped early, the turn is marked as over before its work
+    /// is dropped, so that canceled parts can detect the reason.
     pub async fn lasting<F: Future>(&self, work: F) -> F::Output {
         Lasting { _over: self.until_dropped(), work: Box::pin(work) }.await
     }
 
-    /// Returns `true` if nobody waits for this turn any more.
+    /// Returns `true` if the turn is over or its caller is gone.
     pub fn is_over(&self) -> bool {
         *self.0.shared.over.borrow()
     }
 
-    /// Waits until nobody waits for this turn any more.
+    /// Waits until the turn is over or its caller is gone.
     pub async fn over(&self) {
-        // The sender lives as long as this turn does.
+        // The sender lives as long as the turn, so this cannot fail.
         let _ = self.0.shared.over.subscribe().wait_for(|over| *over).await;
     }
 }
 
-/// The state of a turn when it is over: its facts, its variables, what its scripts kept, and its tools.
+/// The state of a finished turn for tasks that run after it: facts, variables, script state and tools.
 pub struct Behind {
     facts: TurnFacts,
     context: Context,
@@ -578,12 +588,13 @@ pub struct Behind {
 }
 
 impl Behind {
-    /// The facts of the turn that was.
+    /// Returns the facts of the finished turn.
     pub fn facts(&self) -> &TurnFacts {
         &self.facts
     }
 
-    /// A turn behind the one that was: nobody hears its events, and it leaves no work.
+    /// Creates a turn for a task after the finished one. Its events have no receiver, and it schedules no
+    /// tasks.
     pub fn turn(self, trace: Option<Arc<Trace>>) -> Turn {
         let turn = Turn::new(TurnFacts { trace, ..self.facts }, self.context, Events::default());
         if let Some(runner) = self.runner {
@@ -593,7 +604,7 @@ impl Behind {
     }
 }
 
-/// The work of a turn. Fields are dropped in this order.
+/// The work of a turn. The order of the fields is their drop order.
 struct Lasting<F> {
     _over: EndOfTurn,
     work: Pin<Box<F>>,
@@ -607,7 +618,7 @@ impl<F: Future> Future for Lasting<F> {
     }
 }
 
-/// Ends its turn when it is dropped, however the work on it ended.
+/// A guard that ends its turn when dropped.
 pub struct EndOfTurn(Arc<Inner>);
 
 impl Drop for EndOfTurn {

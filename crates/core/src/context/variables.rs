@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use valvehouse_json::Json;
 
-/// Variables, history and trace of one turn. A clone shares them; [`Context::fork`] does not.
+/// The variables, history and trace of one turn. Clones share them; [`Context::fork`] copies them.
 #[derive(Clone, Debug)]
 pub struct Context(Arc<Parts>);
 
@@ -23,12 +23,12 @@ impl Default for Context {
 }
 
 impl Context {
-    /// A context with these variables; anything but an object starts empty.
+    /// Creates a context with these variables, an object. Any other value starts empty.
     pub fn new(variables: impl Into<Json>) -> Self {
         Self::with_metadata(variables, Json::object())
     }
 
-    /// The same with a metadata map that others hold as well.
+    /// Creates a context with a shared metadata map.
     pub fn with_metadata(variables: impl Into<Json>, metadata: Json) -> Self {
         let variables = match variables.into() {
             object @ Json::Object(_) => object,
@@ -38,7 +38,7 @@ impl Context {
         Self(Arc::new(Parts { variables, history, trace, metadata, client: Json::object() }))
     }
 
-    /// The same with variables of its client, which are nobody's word but the client's.
+    /// Sets the variables sent by the client, which are untrusted.
     #[must_use]
     pub fn with_client(self, client: Json) -> Self {
         let Parts { variables, history, trace, metadata, .. } = &*self.0;
@@ -46,52 +46,52 @@ impl Context {
         Self(Arc::new(Parts { variables, history, trace, metadata, client: client.freeze() }))
     }
 
-    /// A variable, when it is there.
+    /// Returns a variable, if set.
     pub fn get(&self, key: &str) -> Option<Json> {
         self.0.variables.get(key)
     }
 
-    /// A variable, or something else when it is not there.
+    /// Returns a variable, or `fallback` if it is not set.
     pub fn get_or(&self, key: &str, fallback: impl Into<Json>) -> Json {
         self.get(key).unwrap_or_else(|| fallback.into())
     }
 
-    /// Sets a variable for everybody who shares this context, and hands the context back.
+    /// Sets a variable for all clones of this context and returns a clone.
     pub fn set(&self, key: &str, value: impl Into<Json>) -> Self {
         let value: Json = value.into();
-        // A value that holds the variables themselves is put in as a copy of that moment.
+        // A value that contains the variables themselves is stored as a copy.
         if self.0.variables.set(key, value.clone()).is_err() {
             self.0.variables.edit(key, value.copy());
         }
         self.clone()
     }
 
-    /// All variables, live.
+    /// Returns all variables, a live object.
     pub fn variables(&self) -> &Json {
         &self.0.variables
     }
 
-    /// The messages said so far, live.
+    /// Returns the messages of the conversation so far, a live list.
     pub fn history(&self) -> &Json {
         &self.0.history
     }
 
-    /// The events of the turn, an entry a call, live.
+    /// Returns the events of the turn, a live list with one entry for each call.
     pub fn trace(&self) -> &Json {
         &self.0.trace
     }
 
-    /// The turn's metadata map, live.
+    /// Returns the turn's metadata map, live.
     pub fn metadata(&self) -> &Json {
         &self.0.metadata
     }
 
-    /// The variables that the client sent, read-only.
+    /// Returns the variables sent by the client, read-only.
     pub fn client(&self) -> &Json {
         &self.0.client
     }
 
-    /// The whole context as one live object: `variables history trace metadata client`.
+    /// Returns the context as one live object: `variables history trace metadata client`.
     pub fn as_json(&self) -> Json {
         let parts = [
             ("variables", &self.0.variables),
@@ -103,19 +103,19 @@ impl Context {
         Json::Object(parts.into_iter().map(|(name, part)| (name.into(), part.clone())).collect())
     }
 
-    /// Takes another context's variables and metadata in place of its own.
+    /// Replaces the variables and metadata with those of another context.
     pub fn take(&self, other: &Self) {
         for (own, new) in [(&self.0.variables, &other.0.variables), (&self.0.metadata, &other.0.metadata)] {
             if let (Json::Object(own), Json::Object(new)) = (own, new)
                 && !own.is_same(new)
             {
-                // Values of another context never hold this one's.
+                // The values of another context never contain this one's, so the write cannot fail.
                 let _ = own.replace(new.entries());
             }
         }
     }
 
-    /// An independent context with the same content.
+    /// Returns an independent copy of this context.
     #[must_use]
     pub fn fork(&self) -> Self {
         let Parts { variables, history, trace, metadata, client } = &*self.0;

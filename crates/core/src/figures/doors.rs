@@ -1,14 +1,14 @@
-//! The results of requests, by endpoint.
+//! Metrics of requests, by endpoint.
 
 use super::spread::{Spread, Spreading, counted};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
-/// The classes of statuses; `gone` where a client left before there was one.
+/// The status classes of responses; `gone` if the client disconnected before there was a status.
 pub const CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "gone"];
 
-/// Every door; the last one has what belongs to no other.
+/// The names of all endpoints; the last one counts requests that belong to no other.
 const NAMES: [&str; 25] = [
     "chat",
     "messages",
@@ -37,7 +37,7 @@ const NAMES: [&str; 25] = [
     "none",
 ];
 
-/// The figures of every door.
+/// The metrics of all endpoints.
 #[derive(Debug)]
 pub struct Doors(Vec<(&'static str, Arc<Door>)>);
 
@@ -48,23 +48,23 @@ impl Default for Doors {
 }
 
 impl Doors {
-    /// The door of a name; the last one where there is none.
+    /// Returns the metrics of an endpoint; for an unknown name, those of the last one.
     pub fn of(&self, name: &str) -> &Arc<Door> {
         let place = NAMES.iter().position(|known| *known == name);
         &self.0[place.unwrap_or(NAMES.len() - 1)].1
     }
 
-    /// All of them, by name.
+    /// Returns the metrics of all endpoints with their names.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Door)> {
         self.0.iter().map(|(name, door)| (*name, &**door))
     }
 }
 
-/// The figures of one door.
+/// The metrics of one endpoint.
 #[derive(Debug)]
 pub struct Door {
     answered: [AtomicU64; CLASSES.len()],
-    /// Answers that began and were not read to their end.
+    /// The responses that the client aborted.
     left: AtomicU64,
     running: AtomicU64,
     streams: AtomicU64,
@@ -86,46 +86,46 @@ impl Default for Door {
 }
 
 impl Door {
-    /// A request comes in.
+    /// Starts a request.
     pub fn begin(self: &Arc<Self>) -> Answering {
         self.running.fetch_add(1, Relaxed);
         let (door, began) = (self.clone(), Instant::now());
         Answering { door, began, status: None, is_stream: false, has_begun: false, is_whole: false }
     }
 
-    /// Requests by the class of their status.
+    /// Returns the number of requests by the class of their status.
     pub fn answered(&self) -> [(&'static str, u64); CLASSES.len()] {
         let counts = counted(&self.answered);
         std::array::from_fn(|place| (CLASSES[place], counts[place]))
     }
 
-    /// Answers that began and were not read to their end.
+    /// Returns the number of responses aborted by the client.
     pub fn left(&self) -> u64 {
         self.left.load(Relaxed)
     }
 
-    /// Requests under way, streams included.
+    /// Returns the number of requests in progress, including streams.
     pub fn running(&self) -> u64 {
         self.running.load(Relaxed)
     }
 
-    /// Streams under way.
+    /// Returns the number of streams in progress.
     pub fn streams(&self) -> u64 {
         self.streams.load(Relaxed)
     }
 
-    /// From a request to the end of its answer.
+    /// Returns the distribution of times from a request to the end of its response.
     pub fn times(&self) -> Spreading {
         self.times.read()
     }
 
-    /// From a request to the first bytes of its answer.
+    /// Returns the distribution of times from a request to the first byte of its response.
     pub fn first(&self) -> Spreading {
         self.first.read()
     }
 }
 
-/// A request under way; it is over when this is dropped.
+/// A request in progress, which ends when this value is dropped.
 #[derive(Debug)]
 pub struct Answering {
     door: Arc<Door>,
@@ -137,25 +137,25 @@ pub struct Answering {
 }
 
 impl Answering {
-    /// There is a status.
+    /// Records the status.
     pub fn answers(&mut self, status: u16) {
         self.status = Some(status);
     }
 
-    /// The answer comes bit by bit.
+    /// Records that the response is streamed.
     pub fn streams(&mut self) {
         self.is_stream = true;
         self.door.streams.fetch_add(1, Relaxed);
     }
 
-    /// Bytes of it go out.
+    /// Records that bytes of the response are sent.
     pub fn sends(&mut self) {
         if !std::mem::replace(&mut self.has_begun, true) {
             self.door.first.add(self.began.elapsed());
         }
     }
 
-    /// All of it has gone out.
+    /// Records that the response was sent completely.
     pub fn done(mut self) {
         self.sends();
         self.is_whole = true;

@@ -1,5 +1,5 @@
-//! The results of calls: of plugins, of tools, of models' services, and at the endpoints. Kept while the host
-//! runs, from any thread, cheap to add to.
+//! In-memory metrics of plugins, tools, providers and endpoints. They can be updated from any thread at low
+//! cost.
 
 mod doors;
 mod prompt_cache;

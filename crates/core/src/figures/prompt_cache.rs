@@ -1,9 +1,9 @@
-//! Counts of requests in which a filter left what a service may have cached of a conversation as it was.
+//! Counts of requests in which a filter preserved the conversation prefix that a provider may have cached.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use valvehouse_json::Json;
 
-/// Counts for one version of a filter, from any thread.
+/// The counts for one version of a filter; can be updated from any thread.
 #[derive(Debug, Default)]
 pub struct PromptCacheTally {
     kept: AtomicU64,
@@ -16,31 +16,31 @@ impl PromptCacheTally {
         if is_kept { &self.kept } else { &self.lost }.fetch_add(1, Relaxed);
     }
 
-    /// The requests so far.
+    /// Returns the counts so far.
     pub fn count(&self) -> PromptCacheCount {
         let (kept, lost) = (self.kept.load(Relaxed), self.lost.load(Relaxed));
         PromptCacheCount { requests: kept + lost, lost }
     }
 }
 
-/// The measured requests of a filter.
+/// The counts of a filter's measured requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PromptCacheCount {
-    /// All of them: each continued an earlier request of its conversation.
+    /// The number of measured requests; each continued an earlier request of its conversation.
     pub requests: u64,
-    /// Those in which the filter wrote the part that the earlier one had sent in another way.
+    /// The number of requests in which the filter changed the prefix that the earlier request had sent.
     pub lost: u64,
 }
 
 impl PromptCacheCount {
-    /// Both added up.
+    /// Returns the sum of both counts.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self { requests: self.requests + other.requests, lost: self.lost + other.lost }
     }
 
-    /// The count in words, such as `keeps prompt cache: no (lost in 2 of 20 requests)`; `None` where nothing was
-    /// measured.
+    /// Returns the count as text, such as `keeps prompt cache: no (lost in 2 of 20 requests)`; `None` if no
+    /// request was measured.
     pub fn to_words(self) -> Option<String> {
         let Self { requests, lost } = self;
         match (requests, lost) {
@@ -51,7 +51,7 @@ impl PromptCacheCount {
         }
     }
 
-    /// `{keeps, requests, lost}`; null where nothing was measured.
+    /// Converts the count to `{keeps, requests, lost}`; null if no request was measured.
     pub fn to_json(self) -> Json {
         if self.requests == 0 {
             return Json::Null;
@@ -63,7 +63,7 @@ impl PromptCacheCount {
         ])
     }
 
-    /// Reads what [`PromptCacheCount::to_json`] wrote.
+    /// Reads an object created by [`PromptCacheCount::to_json`].
     pub fn from_json(json: &Json) -> Self {
         let number = |name: &str| {
             let number = json.get(name).and_then(|value| value.as_i64());

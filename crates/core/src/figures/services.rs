@@ -1,4 +1,4 @@
-//! The results of the calls of one models' service.
+//! Metrics of the calls of one provider.
 
 use super::spread::{Spread, Spreading, counted};
 use crate::fault::Fault;
@@ -7,26 +7,26 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 use valvehouse_json::Json;
 
-/// The end of a call of a service.
+/// The outcome of a provider call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServiceOutcome {
-    /// The call ended well.
+    /// The call succeeded.
     Whole,
-    /// It said no: 400 to 499.
+    /// The provider rejected the request: status 400 to 499.
     Refused,
-    /// It said "not now": 429.
+    /// The provider limited the rate: status 429.
     Busy,
-    /// It failed: 500 and above, or an answer that nobody can read.
+    /// The provider failed: status 500 and above, or an invalid response.
     Failed,
-    /// It could not be reached.
+    /// The provider could not be reached.
     Unreachable,
-    /// It took too long.
+    /// The call exceeded its deadline.
     TooSlow,
-    /// Its answer broke off.
+    /// The response was interrupted.
     BrokeOff,
-    /// It was not asked: it failed again and again and is left alone.
+    /// The call was skipped because the circuit breaker is open.
     Rests,
-    /// The client went away.
+    /// The client disconnected.
     Left,
 }
 
@@ -43,7 +43,7 @@ const ALL: [ServiceOutcome; 9] = [
 ];
 
 impl ServiceOutcome {
-    /// One word for figures.
+    /// Returns the name of the outcome in metrics.
     pub fn word(self) -> &'static str {
         match self {
             Self::Whole => "answered",
@@ -59,7 +59,7 @@ impl ServiceOutcome {
     }
 }
 
-/// Before an answer has begun; what fails later has broken off.
+/// Converts a fault from before the start of a response. Later failures are `BrokeOff`.
 impl From<&Fault> for ServiceOutcome {
     fn from(fault: &Fault) -> Self {
         match fault {
@@ -74,7 +74,7 @@ impl From<&Fault> for ServiceOutcome {
     }
 }
 
-/// The figures of one service.
+/// The metrics of one provider.
 #[derive(Debug)]
 pub struct Service {
     ended: [AtomicU64; ALL.len()],
@@ -101,7 +101,7 @@ impl Default for Service {
 }
 
 impl Service {
-    /// It is asked.
+    /// Starts a call.
     pub fn ask(self: &Arc<Self>) -> Asking {
         self.running.fetch_add(1, Relaxed);
         Asking {
@@ -113,54 +113,54 @@ impl Service {
         }
     }
 
-    /// It is asked once more.
+    /// Counts a retry.
     pub fn asked_again(&self) {
         self.retries.fetch_add(1, Relaxed);
     }
 
-    /// Another one answers in its place.
+    /// Counts a request that a fallback answered.
     pub fn replaced(&self) {
         self.fallbacks.fetch_add(1, Relaxed);
     }
 
-    /// The ends of calls, each way with its word.
+    /// Returns the number of calls for each outcome, with its name.
     pub fn outcomes(&self) -> [(&'static str, u64); ALL.len()] {
         let counts = counted(&self.ended);
         std::array::from_fn(|place| (ALL[place].word(), counts[place]))
     }
 
-    /// Calls under way.
+    /// Returns the number of calls in progress.
     pub fn running(&self) -> u64 {
         self.running.load(Relaxed)
     }
 
-    /// The number of retries.
+    /// Returns the number of retries.
     pub fn retries(&self) -> u64 {
         self.retries.load(Relaxed)
     }
 
-    /// The number of requests that another one answered in its place.
+    /// Returns the number of requests that a fallback answered.
     pub fn fallbacks(&self) -> u64 {
         self.fallbacks.load(Relaxed)
     }
 
-    /// Tokens it read and wrote, where it said so.
+    /// Returns the number of prompt and completion tokens that the provider reported.
     pub fn tokens(&self) -> [u64; 2] {
         counted(&self.tokens)
     }
 
-    /// From the question to the end of the answer, of all calls that were answered.
+    /// Returns the distribution of times from a request to the end of its response, for answered calls.
     pub fn times(&self) -> Spreading {
         self.times.read()
     }
 
-    /// From the question to the first that came of the answer.
+    /// Returns the distribution of times from a request to the first part of its response.
     pub fn first(&self) -> Spreading {
         self.first.read()
     }
 }
 
-/// A call of a service under way. Dropped before it ended, its caller went away.
+/// A provider call in progress. If it is dropped early, the client disconnected.
 #[derive(Debug)]
 pub struct Asking {
     service: Arc<Service>,
@@ -171,14 +171,14 @@ pub struct Asking {
 }
 
 impl Asking {
-    /// Something of the answer has come.
+    /// Records that a part of the response arrived.
     pub fn receives(&mut self) {
         if !std::mem::replace(&mut self.has_begun, true) {
             self.service.first.add(self.began.elapsed());
         }
     }
 
-    /// The service says what it read and wrote: in `usage`, as OpenAI has it. What it says last counts.
+    /// Records the token counts of a `usage` in OpenAI's format. The last one counts.
     pub fn tells(&mut self, usage: &Json) {
         let count = |name: &str| Some(usage.get(name)?.as_i64()?.max(0).unsigned_abs());
         let (read, written) = (count("prompt_tokens"), count("completion_tokens"));
@@ -187,7 +187,7 @@ impl Asking {
         }
     }
 
-    /// It has failed.
+    /// Records a failure.
     pub fn fails(&mut self, fault: &Fault) {
         let ending = match fault.into() {
             ServiceOutcome::Failed if self.has_begun => ServiceOutcome::BrokeOff,
@@ -196,7 +196,7 @@ impl Asking {
         self.ends(ending);
     }
 
-    /// It is over.
+    /// Ends the call.
     pub fn ends(&mut self, ending: ServiceOutcome) {
         if std::mem::replace(&mut self.is_over, true) {
             return;

@@ -1,15 +1,15 @@
-//! Times, sorted into fixed buckets.
+//! Histograms of durations with fixed buckets.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The number of bounds of a spread.
+/// The number of bucket bounds of a histogram.
 pub const BUCKETS: usize = 14;
 
 const MICROSECOND: u64 = 1_000;
 const MILLISECOND: u64 = 1_000_000;
 
-/// Own time of scripts: from a microsecond to a second.
+/// The bounds for running times of scripts: 1 µs to 1 s.
 const SCRIPTS: [u64; BUCKETS] = [
     MICROSECOND,
     4 * MICROSECOND,
@@ -27,7 +27,7 @@ const SCRIPTS: [u64; BUCKETS] = [
     1_000 * MILLISECOND,
 ];
 
-/// Answers of models, as OpenTelemetry's conventions for them have it: doubled from 10 ms to 82 s.
+/// The bounds for model responses, as in the OpenTelemetry conventions: doubled from 10 ms to 82 s.
 const MODELS: [u64; BUCKETS] = {
     let mut bounds = [10 * MILLISECOND; BUCKETS];
     let mut place = 1;
@@ -38,7 +38,7 @@ const MODELS: [u64; BUCKETS] = {
     bounds
 };
 
-/// Everything else: from a millisecond to five minutes.
+/// The bounds for all other durations: 1 ms to 5 minutes.
 const WORK: [u64; BUCKETS] = [
     MILLISECOND,
     2_500 * MICROSECOND,
@@ -56,40 +56,40 @@ const WORK: [u64; BUCKETS] = [
     300_000 * MILLISECOND,
 ];
 
-/// The distribution of times. Adding one costs two additions and a search among the bounds.
+/// A histogram of durations. Adding one costs two atomic additions and a search among the bounds.
 #[derive(Debug)]
 pub struct Spread {
     bounds: &'static [u64; BUCKETS],
-    /// The last one is for what is longer than every bound.
+    /// The counts by bucket; the last bucket has no upper bound.
     counts: [AtomicU64; BUCKETS + 1],
     nanoseconds: AtomicU64,
 }
 
-/// A spread as it is read: never changed.
+/// A snapshot of a [`Spread`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spreading {
-    /// Upper bounds in seconds.
+    /// The upper bounds in seconds.
     pub bounds: [f64; BUCKETS],
-    /// The number of times that are at most as long as each bound.
+    /// The number of durations up to each bound.
     pub counts: [u64; BUCKETS],
-    /// The number of times.
+    /// The number of durations.
     pub count: u64,
-    /// All of them together, in seconds.
+    /// The sum of all durations, in seconds.
     pub seconds: f64,
 }
 
 impl Spread {
-    /// For the own time of scripts.
+    /// Creates a histogram for running times of scripts.
     pub fn of_scripts() -> Self {
         Self::within(&SCRIPTS)
     }
 
-    /// For the answers of models.
+    /// Creates a histogram for model responses.
     pub fn of_models() -> Self {
         Self::within(&MODELS)
     }
 
-    /// For anything else.
+    /// Creates a histogram for other durations.
     pub fn of_work() -> Self {
         Self::within(&WORK)
     }
@@ -98,7 +98,7 @@ impl Spread {
         Self { bounds, counts: Default::default(), nanoseconds: AtomicU64::new(0) }
     }
 
-    /// Adds a time.
+    /// Adds a duration.
     pub fn add(&self, time: Duration) {
         self.add_nanoseconds(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
     }
@@ -109,13 +109,13 @@ impl Spread {
         self.nanoseconds.fetch_add(time, Relaxed);
     }
 
-    /// The number of times that were added, and all of their nanoseconds.
+    /// Returns the number of durations and their sum in nanoseconds.
     pub(super) fn sums(&self) -> (u64, u64) {
         let counts = self.counts.iter().map(|count| count.load(Relaxed));
         (counts.sum(), self.nanoseconds.load(Relaxed))
     }
 
-    /// As it stands.
+    /// Returns a snapshot.
     pub fn read(&self) -> Spreading {
         let counts = counted(&self.counts);
         let mut sum = 0;
@@ -132,7 +132,7 @@ impl Spread {
     }
 }
 
-/// Several counts by place, read at once.
+/// Reads an array of counters.
 pub(super) fn counted<const N: usize>(counts: &[AtomicU64; N]) -> [u64; N] {
     std::array::from_fn(|place| counts[place].load(Relaxed))
 }

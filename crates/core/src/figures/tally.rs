@@ -1,4 +1,4 @@
-//! The costs of a plugin's calls: kept while the host runs, across reloads, cheap to add to.
+//! Metrics of a plugin's calls, which persist across reloads.
 
 use super::spread::{Spread, Spreading, counted};
 use parking_lot::Mutex;
@@ -8,44 +8,44 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use valvehouse_json::{Json, Object};
 
-/// Calls whose time is always measured: reading the clock twice costs a tenth of a small hook.
+/// The number of first calls that are always timed; reading the clock twice takes a tenth of a small hook.
 const ALL_MEASURED: u64 = 64;
-/// Of the later ones, one in so many.
+/// The interval at which later calls are timed: one in this many.
 const MEASURED: u64 = 8;
-/// From here on a call is slow: in operations, and in nanoseconds where it is timed.
+/// The thresholds above which a call is slow: in operations, and in nanoseconds for a timed call.
 const SLOW: (u64, u64) = (10_000, 1_000_000);
 
 /// The cost of one call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// Operations of the interpreter.
+    /// The number of interpreter operations.
     pub operations: u64,
-    /// The most memory it held at a time, in bytes.
+    /// The peak memory in bytes.
     pub memory: u64,
-    /// The memory that it had allocated and not freed when it ended, in bytes.
+    /// The memory in bytes that was allocated and not freed at the end of the call.
     pub kept: u64,
-    /// The time that it waited for others.
+    /// The time spent waiting.
     pub waited: Duration,
 }
 
-/// The end of a call.
+/// The outcome of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// With a value to go on with.
+    /// The hook returned a value for the next filter.
     Continued,
-    /// With a value that stops its chain.
+    /// The hook returned a value that ends its chain.
     Skipped,
-    /// With a refusal.
+    /// The hook refused.
     Refused,
-    /// With a refusal that was forgiven.
+    /// The hook refused, and the refusal was ignored by the failure policy.
     RefusalForgiven,
-    /// With a bug, a budget, a wrong return.
+    /// The hook failed: a bug, an exceeded budget or an invalid return value.
     Broken,
-    /// The same, forgiven.
+    /// The hook failed, and the failure was ignored by the failure policy.
     BreakageForgiven,
 }
 
-/// Every ending, in the order in which they are counted.
+/// All outcomes, in the order of the counters.
 const ENDINGS: [Ending; 6] = [
     Ending::Continued,
     Ending::Skipped,
@@ -56,7 +56,7 @@ const ENDINGS: [Ending; 6] = [
 ];
 
 impl Ending {
-    /// One word for figures.
+    /// Returns the name of the outcome in metrics.
     pub fn word(self) -> &'static str {
         match self {
             Self::Continued => "continue",
@@ -72,12 +72,12 @@ impl Ending {
     }
 }
 
-/// The figures of one plugin: for each of its hooks or tools by name.
+/// The metrics of one plugin by the name of its hooks and tools.
 #[derive(Debug, Default)]
 pub struct Figures(Mutex<BTreeMap<String, Arc<Tally>>>);
 
 impl Figures {
-    /// The counter that adds up the calls of one hook or tool.
+    /// Returns the counter of a hook or tool.
     pub fn of(&self, name: &str) -> Arc<Tally> {
         let mut tallies = self.0.lock();
         match tallies.get(name) {
@@ -86,30 +86,30 @@ impl Figures {
         }
     }
 
-    /// The sums of what was called at all, by name.
+    /// Returns the sums of the hooks and tools called so far, by name.
     pub fn sums(&self) -> Vec<(String, Sum)> {
         let tallies = self.0.lock();
         let sums = tallies.iter().map(|(name, tally)| (name.clone(), tally.sum()));
         sums.filter(|(_, sum)| sum.calls > 0).collect()
     }
 
-    /// Everything that is added up, by name.
+    /// Returns all counters, by name.
     pub fn tallies(&self) -> Vec<(String, Arc<Tally>)> {
         self.0.lock().iter().map(|(name, tally)| (name.clone(), tally.clone())).collect()
     }
 }
 
-/// Adds up calls, from any thread.
+/// A counter for the calls of one hook or tool; can be updated from any thread.
 #[derive(Debug)]
 pub struct Tally {
-    /// Calls that ended, by their ending.
+    /// The number of finished calls by outcome.
     ended: [AtomicU64; ENDINGS.len()],
-    /// Calls that were not made, since the plugin rests.
+    /// The number of calls skipped because the circuit breaker is open.
     rested: AtomicU64,
     operations: AtomicU64,
     most_operations: AtomicU64,
     most_memory: AtomicU64,
-    /// Own running time of the calls that were timed.
+    /// The running times of the timed calls.
     times: Spread,
     longest: AtomicU64,
     slow: AtomicBool,
@@ -130,20 +130,20 @@ impl Default for Tally {
     }
 }
 
-/// A call under way, timed if it is one of those.
+/// The start of a call, with the time if the call is timed.
 #[derive(Debug)]
 pub struct Timing(Option<Instant>);
 
 impl Tally {
-    /// A call begins.
+    /// Starts a call.
     pub fn begin(&self) -> Timing {
-        // Those that went on are nearly all, and one look is cheaper than a sum.
+        // Nearly all calls continue, and one load is cheaper than a sum.
         let calls = self.ended[Ending::Continued as usize].load(Relaxed);
         let is_timed = calls < ALL_MEASURED || calls.is_multiple_of(MEASURED) || self.is_slow();
         Timing(is_timed.then(Instant::now))
     }
 
-    /// It has ended.
+    /// Ends a call.
     pub fn end(&self, timing: &Timing, spent: Spent, ending: Ending) {
         self.operations.fetch_add(spent.operations, Relaxed);
         raise(&self.most_operations, spent.operations);
@@ -162,12 +162,12 @@ impl Tally {
         }
     }
 
-    /// A call is not made, since the plugin rests.
+    /// Counts a call that was skipped because the circuit breaker is open.
     pub fn rests(&self) {
         self.rested.fetch_add(1, Relaxed);
     }
 
-    /// The ends of calls, each way with a word of its own; `rests` for those that were not made.
+    /// Returns the number of calls for each outcome, with its name; `rests` counts skipped calls.
     pub fn outcomes(&self) -> Vec<(&'static str, u64)> {
         let mut outcomes: Vec<(&'static str, u64)> = Vec::new();
         for (ending, count) in ENDINGS.iter().zip(counted(&self.ended)) {
@@ -180,23 +180,23 @@ impl Tally {
         outcomes
     }
 
-    /// The own running time of the calls that were timed.
+    /// Returns the distribution of running times of the timed calls.
     pub fn times(&self) -> Spreading {
         self.times.read()
     }
 
-    /// Returns `true` if the last call that was timed took a millisecond or more: the next one better runs where it
-    /// holds up nobody.
+    /// Returns `true` if the last timed call took a millisecond or more, so the next one should run on a
+    /// separate thread.
     pub fn is_slow(&self) -> bool {
         self.slow.load(Relaxed)
     }
 
-    /// A call that was not timed took long all the same.
+    /// Records that a call that was not timed was slow.
     pub fn was_slow(&self) {
         self.slow.store(true, Relaxed);
     }
 
-    /// The sum so far.
+    /// Returns the sums so far.
     pub fn sum(&self) -> Sum {
         let ended = counted(&self.ended);
         let breakages = ENDINGS.iter().zip(ended).filter(|(ending, _)| ending.is_breakage());
@@ -214,38 +214,38 @@ impl Tally {
     }
 }
 
-/// It is almost never a new height: a look is cheaper than a write.
+/// Raises a maximum. New maxima are rare, and a load is cheaper than a write.
 fn raise(height: &AtomicU64, value: u64) {
     if value > height.load(Relaxed) {
         height.fetch_max(value, Relaxed);
     }
 }
 
-/// The sum of calls.
+/// The sums of the calls of a hook or tool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sum {
-    /// The number of calls that ended.
+    /// The number of finished calls.
     pub calls: u64,
-    /// The number of them that broke.
+    /// The number of failed calls.
     pub broken: u64,
-    /// Operations of all of them.
+    /// The number of operations of all calls.
     pub operations: u64,
-    /// The most of one.
+    /// The maximum number of operations of one call.
     pub most_operations: u64,
-    /// The most memory one held, in bytes.
+    /// The maximum memory of one call, in bytes.
     pub most_memory: u64,
-    /// The number of them that were timed.
+    /// The number of timed calls.
     pub measured: u64,
-    /// Own running time of those.
+    /// The total running time of the timed calls, in nanoseconds.
     pub nanoseconds: u64,
-    /// Of the longest of those.
+    /// The maximum running time of a timed call, in nanoseconds.
     pub longest: u64,
 }
 
 type Field = fn(&mut Sum) -> &mut u64;
 type Join = fn(u64, u64) -> u64;
 
-/// The fields of a sum by their names on the wire, and how two of them come together.
+/// The JSON names of the fields of a sum, and the functions that combine two values.
 const FIELDS: [(&str, Field, Join); 8] = [
     ("calls", |sum| &mut sum.calls, u64::saturating_add),
     ("broken", |sum| &mut sum.broken, u64::saturating_add),
@@ -258,12 +258,12 @@ const FIELDS: [(&str, Field, Join); 8] = [
 ];
 
 impl Sum {
-    /// The mean of the calls that were timed.
+    /// Returns the mean running time of the timed calls.
     pub fn mean_time(&self) -> Duration {
         Duration::from_nanos(self.nanoseconds.checked_div(self.measured).unwrap_or(0))
     }
 
-    /// The part of it that operators see while it grows.
+    /// Returns the fields that operators see for a running host.
     pub fn in_short(&self) -> Json {
         Json::from([
             ("calls", self.calls.into()),
@@ -272,7 +272,7 @@ impl Sum {
         ])
     }
 
-    /// The two together: of two hosts with the same plugin.
+    /// Combines two sums, such as those of two hosts with the same plugin.
     #[must_use]
     pub fn and(mut self, mut other: Self) -> Self {
         for (_, field, join) in FIELDS {
@@ -282,7 +282,7 @@ impl Sum {
         self
     }
 
-    /// As it is written down.
+    /// Converts the sum to JSON.
     pub fn into_json(mut self) -> Json {
         FIELDS
             .iter()
@@ -291,7 +291,7 @@ impl Sum {
             .into()
     }
 
-    /// As it was written down; what is missing is 0.
+    /// Reads a sum from JSON; missing fields are 0.
     pub fn from_json(json: &Json) -> Self {
         let mut sum = Self::default();
         for (name, field, _) in FIELDS {

@@ -1,4 +1,4 @@
-//! The results of one tool's calls, whoever brings it.
+//! Metrics of the calls of one tool.
 
 use super::spread::{Spread, Spreading, counted};
 use parking_lot::Mutex;
@@ -7,20 +7,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
-/// The end of a call of a tool, its further tries included.
+/// The outcome of a tool call, including its retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolOutcome {
-    /// With a result.
+    /// The tool returned a result.
     Well,
-    /// With an error of its own.
+    /// The tool returned an error.
     Failed,
-    /// Its time was up.
+    /// The tool exceeded its timeout.
     TooSlow,
-    /// It panicked.
+    /// The tool panicked.
     Panicked,
-    /// It waits for a person.
+    /// The call paused for a person.
     Paused,
-    /// The caller went away.
+    /// The caller disconnected.
     Left,
 }
 
@@ -34,7 +34,7 @@ const ALL: [ToolOutcome; 6] = [
 ];
 
 impl ToolOutcome {
-    /// One word for figures.
+    /// Returns the name of the outcome in metrics.
     pub fn word(self) -> &'static str {
         match self {
             Self::Well => "ok",
@@ -47,18 +47,18 @@ impl ToolOutcome {
     }
 }
 
-/// The figures of tools by name: of whichever version of them ran.
+/// The metrics of tools by name, over all versions of a tool.
 #[derive(Debug, Default)]
 pub struct Tools(Mutex<HashMap<String, Arc<Uses>>>);
 
 impl Tools {
-    /// The counter that adds up the calls of one tool.
+    /// Returns the metrics of a tool.
     pub fn of(&self, name: &str) -> Arc<Uses> {
         self.0.lock().entry(name.to_owned()).or_default().clone()
     }
 }
 
-/// The figures of one tool.
+/// The metrics of one tool.
 #[derive(Debug)]
 pub struct Uses {
     ended: [AtomicU64; ALL.len()],
@@ -72,24 +72,24 @@ impl Default for Uses {
 }
 
 impl Uses {
-    /// It is called.
+    /// Starts a call.
     pub fn begin(self: &Arc<Self>) -> Using {
         Using { uses: self.clone(), began: Instant::now(), ending: ToolOutcome::Left }
     }
 
-    /// The ends of calls, each way with its word.
+    /// Returns the number of calls for each outcome, with its name.
     pub fn outcomes(&self) -> [(&'static str, u64); ALL.len()] {
         let counts = counted(&self.ended);
         std::array::from_fn(|place| (ALL[place].word(), counts[place]))
     }
 
-    /// The times that they took, waiting and further tries included.
+    /// Returns the distribution of durations, including waiting and retries.
     pub fn times(&self) -> Spreading {
         self.times.read()
     }
 }
 
-/// A call of a tool under way. Dropped before it ended, its caller went away.
+/// A tool call in progress. If it is dropped early, the caller disconnected.
 #[derive(Debug)]
 pub struct Using {
     uses: Arc<Uses>,
@@ -98,7 +98,7 @@ pub struct Using {
 }
 
 impl Using {
-    /// It has ended.
+    /// Ends the call.
     pub fn ends(mut self, ending: ToolOutcome) {
         self.ending = ending;
     }

@@ -1,4 +1,4 @@
-//! A chain is a fold: each filter takes the value and hands it on.
+//! A chain of filters: each filter receives the value that the previous one returned.
 
 use super::definition::{Filter, OnBreak, Verdict};
 use super::hook::FilterContext;
@@ -12,12 +12,12 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use valvehouse_json::Json;
 
-/// Most events that a hook makes of one: each goes on through the chain and to the client.
+/// The maximum number of events that a hook can return for one event.
 const MAX_EVENTS: usize = 1_000;
-/// The most memory that they may take, in bytes.
+/// The maximum memory of these events, in bytes.
 const MAX_BYTES: usize = 16 << 20;
 
-/// Filters in running order, and per moment those that act at it. Cheap to clone.
+/// Filters in running order, indexed by hook. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Chain(Arc<FilterOrder>);
 
@@ -26,23 +26,23 @@ struct FilterOrder {
     filters: Vec<Filter>,
     at: [Vec<usize>; Hook::ALL.len()],
     hooks: Hooks,
-    /// Those that any filter runs by the size of the turn.
+    /// The hooks whose executor any filter chooses by the size of the turn.
     by_size: Hooks,
-    /// Any of them leaves work for the time behind the turn.
+    /// Set if any filter schedules work for the time after the answer.
     leaves: bool,
 }
 
-/// The end of a chain.
+/// The outcome of a chain.
 #[derive(Debug)]
 pub enum ChainOutcome {
-    /// Every filter went on.
+    /// All filters continued; this is the final value.
     Done(Json),
-    /// A filter stopped the chain with its value.
+    /// A filter ended the chain with this value.
     Skipped(Json),
 }
 
 impl Chain {
-    /// Filters in ascending priority; equal ones keep their order.
+    /// Creates a chain of filters in ascending priority; filters of equal priority stay in order.
     pub fn new(mut filters: Vec<Filter>) -> Self {
         filters.sort_by(|a, b| a.is_last.cmp(&b.is_last).then(a.priority.total_cmp(&b.priority)));
         let mut sorted = FilterOrder::default();
@@ -60,33 +60,33 @@ impl Chain {
         Self(Arc::new(sorted))
     }
 
-    /// The filters in running order.
+    /// Returns the filters in running order.
     pub fn filters(&self) -> &[Filter] {
         &self.0.filters
     }
 
-    /// Returns `true` if any filter acts at this moment.
+    /// Returns `true` if any filter has this hook.
     pub fn has(&self, hook: Hook) -> bool {
         self.0.hooks.contains(hook)
     }
 
-    /// The filters that act at this moment, in running order.
+    /// Returns the filters with this hook, in running order.
     pub fn at(&self, hook: Hook) -> impl Iterator<Item = &Filter> {
         self.at_from(hook, 0).map(|(_, filter)| filter)
     }
 
-    /// The same from a place in the chain on, each with its place.
+    /// Returns the filters with this hook from a position in the chain on, each with its position.
     pub(crate) fn at_from(&self, hook: Hook, place: usize) -> impl Iterator<Item = (usize, &Filter)> {
         let places = self.0.at[hook as usize].iter().copied();
         places.filter(move |own| *own >= place).map(|own| (own, &self.0.filters[own]))
     }
 
-    /// Returns `true` if any filter has work for the time when the client has its answer.
+    /// Returns `true` if any filter schedules work for the time after the answer.
     pub fn leaves_work(&self) -> bool {
         self.0.leaves
     }
 
-    /// Leaves that work.
+    /// Lets the filters schedule work for the time after the answer.
     pub(crate) fn leave(&self, conversation: &Arc<FinishedChat>, turn: &Turn) {
         self.0
             .filters
@@ -95,22 +95,25 @@ impl Chain {
             .for_each(|filter| filter.run.leave(conversation, turn));
     }
 
-    /// Returns `true` if any filter wants to see tools fail.
+    /// Returns `true` if any filter handles failed tool calls.
     pub(crate) fn sees_failures(&self) -> bool {
         self.at(Hook::PostInvocation).any(|filter| filter.sees_failures)
     }
 
-    /// Runs one moment: ascending priority, stopping at the first that does not go on.
+    /// Runs the filters of a hook in ascending priority until one of them does not continue.
+    ///
+    /// # Errors
+    /// Returns the fault of a filter that refused or failed.
     pub async fn run(&self, hook: Hook, value: Json, turn: &Turn) -> Result<ChainOutcome, Fault> {
         self.run_those(hook, value, turn, |_| true).await
     }
 
-    /// Runs `post_invocation` after a tool that failed, for the filters that want to see it.
+    /// Runs `post_invocation` after a failed tool call, for the filters that handle failures.
     pub(crate) async fn run_after_failure(&self, value: Json, turn: &Turn) -> Result<ChainOutcome, Fault> {
         self.run_those(Hook::PostInvocation, value, turn, |filter| filter.sees_failures).await
     }
 
-    /// Measures the prompt cache where a request goes to a model, for some of the requests that are traced.
+    /// Measures the effect on the prompt cache of a model call, for a sample of the traced requests.
     fn watch(&self, hook: Hook, value: &Json, turn: &Turn) -> Option<Box<PromptCacheWatch>> {
         match hook {
             Hook::Inlet | Hook::PreChat if self.has(hook) => {
@@ -150,8 +153,8 @@ impl Chain {
     }
 }
 
-/// Records the size of what filters are given: of a request once, of what comes later each time. Long events of a stream
-/// are recorded where they come from.
+/// Records the size of a value passed to filters: once for the request, and each time for later values. Long
+/// stream events are recorded by their source.
 fn note_size(hook: Hook, value: &Json, turn: &Turn) {
     let is_noted = match hook {
         Hook::Stream | Hook::StreamEnd => true,
@@ -163,8 +166,11 @@ fn note_size(hook: Hook, value: &Json, turn: &Turn) {
     }
 }
 
-/// One filter's turn, written down where the turn has a trace; `end` is when the one before ended, and then this
-/// one's.
+/// Runs one filter and records it in the trace of the turn, if any. `end` is the end of the previous filter; it
+/// is set to the end of this one.
+///
+/// # Errors
+/// Returns the fault of a filter that refused or failed.
 pub async fn step(
     filter: &Filter,
     hook: Hook,
@@ -183,17 +189,17 @@ pub async fn step(
     outcome
 }
 
-/// The outcome of a filter's turn, in the words of traces.
+/// The outcome of one filter, with its description for traces.
 pub struct TraceOutcome {
-    /// The outcome in one word.
+    /// The name of the outcome.
     pub word: &'static str,
-    /// The reason for which it failed, where it did.
+    /// The reason for a failure, if any.
     pub cause: Option<String>,
-    /// The outcome, or the error that ends the turn.
+    /// The outcome, or the fault that ends the turn.
     pub outcome: Result<ChainOutcome, Fault>,
 }
 
-/// One filter's turn and how it went.
+/// Runs one filter and describes its outcome.
 pub async fn told(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> TraceOutcome {
     let Decision { outcome, passed_over } = decide(filter, hook, value, turn).await;
     let (word, cause) = match (passed_over, &outcome) {
@@ -208,10 +214,10 @@ pub async fn told(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> Trac
     TraceOutcome { word, cause, outcome }
 }
 
-/// The outcome of a filter's turn.
+/// The outcome of one filter.
 struct Decision {
     outcome: Result<ChainOutcome, Fault>,
-    /// The word and the reason for which it had no say, where it had none.
+    /// The name and the reason if the filter was skipped.
     passed_over: Option<(&'static str, String)>,
 }
 
@@ -222,30 +228,30 @@ impl From<Result<ChainOutcome, Fault>> for Decision {
 }
 
 impl Decision {
-    /// It failed, and the value goes on without it.
+    /// Creates the outcome of a failure that the policy ignores.
     fn forgiven(outcome: ChainOutcome, cause: String) -> Self {
         Self { outcome: Ok(outcome), passed_over: Some(("forgiven", cause)) }
     }
 }
 
-/// One filter's turn: its verdict, or what its policy makes of its breakage.
+/// Runs one filter and applies its failure policy.
 async fn decide(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> Decision {
     let admission = filter.breaker.as_ref().map_or(Admission::Usual, |breaker| breaker.admit());
     if let (Some(breaker), Admission::Rests(rest)) = (&filter.breaker, admission) {
         return resting(filter, hook, value, breaker.refusal(rest), turn);
     }
-    // Only a filter whose failures are forgiven pays for a way back.
+    // A copy is needed only for a filter whose failures are ignored.
     let before = (filter.on_break == OnBreak::Continue).then(|| Before::of(hook, &value));
     let ctx = FilterContext { value, turn: turn.clone() };
     let verdict = match filter.run.pace(hook, &ctx) {
         None => call(filter, hook, ctx),
-        // In a box: the way of all other calls is shorter where this one takes no room in it.
+        // The box keeps the future of all other calls small.
         Some(pace) => Box::pin(apart(filter.clone(), hook, ctx, pace)).await,
     };
     settled(filter, hook, verdict, before, admission, turn)
 }
 
-/// A call that may wait or take long, where it holds up nobody.
+/// Runs a hook that may wait or compute for long on a separate stack.
 async fn apart(filter: Filter, hook: Hook, ctx: FilterContext, pace: Pace) -> Result<Verdict, Breakage> {
     let breaker = filter.breaker.clone();
     let owner = filter.name.clone();
@@ -256,7 +262,7 @@ async fn apart(filter: Filter, hook: Hook, ctx: FilterContext, pace: Pace) -> Re
     called.unwrap_or_else(|error| Err(Breakage::new(error.to_string())))
 }
 
-/// Applies a filter's policy to the end of its call.
+/// Applies the failure policy to the result of a hook.
 fn settled(
     filter: &Filter,
     hook: Hook,
@@ -266,7 +272,7 @@ fn settled(
     turn: &Turn,
 ) -> Decision {
     if turn.is_paused() {
-        // The result of that is dropped: it runs again when somebody has answered.
+        // The result is discarded: the step runs again once the question is answered.
         return Err(Fault::Paused).into();
     }
     let verdict = verdict.and_then(|verdict| match wrong_events(hook, &verdict) {
@@ -276,7 +282,7 @@ fn settled(
     if let Some(breaker) = &filter.breaker {
         match &verdict {
             Ok(_) => breaker.went_well(admission),
-            // A call that was ended since nobody waits for it is not a fault of the filter.
+            // A call that was canceled with its turn is not a failure of the filter.
             Err(_) if turn.is_over() => {}
             Err(breakage) => breaker.broke(&breakage.cause),
         }
@@ -304,7 +310,7 @@ fn settled(
     }
 }
 
-/// The reason for which the events of a hook cannot be sent on; `None` where they can.
+/// Returns the reason why the events returned by a hook cannot be sent; `None` if they can.
 pub fn wrong_events(hook: Hook, verdict: &Verdict) -> Option<String> {
     let given = match verdict {
         Verdict::Continue(ctx) => &ctx.value,
@@ -316,13 +322,13 @@ pub fn wrong_events(hook: Hook, verdict: &Verdict) -> Option<String> {
         (Hook::Stream | Hook::StreamEnd, Json::Array(events)) => events.with(|events| {
             if events.len() > MAX_EVENTS {
                 let count = events.len();
-                return Some(format!("returned {count} events; {MAX_EVENTS} may take the place of one"));
+                return Some(format!("returned {count} events for one; at most {MAX_EVENTS} are allowed"));
             }
             if let Some(odd) = events.iter().find(|one| !is_event(one)) {
                 let kind = article(odd);
                 return Some(format!("returned a list with {kind} in it; an event is a map or a text"));
             }
-            // Each is copied, also where the list names one event many times.
+            // Each event is copied, even if the list holds one event repeatedly.
             let mut rest = MAX_BYTES;
             let is_too_much = events.len() > 1
                 && events.iter().any(|one| match rest.checked_sub(one.weight()) {
@@ -332,8 +338,7 @@ pub fn wrong_events(hook: Hook, verdict: &Verdict) -> Option<String> {
                     }
                     None => true,
                 });
-            is_too_much
-                .then(|| format!("returned events of more than {} MiB in place of one", MAX_BYTES >> 20))
+            is_too_much.then(|| format!("returned more than {} MiB of events for one", MAX_BYTES >> 20))
         }),
         (Hook::Stream | Hook::StreamEnd, one) if !one.is_null() && !is_event(one) => {
             Some(format!("returned {}; an event is a map or a text", article(one)))
@@ -350,8 +355,8 @@ fn article(value: &Json) -> String {
     }
 }
 
-/// In place of a filter that breaks again and again: without it where its breakage is forgiven, and
-/// otherwise not at all.
+/// Returns the decision for a filter with an open circuit breaker: it is skipped if its failures are ignored;
+/// otherwise, the request is refused.
 fn resting(filter: &Filter, hook: Hook, value: Json, instead: Refusal, turn: &Turn) -> Decision {
     filter.run.rests(hook);
     let passed_over = Some(("rests", instead.message.clone()));
@@ -364,12 +369,12 @@ fn resting(filter: &Filter, hook: Hook, value: Json, instead: Refusal, turn: &Tu
     Decision { outcome, passed_over }
 }
 
-/// The value that goes on in place of what a filter would have made.
+/// Returns the value that replaces the output of a skipped filter.
 fn without(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> ChainOutcome {
     ChainOutcome::Done(filter.run.bypass(hook, FilterContext { value, turn: turn.clone() }))
 }
 
-/// A value as it was before a filter, and the handle everybody holds of it.
+/// A copy of a value from before a filter, and the shared handle of the value.
 struct Before {
     live: Json,
     copy: Json,
@@ -378,7 +383,7 @@ struct Before {
 impl Before {
     fn of(hook: Hook, value: &Json) -> Self {
         let copy = match value {
-            // The turn's context and metadata are only shown there; they stay live.
+            // The turn's context and metadata are shared and stay live.
             Json::Object(parts) if hook.has_ctx() => {
                 let parts = parts.entries().into_iter().map(|(name, part)| match name.as_str() {
                     "context" | "metadata" => (name, part),
@@ -391,7 +396,7 @@ impl Before {
         Self { live: value.clone(), copy }
     }
 
-    /// The value as it was, in the place where it was.
+    /// Restores the copied value in the shared handle and returns it.
     fn again(self) -> Json {
         match (&self.live, &self.copy) {
             (Json::Object(live), Json::Object(copy)) if live.replace(copy.entries()).is_ok() => self.live,
@@ -400,7 +405,7 @@ impl Before {
     }
 }
 
-/// A panic in a closure or a host function ends this call only.
+/// Calls a filter. A panic in a closure or host function ends only this call.
 fn call(filter: &Filter, hook: Hook, ctx: FilterContext) -> Result<Verdict, Breakage> {
     std::panic::catch_unwind(AssertUnwindSafe(|| filter.run.run(hook, ctx))).unwrap_or_else(|panic| {
         let text = panic

@@ -1,4 +1,4 @@
-//! A filter: its hooks, what runs it and what it decides.
+//! Filters: their hooks, runner and verdicts.
 
 use super::hook::FilterContext;
 use super::hook::{Hook, Hooks};
@@ -10,94 +10,97 @@ use crate::lanes::{self, Pace, WaitEnd};
 use std::sync::Arc;
 use valvehouse_json::Json;
 
-/// The answer of a hook.
+/// The verdict of a hook.
 #[derive(Debug)]
 pub enum Verdict {
-    /// Go on to the next filter with this.
+    /// Passes this value to the next filter.
     Continue(FilterContext),
-    /// Stop the chain and use this value: as the answer, as the tool's result, as the final value.
+    /// Ends the chain with this value: as the answer, the tool result or the final value of the hook.
     Skip(Json),
-    /// Stop with an error.
+    /// Ends the chain with an error.
     Error(Refusal),
 }
 
-/// The consequence of a breaking hook for the request.
+/// The policy for failures of a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnBreak {
     /// The request fails.
     #[default]
     Abort,
-    /// The hook is skipped and the value stays as it was before it.
+    /// The filter is skipped: the value stays as it was before the hook.
     Continue,
 }
 
-/// Runs when a hook's moment comes.
+/// The implementation of a filter's hooks.
 pub trait HookRunner: Send + Sync {
-    /// One hook. `Err` is breakage; a decision is a [`Verdict`].
+    /// Runs one hook.
+    ///
+    /// # Errors
+    /// Returns a breakage if the hook fails. A decision to reject is a [`Verdict`].
     fn run(&self, hook: Hook, ctx: FilterContext) -> Result<Verdict, Breakage>;
 
-    /// The pace of this hook: one that may wait (for a person, a network) or take long runs where it holds up nobody
-    /// else.
+    /// Returns the executor of this hook: `Some` for a hook that may wait (for a person or the network) or
+    /// compute for long, which runs on a separate stack.
     fn pace(&self, hook: Hook, ctx: &FilterContext) -> Option<Pace> {
         let _ = (hook, ctx);
         None
     }
 
-    /// It is not called, since it broke again and again and rests.
+    /// Records that the hook was skipped because its circuit breaker is open.
     fn rests(&self, hook: Hook) {
         let _ = hook;
     }
 
-    /// The value that goes on when this filter is passed over, since it broke and is forgiven, or rests: the value as
-    /// it is, with whatever of it the filter kept back earlier.
+    /// Returns the value for the next filter if this filter is skipped: the current value, including any stream
+    /// text that the filter withheld earlier.
     fn bypass(&self, hook: Hook, ctx: FilterContext) -> Json {
         let _ = hook;
         ctx.value
     }
 
-    /// Returns `true` if text of a stream may wait in this filter for its next events. Where a stream breaks,
-    /// `stream_end` is then called with `broken_stream`, and returns what waited.
+    /// Returns `true` if this filter can withhold stream text until its next events. If the stream breaks,
+    /// `stream_end` is called with `broken_stream` and returns the withheld text.
     fn withholds(&self) -> bool {
         false
     }
 
-    /// Leaves the work for which the filter says that it [has some](Filter::leaving): it is called once, when a turn
-    /// begins.
+    /// Schedules the filter's work for after the answer (see [`Filter::leaving`]). It is called once, at the
+    /// start of a turn.
     fn leave(&self, conversation: &Arc<FinishedChat>, turn: &Turn) {
         let _ = (conversation, turn);
     }
 
-    /// Returns an event to come ahead of this one, with nothing in it yet, where text waits that is over before
-    /// this one: `stream` lets it out with that.
+    /// Returns an empty event to be sent before this one if withheld text ends with this event. `stream` then
+    /// adds the text to the empty event.
     fn ahead(&self, event: &Json, turn: &Turn) -> Option<Json> {
         let _ = (event, turn);
         None
     }
 }
 
-/// Returns the value that is passed to `stream_end` if a stream breaks.
+/// Returns the value passed to `stream_end` if a stream breaks.
 pub(crate) fn broken_stream() -> Json {
     Json::from([("broken", true.into())])
 }
 
-/// Returns `true` if `stream_end` is called since a stream broke.
+/// Returns `true` if `stream_end` is called because the stream broke.
 pub fn is_broken_stream(value: &Json) -> bool {
     value.get("broken").is_some_and(|broken| !broken.is_empty())
 }
 
-/// One filter of a chain; cheap to clone.
+/// A filter of a chain. Cheap to clone.
 #[derive(Clone)]
 pub struct Filter {
     pub(super) name: Arc<str>,
     pub(super) priority: f64,
-    /// Runs after all others, whatever their priorities.
+    /// Set if the filter runs after all others, regardless of priority.
     pub(super) is_last: bool,
     pub(super) hooks: Hooks,
-    /// The hooks whose pace depends on the size of their turn.
+    /// The hooks whose executor depends on the size of the turn.
     pub(super) by_size: Hooks,
     pub(super) on_break: OnBreak,
     pub(super) sees_failures: bool,
-    /// Has work for the time when the client has its answer.
+    /// Set if the filter schedules work for the time after the answer.
     pub(super) leaves: bool,
     pub(super) breaker: Option<Arc<Breaker>>,
     pub(super) prompt_cache: Arc<PromptCacheTally>,
@@ -105,7 +108,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// A filter of these hooks.
+    /// Creates a filter with these hooks.
     pub fn new(name: impl Into<Arc<str>>, hooks: Hooks, run: Arc<dyn HookRunner>) -> Self {
         Self {
             name: name.into(),
@@ -122,35 +125,35 @@ impl Filter {
         }
     }
 
-    /// A closure that runs before every model call.
+    /// Creates a filter from a closure that runs before each model call.
     pub fn pre_chat(name: &str, run: impl HookClosure) -> Self {
         Self::closure(name, Hook::PreChat, run)
     }
 
-    /// A closure that runs after every model call.
+    /// Creates a filter from a closure that runs after each model call.
     pub fn post_chat(name: &str, run: impl HookClosure) -> Self {
         Self::closure(name, Hook::PostChat, run)
     }
 
-    /// A closure that runs before every tool call.
+    /// Creates a filter from a closure that runs before each tool call.
     pub fn pre_invocation(name: &str, run: impl HookClosure) -> Self {
         Self::closure(name, Hook::PreInvocation, run)
     }
 
-    /// A closure that runs after every tool call that succeeded.
+    /// Creates a filter from a closure that runs after each successful tool call.
     pub fn post_invocation(name: &str, run: impl HookClosure) -> Self {
         Self::closure(name, Hook::PostInvocation, run)
     }
 
-    /// A closure for one moment.
+    /// Creates a filter from a closure for one hook.
     pub fn closure(name: &str, hook: Hook, run: impl HookClosure) -> Self {
         Self::new(name, Hooks::default().with(hook), Arc::new(Closure(run)))
     }
 
-    /// An async closure for one moment.
+    /// Creates a filter from an async closure for one hook.
     ///
-    /// It may wait for as long as it likes: it runs on a stack of its own and holds up nobody meanwhile. `?` takes any
-    /// error, which counts as breakage. A turn that ends early drops it.
+    /// The closure may wait without blocking other work, because it runs on a separate stack. `?` accepts any
+    /// error, which counts as a failure of the filter. If the turn ends early, the future is dropped.
     ///
     /// ```
     /// use valvehouse_core::filter::{Filter, Hook, Verdict::Continue};
@@ -170,96 +173,96 @@ impl Filter {
         Self::new(name, Hooks::default().with(hook), Arc::new(AsyncClosure(run)))
     }
 
-    /// The same filter, of which the pace of these hooks depends on [`Turn::size`](crate::context::Turn::size).
+    /// Marks hooks whose executor depends on [`Turn::size`](crate::context::Turn::size).
     #[must_use]
     pub fn by_size(mut self, hooks: Hooks) -> Self {
         self.by_size = hooks;
         self
     }
 
-    /// The same filter at another place of the chain: lower runs first.
+    /// Sets the priority, which is the position in the chain: lower values run first.
     #[must_use]
     pub fn priority(mut self, priority: f64) -> Self {
         self.priority = priority;
         self
     }
 
-    /// The same filter behind all others, whatever their priorities.
+    /// Makes the filter run after all others, regardless of priority.
     #[must_use]
     pub fn last(mut self) -> Self {
         (self.priority, self.is_last) = (f64::INFINITY, true);
         self
     }
 
-    /// The same filter with another policy for breakage.
+    /// Sets the policy for failures.
     #[must_use]
     pub fn on_break(mut self, on_break: OnBreak) -> Self {
         self.on_break = on_break;
         self
     }
 
-    /// The same filter, whose `post_invocation` also runs after a tool that failed (`ctx.error`).
+    /// Sets whether `post_invocation` also runs after a failed tool call, with the error in `ctx.error`.
     #[must_use]
     pub fn seeing_failures(mut self, sees_failures: bool) -> Self {
         self.sees_failures = sees_failures;
         self
     }
 
-    /// The same filter, with work for the time when the client has its answer: see [`HookRunner::leave`].
+    /// Sets whether the filter schedules work for the time after the answer; see [`HookRunner::leave`].
     #[must_use]
     pub fn leaving(mut self, leaves: bool) -> Self {
         self.leaves = leaves;
         self
     }
 
-    /// The same filter, left alone for a while when it breaks again and again: skipped or, where it aborts,
-    /// refusing at once.
+    /// Attaches a circuit breaker: after repeated failures the filter is skipped or, with [`OnBreak::Abort`],
+    /// rejects at once until the cool-down ends.
     #[must_use]
     pub fn breaker(mut self, breaker: Arc<Breaker>) -> Self {
         self.breaker = Some(breaker);
         self
     }
 
-    /// The same filter, which counts there in which requests it kept the prompt cache of the service.
+    /// Counts the requests in which the filter preserves the provider's prompt cache in this tally.
     #[must_use]
     pub fn counting_prompt_cache(mut self, tally: Arc<PromptCacheTally>) -> Self {
         self.prompt_cache = tally;
         self
     }
 
-    /// The requests in which it kept the prompt cache of the service, of those that were measured.
+    /// Returns the number of measured requests, and of those in which the filter changed the cached prefix.
     pub fn prompt_cache(&self) -> PromptCacheCount {
         self.prompt_cache.count()
     }
 
-    /// The same filter, which does not act at these moments.
+    /// Removes these hooks from the filter.
     #[must_use]
     pub fn sparing(mut self, hooks: Hooks) -> Self {
         self.hooks = self.hooks.without(hooks);
         self
     }
 
-    /// Its name, a script's id.
+    /// Returns the name, for a script its id.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// An event to come ahead of this one: see [`HookRunner::ahead`].
+    /// Returns an event to be sent before this one; see [`HookRunner::ahead`].
     pub(crate) fn ahead(&self, event: &Json, turn: &Turn) -> Option<Json> {
         self.run.ahead(event, turn)
     }
 
-    /// Returns `true` if text of a stream may wait in it.
+    /// Returns `true` if the filter can withhold stream text.
     pub(crate) fn withholds(&self) -> bool {
         self.run.withholds()
     }
 
-    /// Its place in the chain.
+    /// Returns the priority.
     pub fn place(&self) -> f64 {
         self.priority
     }
 
-    /// The moments it acts at.
+    /// Returns the hooks of the filter.
     pub fn hooks(&self) -> Hooks {
         self.hooks
     }
@@ -271,7 +274,7 @@ impl std::fmt::Debug for Filter {
     }
 }
 
-/// The closure of a closure filter.
+/// A closure that implements a hook.
 pub trait HookClosure: Fn(FilterContext) -> Result<Verdict, Breakage> + Send + Sync + 'static {}
 impl<F: Fn(FilterContext) -> Result<Verdict, Breakage> + Send + Sync + 'static> HookClosure for F {}
 
@@ -293,9 +296,9 @@ where
     fn run(&self, _: Hook, ctx: FilterContext) -> Result<Verdict, Breakage> {
         match lanes::wait((self.0)(ctx), |aside| aside()) {
             Ok(verdict) => verdict.map_err(|error| Breakage::new(with_sources(&*error))),
-            Err(WaitEnd::Over) => Err(Breakage::new("the turn ended while it waited")),
+            Err(WaitEnd::Over) => Err(Breakage::new("the turn ended while the filter was waiting")),
             Err(WaitEnd::Elsewhere) => {
-                Err(Breakage::new("an async filter was called where nothing may wait"))
+                Err(Breakage::new("cannot run an async filter on a thread that must not wait"))
             }
         }
     }

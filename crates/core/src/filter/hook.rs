@@ -1,6 +1,4 @@
-//! The moments of a turn at which a filter may act.
-//!
-//! The subject of a hook.
+//! The hooks of a turn, and the values passed to them.
 
 use crate::context::{Context, Turn};
 use valvehouse_json::{Json, MisplacedValue};
@@ -8,40 +6,40 @@ use valvehouse_json::{Json, MisplacedValue};
 /// The four filter types of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FilterType {
-    /// Before a model is asked.
+    /// A filter that runs before a model call.
     PreChat,
-    /// After, or while, a model answers.
+    /// A filter that runs during or after a model call.
     PostChat,
-    /// Before a tool runs.
+    /// A filter that runs before a tool call.
     PreInvocation,
-    /// After a tool ran.
+    /// A filter that runs after a tool call.
     PostInvocation,
 }
 
-/// A moment, in the order of a turn.
+/// A hook point, in the order of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Hook {
-    /// Once per turn, before its first model call; sees the request body.
+    /// Runs once per turn, before the first model call, on the request body.
     Inlet,
-    /// Before every model call; sees `messages`.
+    /// Runs before each model call, on `messages`.
     PreChat,
-    /// Each event of a model's answer; an unstreamed answer is one event.
+    /// Runs for each event of a model's answer; an answer that is not streamed is one event.
     Stream,
-    /// Once when that stream ends; what it adds is sent before the end.
+    /// Runs once at the end of that stream; returned events are sent before the end.
     StreamEnd,
-    /// After every model call; sees `result` and the `messages` used.
+    /// Runs after each model call, on `result` and the `messages` that were sent.
     PostChat,
-    /// Before every tool call; sees `tool` and `args`.
+    /// Runs before each tool call, on `tool` and `args`.
     PreInvocation,
-    /// After every tool call; sees `tool`, `args` and `result`.
+    /// Runs after each tool call, on `tool`, `args` and `result`.
     PostInvocation,
-    /// Once per turn, after its last model call; sees the conversation with the answer last.
+    /// Runs once per turn, after the last model call, on the conversation with the answer last.
     Outlet,
 }
 
 impl Hook {
-    /// All moments, in the order of a turn.
+    /// All hooks, in the order of a turn.
     pub const ALL: [Self; 8] = [
         Self::Inlet,
         Self::PreChat,
@@ -53,7 +51,7 @@ impl Hook {
         Self::Outlet,
     ];
 
-    /// The name scripts, lists and logs use.
+    /// Returns the name of the hook in scripts, lists and logs.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Inlet => "inlet",
@@ -67,12 +65,12 @@ impl Hook {
         }
     }
 
-    /// The moment of that name.
+    /// Returns the hook of a name, `None` for an unknown name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|hook| hook.name() == name)
     }
 
-    /// The kernel's type for this moment.
+    /// Returns the kernel's filter type of this hook.
     pub const fn filter_type(self) -> FilterType {
         match self {
             Self::Inlet | Self::PreChat => FilterType::PreChat,
@@ -82,14 +80,14 @@ impl Hook {
         }
     }
 
-    /// Returns `true` if it looks at named parts beside the turn's context and metadata; the others look at a body or
-    /// an event.
+    /// Returns `true` if the hook receives an object of named parts with the turn's context and metadata. The
+    /// other hooks receive a body or an event.
     pub const fn has_ctx(self) -> bool {
         matches!(self, Self::PreChat | Self::PostChat | Self::PreInvocation | Self::PostInvocation)
     }
 
-    /// Returns `true` if it comes before the thing it is about, so that a refusal there is a decision about the request
-    /// and holds even where breakage is forgiven.
+    /// Returns `true` if the hook runs before the model or tool call it belongs to. A refusal there is a
+    /// decision about the request and applies even if failures are ignored.
     pub const fn is_before(self) -> bool {
         matches!(self.filter_type(), FilterType::PreChat | FilterType::PreInvocation)
     }
@@ -101,29 +99,29 @@ impl std::fmt::Display for Hook {
     }
 }
 
-/// A set of moments.
+/// A set of hooks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Hooks(u8);
 
 impl Hooks {
-    /// The set with one more moment.
+    /// Adds a hook.
     #[must_use]
     pub const fn with(self, hook: Hook) -> Self {
         Self(self.0 | 1 << hook as u8)
     }
 
-    /// Returns `true` if a moment is in it.
+    /// Returns `true` if the set contains a hook.
     pub const fn contains(self, hook: Hook) -> bool {
         self.0 & 1 << hook as u8 != 0
     }
 
-    /// The set without those of another.
+    /// Removes the hooks of another set.
     #[must_use]
     pub const fn without(self, others: Self) -> Self {
         Self(self.0 & !others.0)
     }
 
-    /// The moments in it, in the order of a turn.
+    /// Returns the hooks of the set, in the order of a turn.
     pub fn iter(self) -> impl Iterator<Item = Hook> {
         Hook::ALL.into_iter().filter(move |hook| self.contains(*hook))
     }
@@ -135,70 +133,70 @@ impl FromIterator<Hook> for Hooks {
     }
 }
 
-/// The value a hook looks at, and the turn it belongs to.
+/// The value passed to a hook, and its turn.
 ///
-/// The value is live: the request body for `inlet`, the conversation for `outlet`, one event for
-/// `stream`; for the others an object with the fields that the methods here name.
+/// The value is live: the request body for `inlet`, the conversation for `outlet`, one event for `stream`; for
+/// the other hooks an object with the fields that the methods of this type return.
 #[derive(Clone, Debug)]
 pub struct FilterContext {
-    /// The value that is looked at.
+    /// The value that the hook processes.
     pub value: Json,
-    /// The turn in which it happens.
+    /// The turn in which the hook runs.
     pub turn: Turn,
 }
 
 impl FilterContext {
-    /// A value in its turn.
+    /// Creates a context from a value and its turn.
     pub fn new(value: Json, turn: &Turn) -> Self {
         Self { value, turn: turn.clone() }
     }
 
-    /// The messages of this model call (`pre_chat`, `post_chat`), or of the body.
+    /// Returns the messages of the model call (`pre_chat`, `post_chat`) or of the body.
     pub fn messages(&self) -> Json {
         self.field("messages")
     }
 
-    /// The same with other messages.
+    /// Replaces the messages.
     pub fn with_messages(self, messages: impl Into<Json>) -> Self {
         self.with("messages", messages)
     }
 
-    /// The tool that is called, as its spec.
+    /// Returns the description of the called tool.
     pub fn tool(&self) -> Json {
         self.field("tool")
     }
 
-    /// The arguments it is called with.
+    /// Returns the arguments of the tool call.
     pub fn args(&self) -> Json {
         self.field("args")
     }
 
-    /// The same with other arguments.
+    /// Replaces the arguments.
     pub fn with_args(self, args: impl Into<Json>) -> Self {
         self.with("args", args)
     }
 
-    /// The answer of the tool or the model.
+    /// Returns the result of the tool or model call.
     pub fn result(&self) -> Json {
         self.field("result")
     }
 
-    /// The same with another result.
+    /// Replaces the result.
     pub fn with_result(self, result: impl Into<Json>) -> Self {
         self.with("result", result)
     }
 
-    /// The reason for which the tool failed, for those who asked to see failures.
+    /// Returns the error of a failed tool call, for filters that handle failures; otherwise null.
     pub fn error(&self) -> Json {
         self.field("error")
     }
 
-    /// The variables that travel along the turn.
+    /// Returns the context of the turn: its variables, history and metadata.
     pub fn context(&self) -> &Context {
         self.turn.context()
     }
 
-    /// The one live map of this turn, shared by all hooks.
+    /// Returns the live metadata map of the turn, shared by all hooks.
     pub fn metadata(&self) -> &Json {
         self.turn.metadata()
     }
@@ -210,9 +208,9 @@ impl FilterContext {
     fn with(self, name: &str, value: impl Into<Json>) -> Self {
         match self.value.set(name, value) {
             Ok(()) => {}
-            // A hook gave back something that holds its own context: keep what there was.
+            // The value contains its own context, so the previous value is preserved.
             Err(MisplacedValue::Cycle | MisplacedValue::TooDeep) => {
-                tracing::warn!(field = name, "ignored a value that cannot stand there");
+                tracing::warn!(field = name, "ignored a value that contains itself or is nested too deep");
             }
             Err(_) => {}
         }

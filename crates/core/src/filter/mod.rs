@@ -1,8 +1,8 @@
-//! Filters: values that look at a turn's traffic and say how it goes on.
+//! Filters, which inspect, change and reject the traffic of a turn.
 //!
-//! A filter has a name, a priority (ascending, ties keep their order) and hooks. A hook is given a
-//! [`FilterContext`] and answers with a [`Verdict`]. A Rust closure and a script are the same kind
-//! of filter; the kernel never learns which one it runs.
+//! A filter has a name, a priority (ascending; ties keep their order) and hooks. A hook receives a
+//! [`FilterContext`] and returns a [`Verdict`]. Rust closures and scripts are the same type of filter; the
+//! kernel does not distinguish them.
 //!
 //! ```
 //! use valvehouse_core::filter::{Filter, Verdict::{Continue, Error}};

@@ -1,20 +1,21 @@
-//! An answer as filters see it, and back.
+//! Conversion of an answer to and from its form for filters.
 
 use crate::chat::response::Head;
 use crate::chat::{message, response};
 use crate::context::Turn;
 use valvehouse_json::{Json, Object};
 
-/// Fields of a shown answer that are not the message's.
+/// The fields of an answer in this form that do not belong to the message.
 const BESIDE_THE_MESSAGE: [&str; 4] = ["finish_reason", "usage", "model", "id"];
 
-/// An answer from what a filter gave instead of one.
+/// Creates an answer from a filter's value.
 pub(super) fn from_value(value: &Json, turn: &Turn) -> Json {
     let model = turn.facts().model.text("id").unwrap_or_else(|| "valvehouse".into());
     answer_of(value, &model)
 }
 
-/// The answer of a model that is a script: of a text, a message, a whole completion.
+/// Creates a `chat.completion` from the return value of a script that serves a model: a text, a message or a
+/// `chat.completion`.
 pub fn answer_of(value: &Json, model: &str) -> Json {
     if value.get("choices").is_some() {
         return value.copy();
@@ -49,12 +50,12 @@ fn message_from(value: &Json) -> Json {
     }
 }
 
-/// `ctx.result`: the message's fields, and beside them how the answer ended.
+/// Returns `ctx.result`: the fields of the message, plus finish reason and usage.
 pub(super) fn shown_to_post_chat(choice: &Json, said: &Json, response: &Json) -> Json {
     shown(said, choice, response, &BESIDE_THE_MESSAGE)
 }
 
-/// The last message of the outlet's body.
+/// Returns the last message of the outlet's body.
 pub(super) fn shown_to_outlet(choice: &Json, said: &Json, response: &Json) -> Json {
     shown(said, choice, response, &["finish_reason", "usage"])
 }
@@ -68,7 +69,7 @@ fn shown(said: &Json, choice: &Json, response: &Json, beside: &[&str]) -> Json {
     fields.into_iter().chain(beside).collect::<Object>().into()
 }
 
-/// Writes what a filter made of a shown answer back into the answer.
+/// Writes a filter's changes back to the answer.
 pub(super) fn take_edits(choice: &Json, said: &Json, edited: &Json) {
     let Json::Object(fields) = edited else { return take_value(choice, said, edited) };
     for (key, value) in fields.entries() {
@@ -86,7 +87,7 @@ pub(super) fn take_edits(choice: &Json, said: &Json, edited: &Json) {
     }
 }
 
-/// Puts a value in place of an answer.
+/// Replaces an answer with a value.
 pub(super) fn take_value(choice: &Json, said: &Json, value: &Json) {
     let new = message_from(value);
     if let (Json::Object(said), Json::Object(fields)) = (said, &new) {

@@ -1,4 +1,4 @@
-//! The parts of a kernel, and how they are put together: at first, and as variants of one that is there.
+//! The parts of a kernel, its builder, and variants of an existing kernel.
 
 use crate::filter::{Chain, Filter, Hook, Hooks};
 use crate::provider::Provider;
@@ -7,10 +7,10 @@ use std::any::Any;
 use std::sync::Arc;
 use valvehouse_json::Json;
 
-/// Model calls a turn may take when nobody says otherwise.
+/// The default for the maximum number of model calls in a turn.
 pub const MAX_TOOL_ITERATIONS: usize = 10;
 
-/// Everything one model's turns need; cheap to clone, never changed.
+/// The immutable filters, tools and provider of a model. Cheap to clone.
 #[derive(Clone)]
 pub struct Kernel(Arc<Parts>);
 
@@ -25,17 +25,17 @@ struct Parts {
 /// The settings of a model.
 #[derive(Debug, Clone)]
 pub struct ModelDefaults {
-    /// The provider's name for it, where that is another one.
+    /// The provider's name of the model, if it differs.
     pub model: Option<String>,
-    /// The text that is sent first in every model call and never stored.
+    /// The text that precedes the messages of each model call and is never stored.
     pub system_prompt: Option<String>,
-    /// Model calls a turn may take.
+    /// The maximum number of model calls in a turn.
     pub max_tool_iterations: usize,
     /// Set if a filter handles uploaded files; they are removed from the body after inlet.
     pub files_handled: bool,
     /// Set if a filter has to see a streamed answer before it is sent.
     pub hold: bool,
-    /// Offers the model `find_tools` and the tools found in the turn, instead of all tools.
+    /// Set if the model is offered `find_tools` and the tools it finds in the turn, instead of all tools.
     pub tool_search: bool,
 }
 
@@ -52,21 +52,21 @@ impl Default for ModelDefaults {
     }
 }
 
-/// Knows models by the names clients ask for.
+/// A lookup of models by the names that clients request.
 pub trait Routes: Send + Sync {
-    /// The route of a name; `None` for a name that means nothing here.
+    /// Returns the route to a model; `None` for an unknown name.
     fn route(&self, name: &str) -> Option<Route>;
 }
 
-/// The route to a model.
+/// The route to a model: its provider and settings.
 pub struct Route {
-    /// The provider that serves it.
+    /// The provider of the model.
     pub provider: Arc<dyn Provider>,
     /// The settings of the model.
     pub settings: ModelDefaults,
 }
 
-/// Puts a kernel together.
+/// A builder for kernels.
 #[derive(Default)]
 pub struct KernelBuilder {
     filters: Vec<Filter>,
@@ -76,7 +76,7 @@ pub struct KernelBuilder {
 }
 
 impl KernelBuilder {
-    /// Adds a filter; priority decides its place, ties keep the order of adding.
+    /// Adds a filter. Filters run in order of priority; ties run in the order of addition.
     #[must_use]
     pub fn filter(mut self, filter: Filter) -> Self {
         self.filters.push(filter);
@@ -110,7 +110,7 @@ impl KernelBuilder {
         self.tools(tools_of(module))
     }
 
-    /// Sets the provider that answers.
+    /// Sets the provider of the model.
     #[must_use]
     pub fn provider(mut self, provider: Arc<dyn Provider>) -> Self {
         self.provider = Some(provider);
@@ -124,7 +124,7 @@ impl KernelBuilder {
         self
     }
 
-    /// The kernel, frozen.
+    /// Builds the kernel.
     pub fn build(self) -> Kernel {
         Kernel(Arc::new(Parts {
             chain: Chain::new(self.filters),
@@ -137,32 +137,33 @@ impl KernelBuilder {
 }
 
 impl Kernel {
-    /// Begins a kernel.
+    /// Returns an empty builder.
     pub fn builder() -> KernelBuilder {
         KernelBuilder::default()
     }
 
-    /// Another kernel with one more filter; this one stays as it is.
+    /// Returns a kernel with an additional filter; this kernel is unchanged.
     #[must_use]
     pub fn with_filter(&self, filter: Filter) -> Self {
         let filters = self.0.chain.filters().iter().cloned().chain([filter]).collect();
         Self(Arc::new(Parts { chain: Chain::new(filters), ..self.parts() }))
     }
 
-    /// Another kernel with one more tool; this one stays as it is.
+    /// Returns a kernel with an additional tool; this kernel is unchanged.
     #[must_use]
     pub fn with_tool(&self, tool: Tool) -> Self {
         let tools = self.0.toolbox.iter().cloned().chain([tool]);
         Self(Arc::new(Parts { toolbox: Toolbox::new(tools), ..self.parts() }))
     }
 
-    /// Another kernel whose model another provider serves; this one stays as it is.
+    /// Returns a kernel with another provider; this kernel is unchanged.
     #[must_use]
     pub fn with_provider(&self, provider: Arc<dyn Provider>) -> Self {
         Self(Arc::new(Parts { provider: Some(provider), ..self.parts() }))
     }
 
-    /// The kernel with those of its tools that a request's `tool_ids` mean; all where it has none.
+    /// Returns the kernel with the tools that a request's `tool_ids` select; `None` if the request has no
+    /// `tool_ids`.
     pub(super) fn narrowed(&self, body: &Json) -> Option<Self> {
         let Some(Json::Array(ids)) = body.get("tool_ids") else { return None };
         let ids: Vec<Json> = ids.items();
@@ -174,17 +175,17 @@ impl Kernel {
         Some(Self(Arc::new(Parts { toolbox: Toolbox::new(tools), ..self.parts() })))
     }
 
-    /// The kernel as a turn refers to it.
+    /// Converts the kernel to the reference that a turn stores.
     pub(super) fn to_runner(&self) -> Arc<dyn Any + Send + Sync> {
         self.0.clone()
     }
 
-    /// The kernel that a turn refers to.
+    /// Returns the kernel from the reference that a turn stores.
     pub(super) fn from_runner(runner: Arc<dyn Any + Send + Sync>) -> Option<Self> {
         runner.downcast().ok().map(Self)
     }
 
-    /// Returns `true` if anybody wants to see what the model answers.
+    /// Returns `true` if any filter needs the model's answer.
     pub(super) fn looks_at_answers(&self) -> bool {
         !self.0.toolbox.is_empty()
             || self.0.chain.leaves_work()
@@ -193,7 +194,7 @@ impl Kernel {
                 .any(|hook| self.0.chain.has(*hook))
     }
 
-    /// The kernel without some plugins: their filters do not run, their tools are not offered.
+    /// Returns a kernel without the filters and tools of these plugins.
     #[must_use]
     pub fn without(&self, plugins: &[String]) -> Self {
         let is_kept = |name: &str| !plugins.iter().any(|plugin| plugin == name);
@@ -206,7 +207,7 @@ impl Kernel {
         }))
     }
 
-    /// The kernel for a turn of which these moments have been elsewhere, as far as these filters go.
+    /// Returns a kernel in which these filters lack these hooks, for a turn whose hooks already ran elsewhere.
     #[must_use]
     pub fn sparing(&self, filters: &[String], hooks: Hooks) -> Self {
         let spared = |filter: &Filter| match filters.iter().any(|name| name == filter.name()) {
@@ -217,15 +218,15 @@ impl Kernel {
         Self(Arc::new(Parts { chain: Chain::new(filters), ..self.parts() }))
     }
 
-    /// The kernel with other tools and models in the place of its own, for who tries a turn out.
+    /// Returns a kernel with other tools and models, for dry runs.
     #[must_use]
     pub fn played_by(&self, tools: Vec<Tool>, provider: Arc<dyn Provider>, routes: Arc<dyn Routes>) -> Self {
         let (chain, settings) = (self.0.chain.clone(), self.0.settings.clone());
         Self::assembled(chain, tools, Some(provider), settings, routes)
     }
 
-    /// The kernel that goes on with a body whose model was another one before. Filters and tools
-    /// stay those of the turn. A name that means nothing here goes to the same provider as it is.
+    /// Returns the kernel for a body whose model was changed, with the filters and tools of this turn. A body
+    /// with an unknown model is sent to the current provider unchanged.
     pub(super) fn rerouted(&self, before: &Json, body: &Json) -> Option<Self> {
         let name = body.text("model").filter(|name| before.as_str() != Some(name.as_str()))?;
         let parts = &*self.0;
@@ -253,7 +254,7 @@ impl Kernel {
         }
     }
 
-    /// A kernel of parts that are ready.
+    /// Creates a kernel from its parts.
     pub fn assembled(
         chain: Chain,
         tools: Vec<Tool>,
@@ -265,42 +266,42 @@ impl Kernel {
         Self(Arc::new(Parts { chain, toolbox, provider, settings, routes }))
     }
 
-    /// Its filters, in running order.
+    /// Returns the filters, in running order.
     pub fn chain(&self) -> &Chain {
         &self.0.chain
     }
 
-    /// Its tools.
+    /// Returns the tools.
     pub fn toolbox(&self) -> &Toolbox {
         &self.0.toolbox
     }
 
-    /// The settings of its model.
+    /// Returns the settings of the model.
     pub fn settings(&self) -> &ModelDefaults {
         &self.0.settings
     }
 
-    /// The provider that answers.
+    /// Returns the provider of the model.
     pub fn provider(&self) -> Option<&Arc<dyn Provider>> {
         self.0.provider.as_ref()
     }
 
-    /// The specs of all tools, in registration order.
+    /// Returns the specifications of all tools, in registration order.
     pub fn tool_specs(&self) -> Vec<Arc<ToolSpec>> {
         self.0.toolbox.iter().map(|tool| tool.spec.clone()).collect()
     }
 
-    /// The schemas of all tools in a service's words.
+    /// Returns the schemas of all tools in a provider's format.
     pub fn tool_schemas(&self, dialect: SchemaDialect) -> Vec<Json> {
         self.0.toolbox.iter().map(|tool| tool.spec.to_tool_schema(dialect)).collect()
     }
 
-    /// The tool of that name.
+    /// Returns the tool of a name.
     pub fn find_tool(&self, name: &str) -> Option<&Tool> {
         self.0.toolbox.find(name)
     }
 
-    /// The tools with a tag.
+    /// Returns the tools with a tag.
     pub fn tools_by_tag(&self, tag: &str) -> Vec<&Tool> {
         self.0.toolbox.tagged(tag).collect()
     }

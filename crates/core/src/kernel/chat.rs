@@ -1,4 +1,4 @@
-//! Chats and tool calls of a program that has a kernel and no server.
+//! Chats and tool calls for programs that embed a kernel without the server.
 
 use super::assembly::Kernel;
 use super::invocation;
@@ -10,36 +10,42 @@ use crate::fault::Fault;
 use futures_util::future::BoxFuture;
 use valvehouse_json::Json;
 
-/// The options of a chat of the library.
+/// The options of a chat.
 #[derive(Debug, Clone, Default)]
 pub struct ChatOptions {
-    /// The model's name; the provider's only one where none is given.
+    /// The name of the model; may be omitted if the provider has only one.
     pub model: Option<String>,
-    /// Variables to begin with. What the turn changes comes back in the outcome.
+    /// The initial variables. The answer holds the context with the changes of the turn.
     pub context: Context,
-    /// Model calls the turn may take; the kernel's setting where none is given.
+    /// The maximum number of model calls; by default, the kernel's setting.
     pub max_tool_iterations: Option<usize>,
-    /// Further fields of the request: `temperature`, `tools` …
+    /// Additional fields of the request, such as `temperature` or `tools`.
     pub request: Option<Json>,
 }
 
-/// The end of a tool call.
+/// The output of a tool call.
 #[derive(Debug, Clone)]
 pub struct InvokeOutput {
-    /// The value.
+    /// The result.
     pub value: Json,
-    /// The variables after it.
+    /// The variables after the call.
     pub context: Context,
 }
 
 impl Kernel {
     /// Calls a tool through the invocation filters.
+    ///
+    /// # Errors
+    /// Returns a fault if the tool is unknown, fails, or is refused by a filter.
     pub async fn invoke(&self, name: &str, args: Json, context: &Context) -> Result<InvokeOutput, Fault> {
         let turn = Turn::new(TurnFacts::default(), context.fork(), Events::default());
         self.invoke_in(name, args, &turn).await
     }
 
-    /// The same within a turn of the caller's own.
+    /// Calls a tool through the invocation filters, in an existing turn.
+    ///
+    /// # Errors
+    /// Returns a fault if the tool is unknown, fails, or is refused by a filter.
     pub async fn invoke_in(&self, name: &str, args: Json, turn: &Turn) -> Result<InvokeOutput, Fault> {
         self.invoke_boxed(name, args, turn).await
     }
@@ -65,7 +71,7 @@ impl Kernel {
         })
     }
 
-    /// One model call through the chat chains. Tool calls in the answer are left to the caller.
+    /// Runs one model call through the chat filters. Tool calls in the answer are left to the caller.
     ///
     /// # Errors
     /// Returns the fault of the turn.
@@ -73,7 +79,7 @@ impl Kernel {
         self.chat(messages, options, RunOptions::leaving_tool_calls)?.answer().await
     }
 
-    /// A whole turn: model calls and tool calls in turns, until the model calls no tool.
+    /// Runs a complete turn: model calls and tool calls, until the model calls no tool.
     ///
     /// # Errors
     /// Returns the fault of the turn.
@@ -85,10 +91,10 @@ impl Kernel {
         self.chat(messages, options, |options| options)?.answer().await
     }
 
-    /// The same turn as a stream: events of the answer as they arrive, then the whole answer.
+    /// Runs a complete turn as a stream: events as they arrive, then the complete answer.
     ///
     /// # Errors
-    /// Returns a request fault for messages that no chat can have.
+    /// Returns a request fault if the messages are invalid.
     pub fn stream_chat(
         &self,
         messages: Vec<Json>,

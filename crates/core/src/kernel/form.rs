@@ -1,6 +1,5 @@
-//! The form that every client reads: one id, one role a choice, calls that begin once and are
-//! numbered from nought. What a service or a filter wrote otherwise is mended on its way; what is in
-//! form keeps its bytes.
+//! Normalization of streams for clients: one id, one role per choice, and tool calls that begin once and are
+//! numbered from 0. Events that deviate are corrected; other events are sent with their original bytes.
 
 use crate::chat::{delta, message};
 use crate::provider::Piece;
@@ -8,19 +7,20 @@ use compact_str::CompactString;
 use std::collections::BTreeMap;
 use valvehouse_json::Json;
 
-/// The kind of object that every event of a stream is.
+/// The `object` of each event of a stream.
 const CHUNK: &str = "chat.completion.chunk";
 
-/// The head of a stream as far as its events have shown it.
+/// The head of a stream, as known so far.
 #[derive(Default)]
 pub(super) struct Form {
     id: CompactString,
     model: CompactString,
-    /// By index, in the order of the indices.
+    /// The choices by index, in ascending order.
     choices: BTreeMap<i64, Choice>,
     /// Set if a filter has changed the event.
     edited: bool,
-    /// By index, what came as `message` without a delta; nothing for a choice that came as deltas.
+    /// For each choice by index, the text received as `message` without a delta; `None` if the choice is
+    /// streamed in deltas.
     whole: BTreeMap<i64, Option<String>>,
 }
 
@@ -52,16 +52,16 @@ impl Kind {
     }
 }
 
-/// A tool call whose beginning was sent.
+/// A tool call whose first delta was sent.
 struct OpenCall {
-    /// As the service numbers it.
+    /// The index that the provider assigned.
     index: Option<i64>,
     id: CompactString,
     name: CompactString,
 }
 
 impl Form {
-    /// Makes deltas of an event whose choices have none: filters look for text there.
+    /// Converts an event whose choices have no delta, because filters look for text in deltas.
     pub(super) fn as_deltas(&mut self, piece: &mut Piece) {
         for (place, choice) in piece.event.list("choices").iter().enumerate() {
             let index = choice.get("index").and_then(|index| index.as_i64()).unwrap_or(place as i64);
@@ -78,7 +78,7 @@ impl Form {
                     let rest = text.strip_prefix(before.as_str()).unwrap_or_default();
                     Json::from([("content", rest.into())])
                 }
-                // It only sums up the deltas before it.
+                // The message repeats the deltas before it.
                 Some(None) => Json::object(),
             };
             if self.whole.get(&index) != Some(&None) {
@@ -90,12 +90,12 @@ impl Form {
         }
     }
 
-    /// A filter has changed what the service sent.
+    /// Records that a filter changed the event.
     pub(super) fn edited(&mut self) {
         self.edited = true;
     }
 
-    /// Mends an event in place.
+    /// Corrects an event in place.
     pub(super) fn mend(&mut self, piece: &mut Piece) {
         let event = &piece.event;
         let Some(Json::Array(choices)) = event.get("choices") else { return };
@@ -112,12 +112,12 @@ impl Form {
         }
     }
 
-    /// Returns `true` if the stream's id is known; what comes before waits for it.
+    /// Returns `true` if the id of the stream is known; earlier events are held back.
     pub(super) fn has_id(&self) -> bool {
         !self.id.is_empty()
     }
 
-    /// Gives an event that came before the id what the stream is known by.
+    /// Adds the id and the model of the stream to an event that arrived before the id.
     pub(super) fn name(&self, piece: &mut Piece) {
         set(&piece.event, "id", self.id.clone());
         if piece.event.text("model").is_none_or(|model| model.is_empty()) {
@@ -126,19 +126,19 @@ impl Form {
         piece.changed();
     }
 
-    /// The choices that began.
+    /// Returns the choices that have begun.
     pub(super) fn begun(&self) -> Vec<i64> {
         self.choices.keys().copied().collect()
     }
 
-    /// The calls so far were not sent, or belong to a model call that is over.
+    /// Forgets the calls so far, which were not sent or belong to an earlier model call.
     pub(super) fn forget_calls(&mut self) {
         self.whole.clear();
         self.choices.values_mut().for_each(|choice| choice.calls.clear());
     }
 
-    /// Every event has the first one's id, also those of later model calls; where a service gives
-    /// none, they have one of ours.
+    /// Sets the id of all events, including those of later model calls, to that of the first. If the provider
+    /// sends none, the id is generated.
     fn one_id(&mut self, event: &Json) -> bool {
         let own = event.text_or_empty("id");
         if self.id.is_empty() {
@@ -156,7 +156,7 @@ impl Form {
         let given = choice.get("index").and_then(|index| index.as_i64());
         let index = given.unwrap_or(place as i64);
         let mut mended = given.is_none() && set(choice, "index", index);
-        // The whole so far beside the delta, as one service has it, tells what filters took out of it.
+        // A provider that repeats the complete message beside the delta would reveal text that filters removed.
         mended |= self.edited && fields.remove("message").is_some();
         let delta = match choice.get("delta") {
             Some(delta @ Json::Object(_)) => delta,
@@ -174,7 +174,7 @@ impl Form {
                 let given = calls.items();
                 let (count, mut kept) = (given.len(), Vec::with_capacity(given.len()));
                 for call in given {
-                    // It may go on with one that begins in this event.
+                    // The delta may continue a call that begins in this event.
                     if begins(&call) || known.call_of(&call).is_some() {
                         mended |= known.mend_call(&call);
                         kept.push(call);
@@ -192,7 +192,7 @@ impl Form {
     }
 }
 
-/// A choice says its role first and once: clients that add up what they read would have it twice.
+/// Leaves the role in the first delta of a choice only, because some clients concatenate repeated roles.
 fn one_role(delta: &Json, is_first: bool) -> bool {
     let says = delta.text("role").is_some_and(|role| !role.is_empty());
     match (is_first, says) {
@@ -202,13 +202,14 @@ fn one_role(delta: &Json, is_first: bool) -> bool {
     }
 }
 
-/// Returns `true` if a piece names what is called; what goes on with a call whose beginning a filter dropped does not.
+/// Returns `true` if a delta names a function or custom tool. The continuation of a call whose start a filter
+/// dropped does not.
 fn begins(piece: &Json) -> bool {
     !delta::call_name(piece).is_empty()
 }
 
 impl Choice {
-    /// The call that a piece goes on with.
+    /// Returns the call that a delta continues.
     fn call_of(&self, piece: &Json) -> Option<usize> {
         let index = piece.get("index").and_then(|index| index.as_i64());
         let last = self.calls.iter().rposition(|call| index.is_none() || call.index == index);
@@ -228,19 +229,19 @@ impl Choice {
         match (known, called) {
             (Some(at), called) => mended | self.calls[at].go_on(piece, called.as_ref()),
             (None, Some(called)) => mended | self.begin(index, piece, kind, &called),
-            // A call without a function has nothing that could be called.
+            // A call without a function or custom tool has nothing to correct.
             (None, None) => mended,
         }
     }
 
-    /// A call begins with its id and its name.
+    /// Starts a call with its id and its name.
     fn begin(&mut self, index: Option<i64>, piece: &Json, kind: Kind, called: &Json) -> bool {
         let mut mended = crate::chat::call::ensure_id(piece);
         mended |= piece.get("type").is_none_or(|kind| kind.is_empty()) && set(piece, "type", kind.key());
         mended |= match called.get(kind.input()) {
             Some(Json::Text(_)) => false,
             None | Some(Json::Null) => set(called, kind.input(), ""),
-            // Some servers send the object itself instead of its text.
+            // Some servers send the arguments as an object instead of a string.
             Some(value) => set(called, kind.input(), value.to_string()),
         };
         self.calls.push(OpenCall {
@@ -253,7 +254,7 @@ impl Choice {
 }
 
 impl OpenCall {
-    /// Id and name are not said again, and not said to be empty.
+    /// Removes a repeated or empty id and name.
     fn go_on(&mut self, piece: &Json, called: Option<&Json>) -> bool {
         let mut mended = piece.text("id").is_some() && piece.remove("id").is_some();
         let Some(called) = called else { return mended };
@@ -268,7 +269,7 @@ impl OpenCall {
     }
 }
 
-/// Sets what fits into any object; says that something changed.
+/// Sets a field and returns `true`.
 fn set(value: &Json, key: &str, new: impl Into<Json>) -> bool {
     value.set(key, new).is_ok()
 }

@@ -1,6 +1,5 @@
-//! One tool call: pre_invocation chain, the tool, post_invocation chain.
-//!
-//! Calls of tools that scripts make within a turn: through the filters of the turn, as calls of its model.
+//! A tool call: `pre_invocation` filters, the tool, and `post_invocation` filters. Tool calls by scripts within
+//! a turn pass the same filters as those of its model.
 
 use super::assembly::Kernel;
 use super::progress::{Journal, Progress};
@@ -13,7 +12,7 @@ use crate::trace::What;
 use crate::words::shortened;
 use valvehouse_json::Json;
 
-/// The kernel's tool of that name, or a fault that says which there are.
+/// Returns the kernel's tool of a name, or a fault that lists the tools.
 pub(super) fn find<'a>(kernel: &'a Kernel, name: &str) -> Result<&'a Tool, Fault> {
     kernel.find_tool(name).ok_or_else(|| {
         let known: Vec<&str> = kernel.toolbox().iter().map(Tool::name).collect();
@@ -37,7 +36,7 @@ pub(super) fn find<'a>(kernel: &'a Kernel, name: &str) -> Result<&'a Tool, Fault
     })
 }
 
-/// Calls a tool through the filters of a kernel, whose own it need not be; the value is what the model reads.
+/// Calls a tool through the filters of a kernel, which need not own the tool. Returns the value for the model.
 pub(super) async fn invoke(
     kernel: &Kernel,
     tool: &Tool,
@@ -45,12 +44,12 @@ pub(super) async fn invoke(
     turn: &Turn,
     starting: Option<Starting<'_>>,
 ) -> Result<Json, Fault> {
-    // The value that filters guard is the one that the tool would get: a list that came as JSON in a string
-    // is a list to them, too. Arguments that do not fit yet may still be corrected by a filter.
+    // Filters must see the value that the tool receives: a list sent as a JSON string is converted first. A
+    // filter may still correct invalid arguments.
     let args = tool.check(&args).unwrap_or(args);
     let given = args.clone();
     let chain = chain_of(kernel, tool);
-    // Filters choose by it, approvals among them: none of them changes it.
+    // Filters such as approvals decide by the description, so no filter may change it.
     let about = tool.spec.describe().freeze();
     let ctx = ctx_of(turn, [("tool", about.clone()), ("args", args)]);
     let args = match chain.run(Hook::PreInvocation, ctx, turn).await {
@@ -62,7 +61,7 @@ pub(super) async fn invoke(
         Err(fault) => {
             let reason = match &fault {
                 Fault::Paused => None,
-                Fault::Broken(breakage) => Some(format!("the plugin `{}` broke", breakage.plugin)),
+                Fault::Broken(breakage) => Some(format!("the plugin `{}` failed", breakage.plugin)),
                 fault => Some(fault.to_string()),
             };
             if let Some(reason) = reason {
@@ -71,7 +70,7 @@ pub(super) async fn invoke(
             return Err(fault);
         }
     };
-    // Filters after the tool see what it got, or what was refused.
+    // Filters after the tool see the arguments that it received or that were refused.
     let (args, result) = match tool.check(&args) {
         Ok(args) => {
             if let Some(Starting { call, progress, journal }) = starting {
@@ -105,21 +104,21 @@ pub(super) async fn invoke(
     }
 }
 
-/// The most characters that the trace of a turn keeps of a result or a reason.
+/// The maximum number of bytes of a result or a reason in the trace of a turn.
 const MAX_RECORDED: usize = 2_000;
 
-/// The end of a call, for the trace of its turn.
+/// The outcome of a call for the trace of its turn.
 enum CallEnd<'a> {
-    /// The tool ran.
+    /// The tool returned this result.
     Ran(&'a Json),
-    /// A filter answered in its place.
+    /// A filter returned this result instead of the tool.
     Skipped(&'a Json),
-    /// It failed, or a filter refused it.
+    /// The tool failed, or a filter refused the call.
     Failed(&'a str),
 }
 
-/// Adds a call to the trace of the turn: `{type: "tool_call", name, args, ok, skipped?, result | error}`. A result that is
-/// long as JSON is kept as the beginning of its text.
+/// Appends a call to the trace of the turn: `{type: "tool_call", name, args, ok, skipped?, result | error}`. A
+/// long result is stored as the beginning of its JSON text.
 fn record(tool: &Tool, args: Json, end: CallEnd<'_>, turn: &Turn) {
     let Json::Array(trace) = turn.context().trace() else { return };
     let entry = Json::from([
@@ -135,11 +134,11 @@ fn record(tool: &Tool, args: Json, end: CallEnd<'_>, turn: &Turn) {
         CallEnd::Ran(value) | CallEnd::Skipped(value) => entry.put("result", recorded(value)),
         CallEnd::Failed(error) => entry.put("error", shortened(error.to_owned(), MAX_RECORDED)),
     }
-    // An array that is full, or frozen by a script, stays as it is.
+    // An array that is full or frozen by a script is not changed.
     let _ = trace.push(entry);
 }
 
-/// Returns a result as the trace keeps it.
+/// Returns a result in the form that the trace stores.
 fn recorded(value: &Json) -> Json {
     match value {
         Json::Text(text) => shortened(text.to_string(), MAX_RECORDED).into(),
@@ -150,18 +149,18 @@ fn recorded(value: &Json) -> Json {
     }
 }
 
-/// Builds the value that filters see of a call; `caller` is the plugin whose script makes it.
+/// Builds the value that filters receive for a call; `caller` is the plugin whose script made it.
 fn ctx_of<const N: usize>(turn: &Turn, parts: [(&str, Json); N]) -> Json {
     let ctx = turn.ctx_of(parts);
     if let Some(caller) = turn.caller() {
-        // A new text in a new object: it fits.
+        // The object is new and holds a new text, so the write cannot fail.
         ctx.put("caller", caller);
     }
     ctx
 }
 
-/// Runs a tool once, although its step runs again when a filter behind it asks a person: the recorded result is used
-/// then.
+/// Runs a tool once per step: if the step runs again because a later filter asked a person, the recorded result
+/// is returned.
 async fn run_once(tool: &Tool, args: Json, turn: &Turn) -> Result<ToolResult, ToolError> {
     let Some(pauses) = turn.pauses() else { return run(tool, args, turn).await };
     let by = format!("tool:{}", tool.name());
@@ -174,12 +173,12 @@ async fn run_once(tool: &Tool, args: Json, turn: &Turn) -> Result<ToolResult, To
             pauses.host_called(&by, place, recorded);
             result
         }
-        // Other arguments are another call.
+        // Other arguments make another call.
         _ => run(tool, args, turn).await,
     }
 }
 
-/// The tool itself, written down where the turn has a trace.
+/// Runs the tool and records it in the trace of the turn, if any.
 async fn run(tool: &Tool, args: Json, turn: &Turn) -> Result<ToolResult, ToolError> {
     let Some(trace) = turn.trace() else { return tool.run(args, turn).await };
     let plugin = tool.spec.module.as_deref().unwrap_or(tool.name());
@@ -194,13 +193,13 @@ async fn run(tool: &Tool, args: Json, turn: &Turn) -> Result<ToolResult, ToolErr
     result
 }
 
-/// A tool's failure as it is told on.
+/// Converts a tool's error to a refusal.
 fn refusal(tool: &Tool, error: ToolError) -> Refusal {
     let ToolError { message, fatal, status, .. } = error;
     Refusal { fatal, plugin: tool.name().into(), ..Refusal::new(message).with_status(status.into()) }
 }
 
-/// A tool that failed: filters that want to may put a result in the place of its error.
+/// Runs the filters that handle failures; they may replace the error with a result.
 async fn failed(
     chain: &Chain,
     about: Json,
@@ -221,26 +220,26 @@ async fn failed(
     }
 }
 
-/// The kernel's filters and the tool's own, in one order.
+/// Returns the chain of the kernel's filters and the tool's own.
 fn chain_of(kernel: &Kernel, tool: &Tool) -> Chain {
     if tool.filters.is_empty() {
         return kernel.chain().clone();
     }
     let filters = kernel.chain().filters();
-    // One that runs for every tool anyway runs once.
+    // A filter that runs for all tools runs only once.
     let own = tool.filters.iter().filter(|own| !filters.iter().any(|filter| filter.name() == own.name()));
     Chain::new(filters.iter().chain(own).cloned().collect())
 }
 
-/// A call of a turn that is kept.
+/// A model's tool call in a stored turn.
 pub(super) struct Starting<'a> {
     call: &'a ModelCall,
     progress: &'a Progress,
     journal: &'a dyn Journal,
 }
 
-/// A model's call, answered with the text of a tool message. What goes wrong is told to the model;
-/// only what is fatal ends the turn.
+/// Runs a model's tool call and returns the content of the tool message. Errors are returned to the model; only
+/// fatal errors end the turn.
 pub(super) async fn answer_call(
     kernel: &Kernel,
     call: &ModelCall,
@@ -289,7 +288,8 @@ pub(super) async fn answer_call(
     })
 }
 
-/// A result as the model reads it. Where a person changed the arguments it is told which were used.
+/// Returns the content of a tool message. If a person changed the arguments, the content includes the arguments
+/// used.
 fn with_note(result: Json, arguments: Option<&Json>) -> String {
     match (arguments, result) {
         (Some(arguments), result) => Json::from([
@@ -303,27 +303,28 @@ fn with_note(result: Json, arguments: Option<&Json>) -> String {
     }
 }
 
-/// The text of a tool message about a failure.
+/// Returns the content of a tool message for a failure.
 pub(super) fn error_text(message: &str) -> String {
     Json::from([("error", message.into())]).to_string()
 }
 
 impl Kernel {
-    /// The kernel that runs a turn now: its tools are those that the turn offers. `None` for a turn that none runs.
+    /// Returns the kernel that runs a turn, with the tools that the turn offers. `None` if no kernel runs it.
     pub fn of_turn(turn: &Turn) -> Option<Self> {
         turn.runner().and_then(Self::from_runner)
     }
 
-    /// Makes this the kernel that runs a turn. Turns that it begins itself need no such word.
+    /// Sets this kernel as the one that runs a turn. [`Kernel::run`] does so itself.
     pub fn runs(&self, turn: &Turn) {
         turn.run_by(self.to_runner());
     }
 
-    /// Calls a tool for a plugin's script, through the filters of this kernel. The tool need not be one of its own.
+    /// Calls a tool for a plugin's script, through the filters of this kernel. The kernel need not own the
+    /// tool.
     ///
     /// # Errors
-    /// Returns a refusal if calls are nested too deep or there are too many of them in the turn, and what the call of a
-    /// model would fail with.
+    /// Returns a refusal if calls are nested too deep or the turn has made too many, and the faults of a
+    /// model's tool call.
     pub async fn call_for(&self, plugin: &str, tool: &Tool, args: Json, turn: &Turn) -> Result<Json, Fault> {
         let turn = turn
             .calling(plugin, tool.name(), &args)

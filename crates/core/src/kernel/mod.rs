@@ -1,8 +1,9 @@
-//! The kernel: a frozen set of filters, tools and one model's provider, and the turn through them.
+//! The kernel: immutable filters, tools and the provider of one model, and the turn that runs through them.
 //!
-//! A turn: inlet chain → [ pre_chat chain → model → stream chain → post_chat chain → for each tool
-//! call: pre_invocation chain → tool → post_invocation chain ] until no call → outlet chain. Every
-//! endpoint runs the same turn, [`Kernel::run`]. Build a kernel aside, share it, swap it for another; it never changes.
+//! The steps of a turn are: inlet chain → [ pre_chat chain → model → stream chain → post_chat chain → for each
+//! tool call: pre_invocation chain → tool → post_invocation chain ] until the model calls no tool → outlet
+//! chain. Every endpoint runs the same turn, [`Kernel::run`]. A kernel never changes; to change one, build
+//! another and replace it.
 //!
 //! ```no_run
 //! # async fn example(provider: std::sync::Arc<dyn valvehouse_core::provider::Provider>) -> Result<(), valvehouse_core::fault::Fault> {

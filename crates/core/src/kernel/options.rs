@@ -1,4 +1,4 @@
-//! The options of a turn, and how it becomes a stream.
+//! The options of a turn, and its conversion to a stream.
 
 use super::progress::Journal;
 use super::turn_stream::{TurnEnd, TurnStream};
@@ -7,14 +7,14 @@ use crate::fault::Fault;
 use crate::provider::Piece;
 use tokio::sync::mpsc::{self, Sender};
 
-/// Events of a model that may wait for a slow reader before the model waits too.
+/// The number of model events that are buffered for a slow reader before the model call waits.
 const AHEAD: usize = 32;
 
 /// The options of a turn.
 pub struct RunOptions<'a> {
     pub(super) turn: Turn,
     is_streamed: bool,
-    /// The receiver of the events of the model, where another stream has them.
+    /// The channel for the model's events if another stream delivers them.
     pub(super) sender: Option<Sender<Piece>>,
     emitted: Option<EmittedEvents>,
     pub(super) takes_bytes: bool,
@@ -30,7 +30,7 @@ impl Default for RunOptions<'_> {
 }
 
 impl<'a> RunOptions<'a> {
-    /// The options of a turn whose answer comes whole and whose tool calls are run.
+    /// Creates the options of a turn whose answer is not streamed and whose tool calls are run.
     pub fn new(turn: Turn) -> Self {
         Self {
             turn,
@@ -44,49 +44,50 @@ impl<'a> RunOptions<'a> {
         }
     }
 
-    /// Sets whether the events of the model come as they arrive.
+    /// Sets whether the model's events are streamed.
     #[must_use]
     pub fn streamed(self, is_streamed: bool) -> Self {
         Self { is_streamed, ..self }
     }
 
-    /// Sets whether the stream may be the provider's own bytes where no filter, tool or observer looks at the answer.
+    /// Sets whether the stream may consist of the provider's original bytes if no filter, tool or observer
+    /// needs the answer.
     #[must_use]
     pub fn passthrough(self, takes_bytes: bool) -> Self {
         Self { takes_bytes, ..self }
     }
 
-    /// Makes the events that plugins emit a part of the stream.
+    /// Adds the events that plugins emit to the stream.
     #[must_use]
     pub fn emitted(self, emitted: impl Into<Option<EmittedEvents>>) -> Self {
         Self { emitted: emitted.into(), ..self }
     }
 
-    /// Leaves tool calls in the answer to the caller.
+    /// Leaves the tool calls in the answer to the caller.
     #[must_use]
     pub fn leaving_tool_calls(self) -> Self {
         Self { leaves_calls: true, ..self }
     }
 
-    /// Sets the maximum number of model calls; without it, the kernel's setting counts.
+    /// Sets the maximum number of model calls; the default is the kernel's setting.
     #[must_use]
     pub fn max_model_calls(self, max: impl Into<Option<usize>>) -> Self {
         Self { max_model_calls: max.into(), ..self }
     }
 
-    /// Sets the journal that keeps the turn after each step.
+    /// Sets the journal that stores the turn after each step.
     #[must_use]
     pub fn journal(self, journal: &'a dyn Journal) -> Self {
         Self { journal: Some(journal), ..self }
     }
 
-    /// Sends the events of the model to the stream of which this turn is the work; see [`RunOptions::stream`].
+    /// Sends the model's events to the stream that this turn belongs to; see [`RunOptions::stream`].
     #[must_use]
     pub fn sending(self, sender: impl Into<Option<Sender<Piece>>>) -> Self {
         Self { sender: sender.into(), ..self }
     }
 
-    /// Changes the turn, as an observer does.
+    /// Changes the turn, for example by adding an observer.
     #[must_use]
     pub fn with_turn(self, change: impl FnOnce(Turn) -> Turn) -> Self {
         Self { turn: change(self.turn), ..self }
@@ -97,13 +98,13 @@ impl<'a> RunOptions<'a> {
         &self.turn
     }
 
-    /// Returns the receiver of the events of the model, for the work of [`RunOptions::stream`].
+    /// Takes the channel for the model's events, for the work of [`RunOptions::stream`].
     pub fn take_sender(&mut self) -> Option<Sender<Piece>> {
         self.sender.take()
     }
 
-    /// Returns the stream of a work that runs the turn with these options, maybe among other things. It runs while
-    /// somebody reads, and stops when the stream is dropped.
+    /// Returns a stream over work that runs the turn with these options, possibly among other work. The work
+    /// runs while the stream is polled and is canceled when the stream is dropped.
     pub fn stream<F>(mut self, work: impl FnOnce(Self) -> F) -> TurnStream<'a>
     where
         F: Future<Output = Result<TurnEnd, Fault>> + Send + 'a,

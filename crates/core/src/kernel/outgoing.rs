@@ -1,12 +1,7 @@
-//! The client's side of a streamed answer: one stream out of however many model calls.
+//! The client's view of a streamed answer: one stream for any number of model calls.
 //!
-//! What ends the answer is held back until the turn has ended, so that what filters add comes
-//! before it; each choice ends once. Calls of the host's own tools are not the client's business
-//! and stay here.
-//!
-//! The end of a streamed answer: once for each choice that began, then the usage, once.
-//!
-//! The choices of an event or an answer, each with its number, and what they say.
+//! The end of the answer is held back until the turn ends, so that text added by filters precedes it. Each
+//! choice ends once, followed by the usage. Calls of the host's own tools are not sent to the client.
 
 use super::form::Form;
 use crate::anthropic;
@@ -25,32 +20,32 @@ pub(super) struct Outgoing {
     with_usage: bool,
     hold: bool,
     form: Form,
-    /// The first event: what filters add is made from it.
+    /// The first event, the template for events that filters add.
     first: Option<Json>,
-    /// The pieces that came before the stream's id was known, as Azure begins.
+    /// The events received before the id of the stream was known, as Azure sends them.
     early: Vec<Piece>,
-    /// Finish and usage, until the turn ends.
+    /// The events with finish reasons and usage, until the turn ends.
     last: Vec<Piece>,
-    /// By choice, what the client has.
+    /// The progress of each choice at the client.
     sent: BTreeMap<i64, Progress>,
-    /// Set if the answer of this round was streamed.
+    /// Set if the answer of this model call was streamed.
     streamed: bool,
 }
 
 #[derive(Default)]
 struct Progress {
-    /// Of this round.
+    /// The text sent in this model call.
     text: String,
-    /// The client has text of an earlier round: a break comes before more of it.
+    /// Set if the client has text of an earlier model call; a separator precedes further text.
     has_text: bool,
-    /// The reason for which the choice ended in an earlier round.
+    /// The finish reason of the choice in an earlier model call.
     ended: Option<CompactString>,
-    /// Set if tool calls of this round are held back because they may be the host's.
+    /// Set if tool calls of this model call are held back because they may belong to the host.
     calls_held: bool,
 }
 
 impl Outgoing {
-    /// To a client that wants usage or does not; no client where the answer is wanted whole.
+    /// Creates the stream to a client; `None` for an answer that is not streamed. `with_usage` adds the usage.
     pub(super) fn new(client: Option<Sender<Piece>>, with_usage: bool) -> Self {
         Self {
             client,
@@ -65,22 +60,22 @@ impl Outgoing {
         }
     }
 
-    /// Lets nothing out before the whole answer is known.
+    /// Sets whether all events are held back until the complete answer is known.
     pub(super) fn hold(&mut self, hold: bool) {
         self.hold = hold;
     }
 
-    /// Returns `true` if the model is asked for pieces: they are sent as they come, or collected.
+    /// Returns `true` if the model is requested to stream its answer.
     pub(super) fn wants_pieces(&self) -> bool {
         self.client.is_some()
     }
 
-    /// Returns `true` if pieces are sent as they come.
+    /// Returns `true` if events are sent as they arrive.
     pub(super) fn is_live(&self) -> bool {
         self.client.is_some() && !self.hold
     }
 
-    /// The model is asked again: what ended the last answer does not end this one.
+    /// Prepares for the next model call: the end of the last answer is not the end of the stream.
     pub(super) async fn next_round(&mut self, answer: &Json, tools: &Toolbox) -> Result<(), Fault> {
         if self.is_live() {
             self.catch_up(answer, tools).await?;
@@ -98,20 +93,20 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Looks at an event before the filters do.
+    /// Processes an event before the filters.
     pub(super) fn receive(&mut self, piece: &mut Piece) {
         self.form.as_deltas(piece);
     }
 
-    /// The filters changed an event, left it out or made more of it.
+    /// Records that filters changed, dropped or added events.
     pub(super) fn edited(&mut self) {
         self.form.edited();
     }
 
-    /// Brings an event into the form that clients read; before [`Outgoing::send`].
+    /// Normalizes an event for clients; called before [`Outgoing::send`].
     pub(super) fn mend(&mut self, piece: &mut Piece) {
         if self.hold {
-            // It is sent in another form, once all of it is known.
+            // The event is converted later, once the complete answer is known.
             return;
         }
         self.form.mend(piece);
@@ -120,7 +115,7 @@ impl Outgoing {
         }
     }
 
-    /// Sends one piece, or keeps it for the end.
+    /// Sends an event, or holds it back until the end.
     pub(super) async fn send(&mut self, mut piece: Piece, tools: &Toolbox) -> Result<(), Fault> {
         if !self.is_live() {
             return Ok(());
@@ -143,7 +138,7 @@ impl Outgoing {
         }
     }
 
-    /// Keeps what ends the answer; what came with it goes ahead.
+    /// Holds back the end of the answer and sends the rest of the event.
     async fn hold_back(&mut self, piece: Piece, speaks: bool) -> Result<(), Fault> {
         if !speaks {
             self.last.push(piece);
@@ -170,7 +165,7 @@ impl Outgoing {
         client.send(piece).await.map_err(|_| gone())
     }
 
-    /// Sends what stands between the texts of two rounds.
+    /// Sends the separator between the texts of two model calls.
     async fn break_text(&self, index: i64) -> Result<(), Fault> {
         let Some(client) = &self.client else { return Ok(()) };
         let delta = Json::from([("index", index.into()), ("content", TEXT_BREAK.into())]);
@@ -182,7 +177,7 @@ impl Outgoing {
         self.sent.entry(index).or_default()
     }
 
-    /// Takes pieces of tool calls out of an event; true when there were any.
+    /// Removes tool-call deltas from an event. Returns `true` if there were any.
     fn withhold_calls(&mut self, piece: &mut Piece) -> bool {
         let mut found = false;
         for (index, delta) in deltas(&piece.event) {
@@ -197,7 +192,7 @@ impl Outgoing {
         found
     }
 
-    /// Sends of a round's answer what the client has not got yet.
+    /// Sends the parts of an answer that the client has not received.
     async fn catch_up(&mut self, answer: &Json, tools: &Toolbox) -> Result<(), Fault> {
         if !self.streamed {
             for (_, said) in messages(answer) {
@@ -216,14 +211,14 @@ impl Outgoing {
                 Some("") => {}
                 Some(rest) => self.add(index, "content", rest.into()).await?,
                 None => tracing::warn!(
-                    "a filter changed text that had been streamed already; `hold: true` makes the stream wait for it"
+                    "a filter changed text that was already streamed; set `hold: true` to delay the stream until it has run"
                 ),
             }
         }
         Ok(())
     }
 
-    /// Sends a delta of our own.
+    /// Sends a delta created by the host.
     async fn add(&mut self, index: i64, key: &str, value: Json) -> Result<(), Fault> {
         let delta = Json::from([("index", index.into()), (key, value)]);
         let template = self.first.clone().unwrap_or_else(Json::object);
@@ -232,7 +227,7 @@ impl Outgoing {
         self.deliver(piece).await
     }
 
-    /// Sends the rest: what filters appended, withheld calls that are the client's, finish, usage.
+    /// Sends the rest: text appended by filters, withheld client tool calls, finish reasons and usage.
     pub(super) async fn finish(mut self, answer: &Json) -> Result<(), Fault> {
         if self.client.is_none() {
             return Ok(());
@@ -258,26 +253,26 @@ impl Outgoing {
                 .collect(),
             first: self.first.as_ref(),
         };
-        // The sum of all rounds.
+        // The sum over all model calls.
         let total = answer.get("usage").filter(|usage| usage.get(LAST_CALL).is_some());
         let mut says_total = total.is_none() || !self.with_usage;
         for mut piece in ending.of(std::mem::take(&mut self.last), self.form.begun()) {
             if let Some(total) = &total
                 && piece.parts().usage
             {
-                // A copy in an event of this answer.
+                // The value is a copy and the event belongs to this answer, so the write cannot fail.
                 piece.event.edit("usage", total.copy());
                 piece.changed();
                 says_total = true;
             }
-            // It may have come before there was an id.
+            // The event may have arrived before the id was known.
             self.mend_id(&mut piece);
             self.deliver(piece).await?;
         }
         if let Some(total) = total.filter(|_| !says_total && self.streamed) {
-            // The last round had no usage of its own.
+            // The last model call reported no usage.
             let event = event::head_of(self.first.as_ref().unwrap_or(&Json::Null));
-            // New values in an object of our own.
+            // The object is new, so the writes cannot fail.
             event.put("object", "chat.completion.chunk");
             event.put("choices", Json::array());
             event.put("usage", total.copy());
@@ -295,21 +290,21 @@ impl Outgoing {
 }
 
 fn gone() -> Fault {
-    Fault::Host("the client went away".into())
+    Fault::Host("the client disconnected".into())
 }
 
-/// The facts that are known at the end.
+/// The state at the end of an answer.
 pub(super) struct Ending<'a> {
-    /// The answer, after every filter.
+    /// The answer, after all filters.
     pub(super) answer: &'a Json,
-    /// By index, why a choice ended in an earlier model call.
+    /// The finish reasons of earlier model calls, by choice.
     pub(super) before: BTreeMap<i64, CompactString>,
-    /// The first event, from which others are made.
+    /// The first event, the template for others.
     pub(super) first: Option<&'a Json>,
 }
 
 impl Ending<'_> {
-    /// The last events, of those that were held back to the end and the choices that began.
+    /// Returns the final events, from the held events and the choices that have begun.
     pub(super) fn of(&self, held: Vec<Piece>, begun: Vec<i64>) -> Vec<Piece> {
         let reasons: BTreeMap<i64, CompactString> = reasons(self.answer).collect();
         let mut ended = BTreeSet::new();
@@ -325,7 +320,7 @@ impl Ending<'_> {
             }
         }
         for index in begun.into_iter().filter(|index| !ended.contains(index)) {
-            // The service came to a proper end without a word on why, or a filter took the word away.
+            // The provider sent no finish reason, or a filter removed it.
             let why = reasons.get(&index).or_else(|| self.before.get(&index)).cloned();
             let why = why.unwrap_or_else(|| self.natural(index).into());
             ends.push(Piece::new(event::ending(index, &why, self.first)));
@@ -345,8 +340,8 @@ impl Ending<'_> {
     }
 }
 
-/// Leaves in an event those choices that end with it and have not ended before, each with the reason
-/// that the answer has after the filters; false where none is left.
+/// Leaves in an event the choices that it ends for the first time, each with the finish reason after the
+/// filters. Returns `false` if no choice is left.
 fn end_once(piece: &mut Piece, reasons: &BTreeMap<i64, CompactString>, ended: &mut BTreeSet<i64>) -> bool {
     let all: Vec<(i64, Json)> = choices(&piece.event).collect();
     let ends: Vec<Json> = all
@@ -367,13 +362,13 @@ fn end_once(piece: &mut Piece, reasons: &BTreeMap<i64, CompactString>, ended: &m
     !ends.is_empty()
 }
 
-/// The reasons for which choices end, by their number.
+/// Returns the finish reasons of choices with their indices.
 pub(super) fn reasons(of: &Json) -> impl Iterator<Item = (i64, CompactString)> {
     let ended = choices(of).filter(|(_, choice)| delta::is_last(choice));
     ended.map(|(index, choice)| (index, choice.text_or_empty("finish_reason")))
 }
 
-/// The choices of an event or answer, each with its number.
+/// Returns the choices of an event or answer with their indices.
 pub(super) fn choices(of: &Json) -> impl Iterator<Item = (i64, Json)> {
     let choices = of.list("choices");
     choices.into_iter().enumerate().map(|(place, choice)| {

@@ -1,4 +1,4 @@
-//! A turn between two of its steps: what has to be known to go on with it, here or elsewhere.
+//! The state of a turn between two steps, from which it can resume in this or another process.
 
 use super::tool_search;
 use crate::anthropic;
@@ -9,20 +9,20 @@ use crate::fault::Fault;
 use futures_util::future::BoxFuture;
 use valvehouse_json::Json;
 
-/// The step that is next.
+/// The next step of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// The inlet chain.
     Inlet,
     /// A model call: pre_chat chain, model, stream chain.
     Model,
-    /// The post_chat chain on what the model answered.
+    /// The post_chat chain, on the model's answer.
     PostChat,
     /// The first tool call that has no result yet.
     Tools,
     /// The outlet chain.
     Outlet,
-    /// Nothing: the answer is there.
+    /// No step: the answer is complete.
     End,
 }
 
@@ -31,7 +31,7 @@ impl Next {
     pub const ALL: [Self; 6] =
         [Self::Inlet, Self::Model, Self::PostChat, Self::Tools, Self::Outlet, Self::End];
 
-    /// The word for it in stored runs.
+    /// Returns the name of the step in stored runs.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Inlet => "inlet",
@@ -43,7 +43,7 @@ impl Next {
         }
     }
 
-    /// The step of a name.
+    /// Returns the step of a name, `None` for an unknown name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|next| next.name() == name)
     }
@@ -55,38 +55,38 @@ impl From<ChatRequest> for Progress {
     }
 }
 
-/// A turn between two steps. Its values are live: the next step changes them.
+/// The state of a turn between two steps. Its values are live: the next step changes them.
 #[derive(Debug, Clone)]
 pub struct Progress {
-    /// The step that is next.
+    /// The next step.
     pub next: Next,
-    /// The request's body; after inlet as the filters left it. Its messages grow with the turn.
+    /// The request body, after inlet as changed by the filters. Its messages include those of the turn so far.
     pub body: Json,
-    /// The model that was asked for, before an inlet wrote another.
+    /// The requested model, before an inlet changed it.
     pub model: Json,
-    /// The messages of this turn, a list: the model's messages and the tools' results.
+    /// The messages of this turn, a list of the model's messages and the tool results.
     pub said: Json,
-    /// The number of calls of the model.
+    /// The number of model calls.
     pub iterations: usize,
     /// The model's latest answer, a `chat.completion`.
     pub response: Json,
-    /// The messages that answer was given to.
+    /// The messages that the latest answer refers to.
     pub asked: Json,
-    /// The usage of the model calls before the latest, added up; null where there were none.
+    /// The total usage of the model calls before the latest; null if there were none.
     pub usage: Json,
-    /// Arguments that a person put in place of a call's own, by the call's id.
+    /// The arguments with which a person replaced those of a call, by call id.
     pub arguments: Json,
-    /// The names of the tools that a search found in this turn, a list; null where none was found.
+    /// The names of the tools that searches found in this turn, a list; null if none was found.
     pub found: Json,
 }
 
 impl Progress {
-    /// A turn that has not begun.
+    /// Creates the state of a new turn.
     pub fn new(request: ChatRequest) -> Self {
         Self::of(request.into_body(), Next::Inlet)
     }
 
-    /// A turn that is over, with this body for the next.
+    /// Creates the state of a finished turn; `body` is that of the next turn.
     pub fn ended(body: Json) -> Self {
         Self::of(body, Next::End)
     }
@@ -106,7 +106,7 @@ impl Progress {
         }
     }
 
-    /// The same, apart from what goes on.
+    /// Returns a deep copy that does not change with the turn.
     #[must_use]
     pub fn copy(&self) -> Self {
         Self {
@@ -123,7 +123,7 @@ impl Progress {
         }
     }
 
-    /// As one object, apart from what goes on.
+    /// Converts a copy of the state to a JSON object.
     pub fn to_json(&self) -> Json {
         Json::from([
             ("next", self.next.name().into()),
@@ -139,7 +139,7 @@ impl Progress {
         ])
     }
 
-    /// Reads what [`Progress::to_json`] wrote.
+    /// Reads an object created by [`Progress::to_json`]; `None` if it is invalid.
     pub fn from_json(json: &Json) -> Option<Self> {
         let part = |name: &str| json.get(name).map(|part| part.copy());
         let iterations = json.get("iterations")?.as_i64()?;
@@ -157,7 +157,7 @@ impl Progress {
         })
     }
 
-    /// The conversation so far, as the model's own filters begin with it.
+    /// Returns the conversation so far, as passed to the filters of the next model call.
     pub fn messages(&self) -> Json {
         match self.body.get("messages") {
             Some(messages @ Json::Array(_)) => messages,
@@ -169,17 +169,20 @@ impl Progress {
         }
     }
 
-    /// Adds a message that was said in this turn.
+    /// Appends a message of this turn.
+    ///
+    /// # Errors
+    /// Returns a host fault if the messages are read-only or full.
     pub fn say(&self, message: Json) -> Result<(), Fault> {
         for list in [&self.messages(), &self.said] {
             let Json::Array(list) = list else { continue };
             list.push(message.clone())
-                .map_err(|error| Fault::Host(format!("failed to keep a message: {error}")))?;
+                .map_err(|error| Fault::Host(format!("cannot store a message: {error}")))?;
         }
         Ok(())
     }
 
-    /// Adds the tools of a search's result to those that the model is offered from now on.
+    /// Adds the tools in a search result to those that the model is offered from now on.
     pub(super) fn find(&mut self, result: &str) {
         let mut found = self.found.items();
         for name in tool_search::names_in(result) {
@@ -191,12 +194,12 @@ impl Progress {
         self.found = found.into();
     }
 
-    /// The latest answer is not the last one: its usage is a part of the turn's.
+    /// Adds the usage of the latest answer, which is not the last one, to that of the turn.
     pub(super) fn add_usage(&mut self) {
         self.usage = response::add_usage(&self.usage, &self.response.field("usage"));
     }
 
-    /// Makes the usage of the last answer that of the turn, with its own beside it.
+    /// Sets the usage of the last answer to the total of the turn, with its own usage beside it.
     pub(super) fn total_usage(&self) {
         if self.usage.is_null() {
             return;
@@ -206,18 +209,18 @@ impl Progress {
             return;
         }
         let total = response::add_usage(&self.usage, &last);
-        // Copies, in an object just made.
+        // The object is new and the value is a copy, so the write cannot fail.
         total.edit(response::LAST_CALL, last.copy());
         self.response.edit("usage", total);
     }
 
-    /// Returns `true` if the answer has to be in a form, as JSON has one: no other text may stand beside it.
+    /// Returns `true` if the answer must have a format such as JSON, which excludes other text.
     pub(super) fn has_form(&self) -> bool {
         let kind = self.body.at_path("response_format.type");
         kind.as_str().is_some_and(|kind| kind.starts_with("json"))
     }
 
-    /// The answer as a client reads it: the texts of all model calls of the turn, one after the other.
+    /// Returns the answer for the client, with the texts of all model calls of the turn.
     pub fn answer(&self) -> Json {
         if self.said.is_empty() || self.has_form() {
             return self.response.clone();
@@ -232,7 +235,7 @@ impl Progress {
         let said = response::message_of(&answer);
         let own = message::text_of(&said);
         if !own.is_empty() {
-            // Citations and signatures are those of its own text.
+            // Citations and signatures refer to the text of the last model call.
             let earlier = texts.join(response::TEXT_BREAK) + response::TEXT_BREAK;
             anthropic::remember_before(&said, &earlier);
             texts.push(own);
@@ -241,13 +244,13 @@ impl Progress {
         answer
     }
 
-    /// The calls of the latest answer that have no result yet.
+    /// Returns the tool calls of the latest answer that have no result yet.
     pub fn open_calls(&self) -> Vec<ModelCall> {
         open_calls(&self.messages().items())
     }
 }
 
-/// The calls of the last message that calls, without those that are answered after it.
+/// Returns the tool calls of the last message with calls, without those that later messages answer.
 pub fn open_calls(messages: &[Json]) -> Vec<ModelCall> {
     let Some(last) = messages.iter().rposition(|message| !ModelCall::all(message).is_empty()) else {
         return Vec::new();
@@ -260,16 +263,25 @@ pub fn open_calls(messages: &[Json]) -> Vec<ModelCall> {
     ModelCall::all(&messages[last]).into_iter().filter(|call| !is_answered(call)).collect()
 }
 
-/// Keeps a turn so that it can go on elsewhere.
+/// A store for turns, from which they can resume elsewhere.
 pub trait Journal: Send + Sync {
-    /// A step is done; the next begins when this is kept.
+    /// Stores the state after a step; the next step starts when the future completes.
+    ///
+    /// # Errors
+    /// Returns a fault if the state cannot be stored.
     fn keep<'a>(&'a self, progress: &'a Progress, turn: &'a Turn) -> BoxFuture<'a, Result<(), Fault>>;
 
-    /// The turn stops for a person. What is kept of it is how it stood before this step; the answer is what
-    /// a client reads in the place of the model's.
+    /// Handles a turn that pauses for a person. The stored state is that before the current step. Returns the
+    /// answer for the client.
+    ///
+    /// # Errors
+    /// Returns a fault if the pause cannot be stored.
     fn pause<'a>(&'a self, turn: &'a Turn) -> BoxFuture<'a, Result<Json, Fault>>;
 
-    /// A tool is about to run with these arguments, after every filter before it.
+    /// Records that a tool is about to run with these arguments, after all filters.
+    ///
+    /// # Errors
+    /// Returns a fault if the call cannot be stored; the tool does not run then.
     fn starting<'a>(
         &'a self,
         call: &'a ModelCall,

@@ -1,5 +1,5 @@
-//! The answer of a model in a step that may pause: the model is asked once. A step that runs again because a hook of its
-//! stream asked a person gets the recorded answer.
+//! The recorded answer of a model in a step that may pause. If a stream hook asks a person, the step runs again
+//! with the recorded answer instead of a second model call.
 
 use super::assembly::Kernel;
 use crate::context::{HostCall, HostResult, Pauses, Turn};
@@ -9,31 +9,31 @@ use crate::provider::{Answer, Piece};
 use futures_util::stream::{self, BoxStream, StreamExt};
 use valvehouse_json::Json;
 
-/// The record of an answer that comes now.
+/// The record of an answer as it arrives.
 pub(super) struct Record<'a> {
     pauses: &'a Pauses,
     by: String,
     place: usize,
     events: Vec<Json>,
     whole: Json,
-    /// Is `true` once the service has said all.
+    /// Set once the provider has sent the complete answer.
     is_complete: bool,
 }
 
-/// The answer that was recorded before the step paused, and the record of a new one where there may be a pause.
+/// Returns the answer recorded before the pause, and a record for a new answer if the step may pause.
 pub(super) fn begin<'a>(
     kernel: &Kernel,
     asked: &Json,
     turn: &'a Turn,
 ) -> (Option<Answer>, Option<Record<'a>>) {
     let Some(pauses) = turn.pauses() else { return (None, None) };
-    // Nobody else asks a person while an answer comes.
+    // Only stream hooks ask a person while an answer arrives.
     if ![Hook::Stream, Hook::StreamEnd].iter().any(|hook| kernel.chain().has(*hook)) {
         return (None, None);
     }
-    // A model that a script asks meanwhile is another one's.
+    // A model that a script calls in the meantime has a separate record.
     let by = format!("model:{}", turn.facts().callers.len());
-    // The resumed turn may be streamed or not, however this one was.
+    // The turn may be resumed with another `stream` setting.
     let asked = asked.copy();
     ["stream", "stream_options"].iter().for_each(|key| drop(asked.remove(key)));
     match pauses.host_call(&by, "chat", &asked) {
@@ -42,7 +42,7 @@ pub(super) fn begin<'a>(
             let (events, whole) = (Vec::new(), Json::Null);
             (None, Some(Record { pauses, by, place, events, whole, is_complete: false }))
         }
-        // Another request is answered anew.
+        // A changed request needs another model call.
         _ => (None, None),
     }
 }
@@ -59,15 +59,15 @@ impl Record<'_> {
         self.is_complete = true;
     }
 
-    /// Takes in what the service says after the pause.
+    /// Records the rest of the answer after the pause.
     pub(super) async fn rest(&mut self, pieces: &mut BoxStream<'static, Result<Piece, Fault>>) {
         while let Some(piece) = pieces.next().await {
             match piece {
                 Ok(piece) => self.event(&piece.event),
                 Err(fault) => {
                     tracing::warn!(
-                        "an answer broke off after a filter asked a person; the model is asked again when the step \
-                         runs again: {fault}"
+                        "an answer was interrupted after a filter asked a person; the model is called again when \
+                         the step runs again: {fault}"
                     );
                     return;
                 }
@@ -76,7 +76,7 @@ impl Record<'_> {
         self.is_complete = true;
     }
 
-    /// Keeps the answer if the step pauses.
+    /// Stores the answer if the step pauses.
     pub(super) fn end(self, turn: &Turn) {
         let recorded = (turn.is_paused() && self.is_complete).then(|| {
             HostResult::Value(match self.whole {

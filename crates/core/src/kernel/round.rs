@@ -1,6 +1,5 @@
-//! One model call: pre_chat chain, model, stream chain, post_chat chain.
-//!
-//! A request as a provider may see it: without the fields that are for this host.
+//! A model call: pre_chat chain, model, stream chain and post_chat chain, and the request as sent to the
+//! provider, without the fields that belong to this host.
 
 use super::assembly::Kernel;
 use super::outgoing::Outgoing;
@@ -20,16 +19,16 @@ use futures_util::stream::{BoxStream, StreamExt};
 use std::sync::Arc;
 use valvehouse_json::{Json, Object};
 
-/// The outcome of a request's way to the model.
+/// The outcome of the pre_chat chain.
 enum PreChatOutcome {
-    /// This is asked.
+    /// The request to send to the model.
     Ask(Json),
-    /// A filter answered in the model's place.
+    /// A filter's answer instead of the model's.
     Answered(Json),
 }
 
-/// A model call, up to what the stream chain leaves of the answer: a `chat.completion`. Returns the provider's bytes
-/// in its place where those will do and the service speaks OpenAI's wire.
+/// Runs a model call up to the stream chain and stores the answer. If the caller accepts bytes and the provider
+/// speaks the OpenAI API, returns the provider's bytes instead.
 pub(super) async fn model(
     kernel: &Kernel,
     progress: &mut Progress,
@@ -40,13 +39,13 @@ pub(super) async fn model(
     let asked = match prepare(kernel, progress, turn).await? {
         PreChatOutcome::Ask(asked) => asked,
         PreChatOutcome::Answered(value) => {
-            // The filters after a model see no answer that a filter gave.
+            // The post_chat filters do not see an answer from a filter.
             (progress.response, progress.asked) = (answer::from_value(&value, turn), Json::Null);
             return Ok(None);
         }
     };
     let wants_stream = outgoing.wants_pieces();
-    // A whole answer is asked for as a client would: without the word, unless it said it.
+    // `stream: false` is sent only if the client sent the field.
     if wants_stream || asked.get("stream").is_some() {
         asked.put("stream", wants_stream);
     }
@@ -60,7 +59,7 @@ pub(super) async fn model(
     Ok(None)
 }
 
-/// A model call of which only the request is looked at: the answer is passed on byte for byte.
+/// Runs a model call whose answer is passed through byte for byte.
 async fn forward(
     kernel: &Kernel,
     asked: &Json,
@@ -68,7 +67,7 @@ async fn forward(
     stream: bool,
 ) -> Result<Option<PassthroughAnswer>, Fault> {
     let provider = provider(kernel)?;
-    // The receiver of bytes speaks OpenAI's wire.
+    // The receiver of the bytes speaks the OpenAI API.
     let bytes =
         anthropic::plain(asked).encode_as_spelt().map_err(|error| Fault::invalid(error.to_string(), None))?;
     let (model, exchange) = (asked.text_or_empty("model"), turn.exchange());
@@ -76,13 +75,13 @@ async fn forward(
     let Some(forwarded) = provider.forward(request) else { return Ok(None) };
     exchange.begin_call();
     let call = TracedCall::begin(turn.trace(), provider.name(), &model, || asked.clone());
-    // The disk and the model work side by side.
+    // The write and the model call run concurrently.
     let (answer, flushed) = join(forwarded, turn.flush()).await;
     let answer = call.follow(answer)?;
     flushed.map(|()| Some(answer))
 }
 
-/// A model call that failed is told.
+/// Notifies the observer of a failed model call.
 fn telling<T>(result: Result<T, Fault>, turn: &Turn) -> Result<T, Fault> {
     result.inspect_err(|fault| {
         if !matches!(fault, Fault::Paused) {
@@ -91,7 +90,7 @@ fn telling<T>(result: Result<T, Fault>, turn: &Turn) -> Result<T, Fault> {
     })
 }
 
-/// The pre_chat chain on messages of this call's own: what it adds is sent and not kept.
+/// Runs the pre_chat chain on a copy of the messages: its additions are sent but not stored.
 async fn prepare(kernel: &Kernel, progress: &Progress, turn: &Turn) -> Result<PreChatOutcome, Fault> {
     let body = &progress.body;
     let mut messages = body.get("messages").unwrap_or_else(Json::array);
@@ -115,7 +114,7 @@ async fn prepare(kernel: &Kernel, progress: &Progress, turn: &Turn) -> Result<Pr
     Ok(PreChatOutcome::Ask(asked))
 }
 
-/// Adds the host's tools to those the client brought along; `found` are the names that a search found in this turn.
+/// Adds the host's tools to the client's tools. `found` lists the tools found by searches in this turn.
 fn offer_tools(kernel: &Kernel, asked: &Json, found: &Json) {
     if kernel.toolbox().is_empty() {
         return;
@@ -134,14 +133,14 @@ fn offer_tools(kernel: &Kernel, asked: &Json, found: &Json) {
     asked.put("tools", tools);
 }
 
-/// The provider that answers for this kernel's model.
+/// Returns the provider of this kernel's model.
 fn provider(kernel: &Kernel) -> Result<&Arc<dyn Provider>, Fault> {
-    kernel
-        .provider()
-        .ok_or_else(|| Fault::Host("this kernel has no provider; give it one: `.provider(…)`".into()))
+    kernel.provider().ok_or_else(|| {
+        Fault::Host("cannot call a model: this kernel has no provider; set one with `.provider(…)`".into())
+    })
 }
 
-/// The model's answer through the stream chain, sent on as it comes.
+/// Calls the model and sends its answer on through the stream chain as it arrives.
 async fn ask(kernel: &Kernel, asked: &Json, turn: &Turn, outgoing: &mut Outgoing) -> Result<Json, Fault> {
     let wants_stream = outgoing.wants_pieces();
     if !wants_stream {
@@ -166,10 +165,10 @@ async fn ask(kernel: &Kernel, asked: &Json, turn: &Turn, outgoing: &mut Outgoing
     call.end(answered)
 }
 
-/// The trace and the record of an answer, which note it as it comes.
+/// The trace and the record of an answer, both updated as it arrives.
 type Notes<'a, 'b> = (&'a mut TracedCall, &'a mut Option<Record<'b>>);
 
-/// Returns the answer that the stream chain leaves.
+/// Runs an answer through the stream chain and returns it.
 async fn answered(
     kernel: &Kernel,
     answer: Result<Answer, Fault>,
@@ -197,7 +196,7 @@ async fn answered(
     }
 }
 
-/// Returns the streamed answer that the stream chain leaves.
+/// Runs a streamed answer through the stream chain and returns the complete answer.
 async fn streamed(
     kernel: &Kernel,
     pieces: &mut BoxStream<'static, Result<Piece, Fault>>,
@@ -246,7 +245,7 @@ async fn streamed(
     for piece in stream::end(kernel, head, turn).await? {
         pass(piece, &mut fold, kernel, turn, outgoing).await?;
     }
-    // An answer whose last event was dropped still ended as it ended.
+    // The end of an answer is preserved even if its last event was dropped.
     ends.retain(|end| !fold.has_ended(event::choice_index(end)));
     for end in ends {
         pass(Piece::new(end), &mut fold, kernel, turn, outgoing).await?;
@@ -254,7 +253,7 @@ async fn streamed(
     Ok(fold.finish())
 }
 
-/// An event on its way: into the answer as a whole, and to the client.
+/// Adds an event to the complete answer and sends it to the client.
 async fn pass(
     mut piece: Piece,
     fold: &mut Fold,
@@ -273,7 +272,7 @@ async fn pass(
     outgoing.send(piece, kernel.toolbox()).await
 }
 
-/// The post_chat chain on a model's answer.
+/// Runs the post_chat chain on a model's answer.
 pub(super) async fn post_chat(kernel: &Kernel, progress: &Progress, turn: &Turn) -> Result<(), Fault> {
     let Progress { asked, response, .. } = progress;
     if asked.is_null() {
@@ -286,13 +285,13 @@ pub(super) async fn post_chat(kernel: &Kernel, progress: &Progress, turn: &Turn)
     Ok(())
 }
 
-/// The post_chat chain on each choice; its edits are written into the answer.
+/// Runs the post_chat chain on each choice and writes the changes back to the answer.
 async fn judge(kernel: &Kernel, asked: &Json, whole: &Json, turn: &Turn) -> Result<(), Fault> {
     for choice in whole.list("choices") {
         let said = match choice.get("message") {
             Some(said @ Json::Object(_)) => said,
             _ => {
-                // Azure leaves the message out where its own filter struck.
+                // Azure omits the message if its content filter blocked it.
                 let said = message::assistant("");
                 choice.edit("message", said.clone());
                 said
@@ -310,12 +309,12 @@ async fn judge(kernel: &Kernel, asked: &Json, whole: &Json, turn: &Turn) -> Resu
     Ok(())
 }
 
-/// Fields that are ours: no provider knows them.
+/// The fields of a request that belong to this host.
 const OURS: [&str; 8] =
     ["metadata", "features", "files", "tool_ids", "filter_ids", "chat_id", "session_id", "id"];
 
-/// Returns `true` if a field of a body is for this host, and goes to no service. Open WebUI tells a pipeline who asks
-/// in all words, in a map.
+/// Returns `true` if a field of a body belongs to this host and is not sent to providers. Open WebUI sends a
+/// map as `user`, which belongs to the host; a text as `user` does not.
 pub fn is_ours(key: &str, is_map: bool) -> bool {
     OURS.contains(&key) || (key == "user" && is_map)
 }
@@ -341,8 +340,8 @@ const OUR_METADATA: [&str; 17] = [
     "direct",
 ];
 
-/// The client's own `metadata`, which OpenAI takes with answers it stores: texts under names that are none of
-/// ours.
+/// Returns the client's own `metadata`, which OpenAI stores with an answer: texts under keys that do not belong
+/// to the host.
 fn metadata_for_provider(body: &Json, metadata: &Json) -> Option<Json> {
     let is_stored = body.get("store").is_some_and(|store| !store.is_empty());
     let entries = metadata.as_object().map(Object::entries).filter(|_| is_stored)?;
@@ -354,10 +353,10 @@ fn metadata_for_provider(body: &Json, metadata: &Json) -> Option<Json> {
     (!own.is_empty()).then(|| own.into())
 }
 
-/// A body as a provider may see it: without what is ours.
+/// Returns a body for the provider, without the host's fields.
 pub(super) fn for_provider(body: &Json, messages: Json, model: Option<&str>) -> Json {
     let entries = body.entries();
-    // A message's id comes with its conversation's; alone it is a field of the service.
+    // An `id` belongs to the host if the body also has a chat id; otherwise, it is a provider field.
     let has_chat = ["chat_id", "session_id"].iter().any(|key| body.get(key).is_some())
         || body.at_path("metadata.chat_id").as_str().is_some();
     let mut messages = Some(messages);

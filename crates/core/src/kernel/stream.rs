@@ -1,4 +1,4 @@
-//! Events through the stream chain.
+//! The processing of stream events through the stream chain.
 
 use super::assembly::Kernel;
 use crate::chat::{Fold, delta, event, message, window};
@@ -9,23 +9,30 @@ use crate::provider::Piece;
 use valvehouse_json::Json;
 
 impl Kernel {
-    /// The events that the stream hooks make of one event, for a caller that runs them alone.
+    /// Runs the stream hooks on one event, for callers that use them without a turn. Returns the resulting
+    /// events.
+    ///
+    /// # Errors
+    /// Returns the fault of a filter that refused or failed.
     pub async fn stream(&self, event: Json, turn: &Turn) -> Result<Vec<Json>, Fault> {
         let pieces = filtered(self, Piece::new(event), turn).await?;
         Ok(pieces.into_iter().map(|piece| piece.event).collect())
     }
 
-    /// The events that they add when the stream has ended, in the shape of this one.
+    /// Runs the stream_end hooks. Returns the events that they add, created from `template`.
+    ///
+    /// # Errors
+    /// Returns the fault of a filter that refused or failed.
     pub async fn stream_end(&self, template: Json, turn: &Turn) -> Result<Vec<Json>, Fault> {
         let pieces = end(self, template, turn).await?;
         Ok(pieces.into_iter().map(|piece| piece.event).collect())
     }
 }
 
-/// One piece through the stream chain. What nobody changed keeps its bytes.
+/// Runs an event through the stream chain. An unchanged event retains its bytes.
 pub(super) async fn filtered(kernel: &Kernel, piece: Piece, turn: &Turn) -> Result<Vec<Piece>, Fault> {
     if piece.event.as_object().is_none() {
-        // No JSON: nothing that a hook could read.
+        // The event is not JSON, so hooks cannot read it.
         return Ok(vec![piece]);
     }
     let parts = by_choice(&piece.event);
@@ -40,7 +47,7 @@ pub(super) async fn filtered(kernel: &Kernel, piece: Piece, turn: &Turn) -> Resu
         for event in chain(kernel, 0, part.clone(), turn).await? {
             let untouched = whole && event.is_same(&part) && !event.is_changed();
             out.push(match untouched && !piece.raw.is_empty() {
-                // With its bytes and its class; it is the same event.
+                // The unchanged event retains its bytes and its class.
                 true => piece.clone(),
                 false => Piece::received(bytes::Bytes::new(), event, piece.name.clone()),
             });
@@ -49,7 +56,7 @@ pub(super) async fn filtered(kernel: &Kernel, piece: Piece, turn: &Turn) -> Resu
     Ok(out)
 }
 
-/// With several choices in one event the hooks see each by itself.
+/// Splits an event with several choices, because hooks process one choice at a time.
 fn by_choice(event: &Json) -> Vec<Json> {
     let are_several = |it: Option<&Json>| matches!(it, Some(Json::Array(choices)) if choices.len() > 1);
     if !event.as_object().is_some_and(|event| event.with("choices", are_several)) {
@@ -58,7 +65,8 @@ fn by_choice(event: &Json) -> Vec<Json> {
     let choices = event.list("choices");
     let choices = choices.into_iter().enumerate().map(|(place, choice)| {
         if choice.get("index").is_none_or(|index| index.is_null()) {
-            // Its place is its number, and is lost from here on. A number in an object that has none fits.
+            // The position is stored as the index, because the split loses it. The object has no index, so the
+            // write cannot fail.
             choice.edit("index", place);
         }
         event::with_choice(event, choice)
@@ -66,19 +74,19 @@ fn by_choice(event: &Json) -> Vec<Json> {
     choices.collect()
 }
 
-/// The end of each choice that ends with an event that has one, apart from the event.
+/// Returns an event without content for each choice that ends in an event.
 pub(super) fn ends_of(event: &Json) -> Vec<Json> {
     let parts = by_choice(event).into_iter().filter(delta::finishes);
     parts.map(|part| event::without_finish(&part).1).collect()
 }
 
-/// An event through the stream hooks from a place in the chain on. Nearly every hook gives back the one it was
-/// given.
+/// Runs an event through the stream hooks from a position in the chain on. Most hooks return the event they
+/// received.
 async fn chain(kernel: &Kernel, from: usize, event: Json, turn: &Turn) -> Result<Vec<Json>, Fault> {
     let mut end = None;
     for (place, filter) in kernel.chain().at_from(Hook::Stream, from) {
         if let Some(ahead) = filter.ahead(&event, turn) {
-            // It is marked now: it comes ahead once.
+            // The text is already marked as released, so this happens once.
             let mut out = Box::pin(chain(kernel, place, ahead, turn)).await?;
             out.retain(|event| !window::is_hollow(event));
             out.extend(Box::pin(chain(kernel, place, event, turn)).await?);
@@ -95,7 +103,7 @@ async fn chain(kernel: &Kernel, from: usize, event: Json, turn: &Turn) -> Result
     Ok(vec![event])
 }
 
-/// The events that a hook made of an event, through the hooks after it.
+/// Runs the events that a hook returned through the later hooks.
 async fn spread_on(
     kernel: &Kernel,
     place: usize,
@@ -110,7 +118,7 @@ async fn spread_on(
     };
     let events = spread(value, template);
     no_error(filter, &events)?;
-    // The answer that a filter skipped with is final: no later filter sees it.
+    // An answer that a filter returned with `skip` is final: later filters do not see it.
     if is_final {
         return Ok(events);
     }
@@ -124,11 +132,11 @@ async fn spread_on(
     Ok(out)
 }
 
-/// The most memory that the events may take which all stream hooks together make of one, in bytes: each may make many
-/// of every one that another made.
+/// The maximum memory of the events that all stream hooks together create from one event, in bytes, because
+/// each hook can multiply the events of another.
 const MAX_SPREAD: usize = 32 << 20;
 
-/// Takes the memory of events from what is left for them; `None` has no limit.
+/// Subtracts the size of events from the remaining memory; `None` is unlimited.
 fn take(rest: &mut Option<usize>, events: &[Json], filter: &Filter) -> Result<(), Fault> {
     let Some(left) = rest else { return Ok(()) };
     match events.iter().try_fold(*left, |left, event| left.checked_sub(event.weight())) {
@@ -137,7 +145,7 @@ fn take(rest: &mut Option<usize>, events: &[Json], filter: &Filter) -> Result<()
             Ok(())
         }
         None => {
-            let cause = format!("the filters made more than {} MiB of one event of its", MAX_SPREAD >> 20);
+            let cause = format!("the stream filters made more than {} MiB of one event", MAX_SPREAD >> 20);
             let (plugin, hook) = (filter.name().to_owned(), Hook::Stream.name().to_owned());
             tracing::error!(plugin, hook, "{cause}");
             Err(Fault::Broken(Breakage { plugin, hook, ..Breakage::new(cause) }))
@@ -145,8 +153,8 @@ fn take(rest: &mut Option<usize>, events: &[Json], filter: &Filter) -> Result<()
     }
 }
 
-/// One event or many; what is not a whole event is completed from the one it came from. Only that
-/// one goes on as it is, and once: the others may be held elsewhere, or given again.
+/// Returns the events of a hook's value, completed from the original event. Only the first occurrence of the
+/// original is moved; all others are copied, because they may be shared.
 fn spread(value: Json, template: &Json) -> Vec<Json> {
     if value.is_same(template) && event::is_whole(&value) {
         return vec![value];
@@ -165,7 +173,7 @@ fn spread(value: Json, template: &Json) -> Vec<Json> {
     given.iter().map(own).collect()
 }
 
-/// An error that a filter puts into the stream is its end, like one that it throws.
+/// Returns an error if a filter added an event with an error, which ends the stream like a thrown error.
 fn no_error(filter: &Filter, events: &[Json]) -> Result<(), Fault> {
     let is_error = |it: Option<&Json>| it.is_some_and(|error| !error.is_empty());
     let has_error = |one: &&Json| one.as_object().is_some_and(|event| event.with("error", is_error));
@@ -179,7 +187,7 @@ fn no_error(filter: &Filter, events: &[Json]) -> Result<(), Fault> {
     Err(Fault::Refused(Refusal { plugin: filter.name().into(), ..Refusal::new(message) }))
 }
 
-/// The events that the filters add when a stream has ended; each addition passes the filters after it.
+/// Returns the events that the filters add at the end of a stream; each event passes the later filters.
 pub(super) async fn end(kernel: &Kernel, template: Json, turn: &Turn) -> Result<Vec<Piece>, Fault> {
     let mut out = Vec::new();
     for (place, filter) in kernel.chain().at_from(Hook::StreamEnd, 0) {
@@ -203,8 +211,8 @@ pub(super) async fn end(kernel: &Kernel, template: Json, turn: &Turn) -> Result<
     Ok(out)
 }
 
-/// Returns the events that wait in the filters of a broken stream, each passed through the filters after its own.
-/// A failure at this point is only logged: the stream ends with the error that broke it.
+/// Returns the events that filters withheld in a broken stream, each passed through the later filters. Failures
+/// here are only logged, because the stream ends with the original error.
 pub(super) async fn rest(kernel: &Kernel, template: Json, turn: &Turn) -> Vec<Piece> {
     let mut out = Vec::new();
     for (place, filter) in kernel.chain().at_from(Hook::StreamEnd, 0).filter(|(_, own)| own.withholds()) {
@@ -219,13 +227,13 @@ pub(super) async fn rest(kernel: &Kernel, template: Json, turn: &Turn) -> Vec<Pi
         };
         match let_out.await {
             Ok(events) => out.extend(events.into_iter().map(Piece::new)),
-            Err(fault) => tracing::debug!("cannot deliver what waited when the stream broke: {fault}"),
+            Err(fault) => tracing::debug!("cannot send the text withheld from a broken stream: {fault}"),
         }
     }
     out
 }
 
-/// A whole answer through the stream chain, each choice as one event.
+/// Runs a complete answer through the stream chain, each choice as one event.
 pub(super) async fn whole(kernel: &Kernel, answer: Json, turn: &Turn) -> Result<Json, Fault> {
     if !kernel.chain().has(Hook::Stream) && !kernel.chain().has(Hook::StreamEnd) {
         return Ok(answer);
@@ -234,7 +242,7 @@ pub(super) async fn whole(kernel: &Kernel, answer: Json, turn: &Turn) -> Result<
     for choice in answer.list("choices") {
         let said = choice.get("message").unwrap_or_else(|| message::assistant(""));
         let one = event::of_choice(&answer, &choice, &said);
-        // Parts beside the choices, such as sources, come with the first: as in a stream.
+        // Fields beside the choices, such as sources, are part of the first event, as in a stream.
         if parts.is_empty() {
             event::take_beside(&answer, &one);
         }
@@ -260,7 +268,7 @@ pub(super) async fn whole(kernel: &Kernel, answer: Json, turn: &Turn) -> Result<
     Ok(answer)
 }
 
-/// A choice of a whole answer on its way through the stream chain.
+/// A choice of a complete answer in the stream chain.
 struct Part {
     choice: Json,
     one: Json,
@@ -268,7 +276,7 @@ struct Part {
 }
 
 impl Part {
-    /// Writes what became of the choice's event back into the choice.
+    /// Writes the resulting event back to the choice.
     fn settle(&self) {
         let (said, why) = match self.events.as_slice() {
             [only] if only.is_same(&self.one) => {
@@ -283,7 +291,7 @@ impl Part {
         };
         let said = if said.is_null() { message::assistant("") } else { said };
         self.choice.edit("message", said);
-        // An answer whose last event was dropped still ended as it ended.
+        // The end of an answer is preserved even if its last event was dropped.
         if !why.is_null() {
             self.choice.edit("finish_reason", why);
         }

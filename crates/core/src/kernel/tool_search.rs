@@ -1,4 +1,4 @@
-//! Many tools in few words: a model finds the tools that it needs, and calls several by a script.
+//! Tool search: the model is offered a search instead of all tools, and a script that calls several tools.
 
 use super::assembly::Kernel;
 use crate::context::Turn;
@@ -9,17 +9,16 @@ use crate::tool::{
 use futures_util::future::BoxFuture;
 use valvehouse_json::Json;
 
-/// The longest query, in bytes.
+/// The maximum length of a query, in bytes.
 const MAX_QUERY: usize = 1_000;
-/// Tools in a result when nobody says how many, and the most of them.
+/// The default and the maximum number of tools in a result.
 const FOUND: usize = 5;
 const MAX_FOUND: usize = 20;
-/// Modules that are named where nothing was found.
+/// The maximum number of modules listed if no tool was found.
 const MAX_MODULES: usize = 30;
 
-/// Returns the tool that finds the tools of the kernel that runs the turn. Its result is
-/// `{tools: [{name, description}]}`, the best first, each with its `parameters` as JSON Schema where nothing else shows
-/// them.
+/// Returns the tool that searches the tools of the kernel that runs the turn. Its result is `{tools: [{name,
+/// description}]}`, best match first. With `shows_parameters`, each entry also has `parameters` as JSON Schema.
 pub fn find_tools(shows_parameters: bool) -> Tool {
     let declared = Json::from([
         ("query", parameter("string", "What it should do, in a few words")),
@@ -65,14 +64,14 @@ impl Handler for FindTools {
             }
             let limit = args.get("limit").and_then(|limit| limit.as_i64());
             let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(FOUND).min(MAX_FOUND);
-            let kernel = Kernel::of_turn(&turn).ok_or("there are no tools outside of a turn")?;
-            // Thousands of descriptions take longer than a task may.
+            let kernel = Kernel::of_turn(&turn).ok_or("cannot search for tools outside of a turn")?;
+            // A search in thousands of descriptions would block the task for too long.
             blocking(move || Ok(found(&kernel, &query, limit, shows_parameters).into())).await
         })
     }
 }
 
-/// The tools that a query finds, as the model reads them.
+/// Returns the tools that match a query, as the result for the model.
 fn found(kernel: &Kernel, query: &str, limit: usize, shows_parameters: bool) -> Json {
     let tools: Vec<&Tool> = kernel.toolbox().iter().filter(|tool| !is_entry_tool(tool.name())).collect();
     let described = |tool: &Tool| {
@@ -109,18 +108,18 @@ fn module_of(tool: &Tool) -> &str {
     tool.spec.module.as_deref().unwrap_or(tool.name())
 }
 
-/// Returns the names of tools in a result of the search, as filters left it.
+/// Returns the names of the tools in a search result, after the filters.
 pub(super) fn names_in(result: &str) -> Vec<String> {
     let Ok(result) = Json::parse(result.as_bytes()) else { return Vec::new() };
-    // Where a person changed the arguments, the result is a part of a note.
+    // If a person changed the arguments, the result is wrapped in a note.
     let listed = result.get("tools").or_else(|| result.get("result")?.get("tools"));
     let listed = listed.iter().flat_map(Json::items);
     listed.filter_map(|tool| tool.text("name")).map(String::from).collect()
 }
 
 impl Kernel {
-    /// Returns the schemas of the tools that a model is offered instead of all: the search, the tools that it found in
-    /// this turn, those whose names the request has among its own tools, and the one that it has to call.
+    /// Returns the schemas offered to a model instead of all tools: the search, the tools found in this turn,
+    /// tools that the request lists by name, and the tool that the model is forced to call.
     pub(super) fn searched_schemas(&self, asked: &Json, found: &Json) -> Vec<Json> {
         let toolbox = self.toolbox();
         let entries = [FIND_TOOLS, RUN_SCRIPT].map(String::from).into_iter();

@@ -1,6 +1,7 @@
-//! One turn as a state machine: inlet → [ model → post_chat → tools ] until no call → outlet → end.
+//! The state machine of a turn: inlet → [ model → post_chat → tools ] until the model calls no tool → outlet →
+//! end.
 //!
-//! After each state the turn may be kept; it goes on from there in another process when this one dies.
+//! The turn can be stored after each state and resumed from there in another process.
 
 use super::assembly::Kernel;
 use super::options::RunOptions;
@@ -21,9 +22,9 @@ use std::sync::Arc;
 use valvehouse_json::Json;
 
 impl Kernel {
-    /// Runs a turn from its beginning, or from where it stands. Nothing happens before the stream is read.
+    /// Runs a turn from its start or from a stored state. The turn starts when the stream is first polled.
     ///
-    /// The body of the request is live: what the filters made of it can be read after.
+    /// The body of the request is live: the changes made by filters are visible afterwards.
     pub fn run<'a>(&self, request: impl Into<Progress>, options: RunOptions<'a>) -> TurnStream<'a> {
         self.started(request.into(), options)
     }
@@ -35,7 +36,7 @@ impl Kernel {
     }
 }
 
-/// A turn under way.
+/// A turn in progress.
 struct Machine<'a> {
     kernel: Kernel,
     progress: Progress,
@@ -43,16 +44,16 @@ struct Machine<'a> {
     options: RunOptions<'a>,
 }
 
-/// A turn from where it stands to its end, or to a question that somebody has to answer first.
+/// Runs a turn from a state to its end or to the next question for a person.
 async fn run(kernel: Kernel, progress: Progress, mut options: RunOptions<'_>) -> Result<TurnEnd, Fault> {
     let turn = options.turn.clone();
     kernel.runs(&turn);
-    // Somebody who watches, or looks at the answer, needs it read.
+    // An observer and answer filters need the parsed answer.
     options.takes_bytes &= !kernel.looks_at_answers() && !turn.is_observed();
     let sender = options.sender.take();
     let with_usage = sender.is_some() && request::wants_usage(&progress.body);
     let mut outgoing = Outgoing::new(sender, with_usage);
-    // An answer in a form is the last call's alone.
+    // A formatted answer consists of the last model call only.
     outgoing.hold(kernel.settings().hold || (!kernel.toolbox().is_empty() && progress.has_form()));
     let conversation = left_behind(&kernel, &progress, &turn);
     let mut machine = Machine { kernel, progress, outgoing, options };
@@ -69,7 +70,7 @@ async fn run(kernel: Kernel, progress: Progress, mut options: RunOptions<'_>) ->
             for (_, said) in messages(&progress.response) {
                 if anthropic::reseal(&said) {
                     tracing::info!(
-                        "a filter changed signed thinking or cited text; signature and citations are left out"
+                        "a filter changed signed thinking or cited text; it is sent without signature and citations"
                     );
                 }
             }
@@ -78,7 +79,7 @@ async fn run(kernel: Kernel, progress: Progress, mut options: RunOptions<'_>) ->
         (Err(Fault::Paused), Some(journal)) => {
             let answer = journal.pause(&turn).await?;
             if progress.iterations > 0 {
-                // The model's text so far comes before it.
+                // The model's text so far precedes the tool calls.
                 outgoing.next_round(&progress.response, kernel.toolbox()).await?;
             }
             answer
@@ -91,7 +92,7 @@ async fn run(kernel: Kernel, progress: Progress, mut options: RunOptions<'_>) ->
     }
     let is_own = response.is_same(&progress.response);
     let reply = if is_own { progress.answer() } else { response.clone() };
-    // The receiver of a whole answer has got nothing of the rounds before.
+    // The client of an answer that is not streamed has not received the earlier texts.
     let is_live = outgoing.is_live();
     outgoing.finish(if is_live { &response } else { &reply }).await?;
     let messages = [progress.messages().items(), vec![response::message_of(&response)]].concat();
@@ -99,7 +100,7 @@ async fn run(kernel: Kernel, progress: Progress, mut options: RunOptions<'_>) ->
     Ok(TurnEnd::Answer(TurnAnswer { response, reply, messages, context }))
 }
 
-/// Leaves the work of filters that have some for the time when the client has its answer.
+/// Lets filters schedule their work for the time after the answer.
 fn left_behind(kernel: &Kernel, progress: &Progress, turn: &Turn) -> Option<Arc<FinishedChat>> {
     kernel.chain().leaves_work().then(|| {
         let conversation = Arc::new(FinishedChat::default());
@@ -109,7 +110,7 @@ fn left_behind(kernel: &Kernel, progress: &Progress, turn: &Turn) -> Option<Arc<
     })
 }
 
-/// Says for that work how the turn ended.
+/// Records the end of the turn for scheduled work.
 fn tell_end(
     conversation: &FinishedChat,
     ended: &Result<Option<PassthroughAnswer>, Fault>,
@@ -134,7 +135,7 @@ fn tell_end(
 }
 
 impl Machine<'_> {
-    /// Goes from state to state until the answer is there, or the bytes that are passed on in its place.
+    /// Runs the states until the answer, or the provider's bytes in its place, is available.
     async fn steps(&mut self) -> Result<Option<PassthroughAnswer>, Fault> {
         if self.progress.next == Next::Inlet {
             self.inlet().await?;
@@ -170,7 +171,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Takes the model that an inlet wrote, and those of the tools that the request means.
+    /// Selects the model that an inlet set, and the tools that the request selects.
     fn choose_kernel(&mut self) {
         if let Some(other) = self.kernel.rerouted(&self.progress.model, &self.progress.body) {
             self.kernel = other;
@@ -215,10 +216,9 @@ impl Machine<'_> {
             let result = if runs_here(kernel, &progress.body, &call) {
                 invocation::answer_call(kernel, &call, progress, &options.turn, options.journal).await?
             } else {
-                // The client could only run it after this turn, which its result would have to be
-                // part of.
+                // The client could run this tool only after the turn, but its result is needed within the turn.
                 invocation::error_text(
-                    "this tool runs at the client; call it without tools of the host beside it",
+                    "cannot run this tool: it runs at the client; call it without tools of the host",
                 )
             };
             if kernel.settings().tool_search && call.name == FIND_TOOLS {
@@ -239,7 +239,7 @@ impl Machine<'_> {
         self.checkpoint().await
     }
 
-    /// Ends a state. It counts when it is kept; one in which somebody is asked who does not answer yet does not.
+    /// Ends a state and stores it. A state with an unanswered question is not stored.
     async fn checkpoint(&self) -> Result<(), Fault> {
         let RunOptions { turn, journal, .. } = &self.options;
         if let Some(pauses) = turn.pauses() {
@@ -250,7 +250,7 @@ impl Machine<'_> {
         }
         match journal {
             Some(journal) => {
-                // A step that is stored has all that its scripts stored.
+                // The data stored by scripts must be on disk before the step is.
                 turn.flush().await?;
                 journal.keep(&self.progress, turn).await
             }
@@ -258,7 +258,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Goes on behind an answer: its calls are run, or it is the last one.
+    /// Selects the next state after an answer: tool calls or the outlet.
     fn settle(&mut self) -> Result<(), Fault> {
         let Self { kernel, progress, options, .. } = self;
         let said = response::message_of(&progress.response);
@@ -289,8 +289,8 @@ fn begin_step(turn: &Turn, call: Json) {
     }
 }
 
-/// A tool of ours, or one nobody has where there are tools of ours. What the client brought along
-/// is the client's to run.
+/// Returns `true` if the host runs a call: the tool belongs to the host, or it is unknown and the host has
+/// tools. The client runs its own tools.
 fn runs_here(kernel: &Kernel, body: &Json, call: &ModelCall) -> bool {
     if kernel.toolbox().is_empty() {
         return false;
@@ -300,15 +300,15 @@ fn runs_here(kernel: &Kernel, body: &Json, call: &ModelCall) -> bool {
     kernel.toolbox().find(&call.name).is_some() || !is_the_clients
 }
 
-/// `context.history` is what was said up to this model call.
+/// Sets `context.history` to the messages up to this model call.
 fn remember(turn: &Turn, messages: &Json) {
     if let Json::Array(history) = turn.context().history() {
-        // Messages never hold the context they are remembered in.
+        // The messages never contain the context, so the write cannot fail.
         let _ = history.replace(messages.items());
     }
 }
 
-/// The inlet chain, and what leaves the body after it.
+/// Runs the inlet chain and removes the fields that must not remain in the body.
 async fn inlet(kernel: &Kernel, body: Json, turn: &Turn) -> Result<ChainOutcome, Fault> {
     if let Some(trace) = turn.trace() {
         trace.begins_with(&body);
@@ -326,11 +326,11 @@ async fn inlet(kernel: &Kernel, body: Json, turn: &Turn) -> Result<ChainOutcome,
     Ok(outcome)
 }
 
-/// The outlet chain, on the conversation with the answer last; its edits of the answer count.
+/// Runs the outlet chain on the conversation with the answer last, and writes changes back to the answer.
 async fn outlet(kernel: &Kernel, progress: &Progress, turn: &Turn) -> Result<(), Fault> {
     let Progress { body, response, .. } = progress;
     let messages = progress.messages();
-    // Each choice is an end of the conversation of its own.
+    // Each choice ends a separate version of the conversation.
     for choice in response.list("choices") {
         let said = choice.field("message");
         let shown = answer::shown_to_outlet(&choice, &said, response);
@@ -349,7 +349,9 @@ async fn outlet(kernel: &Kernel, progress: &Progress, turn: &Turn) -> Result<(),
                 if is_role(&last, "assistant") || last.is_same(&shown) {
                     answer::take_edits(&choice, &said, &last);
                 } else {
-                    tracing::warn!("an outlet took the answer out of the conversation; it is sent as it was");
+                    tracing::warn!(
+                        "an outlet removed the answer from the conversation; the answer is sent unchanged"
+                    );
                 }
             }
             ChainOutcome::Skipped(value) => answer::take_value(&choice, &said, &value),

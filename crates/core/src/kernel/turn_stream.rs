@@ -1,4 +1,4 @@
-//! A turn under way, as the stream of what comes of it.
+//! A turn in progress, as a stream of its events.
 
 use crate::chat::{event, message, response};
 use crate::context::{Context, EmittedEvents, EndOfTurn, Turn};
@@ -12,20 +12,20 @@ use std::task::{self, Poll};
 use tokio::sync::mpsc::Receiver;
 use valvehouse_json::Json;
 
-/// A part of the stream of a turn. The last one is an `Answer` or `Passthrough`.
+/// An item of a turn's stream. The last one is `Answer` or `Passthrough`.
 pub enum TurnEvent {
-    /// An event of the answer, after all filters; of streamed turns only.
+    /// An event of the answer after all filters, in streamed turns only.
     Piece(Piece),
-    /// An event that a plugin emitted: `{type, data}`, and `id` where an answer is awaited.
+    /// An event that a plugin emitted: `{type, data}`, with `id` if it awaits an answer.
     Emitted(Json),
-    /// The end of the turn: the whole answer.
+    /// The complete answer, at the end of the turn.
     Answer(TurnAnswer),
-    /// The provider's bytes in the place of all other events, where [`super::RunOptions::passthrough`] allows it.
+    /// The provider's bytes instead of all other events, if [`super::RunOptions::passthrough`] allows it.
     Passthrough(PassthroughAnswer),
 }
 
 impl TurnEvent {
-    /// Returns the text that the event adds to the answer; empty for events without text.
+    /// Returns the text that the event adds to the answer, "" for events without text.
     pub fn text(&self) -> String {
         match self {
             Self::Piece(piece) => event::text(&piece.event).into(),
@@ -34,12 +34,12 @@ impl TurnEvent {
     }
 }
 
-/// The end of a turn.
+/// The answer of a turn.
 #[derive(Debug, Clone)]
 pub struct TurnAnswer {
-    /// The answer of the last model call: a `chat.completion`, with the usage of the whole turn.
+    /// The answer of the last model call, a `chat.completion` with the usage of the entire turn.
     pub response: Json,
-    /// The answer as a client reads it, with the texts of all model calls of the turn.
+    /// The answer for the client, with the texts of all model calls of the turn.
     pub reply: Json,
     /// The messages of the conversation, the answer last.
     pub messages: Vec<Json>,
@@ -54,11 +54,11 @@ impl TurnAnswer {
     }
 }
 
-/// The last part of a turn's stream.
+/// The last item of a turn's stream.
 pub enum TurnEnd {
-    /// The whole answer.
+    /// The complete answer.
     Answer(TurnAnswer),
-    /// The provider's bytes, untouched.
+    /// The provider's bytes, unchanged.
     Passthrough(PassthroughAnswer),
 }
 
@@ -71,11 +71,11 @@ impl From<TurnEnd> for TurnEvent {
     }
 }
 
-/// A turn under way. It runs while somebody reads, and ends when this is dropped.
+/// A turn in progress. It runs while the stream is polled and is canceled when the stream is dropped.
 ///
-/// As a stream it yields the events of the turn, then its answer or its fault.
+/// The stream yields the events of the turn, followed by its answer or its fault.
 pub struct TurnStream<'a> {
-    // Dropped first: whoever is stopped then knows why.
+    // This field is dropped first, so that canceled work can detect the end of the turn.
     over: Option<EndOfTurn>,
     work: Option<BoxFuture<'a, Result<TurnEnd, Fault>>>,
     pieces: Option<Receiver<Piece>>,
@@ -94,12 +94,12 @@ impl<'a> TurnStream<'a> {
         Self { over: Some(turn.until_dropped()), work: Some(work), pieces, emitted, ended: None, turn }
     }
 
-    /// Returns the turn: its variables, the events that were emitted, and the outer side of its request.
+    /// Returns the turn, with its variables, emitted events and exchange.
     pub fn turn(&self) -> &Turn {
         &self.turn
     }
 
-    /// Returns who answered, `provider/model`, where one of several could.
+    /// Returns the model that answered, `provider/model`, if there were several candidates.
     pub fn served_by(&self) -> Option<String> {
         self.turn.exchange().served_by()
     }
@@ -112,7 +112,7 @@ impl<'a> TurnStream<'a> {
         std::future::poll_fn(|context| self.poll_event(context)).await
     }
 
-    /// Collects the stream: reads to its end, and returns its last part.
+    /// Reads the stream to its end and returns the last item.
     ///
     /// # Errors
     /// Returns the fault of the turn.
@@ -127,24 +127,24 @@ impl<'a> TurnStream<'a> {
         Err(Fault::Host("the turn has ended already".into()))
     }
 
-    /// Collects the stream of a turn without [`super::RunOptions::passthrough`], and returns its answer.
+    /// Reads the stream of a turn without [`super::RunOptions::passthrough`] to its end and returns its answer.
     ///
     /// # Errors
     /// Returns the fault of the turn.
     pub async fn answer(self) -> Result<TurnAnswer, Fault> {
         match self.end().await? {
             TurnEnd::Answer(answer) => Ok(answer),
-            TurnEnd::Passthrough(_) => {
-                Err(Fault::Host("the answer came as bytes, which the options of the turn allow".into()))
-            }
+            TurnEnd::Passthrough(_) => Err(Fault::Host(
+                "cannot return the answer: it was passed through as bytes; call `end` instead".into(),
+            )),
         }
     }
 
     /// Polls for the next event.
     pub fn poll_event(&mut self, context: &mut task::Context<'_>) -> Poll<Option<Result<TurnEvent, Fault>>> {
         loop {
-            // Events at hand are taken without asking the runtime: its turn-taking would say "later"
-            // of events that only this task can take.
+            // Available events are taken without polling the runtime, whose cooperative budget could delay
+            // events that only this task can take.
             if let Some(event) = self.take_ready() {
                 return Poll::Ready(Some(Ok(event)));
             }
@@ -168,7 +168,7 @@ impl<'a> TurnStream<'a> {
         self.pieces.as_mut()?.try_recv().ok().map(TurnEvent::Piece)
     }
 
-    /// Events of the model come from the turn, which is polled here; those of plugins also from other threads.
+    /// Polls for plugin events, which other threads can emit; model events come from the turn polled here.
     fn wait_for_emitted(
         &mut self,
         context: &mut task::Context<'_>,

@@ -1,10 +1,10 @@
-//! Work on a stack of its own on the same thread, so that it can be left behind.
+//! Work on a separate stack of the same thread, so that it can be abandoned.
 //!
-//! A piece of work that must not go on, and can neither return nor unwind from where it is, is abandoned: its stack is
-//! never run again, and the thread goes on as if the work had ended. What the stack holds is lost.
+//! Work that must stop, but can neither return nor unwind, is abandoned: its stack never runs again, and the
+//! thread continues as if the work had ended. The resources held by the stack leak.
 
-// As in `stackful`: a reference to a coroutine's yielder, good while its stack runs; and a job that is over, or never
-// runs again, before what it borrows is gone.
+// As in `stackful`: a reference to a coroutine's yielder is valid while its stack runs, and a job ends, or
+// never runs again, before the data that it borrows is dropped.
 #![allow(unsafe_code)]
 
 use super::error::AbandonedWork;
@@ -16,7 +16,7 @@ use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 
-/// A job for a runner: the closure lives on the stack of who asks for it.
+/// A job for a runner; its closure lives on the stack of the caller.
 struct Job(NonNull<dyn FnMut()>);
 
 /// A stack that runs one job after another.
@@ -46,18 +46,18 @@ impl Drop for Runner {
 }
 
 thread_local! {
-    /// The yielder by which the running job returns to its caller.
+    /// The yielder with which the running job returns to its caller.
     static HERE: Cell<Option<NonNull<Yielder<Job, ()>>>> = const { Cell::new(None) };
     static WAS_ABANDONED: Cell<bool> = const { Cell::new(false) };
-    /// The stack that waits for the next job.
+    /// The idle stack for the next job.
     static RUNNER: Cell<Option<Runner>> = const { Cell::new(None) };
 }
 
-/// Runs work so that [`abandon`] can end it. Within such work, and on a lane, it runs as it is.
+/// Runs work so that [`abandon`] can end it. Within such work, and on a lane, the work is called directly.
 ///
 /// # Errors
 ///
-/// Returns [`AbandonedWork`] if it was.
+/// Returns [`AbandonedWork`] if the work was abandoned.
 pub fn run_apart<T>(work: impl FnOnce() -> T) -> Result<T, AbandonedWork> {
     if HERE.get().is_some() || stackful::is_here() {
         return Ok(work());
@@ -72,7 +72,7 @@ pub fn run_apart<T>(work: impl FnOnce() -> T) -> Result<T, AbandonedWork> {
     }));
     match runner.0.resume(job) {
         CoroutineResult::Yield(()) if !WAS_ABANDONED.replace(false) => drop(RUNNER.replace(Some(runner))),
-        // The stack is still in use by what must never run again.
+        // The stack is still borrowed by work that must never run again.
         CoroutineResult::Yield(()) => std::mem::forget(runner),
         CoroutineResult::Return(()) => {}
     }
@@ -83,8 +83,8 @@ pub fn run_apart<T>(work: impl FnOnce() -> T) -> Result<T, AbandonedWork> {
     }
 }
 
-/// Leaves the work that runs on this thread behind, and never returns; returns at once if it runs on the thread's own
-/// stack, which cannot be left.
+/// Abandons the work that runs on this thread and never returns. Returns at once on the thread's own stack,
+/// which cannot be abandoned.
 pub fn abandon() {
     if let Some(yielder) = HERE.take() {
         WAS_ABANDONED.set(true);

@@ -3,24 +3,25 @@
 use super::health::{lost_now, max_stuck};
 use std::fmt;
 
-/// Pieces of work at a time. Each has a stack, and a system gives a process only so many mappings.
+/// The maximum number of pieces of work at a time. Each has a stack, and systems limit the mappings of a
+/// process.
 pub(super) const MAX_WAITING: usize = 20_000;
-/// The reason for which a piece of work gave no value.
+/// The reason why a piece of work returned no value.
 #[derive(Debug)]
 pub enum LaneError {
-    /// Too much of it already waits.
+    /// Too many pieces of work are waiting.
     Full,
-    /// The system gave no stack.
+    /// The system provided no stack.
     NoStack(std::io::Error),
-    /// It was left behind: it went far beyond what it may take.
+    /// The work was abandoned because it far exceeded its memory limit.
     Abandoned,
-    /// It computed for too long without giving way, and was left behind with its thread.
+    /// The work was abandoned with its thread because it computed for too long without yielding.
     Stuck,
-    /// The thread was left behind since other work on it was stuck, mostly of the same owner.
+    /// The thread was lost because other work on it was stuck, usually of the same owner.
     Lost,
-    /// Too many threads were left behind.
+    /// No thread can be started because too many were lost.
     NoLane,
-    /// It panicked, which was told where it happened.
+    /// The work panicked; the panic was logged where it occurred.
     Panicked,
 }
 
@@ -28,23 +29,23 @@ impl fmt::Display for LaneError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Full => {
-                write!(f, "{MAX_WAITING} scripts wait already, which is as many as there may be at once")
-            }
-            Self::NoStack(error) => {
-                write!(f, "there is no memory for the stack of one more script that waits: {error}")
-            }
-            Self::Abandoned => f.write_str("the call took far more memory than it may, and was abandoned"),
-            Self::Stuck => {
-                let most = max_stuck().as_secs();
-                write!(f, "the call computed for more than {most} s within one operation, and was abandoned")
-            }
-            Self::Lost => f.write_str("the call was ended with its thread, which another call held up"),
-            Self::NoLane => {
-                let lost = lost_now();
                 write!(
                     f,
-                    "no thread is left for this script: {lost} are held up by plugins; restart the host"
+                    "cannot start the script: {MAX_WAITING} scripts are already waiting; try again later"
                 )
+            }
+            Self::NoStack(error) => {
+                write!(f, "cannot allocate a stack for the script: {error}")
+            }
+            Self::Abandoned => f.write_str("the call was abandoned: it far exceeded its memory limit"),
+            Self::Stuck => {
+                let most = max_stuck().as_secs();
+                write!(f, "the call was abandoned: it computed for more than {most} s within one operation")
+            }
+            Self::Lost => f.write_str("the call was ended with its thread, which another call had blocked"),
+            Self::NoLane => {
+                let lost = lost_now();
+                write!(f, "cannot start the script: plugins block {lost} threads; restart the host")
             }
             Self::Panicked => f.write_str("the work on a lane panicked"),
         }
@@ -66,10 +67,10 @@ impl From<std::io::Error> for LaneError {
     }
 }
 
-/// The cause with which the breaker of a plugin is tripped whose call ended with [`LaneError::Stuck`].
-pub const STUCK: &str = "it computed for far too long within one operation";
+/// The cause recorded in the breaker of a plugin whose call ended with [`LaneError::Stuck`].
+pub const STUCK: &str = "a call computed for too long within one operation";
 
-/// The work was left behind.
+/// The error of abandoned work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AbandonedWork;
 

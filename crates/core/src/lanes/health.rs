@@ -1,4 +1,4 @@
-//! The state of lanes: which piece of work runs, and which lanes are lost.
+//! The state of lanes: the running piece of work, and the lanes that are lost.
 
 use parking_lot::Mutex;
 use std::pin::Pin;
@@ -9,41 +9,42 @@ use std::thread::Thread;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// The processor time in milliseconds that work on a lane may take without giving way. Scripts give way every few
-/// milliseconds, and none of the host's functions takes a tenth of this.
+/// The maximum processor time, in milliseconds, for which work on a lane may run without yielding. Scripts
+/// yield every few milliseconds, and no host function takes a tenth of this limit.
 static MAX_STUCK_MS: AtomicU64 = AtomicU64::new(if cfg!(debug_assertions) { 60_000 } else { 5_000 });
 
-/// Returns the processor time that work on a lane may take without giving way: 5 s, in a debug build 60 s.
+/// Returns the maximum processor time for which work on a lane may run without yielding: 5 s, in a debug build
+/// 60 s.
 pub fn max_stuck() -> Duration {
     Duration::from_millis(MAX_STUCK_MS.load(Relaxed))
 }
 
-/// Sets the processor time that work on a lane may take without giving way, for all lanes of the process.
+/// Sets the maximum processor time for which work may run without yielding, for all lanes of the process.
 pub fn set_max_stuck(limit: Duration) {
     MAX_STUCK_MS.store(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX), Relaxed);
 }
 
-/// The nature of a piece of work.
+/// The workload of a piece of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
-    /// It may wait, and otherwise is soon done.
+    /// Work that may wait and otherwise finishes soon.
     Waits,
-    /// It computes for long: everything else goes first.
+    /// Work that computes for long; its threads have a low priority.
     Slow,
 }
 
-/// The state of a lane that other threads can read.
+/// The state of a lane, readable from other threads.
 #[derive(Debug)]
 pub(super) struct Health {
-    /// The piece that runs, 0 for none, and how many times any has begun to run.
+    /// The running piece, 0 for none, and the number of times that a piece has started or resumed.
     pub(super) piece: AtomicU64,
     pub(super) turns: AtomicU64,
-    /// The pieces that were sent to the lane and have not ended, and whose they are.
+    /// The number of unfinished pieces sent to the lane, and their owner.
     pub(super) pieces: AtomicUsize,
     pub(super) owner: AtomicU64,
-    /// The system's number of the thread.
+    /// The system's id of the thread.
     pub(super) thread: OnceLock<i32>,
-    /// The piece with which the lane was lost; 0 before.
+    /// The piece that caused the loss of the lane; 0 for a working lane.
     pub(super) lost: watch::Sender<u64>,
     pub(super) is_counted: AtomicBool,
     pub(super) pace: Pace,
@@ -70,11 +71,11 @@ impl Health {
 
     /// Waits until the lane is lost.
     pub(super) async fn lost(&self) {
-        // The sender lives as long as this.
+        // The sender lives as long as this value, so this cannot fail.
         let _ = self.lost.subscribe().wait_for(|piece| *piece != 0).await;
     }
 
-    /// The lane's thread has come to its end.
+    /// Records that the lane's thread ended.
     pub(super) fn ended(&self) {
         if self.is_counted.swap(false, SeqCst) {
             LOST_NOW.fetch_sub(1, SeqCst);
@@ -89,17 +90,17 @@ pub(super) static ALL: Mutex<Vec<Arc<Health>>> = Mutex::new(Vec::new());
 pub(super) static WATCHER: OnceLock<Option<Thread>> = OnceLock::new();
 pub(super) static IS_ASLEEP: AtomicBool = AtomicBool::new(false);
 
-/// Returns the number of lanes that are lost at this moment: each has a thread that computes.
+/// Returns the number of lanes that are lost now; the thread of each is still computing.
 pub fn lost_now() -> usize {
     LOST_NOW.load(SeqCst)
 }
 
-/// Returns the number of lanes that were lost since the process started.
+/// Returns the number of lanes lost since the process started.
 pub fn lost_so_far() -> u64 {
     LOST_SO_FAR.load(Relaxed)
 }
 
-/// A piece of work that says when it runs.
+/// A piece of work that records when it runs.
 pub(super) struct WatchedWork<F> {
     work: F,
     piece: u64,

@@ -1,8 +1,8 @@
-//! Lanes, and the thread that finds those whose work computes without end and gives them up.
+//! Lanes, and the watchdog thread that abandons lanes whose work does not yield.
 //!
-//! A lane says which piece of its work runs. The thread looks at the lanes a few times a second, as long as any of
-//! them is at work, and compares the time that each has had of a processor since its piece began or last gave way: time
-//! for which it had to wait for a processor does not count.
+//! A lane publishes the running piece of its work. While any lane is busy, the watchdog checks the lanes
+//! several times per second and compares the processor time that each has used since its piece started or last
+//! yielded. Time spent waiting for a processor does not count.
 
 use super::health::{
     ALL, Health, IS_ASLEEP, LOST_NOW, LOST_SO_FAR, Pace, WATCHER, WatchedWork, lost_now, max_stuck,
@@ -14,34 +14,35 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// The time between two looks.
+/// The interval between two checks.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Lanes of one owner where nothing is known of the machine, and at least.
+/// The minimum number of lanes per owner, also used if the number of processors is unknown.
 const FEWEST: usize = 2;
-/// The most lanes of a pace.
+/// The maximum number of lanes per workload.
 const MAX_LANES: usize = 64;
-/// The stack of a lane's thread, in bytes: pieces have their own.
+/// The stack size of a lane's thread, in bytes; pieces of work have their own stacks.
 const LANE_STACK: usize = 4 << 20;
-/// Most lanes that are lost at a time and replaced.
+/// The maximum number of lost lanes that are replaced at a time.
 const MAX_LOST: usize = 8;
 
 pub(super) type Job = Box<dyn FnOnce() -> LocalBoxFuture<'static, ()> + Send>;
-/// A piece of work until a lane begins it.
+/// A piece of work that no lane has started yet.
 pub(super) type Waiting = Arc<Mutex<Option<Job>>>;
 
-/// A thread that goes on with whatever piece of its work can go on.
+/// A thread that runs pieces of work, switching between those that can continue.
 pub(super) struct Lane {
     jobs: mpsc::UnboundedSender<(u64, Waiting)>,
     pub(super) health: Arc<Health>,
 }
 
-/// The lanes of each pace: as many as there ever were owners of pieces at a time. One that is lost makes room for another.
+/// The lanes of each workload, as many as the maximum number of owners with concurrent work. A lost lane is
+/// replaced by another.
 pub(super) static LANES: [Mutex<Vec<Arc<Lane>>>; 2] = [const { Mutex::new(Vec::new()) }; 2];
 
 impl Lane {
-    /// The lane that is to take one more piece of an owner's; `None` if too many were lost. Pieces of different owners
-    /// share a lane only where there are [`MAX_LANES`] already: a piece that is stuck holds up none but its owner's.
+    /// Selects the lane for another piece of an owner's work; `None` if too many lanes are lost. Owners share a
+    /// lane only if there are [`MAX_LANES`] already, so that a stuck piece blocks only its owner's work.
     pub(super) fn next(pace: Pace, owner: u64) -> Option<Arc<Self>> {
         let mut lanes = LANES[pace as usize].lock();
         let of_owner = |lane: &&Arc<Self>| lane.health.owner.load(Relaxed) == owner;
@@ -75,7 +76,7 @@ impl Lane {
                 let_others_go_first();
             }
             add(own.clone());
-            // Timers and sockets belong to the runtime of whoever asked.
+            // Timers and sockets belong to the caller's runtime.
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .on_thread_park(valvehouse_memory::give_back_pages)
                 .build();
@@ -90,19 +91,19 @@ impl Lane {
                     tokio::task::spawn_local(WatchedWork::new(job(), piece, own.clone()));
                 }
             });
-            // A lane that was lost and came back: its work is ended, in its own order.
+            // If a lost lane returns, its remaining work is ended in order.
             runtime.block_on(set);
             own.ended();
         };
         let name = format!("{}-{index}", if pace == Pace::Slow { "slow-lane" } else { "lane" });
         let spawned = std::thread::Builder::new().name(name).stack_size(LANE_STACK).spawn(drive);
         if let Err(error) = spawned {
-            tracing::error!("failed to start a thread for scripts that wait: {error}");
+            tracing::error!("cannot start a thread for waiting scripts: {error}");
         }
         Self { jobs, health }
     }
 
-    /// Sends a job, and returns the number of its piece; `None` if the lane has no thread.
+    /// Sends a job and returns the number of its piece; `None` if the lane has no thread.
     pub(super) fn send(&self, job: Waiting) -> Option<u64> {
         static PIECES: AtomicU64 = AtomicU64::new(1);
         let piece = PIECES.fetch_add(1, Relaxed);
@@ -110,26 +111,26 @@ impl Lane {
     }
 }
 
-/// The lanes that one owner's pieces are spread over.
+/// Returns the number of lanes over which one owner's work is distributed.
 fn usual() -> usize {
     static USUAL: OnceLock<usize> = OnceLock::new();
     *USUAL.get_or_init(|| std::thread::available_parallelism().map_or(FEWEST, usize::from).max(FEWEST))
 }
 
-/// Takes a lane out that has no thread, or whose thread is lost: another is started when it is needed.
+/// Removes a lane whose thread is missing or lost; another is started on demand.
 pub(super) fn remove(lost: &Arc<Health>) {
     LANES[lost.pace as usize].lock().retain(|lane| !Arc::ptr_eq(&lane.health, lost));
 }
 
-/// This thread gets a processor when nobody else wants it, or a small share of it.
+/// Lowers the priority of this thread, so that it runs if no other needs the processor.
 fn let_others_go_first() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 10) {
-        tracing::debug!("scripts that compute for long have the priority of others: {error}");
+        tracing::debug!("cannot lower the priority of scripts that compute for long: {error}");
     }
 }
 
-/// Adds the lane of this thread to those that are looked at.
+/// Adds the lane of this thread to the watched ones.
 fn add(health: Arc<Health>) {
     #[cfg(target_os = "linux")]
     let _ = health.thread.set(rustix::thread::gettid().as_raw_nonzero().get());
@@ -140,15 +141,15 @@ fn add(health: Arc<Health>) {
     });
 }
 
-/// Looks at all lanes again and again; sleeps while none is at work.
+/// Checks all lanes at intervals; sleeps while none is busy.
 fn look() {
-    // The processor time of each when its turn was first seen.
+    // The processor time of each lane when its current piece was first seen.
     let mut seen: Vec<(Arc<Health>, u64, Duration)> = Vec::new();
     loop {
         let mut before = std::mem::take(&mut seen);
         if busy().is_empty() {
             IS_ASLEEP.store(true, SeqCst);
-            // A lane that began before that did not see it.
+            // A lane that became busy before this point did not see the flag.
             if busy().is_empty() {
                 std::thread::park();
             }
@@ -169,12 +170,12 @@ fn look() {
     }
 }
 
-/// The lanes that are at work.
+/// Returns the busy lanes.
 fn busy() -> Vec<Arc<Health>> {
     ALL.lock().iter().filter(|health| health.piece.load(SeqCst) != 0).cloned().collect()
 }
 
-/// Leaves a lane behind.
+/// Marks a lane as lost.
 fn lose(health: &Arc<Health>, piece: u64) {
     ALL.lock().retain(|other| !Arc::ptr_eq(other, health));
     health.is_counted.store(true, SeqCst);
@@ -186,14 +187,14 @@ fn lose(health: &Arc<Health>, piece: u64) {
     );
     #[cfg(target_os = "linux")]
     if let Some(thread) = health.thread.get().and_then(|thread| rustix::process::Pid::from_raw(*thread)) {
-        // It only gets what nobody else wants, and may come back one day.
+        // The lost thread gets the lowest priority; its work may still end.
         let _ = rustix::process::setpriority_process(Some(thread), 19);
     }
     remove(health);
     health.lost.send_replace(piece);
 }
 
-/// The time that a thread of this process had of a processor.
+/// Returns the processor time used by a thread of this process.
 #[cfg(target_os = "linux")]
 fn processor_time(thread: i32) -> Option<Duration> {
     let figures = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;

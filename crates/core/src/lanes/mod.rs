@@ -1,13 +1,14 @@
-//! Lanes: a few threads for work that waits or takes its time, each piece on a stack of its own.
+//! Lanes: a few threads for work that waits or computes for long, each piece on its own stack.
 //!
-//! Such work is written as if it could block. When it waits, its stack is put aside and its lane goes
-//! on with another piece: thousands can wait at once without a thread each. A piece stays on the lane
-//! it began on, so that nothing it holds ever changes threads. Whoever drops what [`run`] returned
-//! ends the work: the next time it would wait or give way it is told to stop.
+//! Such work is written as blocking code. When it waits, its stack is suspended and its lane runs another
+//! piece, so thousands can wait at once without a thread each. A piece stays on the lane on which it started,
+//! so the values it holds never change threads. Dropping the future returned by [`run`] ends the work: its next
+//! wait or yield returns an error.
 //!
-//! A lane whose work computes for [`max_stuck`] without giving way is left behind with its thread, and another lane takes
-//! its place. What had begun there and waits ends with it: a stack cannot change threads. So a lane takes the work of one
-//! owner at a time, and is free for another's when that has ended.
+//! A lane whose work runs for [`max_stuck`] without yielding is abandoned with its thread and replaced by
+//! another lane. Other work waiting on that lane ends as well, because a stack cannot change threads.
+//! Therefore, a lane runs the work of one owner at a time, and is free for other owners when that work has
+//! ended.
 
 mod apart;
 mod error;

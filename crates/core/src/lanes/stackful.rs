@@ -1,6 +1,6 @@
-//! A future with a stack of its own: what runs in it waits by putting the stack aside.
+//! A future with its own stack: code that runs in it waits by suspending the stack.
 
-// The one thing a coroutine cannot say safely: that a reference to it is good while its stack runs.
+// The one unsafe promise about a coroutine: a reference to its yielder is valid while its stack runs.
 #![allow(unsafe_code)]
 
 use super::error::AbandonedWork;
@@ -12,30 +12,30 @@ use std::ptr::NonNull;
 use std::task::{Context, Poll, Waker};
 use tokio::runtime::Handle;
 
-/// Scripts recurse on the stack of whoever compiles, runs or drops them: as deep as what they may allocate can be
-/// linked. Only what is used is ever backed by memory.
+/// The stack size in bytes. Scripts recurse on the stack of the code that compiles, runs or drops them, up to
+/// the nesting depth that their memory limit permits. Only used pages take memory.
 pub const STACK: usize = 256 << 20;
 
-/// The reason for which waiting ended early.
+/// The reason why a wait ended early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitEnd {
-    /// Nobody wants the result any more.
+    /// The result is no longer needed.
     Over,
-    /// This thread is not a lane: it may not wait.
+    /// The thread is not a lane and must not wait.
     Elsewhere,
 }
 
-/// The signal that a piece of work gets each time it goes on.
+/// The signal with which a piece of work is resumed.
 enum Signal {
-    /// Go on, and say here when there is more to do.
+    /// Continue, and wake this waker when there is more to do.
     GoOn(Waker),
-    /// Come to an end.
+    /// End the work.
     End,
 }
 
-/// Work that runs on a stack of its own whenever it is polled.
+/// Work that runs on its own stack each time it is polled.
 pub(super) struct Stackful<T: 'static> {
-    /// None once it is over or abandoned.
+    /// `None` once the work is finished or abandoned.
     coroutine: Option<Coroutine<Signal, (), T>>,
     /// The runtime whose timers and sockets the work uses.
     runtime: Option<Handle>,
@@ -53,24 +53,25 @@ impl<T> Stackful<T> {
 }
 
 impl<T> Stackful<T> {
-    /// Work within other work on a lane, whose timers and sockets it uses.
+    /// Creates work within other work on a lane, whose timers and sockets it uses.
     ///
     /// # Safety
     ///
-    /// The values that the work borrows must be there until this is dropped; for good if the work is abandoned.
+    /// The values that the work borrows must outlive this value, and must never be dropped if the work is
+    /// abandoned.
     pub(super) unsafe fn borrowing<'a>(work: impl FnOnce() -> T + 'a) -> std::io::Result<Self> {
         let stack = DefaultStack::new(STACK)?;
         let run = move |yielder: &Yielder<Signal, ()>, signal: Signal| {
             let _running = Running::enter(yielder, signal);
             work()
         };
-        // SAFETY: as the caller promises.
+        // SAFETY: guaranteed by the caller.
         let coroutine = unsafe { Coroutine::with_stack_unchecked(stack, run) };
         Ok(Self { coroutine: Some(coroutine), runtime: None })
     }
 }
 
-// Nothing in it points into itself: the stack lies elsewhere.
+// The value has no pointers into itself: the stack is allocated elsewhere.
 impl<T> Unpin for Stackful<T> {}
 
 impl<T> Future for Stackful<T> {
@@ -82,7 +83,7 @@ impl<T> Future for Stackful<T> {
         let Some(coroutine) = &mut this.coroutine else { return Poll::Ready(Err(AbandonedWork)) };
         match coroutine.resume(Signal::GoOn(context.waker().clone())) {
             CoroutineResult::Yield(()) if was_abandoned() => {
-                // Its stack is still in use by what must never run again.
+                // The stack is still borrowed by work that must never run again.
                 std::mem::forget(this.coroutine.take());
                 Poll::Ready(Err(AbandonedWork))
             }
@@ -93,7 +94,7 @@ impl<T> Future for Stackful<T> {
 }
 
 impl<T> Drop for Stackful<T> {
-    /// Lets the work come to its end: what it holds is dropped by itself, in its own order.
+    /// Runs the work to its end, so that its values are dropped in order.
     fn drop(&mut self) {
         let _runtime = self.runtime.as_ref().map(Handle::enter);
         let Some(coroutine) = &mut self.coroutine else { return };
@@ -111,7 +112,7 @@ fn was_abandoned() -> bool {
     ABANDONED.replace(false)
 }
 
-/// Leaves the work that runs on this lane behind, and never returns; elsewhere returns at once.
+/// Abandons the work that runs on this lane and never returns. Returns at once on other threads.
 pub(super) fn abandon() {
     let mut away = Away(HERE.take());
     let Ok(here) = away.here() else { return };
@@ -122,20 +123,20 @@ pub(super) fn abandon() {
 }
 
 thread_local! {
-    /// Set if the work that has just been suspended is abandoned.
+    /// Set if the work just suspended is abandoned.
     static ABANDONED: Cell<bool> = const { Cell::new(false) };
-    /// The work whose stack this thread is on.
+    /// The work whose stack this thread is running on.
     static HERE: Cell<Option<Here>> = const { Cell::new(None) };
 }
 
-/// The way from the running work to the one who polls it.
+/// The handle with which running work returns to the code that polls it.
 struct Here {
     yielder: NonNull<Yielder<Signal, ()>>,
     signal: Signal,
 }
 
 impl Here {
-    /// Puts the stack aside until it is polled again.
+    /// Suspends the stack until it is polled again.
     fn suspend(&mut self) {
         // SAFETY: `HERE` is set by `Running::enter` on the coroutine's own stack, for no longer than the
         // coroutine's function runs, and taken from it before the stack is left: only code on that stack
@@ -145,7 +146,7 @@ impl Here {
     }
 }
 
-/// Names the running work until it ends.
+/// A guard that registers the running work until it ends.
 struct Running;
 
 impl Running {
@@ -161,7 +162,7 @@ impl Drop for Running {
     }
 }
 
-/// The running work, taken out of the thread: what is polled or goes on meanwhile is somebody else.
+/// The running work, removed from the thread while other work is polled or resumed.
 pub(super) struct Away(Option<Here>);
 
 impl Away {
@@ -180,7 +181,7 @@ impl Drop for Away {
     }
 }
 
-/// Returns `true` if this is work on a lane, which may wait.
+/// Returns `true` on a lane, where work may wait.
 pub fn is_here() -> bool {
     let here = HERE.take();
     let is = here.is_some();
@@ -188,8 +189,11 @@ pub fn is_here() -> bool {
     is
 }
 
-/// Waits for a future while the lane goes on with other work. `aside` is given what puts the stack aside,
-/// and calls it: around that it can take from the thread what belongs to this work only.
+/// Waits for a future while the lane runs other work. `aside` receives the function that suspends the stack and
+/// must call it; it can save and restore thread-local state around that call.
+///
+/// # Errors
+/// Returns an error if the work must end or this thread is not a lane.
 pub fn wait<F: Future>(future: F, mut aside: impl FnMut(&mut dyn FnMut())) -> Result<F::Output, WaitEnd> {
     let mut away = Away(HERE.take());
     let here = away.here()?;
@@ -203,7 +207,10 @@ pub fn wait<F: Future>(future: F, mut aside: impl FnMut(&mut dyn FnMut())) -> Re
     }
 }
 
-/// Lets the other work of this lane go on for a moment. Elsewhere nothing happens.
+/// Yields to the other work of this lane; does nothing on other threads.
+///
+/// # Errors
+/// Returns an error if the work must end.
 pub fn give_way() -> Result<(), WaitEnd> {
     let mut away = Away(HERE.take());
     let Ok(here) = away.here() else { return Ok(()) };

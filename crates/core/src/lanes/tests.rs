@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// With nothing to be taken from the thread.
+/// Waits without saving thread-local state.
 fn wait<F: Future>(future: F) -> Result<F::Output, WaitEnd> {
     super::wait(future, |put_aside| put_aside())
 }
@@ -23,7 +23,7 @@ fn wait_ms(ms: u64) -> Result<(), WaitEnd> {
     wait(async move { tokio::time::sleep(Duration::from_millis(ms)).await })
 }
 
-/// Says when it is dropped.
+/// Sets a flag when dropped.
 struct DropMark(Arc<AtomicBool>);
 
 impl Drop for DropMark {
@@ -83,7 +83,7 @@ async fn dropping_the_future_ends_the_work_and_drops_what_it_holds() {
         let _held = held;
         began.send(()).unwrap();
         let ended = wait(std::future::pending::<()>());
-        // Nothing waits any more from here on, and nothing hangs.
+        // From here on, every wait returns at once.
         let again = wait_ms(60_000);
         told.send((ended, again, give_way())).unwrap();
     });
@@ -141,7 +141,7 @@ async fn what_a_wait_polls_may_itself_ask_for_lanes() {
     let outer = run(|| {
         assert!(is_here());
         wait(async {
-            // The inner work is polled on the stack of the outer, but not a part of it.
+            // The inner work is polled on the stack of the outer one, but is not part of it.
             assert!(!is_here());
             assert_eq!(wait(async {}), Err(WaitEnd::Elsewhere));
             run(|| wait_ms(5).map(|()| 5)).await.unwrap().unwrap()
@@ -179,18 +179,18 @@ async fn a_stack_is_as_deep_as_scripts_can_be() {
         let block = std::hint::black_box([levels as u8; 1024]);
         if levels == 0 { 0 } else { deep(levels - 1) + u64::from(block[7]) }
     }
-    // 100 MB of frames.
+    // The frames take 100 MB.
     assert!(run(|| deep(100_000)).await.unwrap() > 0);
 }
 
-/// Computes without giving way until it is told to end.
+/// Computes without yielding until the flag is set.
 fn computes_until(ended: &AtomicBool) {
     while !ended.load(Relaxed) {
         std::hint::spin_loop();
     }
 }
 
-/// Runs by itself: it loses threads that other tests use.
+/// The test runs separately, because it loses threads that other tests use.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn work_that_is_stuck_ends_none_of_another_owner_and_another_lane_takes_its_place() {
@@ -210,7 +210,7 @@ async fn work_that_is_stuck_ends_none_of_another_owner_and_another_lane_takes_it
             super::run_for(&owner, Pace::Slow, work).await
         })
     };
-    // Each of these waits when the stuck one comes, and its owner's wait on each of its lanes.
+    // Each of these waits when the stuck work starts, and each lane has waiting work of its owner.
     let others: Vec<_> = (0..OWNERS).map(|owner| waits(format!("other {owner}"))).collect();
     let usual = std::thread::available_parallelism().map_or(2, usize::from).max(2);
     let own: Vec<_> = (0..4 * usual).map(|_| waits("stuck".to_owned())).collect();
@@ -220,7 +220,7 @@ async fn work_that_is_stuck_ends_none_of_another_owner_and_another_lane_takes_it
     assert!(matches!(stuck, Err(LaneError::Stuck)), "{stuck:?}");
     assert!(lost_so_far() > lost_before && lost_now() > 0);
 
-    // Every lane works, and what begins now does.
+    // Every lane works, and new work runs.
     for owner in 0..2 * OWNERS {
         let name = format!("other {owner}");
         assert_eq!(super::run_for(&name, Pace::Slow, || wait_ms(1).map(|()| 3)).await.unwrap(), Ok(3));
@@ -239,11 +239,11 @@ async fn work_that_is_stuck_ends_none_of_another_owner_and_another_lane_takes_it
         }
     }
     assert!(of_own.0 > 0 && of_own.1 > 0, "{of_own:?}");
-    // The thread comes back, and ends.
+    // The thread returns and ends.
     until(|| lost_now() == 0).await;
 }
 
-/// Work that has ended leaves its lane to whoever comes next.
+/// A lane is free for other owners once its work has ended.
 #[tokio::test]
 async fn lanes_are_used_again() {
     for owner in 0..300 {
@@ -270,7 +270,7 @@ async fn pieces_within_a_piece_wait_beside_each_other_and_give_their_values_in_o
             give.take().unwrap().send(1).unwrap();
             base
         };
-        // The first is done only when the second has run meanwhile.
+        // The first piece ends only if the second one runs in the meantime.
         let take = || base + wait(taken.take().unwrap()).unwrap().unwrap();
         let works: Vec<Job<'_, i32>> = vec![Box::new(take), Box::new(give), Box::new(|| base + 2)];
         together(works, 2, |_| {}, |_| false, rest).map_err(|_| ())

@@ -1,9 +1,9 @@
-//! Pieces of work that run one beside the other within a piece that runs on a lane: while one waits, another goes on.
+//! Concurrent pieces of work within a piece that runs on a lane: while one waits, another runs.
 //!
-//! Each has a stack of its own and runs while its parent does, never beside it: what they spend is spent by the parent,
-//! and what they borrow from it outlives them.
+//! Each piece has its own stack and runs only while its parent does: its costs count as the parent's, and it
+//! may borrow from the parent.
 
-// As in `stackful`: a coroutine that borrows is driven to its end, or dropped, before what it borrows.
+// As in `stackful`: a coroutine that borrows is run to its end, or dropped, before the borrowed data.
 #![allow(unsafe_code)]
 
 use super::error::{AbandonedWork, LaneError};
@@ -17,19 +17,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// A piece of work that borrows from who asks for it.
+/// A piece of work that borrows from its caller.
 pub type Job<'a, T> = Box<dyn FnOnce() -> T + 'a>;
 
-/// The reason for which pieces were ended before all had a value.
+/// The reason why the pieces ended before all had a value.
 #[derive(Debug)]
 pub enum TogetherError<E> {
-    /// A piece could not begin.
+    /// A piece could not start.
     Lane(LaneError),
-    /// The wait for them ended with this.
+    /// The wait for the pieces ended with this error.
     Rest(E),
 }
 
-/// Woken by any of the pieces.
+/// A waker that any of the pieces wakes.
 #[derive(Default)]
 struct Bell {
     rings: AtomicBool,
@@ -50,7 +50,7 @@ impl Wake for Bell {
 }
 
 impl Bell {
-    /// Waits until a piece can go on; others on this lane have a turn in any case.
+    /// Waits until a piece can continue, yielding to other work on this lane at least once.
     fn rung(&self) -> impl Future<Output = ()> + Unpin + '_ {
         let mut has_given_way = false;
         poll_fn(move |context| {
@@ -69,14 +69,15 @@ impl Bell {
     }
 }
 
-/// Pieces that have begun; what is left of them comes to its end as they are dropped.
+/// The started pieces; dropping this value ends those that remain.
 struct Siblings<'f, T: 'static> {
     pieces: Vec<(usize, Stackful<T>, Place)>,
     inside: &'f mut dyn FnMut(bool),
 }
 
 impl<T> Siblings<'_, T> {
-    /// Lets each go on until it waits or ends; returns the values of those that ended, and whether one was abandoned.
+    /// Runs each piece until it waits or ends. Returns the values of finished pieces, and `true` if one was
+    /// abandoned.
     fn go_on(&mut self, waker: &Waker) -> (Vec<(usize, T)>, bool) {
         let _away = Away::take();
         (self.inside)(true);
@@ -115,13 +116,14 @@ impl<T> Drop for Siblings<'_, T> {
     }
 }
 
-/// Runs pieces of work one beside the other, at most `limit` at a time, and returns their values in order. When
-/// `is_enough` says so of a value, the others are ended and have none. `inside` is told when pieces begin and cease to
-/// run on this thread, and `rest` waits for the future that it is given as [`wait`](super::wait) does.
+/// Runs pieces of work concurrently, at most `limit` at a time, and returns their values in order. Once
+/// `is_enough` returns `true` for a value, the other pieces are ended and have no value. `inside` is called
+/// with `true` when pieces start to run on this thread and with `false` when they stop. `rest` waits for the
+/// future passed to it, as [`wait`](super::wait) does.
 ///
 /// # Errors
 ///
-/// Returns the error of `rest`, or that of a piece that could not begin; all pieces are ended then.
+/// Returns the error of `rest`, or that of a piece that could not start; all pieces are ended then.
 pub fn together<'a, T: 'static, E>(
     works: Vec<Job<'a, T>>,
     limit: usize,

@@ -1,4 +1,4 @@
-//! Running work on a lane.
+//! Functions that run work on a lane.
 
 use super::error::{AbandonedWork, LaneError, MAX_WAITING};
 use super::health::{Health, Pace};
@@ -17,11 +17,11 @@ use tokio::sync::oneshot;
 use tracing::dispatcher;
 use tracing::instrument::WithSubscriber;
 
-/// Runs work of no owner on one of the lanes: see [`run_for`].
+/// Runs work without an owner on a lane; see [`run_for`].
 ///
 /// # Errors
 ///
-/// As [`run_for`].
+/// Returns the errors of [`run_for`].
 pub async fn run<T: Send + 'static>(
     pace: Pace,
     work: impl FnOnce() -> T + Send + 'static,
@@ -29,12 +29,12 @@ pub async fn run<T: Send + 'static>(
     run_for("", pace, work).await
 }
 
-/// Runs work of an owner, such as a plugin, on one of the lanes. Dropping the future ends the work. Work that is stuck
-/// ends none but its owner's, unless more owners wait at a time than there may be lanes.
+/// Runs the work of an owner, such as a plugin, on a lane. Dropping the future ends the work. Stuck work
+/// affects only its owner's other work, unless more owners wait at a time than there may be lanes.
 ///
 /// # Errors
 ///
-/// Returns an error if the work was left behind or panicked, or if there is no room for it.
+/// Returns an error if the work was abandoned or panicked, or if there are too many pieces of work.
 pub async fn run_for<T: Send + 'static>(
     owner: &str,
     pace: Pace,
@@ -43,7 +43,7 @@ pub async fn run_for<T: Send + 'static>(
     let owner = OWNERS.hash_one(owner);
     let place = Place::take()?;
     let (reply, mut value) = oneshot::channel();
-    // Work that only computes can do so without a runtime.
+    // Work that only computes does not need a runtime.
     let runtime = Handle::try_current().ok();
     let log = dispatcher::get_default(Clone::clone);
     let job = move || -> LocalBoxFuture<'static, ()> {
@@ -57,13 +57,13 @@ pub async fn run_for<T: Send + 'static>(
                 Ok(piece) => piece,
                 Err(error) => return drop(reply.send(Err(LaneError::NoStack(error)))),
             };
-            // None once whoever asked has left.
+            // The value is `None` once the caller is gone.
             let value = poll_fn(|context| match reply.poll_closed(context) {
                 Poll::Ready(()) => Poll::Ready(None),
                 Poll::Pending => Pin::new(&mut piece).poll(context).map(Some),
             });
             let Some(value) = value.await else { return };
-            // The caller may have left just now.
+            // The caller may be gone by now.
             let _ = reply.send(value.map_err(|AbandonedWork| LaneError::Abandoned));
         };
         // The work's log lines go to the log of its caller.
@@ -76,12 +76,12 @@ pub async fn run_for<T: Send + 'static>(
             if lane.health.is_lost() {
                 continue;
             }
-            // Its thread could not be started: the next piece tries again.
+            // The lane's thread could not be started: the next piece tries again.
             lane::remove(&lane.health);
             return Err(LaneError::NoLane);
         };
         let mut lost = pin!(lane.health.lost());
-        // None once the lane is lost.
+        // The value is `None` once the lane is lost.
         let ended = poll_fn(|context| match Pin::new(&mut value).poll(context) {
             Poll::Ready(value) => Poll::Ready(Some(value)),
             Poll::Pending => lost.as_mut().poll(context).map(|()| None),
@@ -92,22 +92,22 @@ pub async fn run_for<T: Send + 'static>(
         if let Ok(value) = value.try_recv() {
             return value;
         }
-        // A job that has not begun there goes to another.
+        // A job that has not started on the lost lane is sent to another lane.
         if job.lock().is_none() {
             return Err(error_of(&lane.health, piece));
         }
     }
 }
 
-/// Tells owners apart, by a number each.
+/// The hasher that maps owners to numbers.
 static OWNERS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
-/// The error of a piece that had begun on the lane when it was lost.
+/// Returns the error of a piece that had started on a lane when it was lost.
 fn error_of(health: &Health, piece: u64) -> LaneError {
     if *health.lost.borrow() == piece { LaneError::Stuck } else { LaneError::Lost }
 }
 
-/// One of the places that there are for work at a time.
+/// A slot for a piece of work; the number of slots limits concurrent work.
 pub(super) struct Place;
 
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
@@ -117,7 +117,7 @@ impl Place {
         Self::take_of(MAX_WAITING)
     }
 
-    /// Takes a place for a part of a call: parts leave half of the places to calls.
+    /// Takes a slot for a part of a call; parts may use only half of the slots.
     pub(super) fn take_for_part() -> Result<Self, LaneError> {
         Self::take_of(MAX_WAITING / 2)
     }

@@ -1,4 +1,4 @@
-//! A provider that answers what it was told to: for tests, examples and demonstrations.
+//! A provider with predefined replies, for tests, examples and demonstrations.
 
 use super::contract::{Answer, Piece, Provider, Request};
 use crate::chat::{Fold, Head, message, request, response, split};
@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use valvehouse_json::Json;
 
-/// Gives its replies one after the other; when none is left, the last one again. A clone is the
-/// same provider, so that a test can keep one to look at [`CannedProvider::requests`].
+/// A provider that returns its replies in order and then repeats the last one. Clones share one provider, so a
+/// test can retain one to read [`CannedProvider::requests`].
 ///
 /// ```
 /// use valvehouse_core::provider::{CannedProvider, Reply};
@@ -27,7 +27,7 @@ struct Inner {
     requests: Mutex<Vec<Json>>,
 }
 
-/// One thing to answer.
+/// A predefined reply.
 #[derive(Debug, Clone)]
 pub struct Reply(Kind);
 
@@ -40,33 +40,33 @@ enum Kind {
 }
 
 impl Reply {
-    /// An assistant message with this text.
+    /// Creates a reply with an assistant message of this text.
     pub fn text(text: &str) -> Self {
         Self::message(message::assistant(text))
     }
 
-    /// A message, with tool calls perhaps.
+    /// Creates a reply with a message, which may have tool calls.
     pub fn message(message: Json) -> Self {
         Self(Kind::Message(message))
     }
 
-    /// A complete `chat.completion`, given as it is.
+    /// Creates a reply from a complete `chat.completion`, which is returned unchanged.
     pub fn whole(completion: Json) -> Self {
         Self(Kind::Whole(completion))
     }
 
-    /// Pieces just so: a string is a piece of content, an object an event as it is. When only
-    /// strings were given, a piece with `finish_reason: "stop"` follows.
+    /// Creates a streamed reply: each string is a delta of content, each object a complete event. If there are
+    /// only strings, a chunk with `finish_reason: "stop"` follows.
     pub fn pieces(pieces: impl IntoIterator<Item = impl Into<Json>>) -> Self {
         Self(Kind::Pieces { pieces: pieces.into_iter().map(Into::into).collect(), then: None })
     }
 
-    /// Pieces, and then the stream fails.
+    /// Creates a streamed reply that fails after these chunks.
     pub fn pieces_then_fault(pieces: impl IntoIterator<Item = impl Into<Json>>, fault: Fault) -> Self {
         Self(Kind::Pieces { pieces: pieces.into_iter().map(Into::into).collect(), then: Some(fault) })
     }
 
-    /// No answer at all.
+    /// Creates a reply that fails.
     pub fn fault(fault: Fault) -> Self {
         Self(Kind::Fault(fault))
     }
@@ -84,18 +84,18 @@ impl From<Fault> for Reply {
 }
 
 impl CannedProvider {
-    /// A provider named `canned` with these replies. With none at all every call is a fault.
+    /// Creates a provider named `canned` with these replies. Without replies, each call fails.
     pub fn new(replies: impl IntoIterator<Item = impl Into<Reply>>) -> Self {
         Self::named("canned", replies)
     }
 
-    /// The same under another name.
+    /// Creates a provider with another name.
     pub fn named(name: &str, replies: impl IntoIterator<Item = impl Into<Reply>>) -> Self {
         let replies = replies.into_iter().map(Into::into).collect();
         Self(Arc::new(Inner { name: name.to_owned(), replies, requests: Mutex::default() }))
     }
 
-    /// The bodies it was asked with, as they were at that moment.
+    /// Returns copies of the request bodies so far.
     pub fn requests(&self) -> Vec<Json> {
         self.0.requests.lock().iter().map(Json::copy).collect()
     }
@@ -118,7 +118,7 @@ impl CannedProvider {
             Kind::Message(message) => {
                 let completion = head.completion(message.copy(), response::natural_finish(message));
                 let messages = request.body.list("messages");
-                // A new object takes any value.
+                // A new object accepts any value.
                 completion.put("usage", response::word_usage(&messages, message));
                 return Ok(given(&completion, request));
             }
@@ -148,7 +148,7 @@ impl Provider for CannedProvider {
     }
 }
 
-/// A whole answer in the form that was asked for.
+/// Returns a complete answer, streamed if the request asks for it.
 fn given(completion: &Json, request: &Request) -> Answer {
     if request.stream {
         streamed(split(completion, request::wants_usage(&request.body)), None)

@@ -1,4 +1,4 @@
-//! The contract of a provider: what it is asked, and what it answers.
+//! The contract of a provider: requests, answers and the trait.
 
 use crate::breaker::Open;
 use crate::chat::{ChunkParts, Fold};
@@ -13,64 +13,65 @@ use futures_util::stream::{self, BoxStream};
 use std::sync::Arc;
 use valvehouse_json::Json;
 
-/// The name of the provider of all scripts that offer models.
+/// The name of the provider for all scripts that serve models.
 pub const PIPES: &str = "pipes";
 
-/// The route of providers that are asked over the Responses API.
+/// The route of providers that use the Responses API.
 pub const RESPONSES: &str = "responses";
 
-/// A chat request for one model of one service.
+/// A chat request for one model of a provider.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The body: `model`, `messages` and whatever else the client sent, `stream` set as asked.
+    /// The body: `model`, `messages` and the client's other fields, with `stream` set accordingly.
     pub body: Json,
-    /// Asks for a streamed answer.
+    /// Set if the answer should be streamed.
     pub stream: bool,
-    /// The turn that asks, for models that are scripts of this host; no service is told of it.
+    /// The turn that the request belongs to, for models that are scripts of this host; it is not sent to
+    /// services.
     pub turn: Option<Turn>,
 }
 
 impl Request {
-    /// A request of no turn.
+    /// Creates a request without a turn.
     pub fn new(body: Json, stream: bool) -> Self {
         Self { body, stream, turn: None }
     }
 }
 
-/// A chat request whose bytes are passed on unread.
+/// A chat request whose bytes are passed through without parsing.
 #[derive(Debug, Clone)]
 pub struct ForwardRequest<'a> {
-    /// The body as the service gets it.
+    /// The body to send.
     pub body: Bytes,
-    /// Set if the body asks for a streamed answer.
+    /// Set if the body requests a streamed answer.
     pub stream: bool,
-    /// The model that it names.
+    /// The model named in the body.
     pub model: &'a str,
     /// The headers, the credential and the retries of the request.
     pub exchange: &'a Exchange,
 }
 
-/// A request of any other route of a service, whose bytes are passed on unread.
+/// A request for another route of a provider, whose bytes are passed through without parsing.
 pub struct RelayRequest<'a> {
-    /// The method, in capitals.
+    /// The HTTP method in upper case.
     pub method: &'a str,
-    /// The path below the service's `/v1`, without a slash in front: `audio/speech`.
+    /// The path below the provider's `/v1`, without a leading slash, such as `audio/speech`.
     pub path: &'a str,
-    /// The query, without its question mark.
+    /// The query without its question mark.
     pub query: Option<&'a str>,
-    /// `content-type` of the body and `accept`, where the client sent them.
+    /// The client's `content-type` and `accept` headers.
     pub headers: Vec<Header>,
-    /// The body. One that comes as a stream is sent once.
+    /// The body. A streamed body is sent once, without retries.
     pub body: PassthroughBody,
-    /// The model that it names; empty where it names none.
+    /// The model named in the request; "" if there is none.
     pub model: &'a str,
     /// The headers, the credential and the retries of the request.
     pub exchange: &'a Exchange,
 }
 
-/// The answer to a [`RelayRequest`]. What is not a success is a fault instead.
+/// The response to a [`RelayRequest`]. An error status is a fault instead.
 pub struct RelayResponse {
-    /// The status, 200 to 299.
+    /// The HTTP status, 200 to 299.
     pub status: u16,
     /// The headers that describe the body.
     pub headers: Vec<Header>,
@@ -78,72 +79,72 @@ pub struct RelayResponse {
     pub body: PassthroughBody,
 }
 
-/// The answer of a service.
+/// The answer to a chat request.
 pub enum Answer {
-    /// A whole `chat.completion`.
+    /// A complete `chat.completion`.
     Whole(Json),
-    /// Pieces as they come. The end of the stream is a proper end; a cut is an error.
+    /// The chunks as they arrive. An answer that breaks off ends with an error.
     Stream(BoxStream<'static, Result<Piece, Fault>>),
 }
 
-/// One event of a streamed answer.
+/// An event of a streamed answer.
 #[derive(Debug, Clone)]
 pub struct Piece {
-    /// The event as it came over the wire, without its framing.
+    /// The event's bytes as received, without SSE framing.
     pub raw: Bytes,
-    /// The event, when it is JSON. `[DONE]` never comes as a piece.
+    /// The event as JSON, null if it is not JSON. `[DONE]` is never included.
     pub event: Json,
-    /// The SSE event name, where the service gave one.
+    /// The SSE event name, if any.
     pub name: Option<CompactString>,
-    /// The class of the event, once it is known.
+    /// The class of the event, computed on first use.
     parts: Option<ChunkParts>,
 }
 
 impl Piece {
-    /// A piece that never was on a wire.
+    /// Creates an event that was not received from a service.
     pub fn new(event: Json) -> Self {
         Self::received(Bytes::new(), event, None)
     }
 
-    /// A piece as it came over the wire.
+    /// Creates an event as received.
     pub fn received(raw: Bytes, event: Json, name: Option<CompactString>) -> Self {
         Self { raw, event, name, parts: None }
     }
 
-    /// Returns the parts of the answer that its event has. It is looked at once, until it changes.
+    /// Returns the parts of the answer that the event contains. The result is cached until the event changes.
     pub fn parts(&mut self) -> ChunkParts {
         *self.parts.get_or_insert_with(|| ChunkParts::of(&self.event))
     }
 
-    /// Records that its event is not the one that came any more: its bytes and its class are dropped.
+    /// Records that the event was changed, which drops its bytes and its cached class.
     pub fn changed(&mut self) {
         self.raw = Bytes::new();
         self.parts = None;
     }
 }
 
-/// An answer passed on as it is, byte for byte. What is not a success is a fault instead.
+/// A response passed through byte for byte. An error status is a fault instead.
 pub struct PassthroughAnswer {
-    /// The provider's configured name.
+    /// The configured name of the provider.
     pub provider: Arc<str>,
-    /// The status, 200 to 299.
+    /// The HTTP status, 200 to 299.
     pub status: u16,
-    /// `content-type` as the service named it.
+    /// The `content-type` header of the response.
     pub content_type: Option<String>,
     /// The body.
     pub body: PassthroughBody,
 }
 
-/// Bytes that are passed on.
+/// A body that is passed through.
 pub enum PassthroughBody {
-    /// All of them.
+    /// The complete body.
     Whole(Bytes),
-    /// As they come.
+    /// The parts of the body as they arrive.
     Stream(BoxStream<'static, Result<Bytes, Fault>>),
 }
 
 impl PassthroughBody {
-    /// As if they came; what is whole comes in one piece.
+    /// Converts the body to a stream; a complete body is one part.
     pub fn into_stream(self) -> BoxStream<'static, Result<Bytes, Fault>> {
         match self {
             Self::Whole(bytes) => stream::iter([Ok(bytes)]).boxed(),
@@ -152,19 +153,26 @@ impl PassthroughBody {
     }
 }
 
-/// One service that serves models.
+/// A provider of models.
 pub trait Provider: Send + Sync {
-    /// Its configured name.
+    /// Returns the configured name.
     fn name(&self) -> &str;
 
-    /// The models it has, as `{id, …}`.
+    /// Returns the available models as objects with at least an `id`.
+    ///
+    /// # Errors
+    /// Returns a fault if the provider cannot be reached or responds with an error.
     fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Fault>>;
 
-    /// Asks a model. Whether the answer streams is the request's wish and the service's choice.
+    /// Sends a chat request. The provider may return a complete answer to a request for a stream, and the
+    /// reverse.
+    ///
+    /// # Errors
+    /// Returns a fault if the provider cannot be reached or responds with an error.
     fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>>;
 
-    /// Passes bytes on and back untouched, for turns in which nobody looks. None where the service
-    /// speaks another wire.
+    /// Sends a request and returns the response as unchanged bytes, for turns in which no filter needs the
+    /// answer. `None` if the provider does not speak the OpenAI API.
     fn forward<'a>(
         &'a self,
         request: ForwardRequest<'a>,
@@ -173,42 +181,49 @@ pub trait Provider: Send + Sync {
         None
     }
 
-    /// Returns `true` if the service may have this route beside chats.
+    /// Returns `true` if the provider may have this route besides chats.
     fn has_route(&self, path: &str) -> bool {
         let _ = path;
         false
     }
 
-    /// Returns `true` if one of several services answers. Each of them is sent what [`fit`](super::fit) leaves of a
-    /// request.
+    /// Returns `true` if the provider selects one of several providers. Each of them then receives its own
+    /// result of [`fit`](super::fit).
     fn chooses(&self) -> bool {
         false
     }
 
-    /// Passes a request of another route on and its answer back.
+    /// Sends a request for another route and returns the response.
+    ///
+    /// # Errors
+    /// Returns a fault if the provider lacks the route, cannot be reached or responds with an error.
     fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<RelayResponse, Fault>> {
         let fault = Fault::Host(format!("provider {} has no {}", self.name(), request.path));
         Box::pin(std::future::ready(Err(fault)))
     }
 
-    /// Returns `true` if it knows this `response_format`; where it does not, the model has to be told in words.
+    /// Returns `true` if the provider supports this `response_format`; if not, the format is described to the
+    /// model in the prompt.
     fn takes_response_format(&self, format: &Json) -> bool {
         let _ = format;
         true
     }
 
-    /// The state of its breaker while it is left alone.
+    /// Returns the state of the circuit breaker while it is open.
     fn rests(&self) -> Option<Open> {
         None
     }
 
-    /// The metrics of its calls, where somebody counts them.
+    /// Returns the metrics of the provider's calls, if they are counted.
     fn figures(&self) -> Option<&Service> {
         None
     }
 }
 
-/// The answer that pieces are pieces of.
+/// Collects a streamed answer into a `chat.completion`.
+///
+/// # Errors
+/// Returns the fault with which the stream ends.
 pub async fn whole(mut pieces: BoxStream<'static, Result<Piece, Fault>>) -> Result<Json, Fault> {
     let mut fold = Fold::default();
     while let Some(piece) = pieces.next().await {

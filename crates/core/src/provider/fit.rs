@@ -1,4 +1,4 @@
-//! Fits a request to the service that is asked: what only services of its client's own API can be sent is left out.
+//! Adaptation of a request to its provider: settings that only the API of the client supports are omitted.
 
 use super::contract::{Provider, RESPONSES, Request};
 use crate::anthropic::{self, ONLY_ANTHROPIC};
@@ -6,19 +6,19 @@ use crate::chat::{items, message};
 use crate::fault::Fault;
 use valvehouse_json::{Json, Object};
 
-/// The route of providers that are asked over Anthropic's Messages.
+/// The route of providers that use the Anthropic Messages API.
 pub const COUNT_TOKENS: &str = "messages/count_tokens";
 
-/// The field of a chat request in which a client of the Responses API says what a chat has no words for. Hosted tools
-/// stand in `tools` beside it, as that client sent them.
+/// The field of a chat request that holds settings of a Responses API client without an equivalent in chats.
+/// Hosted tools are in `tools`, unchanged.
 pub const ONLY_RESPONSES: &str = "responses";
 
-/// Returns the request as the service of a provider is sent it. The names of what is left out are recorded for the
-/// header of the answer, in the trace and in the log. A provider that chooses between services is passed the request
-/// as it is, and fits it for each.
+/// Adapts a request to a provider. The names of the omitted settings are recorded for the response header, the
+/// trace and the log. If the provider chooses among several providers, the request is returned unchanged,
+/// because it is adapted for each of them.
 ///
 /// # Errors
-/// Returns a request fault if the request forces a hosted tool that the service does not have.
+/// Returns a request fault if the request forces a hosted tool that the provider does not support.
 pub fn fit(provider: &dyn Provider, request: Request) -> Result<Request, Fault> {
     if provider.chooses() {
         return Ok(request);
@@ -32,7 +32,7 @@ pub fn fit(provider: &dyn Provider, request: Request) -> Result<Request, Fault> 
     } else if body.get(ONLY_ANTHROPIC).is_some() {
         match provider.has_route(COUNT_TOKENS) {
             true => (Vec::new(), None),
-            // Its fields are taken out where the service is asked.
+            // The provider removes these fields itself.
             false => (anthropic::left_out(body), None),
         }
     } else {
@@ -50,12 +50,12 @@ pub fn fit(provider: &dyn Provider, request: Request) -> Result<Request, Fault> 
     })
 }
 
-/// Returns `true` if a tool of a request is one that a service runs itself.
+/// Returns `true` if a service runs a tool of a request itself.
 fn is_hosted(tool: &Json) -> bool {
     tool.text("type").is_some_and(|kind| !matches!(&*kind, "function" | "custom"))
 }
 
-/// The types of the hosted tools of a request, and of the items of such tools in its conversation.
+/// Returns the types of the hosted tools in a request, and of their items in its conversation.
 fn hosted(body: &Json) -> Vec<String> {
     let tools = body.list("tools").into_iter().filter(is_hosted);
     let items = body.list("messages").into_iter().flat_map(|message| items::of(&message));
@@ -67,7 +67,7 @@ fn hosted(body: &Json) -> Vec<String> {
     names
 }
 
-/// The request without what only a service of the Responses API can be sent.
+/// Returns the request without the settings that only the Responses API supports.
 fn as_chat(body: &Json) -> Result<Json, Fault> {
     let choice = body.field("tool_choice");
     if is_hosted(&choice) {
@@ -98,7 +98,7 @@ fn as_chat(body: &Json) -> Result<Json, Fault> {
     Ok(fields.collect::<Object>().into())
 }
 
-/// Returns `true` for a message of the model that is nothing but items of its service.
+/// Returns `true` for a message of the model that consists only of items of its provider.
 fn is_items_alone(message: &Json) -> bool {
     !items::of(message).is_empty()
         && message.get("tool_calls").is_none()

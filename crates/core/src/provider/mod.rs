@@ -1,7 +1,7 @@
-//! Providers: the contract between the kernel and whatever serves a model.
+//! Providers: the contract between the kernel and the services or scripts that serve models.
 //!
-//! A request and an answer have the shape of OpenAI's chat API as [`Json`](valvehouse_json::Json); a provider of another
-//! protocol translates in its own file.
+//! Requests and answers have the format of the OpenAI chat API as [`Json`](valvehouse_json::Json); a provider
+//! with another protocol translates them.
 
 mod canned;
 mod contract;

@@ -1,4 +1,4 @@
-//! A model's call, as the trace of its turn tells of it.
+//! The record of a model call in the trace of its turn.
 
 use super::contract::{PIPES, PassthroughAnswer, PassthroughBody};
 use crate::fault::Fault;
@@ -7,11 +7,11 @@ use futures_util::stream::{self, StreamExt};
 use std::sync::Arc;
 use valvehouse_json::Json;
 
-/// A call under way; nothing where the turn has no trace.
+/// A model call in progress; records nothing if the turn has no trace.
 pub struct TracedCall(Option<Step<Arc<Trace>>>);
 
 impl TracedCall {
-    /// A model is asked. What it is asked is only looked at where that is kept.
+    /// Starts the record of a model call. `asked` is evaluated only if the trace stores contents.
     pub fn begin(
         trace: Option<&Arc<Trace>>,
         provider: &str,
@@ -24,7 +24,7 @@ impl TracedCall {
         }))
     }
 
-    /// A piece of the answer has come; no filter has seen it yet.
+    /// Records a part of the answer, before any filter.
     pub(crate) fn piece(&mut self, event: &Json) {
         if let Some(step) = &mut self.0 {
             step.first();
@@ -32,14 +32,14 @@ impl TracedCall {
         }
     }
 
-    /// The answer has come whole; no filter has seen it yet.
+    /// Records a complete answer, before any filter.
     pub(crate) fn whole(&self, answer: &Json) {
         if let Some(step) = &self.0 {
             step.hears(answer);
         }
     }
 
-    /// The answer is there, or the fault in its place; it goes on.
+    /// Records the answer or the fault, and returns it.
     pub(crate) fn end(self, answered: Result<Json, Fault>) -> Result<Json, Fault> {
         if let Some(step) = self.0 {
             match &answered {
@@ -55,7 +55,10 @@ impl TracedCall {
         answered
     }
 
-    /// An answer that is passed on byte for byte: the call ends when its bytes do.
+    /// Records a response that is passed through: the call ends with its bytes.
+    ///
+    /// # Errors
+    /// Returns the fault in `forwarded`.
     pub fn follow(self, forwarded: Result<PassthroughAnswer, Fault>) -> Result<PassthroughAnswer, Fault> {
         let Some(mut step) = self.0 else { return forwarded };
         let forwarded = match forwarded {
@@ -97,7 +100,7 @@ fn failed(step: Step<Arc<Trace>>, fault: &Fault) {
         _ => None,
     };
     let word = match plugin {
-        // A filter in the middle of its answer, unless the model itself is a script.
+        // A filter ended the answer early, unless the model itself is a script.
         Some(_) if !step.name().starts_with(PIPES) => "stopped",
         _ => "failed",
     };

@@ -1,4 +1,4 @@
-//! A tool that can be called: its specification and its handler.
+//! Tools that can be called: a specification and a handler.
 
 use super::parameters::Parameters;
 use super::result::{ToolError, ToolResult};
@@ -17,18 +17,18 @@ use std::time::Duration;
 use tokio::time::Instant;
 use valvehouse_json::Json;
 
-/// Time that the delays before retries may take in one turn, over all its tools.
+/// The maximum total of the delays before retries in one turn, over all tools.
 const MAX_DELAYS: Duration = Duration::from_secs(120);
 
-/// The time that the host itself may spend between the attempts of a tool, in total.
+/// The time that the host itself may spend between the attempts of a tool call, in total.
 const GRACE: Duration = Duration::from_millis(250);
 
-/// The delays before retries in one turn.
+/// The total of the delays before retries in one turn.
 #[derive(Default)]
 struct Delays(Mutex<Duration>);
 
 impl Delays {
-    /// Adds one more; returns `false` if it does not fit any more.
+    /// Adds a delay; returns `false` if the total would exceed its limit.
     fn add(&self, delay: Duration) -> bool {
         let mut all = self.0.lock();
         let sum = all.saturating_add(delay);
@@ -40,9 +40,12 @@ impl Delays {
     }
 }
 
-/// Runs when a tool is called.
+/// The implementation of a tool.
 pub trait Handler: Send + Sync {
-    /// One try, within the tool's timeout, on variables of its own: `turn.context()`.
+    /// Runs one attempt of a call within the tool's timeout. `turn.context()` holds variables of this attempt.
+    ///
+    /// # Errors
+    /// Returns a tool error, which is retried as the specification permits and otherwise returned to the model.
     fn call(&self, args: Json, turn: Turn) -> BoxFuture<'_, Result<ToolResult, ToolError>>;
 }
 
@@ -56,26 +59,26 @@ where
     }
 }
 
-/// A tool: its spec, what runs, and filters of its own. Cheap to clone.
+/// A tool: its specification, its handler and its own filters. Cheap to clone.
 #[derive(Clone)]
 pub struct Tool {
-    /// The description.
+    /// The specification.
     pub spec: Arc<ToolSpec>,
-    /// Filters for this tool only, beside the kernel's.
+    /// The filters for this tool, in addition to the kernel's.
     pub filters: Vec<Filter>,
     handler: Arc<dyn Handler>,
     figures: Arc<Uses>,
 }
 
 impl Tool {
-    /// A tool of a spec and a handler.
+    /// Creates a tool from a specification and a handler.
     pub fn new(spec: ToolSpec, handler: impl Handler + 'static) -> Self {
         let figures = Arc::default();
         Self { spec: Arc::new(spec), filters: Vec::new(), handler: Arc::new(handler), figures }
     }
 
-    /// A tool from a function of its arguments as JSON. It may block: it runs on a thread for such work, and its timeout
-    /// ends the wait for it.
+    /// Creates a tool from a function of its arguments as JSON. The function may block: it runs on a blocking
+    /// thread, and its timeout ends only the wait for it.
     pub fn from_json_fn(
         name: &str,
         run: impl Fn(Json) -> Result<ToolResult, ToolError> + Send + Sync + 'static,
@@ -83,7 +86,8 @@ impl Tool {
         Self::from_json_fn_with_context(name, move |args, _| run(args))
     }
 
-    /// The same with the context of the turn.
+    /// Creates a tool from a function of its arguments as JSON and the context of the turn; see
+    /// [`Tool::from_json_fn`].
     pub fn from_json_fn_with_context(
         name: &str,
         run: impl Fn(Json, Context) -> Result<ToolResult, ToolError> + Send + Sync + 'static,
@@ -95,7 +99,7 @@ impl Tool {
         })
     }
 
-    /// The same tool with a changed spec.
+    /// Changes the specification.
     #[must_use]
     pub fn with_spec(mut self, change: impl FnOnce(&mut ToolSpec)) -> Self {
         let mut spec = (*self.spec).clone();
@@ -104,74 +108,86 @@ impl Tool {
         self
     }
 
-    /// The same tool with declared parameters, or everything that is wrong with the declaration: see
-    /// [`Parameters::declare`].
+    /// Sets the parameters from a declaration; see [`Parameters::declare`].
+    ///
+    /// # Errors
+    /// Returns every problem with the declaration.
     pub fn parameters(self, declared: &Json) -> Result<Self, Vec<String>> {
         let parameters = Parameters::declare(declared)?;
         Ok(self.with_spec(|spec| spec.parameters = parameters))
     }
 
-    /// The same tool with words that tell a model when to use it.
+    /// Sets the description, from which a model decides when to use the tool.
     #[must_use]
     pub fn description(self, text: &str) -> Self {
         self.with_spec(|spec| spec.description = text.to_owned())
     }
 
-    /// The same tool in one more group.
+    /// Adds a tag.
     #[must_use]
     pub fn tag(self, tag: &str) -> Self {
         self.with_spec(|spec| spec.tags.push(tag.to_owned()))
     }
 
-    /// The same tool with this long for one try.
+    /// Sets the timeout of one attempt.
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
         self.with_spec(|spec| spec.timeout = timeout)
     }
 
-    /// The same tool with further tries after a failure.
+    /// Sets the maximum number of retries after a failure, and the delay before each.
     #[must_use]
     pub fn retry(self, max: u32, delay: Duration) -> Self {
         self.with_spec(|spec| spec.retry = Retry { max, delay })
     }
 
-    /// The same tool, which may run again where nobody knows whether it ran.
+    /// Marks the tool as idempotent: it may run again if it is unknown whether it ran.
     #[must_use]
     pub fn idempotent(self) -> Self {
         self.with_spec(|spec| spec.idempotent = true)
     }
 
-    /// The same tool, whose calls are added to these figures.
+    /// Counts the tool's calls in these metrics.
     #[must_use]
     pub fn counting(mut self, figures: Arc<Uses>) -> Self {
         self.figures = figures;
         self
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.spec.name
     }
 
-    /// The metrics of its calls.
+    /// Returns the metrics of the tool's calls.
     pub fn figures(&self) -> &Uses {
         &self.figures
     }
 
-    /// Runs it directly, without filters: arguments checked, timeout and retries as its spec says.
+    /// Checks the arguments and runs the tool without filters, with the timeout and retries of its
+    /// specification.
+    ///
+    /// # Errors
+    /// Returns an error if the arguments are invalid or the last attempt fails.
     pub async fn invoke(&self, args: Json, turn: &Turn) -> Result<ToolResult, ToolError> {
         self.run(self.check(&args)?, turn).await
     }
 
-    /// The arguments as its handler gets them, or what is wrong with them, for the model.
+    /// Returns the arguments in their declared types.
+    ///
+    /// # Errors
+    /// Returns an error for the model that lists every problem with the arguments.
     pub fn check(&self, args: &Json) -> Result<Json, ToolError> {
         let checked = self.spec.parameters.check(args);
-        checked.map_err(|error| Refusal::new(format!("{} cannot run: {error}", self.spec.name)).into())
+        checked.map_err(|error| Refusal::new(format!("cannot run {}: {error}", self.spec.name)).into())
     }
 
-    /// Runs it with arguments that are checked: timeout and retries as its spec says. All attempts and the
-    /// delays between them take at most the timeout times the number of attempts, and the delays of all tools
-    /// in one turn at most two minutes: a retry that would pass either limit is not made.
+    /// Runs the tool with checked arguments, with the timeout and retries of its specification. All attempts
+    /// and their delays take at most the timeout times the number of attempts, and the delays of all tools in
+    /// one turn at most two minutes. A retry that would exceed either limit is omitted.
+    ///
+    /// # Errors
+    /// Returns the error of the last attempt.
     pub async fn run(&self, args: Json, turn: &Turn) -> Result<ToolResult, ToolError> {
         let using = self.figures.begin();
         let end = Instant::now() + self.spec.timeout.saturating_mul(self.spec.retry.max.saturating_add(1));
@@ -188,7 +204,7 @@ impl Tool {
                 {
                     tries += 1;
                     turn.tell(|| self.retried(tries, &error));
-                    tracing::info!(tool = self.spec.name, tries, "trying again: {error}");
+                    tracing::info!(tool = self.spec.name, tries, "retrying the tool: {error}");
                     tokio::time::sleep(self.spec.retry.delay).await;
                 }
                 result => {
@@ -199,11 +215,16 @@ impl Tool {
         }
     }
 
-    /// Returns `true` if a retry after this delay is within both limits, and counts the delay to the turn's.
+    /// Returns `true` if a retry after this delay is within both limits, and adds the delay to the turn's
+    /// total.
     pub fn may_delay(&self, delay: Duration, end: Instant, turn: &Turn) -> bool {
         let is_allowed = Instant::now() + delay < end && turn.local::<Delays>().add(delay);
         if !is_allowed {
-            tracing::info!(tool = self.spec.name, ?delay, "no further retry: it would take too long");
+            tracing::info!(
+                tool = self.spec.name,
+                ?delay,
+                "cannot retry the tool: the delay exceeds the time limit"
+            );
         }
         is_allowed
     }
@@ -214,7 +235,7 @@ impl Tool {
         turn: &Turn,
         end: Instant,
     ) -> (Result<ToolResult, ToolError>, ToolOutcome) {
-        // A panic ends this call only.
+        // A panic ends only this call.
         let own = turn.in_context(turn.context().fork());
         let call = async { self.handler.call(args.copy(), own).await };
         let call = AssertUnwindSafe(call).catch_unwind();
@@ -257,7 +278,7 @@ impl std::fmt::Debug for Tool {
 mod tests {
     use super::*;
 
-    /// A tool that always fails, and how many times it was tried.
+    /// Creates a tool that always fails, and a counter of its attempts.
     fn failing(retry: u32, delay: Duration, timeout: Duration) -> (Tool, Arc<Mutex<u32>>) {
         let tries = Arc::new(Mutex::new(0));
         let counted = tries.clone();

@@ -1,4 +1,4 @@
-//! A tool as a script declares it: from one map to a spec, or to every problem with it.
+//! Conversion of a script's tool declaration to a specification, or to a list of all its problems.
 
 use super::parameters::Parameters;
 use super::spec::{Retry, ToolSpec};
@@ -22,23 +22,25 @@ const KEYS: [&str; 10] = [
 const RETRY_KEYS: [&str; 2] = ["max", "delay"];
 
 const MAX_TRY: Duration = Duration::from_secs(3600);
-/// More would keep the user waiting for a tool that does not work.
+/// The maximum number of retries; more would delay the report of a broken tool.
 const MAX_TRIES: u64 = 10;
 const MAX_DELAY: Duration = Duration::from_secs(60);
 
-/// A declared tool: all but its handler.
+/// A declared tool without its handler.
 #[derive(Debug, Clone)]
 pub struct ToolDeclaration {
-    /// The description.
+    /// The specification.
     pub spec: ToolSpec,
-    /// The ids of filters for this tool only.
+    /// The ids of the filters for this tool only.
     pub filters: Vec<String>,
 }
 
 impl ToolSpec {
-    /// Reads `#{ name, description, tag, parameters, timeout, retry, filters, metadata }`, or says
-    /// everything that is wrong with it. `handler` is somebody else's; the default tags are for a tool
-    /// that has no `tag`.
+    /// Reads `#{ name, description, tag, parameters, timeout, retry, filters, metadata }`. The caller reads
+    /// `handler`; the default tags apply to a tool without `tag`.
+    ///
+    /// # Errors
+    /// Returns every problem with the declaration.
     pub fn declare(declared: &Json, default_tags: &[String]) -> Result<ToolDeclaration, Vec<String>> {
         if declared.as_object().is_none() {
             return Err(vec![format!(
@@ -105,28 +107,34 @@ fn or_tell<T>(read: Option<Result<T, String>>, tell: &mut impl FnMut(String)) ->
 fn idempotent(given: &Json) -> Result<bool, String> {
     match given {
         Json::Bool(said) => Ok(*said),
-        // As an opening comment says it.
+        // Header comments of a script contain booleans as text.
         Json::Text(text) if text == "true" || text == "false" => Ok(text == "true"),
         other => Err(format!("has {} as its `idempotent`: give true or false", clipped(other))),
     }
 }
 
-const NAME_RULE: &str = "use 1 to 64 of a-z, A-Z, 0-9, `_` and `-`, which every model takes";
+const NAME_RULE: &str = "use 1 to 64 of a-z, A-Z, 0-9, `_` and `-`, which every model accepts";
 
-/// Returns `true` if every service takes this as a tool's name.
+/// Returns `true` if every provider accepts this as a tool name.
 pub fn is_name(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     (1..=64).contains(&name.len()) && name.bytes().all(fits)
 }
 
-/// `tag`: a list of words, or text with commas. None twice.
+/// Reads `tag`: a list of words, or a text with commas. Duplicates are removed.
+///
+/// # Errors
+/// Returns the end of a sentence that states the problem.
 pub fn tags(given: &Json) -> Result<Vec<String>, String> {
     words(given).ok_or_else(|| {
         format!("has {} as its `tag`: give text, such as \"weather, outdoor\", or a list", clipped(given))
     })
 }
 
-/// `timeout`: milliseconds, as a number or as text.
+/// Reads `timeout`: milliseconds, as a number or as text.
+///
+/// # Errors
+/// Returns the end of a sentence that states the problem.
 pub fn timeout(given: &Json) -> Result<Duration, String> {
     milliseconds(given, MAX_TRY).filter(|timeout| !timeout.is_zero()).ok_or_else(|| {
         let most = MAX_TRY.as_millis();
@@ -135,8 +143,11 @@ pub fn timeout(given: &Json) -> Result<Duration, String> {
 }
 
 impl Retry {
-    /// `retry`: a number of further tries, text such as `3, 1000` with the milliseconds between
-    /// them, or a map of `max` and `delay`.
+    /// Reads `retry`: a number of retries, a text such as `3, 1000` with the delay in milliseconds, or a map of
+    /// `max` and `delay`.
+    ///
+    /// # Errors
+    /// Returns the end of a sentence that states the problem.
     pub fn parse(given: &Json) -> Result<Self, String> {
         let (max, delay) = match given {
             Json::Object(_) => {
@@ -156,8 +167,8 @@ impl Retry {
         match (max.and_then(|max| u32::try_from(max).ok()), delay) {
             (Some(max), Some(delay)) => Ok(Self { max, delay }),
             _ => Err(format!(
-                "has {} as its `retry`: give 0 to {MAX_TRIES} further tries and the milliseconds between \
-                 them, up to {}, such as \"3, 1000\" or #{{ max: 3, delay: 1000 }}",
+                "has {} as its `retry`: give 0 to {MAX_TRIES} retries and the delay before each in \
+                 milliseconds, up to {}, such as \"3, 1000\" or #{{ max: 3, delay: 1000 }}",
                 clipped(given),
                 MAX_DELAY.as_millis()
             )),
@@ -170,7 +181,7 @@ fn filter_ids(given: &Json) -> Result<Vec<String>, String> {
     ids.ok_or_else(|| format!("has {} as its `filters`: give a list of the ids of filters", clipped(given)))
 }
 
-/// Words in a list, or in text with commas; none twice.
+/// Reads words from a list or from a text with commas; duplicates are removed.
 fn words(given: &Json) -> Option<Vec<String>> {
     let given = match given {
         Json::Text(text) => text.split(',').map(Json::from).collect(),
@@ -251,7 +262,7 @@ mod tests {
             (r#"{"name": "a", "timeout": 0}"#, "has 0 as its `timeout`: give milliseconds, 1 to 3600000"),
             (r#"{"name": "a", "timeout": 3600001}"#, "give milliseconds, 1 to 3600000"),
             (r#"{"name": "a", "timeout": "soon"}"#, r#"has "soon" as its `timeout`"#),
-            (r#"{"name": "a", "retry": 11}"#, "has 11 as its `retry`: give 0 to 10 further tries"),
+            (r#"{"name": "a", "retry": 11}"#, "has 11 as its `retry`: give 0 to 10 retries"),
             (r#"{"name": "a", "retry": -1}"#, "has -1 as its `retry`"),
             (r#"{"name": "a", "retry": "3, 1000, 2"}"#, "as its `retry`"),
             (r#"{"name": "a", "retry": {"max": 3, "delay": 60001}}"#, "up to 60000"),

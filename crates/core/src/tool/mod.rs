@@ -1,4 +1,4 @@
-//! Tools: what a model may call, and the box they are kept in.
+//! Tools that models can call, their parameters, and the toolbox of a kernel.
 
 mod callable;
 mod declare;

@@ -1,18 +1,18 @@
-//! Tools ranked by how well they fit a query, as BM25 has it: the same query and tools give the same order everywhere.
+//! Ranking of tools for a query by BM25. The order is deterministic.
 
 use super::callable::Tool;
 use std::collections::HashMap;
 use valvehouse_json::Json;
 
-/// The weight of repeated words, and the weight of the length of a description, as is usual for BM25.
+/// The BM25 parameters for repeated words and for the length of a description, with their usual values.
 const REPEATED: f64 = 1.2;
 const LENGTH: f64 = 0.75;
-/// The weight of a word of the tool's name or of its module's, in words of the description.
+/// The weight of a word in the name of a tool or its module, relative to a word of the description.
 const NAME: usize = 3;
-/// The most bytes of one tool's texts that are looked at.
+/// The maximum number of bytes of a tool's texts that are indexed.
 const MAX_TEXT: usize = 4 << 10;
 
-/// Returns the tools that have a word of the query, the best first; those that fit equally well are sorted by name.
+/// Returns the tools that contain a word of the query, best match first; ties are sorted by name.
 pub(crate) fn ranked<'a>(tools: &[&'a Tool], query: &str) -> Vec<&'a Tool> {
     let mut wanted = words(query);
     wanted.sort();
@@ -45,7 +45,7 @@ fn count(document: &[String]) -> HashMap<&str, f64> {
     counts
 }
 
-/// The words by which a tool is found: of its name, module, tags and description, and of its parameters.
+/// Returns the indexed words of a tool: name, module, tags, description and parameters.
 fn words_of(tool: &Tool) -> Vec<String> {
     let spec = &tool.spec;
     let mut left = MAX_TEXT;
@@ -64,7 +64,7 @@ fn words_of(tool: &Tool) -> Vec<String> {
     found
 }
 
-/// Goes over the names and descriptions of parameters.
+/// Visits the names and descriptions of parameters.
 fn describe(properties: &Json, add: &mut impl FnMut(&str)) {
     for (name, schema) in properties.entries() {
         add(&name);
@@ -72,8 +72,8 @@ fn describe(properties: &Json, add: &mut impl FnMut(&str)) {
     }
 }
 
-/// The words of a text in lower case and without a plural's `s`; `createIssue` and `create_issue` have two. A letter of
-/// a script that is written without blanks is a word.
+/// Splits a text into lower-case words without a plural `s`; `createIssue` and `create_issue` have two words.
+/// In scripts without spaces, each letter is a word.
 fn words(text: &str) -> Vec<String> {
     let (mut words, mut word, mut was_lower) = (Vec::new(), String::new(), false);
     let mut end = |word: &mut String| {

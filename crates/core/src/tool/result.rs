@@ -1,21 +1,21 @@
-//! The result of a call: a value, or an error.
+//! The result of a tool call: a value or an error.
 
 use crate::context::Context;
 use crate::fault::Refusal;
 use std::fmt;
 use valvehouse_json::Json;
 
-/// A tool's answer.
+/// The result of a tool.
 #[derive(Debug, Clone)]
 pub struct ToolResult {
     /// The value.
     pub value: Json,
-    /// The context to go on with, when the tool changed it.
+    /// The context for the rest of the turn, if the tool changed it.
     pub context: Option<Context>,
 }
 
 impl ToolResult {
-    /// A result or failure as JSON.
+    /// Converts a result or an error to JSON.
     pub(crate) fn to_json(result: &Result<Self, ToolError>) -> Json {
         match result {
             Ok(Self { value, context }) => {
@@ -36,7 +36,7 @@ impl ToolResult {
         }
     }
 
-    /// Reads what [`ToolResult::to_json`] wrote.
+    /// Reads JSON created by [`ToolResult::to_json`].
     pub(crate) fn from_json(json: &Json) -> Result<Self, ToolError> {
         let is = |name: &str| json.is_true(name);
         if let Some(message) = json.text("error") {
@@ -59,16 +59,16 @@ impl<T: Into<Json>> From<T> for ToolResult {
     }
 }
 
-/// A tool's failure, told to the model.
+/// The error of a tool, which is returned to the model.
 #[derive(Debug, Clone)]
 pub struct ToolError {
-    /// The text that the model reads.
+    /// The text for the model.
     pub message: String,
-    /// Stop the whole turn instead.
+    /// Set if the error ends the turn instead of being returned to the model.
     pub fatal: bool,
-    /// The status of the answer where no model is told: 400 to 599.
+    /// The HTTP status for calls without a model, 400 to 599.
     pub status: u16,
-    /// The tool's own answer, returned with `error(…)`: it is not retried, as a failure on the way to it is.
+    /// Set if the tool itself returned the error with `error(…)`; it is then not retried.
     pub is_answer: bool,
 }
 
@@ -81,13 +81,13 @@ impl fmt::Display for ToolError {
 impl std::error::Error for ToolError {}
 
 impl ToolError {
-    /// The same, to stop the whole turn.
+    /// Makes the error end the turn.
     #[must_use]
     pub fn fatal(self) -> Self {
         Self { fatal: true, ..self }
     }
 
-    /// The same as the tool's own answer, which is not retried.
+    /// Marks the error as returned by the tool itself, so that it is not retried.
     #[must_use]
     pub fn answer(self) -> Self {
         Self { is_answer: true, ..self }
@@ -100,7 +100,7 @@ impl<T: Into<String>> From<T> for ToolError {
     }
 }
 
-/// A decision of the tool's own: its words, its status.
+/// Uses the refusal's message and status.
 impl From<Refusal> for ToolError {
     fn from(refusal: Refusal) -> Self {
         Self { message: refusal.message, fatal: refusal.fatal, status: refusal.status, is_answer: false }

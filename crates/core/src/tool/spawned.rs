@@ -1,11 +1,11 @@
-//! The calls of functions in Rust, on tasks and threads of the runtime: a timeout ends the wait for them.
+//! Calls of Rust functions on tasks and threads of the runtime, whose timeout ends the wait for them.
 
 use super::result::{ToolError, ToolResult};
 use tokio::task::{JoinError, JoinHandle};
 
 type Task = JoinHandle<Result<ToolResult, ToolError>>;
 
-/// Runs a function that may block on a thread for such work.
+/// Runs a blocking function on a blocking thread.
 pub(crate) async fn blocking(
     run: impl FnOnce() -> Result<ToolResult, ToolError> + Send + 'static,
 ) -> Result<ToolResult, ToolError> {
@@ -13,7 +13,7 @@ pub(crate) async fn blocking(
     answer_of(tokio::task::spawn_blocking(move || span.in_scope(run))).await
 }
 
-/// Waits for a task, which ends with whoever waits for it.
+/// Waits for a task, which is aborted if the wait is dropped.
 pub(super) async fn answer_of(task: Task) -> Result<ToolResult, ToolError> {
     let mut task = AbortOnDrop(task);
     (&mut task.0).await.unwrap_or_else(|error| Err(failed(error)))
@@ -30,8 +30,8 @@ impl Drop for AbortOnDrop {
 /// Returns the error of a task without a result.
 fn failed(error: JoinError) -> ToolError {
     match error.try_into_panic() {
-        // The call ends as any that panics.
+        // The panic continues in the caller.
         Ok(panic) => std::panic::resume_unwind(panic),
-        Err(_) => "the call was cancelled: the runtime is shutting down".into(),
+        Err(_) => "the call was canceled: the runtime is shutting down".into(),
     }
 }

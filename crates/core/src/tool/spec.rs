@@ -1,52 +1,52 @@
-//! The specification of a tool, and its schema in a service's words.
+//! The specification of a tool, and its schema for providers.
 
 use super::parameters::Parameters;
 use std::time::Duration;
 use valvehouse_json::Json;
 
-/// The description of a tool for models, and the rules by which the host runs it.
+/// The description of a tool for models, and the settings with which the host runs it.
 #[derive(Debug, Clone)]
 pub struct ToolSpec {
     /// The name for models.
     pub name: String,
-    /// The description for models, with the cases in which to use it.
+    /// The description for models, including when to use the tool.
     pub description: String,
-    /// Its arguments.
+    /// The parameters.
     pub parameters: Parameters,
-    /// Groups it belongs to.
+    /// The tags, which group tools.
     pub tags: Vec<String>,
-    /// The time that one try may take.
+    /// The timeout of one attempt.
     pub timeout: Duration,
-    /// Further tries after a failure, and the pause before each.
+    /// The retries after a failure.
     pub retry: Retry,
-    /// Set if a second run has no further effect; the tool may then run again after a crash.
+    /// Set if repeating a call has no further effect; the tool may then run again after a crash.
     pub idempotent: bool,
-    /// Anything else its author says of it.
+    /// Additional data from the author, an object.
     pub metadata: Json,
-    /// The script it comes from, which may bring several.
+    /// The script that defines the tool; it may define several.
     pub module: Option<String>,
 }
 
-/// Further tries after a failure.
+/// The retry policy of a tool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Retry {
-    /// The most further tries.
+    /// The maximum number of retries.
     pub max: u32,
-    /// The pause before each.
+    /// The delay before each retry.
     pub delay: Duration,
 }
 
-/// The dialect in which a tool's schema is given.
+/// The API for which a tool's schema is formatted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SchemaDialect {
-    /// `{type: "function", function: {name, description, parameters}}`
+    /// The OpenAI format, `{type: "function", function: {name, description, parameters}}`.
     OpenAi,
-    /// `{name, description, input_schema}`
+    /// The Anthropic format, `{name, description, input_schema}`.
     Anthropic,
 }
 
 impl ToolSpec {
-    /// A tool that says nothing of its arguments, without tags and retries, with 30 seconds of time.
+    /// Creates a specification with any arguments, no tags, no retries and a timeout of 30 seconds.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -61,7 +61,8 @@ impl ToolSpec {
         }
     }
 
-    /// Returns `true` if a word of a list of tools means this one: its name, its script's, `tag:x`, or `*`.
+    /// Returns `true` if an entry of a list of tools matches this tool: its name, its script's name, `tag:x`,
+    /// or `*`.
     pub fn is_meant_by(&self, word: &str) -> bool {
         match word.strip_prefix("tag:") {
             Some(tag) => self.tags.iter().any(|own| own == tag),
@@ -69,7 +70,7 @@ impl ToolSpec {
         }
     }
 
-    /// The schema in a service's words.
+    /// Returns the schema in the format of an API.
     pub fn to_tool_schema(&self, dialect: SchemaDialect) -> Json {
         let function = Json::object();
         function.put("name", self.name.as_str());
@@ -90,7 +91,7 @@ impl ToolSpec {
         }
     }
 
-    /// The description that filters see.
+    /// Returns the description that filters receive.
     pub fn describe(&self) -> Json {
         let tool = Json::object();
         tool.put("name", self.name.as_str());

@@ -1,17 +1,14 @@
-//! Tools in the order they were given.
-//!
-//! The tools that a model is offered in the place of many others.
-//!
-//! Tools that belong together.
+//! The tools of a kernel in registration order, the entry tools offered instead of all tools, and modules of
+//! related tools.
 
 use super::callable::Tool;
 
-/// Tools by name, in registration order. Two of one name: the later one wins.
+/// Tools by name, in registration order. If two have one name, the later one replaces the earlier.
 #[derive(Clone, Debug, Default)]
 pub struct Toolbox(Vec<Tool>);
 
 impl Toolbox {
-    /// A box of these tools.
+    /// Creates a toolbox.
     pub fn new(tools: impl IntoIterator<Item = Tool>) -> Self {
         let mut kept: Vec<Tool> = Vec::new();
         for tool in tools {
@@ -23,58 +20,58 @@ impl Toolbox {
         Self(kept)
     }
 
-    /// The tool of that name.
+    /// Returns the tool of a name.
     pub fn find(&self, name: &str) -> Option<&Tool> {
         self.0.iter().find(|tool| tool.name() == name)
     }
 
-    /// The tools with a tag.
+    /// Returns the tools with a tag.
     pub fn tagged<'a>(&'a self, tag: &str) -> impl Iterator<Item = &'a Tool> {
         self.0.iter().filter(move |tool| tool.spec.tags.iter().any(|own| own == tag))
     }
 
-    /// All tools.
+    /// Returns all tools.
     pub fn iter(&self) -> impl Iterator<Item = &Tool> {
         self.0.iter()
     }
 
-    /// Returns `true` if there is none.
+    /// Returns `true` if there are no tools.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// The name of the tool that finds others.
+/// The name of the tool that searches other tools.
 pub const FIND_TOOLS: &str = "find_tools";
-/// The name of the tool that runs a script with the others as functions.
+/// The name of the tool that runs a script in which the other tools are functions.
 pub const RUN_SCRIPT: &str = "run_script";
 
-/// Returns `true` if a tool is offered in the place of those that it finds or calls.
+/// Returns `true` for a tool that is offered instead of the tools that it finds or calls.
 pub fn is_entry_tool(name: &str) -> bool {
     [FIND_TOOLS, RUN_SCRIPT].contains(&name)
 }
 
-/// The description of a set of tools.
+/// The description of a tool module.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolInfo {
     /// The purpose of the tools.
     pub description: String,
-    /// The tags of each tool that has none of its own.
+    /// The tags of the tools that have none of their own.
     pub tags: Vec<String>,
 }
 
-/// A set of tools, added to a kernel in one go.
+/// A set of tools that is added to a kernel as a whole.
 pub trait ToolModule {
-    /// The description of all of them.
+    /// Returns the description of the module.
     fn tool_info(&self) -> ToolInfo {
         ToolInfo::default()
     }
 
-    /// The tools as they are written; [`tools_of`] gives them the module's tags.
+    /// Returns the tools; [`tools_of`] adds the module's tags.
     fn tools(&self) -> Vec<Tool>;
 }
 
-/// The tools of a module, in its order; those without a tag have the module's.
+/// Returns the tools of a module in order, with the module's tags for those without a tag.
 pub fn tools_of(module: &dyn ToolModule) -> Vec<Tool> {
     let info = module.tool_info();
     let tagged = |tool: Tool| match tool.spec.tags.is_empty() {

@@ -1,4 +1,4 @@
-//! Tools whose arguments are a Rust type: its JSON Schema is what models see.
+//! Tools whose arguments have a Rust type, from which the JSON Schema for models is derived.
 
 use super::callable::{Handler, Tool};
 use super::parameters::Parameters;
@@ -19,14 +19,15 @@ use tracing::Instrument;
 use valvehouse_json::Json;
 
 impl Tool {
-    /// A tool from an async function of its arguments.
+    /// Creates a tool from an async function of its arguments.
     ///
-    /// Models see the JSON Schema of `A`; its doc comment is the tool's description. Arguments come in the declared
-    /// types where they are spelt otherwise, as with [`Tool::parameters`]. The result is serialized. Any error ends the
-    /// call with `?` and is told to the model; a [`ToolError`] keeps its status and whether it is fatal.
+    /// Models receive the JSON Schema of `A`; its doc comment is the description of the tool. Arguments are
+    /// converted to their declared types, as with [`Tool::parameters`], and the result is serialized. Errors
+    /// are returned to the model; a [`ToolError`] preserves its status and its `fatal` flag.
     ///
-    /// The function runs as a task of the runtime, so that its timeout ends the wait even where it does not give way,
-    /// if the runtime has another thread. Functions that block belong in [`Tool::blocking`].
+    /// The function runs as a task of the runtime. If the runtime has another thread, the timeout therefore
+    /// ends the wait even for a function that does not yield. Functions that block belong in
+    /// [`Tool::blocking`].
     ///
     /// ```
     /// # use valvehouse_core::tool::Tool;
@@ -53,8 +54,8 @@ impl Tool {
         Self::from_fn_with_context(name, move |args, _| run(args))
     }
 
-    /// A tool from an async function of its arguments and the context of the turn: see [`Tool::from_fn`]. The variables
-    /// that it changes are its own.
+    /// Creates a tool from an async function of its arguments and the context of the turn; see
+    /// [`Tool::from_fn`]. Changes to variables apply to this call only.
     pub fn from_fn_with_context<A, O, F>(
         name: &str,
         run: impl Fn(A, Context) -> F + Send + Sync + 'static,
@@ -72,8 +73,8 @@ impl Tool {
         Self::new(spec_of::<A>(name), TypedHandler { start, args: PhantomData })
     }
 
-    /// A tool from a function that blocks: it runs on a thread for such work. See [`Tool::from_fn`]. Its timeout ends
-    /// the wait for it; the function itself runs to its end.
+    /// Creates a tool from a blocking function, which runs on a blocking thread; see [`Tool::from_fn`]. The
+    /// timeout ends only the wait for the function.
     pub fn blocking<A, O>(name: &str, run: impl Fn(A) -> Result<O, BoxError> + Send + Sync + 'static) -> Self
     where
         A: DeserializeOwned + JsonSchema + Send + 'static,
@@ -88,7 +89,7 @@ impl Tool {
     }
 }
 
-/// A function of typed arguments: what starts it.
+/// A function of typed arguments, and the code that starts it.
 struct TypedHandler<A, S> {
     start: S,
     args: PhantomData<fn(A)>,
@@ -103,7 +104,7 @@ where
     fn call(&self, args: Json, turn: Turn) -> BoxFuture<'_, Result<ToolResult, ToolError>> {
         Box::pin(async move {
             let args = serde_json::from_value(Value::from(&args));
-            let args = args.map_err(|error| Refusal::new(format!("the arguments do not fit: {error}")))?;
+            let args = args.map_err(|error| Refusal::new(format!("invalid arguments: {error}")))?;
             (self.start)(args, turn.context().clone()).await
         })
     }
@@ -115,11 +116,11 @@ fn result_of<O: Serialize>(result: Result<O, BoxError>) -> Result<ToolResult, To
         Err(error) => with_sources(&*error).into(),
     })?;
     let value = serde_json::to_value(value);
-    let value = value.map_err(|error| format!("the result cannot be written as JSON: {error}"))?;
+    let value = value.map_err(|error| format!("cannot write the result as JSON: {error}"))?;
     Ok(Json::from(value).into())
 }
 
-/// Returns the JSON Schema of a type, whole in itself.
+/// Returns the JSON Schema of a type, with all definitions inlined.
 pub fn json_schema_of<T: JsonSchema>() -> Json {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
@@ -128,18 +129,18 @@ pub fn json_schema_of<T: JsonSchema>() -> Json {
     Json::from(settings.into_generator().into_root_schema_for::<T>().to_value())
 }
 
-/// Returns the specification of a tool whose arguments are of this type.
+/// Returns the specification of a tool with arguments of this type.
 fn spec_of<A: JsonSchema>(name: &str) -> ToolSpec {
     let schema = json_schema_of::<A>();
     let mut spec = ToolSpec::new(name);
     spec.description = schema.text_or_empty("description").to_string();
     let declared = declared(&schema).and_then(|declared| Parameters::declare(&declared).ok());
-    // What a declaration cannot say is checked by the type alone.
+    // Constraints without an equivalent in declarations are checked by deserialization alone.
     spec.parameters = declared.unwrap_or_else(|| Parameters::of_schema(schema));
     spec
 }
 
-/// Returns the declaration that says the same as the schema of an object; `None` if none does.
+/// Returns the declaration that is equivalent to the schema of an object; `None` if there is none.
 fn declared(schema: &Json) -> Option<Json> {
     let required = schema.list("required");
     let declared = Json::object();
@@ -191,7 +192,7 @@ fn shape(schema: &Json) -> Option<Json> {
     Some(shape)
 }
 
-/// Returns the element where there is just one.
+/// Returns the only element; `None` if there are none or several.
 fn only<'a>(mut all: impl Iterator<Item = &'a Json>) -> Option<&'a Json> {
     all.next().filter(|_| all.next().is_none())
 }
@@ -281,7 +282,7 @@ mod tests {
         assert!(wrong.message.contains("third") && wrong.message.contains("first"), "{wrong}");
         let long = call(&tool, r#"{"from": "Oslo", "days": 91}"#).await.unwrap_err();
         assert!(long.message.contains("90"), "{long}");
-        // A type that no declaration describes is checked by itself.
+        // A type without an equivalent declaration is checked by deserialization.
         let by_id = Tool::from_fn("by_id", |by: ById| async move {
             Ok(match by.id {
                 Id::Name(name) => name,
@@ -291,7 +292,7 @@ mod tests {
         assert_eq!(call(&by_id, r#"{"id": 7}"#).await.unwrap(), "\"7\"");
         assert_eq!(call(&by_id, r#"{"id": "x"}"#).await.unwrap(), "\"x\"");
         let wrong = call(&by_id, r#"{"id": []}"#).await.unwrap_err();
-        assert!(wrong.message.contains("the arguments do not fit"), "{wrong}");
+        assert!(wrong.message.contains("invalid arguments"), "{wrong}");
         assert_eq!(wrong.status, 400);
     }
 

@@ -1,16 +1,17 @@
-//! The parts of a request that its trace keeps: its endpoint's facts, its end, lines of the log, events.
+//! The contents of a trace: facts about the request, its end, log lines and events.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_json::Json;
 
-/// Characters that are kept of a name or a reason: clients and scripts may make them as long as they like.
+/// The maximum number of characters recorded of a name or a reason, because clients and scripts choose their
+/// length.
 pub(super) const MAX_LENGTH: usize = 2_000;
-/// The most bytes of the facts of a turn that are kept; of larger ones nothing.
+/// The maximum size of a turn's recorded facts, in bytes; larger ones are not recorded.
 pub(super) const MAX_FACTS: usize = 1 << 20;
 
-/// A text as far as it is kept.
+/// Returns a text, truncated to the recorded length.
 pub(super) fn short(text: &str) -> String {
     match text.char_indices().nth(MAX_LENGTH) {
         Some((cut, _)) => format!("{}… ({} bytes)", &text[..cut], text.len()),
@@ -18,25 +19,25 @@ pub(super) fn short(text: &str) -> String {
     }
 }
 
-/// A request as its door knows it at its beginning.
+/// The facts about a request that are known at its start.
 #[derive(Debug, Clone, Default)]
 pub struct RequestFacts {
-    /// `chat`, `messages`, `agents`, `inlet`, `outlet`, `try`.
+    /// The kind of endpoint: `chat`, `messages`, `agents`, `inlet`, `outlet` or `try`.
     pub door: &'static str,
-    /// The model that is asked.
+    /// The requested model.
     pub model: String,
     /// Set if the answer is streamed.
     pub stream: bool,
-    /// The user's id, "" where nobody knows.
+    /// The user's id; "" if unknown.
     pub user: String,
-    /// The conversation, "" where there is none.
+    /// The id of the conversation; "" if there is none.
     pub chat_id: String,
-    /// The generation that answers.
+    /// The generation of plugins that handles the request.
     pub generation: u64,
 }
 
 impl RequestFacts {
-    /// Returns `true` if a client asks a model: neither an operator's dry run nor a tool's test.
+    /// Returns `true` if a client requests a model, as opposed to an operator's dry run or a test of a tool.
     pub(super) fn is_of_client(&self) -> bool {
         !self.model.is_empty() && !matches!(self.door, "try" | "test")
     }
@@ -45,25 +46,25 @@ impl RequestFacts {
 /// The end of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestEnd {
-    /// The status of its answer; 0 where the client went away before there was one.
+    /// The HTTP status; 0 if the client disconnected before there was one.
     pub status: u16,
-    /// The reason for which it failed, where it did.
+    /// The error message, if the request failed.
     pub error: Option<String>,
     /// Set if the client received the whole answer.
     pub whole: bool,
-    /// From its begin.
+    /// The time since the start of the request.
     pub took: Duration,
 }
 
-/// The plugins whose values are kept.
+/// The plugins whose values are recorded.
 #[derive(Debug, Clone, Default)]
 pub enum Contents {
-    /// Values of no plugin.
+    /// No values are recorded.
     #[default]
     None,
-    /// Those of these plugins.
+    /// The values of these plugins are recorded.
     Of(Arc<BTreeSet<String>>),
-    /// Values of all plugins.
+    /// The values of all plugins are recorded.
     All,
 }
 
@@ -80,25 +81,25 @@ impl Contents {
 /// A line that a script wrote to the log.
 #[derive(Debug, Clone)]
 pub struct Line {
-    /// From the begin of the request.
+    /// The time since the start of the request.
     pub at: Duration,
-    /// The plugin that wrote it, or the provider that it is about.
+    /// The plugin that wrote the line, or the provider that it refers to.
     pub plugin: String,
-    /// `debug info warn error`
+    /// The level: `debug`, `info`, `warn` or `error`.
     pub level: &'static str,
-    /// The text; `None` without contents.
+    /// The text; `None` if contents are not recorded.
     pub text: Option<String>,
 }
 
 /// An event that a script emitted.
 #[derive(Debug, Clone)]
 pub struct EventRecord {
-    /// From the begin of the request.
+    /// The time since the start of the request.
     pub at: Duration,
     /// The plugin that emitted it.
     pub plugin: String,
-    /// Its type.
+    /// The type of the event.
     pub kind: String,
-    /// All of it; None without contents.
+    /// The complete event; `None` if contents are not recorded.
     pub event: Option<Json>,
 }

@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 use valvehouse_json::Json;
 
-/// The length of a period that is counted by itself, in seconds.
+/// The length of a counting period, in seconds.
 const PERIOD: u64 = 300;
-/// The periods that are kept: an hour, the current one included.
+/// The number of periods: one hour, including the current period.
 const PERIODS: u64 = 12;
-/// The most combinations of endpoint, model and user; further ones count as [`OTHERS`].
+/// The maximum number of combinations of endpoint, model and user; further ones are counted as [`OTHERS`].
 const MAX_ROWS: usize = 1_000;
-/// Stands for the models and users of further combinations.
+/// The model and user under which further combinations are counted.
 const OTHERS: &str = "(others)";
 
 /// The requests of an hour by endpoint, model and user, and the filters that ran in them.
@@ -25,28 +25,28 @@ pub struct GuardCoverage {
     started: Instant,
     hasher: RandomState,
     rows: Mutex<HashMap<u64, Row>>,
-    /// Set if there is a guard; without one nothing is counted.
+    /// Set if there is a guard; without one, nothing is counted.
     is_counting: AtomicBool,
 }
 
 /// The requests of one endpoint, model and user within the last hour.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GuardCoverageRow {
-    /// The endpoint, as traces name it.
+    /// The endpoint, as in traces.
     pub endpoint: String,
     /// The model.
     pub model: String,
-    /// The id of the user; "" where nobody knows.
+    /// The id of the user; "" if unknown.
     pub user: String,
-    /// All requests.
+    /// The number of requests.
     pub requests: u64,
-    /// Those that were answered to the end.
+    /// The number of requests answered completely.
     pub answered: u64,
-    /// Those of them whose answer was streamed.
+    /// The number of answered requests whose answer was streamed.
     pub streamed: u64,
-    /// Those of them in which a tool was called.
+    /// The number of answered requests in which a tool was called.
     pub called: u64,
-    /// Hook, plugin, and the number of answered requests in which it ran there.
+    /// Hook, plugin, and the number of answered requests in which the plugin ran in the hook.
     pub runs: Vec<(String, String, u64)>,
 }
 
@@ -54,7 +54,7 @@ struct Row {
     endpoint: &'static str,
     model: String,
     user: String,
-    /// The oldest first.
+    /// The periods, the oldest first.
     periods: VecDeque<Period>,
 }
 
@@ -72,7 +72,7 @@ struct Run {
     hook: &'static str,
     plugin: Arc<str>,
     count: u64,
-    /// The number of the request that was counted last: rounds of one request count once.
+    /// The number of the last counted request, because several model calls of one request count once.
     last: u64,
 }
 
@@ -88,12 +88,12 @@ impl Default for GuardCoverage {
 }
 
 impl GuardCoverage {
-    /// Counts requests from now on, or counts none: without guards there is nothing to cover.
+    /// Starts or stops counting; without guards, there is nothing to cover.
     pub fn count(&self, is_counting: bool) {
         self.is_counting.store(is_counting, Relaxed);
     }
 
-    /// Counts a request that ended.
+    /// Counts a finished request.
     pub(super) fn add(&self, trace: &Trace) {
         if !self.is_counting.load(Relaxed) {
             return;
@@ -137,14 +137,14 @@ impl GuardCoverage {
         period.streamed += u64::from(asked.stream);
         let number = period.answered;
         let mut is_called = false;
-        // Filters run in the same order in all requests: the next is looked for behind the one before.
+        // Filters run in the same order in all requests, so the search for the next starts after the last.
         let mut at = 0;
         trace.with_records(|records| {
             for record in records {
                 match record.hook {
                     "tool" => is_called = true,
                     "model" => {}
-                    // It was asked, and did not do its work.
+                    // The filter was called but did not do its work.
                     _ if matches!(record.word, "rests" | "broke" | "forgiven") => {}
                     hook => {
                         let is_it = |run: &Run| is_same(run.hook, hook) && is_same(&run.plugin, &record.name);
@@ -166,7 +166,7 @@ impl GuardCoverage {
         period.called += u64::from(is_called);
     }
 
-    /// The requests of the last hour, those rows with the most requests first.
+    /// Returns the rows of the last hour, those with the most requests first.
     pub fn rows(&self) -> Vec<GuardCoverageRow> {
         let now = self.started.elapsed().as_secs() / PERIOD;
         let rows = self.rows.lock();
@@ -211,7 +211,7 @@ impl GuardCoverageRow {
         });
     }
 
-    /// The rows of several hosts as one list.
+    /// Merges the rows of several hosts.
     pub fn merged(rows: impl IntoIterator<Item = Self>) -> Vec<Self> {
         let mut all: Vec<Self> = Vec::new();
         for row in rows {
@@ -232,7 +232,8 @@ impl GuardCoverageRow {
         all
     }
 
-    /// The row as a host stores it: `[endpoint, model, user, requests, answered, streamed, called, [[hook, plugin, count], …]]`.
+    /// Converts the row to the form stored by hosts: `[endpoint, model, user, requests, answered, streamed,
+    /// called, [[hook, plugin, count], …]]`.
     pub fn to_json(&self) -> Json {
         let runs = self.runs.iter().map(|(hook, plugin, count)| {
             Json::from(vec![Json::from(hook.as_str()), plugin.as_str().into(), (*count).into()])
@@ -244,7 +245,7 @@ impl GuardCoverageRow {
         all.collect::<Vec<Json>>().into()
     }
 
-    /// Reads what [`GuardCoverageRow::to_json`] wrote; whatever is not there is empty.
+    /// Reads a row created by [`GuardCoverageRow::to_json`]; missing parts are empty.
     pub fn from_json(json: &Json) -> Self {
         let parts = json.items();
         let text = |value: Option<&Json>| value.map_or("", Json::str_or_empty).to_owned();

@@ -1,4 +1,4 @@
-//! Requests as JSON, for those who look at them from outside.
+//! Conversion of traces to JSON.
 
 use super::facts::{EventRecord, Line};
 use super::record::StepRecord;
@@ -9,7 +9,7 @@ use valvehouse_json::Json;
 use valvehouse_json::diff::{DiffOperation, diff};
 
 impl Trace {
-    /// The request and its outcome, in a line.
+    /// Returns the request and its outcome as one object, with the number of steps, lines and events.
     pub fn summary(&self) -> Json {
         Json::Object(self.fields().into_iter().map(|(name, value)| (name.into(), value)).collect())
     }
@@ -42,7 +42,7 @@ impl Trace {
         ]
     }
 
-    /// All that is known of it: the summary with its steps, lines and events in place of their number.
+    /// Returns the complete trace: the summary with its steps, lines and events instead of their number.
     pub fn detail(&self) -> Json {
         let list = |items: Vec<Json>| Json::from(items);
         let told = self.fields().into_iter().filter(|(name, _)| *name != "steps");
@@ -56,7 +56,7 @@ impl Trace {
 }
 
 impl StepRecord {
-    /// All of a step.
+    /// Converts the step to JSON, with its details.
     pub fn to_json(&self) -> Json {
         let details = self.details();
         let values: Vec<Json> =
@@ -84,7 +84,8 @@ impl StepRecord {
     }
 
     fn value(&self, before: &Json, after: &Option<Json>) -> Json {
-        // The input of a model or a tool is something else than its output.
+        // The input of a model or tool is not the same value as its output, so there is no difference to
+        // compute.
         let is_same_thing = !matches!(self.hook, "model" | "tool");
         let changes = after.as_ref().filter(|_| is_same_thing).map(|after| diff(before, after));
         let changes: Vec<Json> = changes.iter().flatten().map(DiffOperation::to_json).collect();
@@ -118,7 +119,7 @@ fn us(time: Duration) -> Json {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX).into()
 }
 
-/// Milliseconds with their thousandths.
+/// Returns milliseconds with three decimals.
 fn ms(time: Duration) -> Json {
     (time.as_micros() as f64 / 1_000.0).into()
 }

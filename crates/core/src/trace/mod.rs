@@ -1,8 +1,8 @@
-//! The records of requests while they run and for a while after: the caller, each step that was taken for
-//! them, its cost and, where somebody asked for that, its change of the value.
+//! Traces: records of current and recent requests, with the caller, the steps, their costs and, on demand,
+//! their values.
 //!
-//! A [`Trace`] travels along with the facts of its turn. Without contents it keeps names and numbers, and
-//! why something failed, as the log does; nothing of what anybody said.
+//! A [`Trace`] belongs to the facts of its turn. Without contents, it records names, numbers and failure
+//! reasons, as the log does, and nothing of the conversation.
 
 mod guard_coverage;
 mod facts;

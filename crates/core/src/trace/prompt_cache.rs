@@ -1,12 +1,12 @@
-//! Measures on live requests whether filters keep the prompt cache of services.
+//! Measures on live requests whether filters preserve the prompt cache of providers.
 //!
-//! A service caches the beginning of what it is sent: tools, then messages. A request that continues a conversation
-//! finds it as far as it begins with the same bytes. So the hashes of what each filter left of a request are kept, by
-//! the conversation as the client sent it; where a later request continues that conversation, each filter has to leave
-//! the same beginning again.
+//! A provider caches the beginning of a request: tools, then messages. A request that continues a conversation
+//! hits the cache as far as its bytes are the same. The hashes of each filter's output are therefore stored by
+//! the conversation as the client sent it. If a later request continues that conversation, each filter should
+//! return the same beginning again.
 //!
-//! Hashing takes time, and a sample is enough: a host measures 64 requests at once and four a second on average, fewer
-//! where they are long.
+//! Hashing takes time, so only a sample is measured: bursts of up to 64 requests and four per second on
+//! average, or fewer if they are long.
 
 use super::facts::RequestFacts;
 use crate::figures::PromptCacheTally;
@@ -20,28 +20,28 @@ use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 use valvehouse_json::Json;
 
-/// The most conversations that are remembered, by hook.
+/// The maximum number of stored conversations, by hook.
 const MAX_CONVERSATIONS: usize = 1_000;
-/// The time that one measurement takes of the budget, in milliseconds; and so do as many bytes each.
+/// The budget used by one measurement, in milliseconds; each block of bytes uses the same again.
 const SHARE: u64 = 250;
 const SHARE_BYTES: usize = 64 << 10;
-/// The budget that may be unspent, in milliseconds.
+/// The maximum unspent budget, in milliseconds.
 const MAX_UNSPENT: u64 = 16_000;
-/// The most bytes of one request that are hashed, for all of its filters together.
+/// The maximum number of bytes hashed for one request, over all its filters.
 const MAX_HASHED: usize = 4 << 20;
 
 /// The parts of a body that are hashed.
 const PARTS: [&str; 2] = ["messages", "tools"];
 
-/// The beginning of a mark, as encoded JSON has it: within a text its quotes would be escaped.
+/// The start of a cache mark in encoded JSON; within a text, its quotes would be escaped.
 static MARK: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"cache_control\":"));
 
-/// The conversations of a host that were measured lately.
+/// The conversations of a host that were measured recently.
 #[derive(Debug)]
 pub(super) struct PromptCaches {
     started: Instant,
     hasher: RandomState,
-    /// The time at which the budget is whole again, in milliseconds from the start.
+    /// The time at which the budget is fully restored, in milliseconds since the start.
     spent_until: AtomicU64,
     known: Mutex<Conversations>,
 }
@@ -49,34 +49,34 @@ pub(super) struct PromptCaches {
 #[derive(Debug, Default)]
 struct Conversations {
     by_hash: HashMap<u64, Vec<CachedPart>>,
-    /// The oldest first.
+    /// The keys in order of insertion.
     order: VecDeque<u64>,
 }
 
-/// The part of what a filter left that a service may have cached.
+/// The part of a filter's output that a provider may have cached.
 #[derive(Debug)]
 struct CachedPart {
     tally: Arc<PromptCacheTally>,
-    /// The number of its pieces.
+    /// The number of hashed pieces.
     length: usize,
-    /// The hash of all of them.
+    /// The hash of all pieces.
     hash: u64,
 }
 
-/// The hashes of a body, piece by piece: its tools, where there are any, and each message, or part of one.
+/// The hashes of a body by piece: its tools, if any, and each message or part of a message.
 #[derive(Debug)]
 struct Prints {
-    /// Each by itself.
+    /// The hash of each piece.
     own: Vec<u64>,
-    /// Each with all before it.
+    /// The hash of each piece with all pieces before it.
     chained: Vec<u64>,
-    /// The number of them up to the last mark.
+    /// The number of pieces up to the last cache mark.
     marked: Option<usize>,
-    /// The place at which the last message begins.
+    /// The index of the first piece of the last message.
     last: usize,
 }
 
-/// One request on its way through a chain.
+/// The measurement of one request in a chain.
 #[derive(Debug)]
 pub(crate) struct PromptCacheWatch {
     caches: Arc<PromptCaches>,
@@ -86,7 +86,7 @@ pub(crate) struct PromptCacheWatch {
     last: Option<([Json; 2], Arc<Prints>)>,
     seed: u64,
     hashed: usize,
-    /// The begin of the request, in milliseconds from the start.
+    /// The start of the request, in milliseconds since the start of the host.
     now: u64,
 }
 
@@ -100,12 +100,12 @@ impl PromptCaches {
         })
     }
 
-    /// The time since the start, in milliseconds.
+    /// Returns the time since the start, in milliseconds.
     fn ms(&self, time: Instant) -> u64 {
         u64::try_from(time.saturating_duration_since(self.started).as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Returns `true` if there is budget for a measurement.
+    /// Returns `true` if the budget permits a measurement.
     fn has_budget(&self, now: u64) -> bool {
         self.spent_until.load(Relaxed) <= now.saturating_add(MAX_UNSPENT)
     }
@@ -113,13 +113,14 @@ impl PromptCaches {
     fn spend(&self, now: u64, bytes: usize) {
         let share = SHARE + SHARE * u64::try_from(bytes / SHARE_BYTES).unwrap_or(0);
         let later = |until: u64| Some(until.max(now) + share);
-        // The function always returns a value.
+        // The closure always returns a value, so this cannot fail.
         let _ = self.spent_until.fetch_update(Relaxed, Relaxed, later);
     }
 }
 
 impl PromptCacheWatch {
-    /// Begins to measure a request where the budget allows it: the body, or the context of a hook, with its `messages`.
+    /// Starts a measurement if the budget permits it. `body` is the request body, or the context of a hook with
+    /// its `messages`.
     pub(super) fn begin(
         caches: &Arc<PromptCaches>,
         (asked, started): (&RequestFacts, Instant),
@@ -134,16 +135,16 @@ impl PromptCacheWatch {
         let mut hashed = 0;
         let client = Arc::new(Prints::of(body, &caches.hasher, seed, &mut hashed)?);
         let parts = PARTS.map(|part| body.field(part));
-        // Where they were changed before, their marks of change say nothing.
+        // If the values were changed before, their change flags are meaningless.
         let is_known = !parts.iter().any(Json::is_changed);
         let last = is_known.then(|| (parts, client.clone()));
         Some(Box::new(Self { caches: caches.clone(), client, left: Vec::new(), last, seed, hashed, now }))
     }
 
-    /// Looks at what a filter left.
+    /// Hashes the output of a filter.
     pub(crate) fn after(&mut self, tally: &Arc<PromptCacheTally>, body: &Json) {
         let is_same = |(part, before): (&str, &Json)| {
-            // Null stands for a part that is missing.
+            // Null stands for a missing part.
             (body.field(part).is_same(before) || before.is_null() && body.get(part).is_none())
                 && !before.is_changed()
         };
@@ -157,8 +158,8 @@ impl PromptCacheWatch {
         self.left.push((tally.clone(), prints));
     }
 
-    /// Counts for each filter whether it left the beginning as in the latest request that this one continues, and
-    /// remembers this one.
+    /// Counts for each filter whether its output starts like that of the latest request that this one
+    /// continues, and stores this request.
     pub(crate) fn finish(self) {
         let Self { caches, client, left, hashed, now, .. } = self;
         caches.spend(now, hashed);
@@ -166,14 +167,14 @@ impl PromptCacheWatch {
         if let Some(before) = client.chained.iter().rev().find_map(|hash| known.by_hash.get(hash)) {
             for ((tally, now), before) in left.iter().zip(before) {
                 if !Arc::ptr_eq(tally, &before.tally) {
-                    // Another filter, or another version of it.
+                    // The filter, or its version, differs from that of the stored request.
                     break;
                 }
                 let Some(last) = before.length.checked_sub(1) else { continue };
                 let is_kept = now.chained.get(last) == Some(&before.hash);
                 tally.add(is_kept);
                 if !is_kept {
-                    // Nothing can be said of those behind it.
+                    // The outputs of later filters cannot be compared.
                     break;
                 }
             }
@@ -196,12 +197,12 @@ impl PromptCacheWatch {
 }
 
 impl Prints {
-    /// The hashes of a body; `None` where it has no messages, or too much was hashed already.
+    /// Returns the hashes of a body; `None` if it has no messages or the byte limit is reached.
     fn of(body: &Json, hasher: &RandomState, seed: u64, hashed: &mut usize) -> Option<Self> {
         let messages = body.get("messages")?;
         let messages = messages.as_array()?.items();
         let mut prints = Self { own: Vec::new(), chained: Vec::new(), marked: None, last: 0 };
-        // One piece after the other, as encoded JSON.
+        // The buffer holds one piece at a time, as encoded JSON.
         let mut piece = Vec::new();
         let mut add = |prints: &mut Self, piece: &mut Vec<u8>| {
             prints.add(piece, hasher, seed, hashed)?;
@@ -214,7 +215,7 @@ impl Prints {
         }
         for message in &messages {
             prints.last = prints.own.len();
-            // A mark is on a part, and what follows the part is behind the mark.
+            // A mark belongs to a part, and later parts follow the mark.
             encode_shell(message, &mut piece)?;
             add(&mut prints, &mut piece)?;
             match message.get("content") {
@@ -225,7 +226,7 @@ impl Prints {
                     }
                 }
                 Some(content) if !content.is_null() => {
-                    // Clients say a text alone where they do not mark it.
+                    // Clients send an unmarked text as a string instead of a list.
                     let is_text = content.as_str().is_some();
                     piece.extend_from_slice(if is_text { br#"{"type":"text","text":"# } else { b"" });
                     content.encode_as_spelt_into(&mut piece).ok()?;
@@ -256,8 +257,8 @@ impl Prints {
         Some(())
     }
 
-    /// The number of pieces that a service may have cached: up to the last mark, and without marks all before the
-    /// client's last message, where that still is.
+    /// Returns the number of pieces that a provider may have cached: those up to the last mark or, without
+    /// marks, those before the client's last message, if it is still present.
     fn cached(&self, client: &Self) -> usize {
         let last = client.own.get(client.last);
         self.marked.or_else(|| self.own.iter().rposition(|own| Some(own) == last)).unwrap_or(self.last)
@@ -285,15 +286,15 @@ fn encode_shell(message: &Json, out: &mut Vec<u8>) -> Option<()> {
     is_whole.then_some(())
 }
 
-/// The bytes of a value without its marks, which move from message to message as a conversation goes on; `None` where
-/// it has none.
+/// Removes cache marks, which move from message to message during a conversation, from encoded JSON; `None` if
+/// there are none.
 fn unmarked(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut found = MARK.find(bytes)?;
     let (mut rest, mut out) = (bytes, Vec::with_capacity(bytes.len()));
     loop {
         let (before, mark) = rest.split_at(found);
         let value = mark.get(MARK.needle().len()..).unwrap_or(&[]);
-        // It is null, or an object without objects in it.
+        // A mark is null or an object without nested objects.
         let length = match value.starts_with(b"null") {
             true => 4,
             false => value.iter().position(|byte| *byte == b'}').map_or(value.len(), |end| end + 1),
@@ -346,7 +347,7 @@ mod tests {
             }
         }
         assert_eq!(measured, 65 + 4);
-        // Long ones take more of the budget.
+        // A long request uses more of the budget.
         caches.spend(1_000, 10 << 20);
         assert!(!caches.has_budget(40_000) && caches.has_budget(60_000));
     }

@@ -1,23 +1,23 @@
-//! The records of the steps of one request. Those that are taken for every event of a stream are added up.
+//! The records of the steps of one request. The steps for the events of a stream are aggregated.
 
 use super::facts::{EventRecord, Line, short};
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_json::Json;
 
-/// Steps that one trace keeps; what comes later only counts.
+/// The maximum number of recorded steps; later ones are only counted.
 const MAX_STEPS: usize = 1_000;
-/// Bytes of contents that one trace keeps.
+/// The maximum number of bytes of recorded contents.
 const MAX_CONTENT: usize = 4 << 20;
-/// Events of a stream whose values are kept per hook.
+/// The maximum number of stream events per hook whose values are recorded.
 const MAX_EVENTS: usize = 500;
-/// Events whose time is always measured: reading the clock twice costs a tenth of a small hook.
+/// The number of first events that are always timed; reading the clock twice takes a tenth of a small hook.
 const ALL_MEASURED: u64 = 64;
-/// Of the later ones, one in so many.
+/// The interval at which later events are timed: one in this many.
 const MEASURED: u64 = 8;
-/// The word for a step that has not ended.
+/// The outcome of a step that has not ended.
 pub(super) const RUNNING: &str = "running";
-/// The word for a step that went as it should: of events it is told only where it holds for all.
+/// The normal outcome of a step; for events, only if all of them continued.
 pub(super) const CONTINUE: &str = "continue";
 
 /// The kind of a step.
@@ -25,19 +25,19 @@ pub(super) const CONTINUE: &str = "continue";
 pub enum What<'a> {
     /// A hook of a filter.
     Hook(&'a Arc<str>, &'static str),
-    /// A model is asked, `provider/model`.
+    /// A call of a model, `provider/model`.
     Model(&'a str),
-    /// A tool is called.
+    /// A call of a tool.
     Tool {
-        /// Its name, behind that of its module where it has one.
+        /// The name of the tool, prefixed with that of its module, if any.
         name: &'a str,
-        /// The plugin that brings it; its own name where none does.
+        /// The plugin that defines the tool, or the tool's own name.
         plugin: &'a str,
     },
 }
 
 impl What<'_> {
-    /// The plugin whose values are seen here; `None` where a model is asked.
+    /// Returns the plugin whose values the step contains; `None` for a model call.
     pub(super) fn plugin(&self) -> Option<&str> {
         match self {
             Self::Hook(plugin, _) => Some(plugin),
@@ -55,12 +55,12 @@ impl What<'_> {
     }
 }
 
-/// Returns `true` if a hook is called for every event.
+/// Returns `true` if a hook runs for each stream event.
 fn is_for_events(hook: &str) -> bool {
     is_same(hook, "stream")
 }
 
-/// Names and words are mostly the same piece of memory: then nobody has to read them.
+/// Compares two names. Most are the same memory, in which case their bytes are not compared.
 pub(super) fn is_same(one: &str, other: &str) -> bool {
     std::ptr::eq(one, other) || one == other
 }
@@ -68,37 +68,37 @@ pub(super) fn is_same(one: &str, other: &str) -> bool {
 /// The cost of the calls of a step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// All of its time, waiting included; of many events it is what some of them took, times so many.
+    /// The total time, including waiting. For many events, it is extrapolated from the timed ones.
     pub took: Duration,
-    /// The part of it that was waited.
+    /// The time spent waiting.
     pub waited: Duration,
-    /// Operations of the interpreter.
+    /// The number of interpreter operations.
     pub operations: u64,
-    /// The most memory one call held, in bytes.
+    /// The peak memory of one call, in bytes.
     pub memory: u64,
 }
 
-/// The tokens of a model's answer, as its service counts them.
+/// The token counts of a model's answer, as reported by the provider.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tokens {
-    /// Of what it was asked.
+    /// The number of prompt tokens.
     pub prompt: u64,
-    /// Of what it answered.
+    /// The number of completion tokens.
     pub completion: u64,
 }
 
-/// One step, or for events all calls of one hook in one answer. Of the requests that are kept there are thousands.
+/// A step or, for events, all calls of one hook for one answer. Small, because thousands are stored.
 #[derive(Debug, Clone)]
 pub struct StepRecord {
     /// The plugin, `module/tool`, or `provider/model`.
     pub name: Arc<str>,
     /// The hook, `model` or `tool`.
     pub hook: &'static str,
-    /// The end of the step: `continue skip refused broke forgiven rests paused`, for models and tools `ended failed`,
-    /// for a model that a filter cut short `stopped`, `gone` where nobody waited for the end, or `running`. Of events,
-    /// the last that did not simply go on.
+    /// The outcome: `continue skip refused broke forgiven rests paused`; for models and tools `ended` or
+    /// `failed`; `stopped` for a model that a filter ended early; `gone` if the caller disconnected; or
+    /// `running`. For events, the last outcome other than `continue`.
     pub word: &'static str,
-    /// From the begin of the request.
+    /// The time since the start of the request.
     pub at: Duration,
     /// The number of calls.
     pub calls: u64,
@@ -107,23 +107,23 @@ pub struct StepRecord {
     pub(super) details: Option<Box<Details>>,
 }
 
-/// The details that few steps have.
+/// The details that only few steps have.
 #[derive(Debug, Clone, Default)]
 pub struct Details {
-    /// The reason for which it failed, where it did.
+    /// The reason for a failure, if any.
     pub cause: Option<String>,
-    /// From its begin to the first piece of a streamed answer.
+    /// The time from the start of the step to the first part of a streamed answer.
     pub first: Option<Duration>,
-    /// The tokens of a model's answer, where the service reports them.
+    /// The token counts, if the provider reports them.
     pub tokens: Option<Tokens>,
-    /// The number of calls that changed their value, of those whose values are kept.
+    /// The number of calls that changed their value, among those whose values are recorded.
     pub changed: u64,
-    /// The values before and after, for who keeps contents; of events the first that fit.
+    /// The values before and after, if contents are recorded; for events, the first that fit.
     pub values: Vec<(Json, Option<Json>)>,
-    /// The answer of a model before any filter saw it, where everything is kept: event by event, or the whole answer
-    /// where it did not stream.
+    /// The answer of a model before any filter, if everything is recorded: its events, or the complete answer
+    /// if it was not streamed.
     pub heard: Vec<Json>,
-    /// The plugin that brings a tool.
+    /// The plugin that defines a tool.
     plugin: Option<Arc<str>>,
     /// The number of calls that were not timed.
     untimed: u64,
@@ -143,7 +143,7 @@ impl StepRecord {
         record
     }
 
-    /// The plugin; None for a model.
+    /// Returns the plugin; `None` for a model.
     pub fn plugin(&self) -> Option<&str> {
         match self.hook {
             "model" => None,
@@ -152,7 +152,7 @@ impl StepRecord {
         }
     }
 
-    /// The details that few steps have, and maybe this one.
+    /// Returns the details, empty ones if the step has none.
     pub fn details(&self) -> &Details {
         static NONE: Details = Details {
             cause: None,
@@ -171,7 +171,7 @@ impl StepRecord {
         self.details.get_or_insert_default()
     }
 
-    /// With the time of all calls in place of that of the timed ones.
+    /// Returns the record with the time of all calls, extrapolated from the timed ones.
     pub(super) fn told(&self) -> Self {
         let mut told = self.clone();
         let untimed = self.details().untimed;
@@ -183,29 +183,29 @@ impl StepRecord {
     }
 }
 
-/// Everything that was done for one request.
+/// The recorded steps, lines, events and values of one request.
 #[derive(Debug, Default)]
 pub(super) struct TraceContents {
     pub(super) records: Vec<StepRecord>,
     pub(super) lines: Vec<Line>,
     pub(super) events: Vec<EventRecord>,
-    /// The reason for which the request fails.
+    /// The error message of the request.
     pub(super) error: Option<String>,
-    /// The body its turn began with, before any filter.
+    /// The body at the start of the turn, before any filter.
     pub(super) body: Option<Json>,
-    /// The answer its turn ended with, after every filter.
+    /// The answer at the end of the turn, after all filters.
     pub(super) answer: Option<Json>,
-    /// Bytes of contents.
+    /// The number of bytes of contents.
     pub(super) content: usize,
-    /// Something did not fit any more: what is kept is the begin of it all, without gaps.
+    /// Set once the limit is reached; the contents recorded before it have no gaps.
     pub(super) is_full: bool,
-    /// The step that began last: filters of events come one after the other, again and again.
+    /// The index of the last started step, because event filters run repeatedly in order.
     pub(super) last: usize,
-    /// The beginning of those of the answer under way.
+    /// The index of the first event step of the current answer.
     pub(super) answering: usize,
 }
 
-/// A step that has begun: where it is, whether it is timed, whether its values still have a place.
+/// A started step: its index, and flags for timing and for recording its values.
 pub(super) struct OpenStep {
     pub(super) place: usize,
     pub(super) timed: bool,
@@ -213,7 +213,7 @@ pub(super) struct OpenStep {
 }
 
 impl TraceContents {
-    /// None where there are too many.
+    /// Starts a step; `None` if there are too many.
     pub(super) fn begin(&mut self, what: What<'_>, clock: impl FnOnce() -> Duration) -> Option<OpenStep> {
         let own = match what {
             What::Hook(plugin, hook) if is_for_events(hook) => self.of_this_answer(plugin, hook),
@@ -242,7 +242,7 @@ impl TraceContents {
         Some(OpenStep { place, timed, fits })
     }
 
-    /// Calls for events since a model was last asked: those before are another answer's.
+    /// Returns the event step of the current answer; earlier steps belong to other answers.
     fn of_this_answer(&self, plugin: &Arc<str>, hook: &str) -> Option<usize> {
         let is_own = |place: &usize| {
             let record = &self.records[*place];
@@ -252,7 +252,7 @@ impl TraceContents {
         (next..self.records.len()).chain(self.answering..next).find(is_own)
     }
 
-    /// The step of this kind that is under way: the innermost, since steps within steps end first.
+    /// Returns the running step of this kind. It is the innermost one, because nested steps end first.
     pub(super) fn under_way(&mut self, hook: &str, plugin: &str) -> Option<&mut StepRecord> {
         let is_named = !matches!(hook, "model" | "tool");
         let is_meant = |record: &StepRecord| {

@@ -1,4 +1,4 @@
-//! A step under way.
+//! A step in progress.
 
 use super::facts::short;
 use super::record::{CONTINUE, OpenStep, RUNNING, StepRecord, Tokens, What, is_same};
@@ -9,27 +9,27 @@ use std::time::Duration;
 use valvehouse_json::Json;
 
 impl Trace {
-    /// A step begins. Looked at by nobody it costs a look at the clock, for events now and then.
+    /// Starts a step. If values are not recorded, it costs one clock reading, for events only occasionally.
     pub fn begin(&self, what: What<'_>, value: &Json) -> Step<&Self> {
         self.begin_after(None, what, value)
     }
 
-    /// The same for a step that begins as soon as another has ended, if that read the clock.
+    /// Starts a step directly after the end of another, reusing its clock reading.
     pub fn begin_after(&self, end: Option<End>, what: What<'_>, value: &Json) -> Step<&Self> {
         Step::begin(self, end, what, value)
     }
 
-    /// The same for a step that may outlast the turn: an answer whose bytes are passed on.
+    /// Starts a step that may outlast the turn, for an answer whose bytes are passed through.
     pub fn begin_lasting(self: &Arc<Self>, what: What<'_>, value: &Json) -> Step<Arc<Self>> {
         Step::begin(self.clone(), None, what, value)
     }
 }
 
-/// The end of a step.
+/// The clock reading at the end of a step.
 #[derive(Debug, Clone, Copy)]
 pub struct End(Duration);
 
-/// A step under way. Dropped before its end, nobody waited for that.
+/// A step in progress. If it is dropped before its end, its caller disconnected.
 pub struct Step<T: Deref<Target = Trace>> {
     trace: T,
     begun: Option<OpenStep>,
@@ -51,13 +51,13 @@ impl<T: Deref<Target = Trace>> Step<T> {
         Self { trace, begun, before, at, had_first: false }
     }
 
-    /// Its name.
+    /// Returns the name of the step.
     pub fn name(&self) -> String {
         let Some(begun) = &self.begun else { return String::new() };
         self.trace.with_records(|records| records[begun.place].name.to_string())
     }
 
-    /// The first piece of an answer has come; later ones change nothing.
+    /// Records the arrival of the first part of an answer; later calls have no effect.
     pub fn first(&mut self) {
         if !std::mem::replace(&mut self.had_first, true) {
             let took = self.trace.elapsed().saturating_sub(self.at);
@@ -65,7 +65,7 @@ impl<T: Deref<Target = Trace>> Step<T> {
         }
     }
 
-    /// A model says this, and no filter has seen it yet.
+    /// Records what a model returned, before any filter.
     pub fn hears(&self, said: &Json) {
         let Some(begun) = self.begun.as_ref().filter(|_| self.trace.keeps(None)) else { return };
         let mut taken = self.trace.taken.lock();
@@ -79,8 +79,8 @@ impl<T: Deref<Target = Trace>> Step<T> {
         self.change(|record| record.details_mut().tokens = Some(tokens));
     }
 
-    /// It has ended: with a word for how, why where it failed, and what came of its value. When that was, where
-    /// somebody looked, and the time since then is nobody's: to keep values takes its own.
+    /// Ends the step with its outcome, the reason for a failure, and the resulting value. Returns the clock
+    /// reading if the step was timed and no values were recorded, because recording takes time.
     pub fn end(mut self, word: &'static str, cause: Option<&str>, after: Option<&Json>) -> Option<End> {
         self.ended(word, cause, after)
     }

@@ -91,7 +91,7 @@ fn where_everything_is_kept_a_turn_can_be_run_again_as_it_was() {
         let trace = recording.trace();
         let body = json(r#"{"messages": ["hi"]}"#);
         trace.begins_with(&body);
-        // A filter asks a model in a turn of its own.
+        // A filter calls a model in a nested turn.
         trace.begins_with(&json(r#"{"messages": ["inner"]}"#));
         let step = trace.begin(What::Model("demo/demo"), &Json::Null);
         let event = json(r#"{"text": "he"}"#);

@@ -1,4 +1,4 @@
-//! One request: who asked, the steps taken for it, their cost and, on demand, their values.
+//! The trace of one request: its caller, steps, costs and, on demand, values.
 
 use super::facts::{Contents, EventRecord, Line, MAX_FACTS, RequestEnd, RequestFacts, short};
 use super::prompt_cache::{PromptCacheWatch, PromptCaches};
@@ -10,14 +10,14 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::broadcast;
 use valvehouse_json::Json;
 
-/// One request.
+/// The trace of one request.
 #[derive(Debug)]
 pub struct Trace {
-    /// Its name as long as this host runs.
+    /// The id, unique for the lifetime of the host.
     pub id: String,
-    /// The request as its door knows it.
+    /// The facts about the request.
     pub asked: RequestFacts,
-    /// The time at which it began.
+    /// The time at which the request started.
     pub begun: SystemTime,
     pub(super) started: Instant,
     pub(super) contents: Contents,
@@ -30,33 +30,33 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// The end of the request; `None` while it runs.
+    /// Returns the end of the request; `None` while it runs.
     pub fn ended(&self) -> Option<&RequestEnd> {
         self.ended.get()
     }
 
-    /// Returns `true` if the values of this plugin are kept; of none, those of the models.
+    /// Returns `true` if the values of a plugin are recorded; pass `None` for those of models.
     pub fn keeps(&self, plugin: Option<&str>) -> bool {
         self.contents.keeps(plugin)
     }
 
-    /// Remembers what its turn was begun with, where anything is kept that was said.
+    /// Records the facts at the start of the turn, if any contents are recorded.
     pub fn remember(&self, facts: impl FnOnce() -> Json) {
         if !matches!(self.contents, Contents::None) {
             let facts = facts();
             if facts.weight() <= MAX_FACTS {
-                // A request has one turn, and its door says it once.
+                // A request has one turn, and its endpoint records the facts once.
                 let _ = self.facts.set(facts);
             }
         }
     }
 
-    /// The facts with which its turn began, where they are kept.
+    /// Returns the facts at the start of the turn, if recorded.
     pub fn facts(&self) -> Option<&Json> {
         self.facts.get()
     }
 
-    /// Remembers what it is part of elsewhere: a `traceparent` as W3C writes it; anything else is nothing.
+    /// Sets the parent of the request from a W3C `traceparent`; any other text is ignored.
     pub fn belongs_to(&self, traceparent: &str) {
         let is_hex = |text: &str, length| {
             text.len() == length
@@ -68,32 +68,32 @@ impl Trace {
             && is_hex(id, 32)
             && is_hex(parent, 16)
         {
-            // A request says it once.
+            // The header is read once per request.
             let _ = self.parent.set((id.to_owned(), parent.to_owned()));
         }
     }
 
-    /// The trace elsewhere that it is part of, and the span there.
+    /// Returns the trace id and the span id of the parent.
     pub fn parent(&self) -> Option<(&str, &str)> {
         self.parent.get().map(|(id, parent)| (id.as_str(), parent.as_str()))
     }
 
-    /// The request fails, before its answer begins or in the middle of it.
+    /// Records an error, before or during the answer.
     pub fn fail(&self, error: &str) {
         self.taken.lock().error = Some(short(error));
     }
 
-    /// The reason for which it fails, where it does.
+    /// Returns the error message, if any.
     pub fn error(&self) -> Option<String> {
         self.taken.lock().error.clone()
     }
 
-    /// Returns `true` if a plugin has had a part in it.
+    /// Returns `true` if a hook or tool of a plugin was called.
     pub fn has_called(&self, plugin: &str) -> bool {
         self.with_records(|records| records.iter().any(|record| record.plugin() == Some(plugin)))
     }
 
-    /// A script emits an event.
+    /// Records an event that a script emitted.
     pub fn emitted(&self, plugin: &str, event: &Json) {
         let kind = short(&event.text_or_empty("type"));
         let event = self.keeps(Some(plugin)).then(|| event.copy());
@@ -106,7 +106,7 @@ impl Trace {
         self.remember_event(EventRecord { at: self.elapsed(), plugin: plugin.to_owned(), kind, event });
     }
 
-    /// Begins to measure whether filters keep the prompt cache, in some of the requests.
+    /// Starts to measure the effect of filters on the prompt cache, for a sample of the requests.
     pub(crate) fn watch_prompt_cache(
         &self,
         hook: &'static str,
@@ -115,12 +115,12 @@ impl Trace {
         PromptCacheWatch::begin(&self.prompt_caches, (&self.asked, self.started), hook, body)
     }
 
-    /// The time since it began.
+    /// Returns the time since the start of the request.
     pub(super) fn elapsed(&self) -> Duration {
         self.started.elapsed()
     }
 
-    /// Adds the cost of a script's call to the step of this hook that is under way.
+    /// Adds the cost of a script's call to the running step of this hook.
     pub fn spend(&self, hook: &str, plugin: &str, spent: Spent) {
         let mut taken = self.taken.lock();
         let Some(record) = taken.under_way(hook, plugin) else { return };
@@ -129,14 +129,14 @@ impl Trace {
         record.cost.waited += spent.waited;
     }
 
-    /// A script writes to the log.
+    /// Records a log line of a script.
     pub fn line(&self, plugin: &str, level: &'static str, text: &str) {
         let text = self.keeps(Some(plugin)).then(|| text.to_owned());
         let line = Line { at: self.elapsed(), plugin: plugin.to_owned(), level, text };
         self.taken.lock().line(line);
     }
 
-    /// Notes the names of what a service is not sent; they are no contents.
+    /// Records the names of settings that are not sent to a provider. They are recorded even without contents.
     pub fn left_out(&self, provider: &str, names: &[String]) {
         let text = format!("left out of the request: {}", names.join(", "));
         let line = Line { at: self.elapsed(), plugin: provider.to_owned(), level: "warn", text: Some(text) };
@@ -147,7 +147,8 @@ impl Trace {
         self.taken.lock().emitted(emitted);
     }
 
-    /// Its turn begins with this body. Kept where everything is; of turns within it only the outermost counts.
+    /// Records the body at the start of the turn, if everything is recorded. Of nested turns, only the
+    /// outermost counts.
     pub fn begins_with(&self, body: &Json) {
         if !self.keeps(None) {
             return;
@@ -158,7 +159,7 @@ impl Trace {
         }
     }
 
-    /// Its turn ends with this answer. Kept where everything is; the outermost turn ends last.
+    /// Records the answer at the end of the turn, if everything is recorded. The outermost turn ends last.
     pub fn ends_with(&self, answer: &Json) {
         if !self.keeps(None) {
             return;
@@ -169,47 +170,47 @@ impl Trace {
         }
     }
 
-    /// Returns `true` if nothing that it was to keep was too much.
+    /// Returns `true` if no recorded part was omitted because of its size.
     pub fn is_whole(&self) -> bool {
         !self.taken.lock().is_full
     }
 
-    /// The body its turn began with, where that is kept.
+    /// Returns the body at the start of the turn, if recorded.
     pub fn body(&self) -> Option<Json> {
         self.taken.lock().body.clone()
     }
 
-    /// The answer its turn ended with, where that is kept.
+    /// Returns the answer at the end of the turn, if recorded.
     pub fn answer(&self) -> Option<Json> {
         self.taken.lock().answer.clone()
     }
 
-    /// The steps so far.
+    /// Returns the steps so far.
     pub fn records(&self) -> Vec<StepRecord> {
         self.taken.lock().records.iter().map(StepRecord::told).collect()
     }
 
-    /// The lines so far.
+    /// Returns the log lines so far.
     pub fn lines(&self) -> Vec<Line> {
         self.taken.lock().lines.clone()
     }
 
-    /// The events so far.
+    /// Returns the events so far.
     pub fn events(&self) -> Vec<EventRecord> {
         self.taken.lock().events.clone()
     }
 
-    /// Looks at the steps in place.
+    /// Borrows the steps without copying them.
     pub(super) fn with_records<R>(&self, look: impl FnOnce(&[StepRecord]) -> R) -> R {
         look(&self.taken.lock().records)
     }
 
-    /// The bytes of contents that it holds.
+    /// Returns the number of bytes of recorded contents.
     pub(super) fn content(&self) -> usize {
         self.taken.lock().content
     }
 
-    /// Lets go of all contents; names and numbers stay.
+    /// Removes all contents; names and numbers remain.
     pub(super) fn forget_contents(&self) {
         let mut taken = self.taken.lock();
         for details in taken.records.iter_mut().filter_map(|record| record.details.as_mut()) {
@@ -222,30 +223,30 @@ impl Trace {
     }
 }
 
-/// Something about a request.
+/// A notification about a request.
 #[derive(Debug, Clone)]
 pub enum News {
-    /// It begins.
+    /// A request started.
     Begun(Arc<Trace>),
-    /// It has ended.
+    /// A request ended.
     Ended(Arc<Trace>),
-    /// A plugin emits an event in it.
+    /// A plugin emitted an event.
     Emitted {
-        /// The id of its trace.
+        /// The id of the trace.
         trace: String,
-        /// The plugin whose event it is.
+        /// The plugin that emitted the event.
         plugin: String,
-        /// The event's type.
+        /// The type of the event.
         kind: String,
-        /// All of it; None without contents.
+        /// The complete event; `None` if contents are not recorded.
         event: Option<Json>,
     },
 }
 
-/// Nothing is made where nobody listens.
+/// Sends a notification. It is not built if there are no receivers.
 pub(super) fn tell(to: &broadcast::Sender<News>, news: impl FnOnce() -> News) {
     if to.receiver_count() > 0 {
-        // A receiver that went away meanwhile misses nothing.
+        // A receiver may be gone by now, which is not an error.
         let _ = to.send(news());
     }
 }

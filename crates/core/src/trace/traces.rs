@@ -1,4 +1,4 @@
-//! The requests that run and the last ones that ended, and who hears of them.
+//! The traces of current and recent requests, and notifications about them.
 
 use super::facts::{Contents, MAX_LENGTH, RequestEnd, RequestFacts, short};
 use super::guard_coverage::GuardCoverage;
@@ -12,14 +12,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime};
 use tokio::sync::broadcast;
 
-/// News that may wait for somebody slow.
+/// The maximum number of notifications buffered for a slow receiver.
 const NEWS: usize = 1_024;
-/// Bytes of contents that all requests that ended keep together; the oldest let go of theirs.
+/// The maximum number of bytes of contents stored for all finished requests; the oldest ones are removed first.
 const MAX_CONTENTS: usize = 64 << 20;
 
-/// The requests that run, and the last ones that ended.
+/// The traces of current and recent requests.
 pub struct Traces {
-    /// The number of those that ended that are kept.
+    /// The maximum number of stored finished requests.
     kept: usize,
     host: String,
     next: AtomicU64,
@@ -34,7 +34,7 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// No request yet; so many that ended are kept.
+    /// Creates an empty collection that stores up to `kept` finished requests.
     pub fn new(kept: usize) -> Arc<Self> {
         let host = uuid::Uuid::new_v4().simple().to_string();
         Arc::new(Self {
@@ -51,7 +51,7 @@ impl Traces {
         })
     }
 
-    /// A request begins. It ends with what is given back.
+    /// Starts a trace, which ends when the returned value is dropped.
     pub fn begin(self: &Arc<Self>, mut asked: RequestFacts, everything: bool) -> Recording {
         for name in [&mut asked.model, &mut asked.user, &mut asked.chat_id] {
             if name.len() > MAX_LENGTH {
@@ -84,39 +84,39 @@ impl Traces {
         Recording { trace, number, traces: self.clone(), status: 0, afterwards: None }
     }
 
-    /// Those that run, the oldest first.
+    /// Returns the running requests, the oldest first.
     pub fn live(&self) -> Vec<Arc<Trace>> {
         self.live.lock().values().cloned().collect()
     }
 
-    /// The number of those that run.
+    /// Returns the number of running requests.
     pub fn running(&self) -> usize {
         self.live.lock().len()
     }
 
-    /// Those that ended, the latest first.
+    /// Returns the stored finished requests, the latest first.
     pub fn past(&self) -> Vec<Arc<Trace>> {
         self.past.lock().iter().rev().cloned().collect()
     }
 
-    /// The number of those that ended that are kept.
+    /// Returns the maximum number of stored finished requests.
     pub fn kept(&self) -> usize {
         self.kept
     }
 
-    /// One of them.
+    /// Returns the trace of an id, `None` for an unknown id.
     pub fn find(&self, id: &str) -> Option<Arc<Trace>> {
         let is_it = |trace: &&Arc<Trace>| trace.id == id;
         let live = self.live.lock().values().find(is_it).cloned();
         live.or_else(|| self.past.lock().iter().find(is_it).cloned())
     }
 
-    /// The plugins whose values are kept from now on.
+    /// Returns the plugins whose values are recorded.
     pub fn contents(&self) -> Arc<BTreeSet<String>> {
         self.contents.lock().clone()
     }
 
-    /// Keeps the values of a plugin from now on, or does so no longer.
+    /// Starts or stops recording the values of a plugin.
     pub fn keep_contents(&self, plugin: &str, keep: bool) {
         let mut contents = self.contents.lock();
         let mut plugins = (**contents).clone();
@@ -128,23 +128,23 @@ impl Traces {
         *contents = Arc::new(plugins);
     }
 
-    /// Keeps all values of all requests from now on, and what models say before a filter sees it. Every
-    /// answer is read for that, also where its bytes would have been passed on: this is for development.
+    /// Starts recording all values of all requests, and the answers of models before any filter. This parses
+    /// every answer, even if its bytes are passed through, so it is intended for development.
     pub fn keep_everything(&self) {
         self.everything.store(true, Relaxed);
     }
 
-    /// Returns `true` if that is so.
+    /// Returns `true` if everything is recorded.
     pub fn keeps_everything(&self) -> bool {
         self.everything.load(Relaxed)
     }
 
-    /// The filters that ran in the requests of the last hour.
+    /// Returns the counts of filters that ran in the requests of the last hour.
     pub fn coverage(&self) -> &GuardCoverage {
         &self.coverage
     }
 
-    /// The news from now on.
+    /// Subscribes to notifications from now on.
     pub fn news(&self) -> broadcast::Receiver<News> {
         self.news.subscribe()
     }
@@ -172,44 +172,44 @@ impl Traces {
     }
 }
 
-/// A request under way; it ends when this is dropped.
+/// The trace of a running request, which ends when this value is dropped.
 pub struct Recording {
     trace: Arc<Trace>,
     number: u64,
     traces: Arc<Traces>,
     status: u16,
-    /// The work that is left behind; handed on with the end.
+    /// The scheduled tasks, which start with the end of the request.
     afterwards: Option<Afterwards>,
 }
 
 impl Recording {
-    /// Its trace, for the facts of its turn.
+    /// Returns the trace.
     pub fn trace(&self) -> &Arc<Trace> {
         &self.trace
     }
 
-    /// Returns what the request leaves for the time when it has ended, for the facts of its turn.
+    /// Returns the queue of tasks that start when the request has ended.
     pub fn afterwards(&mut self) -> Afterwards {
         self.afterwards.get_or_insert_default().clone()
     }
 
-    /// Returns `true` if something is left for that time.
+    /// Returns `true` if a task is scheduled.
     pub fn leaves_work(&self) -> bool {
         self.afterwards.as_ref().is_some_and(|afterwards| !afterwards.is_empty())
     }
 
-    /// It fails; the fault goes on.
+    /// Records a fault and returns it.
     pub fn failed<F: std::fmt::Display>(&self, fault: F) -> F {
         self.trace.fail(&fault.to_string());
         fault
     }
 
-    /// The answer begins with this status.
+    /// Records the status of the answer.
     pub fn answered(&mut self, status: u16) {
         self.status = status;
     }
 
-    /// The client has all of it.
+    /// Records that the client has received the complete answer.
     pub fn done(mut self) {
         self.end(true);
     }
@@ -225,7 +225,7 @@ impl Recording {
 
 impl Drop for Recording {
     fn drop(&mut self) {
-        // This does nothing when it is done already.
+        // This has no effect if the request has already ended.
         self.end(false);
     }
 }

@@ -1,4 +1,4 @@
-//! Checking and coercing values: what fits comes back in the declared type.
+//! Checks values and converts them to their declared types.
 
 use super::field::{Field, Items, Rules, ValveKind};
 use super::field::{MASK, ValveSchema};
@@ -9,16 +9,16 @@ use crate::words::did_you_mean;
 use std::fmt;
 use valvehouse_json::{Json, Number};
 
-/// The reason for which a value cannot be the value of a setting.
+/// The reason why a value is invalid for a valve.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ValveError {
-    /// The setting; empty when the settings as a whole are not a map.
+    /// The valve; "" if the values are not an object.
     pub field: String,
-    /// The rule that was broken, in JSON Schema's words: `type`, `minimum`, `enum` …
+    /// The violated JSON Schema keyword: `type`, `minimum`, `enum` …
     pub rule: &'static str,
-    /// The value that was refused; masked where it is a secret.
+    /// The invalid value; masked if the valve is a secret.
     pub value: Json,
-    /// The whole sentence: field, value and rule.
+    /// The error message with valve, value and rule.
     pub message: String,
 }
 
@@ -31,16 +31,19 @@ impl fmt::Display for ValveError {
 impl std::error::Error for ValveError {}
 
 impl ValveSchema {
-    /// The value in the type of its setting, or why it does not fit.
+    /// Returns a value in the type of its valve; it shares nothing with `value`.
     ///
-    /// `"5"` is 5 where a number is asked for, 5 is `"5"` where text is, and `"a, b"` is a list.
-    /// Null fits only where the setting is optional. The answer shares nothing with `value`.
+    /// Values are converted: `"5"` to 5 for a number, 5 to `"5"` for a text, and `"a, b"` to a list. Null is
+    /// valid only for an optional valve.
+    ///
+    /// # Errors
+    /// Returns an error if the valve is unknown or the value is invalid.
     pub fn check(&self, name: &str, value: &Json) -> Result<Json, ValveError> {
         let Some(field) = self.field(name) else {
             let names = || self.fields.iter().map(|field| field.name.as_str());
             let hint = did_you_mean(name, names());
             let hint = if hint.is_empty() && !self.fields.is_empty() {
-                format!("; there are: {}", names().collect::<Vec<_>>().join(", "))
+                format!("; known valves: {}", names().collect::<Vec<_>>().join(", "))
             } else {
                 hint
             };
@@ -48,16 +51,19 @@ impl ValveSchema {
                 field: name.to_owned(),
                 rule: "unknown",
                 value: Json::from(MASK),
-                message: format!("there is no valve `{name}`{hint}"),
+                message: format!("unknown valve `{name}`{hint}"),
             });
         };
         field.check(value).map_err(|(rule, asks)| field.refuse(value, rule, &asks))
     }
 
-    /// The values that an update over HTTP stores, exactly: unknown keys and nulls are dropped (null means back to the
-    /// default), everything else is coerced. It replaces all that was stored.
+    /// Returns the values to store for an update over HTTP, which replace all stored values. Unknown keys and
+    /// nulls are dropped (null restores the default); other values are converted.
     ///
-    /// A form sends secrets back as it got them, masked: see [`ValveSchema::unmask`], which comes first.
+    /// Forms send secrets back masked, so call [`ValveSchema::unmask`] first.
+    ///
+    /// # Errors
+    /// Returns an error for the first invalid value.
     pub fn check_update(&self, sent: &Json) -> Result<Json, ValveError> {
         if sent.as_object().is_none() {
             return Err(ValveError {
@@ -70,7 +76,7 @@ impl ValveSchema {
         let kept = Json::object();
         for field in &self.fields {
             if let Some(value) = sent.get(&field.name).filter(|value| !value.is_null()) {
-                // A fresh object takes any key.
+                // A new object accepts any key.
                 kept.put(&field.name, self.check(&field.name, &value)?);
             }
         }
@@ -104,7 +110,7 @@ impl Field {
     }
 }
 
-/// The value in this type and within these rules.
+/// Returns a value in this type, if it satisfies the rules.
 pub(super) fn fit(kind: ValveKind, rules: &Rules, value: &Json) -> Result<Json, BrokenRule> {
     let fitting = match kind {
         ValveKind::Array => list(rules.items.as_ref(), value)?,
@@ -129,7 +135,7 @@ fn scalar(kind: ValveKind, value: &Json) -> Option<Json> {
     }
 }
 
-/// The words that forms and environments use, as Pydantic takes them.
+/// Reads the boolean words of forms and environment variables, as Pydantic does.
 fn truth(word: &str) -> Option<Json> {
     match word.to_ascii_lowercase().as_str() {
         "true" | "yes" | "on" | "t" | "y" | "1" => Some(true.into()),
@@ -146,7 +152,7 @@ fn finite(value: f64) -> Option<Json> {
     value.is_finite().then(|| value.into())
 }
 
-/// A list as it is, spelt as JSON, or as a form edits it: text with commas.
+/// Reads a list, JSON in a string, or a text with commas, as forms edit it.
 fn list(items: Option<&Items>, value: &Json) -> Result<Json, BrokenRule> {
     let given = match value {
         Json::Array(array) => array.items(),

@@ -1,4 +1,4 @@
-//! From the literal map of a script to declared settings, or to every problem with it.
+//! Conversion of a script's valve declarations to a schema, or to a list of all their problems.
 
 use super::check::fit;
 use super::field::{Field, Items, Rules, ValveKind};
@@ -25,11 +25,14 @@ const KEYS: [&str; 11] = [
 const ITEM_KEYS: [&str; 5] = ["type", "minimum", "maximum", "enum", "pattern"];
 const OPTIONAL_FORM: &str = "#{ value: (), type: \"string\" }";
 
-/// Most valves with a pattern, each of which takes a while to compile.
+/// The maximum number of valves with a pattern, because compiling patterns takes time.
 const MAX_PATTERNS: usize = 32;
 
 impl ValveSchema {
-    /// Reads the literal map of a script, or says everything that is wrong with it.
+    /// Reads the literal map of a script.
+    ///
+    /// # Errors
+    /// Returns every problem with the map.
     pub fn declare(literal: &Json) -> Result<Self, Vec<String>> {
         fields(literal).map(|fields| Self { fields })
     }
@@ -48,9 +51,8 @@ fn fields(literal: &Json) -> Result<Vec<Field>, Vec<String>> {
             literal.get("pattern").is_some() || literal.at_path("items.pattern").as_str().is_some(),
         );
         if patterns > MAX_PATTERNS {
-            problems.push(format!(
-                "valve `{name}` is one too many with a `pattern`: {MAX_PATTERNS} may have one"
-            ));
+            problems
+                .push(format!("valve `{name}` exceeds the limit of {MAX_PATTERNS} valves with a `pattern`"));
             break;
         }
         let mut declaration = Declaration { name: &name, of: literal.copy(), problems: Vec::new() };
@@ -61,7 +63,7 @@ fn fields(literal: &Json) -> Result<Vec<Field>, Vec<String>> {
     if problems.is_empty() { Ok(fields) } else { Err(problems) }
 }
 
-/// One entry of the map while it is read. Problems end with how to mend them.
+/// An entry of the map that is being read. Each problem ends with its fix.
 struct Declaration<'a> {
     name: &'a str,
     of: Json,
@@ -175,7 +177,7 @@ impl Declaration<'_> {
         allowed
     }
 
-    /// The items' type, named by the script or seen in the default.
+    /// Returns the type of the items, declared or inferred from the default.
     fn items(&mut self, kind: ValveKind, default: &Json) -> Option<Items> {
         let Some(given) = self.of.get("items") else {
             return if kind == ValveKind::Array { items_of(default) } else { None };
@@ -238,7 +240,7 @@ impl Declaration<'_> {
     }
 }
 
-/// An author's own value must be of the type it declares; only numbers may be spelt as integers.
+/// Checks a default without conversion, except from integers to numbers.
 fn strictly(kind: ValveKind, rules: &Rules, value: &Json) -> Result<Json, BrokenRule> {
     let of = ValveKind::of(value);
     if of != Some(kind) && !(kind == ValveKind::Number && of == Some(ValveKind::Integer)) {
@@ -247,7 +249,7 @@ fn strictly(kind: ValveKind, rules: &Rules, value: &Json) -> Result<Json, Broken
     fit(kind, rules, value)
 }
 
-/// The one type all items of a default list have, if they have one.
+/// Returns the common type of the items of a default list, if there is one.
 fn items_of(default: &Json) -> Option<Items> {
     let kinds: Vec<Option<ValveKind>> = default.items().iter().map(ValveKind::of).collect();
     let kind = (*kinds.first()?)?;

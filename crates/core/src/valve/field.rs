@@ -1,74 +1,71 @@
-//! One declared setting: its type, its default and its rules.
-//!
-//! The declared valves of a plugin.
-//!
-//! The settings as JSON Schema 2020-12, in the form that Open WebUI draws its page from.
+//! The valves that a plugin declares: types, defaults and rules, and their JSON Schema 2020-12 in the form that
+//! Open WebUI renders.
 
 use crate::limits::Limits;
 use crate::words::title_case;
 use valvehouse_json::Json;
 
-/// The type of value that a setting takes.
+/// The type of a valve's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValveKind {
     /// `true` or `false`.
     Boolean,
-    /// A whole number of 64 bits.
+    /// An integer of 64 bits.
     Integer,
-    /// Any finite number; always handed out as a float, so that a script divides as it expects.
+    /// A finite number, always passed to scripts as a float.
     Number,
-    /// A text.
+    /// A string.
     String,
     /// A list.
     Array,
 }
 
-/// One setting of a plugin.
+/// A valve of a plugin.
 #[derive(Debug, Clone)]
 pub struct Field {
-    /// The name for scripts.
+    /// The name in scripts.
     pub name: String,
-    /// The type of value that it takes.
+    /// The type of the value.
     pub kind: ValveKind,
-    /// The name for people, where the script declares one.
+    /// The name for people, if declared.
     pub title: Option<String>,
-    /// The purpose.
+    /// The description.
     pub description: Option<String>,
-    /// The value it has when nobody sets it; null only where [`optional`](Self::optional).
+    /// The default value; null only for an [`optional`](Self::optional) valve.
     pub default: Json,
-    /// Set if the valve may have no value.
+    /// Set if the value may be null.
     pub optional: bool,
-    /// Write-only: masked in every answer, log and page.
+    /// Set for a secret: a write-only value, masked in all responses, logs and pages.
     pub secret: bool,
-    /// Text of several lines.
+    /// Set for a text of several lines.
     pub multiline: bool,
-    /// The rules for values.
+    /// The rules for the value.
     pub rules: Rules,
 }
 
-/// The rules for the values of a setting, or for the items of a list.
+/// The rules for the value of a valve or for the items of a list.
 #[derive(Debug, Clone, Default)]
 pub struct Rules {
-    /// Bounds, allowed values and pattern.
+    /// The bounds, allowed values and pattern.
     pub limits: Limits,
-    /// The items of a list.
+    /// The rules for the items of a list.
     pub items: Option<Items>,
 }
 
 /// The items of a list.
 #[derive(Debug, Clone)]
 pub struct Items {
-    /// Their type.
+    /// The type of the items.
     pub kind: ValveKind,
-    /// The rules for them.
+    /// The rules for each item.
     pub rules: Box<Rules>,
 }
 
 impl ValveKind {
-    /// Every type, as scripts spell them.
+    /// The names of all types in scripts.
     pub const NAMES: [&str; 5] = ["boolean", "integer", "number", "string", "array"];
 
-    /// The type of this name. `bool`, `int` and `float`, as Rhai calls them, will do too.
+    /// Returns the type of a name. Rhai's `bool`, `int` and `float` are accepted as well.
     pub fn named(name: &str) -> Option<Self> {
         Some(match name {
             "boolean" | "bool" => Self::Boolean,
@@ -80,7 +77,7 @@ impl ValveKind {
         })
     }
 
-    /// The type of a literal, unless it is null or a map.
+    /// Returns the type of a literal; `None` for null and maps.
     pub fn of(literal: &Json) -> Option<Self> {
         Some(match literal {
             Json::Bool(_) => Self::Boolean,
@@ -92,7 +89,7 @@ impl ValveKind {
         })
     }
 
-    /// Its name in JSON Schema.
+    /// Returns the name of the type in JSON Schema.
     pub fn name(self) -> &'static str {
         match self {
             Self::Boolean => "boolean",
@@ -103,7 +100,7 @@ impl ValveKind {
         }
     }
 
-    /// The name of a value of this type in a sentence.
+    /// Returns the name of the type in error messages.
     pub(super) fn in_words(self) -> &'static str {
         match self {
             Self::Boolean => "true or false",
@@ -115,35 +112,35 @@ impl ValveKind {
     }
 }
 
-/// The text that stands for a secret wherever it could be read.
+/// The mask that replaces secrets in output.
 pub const MASK: &str = "********";
 
-/// The declared settings of a plugin, in the order of their declaration.
+/// The valves of a plugin, in the order of declaration.
 #[derive(Debug, Clone, Default)]
 pub struct ValveSchema {
     pub(super) fields: Vec<Field>,
 }
 
 impl ValveSchema {
-    /// The settings, in the order of their declaration.
+    /// Returns the valves, in the order of declaration.
     pub fn fields(&self) -> &[Field] {
         &self.fields
     }
 
-    /// One setting.
+    /// Returns the valve of a name.
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    /// The setting probably meant by a misspelt name.
+    /// Returns the valve that a misspelled name probably means.
     pub fn nearest(&self, name: &str) -> Option<&str> {
         crate::words::nearest(name, self.fields.iter().map(|field| field.name.as_str()))
     }
 }
 
 impl ValveSchema {
-    /// JSON Schema of the values, in the order of declaration. Nothing is `required`: what is not
-    /// given has its default.
+    /// Returns the JSON Schema of the values, in the order of declaration. No property is `required`, because
+    /// each has a default.
     pub fn json_schema(&self) -> Json {
         let properties = Json::object();
         for field in &self.fields {
@@ -165,7 +162,7 @@ fn describe(field: &Field) -> Json {
         put(&property, "description", description.as_str());
     }
     if field.optional {
-        // The rules stay with the type: null keeps to none of them.
+        // The rules belong to the type, because null does not have to satisfy them.
         let (value, null) = (Json::object(), Json::object());
         constrain(&value, field.kind, &field.rules);
         put(&null, "type", "null");
@@ -182,8 +179,8 @@ fn describe(field: &Field) -> Json {
         put(&property, "writeOnly", true);
         put(&property, "input", input);
     } else if field.multiline {
-        // Not `input: {type: "textarea"}`: Open WebUI draws nothing at all for an input it does not
-        // know, and a text area for text without one.
+        // `input: {type: "textarea"}` is not used: Open WebUI does not render an unknown input, and renders a
+        // text without one as a text area.
         put(&property, "format", "textarea");
     }
     property
@@ -199,7 +196,7 @@ fn constrain(schema: &Json, kind: ValveKind, rules: &Rules) {
     }
 }
 
-/// Sets a key of an object made here; fresh objects take any key.
+/// Sets a key of an object created here, which cannot fail.
 fn put(object: &Json, key: &str, value: impl Into<Json>) {
     object.put(key, value);
 }

@@ -1,4 +1,4 @@
-//! Layers of values over each other, and secrets on their way out and back in.
+//! Layers of valve values, and the masking of secrets.
 
 use super::field::Field;
 use super::field::{MASK, ValveSchema};
@@ -8,24 +8,24 @@ use valvehouse_json::Json;
 /// The prefix of the key that marks a stored value as a secret.
 const SECRET_MARK: &str = "$secret:";
 
-/// Returns `true` if a key of stored values is a mark, which stands for no valve.
+/// Returns `true` if a key of stored values is a secret mark and not a valve.
 pub fn is_mark(key: &str) -> bool {
     key.starts_with(SECRET_MARK)
 }
 
-/// Returns `true` if the value of this name was stored as a secret.
+/// Returns `true` if a value was stored as a secret.
 pub fn was_secret(stored: &Json, name: &str) -> bool {
     stored.get(&format!("{SECRET_MARK}{name}")).is_some_and(|mark| mark.as_bool() == Some(true))
 }
 
 impl ValveSchema {
-    /// The values as they are stored in place of others: a secret has a mark, so that it stays one.
+    /// Returns the values to store instead of earlier ones, with a mark for each secret.
     pub fn marked(&self, values: &Json) -> Json {
         self.with_marks(values, false)
     }
 
-    /// Returns the values in the form that is merged into the stored ones: a value that is not a secret removes its
-    /// mark.
+    /// Returns the values to merge into stored ones. A value that is not a secret removes the secret mark of
+    /// its valve.
     pub fn marked_changes(&self, values: &Json) -> Json {
         self.with_marks(values, true)
     }
@@ -39,27 +39,27 @@ impl ValveSchema {
                 false if takes_out => Json::Null,
                 false => continue,
             };
-            // A fresh object takes any key.
+            // A new object accepts any key.
             marked.edit(&format!("{SECRET_MARK}{name}"), mark);
         }
         marked
     }
 
-    /// The values in force: the defaults, under each layer in turn.
+    /// Returns the effective values: the defaults, overridden by each layer in turn. The values share nothing
+    /// with the layers.
     ///
-    /// A value that does not fit gives way to the one below it, and a problem says so: a new version
-    /// of a script must not fail requests over what was stored for the old one. Unknown keys and
-    /// nulls in a layer count for nothing. The values share nothing with the layers.
+    /// An invalid value is replaced by that of the layer below and reported as a problem, because stored values
+    /// must not break a new version of a script. Unknown keys and nulls are ignored.
     pub fn effective(&self, layers: &[&Json]) -> (Json, Vec<String>) {
         let (values, mut problems) = (Json::object(), Vec::new());
         for field in &self.fields {
-            // A fresh object takes any key.
+            // A new object accepts any key.
             values.put(&field.name, field.in_force(layers, &mut problems));
         }
         (values, problems)
     }
 
-    /// The layer that a value in force comes from; `None` where it is the default.
+    /// Returns the index of the layer that an effective value comes from; `None` for the default.
     pub fn layer_in_force(&self, name: &str, layers: &[&Json]) -> Option<usize> {
         let fits = |layer: &&Json| {
             let is_dropped = !self.field(name).is_some_and(|field| field.secret) && was_secret(layer, name);
@@ -69,7 +69,7 @@ impl ValveSchema {
         layers.iter().rposition(fits)
     }
 
-    /// The values as they may be shown: a secret that is set is [`MASK`], an empty one stays empty.
+    /// Returns the values for display: each secret is replaced by [`MASK`]; an empty one stays empty.
     pub fn mask(&self, values: &Json) -> Json {
         let shown = values.copy();
         for field in self.fields.iter().filter(|field| field.secret) {
@@ -80,12 +80,12 @@ impl ValveSchema {
         shown
     }
 
-    /// The values that a form sent, with each secret that it left masked put back as it is stored. Without this a form
-    /// that shows masked secrets would store the mask.
+    /// Returns the values that a form sent, with each masked secret replaced by its stored value, so that the
+    /// mask itself is never stored.
     pub fn unmask(&self, sent: &Json, stored: &Json) -> Json {
         let meant = sent.copy();
         for field in self.fields.iter().filter(|field| !field.secret && was_secret(stored, &field.name)) {
-            // A form shows a former secret masked: the mask is not a value.
+            // Forms also mask a former secret, and the mask is not a value.
             if sent.get(&field.name).is_some_and(|value| value.as_str() == Some(MASK)) {
                 meant.remove(&field.name);
             }
@@ -94,7 +94,7 @@ impl ValveSchema {
             if sent.get(&field.name).is_none_or(|value| value.as_str() != Some(MASK)) {
                 continue;
             }
-            // A value that is not stored comes from a layer below and stays there.
+            // A value that is not stored comes from a layer below and remains there.
             let _ = match stored.get(&field.name) {
                 Some(secret) => meant.set(&field.name, secret.copy()).is_ok(),
                 None => meant.remove(&field.name).is_some(),
@@ -110,7 +110,7 @@ impl Field {
         let is_dropped = |layer: &&&Json| !self.secret && was_secret(layer, &self.name);
         if layers.iter().any(|layer| is_dropped(&layer)) {
             problems.push(format!(
-                "valve `{0}` was stored as a secret and is none any more, so its stored value does not count; set \
+                "valve `{0}` was stored as a secret and is no longer one, so its stored value is ignored; set \
                  `{0}` again",
                 self.name
             ));
@@ -132,13 +132,14 @@ impl Field {
         used
     }
 
-    /// Returns `true` if there is anything to hide: 0 and false say something, nothing and "" do not.
+    /// Returns `true` if a secret is set: 0 and false are values, null and "" are not.
     fn is_set(&self, value: &Json) -> bool {
         !value.is_empty() || matches!(value, Json::Bool(_) | Json::Number(_))
     }
 }
 
-/// The place of a plugin in the chain: its valve `priority`, 0 when that is missing or not a number.
+/// Returns the priority of a plugin in the chain: its valve `priority`, or 0 if that is missing or not a
+/// number.
 pub fn priority(effective: &Json) -> f64 {
     effective
         .get("priority")

@@ -1,7 +1,7 @@
-//! Valves: the settings a plugin declares, and the values people give them.
+//! Valves: the settings that a plugin declares, and their values.
 //!
-//! A [`ValveSchema`] is read once from the script's literal map. It checks and coerces what anybody sends,
-//! lays the layers over each other (script < file < store) and describes itself as JSON Schema.
+//! A [`ValveSchema`] is read from the script's literal map. It checks and converts values, merges the layers
+//! (script < file < store) and generates JSON Schema.
 //!
 //! ```
 //! use valvehouse_core::valve::ValveSchema;

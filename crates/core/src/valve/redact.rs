@@ -1,4 +1,4 @@
-//! Secret values out of text that others read, in every form in which they may be written there.
+//! Redaction of secret values in text, in every encoding in which they can occur.
 
 use super::field::ValveSchema;
 use super::user_secrets::UserSecrets;
@@ -9,13 +9,13 @@ use std::borrow::Cow;
 use std::sync::{Arc, OnceLock, Weak};
 use valvehouse_json::Json;
 
-/// Shorter values are part of too many other texts: they are refused as secrets.
+/// The minimum length of a secret in characters. Shorter values occur in too many other texts and are rejected.
 pub const MIN_SECRET: usize = 6;
-/// Longer secrets are looked for in parts of this many characters, where they are escaped.
+/// The length in characters of the parts in which long escaped secrets are searched.
 const PART: usize = 256;
 
-/// Returns `true` if a value has to be refused as a secret because it is too short to be redacted. Null, `""` and 0
-/// stand for an absent secret and are accepted.
+/// Returns `true` if a value is too short to be redacted and must be rejected as a secret. Null, `""` and 0
+/// mean that no secret is set.
 pub(super) fn is_too_short(value: &Json) -> bool {
     match value {
         Json::Text(text) => !text.is_empty() && text.trim().chars().count() < MIN_SECRET,
@@ -26,15 +26,15 @@ pub(super) fn is_too_short(value: &Json) -> bool {
     }
 }
 
-/// Replaces secret values in text: as they are, as JSON, in URLs, HTML, base64 and hexadecimal.
+/// A redactor that replaces secret values in text: plain, as JSON, and in URLs, HTML, base64 and hexadecimal.
 #[derive(Clone, Default)]
 pub struct Redactor {
     own: Option<Arc<Secrets>>,
-    /// Those of other plugins: values travel through metadata, variables and messages.
+    /// The secrets of other plugins, which can reach a text through metadata, variables and messages.
     others: SecretGroup,
 }
 
-/// The secret values of all plugins of a host, as long as those run, and of its users.
+/// The secrets of all running plugins of a host and of its users.
 #[derive(Clone, Default)]
 pub struct SecretGroup(Arc<Group>);
 
@@ -45,8 +45,8 @@ struct Group {
 }
 
 impl SecretGroup {
-    /// Adds what the secret ones of a user's values are set to. What a script keeps of them for all users is redacted in
-    /// the turns of others, too; common words are left out.
+    /// Adds the secret values of a user, so that a value that a script stores for all users is redacted in the
+    /// turns of others. Values that are common words are omitted.
     pub fn add_user(&self, schema: &ValveSchema, values: &Json) {
         let secret = schema.fields().iter().filter(|field| field.secret);
         let mut texts = Vec::new();
@@ -64,7 +64,7 @@ impl SecretGroup {
     }
 }
 
-/// Never shows what it hides.
+/// Omits the secrets.
 impl std::fmt::Debug for SecretGroup {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("SecretGroup")
@@ -72,16 +72,16 @@ impl std::fmt::Debug for SecretGroup {
 }
 
 struct Secrets {
-    /// The secrets themselves, the longest first.
+    /// The secrets, the longest first.
     values: Vec<String>,
     /// Their encodings without escapes, the longest first.
     forms: Vec<String>,
-    /// Patterns that find them with any of their characters escaped; built on first use.
+    /// The patterns that match them with any characters escaped; built on first use.
     escaped: OnceLock<Vec<Regex>>,
 }
 
 impl Redactor {
-    /// A redactor of what the secret ones of these values are set to.
+    /// Creates a redactor for the secret values in `values`.
     pub fn of(schema: &ValveSchema, values: &Json) -> Self {
         let mut texts = Vec::new();
         for field in schema.fields().iter().filter(|field| field.secret) {
@@ -97,7 +97,7 @@ impl Redactor {
         Self { own: Some(own), others: SecretGroup::default() }
     }
 
-    /// Adds its secrets to those of a host, and redacts those of all its plugins.
+    /// Adds the secrets to those of a host, and redacts the secrets of all its plugins.
     #[must_use]
     pub fn among(mut self, group: &SecretGroup) -> Self {
         if let Some(own) = &self.own {
@@ -107,11 +107,11 @@ impl Redactor {
         self
     }
 
-    /// Returns the number of bytes that are compared at most to redact a text; 0 for what is over at once.
+    /// Returns the maximum number of bytes compared to redact a text; 0 for a short text.
     pub fn work(&self, text: &str) -> usize {
-        /// The work, in compared bytes, up to which a text is not charged for.
+        /// The number of compared bytes up to which a text is free of charge.
         const UNMEASURED: usize = 256 << 10;
-        /// Bytes that are compared in the time in which the secrets of all users are looked for at one.
+        /// The number of bytes that can be compared in the time of searching all users' secrets at one byte.
         const USERS: usize = 8;
         let own = self.own.as_ref().map_or(0, |own| own.work(text));
         let others = self.others.0.plugins.read();
@@ -126,7 +126,7 @@ impl Redactor {
         self.own.as_ref().is_none_or(|own| !Arc::ptr_eq(own, secrets))
     }
 
-    /// Returns the text without the secrets. A secret that was cut off with `…` is replaced as well.
+    /// Returns the text without secrets. A secret truncated with `…` is replaced as well.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let own = self.own.as_ref().map_or(Cow::Borrowed(text), |own| own.redact(Cow::Borrowed(text)));
         let others = self.others.0.plugins.read();
@@ -137,13 +137,13 @@ impl Redactor {
 }
 
 impl Secrets {
-    /// Bytes that are compared at most to redact a text.
+    /// Returns the maximum number of bytes compared to redact a text.
     fn work(&self, text: &str) -> usize {
-        /// Bytes that are compared in the time in which a pattern looks at one.
+        /// The number of bytes that can be compared in the time in which a pattern processes one.
         const PATTERN: usize = 20;
-        /// Bytes that are compared in the time in which the pattern of a secret is compiled.
+        /// The number of bytes that can be compared in the time of compiling a secret's pattern.
         const COMPILED: usize = 1 << 20;
-        /// Secrets whose patterns are compiled at once.
+        /// The number of secrets whose patterns are compiled together.
         const MAX_AT_ONCE: usize = 128;
         let mut work = self.forms.len().saturating_mul(text.len());
         if text.contains(CUT) {
@@ -183,7 +183,7 @@ impl Secrets {
     }
 }
 
-/// Never shows what it hides.
+/// Omits the secrets.
 impl std::fmt::Debug for Redactor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Redactor")
@@ -217,7 +217,7 @@ fn longest_first(texts: &mut Vec<String>) {
     texts.dedup();
 }
 
-/// Patterns that find secrets with any of their characters escaped, for JSON (also within JSON), for URLs or for
+/// Returns patterns that match secrets with any characters escaped for JSON (including nested JSON), URLs or
 /// HTML.
 fn patterns(secrets: &[String]) -> Vec<Regex> {
     let mut patterns = Vec::new();
@@ -234,7 +234,7 @@ fn patterns(secrets: &[String]) -> Vec<Regex> {
     patterns
 }
 
-/// One character, as it is or escaped.
+/// Returns a pattern for one character, plain or escaped.
 fn one(character: char) -> String {
     let mut ways = vec![regex::escape(character.encode_utf8(&mut [0; 4]))];
     let percent: String =
@@ -266,7 +266,7 @@ fn one(character: char) -> String {
     format!("(?:{})", ways.join("|"))
 }
 
-/// A text without the beginning of a secret that stands right before a cut; `None` where there is none.
+/// Returns the text without the start of a secret directly before a truncation mark; `None` if there is none.
 fn without_beginning(text: &str, secret: &str) -> Option<String> {
     let beginning = &secret[..secret.char_indices().nth(MIN_SECRET).map_or(secret.len(), |(at, _)| at)];
     let mut out = String::new();

@@ -1,4 +1,4 @@
-//! The effects of valves that authors, operators and forms notice.
+//! The behavior of valves for authors, operators and forms.
 
 use super::*;
 use proptest::prelude::*;
@@ -20,7 +20,7 @@ fn refusal(schema: &ValveSchema, name: &str, value: impl Into<Json>) -> String {
     schema.check(name, &value.into()).unwrap_err().to_string()
 }
 
-/// One field of every sort.
+/// Returns a schema with one field of each kind.
 fn rich() -> ValveSchema {
     schema(
         r#"{
@@ -171,8 +171,8 @@ fn a_value_that_does_not_fit_names_field_rule_and_value() {
 
 #[test]
 fn an_unknown_name_is_refused_with_the_nearest() {
-    assert_eq!(refusal(&rich(), "max_turn", 1i64), "there is no valve `max_turn`; did you mean `max_turns`?");
-    assert!(refusal(&rich(), "zzz", 1i64).contains("; there are: priority, max_turns"));
+    assert_eq!(refusal(&rich(), "max_turn", 1i64), "unknown valve `max_turn`; did you mean `max_turns`?");
+    assert!(refusal(&rich(), "zzz", 1i64).contains("; known valves: priority, max_turns"));
     assert_eq!(rich().nearest("prioriti"), Some("priority"));
 }
 

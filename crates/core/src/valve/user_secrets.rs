@@ -1,10 +1,9 @@
-//! The secrets of all users of a host, so that the turns of one do not show what a script kept of another.
+//! The secrets of all users of a host, redacted so that the turns of one user do not show what a script stored
+//! for another.
 //!
-//! Users choose these values, and many users have many. They are looked for at once, whatever their number; and only
-//! those that look like a secret count: a common word would be taken out of everybody's texts, and its absence would
-//! tell that somebody has chosen it.
-//!
-//! The encodings in which a secret may stand in a text, and the marks that stand for one.
+//! Users choose these values, and there can be many, so all are searched at once, independent of their number.
+//! Only distinctive values count: redacting a common word would damage all texts and reveal that somebody chose
+//! it.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
@@ -14,38 +13,38 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
 use valvehouse_json::Json;
 
-/// Secrets that are looked for; of more the oldest go.
+/// The maximum number of searched secrets; the oldest are removed first.
 const MAX_SECRETS: usize = 4_096;
-/// The bytes by which a form is found.
+/// The number of bytes by which a form is looked up.
 const START: usize = 8;
-/// Texts without a digit or a sign have to be this long, in characters.
+/// The minimum length, in characters, of a secret without digits and symbols.
 const LONG: usize = 16;
-/// Longer values are looked for by their beginning, in bytes.
+/// The maximum length in bytes; longer values are searched by their beginning.
 const MAX_BYTES: usize = 4_096;
-/// Entries of the first look.
+/// The number of bits in the prefilter.
 const FILTER_BITS: usize = 1 << 20;
-/// The characters that URLs leave as they are.
+/// The characters that URLs leave unescaped.
 const URL: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// Secrets by the beginnings of their forms.
+/// Secrets, indexed by the beginnings of their forms.
 #[derive(Default)]
 pub(super) struct UserSecrets {
-    /// The values in the order in which they came, with their forms.
+    /// The values with their forms, in order of addition.
     order: VecDeque<(String, Vec<String>)>,
     /// The forms by their first bytes.
     by_start: HashMap<u64, Forms>,
-    /// A filter for the first bytes of texts: no form begins where no bit is set.
+    /// A prefilter for the first bytes of a form: if the bit is not set, no form starts there.
     filter: Vec<u64>,
 }
 
-/// Forms that begin alike, sorted. Users choose them, and other users their texts: the number of forms costs a place of a
-/// text little, whatever they look like.
+/// Sorted forms with the same beginning. The cost at each position of a text barely depends on their number,
+/// because users choose both the forms and the texts.
 #[derive(Default)]
 struct Forms(Vec<Form>);
 
 struct Form {
     text: String,
-    /// The place of the longest other form that this one begins with.
+    /// The index of the longest other form that is a prefix of this one.
     beginning: Option<usize>,
 }
 
@@ -64,9 +63,9 @@ impl Forms {
         }
     }
 
-    /// Finds the beginnings anew.
+    /// Recomputes the prefix links.
     fn link(&mut self) {
-        // The forms that the last one begins with, the longest at the end.
+        // The forms that are prefixes of the last one, the longest at the end.
         let mut open: Vec<usize> = Vec::new();
         for at in 0..self.0.len() {
             while open.last().is_some_and(|last| !self.0[at].text.starts_with(&self.0[*last].text)) {
@@ -77,9 +76,9 @@ impl Forms {
         }
     }
 
-    /// Returns the length of the longest form that some bytes begin with.
+    /// Returns the length of the longest form that is a prefix of these bytes.
     fn longest(&self, bytes: &[u8]) -> Option<usize> {
-        // Those that they begin with stand before them, and all between begin with those too.
+        // Prefixes sort before the bytes, and every form in between has those prefixes as well.
         let behind = self.0.partition_point(|form| form.text.as_bytes() <= bytes);
         let mut at = behind.checked_sub(1)?;
         let common = self.0[at].text.bytes().zip(bytes).take_while(|(one, other)| one == *other).count();
@@ -89,14 +88,14 @@ impl Forms {
         Some(self.0[at].text.len())
     }
 
-    /// Returns `true` if a form begins with these bytes.
+    /// Returns `true` if a form starts with these bytes.
     fn begins_with(&self, bytes: &[u8]) -> bool {
         let at = self.0.partition_point(|form| form.text.as_bytes() < bytes);
         self.0.get(at).is_some_and(|form| form.text.as_bytes().starts_with(bytes))
     }
 }
 
-/// Returns `true` if a value is one that nobody else has by chance.
+/// Returns `true` if a value is unlikely to occur by chance.
 fn is_distinctive(value: &str) -> bool {
     let count = value.chars().count();
     let has_sign = value.chars().any(|letter| !letter.is_alphabetic() && !letter.is_whitespace());
@@ -117,7 +116,7 @@ impl UserSecrets {
         self.order.is_empty()
     }
 
-    /// Looks for a value from now on.
+    /// Adds a value.
     pub(super) fn add(&mut self, value: &str) {
         let end = value.char_indices().map(|(at, _)| at).find(|at| *at > MAX_BYTES).unwrap_or(value.len());
         let value = &value[..end];
@@ -152,7 +151,7 @@ impl UserSecrets {
         forms.is_some_and(|forms| forms.longest(value.as_bytes()) == Some(value.len()))
     }
 
-    /// The first look keeps its bits: it only costs a second one.
+    /// Removes the oldest value. The prefilter retains its bits, which costs only a second lookup.
     fn forget_first(&mut self) {
         let Some((_, forms)) = self.order.pop_front() else { return };
         for form in forms {
@@ -166,7 +165,7 @@ impl UserSecrets {
         }
     }
 
-    /// The forms that may begin here.
+    /// Returns the forms that may start at these bytes.
     fn beginning_with(&self, bytes: &[u8]) -> Option<&Forms> {
         let start = start_of(bytes)?;
         let (word, bit) = bit_of(start);
@@ -174,7 +173,7 @@ impl UserSecrets {
         is_set.then(|| self.by_start.get(&start)).flatten()
     }
 
-    /// Returns the text without the secrets. A secret that was cut off with `…` is replaced as well.
+    /// Returns the text without secrets. A secret truncated with `…` is replaced as well.
     pub(super) fn redact<'a>(&self, text: Cow<'a, str>) -> Cow<'a, str> {
         if self.is_empty() {
             return text;
@@ -186,7 +185,7 @@ impl UserSecrets {
         while at + START <= bytes.len() {
             let length = self.beginning_with(&bytes[at..]).and_then(|forms| {
                 forms.longest(&bytes[at..]).or_else(|| {
-                    // The bytes before a cut count too, if a form begins with them.
+                    // The bytes before a truncation count as well, if a form starts with them.
                     while cuts.next_if(|cut| *cut < at).is_some() {}
                     let before = bytes.get(at..*cuts.peek()?).filter(|before| before.len() >= START)?;
                     forms.begins_with(before).then_some(before.len())
@@ -211,20 +210,20 @@ impl UserSecrets {
 
 /// The replacement for a secret.
 pub(super) const REDACTED: &str = "***";
-/// The mark at which texts are cut.
+/// The mark of a truncated text.
 pub(super) const CUT: char = '…';
 
 /// Returns the encodings of a secret without escapes: plain, hexadecimal and base64.
 pub(super) fn forms(secret: &str) -> Vec<String> {
     let hex = secret.bytes().fold(String::new(), |mut hex, byte| {
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = write!(hex, "{byte:02x}");
         hex
     });
     let mut forms = vec![secret.to_owned(), hex.to_uppercase(), hex];
     for before in 0..3 {
         let bytes = [&[0; 2][..before], secret.as_bytes()].concat();
-        // Characters that also hold bits of what stands before or after the secret say nothing of it alone.
+        // Characters that also encode bits of neighboring bytes are not determined by the secret alone.
         let (first, last) = ((before * 8).div_ceil(6), bytes.len() * 8 / 6);
         for encoded in [STANDARD_NO_PAD.encode(&bytes), URL_SAFE_NO_PAD.encode(&bytes)] {
             forms.extend(encoded.get(first..last).map(str::to_owned));

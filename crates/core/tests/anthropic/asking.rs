@@ -37,7 +37,7 @@ fn instructions_are_joined_wherever_they_stand() {
     let request = body(&format!(r#""messages":[{cached}]"#));
     assert_eq!(request.at_path("system.0.cache_control.type"), Json::from("ephemeral"));
     let only = asked(r#""messages":[{"role":"system","content":"x"}]"#).unwrap_err().to_string();
-    assert!(only.contains("nothing but instructions"), "{only}");
+    assert!(only.contains("missing user message"), "{only}");
 }
 
 #[test]
@@ -132,11 +132,11 @@ fn settings_are_translated() {
 #[test]
 fn what_cannot_be_said_is_an_error_that_names_the_field() {
     for (fields, param, word) in [
-        (r#""n":2"#, "n", "one answer"),
+        (r#""n":2"#, "n", "one choice"),
         (r#""logprobs":true"#, "logprobs", "probabilities"),
-        (r#""logit_bias":{"1":2}"#, "logit_bias", "weighted"),
+        (r#""logit_bias":{"1":2}"#, "logit_bias", "token weights"),
         (r#""presence_penalty":0.5"#, "presence_penalty", "leave it out"),
-        (r#""temperature":1.5"#, "temperature", "between 0 and 1"),
+        (r#""temperature":1.5"#, "temperature", "from 0 to 1"),
         (r#""functions":[{"name":"f"}]"#, "functions", "tools"),
         (r#""modalities":["audio"]"#, "modalities", "text"),
         (r#""response_format":{"type":"json_object"}"#, "response_format", "json_schema"),
@@ -157,9 +157,9 @@ fn what_cannot_be_said_is_an_error_that_names_the_field() {
     }
     for (message, place) in [
         (r#"{"role":"function","content":"x"}"#, "messages[0].role"),
-        (r#"{"role":"user","content":[{"type":"input_audio"}]}"#, "messages[0].content[0] is audio"),
+        (r#"{"role":"user","content":[{"type":"input_audio"}]}"#, "cannot send messages[0].content[0] to"),
         (r#"{"role":"user","content":[{"type":"image_url"}]}"#, "messages[0].content[0].image_url.url"),
-        (r#"{"role":"user","content":[{"type":"file","file":{"file_data":"data:a/b,c"}}]}"#, "is a/b"),
+        (r#"{"role":"user","content":[{"type":"file","file":{"file_data":"data:a/b,c"}}]}"#, "got a/b"),
     ] {
         let fault = asked(&format!(r#""messages":[{message}]"#)).unwrap_err().to_string();
         assert!(fault.contains(place), "{fault}");
@@ -272,10 +272,10 @@ fn a_call_whose_thoughts_are_gone_is_answered_without_thinking_on() {
 #[test]
 fn a_wrong_request_of_anthropics_is_told_which_field() {
     for (fields, expected) in [
-        (r#""messages":[{"role":"user","content":"x"}]"#, "max_tokens: "),
-        (r#""max_tokens":1"#, "messages: "),
-        (r#""max_tokens":1,"messages":[{"role":"tool","content":"x"}]"#, "messages[0].role: "),
-        (r#""max_tokens":1,"messages":[{"role":"user"}]"#, "messages[0].content: "),
+        (r#""messages":[{"role":"user","content":"x"}]"#, "invalid max_tokens: "),
+        (r#""max_tokens":1"#, "invalid messages: "),
+        (r#""max_tokens":1,"messages":[{"role":"tool","content":"x"}]"#, "invalid messages[0].role: "),
+        (r#""max_tokens":1,"messages":[{"role":"user"}]"#, "invalid messages[0].content: "),
     ] {
         let fault = read(&json(&format!(r#"{{"model":"m",{fields}}}"#)), None).unwrap_err().to_string();
         assert!(fault.starts_with(expected), "{fault}");

@@ -200,8 +200,8 @@ async fn what_fails_again_and_again_is_left_alone_until_one_call_tries_and_succe
     let resting = fault("three").await;
     assert_eq!(
         resting.to_string(),
-        "provider canned failed again and again at model m, which is left alone; it is tried again in 1 s (last \
-         failure: cannot reach it)"
+        "cannot call model m of provider canned: its circuit breaker is open after repeated failures; the next \
+         attempt is in 1 s (last failure: cannot reach it)"
     );
     assert!(matches!(resting, Fault::Resting { .. }) && upstream.rests().is_some());
     assert_eq!(canned.requests().len(), 2, "it was not asked");

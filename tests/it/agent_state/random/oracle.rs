@@ -77,7 +77,7 @@ impl Oracle {
             (Phase::Broken, Choice::Answer(answer)) => Some(answer.to_string()),
             (Phase::Paused, Choice::Change) => Some("did other".to_owned()),
             (_, Choice::Reject) => Some("not today".to_owned()),
-            (Phase::Paused, Choice::Answer(false)) => Some("said no".to_owned()),
+            (Phase::Paused, Choice::Answer(false)) => Some("rejected the call".to_owned()),
             (Phase::Paused, Choice::Approve | Choice::Answer(true)) => {
                 first.map(|(_, number)| format!("did {number}"))
             }

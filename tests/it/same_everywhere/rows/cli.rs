@@ -48,9 +48,9 @@ impl Row for Cli {
     }
 }
 
-/// `refused (403) by ID: WHY`, `ID broke in HOOK: …`, `… answered 429: WHY`.
+/// `refused (403) by ID: WHY`, `ID failed in HOOK: …`, `… answered 429: WHY`.
 fn refusal(text: &str) -> Refusal {
-    if let Some((plugin, rest)) = text.split_once(" broke in ") {
+    if let Some((plugin, rest)) = text.split_once(" failed in ") {
         return Refusal::new(Class::Server, &broken(plugin, rest.split_once(':').unwrap().0));
     }
     let status = text.split(|letter: char| !letter.is_ascii_digit()).find(|part| part.len() == 3);

@@ -1,10 +1,10 @@
-//! The meaning of a person's answer for a call; an unclear answer is a no.
+//! The interpretation of a person's answer to an approval request. An unclear answer is a rejection.
 
 use valvehouse_core::limits::clipped;
 use valvehouse_core::words::yes_or_no;
 use valvehouse_json::Json;
 
-/// The decision of a person.
+/// A person's decision.
 #[derive(Debug, PartialEq)]
 pub(super) enum Decision {
     Approved { arguments: Option<Json> },
@@ -12,11 +12,11 @@ pub(super) enum Decision {
 }
 
 impl Decision {
-    /// The decision that an answer means; one that is not clearly a yes is a no.
+    /// Interprets an answer. An answer that is not clearly an approval is a rejection.
     pub(super) fn of(answer: &Json) -> Self {
         match answer {
             Json::Bool(true) => Self::Approved { arguments: None },
-            Json::Bool(false) => Self::Rejected("the person said no".into()),
+            Json::Bool(false) => Self::Rejected("the person rejected the call".into()),
             Json::Text(text) => match yes_or_no(text) {
                 Some(said) => Self::of(&Json::Bool(said)),
                 None => Self::Rejected(format!("the person said: {text}")),
@@ -29,7 +29,7 @@ impl Decision {
     fn of_map(answer: &Json) -> Self {
         let reason = answer.text("reason").filter(|reason| !reason.trim().is_empty());
         let said = match answer.get("approved") {
-            // Open WebUI answers so when the person has left.
+            // Open WebUI sends an error if the person has left.
             _ if answer.get("error").is_some_and(|error| !error.is_null()) => {
                 return Self::Rejected(format!("nobody answered: {}", clipped(&answer.field("error"))));
             }
@@ -38,12 +38,14 @@ impl Decision {
             _ => return Self::Rejected(format!("the answer {} does not say `approved`", clipped(answer))),
         };
         if !said {
-            return Self::Rejected(reason.map_or_else(|| "the person said no".into(), Into::into));
+            return Self::Rejected(reason.map_or_else(|| "the person rejected the call".into(), Into::into));
         }
         match answer.get("arguments").filter(|arguments| !arguments.is_null()) {
             None => Self::Approved { arguments: None },
             Some(arguments @ Json::Object(_)) => Self::Approved { arguments: Some(arguments.copy()) },
-            Some(other) => Self::Rejected(format!("the approved arguments are {}, no map", clipped(&other))),
+            Some(other) => {
+                Self::Rejected(format!("the approved arguments are {}, not a map", clipped(&other)))
+            }
         }
     }
 }

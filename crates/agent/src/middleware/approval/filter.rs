@@ -1,4 +1,4 @@
-//! The filter that asks, and its options.
+//! The filter that requests approval, and its options.
 
 use super::decision::Decision;
 use super::seal::{self, Binding, sealed};
@@ -45,7 +45,7 @@ pub(in crate::middleware) fn middleware(options: &Json, parts: &Parts) -> Result
     let conditions = conditions(&mut options);
     if mode != Mode::Selective && (listed.is_some() || !conditions.is_empty()) {
         options.problem(
-            "has `tools` or `arguments`, which only say something in mode \"selective\": set that mode",
+            "has `tools` or `arguments`, which take effect only in mode \"selective\": set that mode",
         );
     }
     let asks = match (mode, &parts.needs_approval) {
@@ -67,7 +67,7 @@ pub(in crate::middleware) fn middleware(options: &Json, parts: &Parts) -> Result
         options.problem("has mode \"selective\" but selects nothing: list `tools`, or `arguments` by tool");
     }
     let timeout = Duration::from_millis(options.number("timeout_ms", 60_000, 1..=86_400_000));
-    // There is no "approve": a guard does not open by itself.
+    // There is no "approve" action, because a guard must not approve by itself.
     let actions = [("reject", OnTimeout::Reject), ("halt", OnTimeout::Halt)];
     let on_timeout = options.word("timeout_action", &actions, OnTimeout::Reject);
     options.done()?;
@@ -75,7 +75,7 @@ pub(in crate::middleware) fn middleware(options: &Json, parts: &Parts) -> Result
     let asks = Arc::new(asks);
     let approval = Arc::new(Approval { asks: asks.clone(), timeout, on_timeout });
     let asking = Filter::new(NAME, hooks, approval).priority(PRIORITY);
-    // Under a name of its own: who goes on after a pause looks for the one that asked.
+    // The separate name identifies the filter that asked, for a run that resumes after the pause.
     let binding = Filter::new(seal::NAME, hooks, Arc::new(Binding::new(asks))).last();
     Ok(Middleware::of_filters(NAME, [asking, binding]))
 }
@@ -95,12 +95,12 @@ impl Approval {
             Ok(Err(NobodyAnswers::Timeout(after))) => match self.on_timeout {
                 OnTimeout::Reject => Decision::Rejected(format!("nobody answered within {after} ms")),
                 OnTimeout::Halt => {
-                    let told = format!("nobody approved the call of a tool within {after} ms");
+                    let told = format!("nobody approved the tool call within {after} ms");
                     return Err(Refusal { fatal: true, ..Refusal::new(told).with_status(403) });
                 }
             },
             Ok(Err(NobodyAnswers::NoListener)) => Decision::Rejected(
-                "this needs a person's approval, and nobody can be asked: the client takes no questions, the \
+                "cannot request the approval that this call needs: the client accepts no questions, the \
                  turn cannot pause, and it has no host on which the question could wait"
                     .into(),
             ),
@@ -117,7 +117,7 @@ impl HookRunner for Approval {
         }
         if !self.asks.needs_approval(&ctx.tool(), &ctx.args()) {
             return match *self.asks {
-                // A closure decides once about the same call.
+                // A closure decides once per call, so the call is sealed.
                 Asks::Custom(_) => sealed(ctx),
                 _ => Ok(Verdict::Continue(ctx)),
             };
@@ -127,9 +127,7 @@ impl HookRunner for Approval {
             Ok(Decision::Approved { arguments: None }) => sealed(ctx)?,
             Ok(Decision::Approved { arguments: Some(arguments) }) => {
                 let put = ctx.value.set("args", arguments);
-                put.map_err(|error| {
-                    Breakage::new(format!("the approved arguments cannot be used: {error}"))
-                })?;
+                put.map_err(|error| Breakage::new(format!("cannot use the approved arguments: {error}")))?;
                 sealed(ctx)?
             }
             Ok(Decision::Rejected(reason)) => {
@@ -139,7 +137,7 @@ impl HookRunner for Approval {
     }
 
     fn pace(&self, _: Hook, ctx: &FilterContext) -> Option<Pace> {
-        // A closure is asked once, when it runs.
+        // A closure is called once, when the hook runs.
         let may_wait = match &*self.asks {
             Asks::Custom(_) => true,
             asks => asks.needs_approval(&ctx.tool(), &ctx.args()),

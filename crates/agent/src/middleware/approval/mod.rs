@@ -1,8 +1,9 @@
-//! `human_approval`: tools that run only when a person has agreed to exactly this call.
+//! The `human_approval` middleware: tools run only if a person has approved exactly this call.
 //!
-//! Asked at 9998, after all who may change the arguments and before `on_tool_call`. It fails closed: no
-//! answer, an unclear one, or nobody to ask is a refusal, which the model reads as the tool's result. The call is
-//! checked again after all other filters: a tool runs with the arguments that were approved, or not at all.
+//! The filter has priority 9998, after all filters that may change the arguments and before `on_tool_call`. It
+//! fails closed: a missing or unclear answer is a rejection, which the model receives as the result of the
+//! tool. The call is checked again after all other filters, so that the tool runs with the approved arguments
+//! or not at all.
 
 mod decision;
 mod filter;

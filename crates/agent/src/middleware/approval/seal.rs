@@ -1,6 +1,5 @@
-//! The seal of an approved call, checked after all other filters.
-//!
-//! The calls that a person is asked about.
+//! The seal of an approved call, checked after all other filters, and the selection of calls that need
+//! approval.
 
 use crate::middleware::definition::NeedsApproval;
 use crate::middleware::options::Options;
@@ -15,10 +14,10 @@ use valvehouse_core::words::hex;
 use valvehouse_json::{Json, Object};
 
 pub(super) const NAME: &str = "human_approval_check";
-/// The key under which a ctx carries the seal of the approved call.
+/// The key of the seal in a hook's value.
 const SEAL: &str = "__approved__";
 
-/// Runs after every other filter, right before the tool: the call has to be the one that was approved.
+/// A filter that runs after all others, directly before the tool, and checks that the call is the approved one.
 pub(super) struct Binding(Arc<Asks>);
 
 impl Binding {
@@ -35,14 +34,15 @@ pub(super) fn sealed(ctx: FilterContext) -> Result<Verdict, Breakage> {
     Ok(Verdict::Continue(ctx))
 }
 
-/// A seal over the tool's name and its arguments, which nobody else can make: its key lasts as long as the process.
+/// Returns a seal over the tool's name and arguments. It cannot be forged, because its key exists only in this
+/// process.
 fn seal(ctx: &FilterContext) -> String {
     static KEY: LazyLock<uuid::Uuid> = LazyLock::new(uuid::Uuid::new_v4);
     let call = Json::from([("tool", ctx.tool().field("name")), ("args", canonical(&ctx.args()))]);
     hex(&Sha256::digest(format!("{} {call}", *KEY)))
 }
 
-/// Returns a copy with sorted keys: their order does not matter.
+/// Returns a copy with sorted keys, because their order is irrelevant.
 fn canonical(value: &Json) -> Json {
     match value {
         Json::Object(object) => {
@@ -56,8 +56,7 @@ fn canonical(value: &Json) -> Json {
     }
 }
 
-/// Returns a refusal if a filter put something in the place of `ctx.tool`: a person would approve another tool than
-/// the one that runs.
+/// Returns a refusal if a filter replaced `ctx.tool`, because a person would then approve a different tool.
 pub(super) fn replaced_tool(ctx: &FilterContext) -> Option<Refusal> {
     let tool = ctx.tool();
     (!tool.is_read_only()).then(|| {
@@ -75,7 +74,7 @@ impl Binding {
 
 impl HookRunner for Binding {
     fn run(&self, _: Hook, ctx: FilterContext) -> Result<Verdict, Breakage> {
-        // From here on nobody else holds these values.
+        // From here on, no other code holds these values.
         let mut ctx = ctx;
         let own = [("tool", ctx.tool()), ("args", ctx.args().copy())].map(|(name, part)| (name.into(), part));
         let seal = ctx.value.get(SEAL).map(|seal| (SEAL.into(), seal));
@@ -99,10 +98,10 @@ impl HookRunner for Binding {
     }
 }
 
-/// The calls that a person is asked about.
+/// The calls that need approval.
 pub(super) enum Asks {
     All,
-    /// Of these tools; and of those only, where conditions are named, when one of them holds.
+    /// The calls of these tools or, if there are conditions for a tool, those that satisfy one of them.
     Selected {
         tools: Vec<ToolPattern>,
         conditions: Vec<Condition>,
@@ -110,20 +109,20 @@ pub(super) enum Asks {
     Custom(NeedsApproval),
 }
 
-/// The condition under which the arguments of a tool need approval.
+/// A condition under which the arguments of a tool need approval.
 pub(super) struct Condition {
     tool: ToolPattern,
     path: String,
     matches: Regex,
 }
 
-/// A word of a list of tools: a name in which `*` stands for anything, or `tag:x`.
+/// An entry of a list of tools: a name with `*` as a wildcard, or `tag:x`.
 pub(super) enum ToolPattern {
     Tag(String),
     Name(Regex),
 }
 
-/// `arguments: {tool: {path: pattern}}`
+/// Reads the option `arguments`: `{tool: {path: pattern}}`.
 pub(super) fn conditions(options: &mut Options<'_>) -> Vec<Condition> {
     let mut conditions = Vec::new();
     for (tool, paths) in options.map("arguments") {

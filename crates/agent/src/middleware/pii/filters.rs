@@ -29,7 +29,7 @@ pub(in crate::middleware) fn middleware(options: &Json, _: &Parts) -> Result<Mid
     };
     let key = options.text("key", "");
     options.done()?;
-    // Without a key of its own hashes are the same as long as this process runs.
+    // Without a configured key, hashes are stable only for the lifetime of this process.
     let key = if key.is_empty() { uuid::Uuid::new_v4().as_bytes().to_vec() } else { key.into_bytes() };
     let settings = Arc::new(Settings { strategy, kinds, key });
     let of = |part: &'static str| {
@@ -65,9 +65,10 @@ impl Settings {
     fn look_through(&self, ctx: FilterContext, part: &str) -> Result<Verdict, Breakage> {
         let value = ctx.value.field(part);
         let broke = |error: &dyn std::fmt::Display| {
-            Breakage::new(format!("failed to look for personal data in the {part}: {error}"))
+            Breakage::new(format!("cannot search the {part} for personal data: {error}"))
         };
-        // A copy through its text: what stands in many places is walked through as often, and that is bounded.
+        // A copy made through text is a tree, in which repeated containers are expanded; the encoder limits its
+        // size.
         let text = value.encode().map_err(|error| broke(&error))?;
         let value = Json::parse(&text).map_err(|error| broke(&error))?;
         let hidden = if part == "messages" { self.hide_in_messages(&value) } else { self.hide(&value) };
@@ -79,8 +80,7 @@ impl Settings {
         let found = found.join(", ");
         match self.strategy {
             Strategy::Block => {
-                let told =
-                    format!("personal data is not passed on, and there is some in the {part}: {found}");
+                let told = format!("cannot pass on personal data: the {part} contain it: {found}");
                 return Ok(Verdict::Error(Refusal { fatal: true, ..Refusal::new(told) }));
             }
             Strategy::Warn => {

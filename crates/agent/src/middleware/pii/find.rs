@@ -1,11 +1,11 @@
-//! Finds what tells of persons in a text.
+//! Detection of personal data in texts.
 
 use regex::Regex;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 use std::sync::OnceLock;
 
-/// The kinds of data that may be found.
+/// The kinds of personal data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Email,
@@ -31,12 +31,12 @@ impl Kind {
     const fn pattern(self) -> &'static str {
         match self {
             Self::Email => r"[\pL\pN._%+-]+@[\pL\pN-]+(?:\.[\pL\pN-]+)*\.\pL{2,}",
-            // With a country's number in front; North America's; China's mobile numbers.
+            // The patterns are: with a country code; North American; Chinese mobile.
             Self::Phone => {
                 r"(?:\+|\b00)\d{1,3}[ .-]?(?:\(\d{1,4}\)[ .-]?)?\d{1,4}(?:[ .-]?\d{2,4}){1,5}|\(\d{3}\) ?\d{3}[ .-]\d{4}|\d{3}[ .-]\d{3}[ .-]\d{4}|1[3-9]\d{9}"
             }
             Self::Card => r"\d(?:[ -]?\d){12,18}",
-            // A resident of China; a social security number of the United States.
+            // The patterns are: Chinese resident id; US social security number.
             Self::Id => r"\d{17}[\dXx]|\d{3}-\d{2}-\d{4}",
             Self::Ip => r"\d{1,3}(?:\.\d{1,3}){3}|[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}",
         }
@@ -48,14 +48,14 @@ impl Kind {
             .get_or_init(|| Regex::new(self.pattern()).expect("the pattern is a constant that a test reads"))
     }
 
-    /// The end of a match: a colon after an address belongs to the sentence.
+    /// Returns the end of a match: a colon after an address belongs to the sentence.
     fn end(self, text: &str, range: &Range<usize>) -> usize {
         let found = &text[range.clone()];
         let is_sentence = self == Self::Ip && found.ends_with(':') && !found.ends_with("::");
         if is_sentence { range.end - 1 } else { range.end }
     }
 
-    /// Returns `true` if what looks so is so.
+    /// Returns `true` if a candidate is valid, for example by its check digit.
     fn is(self, found: &str) -> bool {
         match self {
             Self::Email => true,
@@ -68,7 +68,8 @@ impl Kind {
     }
 }
 
-/// The matches of these kinds, in order; of those that overlap, the one that begins first and is longest.
+/// Returns the matches of these kinds in order. Of overlapping matches, the one that starts first and is
+/// longest is returned.
 pub(super) fn find(text: &str, kinds: &[Kind]) -> Vec<(Range<usize>, Kind)> {
     let mut all: Vec<(Range<usize>, Kind)> = Vec::new();
     for kind in kinds {
@@ -88,8 +89,8 @@ pub(super) fn find(text: &str, kinds: &[Kind]) -> Vec<(Range<usize>, Kind)> {
     all
 }
 
-/// Returns `true` if no letter or digit goes on what was found: a part of a longer number is something else. Letters of
-/// scripts without spaces may stand beside it.
+/// Returns `true` if no letter or digit is adjacent to a match, because a part of a longer number is something
+/// else. Letters of scripts without spaces may be adjacent.
 fn stands_alone(text: &str, range: &Range<usize>) -> bool {
     let before = text[..range.start].chars().next_back();
     let after = text[range.end..].chars().next();
@@ -100,7 +101,7 @@ fn digits(text: &str) -> impl DoubleEndedIterator<Item = u32> + '_ {
     text.chars().filter_map(|letter| letter.to_digit(10))
 }
 
-/// Luhn's sum, which every card's number has; a row of one digit is none.
+/// Returns `true` if the digits have a valid Luhn checksum, as card numbers do, and are not all equal.
 fn has_check_digit(text: &str) -> bool {
     let sum: u32 = digits(text)
         .rev()
@@ -115,7 +116,7 @@ fn has_check_digit(text: &str) -> bool {
     sum.is_multiple_of(10) && digits(text).any(|digit| Some(digit) != first)
 }
 
-/// GB 11643: seventeen digits weighed, and a check character.
+/// Returns `true` for a valid Chinese resident id, by the check character of GB 11643.
 fn is_resident(text: &str) -> bool {
     const WEIGHTS: [u32; 17] = [7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2];
     let sum: u32 = digits(text).zip(WEIGHTS).map(|(digit, weight)| digit * weight).sum();
@@ -123,7 +124,7 @@ fn is_resident(text: &str) -> bool {
     text.bytes().last().is_some_and(|last| last.to_ascii_uppercase() == check)
 }
 
-/// Of the newer kind; paths in programs look so, too, but for the digits.
+/// Returns `true` for an IPv6 address. Paths in programs look similar but have no digits.
 fn is_address(text: &str) -> bool {
     let address = text.parse::<Ipv6Addr>();
     address.is_ok_and(|address| !address.is_unspecified() && !address.is_loopback())

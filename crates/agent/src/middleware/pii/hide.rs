@@ -1,4 +1,4 @@
-//! Hides what tells of persons anywhere in a value.
+//! Redaction of personal data anywhere in a value.
 
 use super::find::{Kind, find};
 use compact_str::CompactString;
@@ -8,21 +8,22 @@ use std::collections::BTreeSet;
 use valvehouse_core::words::hex;
 use valvehouse_json::{Json, Object};
 
-/// Characters of a number that a mask leaves.
+/// The number of characters that a mask leaves visible.
 const LEFT: usize = 4;
 
-/// The treatment of what is found.
+/// The treatment of personal data.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Strategy {
-    /// It stays; the log tells what kinds there were.
+    /// The data is passed on, and its kinds are logged.
     Warn,
-    /// Nothing goes on.
+    /// The call is rejected.
     Block,
-    /// `[email]`
+    /// The data is replaced with its kind: `[email]`.
     Redact,
-    /// All but the last characters become `*`.
+    /// All characters except the last ones are replaced with `*`.
     Mask,
-    /// `[email:1a2b3c4d5e6f]`, the same for the same: a keyed hash, so that nobody can try all numbers.
+    /// The data is replaced with a keyed hash that cannot be guessed by trying all numbers:
+    /// `[email:1a2b3c4d5e6f]`.
     Hash,
 }
 
@@ -32,21 +33,21 @@ pub(super) struct Settings {
     pub(super) key: Vec<u8>,
 }
 
-/// A value without what was found in it.
+/// A redacted value, with the kinds found in it.
 pub(super) struct RedactedValue {
     pub(super) value: Json,
     pub(super) found: BTreeSet<Kind>,
 }
 
 impl Settings {
-    /// A value in which everything is looked through.
+    /// Redacts an entire value.
     pub(super) fn hide(&self, value: &Json) -> RedactedValue {
         let mut found = BTreeSet::new();
         let value = self.walk(value, &mut found);
         RedactedValue { value, found }
     }
 
-    /// Messages; what ties calls to their results stays.
+    /// Redacts messages, preserving the ids that connect calls to their results.
     pub(super) fn hide_in_messages(&self, messages: &Json) -> RedactedValue {
         let mut found = BTreeSet::new();
         let messages = messages.items();
@@ -76,11 +77,11 @@ impl Settings {
         fields.collect::<Object>().into()
     }
 
-    /// The value was read from text: it is a tree, and not deeper than text may be.
+    /// Redacts a value recursively. It was parsed from text, so it is a tree of limited depth.
     fn walk(&self, value: &Json, found: &mut BTreeSet<Kind>) -> Json {
         match value {
             Json::Text(text) => self.text(text, found).into(),
-            // A card's number may come as a number.
+            // A card number may be sent as a number.
             Json::Number(number) if number.is_integer() => {
                 let before = value.to_string();
                 let after = self.text(&before, found);
@@ -102,7 +103,7 @@ impl Settings {
     fn entry(&self, key: CompactString, value: &Json, found: &mut BTreeSet<Kind>) -> (CompactString, Json) {
         let value = match value {
             Json::Text(text) if is_file(text) => value.clone(),
-            // A call's arguments are JSON within a text, where an escape may hide a letter.
+            // The arguments of a call are JSON in a string, in which letters can be escaped.
             Json::Text(text) if key == "arguments" => match Json::parse(text.as_bytes()) {
                 Ok(arguments) => {
                     let mut inside = BTreeSet::new();
@@ -139,7 +140,7 @@ impl Settings {
         }
     }
 
-    /// Twelve hexadecimal digits that belong to this text and this key.
+    /// Returns twelve hexadecimal digits of the keyed hash of a text.
     fn hash(&self, text: &str) -> String {
         let mut hash = Hmac::<Sha256>::new_from_slice(&self.key).expect("a key may have any length");
         hash.update(text.as_bytes());
@@ -147,12 +148,12 @@ impl Settings {
     }
 }
 
-/// A file within a text, which says nothing to a reader.
+/// Returns `true` for a file embedded in a text as a data URL, which contains no readable text.
 fn is_file(text: &str) -> bool {
     text.starts_with("data:") && text.contains(";base64,") && !text.contains(char::is_whitespace)
 }
 
-/// `a***@example.org`, `***************1111`.
+/// Returns masked data, such as `a***@example.org` or `***************1111`.
 fn masked(found: &str, kind: Kind) -> String {
     if let (Kind::Email, Some((name, domain))) = (kind, found.split_once('@')) {
         let first = name.chars().next().unwrap_or('*');

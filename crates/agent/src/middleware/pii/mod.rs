@@ -1,8 +1,8 @@
-//! `pii`: what tells of persons (addresses, numbers) does not reach the model.
+//! The `pii` middleware, which removes personal data such as addresses and numbers from model input.
 //!
-//! Before a model call at -2000, so that neither the model nor who sums up for it sees any; before and
-//! after a tool at 9000, when arguments and results are what others made of them. It fails closed: what
-//! cannot be looked through goes nowhere.
+//! The filters run before a model call at priority -2000, so that neither the model nor the writer of summaries
+//! receives the data, and before and after a tool call at 9000, on the final arguments and results. They fail
+//! closed: a value that cannot be searched is rejected.
 
 mod filters;
 mod find;

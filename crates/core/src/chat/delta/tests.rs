@@ -1,4 +1,4 @@
-//! Pieces as services really send them, small ones here and recorded ones from the folder.
+//! Chunks in the form that providers send: short ones here, and recorded streams.
 
 use super::*;
 use crate::chat::{ModelCall, message, response, split};
@@ -14,7 +14,7 @@ fn fold(chunks: &[Json]) -> Json {
     fold.finish()
 }
 
-/// The first choice's message of chunks with these deltas.
+/// Folds chunks with these deltas and returns the message of the first choice.
 fn folded(deltas: &[&str]) -> Json {
     let chunks: Vec<Json> = deltas
         .iter()
@@ -179,7 +179,7 @@ fn every_recorded_stream_folds_to_an_answer() {
         if !name.contains("error") {
             assert!(response::finish_reason_of(&answer).is_some(), "{name}");
         }
-        // And an answer taken apart is the same answer again.
+        // A split answer folds to the same answer.
         assert_eq!(fold(&split(&answer, true)), answer, "{name}");
         count += 1;
     }

@@ -1,5 +1,5 @@
-//! The calls of a choice, each a lane of its own. Clients read one call after the other: while the end of one
-//! waits, the pieces of those after it wait too.
+//! The tool calls of a choice, each a lane of its own. Clients read one call after the other: while the end of
+//! a call is withheld, the deltas of later calls are withheld as well.
 
 use super::held::{OVER, child};
 use super::lane::Lane;
@@ -10,24 +10,24 @@ use compact_str::CompactString;
 use std::collections::VecDeque;
 use valvehouse_json::{Json, Object};
 
-/// The key under which the calls of a choice are stored.
+/// The key of the withheld calls of a choice.
 const CALLS: &str = "calls";
-/// The key under which the pieces that wait for another call to end are stored.
+/// The key of the deltas that wait until another call ends.
 const QUEUE: &str = "queue";
-/// The key that is set where the next event lets all of them out.
+/// The key that is set if the next event releases all calls.
 const CLOSED: &str = "calls_closed";
 
 /// The calls of one choice.
 pub(super) struct Calls {
     calls: Vec<Call>,
-    /// Pieces that wait, each with the place of its call.
+    /// The withheld deltas, each with the position of its call.
     queue: VecDeque<(usize, Json)>,
     longest: usize,
     is_closed: bool,
 }
 
 struct Call {
-    /// The index that the service assigned.
+    /// The index that the provider assigned.
     index: Option<i64>,
     id: CompactString,
     name: CompactString,
@@ -35,7 +35,7 @@ struct Call {
     lane: Lane,
 }
 
-/// Returns `true` if this text is what a call is made with, and comes in pieces.
+/// Returns `true` if a text is the streamed input of a tool call.
 pub(super) fn is_input(way: &[Step], place: &TextPlace) -> bool {
     let is_key = |step: &Step, key: &str| matches!(step, Step::Key(own) if own == key);
     place.kind == "arguments"
@@ -46,20 +46,20 @@ pub(super) fn is_input(way: &[Step], place: &TextPlace) -> bool {
 }
 
 impl Calls {
-    /// Returns `true` if anything of the calls of a stored choice waits.
+    /// Returns `true` if any call of a stored choice is withheld.
     pub(super) fn wait(held: &Json) -> bool {
         let calls = held.list(CALLS);
         held.get(QUEUE).is_some_and(|queue| !queue.is_empty()) || calls.iter().any(super::lane::waits)
     }
 
-    /// Returns `true` if all of it goes out with the next event.
+    /// Returns `true` if the next event releases all withheld calls.
     pub(super) fn are_over(held: &Json) -> bool {
         held.get(CLOSED).is_some()
     }
 
-    /// All of it goes out with the next event.
+    /// Marks all withheld calls for release with the next event.
     pub(super) fn mark_over(held: &Json) {
-        // A field of a map of ours.
+        // The field belongs to a map of this module, so the write cannot fail.
         held.edit(CLOSED, true);
     }
 
@@ -76,7 +76,7 @@ impl Calls {
     }
 
     fn store(&self, held: &Json) {
-        // Maps of ours in a map of ours.
+        // Both maps belong to this module, so the writes cannot fail.
         held.edit(CALLS, self.calls.iter().map(Call::to_json).collect::<Vec<_>>());
         let entry =
             |(at, piece): &(usize, Json)| Json::from([("call", Json::from(*at)), ("piece", piece.clone())]);
@@ -87,7 +87,7 @@ impl Calls {
         held.remove(CLOSED);
     }
 
-    /// Changes the calls of a choice's event in place, with what of them waited.
+    /// Updates the calls of a choice's event in place: adds released text and removes withheld text.
     pub(super) fn pass<L: WindowVisitor>(
         mut self,
         choice: &Json,
@@ -116,7 +116,7 @@ impl Calls {
             let delta = child(choice, "delta");
             match out.is_empty() {
                 true => drop(delta.remove("tool_calls")),
-                // Pieces in a list of their own.
+                // The list holds deltas of its own, so the write cannot fail.
                 false => delta.edit("tool_calls", out),
             }
         }
@@ -124,7 +124,7 @@ impl Calls {
         Ok(())
     }
 
-    /// The place of the call that a piece continues or begins.
+    /// Returns the position of the call that a delta continues or begins.
     fn place_of(&mut self, piece: &Json) -> usize {
         let index = piece.get("index").and_then(|index| index.as_i64());
         let name = call_name(piece);
@@ -142,7 +142,7 @@ impl Calls {
         self.calls.len() - 1
     }
 
-    /// Lets out what may go: of a call whose end waits, its own pieces only.
+    /// Releases deltas up to the first call whose end is withheld; of that call, only its own deltas.
     fn go_on<L: WindowVisitor>(&mut self, out: &mut Out, look: &mut L) -> Result<(), L::Error> {
         let mut blocker = self.calls.iter().position(|call| call.lane.waits());
         let mut left = Vec::new();
@@ -163,7 +163,7 @@ impl Calls {
         Ok(())
     }
 
-    /// Lets everything out, one call after the other.
+    /// Releases all deltas, one call after the other.
     fn finish<L: WindowVisitor>(&mut self, out: &mut Out, look: &mut L) -> Result<(), L::Error> {
         for (at, call) in self.calls.iter_mut().enumerate() {
             let own: Vec<Json> =
@@ -196,7 +196,7 @@ impl Call {
 
     fn to_json(&self) -> Json {
         let stored = self.lane.to_json();
-        // Fields of an object just made.
+        // The object was created above, so the writes cannot fail.
         stored.edit("index", self.index.map_or(Json::Null, Json::from));
         stored.edit("id", self.id.clone());
         stored.edit("name", self.name.clone());
@@ -204,7 +204,7 @@ impl Call {
         stored
     }
 
-    /// Puts in place of a piece's text what of it goes out now; returns `true` if nothing is left of it.
+    /// Replaces a delta's text with the text to release now. Returns `true` if no text is left.
     fn feed<L: WindowVisitor>(
         &mut self,
         piece: &Json,
@@ -216,7 +216,7 @@ impl Call {
         let index = self.index;
         self.lane.begin_with("arguments", || {
             let mold = Json::object();
-            // Fields of an object just made.
+            // The object was created above, so the writes cannot fail.
             if let Some(index) = index {
                 mold.edit("index", index);
             }
@@ -228,14 +228,15 @@ impl Call {
         let new = self.lane.feed(&text, is_over, look)?;
         let is_emptied = new.is_empty() && !text.is_empty();
         if new != text {
-            // A text in the place of a text.
+            // The value replaces a text, so the write cannot fail.
             holder.edit(key, new.into());
         }
         Ok(is_emptied)
     }
 }
 
-/// Returns the field of a piece with the text of its call's input: the holder's key, the holder and the text's key.
+/// Returns the field that holds the input text of a call delta: the holder's key, the holder and the text's
+/// key.
 fn input_of(piece: &Json) -> Option<(&'static str, Object, &'static str)> {
     [("function", "arguments"), ("custom", "input")].into_iter().find_map(|(of, key)| {
         let Json::Object(holder) = piece.get(of)? else { return None };
@@ -244,12 +245,12 @@ fn input_of(piece: &Json) -> Option<(&'static str, Object, &'static str)> {
     })
 }
 
-/// The pieces that go out with an event: one a call.
+/// The deltas of one event, one for each call.
 #[derive(Default)]
 struct Out(Vec<(usize, Json)>);
 
 impl Out {
-    /// Adds a piece; one whose text waits, and that has nothing else to say, is left out.
+    /// Adds a delta, unless its text is withheld and it has no other content.
     fn add(&mut self, at: usize, piece: Json, is_emptied: bool) {
         if is_emptied && is_only_text(&piece) {
             return;
@@ -265,7 +266,7 @@ impl Out {
         let text = |of: &Object| of.with(key, |text| text.map_or("", Json::str_or_empty).to_owned());
         let (before, more) = (text(&holder), text(&more));
         if !more.is_empty() {
-            // A text in the place of a text.
+            // The value replaces a text, so the write cannot fail.
             holder.edit(key, format!("{before}{more}").into());
         }
     }
@@ -275,7 +276,7 @@ impl Out {
     }
 }
 
-/// Returns `true` if a piece has nothing but text to say.
+/// Returns `true` if a delta has no content other than text.
 fn is_only_text(piece: &Json) -> bool {
     let Json::Object(fields) = piece else { return false };
     let mut only = true;
@@ -292,7 +293,7 @@ fn is_only_text(piece: &Json) -> bool {
     only
 }
 
-/// The progress of a JSON text that arrives in pieces: complete arguments end before the next call begins.
+/// The progress of a JSON text that arrives in parts, to detect the end of a call's arguments.
 #[derive(Default)]
 struct Progress {
     depth: i64,
@@ -307,7 +308,7 @@ enum State {
     Text,
     Escape,
     Whole,
-    /// Not an object or a list, or more than one.
+    /// Not an object or a list, or more than one value.
     Other,
 }
 

@@ -1,21 +1,21 @@
-//! The map in which texts wait, from one event to the next.
+//! The map that stores withheld texts between events.
 
 use valvehouse_json::Json;
 
-/// The key under which waiting texts and calls are stored, by choice.
+/// The key of the withheld texts and calls, by choice.
 pub(super) const HELD: &str = "held";
-/// The key that is set for a choice that ends without a reason.
+/// The key that is set for a choice that ends without a `finish_reason`.
 pub(super) const OVER: &str = "over";
-/// The texts of a choice that wait, by lane.
+/// The key of a choice's withheld texts, by lane.
 pub(super) const LANES: &str = "lanes";
 
-/// The map under a key, made where there is none.
+/// Returns the map under a key, creating it if it is missing.
 pub(super) fn child(of: &Json, key: &str) -> Json {
     match of.get(key) {
         Some(found @ Json::Object(_)) => found,
         _ => {
             let made = Json::object();
-            // A new object fits anywhere.
+            // A new object can be stored anywhere.
             of.edit(key, made.clone());
             made
         }

@@ -1,4 +1,4 @@
-//! One text of a choice, from event to event: what of it waits, and what may go out.
+//! One text of a choice across events: its withheld end, and the text to release.
 
 use super::held::child;
 use super::look::WindowVisitor;
@@ -6,54 +6,54 @@ use crate::chat::event::Step;
 use compact_str::CompactString;
 use valvehouse_json::{Array, Json};
 
-/// The key that is set on a lane whose text goes out with the next event.
+/// The key that is set on a lane whose text is released with the next event.
 const OVER: &str = "over";
-/// The key that is set beside it where nothing can continue the text.
+/// The key that is set next to [`OVER`] if the text cannot continue.
 const CLOSED: &str = "closed";
 
 /// One text of a choice.
 pub(super) struct Lane {
     longest: usize,
     pub(super) kind: CompactString,
-    /// The text that waits.
+    /// The withheld text.
     text: CompactString,
-    /// A delta with nothing in it but this text, which is null in it: to let out what waits where an
-    /// event has no such text.
+    /// A delta with null in place of this text and no other content, used to release the text with an event
+    /// that lacks it.
     mold: Json,
-    /// The log probabilities of what waits, token by token.
+    /// The log probabilities of the withheld text, by token.
     tokens: Vec<Json>,
-    /// Those that go out with this event.
+    /// The log probabilities to send with this event.
     ready: Vec<Json>,
-    /// The text goes out with the next event.
+    /// Set if the text is released with the next event.
     pub(super) is_over: bool,
-    /// Nothing can continue it: its block is closed.
+    /// Set if the text cannot continue because its block is closed.
     pub(super) is_closed: bool,
-    /// The end that went out before it was known that the text continues: a match may begin in it.
+    /// The end of the text that was sent before the text continued; a match can begin in it.
     seam: Seam,
 }
 
-/// The end of a text as it came, and as it was sent.
+/// The end of a text, as received and as sent.
 #[derive(Default)]
 struct Seam {
     raw: CompactString,
     sent: CompactString,
 }
 
-/// Returns `true` if text waits in a stored lane.
+/// Returns `true` if a stored lane has withheld text.
 pub(super) fn waits(stored: &Json) -> bool {
     stored.as_object().is_some_and(|stored| {
         stored.with("text", |text| matches!(text, Some(Json::Text(text)) if !text.is_empty()))
     })
 }
 
-/// Returns `true` if a stored lane is marked as over.
+/// Returns `true` if a stored lane is marked for release.
 pub(super) fn is_over(stored: &Json) -> bool {
     stored.get(OVER).is_some()
 }
 
-/// Marks a stored lane as over.
+/// Marks a stored lane for release.
 pub(super) fn mark_over(stored: &Json, closes: bool) {
-    // Fields of a map of ours.
+    // The map belongs to this module, so the writes cannot fail.
     stored.edit(OVER, true);
     if closes {
         stored.edit(CLOSED, true);
@@ -83,7 +83,7 @@ impl Lane {
         }
     }
 
-    /// A lane that is let out with this mold.
+    /// Sets the kind of the text and its mold, unless the lane has one.
     pub(super) fn begin_with(&mut self, kind: &str, mold: impl FnOnce() -> Json) {
         if self.mold.is_null() {
             self.kind = kind.into();
@@ -97,7 +97,7 @@ impl Lane {
             ("text", self.text.clone().into()),
             ("mold", self.mold.clone()),
         ]);
-        // Fields of an object just made, here and below.
+        // The object was created above, so this write and those below cannot fail.
         if !self.tokens.is_empty() {
             stored.edit("tokens", self.tokens.clone());
         }
@@ -108,12 +108,12 @@ impl Lane {
         stored
     }
 
-    /// Returns `true` if text waits.
+    /// Returns `true` if text is withheld.
     pub(super) fn waits(&self) -> bool {
         !self.text.is_empty()
     }
 
-    /// Returns what of the text so far, and of this piece, goes out now.
+    /// Adds a part of the text. Returns the text to send now.
     pub(super) fn feed<L: WindowVisitor>(
         &mut self,
         piece: &str,
@@ -156,11 +156,11 @@ impl Lane {
             self.ready = ready_tokens.collect();
         }
         self.text = text[ready..].into();
-        // The first characters of a match that spans the seam are out already; the replacement follows.
+        // The first characters of a match that spans the seam were already sent; the replacement follows.
         Ok(out.strip_prefix(seam.sent.as_str()).map_or_else(|| out.clone(), CompactString::from))
     }
 
-    /// Returns what waits with this piece, all of it; the text may continue behind what comes next.
+    /// Adds a part of the text. Returns all withheld text; the text may still continue in a later event.
     pub(super) fn feed_to_end<L: WindowVisitor>(
         &mut self,
         piece: &str,
@@ -175,7 +175,8 @@ impl Lane {
         Ok(out)
     }
 
-    /// Returns all that waits. A text whose block is not closed may continue: its end is remembered then.
+    /// Returns all withheld text. If its block is still open, the end of the text is stored for a match that
+    /// continues.
     pub(super) fn flush<L: WindowVisitor>(
         &mut self,
         is_closed: bool,
@@ -191,9 +192,9 @@ impl Lane {
         Ok(out)
     }
 
-    /// Returns where a text with a match in it can be cut so that it makes no difference, and what comes of it
-    /// up to there: at the wished place, or ahead of it. Nowhere: all of it waits, for a while; so many
-    /// characters have waited before.
+    /// Returns the position at which a text that contains a match can be cut without changing the result, and
+    /// the processed text up to there. The position is at or before `wished`; if there is none, the complete
+    /// text is withheld until `waited` characters exceed the limit.
     fn cut<L: WindowVisitor>(
         &self,
         text: &str,
@@ -202,7 +203,7 @@ impl Lane {
         waited: usize,
         look: &mut L,
     ) -> Result<(usize, CompactString), L::Error> {
-        // Each place takes two looks at the text.
+        // Each candidate processes the text twice.
         const MAX_NEAR: usize = 10;
         const EDGES: usize = 6;
         let is_edge = |at: &usize| {
@@ -221,13 +222,13 @@ impl Lane {
             }
         }
         match waited > self.longest.saturating_mul(2) {
-            // Better late than never: what is longer than any match goes out as it is.
+            // The text is longer than any match, so it is sent.
             true => Ok((text.len(), changed)),
             false => Ok((0, CompactString::default())),
         }
     }
 
-    /// Returns where each token of the text ends, when they spell just this text.
+    /// Returns the end of each token of the text, if the tokens add up to exactly this text.
     fn token_ends(&mut self, text: &str) -> Option<Vec<usize>> {
         if self.tokens.is_empty() {
             return None;
@@ -252,7 +253,7 @@ impl Lane {
         self.tokens.extend(spelling(choice, name).into_iter().flat_map(|tokens| tokens.items()));
     }
 
-    /// Only the tokens of what goes out go out with it, and none of what was changed.
+    /// Writes the tokens of the sent text to a choice, without those of changed text.
     pub(super) fn give_tokens(&mut self, choice: &Json, name: &str) {
         let ready = std::mem::take(&mut self.ready);
         match spelling(choice, name) {
@@ -261,7 +262,7 @@ impl Lane {
                     old.len() == ready.len() && old.iter().zip(&ready).all(|(old, new)| old.is_same(new))
                 });
                 if !is_same {
-                    // They were in such a list before.
+                    // The list held these tokens before, so the write cannot fail.
                     let _ = tokens.replace(ready);
                 }
             }
@@ -272,7 +273,7 @@ impl Lane {
         }
     }
 
-    /// Lets a text out with an event that has no place for it.
+    /// Adds released text to an event that has no field for it.
     pub(super) fn pour(&self, choice: &Json, out: &str) {
         if out.is_empty() {
             return;
@@ -291,7 +292,7 @@ impl Lane {
         }
     }
 
-    /// The lane's mold with this text in it.
+    /// Returns the mold filled with this text.
     pub(super) fn poured(&self, out: &str) -> Json {
         let poured = self.mold.copy();
         fill(&poured, out);
@@ -299,7 +300,7 @@ impl Lane {
     }
 }
 
-/// The list in which a choice spells a text, token by token.
+/// Returns the list of a choice's log probabilities, by token.
 fn spelling(choice: &Json, name: &str) -> Option<Array> {
     match choice.get("logprobs")?.get(name)? {
         Json::Array(tokens) => Some(tokens),
@@ -311,7 +312,7 @@ fn part(text: &str) -> Json {
     Json::from([("type", "text".into()), ("text", text.into())])
 }
 
-/// The way to a text, with what says which one it is.
+/// Returns the path to a text as a delta, with the fields that identify the text.
 fn mold(of: &Json, way: &[Step]) -> Json {
     match way {
         [] => Json::Null,
@@ -332,7 +333,7 @@ fn mold(of: &Json, way: &[Step]) -> Json {
     }
 }
 
-/// Puts a text where there is null.
+/// Replaces the null in a mold with a text.
 fn fill(mold: &Json, text: &str) {
     match mold {
         Json::Object(object) => {

@@ -1,21 +1,27 @@
-//! The functions that look at texts through a window.
+//! The trait for functions that process texts through a window.
 
 use compact_str::CompactString;
 
-/// Looks at texts through a window, and changes them.
+/// A function that changes texts through a window.
 pub trait WindowVisitor {
-    /// The error of a look.
+    /// The error type of the function.
     type Error;
 
-    /// The text as it shall be. What it makes of a text must not depend on where that was cut.
+    /// Returns the changed text. The result must not depend on how the text is divided over calls.
+    ///
+    /// # Errors
+    /// Returns the error of the function.
     fn changed(&mut self, text: &str) -> Result<CompactString, Self::Error>;
 
-    /// The number of bytes at the end of a text that could become something else with what follows.
+    /// Returns the number of bytes at the end of a text that could become part of a match.
+    ///
+    /// # Errors
+    /// Returns the error of the function.
     fn unfinished(&mut self, text: &str) -> Result<usize, Self::Error>;
 }
 
-/// The end of a text of which only the largest number of characters of a match is known: at the beginning of a word,
-/// when there is one near.
+/// Returns the number of bytes to withhold at the end of a text if only the maximum match length in characters
+/// is known. It starts at the beginning of a word if there is one nearby.
 pub fn last_words(text: &str, characters: usize) -> usize {
     let back = |from: usize| {
         let mut starts = text[..from].char_indices().rev();

@@ -1,10 +1,10 @@
-//! A window over the texts of a streamed answer: the end of each text waits until what could match
-//! in it has come whole, however the stream cuts it.
+//! A sliding window over the texts of a streamed answer: the end of each text is withheld until a possible
+//! match is complete, regardless of chunk boundaries.
 //!
-//! Every text of a choice is a lane of its own: its content, its thinking, the arguments of each call. A lane
-//! is over when what comes next in the choice begins, when a call's arguments are complete, when the block
-//! it belongs to is signed or closed, and when the choice ends; what waits in it goes out then. What waits is
-//! stored as plain JSON in a map of the caller's, from one event to the next.
+//! Each text of a choice is a separate lane: its content, its thinking and the arguments of each call. A lane
+//! ends when the next part of the choice begins, when a call's arguments are complete, when its block is signed
+//! or closed, and when the choice ends; its withheld text is sent then. Between events, withheld text is stored
+//! as plain JSON in a map of the caller.
 
 mod calls;
 mod held;

@@ -1,4 +1,4 @@
-//! The pass of an event through the window, and what waits between two events.
+//! The processing of one event, and the text withheld between events.
 
 use super::calls::{self, Calls};
 use super::held::{HELD, LANES, OVER, child};
@@ -10,7 +10,7 @@ use crate::chat::event::{self, Step, TextPlace};
 use compact_str::CompactString;
 use valvehouse_json::Json;
 
-/// The choices whose texts wait, to be let out with [`end`].
+/// Returns the choices with withheld text, which [`end`] releases.
 pub fn waiting(kept: &Json) -> Vec<i64> {
     let choices = kept.field(HELD).entries();
     let waits = |choice: &Json| lanes_of(choice).any(|(_, lane)| lane::waits(&lane)) || Calls::wait(choice);
@@ -22,30 +22,30 @@ fn lanes_of(choice: &Json) -> impl Iterator<Item = (CompactString, Json)> {
     choice.field(LANES).entries().into_iter()
 }
 
-/// Returns the stored texts and calls that wait, by choice.
+/// Returns the withheld texts and calls, by choice.
 pub fn held(kept: &Json) -> Json {
     kept.field(HELD)
 }
 
-/// Stores this instead.
+/// Replaces the withheld texts and calls.
 pub fn set_held(kept: &Json, held: Json) {
     match held {
         Json::Null => drop(kept.remove(HELD)),
-        // It was there before, or is a copy of what was.
+        // The value was stored before or is a copy, so the write cannot fail.
         held => kept.edit(HELD, held),
     }
 }
 
-/// The choice ends without an event that says so: the next look lets all of it out.
+/// Ends a choice that has no final event: the next [`pass`] releases all its text.
 pub fn end(kept: &Json, choice: i64) {
     if let Some(choice) = kept.get(HELD).and_then(|held| held.get(&choice.to_string())) {
         choice.edit(OVER, true);
     }
 }
 
-/// Marks the lanes that are over once this event comes, and returns `true` if text waits in any that was not
-/// marked before.
-/// The next look, at an event that comes ahead of this one, lets it out.
+/// Marks the lanes that end with this event. Returns `true` if a newly marked lane has withheld text.
+///
+/// The caller then passes an empty event first, which releases that text.
 pub fn ends_lanes(event: &Json, kept: &Json) -> bool {
     let Some(held) = kept.get(HELD) else { return false };
     let Some(choice) = held.get(&event::choice_index(event).to_string()) else { return false };
@@ -68,13 +68,16 @@ pub fn ends_lanes(event: &Json, kept: &Json) -> bool {
     any
 }
 
-/// Returns `true` if an event carries nothing any more that a client has to see: all of its text waits.
+/// Returns `true` if an event has no visible content left because all its text is withheld.
 pub fn is_hollow(event: &Json) -> bool {
     speech::is_hollow(event)
 }
 
-/// Changes the texts of an event in place, each with what of it had to wait; stores what has to wait.
-/// No match is longer than `longest` characters.
+/// Changes the texts of an event in place: adds released text, and withholds text that may be the start of a
+/// match. `longest` is the maximum length of a match in characters.
+///
+/// # Errors
+/// Returns the error of the visitor.
 pub fn pass<L: WindowVisitor>(
     event: &Json,
     kept: &Json,
@@ -99,7 +102,7 @@ pub fn pass<L: WindowVisitor>(
         match way.as_slice() {
             [Step::Key(choices), _, Step::Key(below), way @ ..] if choices == "choices" => {
                 match below.as_str() {
-                    // Once more the text, token by token; it goes along with it.
+                    // The log probabilities repeat the text and are handled with it.
                     "logprobs" => {}
                     "delta" if calls::is_input(way, place) => {}
                     "delta" => match lane_name(way).filter(|_| place.kind != "citation") {
@@ -117,13 +120,13 @@ pub fn pass<L: WindowVisitor>(
                             };
                             place.set_text(&out);
                             lane.give_tokens(&choice, &name);
-                            // A map of ours in a map of ours, here and below.
+                            // Both maps belong to this module, so this write and those below cannot fail.
                             lanes.edit(&name, lane.to_json());
                             seen.push(name);
                         }
                         None => whole(place, look)?,
                     },
-                    // The whole text so far, again and again.
+                    // The field repeats the complete text so far.
                     "message" if !ends => {
                         let text = place.text();
                         let ready = text.len() - look.unfinished(&text)?;

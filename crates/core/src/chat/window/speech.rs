@@ -5,12 +5,12 @@ use crate::chat::event::{self, Step};
 use compact_str::CompactString;
 use valvehouse_json::{Json, Object};
 
-/// Blocks that are closed: their text has come before.
+/// The field of closed blocks, whose text has arrived before.
 const BLOCKS: &str = "content_blocks";
-/// The keys that a signature of thinking is stored under.
+/// The fields that hold a signature of thinking.
 const SIGNATURES: [&str; 4] =
     ["signature", "reasoning_signature", "thinking_signature", "reasoning_content_signature"];
-/// Texts that come in pieces, on top of a delta.
+/// The fields of a delta whose text arrives in parts.
 const GROWING: [&str; 8] = [
     "content",
     "reasoning_content",
@@ -21,10 +21,10 @@ const GROWING: [&str; 8] = [
     "audio",
     "function_call",
 ];
-/// Those below them.
+/// The nested fields of a delta whose text arrives in parts.
 const GROWING_BELOW: [&str; 8] =
     ["text", "thinking", "summary", "content", "reasoning", "transcript", "arguments", "refusal"];
-/// Fields of an event that say nothing of its own.
+/// The fields of an event that are not content.
 const HEAD: [&str; 10] = [
     "id",
     "object",
@@ -41,11 +41,11 @@ const HEAD: [&str; 10] = [
 /// The content of an event in its first choice.
 #[derive(Default)]
 pub(super) struct Speech {
-    /// The lanes with text in this event.
+    /// The lanes that have text in this event.
     lanes: Vec<CompactString>,
     begins_call: bool,
     signs: bool,
-    /// Blocks before it are closed: nothing continues their text.
+    /// Set if the event closes earlier blocks, whose text cannot continue.
     pub(super) closes: bool,
 }
 
@@ -86,7 +86,7 @@ impl Speech {
         speech
     }
 
-    /// Returns `true` if a text before this event, of another lane than those in it, is over.
+    /// Returns `true` if the event ends an earlier text in a lane that has no text in this event.
     pub(super) fn ends(&self, lane: &str, kind: &str) -> bool {
         if self.closes || self.signs(kind) {
             return true;
@@ -95,8 +95,8 @@ impl Speech {
         speaks && !self.lanes.iter().any(|own| own == lane)
     }
 
-    /// Returns `true` if a text in this event is over before the event is: thinking where it speaks, too, and any text
-    /// where it begins a call.
+    /// Returns `true` if a text in this event also ends in it: thinking if the event has other text as well,
+    /// and any text if the event begins a tool call.
     pub(super) fn follows(&self, kind: &str) -> bool {
         let is_thinking = |lane: &CompactString| lane.starts_with("reasoning") || lane == "thinking";
         self.begins_call || (kind == "reasoning" && self.lanes.iter().any(|lane| !is_thinking(lane)))
@@ -108,8 +108,8 @@ impl Speech {
     }
 }
 
-/// The name of a text of a delta among its lanes: the way to it, without the places in lists. A text and
-/// the parts of a text are the same. `None` for texts that come whole.
+/// Returns the lane of a text in a delta: the path to it without list positions. A text and its parts have the
+/// same lane. `None` for texts that arrive complete.
 pub(super) fn lane_name(way: &[Step]) -> Option<CompactString> {
     let mut name = CompactString::default();
     for (place, step) in way.iter().enumerate() {
@@ -128,7 +128,7 @@ pub(super) fn lane_name(way: &[Step]) -> Option<CompactString> {
     Some(name)
 }
 
-/// Returns `true` if nothing in an event is for a client: one choice that neither speaks nor ends.
+/// Returns `true` if an event has nothing for clients: one choice without content or end.
 pub(super) fn is_hollow(event: &Json) -> bool {
     let Json::Object(fields) = event else { return false };
     let mut bare = true;

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::convert::Infallible;
 use valvehouse_json::Json;
 
-/// Replaces every `secret-42`, and as a trap every `aa`.
+/// Replaces every `secret-42` and, as a trap, every `aa`.
 struct Blot(usize);
 
 impl WindowVisitor for Blot {
@@ -53,12 +53,12 @@ fn folded(events: &[Json]) -> Json {
     fold.finish()
 }
 
-/// The deltas and what stands beside them, an event a line.
+/// Returns the deltas and their neighboring fields, one line for each event.
 fn shown(events: &[Json]) -> Vec<String> {
     events.iter().map(|event| event.at_path("choices.0").to_string()).collect()
 }
 
-/// Places for a text in pieces, each with where the whole is found in the end.
+/// The places of a text in a delta, each with the path of the complete text.
 const PLACES: [(&str, &str); 7] = [
     (r#"{"content":TEXT}"#, "content"),
     (r#"{"content":[{"type":"text","text":TEXT}]}"#, "content.0.text"),
@@ -171,7 +171,7 @@ fn log_probabilities_go_along_with_their_text() {
         shown(&passed),
         [
             r#"{"index":0,"delta":{"content":"Tell me "},"logprobs":{"content":[{"token":"Tell "},{"token":"me "}]},"finish_reason":null}"#,
-            // The tokens of a secret are nobody's to read.
+            // The tokens of a secret are removed.
             r#"{"index":0,"delta":{"content":"what is [x] there"},"logprobs":{"content":[]},"finish_reason":null}"#,
             r#"{"index":0,"delta":{"content":" and everywhere"},"logprobs":{"content":[{"token":" and everywhere"}]},"finish_reason":"stop"}"#,
         ]

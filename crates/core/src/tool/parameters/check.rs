@@ -1,7 +1,7 @@
-//! Checking and coercing arguments: what fits comes back in the declared types.
+//! Checks arguments and converts them to their declared types.
 //!
-//! Types are not shared with valves, whose values come from forms and configuration: there `on` is
-//! true, `a, b` a list and every number a float. A model writes JSON, and sometimes writes it twice.
+//! The rules differ from those of valves, whose values come from forms and configuration: there, `on` is true,
+//! `a, b` is a list and every number is a float. A model sends JSON, sometimes encoded twice.
 
 use super::shape::{Kind, Parameter, Shape};
 use crate::limits::clipped;
@@ -9,15 +9,15 @@ use crate::words::nearest;
 use std::fmt;
 use valvehouse_json::{Json, Number, Object};
 
-/// Problems that one refusal tells; a model mends these first.
+/// The maximum number of problems in one message.
 const TOLD: usize = 8;
 
-/// The reasons for which a tool was not run: everything that is wrong with its arguments.
+/// The problems with the arguments of a tool call, because of which the tool was not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArgumentError {
-    /// A sentence each: path, rule and value.
+    /// The problems, one sentence each: path, rule and value.
     pub problems: Vec<String>,
-    /// Problems beyond those told.
+    /// The number of further problems.
     pub more: usize,
 }
 
@@ -33,7 +33,7 @@ impl fmt::Display for ArgumentError {
 
 impl std::error::Error for ArgumentError {}
 
-/// The arguments of a call; any object where nothing is declared.
+/// Checks the arguments of a call; without a declaration, any object is valid.
 pub(super) fn arguments(declared: Option<&[Parameter]>, args: &Json) -> Result<Json, ArgumentError> {
     let mut check = Check::new(Spelling::Loose);
     let fitting = match (args, declared) {
@@ -47,23 +47,23 @@ pub(super) fn arguments(declared: Option<&[Parameter]>, args: &Json) -> Result<J
     check.end(fitting)
 }
 
-/// A value that an author wrote down, which must be of its type without coercion.
+/// Checks a value in a declaration, which must have its type without conversion.
 pub(super) fn own_value(shape: &Shape, value: &Json, path: &str) -> Result<Json, Vec<String>> {
     let mut check = Check::new(Spelling::Exact);
     let fitting = Json::from(check.value(shape, value, &Path::Start(path)));
     check.end(fitting).map_err(|error| error.problems)
 }
 
-/// The closeness with which a value must look like its type.
+/// The strictness of a type check.
 #[derive(Clone, Copy, PartialEq)]
 enum Spelling {
-    /// As models write: other spellings of the same value will do, and what is not declared is dropped.
+    /// For models: other spellings of a value are converted, and undeclared keys are dropped.
     Loose,
-    /// As authors must.
+    /// For authors: the value must have its declared type.
     Exact,
 }
 
-/// The way to a value: `items[2].unit`.
+/// The path of a value, such as `items[2].unit`.
 enum Path<'a> {
     Start(&'a str),
     Key(&'a Path<'a>, &'a str),
@@ -129,7 +129,8 @@ impl Check {
         fitting.into_iter().collect::<Object>().into()
     }
 
-    /// The value in its type and within its limits; nothing, after telling why, when it does not fit.
+    /// Returns the value in its type and within its limits. Records a problem and returns `None` if it does not
+    /// fit.
     fn value(&mut self, shape: &Shape, given: &Json, path: &Path<'_>) -> Option<Json> {
         let Some(read) = self.read(&shape.kind, given) else {
             self.tell(path, || format!("must be {}, not {}", shape.kind.in_words(), clipped(given)));
@@ -155,7 +156,7 @@ impl Check {
         fitting.into()
     }
 
-    /// The value in its type; what is in a container is not looked at.
+    /// Returns the value in its type, without checking the elements of a container.
     fn read(&self, kind: &Kind, given: &Json) -> Option<Json> {
         match (kind, given) {
             (Kind::String, Json::Text(_))
@@ -172,7 +173,7 @@ impl Check {
                 _ => None,
             },
             (_, Json::Text(text)) => {
-                // Twice written JSON, once unwrapped, must be of the type itself.
+                // JSON in a string is decoded once; the result must have the type itself.
                 let text = text.trim();
                 let exact = Check::new(Spelling::Exact);
                 exact.read(kind, &Json::parse(text.as_bytes()).ok().or_else(|| truth(text))?)
@@ -182,7 +183,7 @@ impl Check {
     }
 }
 
-/// Python's way to spell a truth, which models fall into.
+/// Reads a boolean in Python's spelling, which some models use.
 fn truth(text: &str) -> Option<Json> {
     match text {
         _ if text.eq_ignore_ascii_case("true") => Some(true.into()),
@@ -191,8 +192,8 @@ fn truth(text: &str) -> Option<Json> {
     }
 }
 
-/// A whole number, spelt as one. Those of more than 64 bits stay as they are; a float so large that
-/// it has lost its last digits is none.
+/// Converts a number to an integer. Integers of more than 64 bits are preserved; a float too large to be exact
+/// is rejected.
 fn whole(number: &Number) -> Option<Json> {
     match number.as_i64() {
         Some(value) => Some(value.into()),
@@ -206,7 +207,7 @@ fn undeclared(declared: &[Parameter], given: &Object) -> Vec<compact_str::Compac
     keys
 }
 
-/// The name under which a missing argument probably came.
+/// Returns a hint at the undeclared key that was probably meant for a missing argument.
 fn misspelt(name: &str, declared: &[Parameter], given: &Object) -> String {
     let others = undeclared(declared, given);
     nearest(name, others.iter().map(|key| key.as_str()))

@@ -1,8 +1,5 @@
-//! From the literal map of an author to declared parameters, or to every problem with it.
-//!
-//! The declared parameters of a tool.
-//!
-//! Parameters as JSON Schema 2020-12, in a form that OpenAI and Anthropic take.
+//! The declared parameters of a tool: reading a script's map, listing every problem with it, and generating
+//! JSON Schema 2020-12 that OpenAI and Anthropic accept.
 
 use super::check::{self, ArgumentError, own_value};
 use super::shape::{Kind, Parameter, Shape};
@@ -27,9 +24,9 @@ const KEYS: [&str; 10] = [
 ];
 const EXAMPLE: &str = "#{ city: #{ type: \"string\", required: true } }";
 
-/// Parameters of a tool, or properties of one object.
+/// The maximum number of parameters of a tool, or of properties of an object.
 const MAX: usize = 128;
-/// Containers in containers; models lose their way long before.
+/// The maximum nesting depth of containers.
 const DEEPEST: usize = 16;
 
 /// Reads the map of a tool's parameters.
@@ -42,7 +39,7 @@ pub(super) fn parameters(declared: &Json) -> Result<Vec<Parameter>, Vec<String>>
     }
     if declared.text("type").as_deref() == Some("object") && declared.get("properties").is_some() {
         return Err(vec![format!(
-            "parameters are given as a JSON Schema: give what is in its `properties` alone, and say \
+            "parameters are a JSON Schema: give only its `properties`, and write \
              `required` with each, such as {EXAMPLE}"
         )]);
     }
@@ -51,7 +48,7 @@ pub(super) fn parameters(declared: &Json) -> Result<Vec<Parameter>, Vec<String>>
     if reader.problems.is_empty() { Ok(parameters) } else { Err(reader.problems) }
 }
 
-/// The place of something in the declaration: `items.properties.x`.
+/// A path in the declaration, such as `items.properties.x`.
 struct Place {
     path: String,
     depth: usize,
@@ -64,7 +61,7 @@ impl Place {
     }
 }
 
-/// Reads declarations. Problems end with how to mend them.
+/// A reader of declarations. Each problem ends with its fix.
 struct Reader {
     problems: Vec<String>,
 }
@@ -79,7 +76,7 @@ impl Reader {
         if entries.len() > MAX {
             let whose = if place.path.is_empty() { "a tool" } else { place.path.as_str() };
             self.problems.push(format!(
-                "{whose} has {} parameters, of which a model can heed {MAX} at most: group or drop some",
+                "{whose} has {} parameters, more than the limit of {MAX}: group or drop some",
                 entries.len()
             ));
             return Vec::new();
@@ -90,7 +87,7 @@ impl Reader {
                 read.extend(self.parameter(&name, &declared, place));
             } else {
                 self.problems.push(format!(
-                    "the name {} is none for a parameter: use 1 to 64 of a-z, A-Z, 0-9, `_`, `-` and `.`",
+                    "invalid parameter name {}: use 1 to 64 of a-z, A-Z, 0-9, `_`, `-` and `.`",
                     clipped(&name.into())
                 ));
             }
@@ -107,7 +104,7 @@ impl Reader {
         Some(Parameter { name: name.to_owned(), required, shape })
     }
 
-    /// A declaration as a map; the bare name of a type is one, too.
+    /// Returns a declaration as a map; the name of a type is converted to one.
     fn as_map(&mut self, declared: &Json, place: &Place) -> Option<Json> {
         match declared {
             Json::Object(_) => Some(declared.clone()),
@@ -140,7 +137,7 @@ impl Reader {
         }
         let mut shape = Shape { kind, description, default: None, limits };
         shape.limits.allowed = self.allowed(&shape, declared, place);
-        // A default is held against limits only once these make sense themselves.
+        // A default is checked only against valid limits.
         if self.problems.len() == before {
             shape.default = self.default(&shape, declared, place);
         }
@@ -175,7 +172,7 @@ impl Reader {
         let kind = given.as_str().and_then(Kind::named);
         if kind.is_none() {
             let hint = match given.str_or_empty() {
-                // As Python says it.
+                // These are Python's names of the types.
                 "str" | "text" => "; did you mean `string`?".to_owned(),
                 "list" | "tuple" | "set" => "; did you mean `array`?".to_owned(),
                 "dict" | "map" => "; did you mean `object`?".to_owned(),
@@ -284,7 +281,7 @@ impl Reader {
     }
 }
 
-/// Returns `true` if models may be given this as the name of a parameter; Anthropic takes no other.
+/// Returns `true` if a name is valid for a parameter; Anthropic accepts no others.
 fn is_name(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
     (1..=64).contains(&name.len()) && name.bytes().all(fits)
@@ -292,37 +289,40 @@ fn is_name(name: &str) -> bool {
 
 /// The parameters of a tool, in the order of declaration. Cheap to clone.
 ///
-/// The default says nothing about the arguments: any object goes through whole. That is not the same
-/// as an empty declaration, which takes nothing.
+/// The default value accepts any arguments object unchanged. An empty declaration, in contrast, drops all
+/// arguments.
 #[derive(Debug, Clone, Default)]
 pub struct Parameters(Option<Arc<Inner>>);
 
 #[derive(Debug)]
 struct Inner {
-    /// `None` where only the schema is known: whoever wrote it checks the arguments.
+    /// `None` if only the schema is known; the tool then checks its arguments itself.
     parameters: Option<Vec<Parameter>>,
     schema: Json,
 }
 
 impl Parameters {
-    /// Reads a map of names and declarations, or says everything that is wrong with it.
+    /// Reads a map of parameter names and declarations.
     ///
     /// A declaration is a map of `type` (string, integer, float, boolean, array, object), `description`,
-    /// `required`, `default`, `enum`, `items`, `properties`, `minimum`, `maximum` and `pattern`, or
-    /// just the name of a type. The type may be left out where `properties`, `items`, `enum` or
-    /// `default` show it. A parameter with a default can always be left out, also a `required` one.
+    /// `required`, `default`, `enum`, `items`, `properties`, `minimum`, `maximum` and `pattern`, or only the
+    /// name of a type. The type may be omitted if `properties`, `items`, `enum` or `default` implies it. A
+    /// parameter with a default may always be omitted from a call, even a `required` one.
+    ///
+    /// # Errors
+    /// Returns every problem with the declaration.
     pub fn declare(declared: &Json) -> Result<Self, Vec<String>> {
         let parameters = parameters(declared)?;
         let schema = object(Some(&parameters)).freeze();
         Ok(Self(Some(Arc::new(Inner { parameters: Some(parameters), schema }))))
     }
 
-    /// Parameters of which only the JSON Schema is known. Any object goes through whole: the tool itself checks it.
+    /// Creates parameters from a JSON Schema. Any object is accepted unchanged: the tool itself checks it.
     pub fn of_schema(schema: Json) -> Self {
         Self(Some(Arc::new(Inner { parameters: None, schema: schema.freeze() })))
     }
 
-    /// JSON Schema 2020-12 of the arguments: an object. Read-only; copy it to change it.
+    /// Returns the JSON Schema 2020-12 of the arguments object, read-only; copy it to change it.
     pub fn schema(&self) -> Json {
         match &self.0 {
             Some(declared) => declared.schema.clone(),
@@ -346,12 +346,14 @@ impl Parameters {
         self.declared().map_or(0, of_all)
     }
 
-    /// The arguments as the tool gets them, or everything that is wrong with them.
+    /// Returns the arguments in their declared types; they share nothing with `args`.
     ///
-    /// Arguments that are not declared are dropped, missing ones get their default, null counts as missing, and
-    /// values come in their declared type: `"3"` is 3 where a number is asked for (and 3.0 where a
-    /// whole one is), 3 is `"3"` where text is, `"true"`, 1, `"false"` and 0 are truths, and a list or
-    /// an object may be spelt as JSON in a string. The answer shares nothing with `args`.
+    /// Undeclared arguments are dropped, missing ones get their default, and null counts as missing. Values are
+    /// converted: `"3"` to 3 for a number, 3.0 to 3 for an integer, 3 to `"3"` for a string, `"true"`, 1,
+    /// `"false"` and 0 to booleans, and JSON in a string to a list or an object.
+    ///
+    /// # Errors
+    /// Returns every problem with the arguments.
     pub fn check(&self, args: &Json) -> Result<Json, ArgumentError> {
         check::arguments(self.declared(), args)
     }
@@ -361,9 +363,9 @@ impl Parameters {
     }
 }
 
-/// The schema of an object of these parameters.
+/// Returns the schema of an object with these parameters.
 ///
-/// Arguments that are not declared are dropped and not refused, so nothing is said of additional properties.
+/// Undeclared arguments are dropped rather than rejected, so the schema does not mention additional properties.
 pub(super) fn object(parameters: Option<&[Parameter]>) -> Json {
     let schema = Json::object();
     put(&schema, "type", "object");
@@ -390,7 +392,7 @@ fn value(shape: &Shape) -> Json {
     }
     shape.limits.describe(&schema);
     match &shape.kind {
-        // OpenAI refuses an array that says nothing of its items.
+        // OpenAI rejects an array without `items`.
         Kind::Array(items) => put(&schema, "items", items.as_deref().map_or_else(Json::object, value)),
         Kind::Object(properties) => put_properties(&schema, properties.as_deref()),
         Kind::String | Kind::Integer | Kind::Number | Kind::Boolean => {}
@@ -401,7 +403,7 @@ fn value(shape: &Shape) -> Json {
     schema
 }
 
-/// Sets a key of an object made here; fresh objects take any key.
+/// Sets a key of an object created here, which cannot fail.
 fn put(object: &Json, key: &str, value: impl Into<Json>) {
     object.put(key, value);
 }

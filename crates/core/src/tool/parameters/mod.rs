@@ -1,4 +1,4 @@
-//! A tool's parameters: declared once, described as JSON Schema, checked before the tool runs.
+//! Tool parameters: declared once, described as JSON Schema, and checked before the tool runs.
 //!
 //! ```
 //! use valvehouse_core::tool::Parameters;

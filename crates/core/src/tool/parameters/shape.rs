@@ -1,53 +1,53 @@
-//! The contents of a declaration, once it is read.
+//! The parsed form of a parameter declaration.
 
 use crate::limits::Limits;
 use valvehouse_json::Json;
 
-/// One parameter, or one property of an object.
+/// A parameter, or a property of an object.
 #[derive(Debug)]
 pub(super) struct Parameter {
     /// The name for models.
     pub name: String,
-    /// Set if a call without the argument is refused; never set where there is a default.
+    /// Set if a call without the argument is rejected; never set for a parameter with a default.
     pub required: bool,
-    /// Its values.
+    /// The shape of its values.
     pub shape: Shape,
 }
 
-/// The shape of values.
+/// The shape of a value.
 #[derive(Debug)]
 pub(super) struct Shape {
-    /// Their type.
+    /// The type of the value.
     pub kind: Kind,
-    /// The purpose of the values.
+    /// The description for models.
     pub description: Option<String>,
-    /// The value that stands in for a missing one.
+    /// The value for a missing argument.
     pub default: Option<Json>,
-    /// The limits for values.
+    /// The limits on the value.
     pub limits: Limits,
 }
 
-/// The type of a value, with what is known of its parts.
+/// The type of a value, with the shapes of its parts.
 #[derive(Debug)]
 pub(super) enum Kind {
     String,
-    /// Whole, of any size.
+    /// An integer of any size.
     Integer,
-    /// As it was spelt: 3 stays 3.
+    /// A number in its original spelling: 3 stays 3.
     Number,
     Boolean,
-    /// A list; of anything where its items are not declared.
+    /// A list; its items may have any type if they are not declared.
     Array(Option<Box<Shape>>),
-    /// A map; of anything where its properties are not declared.
+    /// A map; its values may have any type if its properties are not declared.
     Object(Option<Vec<Parameter>>),
 }
 
 impl Kind {
-    /// Every type, as authors spell them.
+    /// The names of all types in declarations.
     pub(super) const NAMES: [&str; 6] = ["string", "integer", "float", "boolean", "array", "object"];
 
-    /// The type of this name, nothing known of its parts. `number` is another word for `float`, and
-    /// `int` and `bool` are what Rhai says.
+    /// Returns the type of a name, without parts. `number` is a synonym of `float`; `int` and `bool` are Rhai's
+    /// names.
     pub(super) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "string" => Self::String,
@@ -60,7 +60,7 @@ impl Kind {
         })
     }
 
-    /// The type of a value; null has none.
+    /// Returns the type of a value; `None` for null.
     pub(super) fn of(value: &Json) -> Option<Self> {
         Some(match value {
             Json::Null => return None,
@@ -73,7 +73,7 @@ impl Kind {
         })
     }
 
-    /// Its name in JSON Schema.
+    /// Returns the name of the type in JSON Schema.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::String => "string",
@@ -85,7 +85,7 @@ impl Kind {
         }
     }
 
-    /// The name of a value of this type in a sentence for a model, which speaks JSON.
+    /// Returns the name of the type in error messages for models.
     pub(super) fn in_words(&self) -> &'static str {
         match self {
             Self::String => "a string",

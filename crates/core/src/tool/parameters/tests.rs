@@ -1,4 +1,4 @@
-//! The effects of parameters that authors and models notice.
+//! The behavior of parameters for authors and models.
 
 use super::*;
 use proptest::prelude::*;
@@ -25,7 +25,7 @@ fn refused(declared: &str, args: &str) -> String {
     parameters(declared).check(&json(args)).unwrap_err().to_string()
 }
 
-/// A list of maps, as the paths of problems need it.
+/// A list of maps, which leads to nested paths in problems.
 const NESTED: &str = r#"{"items": {"type": "array", "items": {"type": "object", "properties": {
     "unit": {"type": "string", "enum": ["kg", "lb"], "required": true},
     "count": {"type": "integer", "default": 1}}}}}"#;
@@ -89,7 +89,7 @@ fn a_bad_declaration_names_path_fault_and_cure() {
         (r#"{"a": {"type": "integer", "minimum": "5"}}"#, r#"`a` has "5" as its `minimum`: give a number"#),
         (r#"{"a": {"type": "integer", "pattern": "5"}}"#, "`a` has a `pattern`, which is for text"),
         (r#"{"a": {"type": "string", "pattern": "("}}"#, "not a regular expression: (: unclosed group"),
-        (r#"{"a": {"type": "string", "pattern": "(?=b)"}}"#, "linear time: say what the text is"),
+        (r#"{"a": {"type": "string", "pattern": "(?=b)"}}"#, "linear time: match the allowed text"),
         (
             r#"{"a": {"type": "string", "items": "string"}}"#,
             "`a` has `items`, but its type is string: make it array",
@@ -108,11 +108,11 @@ fn a_bad_declaration_names_path_fault_and_cure() {
             r#"{"items": {"items": {"properties": {"x": {"type": "flaot"}}}}}"#,
             r#"`items.items.properties.x.type` is the unknown type "flaot"; did you mean `float`?"#,
         ),
-        (r#"{"": "string"}"#, r#"the name "" is none for a parameter: use 1 to 64 of"#),
-        (r#"{"a b": "string"}"#, r#"the name "a b" is none for a parameter"#),
+        (r#"{"": "string"}"#, r#"invalid parameter name "": use 1 to 64 of"#),
+        (r#"{"a b": "string"}"#, r#"invalid parameter name "a b""#),
         (
             r#"{"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}"#,
-            "given as a JSON Schema: give what is in its `properties` alone",
+            "parameters are a JSON Schema: give only its `properties`",
         ),
     ] {
         let found = problems(declared);
@@ -308,7 +308,7 @@ fn checked_arguments_share_nothing() {
     assert_eq!(parameters.check(&args).unwrap().to_string(), r#"{"free":{"deep":[]},"list":[[1]]}"#);
 }
 
-/// Declarations with their parts named from a few names, so that arguments meet them.
+/// Generates declarations with parts named from a few names, so that generated arguments match them.
 fn shapes() -> impl Strategy<Value = Value> {
     let plain = prop_oneof![
         Just(serde_json::json!({"type": "string"})),
@@ -348,7 +348,7 @@ fn members(shape: impl Strategy<Value = Value>) -> impl Strategy<Value = Value> 
     })
 }
 
-/// Anything that JSON can say, in the words and numbers of the declarations.
+/// Generates JSON values from the words and numbers of the declarations.
 fn values() -> impl Strategy<Value = String> {
     let plain = prop_oneof![
         prop::sample::select(vec![
@@ -396,7 +396,7 @@ fn objects(value: impl Strategy<Value = String>) -> impl Strategy<Value = String
     })
 }
 
-/// A value that fits a declaration, or nearly.
+/// Generates a value that matches a declaration, or nearly does.
 fn meant_for(declared: &Value) -> BoxedStrategy<String> {
     let name = declared.as_str().or_else(|| declared["type"].as_str()).unwrap_or_default();
     let plain = |choices: &[&str]| {
@@ -438,7 +438,7 @@ fn declared_and_given() -> impl Strategy<Value = (Value, String)> {
     })
 }
 
-/// Checks what must hold of any arguments; returns `true` if they fit.
+/// Checks the invariants for any arguments; returns `true` if they are valid.
 fn holds(declared: &Value, given: &str) -> Result<bool, TestCaseError> {
     let parameters = Parameters::declare(&Json::from(declared.clone())).unwrap();
     let schema = Value::from(&parameters.schema());
