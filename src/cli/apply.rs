@@ -34,10 +34,12 @@ pub(super) async fn run(asked: &args::Apply, config: &Config, out: &Console) -> 
         })?),
         None => None,
     };
-    if config.folders.public_key.is_some() && signature.is_none() {
-        return Err(CommandError::usage(
-            "cannot upload the scripts: hosts take signed ones only (folders.public_key); sign what --manifest prints, and name the signature with --signature",
-        ));
+    if let Some(key) = &config.folders.public_key {
+        valvehouse_host::check_signature(&manifest.text, signature.as_deref(), key).map_err(|why| {
+            CommandError::usage(format!(
+                "cannot upload the scripts: hosts take signed ones only, and of this set {why}; sign what --manifest prints, and name the signature with --signature"
+            ))
+        })?;
     }
     let checked = check::before_apply(&settings, out).await?;
     if checked != Exit::Done {

@@ -137,9 +137,13 @@ impl Host {
         &self.after
     }
 
-    /// Returns the generation of the store that the running set goes by.
+    /// Returns the generation of the store that the running set goes by. One that runs in part is not applied.
     pub fn applied_generation(&self) -> u64 {
-        self.applied.load(Relaxed)
+        let applied = self.applied.load(Relaxed);
+        match &*self.refused.lock() {
+            Some(refused) if refused.generation <= applied => refused.generation.saturating_sub(1),
+            _ => applied,
+        }
     }
 
     /// Returns the latest generation of the store and the reason, where this host does not take it.
@@ -367,7 +371,7 @@ impl Host {
     }
 
     async fn announce(&self) {
-        let applied = self.applied.load(Relaxed);
+        let applied = self.applied_generation();
         let snapshot = self.snapshot();
         self.count_coverage(&snapshot);
         let coverage = self.traces.get().map(|traces| traces.coverage());
@@ -376,8 +380,7 @@ impl Host {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             since: self.applied_at.load(Relaxed),
             refused: refused.as_ref().map(|refused| refused.generation),
-            error: refused
-                .map(|refused| format!("cannot take generation {}: {}", refused.generation, refused.why)),
+            error: refused.map(|refused| refused.message()),
         };
         let tells = Standing::of_snapshot(&snapshot, coverage, &node);
         let news = (tells != *self.told.lock()).then_some(&tells);

@@ -38,7 +38,7 @@ pub use offers::Offers;
 pub use plan::{ModelPlan, Mounted, Passes, Plan, PluginPlan, ProviderPlan};
 pub use plugin::{Plugin, State, chats_only, chats_only_in_words};
 pub use reload::aside::{Owner, adoptable, owner};
-pub use reload::scripts::RefusedGeneration;
+pub use reload::scripts::{RefusedGeneration, check_signature};
 pub use report::{Change, Looks, Report};
 pub use schedule::{Schedule, ScheduleCounts};
 pub use snapshot::{Ready, Snapshot};

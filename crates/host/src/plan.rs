@@ -139,6 +139,11 @@ impl ModelPlan {
 }
 
 impl Plan {
+    /// Returns `true` if scripts run only where a signed set has them.
+    pub(crate) fn runs_signed_only(&self) -> bool {
+        self.source == ScriptSource::Store && self.public_key.is_some()
+    }
+
     /// The folders of scripts.
     pub(super) fn folders(&self) -> [PathBuf; 2] {
         [self.filters.clone(), self.tools.clone()]

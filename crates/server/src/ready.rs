@@ -168,7 +168,7 @@ async fn checks(app: &App, snapshot: &Snapshot) -> Vec<Check> {
             true => String::new(),
             false => format!("; guards that are missing here: {}", missing.join(", ")),
         };
-        let says = format!("cannot take generation {}: {}{guards}", refused.generation, refused.why);
+        let says = format!("{}{guards}", refused.message());
         checks.push(match missing.is_empty() {
             true => Check::told("scripts", false, says),
             false => Check::needed("scripts", false, says),

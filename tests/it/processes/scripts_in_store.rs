@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-use valvehouse::store::{ScriptSets as _, SetManifest, SqlStore};
+use valvehouse::store::{ScriptSets as _, SetManifest, SqlStore, Store as _};
 use valvehouse_testkit::postgres::Postgres;
 
 const KEY: &str = "the same key on every host of this test";
@@ -390,6 +390,97 @@ async fn a_host_with_a_public_key_takes_signed_scripts_alone() {
         "fn outlet(body) { body.messages[-1].content += \" other\"; body }",
     );
     let (code, told) = ran(&ours, &signed);
-    assert!(code == 69 && told.contains("its signature is not that of folders.public_key"), "{told}");
+    assert!(code == 2 && told.contains("its signature is not that of folders.public_key"), "{told}");
     assert_eq!(text(&server).await, "said signed");
+}
+
+/// The key of another pair, and the signatures of two sets with a reader. They are over what `apply --manifest` writes
+/// to a file, its line break included.
+const READERS_KEY: &str = "RWR2aGd1YXJkc24cc0skwqvyPTCuI3XB2AbLOj6fXY80xyVluyyBiZyj";
+const READER: &str = "fn outlet(body) { body.messages[-1].content += \" read\"; body }\n";
+const READER_SIGNATURE: &str = "untrusted comment: signature of the tests
+RUR2aGd1YXJkc0no0vLjMkQoX4xmliuaMkPnkrZceV4jzjrAiZWCG0V5Yn3vvAW13ubH7YJRRizNeAbXNMW+zXQS7izFkoQvawI=
+trusted comment: a set of the tests
++acYq+LWOYnU8i+kv6Pq3xjoixInuomnMNIjk8Dt5uFpOzT/jUh0KUjfW5VrBvWMMBfW3VqJ3rEh/xmTRwPOAg==
+";
+const GRANTED_READER_SIGNATURE: &str = "untrusted comment: signature of the tests
+RUR2aGd1YXJkcy/QsLFTExdrtANNn2lUzMupiV7Sfb+kuixgXo/8Ia7wsFaX3LAwHa02totmhvnYMAEaOxqYVgordqB/p0fLZAk=
+trusted comment: a set of the tests
+l6GM/+VUU09irKIQ7f9/An+pFxhoiCeGZJeCHQZqvTggNM3NEjjI6UNKs5vNwJKy2YOO7Ro0xni70C2LNLW0Cw==
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_with_a_public_key_runs_no_stored_version_that_nobody_signed() {
+    let upstream = Upstream::start().await;
+    upstream.script(answers);
+    let ours = project(&upstream, None, &format!("public_key = \"{READERS_KEY}\"\n"));
+    let server = ours.serve().await;
+    write(&ours, "policies/filters/reader.rhai", READER);
+    write(&ours, "set.minisig", READER_SIGNATURE);
+    let apply = ["apply", "policies", "--needs", "0.1.0", "--wait", "--signature", "set.minisig"];
+    done(&ours, &apply);
+    assert_eq!(text(&server).await, "said read");
+
+    // The next signed set does not load on this host.
+    write(&ours, "policies/filters/reader.rhai", &format!("/*\nrequirements: files\n*/\n{READER}"));
+    write(&ours, "set.minisig", GRANTED_READER_SIGNATURE);
+    let grants = ["--set", "grants.reader.files=[\"data\"]"];
+    let (code, told) = ran(&ours, &[&apply[..], &grants].concat());
+    assert!(code == 69 && told.contains("`reader`"), "{told}");
+    assert_eq!(text(&server).await, "said read");
+    drop(server);
+
+    // Somebody with the database and without the signing key.
+    let store = SqlStore::sqlite(&ours.folder().join(".valvehouse/state.db")).await.unwrap();
+    let mut rows = store.last_good().await.unwrap();
+    for row in &mut rows {
+        row.source = row.source.replace(" read", " EVIL");
+    }
+    store.save_last_good(&rows).await.unwrap();
+    drop(store);
+    let server = ours.serve().await;
+    assert_eq!(text(&server).await, "said", "the signed script does not load, and nothing takes its place");
+    assert!(nodes(&ours)[0]["error"].to_string().contains("reader"), "{:?}", nodes(&ours));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_starts_with_a_generation_that_it_runs_in_part_says_so() {
+    let Some(database) = Postgres::start() else { return };
+    let upstream = Upstream::start().await;
+    upstream.script(answers);
+    let url = database.database();
+    let ours = project(&upstream, Some(&url), "[grants.guard]\nhttp = [\"api.example.com\"]\n");
+    let other = project(&upstream, Some(&url), "");
+    let server = ours.serve().await;
+    policies(&ours, "one");
+    write(&ours, "policies/filters/guard.rhai", GRANTED_GUARD);
+    let first = applied(&ours);
+
+    // The guard is not granted here: its requests are refused, and everybody learns of it.
+    let behind = other.serve().await;
+    assert_eq!(asked(&behind, "hi").await.0, 503);
+    assert!(!behind.is_ready().await, "a guard is missing there");
+    assert!(behind.problems().await.contains("cannot take generation"));
+    let (_, metrics) = behind.ask("GET", "/metrics", None).await;
+    let metrics = metrics.as_str().unwrap();
+    assert!(metrics.contains("valvehouse_generation_refused 1"), "{metrics}");
+    until("the others see it", async || {
+        let late: Vec<Value> = nodes(&ours).into_iter().filter(|node| node["behind"] != 0).collect();
+        late.len() == 1
+            && late[0]["generation"] == first - 1
+            && late[0]["error"].to_string().contains("guard")
+    })
+    .await;
+    let (code, told) = ran(&ours, &["apply", "policies", "--wait"]);
+    assert!(code == 69 && told.contains("live on 1 of 2 hosts"), "{told}");
+    assert!(server.is_ready().await);
+
+    done(&ours, &["grant", "guard", "http=api.example.com"]);
+    until("the guard runs there", async || asked(&behind, "hi").await.0 == 200).await;
+    until("it is ready", async || behind.is_ready().await).await;
+    assert!(is_guarded(&behind).await);
+    until("all are level", async || {
+        nodes(&ours).iter().all(|node| node["behind"] == 0 && node["error"].is_null())
+    })
+    .await;
 }

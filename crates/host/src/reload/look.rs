@@ -136,6 +136,9 @@ impl Reload {
         let beside = found.problems.iter().filter(|problem| !is_a_plugins(problem));
         let aside = self.problems_of_aside(&plugins);
         self.forget_lists(&plugins);
+        if compiling.is_empty() {
+            self.report_part(&found, &plugins);
+        }
         let failing = self.problems_of_schedule(&plugins);
         let others = shelf.problems.iter().chain(&self.plan.problems).chain(&self.plan.mounted.problems);
         let refused = self.refused.as_ref().map(|refused| refused.problem(&self.plan));

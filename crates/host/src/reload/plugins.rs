@@ -211,6 +211,8 @@ impl Reload {
                 };
                 before.is_some_and(is_allowed).then(|| script.clone())
             }),
+            // Its row in the store is not signed.
+            None if self.plan.runs_signed_only() => None,
             None => self.last_good.get(&**id).filter(|version| last_good::has_loaded(version)).and_then(
                 |version| {
                     let imports = Imports::from_json(&version.imports, self.plan.folder(kind));

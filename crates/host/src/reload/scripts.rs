@@ -5,7 +5,7 @@ use crate::plan::Plan;
 use crate::plugin::Plugins;
 use minisign_verify::{PublicKey, Signature};
 use std::collections::{HashMap, HashSet};
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use valvehouse_script::{Code, FolderScan, Kind, Problem, SourceSet, says_of_itself};
 use valvehouse_store::{LastGood, ScriptFile, ScriptSet, SetManifest};
@@ -32,14 +32,27 @@ pub struct RefusedGeneration {
     pub why: String,
     /// The guards of that generation that do not run on this host.
     pub missing_guards: Vec<String>,
+    /// Set if the host runs that generation in part, since it had none to go on with when it started.
+    pub in_part: bool,
 }
 
 impl RefusedGeneration {
+    /// Returns the reason as an error.
+    pub fn message(&self) -> String {
+        format!("cannot take generation {} of the store: {}", self.generation, self.why)
+    }
+
     /// The problem of the host that goes on with the generation before.
     pub(super) fn problem(&self, plan: &Plan) -> Problem {
-        let what = format!("cannot take generation {} of the store: {}", self.generation, self.why);
-        let help = "the scripts and valves before it stay in force; mend it and run: valvehouse apply, or valvehouse rollback GENERATION";
-        Problem::new(Code::GenerationRefused, "", plan.folder(Kind::Filter), what).help(help)
+        let help = match self.in_part {
+            true => {
+                "its other scripts are in force; fix it and run: valvehouse apply, or valvehouse rollback GENERATION"
+            }
+            false => {
+                "the scripts and valves before it stay in force; fix it and run: valvehouse apply, or valvehouse rollback GENERATION"
+            }
+        };
+        Problem::new(Code::GenerationRefused, "", plan.folder(Kind::Filter), self.message()).help(help)
     }
 }
 
@@ -69,7 +82,7 @@ impl Scripts {
     pub(super) fn open(set: &ScriptSet, files: &[ScriptFile], plan: &Plan) -> Result<Self, RefusedSet> {
         let manifest = SetManifest::parse(&set.manifest)?;
         if let Some(key) = &plan.public_key {
-            check_signature(set, key)?;
+            check_signature(&set.manifest, set.signature.as_deref(), key)?;
         }
         manifest.check(files)?;
         if version_number(&manifest.needs) > version_number(VERSION) {
@@ -79,7 +92,9 @@ impl Scripts {
         let paths = files.iter().map(|file| {
             let place = Path::new(&file.path);
             let is_within = place.components().all(|part| matches!(part, Component::Normal(_)));
-            if !is_within {
+            // The same file has one path: `a//b` and `a/./b` are `a/b`.
+            let is_plain = place.components().collect::<PathBuf>().as_os_str() == place.as_os_str();
+            if !is_within || !is_plain {
                 return Err(format!("{} is not a path within a folder", file.path));
             }
             let parts = [(Kind::Filter, "filters"), (Kind::Tool, "tools")];
@@ -119,12 +134,19 @@ fn claims(files: &[ScriptFile]) -> Vec<String> {
     claims.filter_map(|file| Some(Path::new(&file.path).file_stem()?.to_str()?.to_owned())).collect()
 }
 
-fn check_signature(set: &ScriptSet, key: &str) -> Result<(), String> {
-    let signature = set.signature.as_deref().ok_or("it is not signed, and folders.public_key is set")?;
+/// Checks the signature of a set's manifest with a public key of minisign.
+///
+/// # Errors
+/// Returns the reason for which it does not count, as a clause about the set.
+pub fn check_signature(manifest: &str, signature: Option<&str>, key: &str) -> Result<(), String> {
+    let signature = signature.ok_or("it is not signed, and folders.public_key is set")?;
     let key = PublicKey::from_base64(key)
         .map_err(|error| format!("folders.public_key is not a public key of minisign: {error}"))?;
+    // A file that was made with `apply --manifest > FILE` ends with a line break, the stored manifest does not.
+    let line = format!("{manifest}\n");
+    let verify = |signature: &Signature, text: &str| key.verify(text.as_bytes(), signature, false);
     Signature::decode(signature)
-        .and_then(|signature| key.verify(set.manifest.as_bytes(), &signature, false))
+        .and_then(|signature| verify(&signature, &line).or_else(|_| verify(&signature, manifest)))
         .map_err(|error| format!("its signature is not that of folders.public_key: {error}"))
 }
 

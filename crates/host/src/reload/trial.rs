@@ -7,7 +7,7 @@ use crate::plugin::{Plugin, Plugins, State};
 use std::path::Path;
 use std::sync::Arc;
 use valvehouse_config::ScriptSource;
-use valvehouse_script::{FolderScan, SourceSet, beginning};
+use valvehouse_script::{FolderScan, Problem, Severity, SourceSet, beginning};
 use valvehouse_store::{StoreError, StoredSettings};
 
 /// The most problems of a refused set that are reported.
@@ -89,10 +89,32 @@ impl Reload {
 
     /// Refuses a generation: the settings and scripts before it stay in force.
     fn refuse(&mut self, generation: u64, why: String, missing_guards: Vec<String>) {
-        tracing::error!("cannot take generation {generation} of the store: {why}; the one before goes on");
+        let refused = RefusedGeneration { generation, why, missing_guards, in_part: false };
+        tracing::error!("{}; the one before goes on", refused.message());
         // It is shown by the next look.
         self.settled = None;
-        self.refused = Some(RefusedGeneration { generation, why, missing_guards });
+        self.refused = Some(refused);
+    }
+
+    /// Reports the scripts of the generation in force that do not load here. A host that starts runs such a generation in
+    /// part; any other refuses it.
+    pub(super) fn report_part(&mut self, found: &FolderScan, plugins: &Plugins) {
+        let is_known = self.refused.as_ref().is_some_and(|refused| !refused.in_part);
+        if self.plan.source == ScriptSource::Folder || is_known {
+            return;
+        }
+        let problems = problems_of(found, plugins, &Plugins::new());
+        let is_missing = |plugin: &&Arc<Plugin>| plugin.security && plugin.script.is_none();
+        let refused = (!problems.is_empty()).then(|| RefusedGeneration {
+            generation: self.stored.generation.unwrap_or(0),
+            why: first_of(&problems),
+            missing_guards: plugins.values().filter(is_missing).map(|plugin| plugin.id.to_string()).collect(),
+            in_part: true,
+        });
+        if let Some(refused) = refused.as_ref().filter(|refused| self.refused.as_ref() != Some(*refused)) {
+            tracing::error!("{}; its other scripts are in force", refused.message());
+        }
+        self.refused = refused;
     }
 
     /// Ends a trial of scripts, once all of them are compiled: `true` if they are refused, and what was before them is
@@ -104,11 +126,7 @@ impl Reload {
             self.refused = None;
             return false;
         }
-        let more = problems.len().saturating_sub(MAX_REPORTED);
-        let mut why = problems[..problems.len().min(MAX_REPORTED)].join("; ");
-        if more > 0 {
-            why.push_str(&format!("; and {more} more"));
-        }
+        let why = first_of(&problems);
         let generation = self.stored.generation.unwrap_or(0);
         let missing = self.scripts.as_ref().map_or_else(Vec::new, |scripts| scripts.missing_guards(before));
         let Undo { stored, confirmed, last_good, restored, scripts } = *undo;
@@ -120,7 +138,18 @@ impl Reload {
     }
 }
 
-/// The reasons for which a set is not taken: scripts that do not load here, guards that would be weakened or gone.
+/// The first problems in one line, with the number of the others.
+fn first_of(problems: &[String]) -> String {
+    let more = problems.len().saturating_sub(MAX_REPORTED);
+    let mut first = problems[..problems.len().min(MAX_REPORTED)].join("; ");
+    if more > 0 {
+        first.push_str(&format!("; and {more} more"));
+    }
+    first
+}
+
+/// The reasons for which a set is not taken: scripts that do not load here, guards that would be weakened or gone, files
+/// that are not scripts.
 fn problems_of(found: &FolderScan, plugins: &Plugins, before: &Plugins) -> Vec<String> {
     let is_new = |id: &Arc<str>, state: &State| {
         let known = before.get(id);
@@ -142,5 +171,8 @@ fn problems_of(found: &FolderScan, plugins: &Plugins, before: &Plugins) -> Vec<S
             "the guard `{id}` is not among them; put it back, or if it may be gone, run: valvehouse confirm-removal {id}"
         ),
     };
-    unwell.map(problem).collect()
+    let files = found.problems.iter().filter(|problem| problem.severity == Severity::Error);
+    let is_a_plugins = |problem: &&Problem| plugins.contains_key(&*problem.id);
+    let files = files.filter(|problem| !is_a_plugins(problem));
+    unwell.map(problem).chain(files.map(|problem| problem.message.clone())).collect()
 }
