@@ -14,7 +14,7 @@ use arc_swap::ArcSwap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tokio::sync::{Mutex, broadcast};
+use tokio::sync::{Mutex, broadcast, watch};
 use tokio::time::Instant;
 use valvehouse_core::trace::Traces;
 use valvehouse_json::Json;
@@ -48,6 +48,8 @@ pub struct Host {
     /// The generation of the store that it does not take.
     refused: parking_lot::Mutex<Option<RefusedGeneration>>,
     reports: broadcast::Sender<Arc<Report>>,
+    /// Notifies of every look at the store's generation.
+    store_looks: watch::Sender<()>,
     /// The status of the plugins that was announced last.
     told: parking_lot::Mutex<Json>,
     looks: Looks,
@@ -81,6 +83,7 @@ impl Host {
             applied_at: AtomicI64::new(now()),
             refused,
             reports,
+            store_looks: watch::Sender::new(()),
             told: parking_lot::Mutex::default(),
             looks: Looks::default(),
             after,
@@ -143,6 +146,12 @@ impl Host {
     /// News as they come.
     pub fn reports(&self) -> broadcast::Receiver<Arc<Report>> {
         self.reports.subscribe()
+    }
+
+    /// Returns a receiver that is notified whenever this host looks at its store: when the store notifies it, and ten times a
+    /// second. Whoever waits for something in the store looks then, too.
+    pub fn store_looks(&self) -> watch::Receiver<()> {
+        self.store_looks.subscribe()
     }
 
     /// Returns the counts and times of its looks at folders and store.
@@ -326,6 +335,7 @@ impl Host {
                 _ = poll.tick() => {}
                 () = self.store.changed() => {}
             }
+            self.store_looks.send_replace(());
             let is_away = self.store.outage().is_some();
             let news = match self.store.generation().await {
                 Ok(generation) => applied.replace(generation) != Some(generation),

@@ -9,6 +9,7 @@ use crate::admin::Admin;
 use crate::host::Host;
 #[cfg(feature = "otlp")]
 use crate::otlp::Exporter;
+use crate::questions::SharedQuestions;
 use crate::schedule::Schedule;
 use crate::subscriptions::ResourceSubscriptions;
 use std::sync::Arc;
@@ -39,6 +40,8 @@ pub struct App {
     pub host: Arc<Host>,
     /// Questions of plugins that wait for an answer.
     pub questions: Questions,
+    /// Those of all hosts of the store.
+    pub shared_questions: Arc<SharedQuestions>,
     /// The way in which operators change plugins.
     pub admin: Admin,
     /// The runs of agents.
@@ -93,6 +96,7 @@ impl App {
         let contents = parking_lot::Mutex::new(config.trace.contents.clone());
         let admin = Admin::new(host.clone());
         let questions = Questions::default();
+        let shared_questions = Arc::new(SharedQuestions::new(host.clone(), questions.clone()));
         let access = Access::new(&config);
         if access.keys.are_shared() {
             tracing::warn!(
@@ -111,6 +115,7 @@ impl App {
             subscriptions: Arc::default(),
             host,
             questions,
+            shared_questions,
             admin,
             runs,
             traces,
@@ -163,10 +168,12 @@ impl App {
         self.host.keep_plan(problems).await;
     }
 
-    /// Follows changes of files and valves from now on.
+    /// Follows changes of files and valves from now on, and shares its questions with other hosts of the store.
     pub fn follow(&self) {
         self.tasks.lock().spawn(self.host.clone().follow());
         self.tasks.lock().spawn(self.schedule.clone().follow());
+        let questions = self.shared_questions.clone();
+        self.tasks.lock().spawn(async move { questions.follow().await });
         #[cfg(feature = "otlp")]
         self.export();
     }
