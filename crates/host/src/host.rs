@@ -164,6 +164,11 @@ impl Host {
         &self.kv
     }
 
+    /// Returns the same, for who outlives this host.
+    pub(crate) fn shared_kv(&self) -> Arc<Kv> {
+        self.kv.clone()
+    }
+
     /// Returns the store of valves and switches.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store

@@ -7,6 +7,7 @@ mod durable;
 mod hot_path;
 mod killed;
 mod nodes;
+mod page_sessions;
 mod questions;
 mod schema;
 mod scripts_in_store;

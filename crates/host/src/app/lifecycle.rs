@@ -4,7 +4,7 @@ use super::configuration::plan;
 use super::detached::DetachedTasks;
 use super::error::OpenError;
 use super::providers::Keys;
-use crate::access::Access;
+use crate::access::{Access, Sessions};
 use crate::admin::Admin;
 use crate::host::Host;
 #[cfg(feature = "otlp")]
@@ -50,8 +50,10 @@ pub struct App {
     pub traces: Arc<Traces>,
     /// The time at which it was opened.
     pub started: Instant,
-    /// The keys, sessions and limits of those who come in.
+    /// The keys and limits of those who come in.
     pub access: Access,
+    /// The sessions of those who are signed in at the page.
+    pub sessions: Sessions,
     /// The headers of a client that reach a service.
     pub request_headers: HeaderNames,
     /// The headers of a service that reach its client.
@@ -98,6 +100,7 @@ impl App {
         let questions = Questions::default();
         let shared_questions = Arc::new(SharedQuestions::new(host.clone(), questions.clone()));
         let access = Access::new(&config);
+        let sessions = Sessions::new(host.store().clone(), host.shared_kv());
         if access.keys.are_shared() {
             tracing::warn!(
                 "a key of [server] keys is also that of [admin]: whoever has it may change everything"
@@ -121,6 +124,7 @@ impl App {
             traces,
             started: Instant::now(),
             access,
+            sessions,
             doors: Doors::default(),
             parted: PartedTurns::default(),
             detached: DetachedTasks::default(),
