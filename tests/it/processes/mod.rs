@@ -6,6 +6,7 @@ mod away;
 mod durable;
 mod hot_path;
 mod killed;
+mod mcp_sessions;
 mod nodes;
 mod page_sessions;
 mod questions;
