@@ -53,6 +53,8 @@ pub struct Host {
     /// The generation of the store that it does not take.
     refused: parking_lot::Mutex<Option<RefusedGeneration>>,
     reports: broadcast::Sender<Arc<Report>>,
+    /// Notifies of every look at the store's generation.
+    store_looks: watch::Sender<()>,
     /// The status of the plugins that was announced last.
     told: parking_lot::Mutex<Json>,
     looks: Looks,
@@ -88,6 +90,7 @@ impl Host {
             applied_at: AtomicI64::new(now()),
             refused,
             reports,
+            store_looks: watch::Sender::new(()),
             told: parking_lot::Mutex::default(),
             looks: Looks::default(),
             after,
@@ -156,6 +159,12 @@ impl Host {
         self.reports.subscribe()
     }
 
+    /// Returns a receiver that is notified whenever this host looks at its store: when the store notifies it, and ten times a
+    /// second. Whoever waits for something in the store looks then, too.
+    pub fn store_looks(&self) -> watch::Receiver<()> {
+        self.store_looks.subscribe()
+    }
+
     /// Returns the counts and times of its looks at folders and store.
     pub fn looks(&self) -> &Looks {
         &self.looks
@@ -164,6 +173,11 @@ impl Host {
     /// Returns the maps that scripts keep.
     pub fn kv(&self) -> &Kv {
         &self.kv
+    }
+
+    /// Returns the same, for who outlives this host.
+    pub(crate) fn shared_kv(&self) -> Arc<Kv> {
+        self.kv.clone()
     }
 
     /// Returns the store of valves and switches.
@@ -348,6 +362,7 @@ impl Host {
                 _ = poll.tick() => None,
                 () = self.store.changed() => None,
             };
+            self.store_looks.send_replace(());
             let is_away = self.store.outage().is_some();
             let generation = match read {
                 // One that is less was read before the last one.

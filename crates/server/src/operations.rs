@@ -8,6 +8,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
 use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_host::HostQuestion;
 use valvehouse_host::app::App;
 use valvehouse_json::{Json, Object};
 
@@ -21,20 +22,21 @@ pub(crate) async fn live() -> &'static str {
     "ok\n"
 }
 
-/// `GET /api/v1/questions`: the approvals that wait for an operator, since their clients cannot be asked.
+/// `GET /api/v1/questions`: the approvals that wait for an operator at any host of the store, since their clients cannot be
+/// asked.
 pub(crate) async fn questions(State(app): State<Arc<App>>) -> Response {
     let milliseconds = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    let held = app.questions.held().into_iter().map(|held| {
+    let held = app.shared_questions.held().await.into_iter().map(|HostQuestion { host, question: held }| {
         let times = [("waited_ms", held.waited), ("left_ms", held.left)];
         let times = times.map(|(key, time)| (key.into(), milliseconds(time).into()));
-        let fields = [("id".into(), held.id.into())].into_iter().chain(held.question.entries()).chain(times);
-        Json::from(fields.collect::<Object>())
+        let fields = [("id".into(), held.id.into())].into_iter().chain(held.question.entries());
+        Json::from(fields.chain([("host".into(), host.into())]).chain(times).collect::<Object>())
     });
     json_response(StatusCode::OK, &reply::list(held))
 }
 
 /// `POST /api/v1/questions/{id}`: the answer to a plugin's question, as JSON. Whoever asked for the turn may
-/// answer, and operators.
+/// answer, and operators, at any host of the store.
 pub(crate) async fn answer(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
@@ -60,12 +62,14 @@ async fn answered(app: &App, id: &str, request: Request) -> Result<Json, Fault> 
     let bytes = read(body, app.config.server.max_body_mb).await?;
     let answer = Json::parse(&bytes)
         .map_err(|error| Fault::invalid(format!("the answer is not JSON: {error}"), None))?;
+    let is_here = app.questions.is_open(id);
     let answered = match asker {
-        Some(asker) => {
+        Some(asker) if is_here => {
             app.questions.answer_as(&asker, id, answer.clone())
                 || (app.questions.is_open(id) && operator()? && app.questions.answer(id, answer))
         }
-        None => app.questions.answer(id, answer),
+        None if is_here => app.questions.answer(id, answer),
+        asker => answered_elsewhere(app, id, asker, operator, answer).await?,
     };
     if answered {
         return Ok(Json::from([("answered", true.into())]));
@@ -76,4 +80,21 @@ async fn answered(app: &App, id: &str, request: Request) -> Result<Json, Fault> 
         code: Some("question_not_found"),
         kind: RequestFault::NotFound,
     })
+}
+
+/// Hands an answer in at the host that asked, with the same rights as here.
+async fn answered_elsewhere(
+    app: &App,
+    id: &str,
+    asker: Option<String>,
+    operator: impl Fn() -> Result<bool, Fault>,
+    answer: Json,
+) -> Result<bool, Fault> {
+    let Some(owner) = app.shared_questions.owner(id).await? else { return Ok(false) };
+    let by = match asker {
+        Some(asker) if asker == owner => Some(asker),
+        Some(_) if !operator()? => return Ok(false),
+        _ => None,
+    };
+    app.shared_questions.answer(by.as_deref(), id, answer).await
 }

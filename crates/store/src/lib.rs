@@ -15,12 +15,14 @@ mod open;
 mod outage;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod questions;
 mod record;
 mod responses;
 mod rows;
 mod scripts;
 pub mod seal;
 mod sealing;
+mod sessions;
 mod settings;
 mod snapshot;
 mod sql;
@@ -41,6 +43,7 @@ pub use history::{
 pub use kv::{Kv, KvError, KvMap, LARGEST_VALUE, MAX_KEY_BYTES, MAX_KEYS, MAX_TRIES, SeenValue, Window};
 pub use open::{forget_valves, migrate, missing_steps, open, open_or_start_without};
 pub use outage::{Outage, SnapshotInfo};
+pub use questions::{AnswerState, QuestionExchange, SentAnswer, StoredQuestion};
 pub use record::{
     Aside, Confirmed, Fate, HOST_SILENCE, HostSeen, KvChange, KvNews, KvRow, LastGood, StoredValves, Switch,
 };
@@ -51,6 +54,7 @@ pub use responses::{
 pub use scripts::{
     MAX_SCRIPT_SET_SIZE, MAX_SCRIPT_SETS, NewScriptSet, ScriptFile, ScriptSet, ScriptSets, SetManifest,
 };
+pub use sessions::ClientSessions;
 pub use settings::StoredSettings;
 pub use sql_store::SqlStore;
 pub use store::Store;

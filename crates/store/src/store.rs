@@ -4,9 +4,11 @@ use crate::conversation::Conversations;
 use crate::error::{Answer, StoreError, Trouble};
 use crate::history::History;
 use crate::outage::{Outage, SnapshotInfo};
+use crate::questions::QuestionExchange;
 use crate::record::{Aside, Confirmed, HostSeen, KvChange, KvNews, KvRow, LastGood, StoredValves, Switch};
 use crate::responses::Responses;
 use crate::scripts::ScriptSets;
+use crate::sessions::ClientSessions;
 use crate::settings::StoredSettings;
 use futures::future::BoxFuture;
 use valvehouse_json::Json;
@@ -15,7 +17,9 @@ use valvehouse_json::Json;
 ///
 /// Every method is one transaction. Those that answer a generation raised it. Who changes what belongs to
 /// a plugin's [`History`] says who they are, and the change is a version of it.
-pub trait Store: Conversations + History + Responses + ScriptSets {
+pub trait Store:
+    ClientSessions + Conversations + History + QuestionExchange + Responses + ScriptSets
+{
     /// The number of the latest change. Read it *before* what it counts: then a change in between
     /// costs one more look and is never missed.
     fn generation(&self) -> Answer<'_, u64>;
@@ -178,7 +182,7 @@ pub trait Store: Conversations + History + Responses + ScriptSets {
     /// The hosts heard of within [`HOST_SILENCE`](crate::HOST_SILENCE).
     fn hosts(&self) -> Answer<'_, Vec<HostSeen>>;
 
-    /// A host says good-bye.
+    /// A host says good-bye: its questions end with it.
     fn leave<'a>(&'a self, host_id: &'a str) -> Answer<'a, ()>;
 
     /// Seals a text that only this store opens again, for the same use.

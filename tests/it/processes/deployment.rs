@@ -119,7 +119,10 @@ fn the_manifests_for_kubernetes_fit_each_other_and_this_program() {
         }
     }
     let label = &of_kind(&documents, "Deployment")[0]["spec"]["template"]["metadata"]["labels"];
-    assert_eq!(of_kind(&documents, "Service")[0]["spec"]["selector"], *label);
+    let services = of_kind(&documents, "Service");
+    assert!(services.iter().all(|service| service["spec"]["selector"] == *label), "{services:?}");
+    let sticky = services.iter().find(|service| service["spec"]["sessionAffinity"] == "ClientIP").unwrap();
+    assert_eq!(sticky["spec"]["ports"], services[0]["spec"]["ports"], "it leads to the same port");
     assert_eq!(of_kind(&documents, "PodDisruptionBudget")[0]["spec"]["selector"]["matchLabels"], *label);
     assert_eq!(of_kind(&documents, "NetworkPolicy")[0]["spec"]["podSelector"]["matchLabels"], *label);
 }
@@ -164,13 +167,17 @@ fn the_compose_file_fits_its_files_and_this_program() {
     }
     assert_eq!(hosts.len(), 3);
     let nginx = text("compose/nginx.conf");
-    let served: BTreeSet<String> = nginx
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("server "))
-        .filter_map(|rest| Some(rest.split_once(' ')?.0.to_owned()))
-        .filter(|server| server.contains(':'))
-        .collect();
-    assert_eq!(served, hosts, "the load balancer has all hosts");
+    let upstreams: Vec<&str> = nginx.split("\n    upstream ").skip(1).collect();
+    assert_eq!(upstreams.len(), 2, "one for all requests, one for those of a client to one host");
+    for upstream in upstreams {
+        let served: BTreeSet<String> = upstream
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("server "))
+            .filter_map(|rest| Some(rest.split_once(' ')?.0.to_owned()))
+            .filter(|server| server.contains(':'))
+            .collect();
+        assert_eq!(served, hosts, "the load balancer has all hosts");
+    }
     assert!(
         nginx.contains(&format!("listen {port};"))
             && services["proxy"]["ports"][0] == format!("{port}:{port}")

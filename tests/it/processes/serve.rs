@@ -201,6 +201,15 @@ impl Chats {
         (status, serde_json::from_str(&response.text().await.unwrap()).unwrap_or_default())
     }
 
+    /// The status of one turn with this model.
+    ///
+    /// # Errors
+    /// Returns an error if the host is gone.
+    pub(super) async fn tries_model(&self, model: &str, text: &str) -> reqwest::Result<u16> {
+        let body = json!({"model": model, "messages": [{"role": "user", "content": text}]});
+        Ok(self.post(&body).send().await?.status().as_u16())
+    }
+
     fn post(&self, body: &Value) -> reqwest::RequestBuilder {
         let request = self.client.post(format!("{}/v1/chat/completions", self.url)).timeout(PATIENCE);
         request.header("content-type", "application/json").body(body.to_string())

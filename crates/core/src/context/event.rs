@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use tokio::sync::mpsc::{self, UnboundedReceiver};
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::{Notify, oneshot};
 use valvehouse_json::{Json, Unwritable};
 
@@ -61,6 +61,9 @@ impl From<Unsent> for NobodyAnswers {
 const LARGEST_EVENT: usize = 1 << 20;
 /// The most bytes of all events of one turn: nobody need take them as fast as they come.
 const ALL_EVENTS: usize = 8 << 20;
+
+/// The longest time for which a client's question waits until other hosts know it.
+const LISTING_DEADLINE: Duration = Duration::from_secs(1);
 
 /// Events of one turn that are kept for whoever takes them at its end.
 const MAX_KEPT: usize = 2_000;
@@ -193,8 +196,8 @@ impl Events {
     /// Returns the reason for which there is no answer; [`NobodyAnswers::NoListener`] where there is no board.
     pub async fn hold(&self, question: Json, timeout: Duration) -> Result<Json, NobodyAnswers> {
         let board = self.0.held.as_ref().ok_or(NobodyAnswers::NoListener)?.of(OPERATORS);
-        let (open, answer) =
-            board.open(Some(Hold { question: question.copy(), since: Instant::now(), timeout }));
+        let hold = Hold { question: question.copy(), since: Instant::now(), timeout };
+        let (open, answer, _) = board.open(Some(hold), timeout);
         tracing::warn!(
             question = open.id,
             "a call waits for an approval: answer it on the page, or with POST /api/v1/questions/{}",
@@ -211,9 +214,13 @@ impl Events {
     /// Sends a question and waits for its answer.
     pub async fn ask(&self, event: Json, timeout: Duration) -> Result<Json, NobodyAnswers> {
         let questions = self.0.questions.as_ref().ok_or(NobodyAnswers::NoListener)?;
-        let (open, answer) = questions.open(None);
+        let (open, answer, listed) = questions.open(None, timeout);
         let event = event.copy();
         event.edit("id", open.id.clone());
+        if let Some(listed) = listed {
+            // The answer may come to another host at once. Where nothing can be listed, it is taken here alone.
+            let _ = tokio::time::timeout(LISTING_DEADLINE, listed).await;
+        }
         self.emit(event)?;
         answered(answer, timeout).await
     }
@@ -239,6 +246,32 @@ pub struct Questions {
     board: Arc<Board>,
     /// The user whom questions of this clone are for.
     whose: Arc<str>,
+    /// Is `true` if questions of this clone may be answered at other hosts as well.
+    is_shared: bool,
+}
+
+/// A change of a board, for the one who shares its questions with other hosts.
+#[derive(Debug)]
+pub enum QuestionChange {
+    /// A question waits from now on.
+    Opened(NewQuestion),
+    /// The question of this id no longer waits.
+    Closed(String),
+}
+
+/// A question that begins to wait.
+#[derive(Debug)]
+pub struct NewQuestion {
+    /// The id to answer it by.
+    pub id: String,
+    /// The one whom it is for.
+    pub whose: String,
+    /// The question as an operator reads it; `None` where only its client is asked.
+    pub held: Option<Json>,
+    /// The time that there is for an answer.
+    pub timeout: Duration,
+    /// Notifies that other hosts can answer it, or that they cannot where this is dropped.
+    pub listed: oneshot::Sender<()>,
 }
 
 /// The ones whom a held question is for: no user has this name.
@@ -276,6 +309,18 @@ struct Board {
     open: Mutex<HashMap<String, OpenQuestion>>,
     /// Notifies of every question that closes.
     closed: Notify,
+    /// The one who shares questions with other hosts.
+    follower: Mutex<Option<UnboundedSender<QuestionChange>>>,
+}
+
+impl Board {
+    /// Notifies the follower, if there is one.
+    fn notify(&self, change: impl FnOnce() -> QuestionChange) {
+        if let Some(follower) = &*self.follower.lock() {
+            // A follower that is gone shares nothing any more.
+            let _ = follower.send(change());
+        }
+    }
 }
 
 /// A question that can be answered; closed when nobody waits for the answer any more.
@@ -288,14 +333,25 @@ impl Drop for Open {
     fn drop(&mut self) {
         self.questions.dismiss(&self.id);
         self.questions.board.closed.notify_waiters();
+        if self.questions.is_shared {
+            self.questions.board.notify(|| QuestionChange::Closed(self.id.clone()));
+        }
     }
 }
 
 impl Questions {
-    /// The same board for a turn whose questions only this one may answer.
+    /// The same board for a turn whose questions only this one may answer, at this host or another one.
     #[must_use]
     pub fn of(&self, whose: &str) -> Self {
-        Self { board: self.board.clone(), whose: whose.into() }
+        Self { board: self.board.clone(), whose: whose.into(), is_shared: true }
+    }
+
+    /// Returns the changes of questions that have an owner ([`Questions::of`]) from now on, for the one who shares them with
+    /// other hosts. An earlier follower hears of nothing more.
+    pub fn changes(&self) -> UnboundedReceiver<QuestionChange> {
+        let (sender, changes) = mpsc::unbounded_channel();
+        *self.board.follower.lock() = Some(sender);
+        changes
     }
 
     /// Answers a question for somebody; false also when it is for somebody else.
@@ -304,12 +360,27 @@ impl Questions {
         is_theirs && self.answer(id, answer)
     }
 
-    fn open(&self, held: Option<Hold>) -> (Open, oneshot::Receiver<Json>) {
+    /// Opens a question. Also returns what notifies when other hosts can answer it, where they may.
+    fn open(
+        &self,
+        held: Option<Hold>,
+        timeout: Duration,
+    ) -> (Open, oneshot::Receiver<Json>, Option<oneshot::Receiver<()>>) {
         let id = uuid::Uuid::new_v4().to_string();
         let (sender, receiver) = oneshot::channel();
+        let text = held.as_ref().map(|held| held.question.copy());
         let question = OpenQuestion { whose: self.whose.clone(), answer: sender, held };
         self.board.open.lock().insert(id.clone(), question);
-        (Open { id, questions: self.clone() }, receiver)
+        let open = Open { id, questions: self.clone() };
+        let listed = self.is_shared.then(|| {
+            let (sender, listed) = oneshot::channel();
+            self.board.notify(|| {
+                let (id, whose) = (open.id.clone(), self.whose.to_string());
+                QuestionChange::Opened(NewQuestion { id, whose, held: text, timeout, listed: sender })
+            });
+            listed
+        });
+        (open, receiver, listed)
     }
 
     /// Answers a question; false when there is none of that id (any more).
@@ -450,6 +521,43 @@ mod tests {
         let late = events.hold(question(), Duration::from_millis(10)).await;
         assert_eq!((late, board.held().len()), (Err(NobodyAnswers::Timeout(10)), 0));
         assert_eq!(Events::default().hold(question(), LONG).await, Err(NobodyAnswers::NoListener));
+    }
+
+    #[tokio::test]
+    async fn a_follower_hears_of_questions_that_have_an_owner_and_of_their_end() {
+        let (events, heard) = Events::channel(Some(Questions::default()));
+        assert!(events.ask(question(), Duration::from_millis(1)).await.is_err(), "nobody follows");
+        drop(heard);
+        let board = Questions::default();
+        let mut changes = board.changes();
+        let (private, _heard) = Events::channel(Some(board.clone()));
+        assert!(private.ask(question(), Duration::from_millis(1)).await.is_err());
+        assert!(changes.try_recv().is_err(), "a question at a terminal is not shared");
+
+        let (events, mut heard) = Events::channel(Some(board.of("user ann")));
+        let asking = tokio::spawn(async move { events.ask(question(), LONG).await });
+        let Some(QuestionChange::Opened(new)) = changes.recv().await else { panic!("nothing is asked") };
+        assert_eq!((&*new.whose, &new.held, new.timeout), ("user ann", &None, LONG));
+        assert!(heard.take_ready().is_none(), "the client is asked once other hosts know the question");
+        new.listed.send(()).unwrap();
+        let told = std::future::poll_fn(|context| heard.poll_next(context)).await;
+        assert_eq!(id_of(told), new.id);
+        assert!(!board.answer_as("user bob", &new.id, "red".into()));
+        assert!(board.answer_as("user ann", &new.id, "blue".into()));
+        assert_eq!(asking.await.unwrap(), Ok("blue".into()));
+        let closed = changes.recv().await;
+        assert!(matches!(&closed, Some(QuestionChange::Closed(id)) if *id == new.id), "{closed:?}");
+
+        let events = Events::default().holding(board);
+        let late = events.hold(question(), Duration::from_millis(1)).await;
+        assert_eq!(
+            late,
+            Err(NobodyAnswers::Timeout(1)),
+            "an operator's question waits for nobody to list it"
+        );
+        let Some(QuestionChange::Opened(held)) = changes.recv().await else { panic!("nothing is held") };
+        assert_eq!((&*held.whose, held.held), (OPERATORS, Some(question())));
+        assert!(matches!(changes.recv().await, Some(QuestionChange::Closed(id)) if id == held.id));
     }
 
     #[tokio::test]

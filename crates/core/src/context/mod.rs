@@ -14,7 +14,9 @@ mod variables;
 
 pub use afterwards::{Afterwards, FinishedChat, NotLeft};
 pub use durable::Durable;
-pub use event::{EmittedEvent, EmittedEvents, Events, HeldQuestion, NobodyAnswers, Questions};
+pub use event::{
+    EmittedEvent, EmittedEvents, Events, HeldQuestion, NewQuestion, NobodyAnswers, QuestionChange, Questions,
+};
 pub use exchange::{Credential, Exchange, Header, HeaderNames};
 pub use host_calls::{HostCall, HostResult};
 pub use nested::{Claim, Load, LoadExceeded, Nesting, Share, TooManyCalls};

@@ -1,19 +1,25 @@
-//! The sessions of the page. Kept in memory: after a restart everybody signs in again.
+//! The sessions of the page: sealed into the tokens of their owners, so that every host of a store opens them.
+//!
+//! A host keeps only the sessions that were ended by hand, among the entries that hosts exchange, until they would have ended by
+//! themselves.
 
 use super::digest::Digest;
-use parking_lot::Mutex;
-use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
+use valvehouse_json::Json;
 use valvehouse_store::seal::random_word;
+use valvehouse_store::{Kv, KvMap, Store, now};
 
 /// So long one stays signed in.
 pub const LIFE: Duration = Duration::from_secs(12 * 60 * 60);
-/// As many are kept; the oldest goes first.
-const MAX: usize = 256;
+/// The owner of the entries: no script has this id.
+const OWNER: &str = "page:sessions";
 
-/// All sessions, by the digests of their tokens.
-#[derive(Default)]
-pub struct Sessions(Mutex<HashMap<Digest, Session>>);
+/// The sessions of all who are signed in at the page of a store's hosts.
+pub struct Sessions {
+    store: Arc<dyn Store>,
+    kv: Arc<Kv>,
+}
 
 /// Somebody who is signed in.
 #[derive(Debug, Clone)]
@@ -22,9 +28,8 @@ pub struct Session {
     pub by: String,
     /// The token that the page sends along with every change.
     csrf: String,
-    /// The key it was signed in with: when that changes, it is over. None: no key was needed.
-    pub key: Option<Digest>,
-    ends: Instant,
+    /// The name under which it is ended.
+    id: String,
 }
 
 /// A session that begins: only its owner ever sees the token.
@@ -47,62 +52,104 @@ impl Session {
     }
 }
 
+/// Returns the subject of tokens: they open only while the operators' key is the one that they were signed in with.
+fn about(key: Option<Digest>) -> String {
+    match key {
+        Some(key) => format!("page session {key}"),
+        None => "page session without a key".to_owned(),
+    }
+}
+
 impl Sessions {
-    /// Somebody signs in.
+    /// The sessions of a store.
+    pub fn new(store: Arc<dyn Store>, kv: Arc<Kv>) -> Self {
+        Self { store, kv }
+    }
+
+    /// Somebody signs in with the operators' key or, where there is none, without.
     pub fn begin(&self, by: String, key: Option<Digest>) -> Begun {
-        self.begin_at(Instant::now(), by, key)
+        self.begin_at(now(), by, key)
     }
 
-    fn begin_at(&self, now: Instant, by: String, key: Option<Digest>) -> Begun {
-        let token = random_word();
-        let session = Session { by, csrf: random_word(), key, ends: now + LIFE };
-        let mut all = self.0.lock();
-        all.retain(|_, session| session.ends > now);
-        while all.len() >= MAX {
-            let oldest = all.iter().min_by_key(|(_, session)| session.ends).map(|(token, _)| *token);
-            oldest.and_then(|token| all.remove(&token));
-        }
-        all.insert(Digest::of(&token), session.clone());
-        Begun { token, session }
+    fn begin_at(&self, now: i64, by: String, key: Option<Digest>) -> Begun {
+        let session = Session { by, csrf: random_word(), id: random_word() };
+        let content = Json::from([
+            ("by", session.by.as_str().into()),
+            ("csrf", session.csrf.as_str().into()),
+            ("id", session.id.as_str().into()),
+            ("ends", now.saturating_add(millis(LIFE)).into()),
+        ]);
+        Begun { token: self.store.seal(&content.to_string(), &about(key)), session }
     }
 
-    /// The session of this token, as long as it lasts.
-    pub fn of(&self, token: &str) -> Option<Session> {
-        self.of_at(Instant::now(), token)
+    /// The session of this token, as long as it and the key last.
+    pub fn of(&self, token: &str, key: Option<Digest>) -> Option<Session> {
+        self.of_at(now(), token, key)
     }
 
-    fn of_at(&self, now: Instant, token: &str) -> Option<Session> {
-        self.0.lock().get(&Digest::of(token)).filter(|session| session.ends > now).cloned()
+    fn of_at(&self, now: i64, token: &str, key: Option<Digest>) -> Option<Session> {
+        let content = Json::parse(self.store.unseal(token, &about(key))?.as_bytes()).ok()?;
+        let ends = content.get("ends").and_then(|ends| ends.as_i64())?;
+        let text = |name: &str| content.text(name).map(String::from);
+        let session = Session { by: text("by")?, csrf: text("csrf")?, id: text("id")? };
+        (ends > now && self.ended().get(&session.id).is_none()).then_some(session)
     }
 
     /// Somebody signs out.
-    pub fn end(&self, token: &str) {
-        self.0.lock().remove(&Digest::of(token));
+    pub fn end(&self, session: &Session) {
+        if let Err(error) = self.ended().set(&session.id, &true.into(), Some(LIFE)) {
+            tracing::warn!(
+                by = session.by,
+                "a session that was signed out lasts until it ends by itself: {error}"
+            );
+        }
     }
+
+    /// The sessions that were ended by hand.
+    fn ended(&self) -> KvMap {
+        self.kv.map(OWNER, "ended")
+    }
+}
+
+fn millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use valvehouse_store::SqlStore;
 
-    #[test]
-    fn a_session_ends_by_itself_and_by_signing_out() {
-        let (sessions, now) = (Sessions::default(), Instant::now());
-        let begun = sessions.begin_at(now, "ann".into(), None);
-        assert!(sessions.of_at(now + LIFE - Duration::from_secs(1), &begun.token).is_some());
-        assert!(sessions.of_at(now + LIFE, &begun.token).is_none());
-        assert!(begun.session.has_csrf(begun.session.csrf()) && !begun.session.has_csrf(&begun.token));
-        sessions.end(&begun.token);
-        assert!(sessions.of_at(now, &begun.token).is_none());
+    async fn sessions(folder: &std::path::Path) -> Sessions {
+        let store = SqlStore::sqlite(&folder.join("state.db")).await.unwrap();
+        Sessions::new(Arc::new(store), Arc::default())
     }
 
-    #[test]
-    fn of_too_many_sessions_the_oldest_goes() {
-        let (sessions, now) = (Sessions::default(), Instant::now());
-        let all: Vec<Begun> = (0..=MAX)
-            .map(|second| sessions.begin_at(now + Duration::from_secs(second as u64), "ann".into(), None))
-            .collect();
-        assert!(sessions.of_at(now, &all[0].token).is_none());
-        assert!(all[1..].iter().all(|begun| sessions.of_at(now, &begun.token).is_some()));
+    #[tokio::test]
+    async fn a_session_ends_by_itself_by_another_key_and_by_signing_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let sessions = sessions(folder.path()).await;
+        let (then, key) = (now(), Some(Digest::of("sk-operator")));
+        let begun = sessions.begin_at(then, "ann".into(), key);
+        let known = sessions.of_at(then + millis(LIFE) - 1, &begun.token, key).unwrap();
+        assert_eq!((&known.by, known.csrf()), (&"ann".to_owned(), begun.session.csrf()));
+        assert!(sessions.of_at(then + millis(LIFE), &begun.token, key).is_none());
+        for other in [None, Some(Digest::of("sk-other"))] {
+            assert!(sessions.of(&begun.token, other).is_none(), "{other:?}");
+        }
+        assert!(known.has_csrf(begun.session.csrf()) && !known.has_csrf(&begun.token));
+        let other = sessions.begin("ann".into(), key);
+        assert!(!other.session.has_csrf(known.csrf()));
+        sessions.end(&known);
+        assert!(sessions.of(&begun.token, key).is_none() && sessions.of(&other.token, key).is_some());
+    }
+
+    #[tokio::test]
+    async fn a_token_opens_at_hosts_of_the_same_store_alone() {
+        let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let begun = sessions(folder.path()).await.begin("ann".into(), None);
+        assert!(sessions(folder.path()).await.of(&begun.token, None).is_some());
+        assert!(sessions(elsewhere.path()).await.of(&begun.token, None).is_none());
+        assert!(sessions(folder.path()).await.of(&format!("{}x", begun.token), None).is_none());
     }
 }

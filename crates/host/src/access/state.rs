@@ -1,9 +1,8 @@
-//! The state of access: keys, sessions, wrong attempts and rates.
+//! The state of access: keys, wrong attempts and rates.
 
 use super::attempts::Attempts;
 use super::keys::Keys;
 use super::rate::Rate;
-use super::sessions::Sessions;
 use parking_lot::RwLock;
 use std::sync::Arc;
 use valvehouse_config::Config;
@@ -12,8 +11,6 @@ use valvehouse_config::Config;
 pub struct Access {
     /// The configured keys.
     pub keys: Keys,
-    /// The sessions of those who are signed in at the page.
-    pub sessions: Sessions,
     /// The wrong keys that were tried lately.
     pub attempts: Attempts,
     /// The limit of requests for each client; `None` disables it.
@@ -25,7 +22,6 @@ impl Access {
     pub fn new(config: &Config) -> Self {
         Self {
             keys: Keys::new(&config.server.keys, config.admin.key.clone()),
-            sessions: Sessions::default(),
             attempts: Attempts::default(),
             rate: RwLock::new(Rate::per_minute(config.server.requests_per_minute).map(Arc::new)),
         }

@@ -4,11 +4,12 @@ use super::configuration::plan;
 use super::detached::DetachedTasks;
 use super::error::OpenError;
 use super::providers::Keys;
-use crate::access::Access;
+use crate::access::{Access, Sessions};
 use crate::admin::Admin;
 use crate::host::Host;
 #[cfg(feature = "otlp")]
 use crate::otlp::Exporter;
+use crate::questions::SharedQuestions;
 use crate::schedule::Schedule;
 use crate::subscriptions::ResourceSubscriptions;
 use std::sync::Arc;
@@ -39,6 +40,8 @@ pub struct App {
     pub host: Arc<Host>,
     /// Questions of plugins that wait for an answer.
     pub questions: Questions,
+    /// Those of all hosts of the store.
+    pub shared_questions: Arc<SharedQuestions>,
     /// The way in which operators change plugins.
     pub admin: Admin,
     /// The runs of agents.
@@ -47,8 +50,10 @@ pub struct App {
     pub traces: Arc<Traces>,
     /// The time at which it was opened.
     pub started: Instant,
-    /// The keys, sessions and limits of those who come in.
+    /// The keys and limits of those who come in.
     pub access: Access,
+    /// The sessions of those who are signed in at the page.
+    pub sessions: Sessions,
     /// The headers of a client that reach a service.
     pub request_headers: HeaderNames,
     /// The headers of a service that reach its client.
@@ -93,7 +98,9 @@ impl App {
         let contents = parking_lot::Mutex::new(config.trace.contents.clone());
         let admin = Admin::new(host.clone());
         let questions = Questions::default();
+        let shared_questions = Arc::new(SharedQuestions::new(host.clone(), questions.clone()));
         let access = Access::new(&config);
+        let sessions = Sessions::new(host.store().clone(), host.shared_kv());
         if access.keys.are_shared() {
             tracing::warn!(
                 "a key of [server] keys is also that of [admin]: whoever has it may change everything"
@@ -111,11 +118,13 @@ impl App {
             subscriptions: Arc::default(),
             host,
             questions,
+            shared_questions,
             admin,
             runs,
             traces,
             started: Instant::now(),
             access,
+            sessions,
             doors: Doors::default(),
             parted: PartedTurns::default(),
             detached: DetachedTasks::default(),
@@ -163,10 +172,12 @@ impl App {
         self.host.keep_plan(problems).await;
     }
 
-    /// Follows changes of files and valves from now on.
+    /// Follows changes of files and valves from now on, and shares its questions with other hosts of the store.
     pub fn follow(&self) {
         self.tasks.lock().spawn(self.host.clone().follow());
         self.tasks.lock().spawn(self.schedule.clone().follow());
+        let questions = self.shared_questions.clone();
+        self.tasks.lock().spawn(async move { questions.follow().await });
         #[cfg(feature = "otlp")]
         self.export();
     }

@@ -107,7 +107,7 @@ impl Call<'_> {
     /// With a session: the client is asked while the call runs.
     async fn at_once(&self, recording: &Recording) -> Result<Outcome, ErrorData> {
         // Nobody answers through another endpoint.
-        let questions = self.app.questions.of(&format!("mcp {}", uuid::Uuid::new_v4()));
+        let questions = Questions::default();
         let (mut events, heard) = listening(Some(questions.clone()));
         let has_forms = self.context.client_capabilities().is_some_and(|own| own.elicitation.is_some());
         if !has_forms {

@@ -3,10 +3,11 @@
 use super::caller::Caller;
 use super::handler::Handler;
 use super::handler::SharedParts;
+use super::sessions::StoredSessions;
 use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use http::{HeaderValue, Request, Response, StatusCode, header};
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Body;
 use http_body_util::combinators::{BoxBody, UnsyncBoxBody};
 use http_body_util::{BodyExt as _, Full};
@@ -22,6 +23,7 @@ use std::time::Duration;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 use valvehouse_host::app::App;
+use valvehouse_store::StoreError;
 
 /// The header that names a session.
 const SESSION: &str = "mcp-session-id";
@@ -33,6 +35,8 @@ const STATELESS: &str = "2026-07-28";
 const MAX_SESSIONS: usize = 1_024;
 /// The time without a message after which a session ends.
 const IDLE: Duration = Duration::from_secs(3_600);
+/// A message that changes nothing.
+const NOTHING: &str = r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#;
 /// Updates of resources that may wait for a slow listener.
 const UPDATES: usize = 256;
 
@@ -46,8 +50,12 @@ pub struct Endpoint {
     shared: Arc<SharedParts>,
     sessions: Arc<LocalSessionManager>,
     service: StreamableHttpService<Handler, LocalSessionManager>,
+    /// The sessions as all hosts of the store know them.
+    stored: Arc<StoredSessions>,
     /// The owners of sessions: nobody else may use them.
     owners: Mutex<HashMap<String, String>>,
+    /// Held by the request that takes up a session of another host: a message before its greeting would end it.
+    restoring: tokio::sync::Mutex<()>,
 }
 
 impl Endpoint {
@@ -56,11 +64,13 @@ impl Endpoint {
         let server = &app.config.server;
         let megabytes = usize::try_from(server.max_body_mb).unwrap_or(usize::MAX);
         let ended = CancellationToken::new();
+        let stored = Arc::new(StoredSessions::new(app.host.store().clone()));
         let mut config = StreamableHttpServerConfig::default()
             .disable_allowed_hosts()
             .disable_allowed_origins()
             .with_max_request_body_bytes(megabytes.saturating_mul(1024 * 1024))
             .with_cancellation_token(ended.clone());
+        config.session_store = Some(stored.clone());
         config.sse_keep_alive =
             (server.keep_alive_ms > 0).then(|| Duration::from_millis(server.keep_alive_ms));
         let mut sessions = LocalSessionManager::default();
@@ -81,7 +91,14 @@ impl Endpoint {
                 ended.cancel();
             });
         }
-        Self { shared, sessions, service, owners: Mutex::default() }
+        Self {
+            shared,
+            sessions,
+            service,
+            stored,
+            owners: Mutex::default(),
+            restoring: tokio::sync::Mutex::default(),
+        }
     }
 
     /// Answers one request of HTTP.
@@ -111,12 +128,22 @@ impl Endpoint {
     ) -> Response<AnswerBody> {
         let session = request.headers().get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
         match &session {
-            Some(id) if self.owners.lock().get(id).is_none_or(|owner| *owner != caller.owner) => {
-                return refused(
-                    StatusCode::NOT_FOUND,
-                    "cannot use this session: it ended, or belongs to another key; initialize a new one",
-                );
-            }
+            Some(id) => match self.take_up(id, request.headers().get(VERSION).cloned(), &caller).await {
+                Ok(true) => {}
+                Ok(false) => {
+                    return refused(
+                        StatusCode::NOT_FOUND,
+                        "cannot use this session: it ended, or belongs to another key; initialize a new one",
+                    );
+                }
+                Err(error) => {
+                    tracing::warn!("a session of another host cannot be looked for: {error}");
+                    return refused(
+                        StatusCode::SERVICE_UNAVAILABLE,
+                        "cannot look for this session: the store does not answer; try again in a moment",
+                    );
+                }
+            },
             None if !is_stateless(&request) && self.sessions.sessions.read().await.len() >= MAX_SESSIONS => {
                 return refused(
                     StatusCode::SERVICE_UNAVAILABLE,
@@ -148,8 +175,57 @@ impl Endpoint {
         said
     }
 
-    /// Notes whose a new session is, and forgets those that ended.
+    /// Returns `true` if a session is here and belongs to this caller. One that the store knows is taken up.
+    async fn take_up(
+        &self,
+        id: &str,
+        version: Option<HeaderValue>,
+        caller: &Caller,
+    ) -> Result<bool, StoreError> {
+        if let Some(is_owner) = self.is_owner(id, caller).await {
+            return Ok(is_owner);
+        }
+        if self.stored.owner(id).await?.is_none_or(|owner| owner != caller.owner) {
+            return Ok(false);
+        }
+        let _one_at_a_time = self.restoring.lock().await;
+        if let Some(is_owner) = self.is_owner(id, caller).await {
+            return Ok(is_owner);
+        }
+        self.owners.lock().remove(id);
+        // The first message of any kind brings the session back; this one says nothing.
+        let mut first =
+            Request::new(Full::new(Bytes::from(NOTHING)).map_err(|never| match never {}).boxed_unsync());
+        *first.method_mut() = Method::POST;
+        let headers = first.headers_mut();
+        headers.insert(header::HOST, HeaderValue::from_static("localhost"));
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        // It came as one.
+        headers.extend(HeaderValue::from_str(id).map(|id| (HeaderName::from_static(SESSION), id)));
+        headers.extend(version.map(|version| (HeaderName::from_static(VERSION), version)));
+        first.extensions_mut().insert(caller.clone());
+        let response = self.service.handle(first).await;
+        if response.status().is_success() {
+            self.owners.lock().insert(id.to_owned(), caller.owner.clone());
+            return Ok(true);
+        }
+        let Ok(why) = response.into_body().collect().await.map(|text| text.to_bytes());
+        tracing::warn!("cannot go on with a session of another host: {}", String::from_utf8_lossy(&why));
+        Ok(false)
+    }
+
+    /// Returns `true` if a session that is open here belongs to this caller; `None` if it is not open here.
+    async fn is_owner(&self, id: &str, caller: &Caller) -> Option<bool> {
+        if !self.sessions.sessions.read().await.contains_key(id) {
+            return None;
+        }
+        self.owners.lock().get(id).map(|owner| *owner == caller.owner)
+    }
+
+    /// Notes whose a new session is, here and for other hosts, and forgets those that ended.
     async fn own(&self, id: &str, owner: String) {
+        self.stored.own(id, &owner).await;
         let open = self.sessions.sessions.read().await;
         let mut owners = self.owners.lock();
         owners.retain(|id, _| open.contains_key(id.as_str()));

@@ -11,6 +11,7 @@ mod news;
 mod offers;
 mod question;
 mod result;
+mod sessions;
 mod tokens;
 
 pub use caller::Caller;

@@ -9,17 +9,17 @@ use valvehouse_host::app::App;
 
 /// The session that a request belongs to.
 pub(crate) fn session(app: &App, parts: &Parts) -> Option<Session> {
-    let session = app.access.sessions.of(token(parts)?)?;
-    // A key that was changed, set or taken away ends the sessions of before.
-    let same = match (session.key, app.access.keys.admin()) {
-        (Some(then), Some(now)) => then.is(&now),
-        (then, _) => then.is_none() && !app.access.keys.has_admin(),
+    let token = token(parts)?;
+    // A key that was changed, set or taken away ends the sessions of before. One that cannot be read opens none.
+    let key = match app.access.keys.has_admin() {
+        true => Some(app.access.keys.admin()?),
+        false => None,
     };
-    same.then_some(session)
+    app.sessions.of(token, key)
 }
 
 /// The token that a browser shows.
-pub(super) fn token(parts: &Parts) -> Option<&str> {
+fn token(parts: &Parts) -> Option<&str> {
     let name = name(parts);
     let cookies = parts.headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let pairs = cookies.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='));

@@ -35,7 +35,7 @@ async fn look(State(app): State<Arc<App>>, request: Request) -> Response {
         let operator = auth::operator(&app, &parts).ok();
         return json_response(StatusCode::OK, &shape(&app, operator.map(|operator| operator.0), None));
     }
-    let begun = app.access.sessions.begin(auth::named("local", &parts.headers).0, None);
+    let begun = app.sessions.begin(auth::named("local", &parts.headers).0, None);
     begins(&app, &parts, &begun)
 }
 
@@ -58,14 +58,14 @@ async fn signed_in(app: &App, request: Request) -> Result<Response, Fault> {
         "local"
     };
     // Whoever signs in anew leaves the old session.
-    if let Some(token) = cookie::token(&parts) {
-        app.access.sessions.end(token);
+    if let Some(session) = cookie::session(app, &parts) {
+        app.sessions.end(&session);
     }
     let by = match text("by") {
         name if name.trim().is_empty() => auth::named(role, &parts.headers).0,
         name => auth::with_name(role, &name),
     };
-    let begun = app.access.sessions.begin(by, app.access.keys.admin());
+    let begun = app.sessions.begin(by, app.access.keys.admin());
     Ok(begins(app, &parts, &begun))
 }
 
@@ -80,8 +80,8 @@ async fn sign_out(State(app): State<Arc<App>>, request: Request) -> Response {
             kind: RequestFault::Forbidden,
         })
         .into_response(),
-        _ => {
-            cookie::token(&parts).inspect(|token| app.access.sessions.end(token));
+        session => {
+            session.inspect(|session| app.sessions.end(session));
             let mut response = told(&app, None);
             response.headers_mut().insert(header::SET_COOKIE, cookie::none(&parts));
             response

@@ -16,8 +16,18 @@ pub(crate) async fn raise(session: &mut Session) -> Result<u64, sqlx::Error> {
     let generation = raise.fetch_one(session).await?;
     if session.is_shared() {
         // The notification is sent with the commit. It only wakes: the row is the truth.
-        let notify = query("SELECT pg_notify(?, ?)").bind(CHANNEL).bind(generation.to_string());
-        notify.fetch_optional(session).await?;
+        notify(session, generation).await?;
     }
     Ok(generation.unsigned_abs())
+}
+
+/// Wakes the hosts that follow the number, for something that does not raise it.
+pub(crate) async fn wake(session: &mut Session) -> Result<(), sqlx::Error> {
+    if session.is_shared() { notify(session, 0).await } else { Ok(()) }
+}
+
+async fn notify(session: &mut Session, generation: i64) -> Result<(), sqlx::Error> {
+    let notify = query("SELECT pg_notify(?, ?)").bind(CHANNEL).bind(generation.to_string());
+    notify.fetch_optional(session).await?;
+    Ok(())
 }

@@ -6,8 +6,10 @@
 mod conversations;
 mod history;
 mod database;
+mod questions;
 mod responses;
 mod script_sets;
+mod sessions;
 mod state;
 
 pub use database::SqlStore;

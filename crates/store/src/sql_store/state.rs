@@ -10,7 +10,7 @@ use crate::record::KvNews;
 use crate::record::{Aside, Confirmed, HostSeen, KvChange, KvRow, LastGood, StoredValves, Switch};
 use crate::rows::generation::{self, raise};
 use crate::rows::valves::{self, Change};
-use crate::rows::{aside, grants, guards, history, hosts, kv, script_sets, secrets, switches};
+use crate::rows::{aside, grants, guards, history, hosts, kv, questions, script_sets, secrets, switches};
 use crate::settings::StoredSettings;
 use crate::sql::{Lock, Session};
 use crate::sqlite::open;
@@ -393,7 +393,10 @@ impl Store for SqlStore {
 
     fn leave<'a>(&'a self, host_id: &'a str) -> Answer<'a, ()> {
         self.work("take leave of the store", async move {
-            hosts::leave(&mut self.swift.session().await?, host_id).await
+            let mut transaction = self.swift.begin(Lock::Nothing).await?;
+            questions::remove_of_host(&mut transaction, host_id).await?;
+            hosts::leave(&mut transaction, host_id).await?;
+            transaction.commit().await
         })
     }
 

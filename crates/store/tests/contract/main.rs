@@ -6,10 +6,12 @@ mod conversations;
 mod export;
 mod history;
 mod pruned;
+mod questions;
 mod responses;
 mod runs;
 mod scripts;
 mod secrets;
+mod sessions;
 
 #[cfg(all(unix, feature = "postgres"))]
 use valvehouse_config::{Secret, SecretSource};
@@ -67,9 +69,11 @@ async fn check<F: Future<Output = Box<dyn Store>>>(fresh: impl Fn() -> F) {
     runs::check(&fresh).await;
     export::check(&fresh).await;
     pruned::check(&fresh).await;
+    questions::check(&fresh).await;
     responses::check(&fresh).await;
     secrets::check(&fresh).await;
     scripts::check(&fresh).await;
+    sessions::check(&fresh).await;
 }
 
 async fn nothing_is_there_at_first(store: &dyn Store) {

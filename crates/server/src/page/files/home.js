@@ -101,7 +101,7 @@ function approvals(scope) {
     const tool = visible(one.data.tool);
     const card = h("div", { class: "card" },
       h("p", {}, h("strong", {}, tool), " with ", h("code", {}, visible(JSON.stringify(one.data.arguments)))),
-      h("p", { class: "dim" }, [one.model && `model ${one.model}`, one.user && `user ${one.user}`].filter(Boolean).map(visible).join(" · "), " ", left),
+      h("p", { class: "dim" }, [one.model && `model ${one.model}`, one.user && `user ${one.user}`, one.host && `host ${one.host}`].filter(Boolean).map(visible).join(" · "), " ", left),
       h("p", { class: "actions" },
         button("Approve", () => answer(one, true), { class: "main", "aria-label": `Approve ${tool}` }),
         button("Reject", () => answer(one, false), { class: "danger", "aria-label": `Reject ${tool}` })));

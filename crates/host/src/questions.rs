@@ -1,0 +1,250 @@
+//! Questions that wait for a person, listed and answered at any host of a store.
+//!
+//! A question waits in the memory of the host that asked, which alone decides which answer is the first one: it can be answered
+//! there while the store is away. Other hosts find it in the store and send their answers there; an answer counts once the host
+//! that asked has taken it.
+
+use crate::host::Host;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::{oneshot, watch};
+use tokio::time::timeout;
+use valvehouse_core::context::{HeldQuestion, NewQuestion, QuestionChange, Questions};
+use valvehouse_core::fault::{Explanation, Fault};
+use valvehouse_json::Json;
+use valvehouse_store::{AnswerState, SentAnswer, Store, StoreError, StoredQuestion, now};
+
+/// The time for which a host that asked may leave an answer unconfirmed.
+const CONFIRMATION_DEADLINE: Duration = Duration::from_secs(5);
+/// The longest time between two looks at the store while something waits, should the host not look at it by itself.
+const LOOK: Duration = Duration::from_secs(1);
+/// The interval at which questions are listed again, should somebody have dropped them.
+const LISTED_AGAIN: Duration = Duration::from_secs(5);
+
+/// The questions of all hosts of a store.
+pub struct SharedQuestions {
+    host: Arc<Host>,
+    /// Those of this host.
+    own: Questions,
+}
+
+/// A question that waits for an operator at some host.
+#[derive(Debug, Clone)]
+pub struct HostQuestion {
+    /// The id of the host that asked.
+    pub host: String,
+    /// The question.
+    pub question: HeldQuestion,
+}
+
+impl SharedQuestions {
+    /// Shares the questions of a host's board.
+    pub fn new(host: Arc<Host>, own: Questions) -> Self {
+        Self { host, own }
+    }
+
+    /// Returns the questions that wait for an operator at all hosts, the oldest first; those of this host while the store is
+    /// away.
+    pub async fn held(&self) -> Vec<HostQuestion> {
+        let of_host = |host: &str, question| HostQuestion { host: host.to_owned(), question };
+        let mut all: Vec<_> =
+            self.own.held().into_iter().map(|question| of_host(self.host.id(), question)).collect();
+        let others = self.host.store().held_questions().await.unwrap_or_else(|error| {
+            tracing::debug!("only the questions of this host are listed: {error}");
+            Vec::new()
+        });
+        let now = now();
+        let span = |ms: i64| Duration::from_millis(ms.max(0).unsigned_abs());
+        for one in others.into_iter().filter(|one| one.host_id != self.host.id()) {
+            let Some(question) = one.held else { continue };
+            let (waited, left) = (span(now - one.since_ms), span(one.ends_ms - now));
+            all.push(of_host(&one.host_id, HeldQuestion { id: one.id, question, waited, left }));
+        }
+        all.sort_by_key(|one| std::cmp::Reverse(one.question.waited));
+        all
+    }
+
+    /// Returns the one whom a question of another host is for; `None` if no other host that lives has it.
+    ///
+    /// # Errors
+    /// Returns an error if the store cannot be read.
+    pub async fn owner(&self, id: &str) -> Result<Option<String>, StoreError> {
+        // Ids of questions are of this kind, and nobody else's text is a reason to ask the store.
+        if uuid::Uuid::try_parse(id).is_err() {
+            return Ok(None);
+        }
+        let found = self.host.store().question(id).await?;
+        Ok(found.filter(|question| question.host_id != self.host.id()).map(|question| question.whose))
+    }
+
+    /// Answers a question of another host, for the one whom it is for or, with `None`, as an operator. Returns `false` if it
+    /// was answered before or has ended.
+    ///
+    /// # Errors
+    /// Returns a fault if the store fails, or the host that asked does not say in time whether it took the answer.
+    pub async fn answer(&self, by: Option<&str>, question: &str, answer: Json) -> Result<bool, Fault> {
+        let store = self.host.store();
+        let id = uuid::Uuid::new_v4().to_string();
+        let sent = SentAnswer { id, question: question.to_owned(), by: by.map(str::to_owned), answer };
+        let mut looks = self.host.store_looks();
+        if !store.send_answer(&sent).await? {
+            return Ok(false);
+        }
+        let end = Instant::now() + CONFIRMATION_DEADLINE;
+        while Instant::now() < end {
+            match store.answer_state(&sent.id).await {
+                Ok(AnswerState::Waiting) => {}
+                Ok(state) => {
+                    if let Err(error) = store.remove_answer(&sent.id).await {
+                        tracing::debug!("left a confirmed answer behind: {error}");
+                    }
+                    return Ok(state == AnswerState::Taken);
+                }
+                Err(error) => tracing::debug!("still looking what came of an answer: {error}"),
+            }
+            next_look(&mut looks).await;
+        }
+        match store.remove_answer(&sent.id).await? {
+            AnswerState::Taken => Ok(true),
+            AnswerState::Refused => Ok(false),
+            AnswerState::Waiting => {
+                let message = format!(
+                    "cannot tell whether the answer counts: the host that asked did not confirm it within {} s; \
+                     look whether the question still waits, and answer it again if it does",
+                    CONFIRMATION_DEADLINE.as_secs()
+                );
+                Err(Fault::Unstored { message: Explanation::from(message), code: "answer_not_confirmed" })
+            }
+        }
+    }
+
+    /// Lists what is asked at this host, and takes the answers that other hosts send, until it is dropped. A host at which
+    /// nothing waits asks the store nothing.
+    pub async fn follow(&self) {
+        let mut changes = self.own.changes();
+        let mut looks = self.host.store_looks();
+        let mut open = OpenQuestions::default();
+        loop {
+            if open.is_idle() {
+                let Some(change) = changes.recv().await else { return };
+                open.note(change, self.host.id());
+            } else {
+                tokio::select! {
+                    Some(change) = changes.recv() => open.note(change, self.host.id()),
+                    () = next_look(&mut looks) => {}
+                }
+            }
+            while let Ok(change) = changes.try_recv() {
+                open.note(change, self.host.id());
+            }
+            if let Err(error) = open.exchange(&**self.host.store(), self.host.id(), &self.own).await {
+                tracing::debug!("questions wait at this host alone: {error}");
+                open.give_up_listing();
+            }
+        }
+    }
+}
+
+/// Waits until the host has looked at its store: it does so when the store notifies it, and ten times a second.
+async fn next_look(looks: &mut watch::Receiver<()>) {
+    // A host that looks no more is one that ends.
+    let _ = timeout(LOOK, looks.changed()).await;
+}
+
+/// The questions of one host as the store has them.
+#[derive(Default)]
+struct OpenQuestions {
+    open: HashMap<String, Listing>,
+    /// Questions that have ended and may be listed.
+    closed: Vec<String>,
+    /// The outcomes of answers by their ids, until they are confirmed: `true` for one that was taken.
+    settled: HashMap<String, bool>,
+    listed_at: Option<Instant>,
+}
+
+struct Listing {
+    row: StoredQuestion,
+    /// Notifies that it is listed.
+    listed: Option<oneshot::Sender<()>>,
+    /// Is `true` if the row may be in the store.
+    is_written: bool,
+}
+
+impl OpenQuestions {
+    fn is_idle(&self) -> bool {
+        self.open.is_empty() && self.closed.is_empty() && self.settled.is_empty()
+    }
+
+    fn note(&mut self, change: QuestionChange, host: &str) {
+        match change {
+            QuestionChange::Opened(NewQuestion { id, whose, held, timeout, listed }) => {
+                let since_ms = now();
+                let timeout = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
+                let ends_ms = since_ms.saturating_add(timeout);
+                let row = StoredQuestion {
+                    id: id.clone(),
+                    host_id: host.to_owned(),
+                    whose,
+                    held,
+                    since_ms,
+                    ends_ms,
+                };
+                self.open.insert(id, Listing { row, listed: Some(listed), is_written: false });
+                self.listed_at = None;
+            }
+            QuestionChange::Closed(id) => {
+                if self.open.remove(&id).is_some_and(|listing| listing.is_written) {
+                    self.closed.push(id);
+                }
+            }
+        }
+    }
+
+    /// Lets go of those who wait until their questions are listed.
+    fn give_up_listing(&mut self) {
+        self.open.values_mut().for_each(|listing| listing.listed = None);
+    }
+
+    /// Lists what is new, takes off what has ended, and hands in the answers that other hosts sent.
+    async fn exchange(&mut self, store: &dyn Store, host: &str, own: &Questions) -> Result<(), StoreError> {
+        // In this order: whoever finds an answer waiting and its question gone takes the answer for refused.
+        self.confirm(store).await?;
+        if !self.closed.is_empty() {
+            store.remove_questions(&self.closed).await?;
+            self.closed.clear();
+        }
+        if self.open.is_empty() {
+            return Ok(());
+        }
+        if self.listed_at.is_none_or(|at| at.elapsed() > LISTED_AGAIN) {
+            self.open.values_mut().for_each(|listing| listing.is_written = true);
+            let rows: Vec<StoredQuestion> = self.open.values().map(|listing| listing.row.clone()).collect();
+            store.add_questions(&rows).await?;
+            self.listed_at = Some(Instant::now());
+            for listed in self.open.values_mut().filter_map(|listing| listing.listed.take()) {
+                // The turn may have ended meanwhile.
+                let _ = listed.send(());
+            }
+        }
+        for SentAnswer { id, question, by, answer } in store.waiting_answers(host).await? {
+            let is_taken = match by {
+                Some(by) => own.answer_as(&by, &question, answer),
+                None => own.answer(&question, answer),
+            };
+            self.settled.insert(id, is_taken);
+        }
+        self.confirm(store).await
+    }
+
+    /// Tells the hosts that sent answers what came of them.
+    async fn confirm(&mut self, store: &dyn Store) -> Result<(), StoreError> {
+        while let Some((id, is_taken)) =
+            self.settled.iter().next().map(|(id, is_taken)| (id.clone(), *is_taken))
+        {
+            store.settle_answer(&id, is_taken).await?;
+            self.settled.remove(&id);
+        }
+        Ok(())
+    }
+}

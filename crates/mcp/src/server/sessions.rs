@@ -1,0 +1,88 @@
+//! Sessions in the store: a client goes on with its session at another host, as it does where its own was started again.
+//!
+//! The greeting of a session is all that is stored. What a host keeps for it besides, such as the resources that it follows, and
+//! the questions of calls under way, stay with that host.
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use rmcp::transport::streamable_http_server::session::{SessionState, SessionStore, SessionStoreError};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::sync::Arc;
+use valvehouse_store::{Store, StoreError, now};
+
+/// The time for which a session is stored, in milliseconds.
+const LIFE_MS: i64 = 24 * 3_600_000;
+/// The most sessions that begin at once.
+const MAX_NEW: usize = 1_024;
+
+/// The sessions of the hosts of a store.
+pub(super) struct StoredSessions {
+    store: Arc<dyn Store>,
+    /// Sessions whose owner is not noted yet.
+    new: Mutex<HashMap<String, SessionState>>,
+}
+
+/// A session as it is stored.
+#[derive(Serialize, Deserialize)]
+struct StoredSession {
+    owner: String,
+    state: SessionState,
+}
+
+impl StoredSessions {
+    pub(super) fn new(store: Arc<dyn Store>) -> Self {
+        Self { store, new: Mutex::default() }
+    }
+
+    /// Stores a new session of this owner. Where that fails, it is one of this host alone.
+    pub(super) async fn own(&self, id: &str, owner: &str) {
+        let Some(state) = self.new.lock().remove(id) else { return };
+        let content = match serde_json::to_string(&StoredSession { owner: owner.to_owned(), state }) {
+            Ok(content) => content,
+            Err(error) => return tracing::warn!("a session is not stored: {error}"),
+        };
+        if let Err(error) = self.store.save_session(id, &content, now().saturating_add(LIFE_MS)).await {
+            tracing::debug!("a session is known to this host alone: {error}");
+        }
+    }
+
+    /// Returns the owner of a session, if it is stored.
+    ///
+    /// # Errors
+    /// Returns an error if the store cannot be read.
+    pub(super) async fn owner(&self, id: &str) -> Result<Option<String>, StoreError> {
+        // Ids of sessions are of this kind, and nobody else's text is a reason to ask the store.
+        if uuid::Uuid::try_parse(id).is_err() {
+            return Ok(None);
+        }
+        Ok(self.read(id).await?.map(|session| session.owner))
+    }
+
+    async fn read(&self, id: &str) -> Result<Option<StoredSession>, StoreError> {
+        // What another version wrote in other words is none.
+        Ok(self.store.session(id).await?.and_then(|content| serde_json::from_str(&content).ok()))
+    }
+}
+
+/// The owner of a session is checked before a request comes here.
+#[async_trait]
+impl SessionStore for StoredSessions {
+    async fn load(&self, id: &str) -> Result<Option<SessionState>, SessionStoreError> {
+        Ok(self.read(id).await?.map(|session| session.state))
+    }
+
+    async fn store(&self, id: &str, state: &SessionState) -> Result<(), SessionStoreError> {
+        let mut new = self.new.lock();
+        // Requests that were broken off leave theirs behind.
+        if new.len() >= MAX_NEW {
+            new.clear();
+        }
+        new.insert(id.to_owned(), state.clone());
+        Ok(())
+    }
+
+    async fn delete(&self, id: &str) -> Result<(), SessionStoreError> {
+        Ok(self.store.end_session(id).await?)
+    }
+}
