@@ -263,7 +263,7 @@ fn check_looks_at_modules_and_tells_their_problems_once() {
         project.run(what).ends(1).prints("lib/a.rhai:2:13").prints(", 1 problem");
     }
     project.write("filters/_unused.rhai", "import \"lib/gone\" as gone;");
-    project.run("check").ends(1).prints("_unused.rhai:1:8").prints("there is no module `lib/gone`");
+    project.run("check").ends(1).prints("_unused.rhai:1:8").prints("unknown module `lib/gone`");
 }
 
 #[test]
@@ -509,7 +509,7 @@ fn scripts_that_listen_are_listed_checked_and_explained_like_those_with_hooks() 
     project.run("list").ends(0).prints("on_tool_start");
     project.run("explain --model demo").ends(0).prints("listens").prints("runs for every model");
     let checked = project.run("check").ends(0);
-    checked.prints("`on_tool_begin` is not a callback and never called").prints("did you mean `on_tool_");
+    checked.prints("unknown callback `on_tool_begin`: it is never called").prints("did you mean `on_tool_");
 }
 
 #[test]

@@ -229,7 +229,7 @@ async fn a_pipe_may_ask_other_models_and_not_itself() {
 async fn what_is_wrong_is_said_when_it_is_saved() {
     let host = TestHost::new().start().await;
     let cases = [
-        ("fn pipe(boddy) { }", "`pipe` has an unknown parameter `boddy`"),
+        ("fn pipe(boddy) { }", "unknown parameter `boddy` of `pipe`"),
         ("fn pipes() { 7 } fn pipe(body) { }", "must return a list"),
         ("fn pipes() { [7] } fn pipe(body) { }", "a model is a text"),
         ("fn pipes() { [\"a b\"] } fn pipe(body) { }", "none of them blank"),

@@ -321,12 +321,12 @@ async fn of_a_module_with_one_wrong_tool_the_others_load_and_duplicates_are_told
         "strnig",
         "`bad_default`",
         "nothing_here",
-        "two tools are called `echo`: this one is used",
+        "two tools are called `echo`: this file is used",
     ] {
         assert!(told.iter().any(|message| message.contains(expected)), "{expected}: {told:#?}");
     }
     let other = host.problems("echo");
-    assert!(other.iter().any(|problem| problem.message.contains("this one is not used")), "{other:?}");
+    assert!(other.iter().any(|problem| problem.message.contains("this file is not used")), "{other:?}");
     let tags = |name: &str| {
         let snapshot = host.snapshot();
         snapshot.tools.iter().find(|tool| tool.name() == name).unwrap().spec.tags.clone()

@@ -130,7 +130,10 @@ impl Script {
     /// The advice for a list that failed while the file was loaded.
     pub(super) fn help_for_list(&self) -> Option<&'static str> {
         let asks = self.waits() && self.manifest.ttl.is_none();
-        asks.then_some("a list that asks somebody is called in the background, and counts for a time: const ttl = \"10m\";")
+        asks.then_some(
+            "a list that waits is read in the background and reused for a time: add const ttl = \
+                        \"10m\";",
+        )
     }
 
     /// A call whose answer counts: one that it builds and does not return is a mistake.
@@ -196,7 +199,7 @@ impl Script {
     }
 
     fn too_heavy(&self, function: &str, limit: usize) -> CallEnd {
-        let summary = format!("keeps more than {} MB in `state` and `__metadata__`", limit >> 20);
+        let summary = format!("exceeded its limit of {} MB in `state` and `__metadata__`", limit >> 20);
         let cause = format!("{}: {summary}, in {function}", self.file.path.display());
         CallEnd::Broken { breakage: Breakage::new(cause), summary, is_too_long: false }
     }

@@ -100,13 +100,13 @@ async fn filters_see_each_inner_call_and_may_refuse_it() {
 async fn code_of_a_model_reaches_nothing_but_tools_and_sends_nothing_past_the_filters() {
     let kernel = tools().build();
     for (code, says) in [
-        (r#"http::get("http://127.0.0.1:1")"#, "line 1: `http` is not allowed here"),
+        (r#"http::get("http://127.0.0.1:1")"#, "line 1: `http` is not allowed in code of a model"),
         (
             r#"let x = 1;
             files::read("/etc/passwd")"#,
-            "line 2: `files` is not allowed here",
+            "line 2: `files` is not allowed in code of a model",
         ),
-        (r#"kv::get("a")"#, "`kv` is not allowed here"),
+        (r#"kv::get("a")"#, "`kv` is not allowed in code of a model"),
         (r#"emit(#{ type: "message", data: #{ content: "secret" } })"#, "cannot send an event"),
         (r#"Fn("emit").call(#{ type: "message", data: #{ content: "secret" } })"#, "cannot send an event"),
         (r#"__event_emitter__(#{ type: "message" })"#, "cannot send an event"),

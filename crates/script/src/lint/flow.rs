@@ -29,13 +29,11 @@ fn unreachable(view: &View<'_>, block: &[Stmt]) -> Option<Problem> {
     let last = block.iter().position(ends)?;
     let next = block[last + 1..].iter().find(|next| !matches!(next, Stmt::Noop(_) | Stmt::Share(_)))?;
     let position = beginning(next)?;
-    let told = view.problem(Code::Unreachable, position, "nothing gets here");
-    Some(
-        told.help(format!(
-            "{} always ends what stands before; take one of the two away",
-            ending(&block[last])
-        )),
-    )
+    let told = view.problem(Code::Unreachable, position, "unreachable code");
+    Some(told.help(format!(
+        "{} always ends the block before this line; remove one of the two",
+        ending(&block[last])
+    )))
 }
 
 fn ends(statement: &Stmt) -> bool {
@@ -92,11 +90,11 @@ fn idle(view: &View<'_>, block: &[Stmt]) -> Option<Problem> {
             let told = view.problem(
                 Code::IdleComparison,
                 position,
-                format!("nothing takes what `{}` tells", call.name),
+                format!("unused result of the comparison `{}`", call.name),
             );
             told.help(match &*call.name {
-                "==" => "a value is given with a single `=`; a comparison stands in an `if`",
-                _ => "a comparison stands in an `if`, or behind `let x =`",
+                "==" => "assign with a single `=`, or use the comparison in an `if`",
+                _ => "use the comparison in an `if`, or assign it with `let x =`",
             })
         })
     })
@@ -125,8 +123,8 @@ fn unread(view: &View<'_>, function: &Body) -> Vec<Problem> {
     let unread = declared.into_iter().filter(|(name, _)| !name.starts_with('_') && !read.contains(name));
     unread
         .map(|(name, position)| {
-            let told = view.problem(Code::UnusedVariable, position, format!("nothing reads `{name}`"));
-            told.help(format!("take it away, or call it `_{name}` if it only has to be there"))
+            let told = view.problem(Code::UnusedVariable, position, format!("unused variable `{name}`"));
+            told.help(format!("remove it, or rename it to `_{name}` to keep it"))
         })
         .collect()
 }
@@ -146,9 +144,9 @@ fn lost(view: &View<'_>, function: &Body) -> Option<Problem> {
         }
     });
     let told =
-        view.problem(Code::LostAssignment, assigned?, format!("`{subject}` gets a new value that is lost"));
+        view.problem(Code::LostAssignment, assigned?, format!("the value assigned to `{subject}` is lost"));
     Some(told.help(format!(
-        "end with `{subject}`, which hands it back; or change it in place: `{subject}.messages = …`"
+        "end the hook with `{subject}` to return it, or change it in place: `{subject}.messages = …`"
     )))
 }
 

@@ -79,7 +79,9 @@ fn help_for(problem: &Problem, source: &str) -> String {
     let plain = match problem.code {
         Code::NotAssignable => "put it into a variable first: `let there = …; there.field = …`",
         Code::ReservedName => "that word is the language's or the host's own; rename it",
-        Code::ConstantWritten => "copy it into a `let`, or keep what changes in `state` or kv",
+        Code::ConstantWritten => {
+            "copy it to a variable with `let`, or store changing values in `state` or kv"
+        }
         Code::Twice => "rename one of the two, or take one away",
         Code::TooComplex if text.starts_with("size of the constants") => {
             "put what is computed from a constant into a function, or use the constant in fewer places"

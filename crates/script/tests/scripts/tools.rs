@@ -65,7 +65,10 @@ fn what_does_not_load_says_where_why_and_what_to_do() {
             "/*\nrequirements: http\nallow_hosts: valve:host\n*/\nfn handler(args) { 1 }",
             &["no valve `host`", ":3:20"],
         ),
-        ("fn handler(args) { http::get(\"x\") }", &["`http` is used and not declared", "requirements: http"]),
+        (
+            "fn handler(args) { http::get(\"x\") }",
+            &["`http` is used but not declared in `requirements`", "requirements: http"],
+        ),
         ("def handler(args):\n    return 1", &["this is Python", "fn handler(args)"]),
         ("fn handler(args) { f\"Hello {args.name}\" }", &["backticks: `Hello ${name}`"]),
         ("fn handler(args) { json.dumps(args) }", &["json::stringify(value)"]),
