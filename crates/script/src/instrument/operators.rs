@@ -220,7 +220,7 @@ fn name_of<'a>(engine: &'a Engine, value: &Dynamic) -> &'a str {
 
 fn unordered(operator: &str, [first, second]: [&str; 2], position: Position) -> Box<EvalAltResult> {
     let help = match (first, second) {
-        ("()", _) | (_, "()") => "a value is missing; give it a default with `??`, such as `value ?? 0`",
+        ("()", _) | (_, "()") => "one of the values is `()`; write a default with `??`, such as `value ?? 0`",
         ("a string", "a number") | ("a number", "a string") => {
             "convert the string first with `parse_int(text)` or `parse_float(text)`"
         }

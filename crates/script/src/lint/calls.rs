@@ -177,7 +177,9 @@ fn wrong_count(
     let message = format!("invalid number of arguments of `{name}`: expected {takes} {noun}, got {given}");
     view.problem(Code::WrongArguments, position, message).help(
         match counts.iter().any(|count| *count < given) {
-            _ if name == "range" && given == 1 => "`0..n` counts from 0 to n - 1: `for i in 0..n { … }`",
+            _ if name == "range" && given == 1 => {
+                "write `0..n`, which counts from 0 to n - 1: `for i in 0..n { … }`"
+            }
             _ if ["max", "min"].contains(&name) && given == 1 => {
                 "pass two values; for a list: `list.reduce(|most, x| if most == () { x } else { max(most, \
                  x) })`"

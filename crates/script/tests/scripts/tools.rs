@@ -14,7 +14,7 @@ fn what_does_not_load_says_where_why_and_what_to_do() {
     let cases: &[(&str, &[&str])] = &[
         ("fn handle(args) { 1 }", &["has no handler", "did you mean `handler`?", ":1:4"]),
         ("fn help() { 1 }", &["has no handler", "fn handler(args)"]),
-        ("fn inlet(body) { body }", &["`inlet` is a filter's hook: move the file to filters/"]),
+        ("fn inlet(body) { body }", &["move the file to filters/; `inlet` is a hook of filters"]),
         ("fn handler(a) { 1 }\nfn tools() { [] }", &["both `handler` and `tools`", ":2:4"]),
         ("fn handler(args, ctx, bogus) { 1 }", &["unknown parameter `bogus`", ":1:23", "__user__"]),
         (
