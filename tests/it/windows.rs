@@ -107,7 +107,7 @@ async fn what_cannot_work_says_what_to_do() {
     let cases = [
         (
             "stream::window(event.copy().choices, state, 5, |text| text)",
-            "`event` must be the `event` that the hook was given",
+            "`event` must be the parameter `event` of the hook",
         ),
         ("stream::window(event, #{}, 5, |text| text)", "`state` must be the `state`"),
         ("stream::window(event, state, -5, |text| text)", "must not be negative"),

@@ -111,7 +111,7 @@ async fn code_of_a_model_reaches_nothing_but_tools_and_sends_nothing_past_the_fi
         (r#"Fn("emit").call(#{ type: "message", data: #{ content: "secret" } })"#, "cannot send an event"),
         (r#"__event_emitter__(#{ type: "message" })"#, "cannot send an event"),
         (r#"ask(#{ type: "input", data: #{} })"#, "cannot ask"),
-        ("after(|| 1)", "nothing runs after the answer here"),
+        ("after(|| 1)", "cannot run a function after the answer outside of a turn"),
         (r#"yield_text("x")"#, "only `fn pipe(body)`"),
         (r#"import "secrets" as s; s::x"#, ""),
         (r#"eval("1")"#, ""),

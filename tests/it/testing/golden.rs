@@ -11,7 +11,7 @@ fn a_golden_file_is_written_compared_and_mended() {
         .run("test")
         .ends(1)
         .prints("limit.golden/test_it.json")
-        .prints("`valvehouse test --update` writes it");
+        .prints("write it with: valvehouse test --update");
     assert!(!project.path("filters/limit.golden").exists());
 
     let ran = project.run("test --update").ends(0);

@@ -35,7 +35,7 @@ pub(super) mod functions {
         if text.len() > MAX_CLAIMS {
             return Err(fail(
                 SIGN,
-                format!("the claims have {} bytes; a token has at most 32 KiB of them", text.len()),
+                format!("the claims have {} bytes and exceeded their limit of 32 KiB", text.len()),
             ));
         }
         check_size(SIGN, text.len() * 2)?;
@@ -72,7 +72,7 @@ pub(super) mod functions {
         if token.len() > MAX_TOKEN {
             return Err(fail(
                 VERIFY,
-                format!("the token has {} bytes; at most 64 KiB are read", token.len()),
+                format!("the token has {} bytes and exceeded its limit of 64 KiB", token.len()),
             ));
         }
         charge(OTHERWISE)?;
@@ -130,7 +130,7 @@ fn check(
 ) -> Result<(), &'static str> {
     let time = |name: &str| match &claims[name] {
         Value::Null => Ok(None),
-        value => value.as_f64().map(Some).ok_or("a time in the token is not a number"),
+        value => value.as_f64().map(Some).ok_or("invalid time in the token: expected a number"),
     };
     if time("exp")?.is_some_and(|end| now >= end + leeway) {
         return Err("the token has expired");
@@ -143,14 +143,14 @@ fn check(
         one => one.as_str() == Some(wanted),
     };
     match audience {
-        Some(wanted) if !is_for(wanted) => return Err("the token is not for this audience"),
+        Some(wanted) if !is_for(wanted) => return Err("the token has a different audience"),
         None if !claims["aud"].is_null() => {
-            return Err("the token names who it is for: say who you are with `audience`");
+            return Err("missing option `audience`: the token names an audience");
         }
         _ => {}
     }
     if issuer.is_some_and(|wanted| claims["iss"].as_str() != Some(wanted)) {
-        return Err("the token is of another issuer");
+        return Err("the token has a different issuer");
     }
     Ok(())
 }

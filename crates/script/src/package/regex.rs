@@ -211,9 +211,9 @@ fn reference(text: &str) -> Option<(&str, &str)> {
 fn index(group: &str, regex: &Regex) -> Result<usize, String> {
     let numbered = group.parse().ok().filter(|&index: &usize| index < regex.captures_len());
     let named = || regex.capture_names().position(|name| name == Some(group));
-    numbered.or_else(named).ok_or_else(|| {
-        format!("the replacement names group `{group}`, which the pattern does not have; write `$$` for a dollar sign")
-    })
+    numbered
+        .or_else(named)
+        .ok_or_else(|| format!("unknown group `{group}` in the replacement; write `$$` for a dollar sign"))
 }
 
 #[cfg(test)]

@@ -103,8 +103,8 @@ fn timestamp(function: &str, unix: &AnyNumber) -> RhaiResultOf<Timestamp> {
         }
     };
     time.ok_or_else(|| {
-        let hint = "; are these milliseconds? divide them by 1000";
-        fail(function, format!("{unix} seconds are beyond the year 9999{hint}"))
+        let hint = "; divide milliseconds by 1000";
+        fail(function, format!("invalid time {unix}: expected Unix seconds up to the year 9999{hint}"))
     })
 }
 
@@ -125,7 +125,7 @@ fn read(text: &str, strftime: &str, zone: TimeZone) -> RhaiResultOf<i64> {
         }
     });
     let shown = crate::redaction::excerpt(text);
-    let fail = |error| fail("time::parse", format!("`{shown}` as `{strftime}`: {error}"));
+    let fail = |error| fail("time::parse", format!("cannot parse `{shown}` as `{strftime}`: {error}"));
     read.map(Timestamp::as_second).map_err(fail)
 }
 
@@ -133,7 +133,10 @@ fn check_pattern(function: &str, strftime: &str) -> RhaiResultOf<()> {
     if strftime.len() <= MAX_PATTERN {
         return Ok(());
     }
-    Err(fail(function, format!("a pattern has {MAX_PATTERN} bytes at most, not {}", strftime.len())))
+    Err(fail(
+        function,
+        format!("the pattern exceeded its limit of {MAX_PATTERN} bytes: it has {}", strftime.len()),
+    ))
 }
 
 /// The zone of this name, such as `Europe/Berlin`.

@@ -9,10 +9,10 @@ use valvehouse_json::{Json, Object};
 type Answer<T> = Result<T, Box<EvalAltResult>>;
 
 pub(super) const COPY: &[&str] = &["value: &mut any", "any"];
-pub(super) const COPIES: &str = "An independent copy: what is changed in it stays in it.";
+pub(super) const COPIES: &str = "Returns an independent copy: changes to it do not affect the original.";
 pub(super) const AT: &[&str] = &["value: &mut any", "path: &str", "any"];
-pub(super) const FINDS: &str =
-    "What a path of keys and places leads to, `body.at(\"messages.0.content\")`; `()` where nothing is.";
+pub(super) const FINDS: &str = "Returns the value at a path of keys and indexes, \
+                                `body.at(\"messages.0.content\")`; `()` if there is none.";
 
 impl Map {
     fn json(&self) -> Json {
@@ -106,7 +106,7 @@ pub(super) fn register(module: &mut Module) {
     });
     pure("get").set_into_module(module, |map: &mut Map, key: &str| variables(map).field(key));
     let get = &["map: &mut map", "key: &str", "fallback", "any"];
-    let gets = "The value of a key, or the fallback where the key is not there.";
+    let gets = "Returns the value of a key, or the fallback if the key is missing.";
     method("get", get, gets).set_into_module(module, |map: &mut Map, key: &str, fallback: Dynamic| {
         let map = variables(map);
         if map.object.contains(key) { map.field(key) } else { fallback }
@@ -166,15 +166,13 @@ pub(super) fn register(module: &mut Module) {
     method(
         "ensure",
         &["map: &mut map", "path: &str", "default", "any"],
-        "What a path of keys leads to; where nothing is, the default is put there and given: `body.ensure(\"metadata.features\", #{})`.",
+        "Returns the value at a path of keys; a missing value is set to the default first: \
+         `body.ensure(\"metadata.features\", #{})`.",
     )
-    .set_into_module(
-        module,
-        |map: &mut Map, path: &str, default: Dynamic| -> Answer<Dynamic> {
-            let there = map.json().ensure_path(path, json_of(&default)?).map_err(misplaced)?;
-            Ok(live(&there, if path.contains('.') { Shape::Plain } else { map.shape.below_key(path) }))
-        },
-    );
+    .set_into_module(module, |map: &mut Map, path: &str, default: Dynamic| -> Answer<Dynamic> {
+        let there = map.json().ensure_path(path, json_of(&default)?).map_err(misplaced)?;
+        Ok(live(&there, if path.contains('.') { Shape::Plain } else { map.shape.below_key(path) }))
+    });
     for name in ["to_string", "to_debug", "to_json", "print", "debug"] {
         pure(name).set_into_module(module, |map: &mut Map| written(&map.json()));
     }
@@ -197,7 +195,7 @@ pub(super) fn register(module: &mut Module) {
     });
     pure("empty").set_into_module(module, |value: Dynamic| -> Answer<bool> {
         Ok(!value.is::<rhai::FnPtr>()
-            && json_of(&value).map_err(|_| error("empty() takes a JSON value"))?.is_empty())
+            && json_of(&value).map_err(|_| error("empty: expected a JSON value"))?.is_empty())
     });
 }
 

@@ -95,7 +95,7 @@ async fn a_script_works_in_its_folder() {
         ),
         (
             r#"try { files::write("a", "", #{ apend: true }); } catch (e) { body.out = e.message; }"#,
-            r#""files::write: there is no option `apend`; did you mean `append`?""#,
+            r#""files::write: unknown option `apend`; did you mean `append`?""#,
         ),
         (
             r#"try { files::write("a", "", 7); } catch (e) { body.out = e.message.contains("must be a map"); }"#,
@@ -129,7 +129,7 @@ async fn a_script_runs_its_programs() {
         ),
         (
             r#"try { shell::run("ls", #{ time: 1 }); } catch (e) { body.out = e.message; }"#,
-            r#""shell::run: there is no option `time`""#,
+            r#""shell::run: unknown option `time`""#,
         ),
         (
             r#"try { shell::run("ls", #{ timeout: 0 }); } catch (e) { body.out = e.message.contains("600 000"); }"#,

@@ -81,7 +81,9 @@ async fn valves_and_users_are_what_the_test_says() {
 async fn a_failed_assertion_has_a_place_and_the_difference() {
     let told = fails(LIMIT, r#"assert_eq(inlet("hi").messages, [#{ role: "user", content: "hi" }]);"#).await;
     assert!(
-        told.starts_with("filters/x.test.rhai:2:1: error[V703]: what came is not what was expected"),
+        told.starts_with(
+            "filters/x.test.rhai:2:1: error[V703]: the actual value differs from the expected value"
+        ),
         "{told}"
     );
     assert!(told.contains(r#"{"op":"add","path":"/0""#), "{told}");

@@ -162,7 +162,7 @@ async fn a_host_that_is_not_granted_is_refused_with_the_command_that_grants_it()
     assert_eq!(
         said,
         "\"http::get: cannot ask https://example.org/: the host `example.org` is not among those this plugin \
-         may reach (127.0.0.1); add it: valvehouse grant weather http=example.org\""
+         may reach (127.0.0.1); grant it with: valvehouse grant weather http=example.org\""
     );
     let script = script(&code(&url), &["*.example.org"]);
     let said = run(script, &Turn::default()).await.unwrap();

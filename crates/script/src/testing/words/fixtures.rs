@@ -12,7 +12,8 @@ pub(super) fn register(module: &mut Module) {
     function(
         "valves",
         &["values: map", "()"],
-        "Sets the script's valves from now on; those that are not named have their defaults. A value that does not fit is an error.",
+        "Sets the script's valves from now on; all others have their defaults. An invalid value throws an \
+         error.",
     )
     .set_into_module(module, |values: Dynamic| {
         stage("valves")?.set_valves(&json_of(&values)?).map_err(|why| error(format!("valves: {why}")))
@@ -20,7 +21,8 @@ pub(super) fn register(module: &mut Module) {
     function(
         "turn",
         &["facts: map", "()"],
-        "Begins another turn with these facts, all of them optional: `user` (its `valves` are the user's own), `chat_id`, `message_id`, `model`, `request`, `features`, `files`, `metadata`, `variables`.",
+        "Starts a new turn with these keys, all of them optional: `user` (its `valves` are the user's own), \
+         `chat_id`, `message_id`, `model`, `request`, `features`, `files`, `metadata`, `variables`.",
     )
     .set_into_module(module, |facts: Dynamic| {
         stage("turn")?.begin_turn(&json_of(&facts)?).map_err(|why| error(format!("turn: {why}")))
@@ -33,13 +35,17 @@ pub(super) fn canned() -> Module {
     within(
         "model",
         &["answer", "()"],
-        "What the model answers when it is asked next: a text, a list of pieces, a message such as `#{ tool_calls: [#{ name: \"x\", arguments: #{} }] }`, or `#{ error: \"…\", status: 503 }`. Several come in order, each once.",
+        "Sets the answer to the next model call: a text, a list of pieces, a message such as `#{ \
+         tool_calls: [#{ name: \"x\", arguments: #{} }] }`, or `#{ error: \"…\", status: 503 }`. Several \
+         answers are used in order, each once.",
     )
     .set_into_module(&mut module, |answer: Dynamic| -> RhaiResultOf<()> {
         stage("canned::model")?.model.answers(&json_of(&answer)?.copy());
         Ok(())
     });
-    const HTTP: &str = "What is answered at a URL, which may end with `*`: a text, `#{ status, headers, json }` or `#{ status, headers, text }`, or `#{ error: \"connection refused\" }`. Several come in order, the last one again and again.";
+    const HTTP: &str = "Sets the answer for a URL, which may end with `*`: a text, `#{ status, headers, \
+                        json }` or `#{ status, headers, text }`, or `#{ error: \"connection refused\" }`. \
+                        Several answers are used in order; the last one is repeated.";
     within("http", &["url: &str", "answer", "()"], HTTP)
         .set_into_module(&mut module, |url: &str, answer: Dynamic| http(None, url, &answer));
     within("http", &["method: &str", "url: &str", "answer", "()"], "The same for requests with this method.")
@@ -49,34 +55,35 @@ pub(super) fn canned() -> Module {
     within(
         "tool",
         &["name: &str", "result", "()"],
-        "A tool that the model may call in `chat`, and the script by `tools::call`; it gives this result, or fails with `#{ error: \"…\" }`.",
+        "Adds a tool that the model may call in `chat`, and the script with `tools::call`. The tool returns \
+         this result, or fails with `#{ error: \"…\" }`.",
     )
     .set_into_module(&mut module, |name: &str, result: Dynamic| -> RhaiResultOf<()> {
         stage("canned::tool")?.add_tool(name, json_of(&result)?.copy());
         Ok(())
     });
-    within("answer", &["value", "()"], "What a person answers to the next `ask`; else nobody is there.")
-        .set_into_module(&mut module, |value: Dynamic| -> RhaiResultOf<()> {
-            stage("canned::answer")?.people.answer(json_of(&value)?.copy());
-            Ok(())
-        });
+    within(
+        "answer",
+        &["value", "()"],
+        "Sets a person's answer to the next `ask`; without it nobody answers.",
+    )
+    .set_into_module(&mut module, |value: Dynamic| -> RhaiResultOf<()> {
+        stage("canned::answer")?.people.answer(json_of(&value)?.copy());
+        Ok(())
+    });
     within(
         "file",
         &["path: &str", "text: &str", "()"],
-        "Puts a file into a folder of this test alone: `data/notes.txt` is in the granted folder `data`.",
+        "Creates a file in a folder of this test only: `data/notes.txt` is in the granted folder `data`.",
     )
     .set_into_module(&mut module, |path: &str, text: &str| {
         stage("canned::file")?.add_file(path, text).map_err(|why| error(format!("canned::file: {why}")))
     });
-    within(
-        "env",
-        &["name: &str", "value: &str", "()"],
-        "Sets an environment variable as `env::get` reads it.",
-    )
-    .set_into_module(&mut module, |name: &str, value: &str| -> RhaiResultOf<()> {
-        stage("canned::env")?.add_variable(name, value);
-        Ok(())
-    });
+    within("env", &["name: &str", "value: &str", "()"], "Sets an environment variable for `env::get`.")
+        .set_into_module(&mut module, |name: &str, value: &str| -> RhaiResultOf<()> {
+            stage("canned::env")?.add_variable(name, value);
+            Ok(())
+        });
     module
 }
 
@@ -91,7 +98,8 @@ pub(super) fn clock() -> Module {
     within(
         "set",
         &["time", "()"],
-        "Sets the time: `\"2026-11-21T10:00:00Z\"` or Unix seconds. A test begins on 2026-01-01T00:00:00Z, and the clock stands still.",
+        "Sets the time: `\"2026-11-21T10:00:00Z\"` or Unix seconds. A test starts at 2026-01-01T00:00:00Z, \
+         and the clock does not advance by itself.",
     )
     .set_into_module(&mut module, |time: Dynamic| -> RhaiResultOf<()> {
         let milliseconds = match json_of(&time)? {
@@ -99,16 +107,20 @@ pub(super) fn clock() -> Module {
             number => number.as_f64().map(|seconds| (seconds * 1e3).round() as i64),
         };
         let milliseconds = milliseconds.ok_or_else(|| {
-            error(format!("clock::set: `{time}` is not a time; write \"2026-11-21T10:00:00Z\" or Unix seconds"))
+            error(format!(
+                "clock::set: invalid time `{time}`: expected \"2026-11-21T10:00:00Z\" or Unix \
+                           seconds"
+            ))
         })?;
         stage("clock::set")?.clock.now.store(milliseconds, Relaxed);
         Ok(())
     });
-    within("advance", &["seconds", "()"], "Lets so many seconds pass.").set_into_module(
+    within("advance", &["seconds", "()"], "Advances the clock by a number of seconds.").set_into_module(
         &mut module,
         |seconds: Dynamic| -> RhaiResultOf<()> {
-            let seconds =
-                json_of(&seconds)?.as_f64().ok_or_else(|| error("clock::advance: takes seconds"))?;
+            let seconds = json_of(&seconds)?
+                .as_f64()
+                .ok_or_else(|| error("clock::advance: expected a number of seconds"))?;
             stage("clock::advance")?.clock.now.fetch_add((seconds * 1e3).round() as i64, Relaxed);
             Ok(())
         },
