@@ -285,7 +285,7 @@ fn check_tells_what_every_bad_file_is() {
         ("fn inlet(body, __usr__) { body }", "did you mean `__user__`?"),
         ("/*\nrequirements: htp\n*/\nfn inlet(body) { body }", "did you mean `http`?"),
         ("/*\nrequired_host_version: 99.0.0\n*/\nfn inlet(body) { body }", "needs version 99.0.0"),
-        ("def inlet(body):\n    return body\n", "this is Python"),
+        ("def inlet(body):\n    return body\n", "cannot read Python"),
         (
             "const Valves = #{ a: #{ value: 1, minimun: 0 } };\nfn inlet(body) { body }",
             "did you mean `minimum`?",
@@ -307,9 +307,9 @@ fn two_files_with_one_id_are_a_warning_that_strict_counts() {
     let project = Project::new()
         .filter("x", "fn inlet(body) { body }")
         .with("filters/more/x.rhai", "fn inlet(body) { body }");
-    project.run("check").ends(0).prints("two files have the id `x`").prints("checked 2 files");
+    project.run("check").ends(0).prints("duplicate plugin id `x`").prints("checked 2 files");
     project.run("check --strict").ends(1);
-    project.run("list").ends(0).prints("two files have the id `x`");
+    project.run("list").ends(0).prints("duplicate plugin id `x`");
 }
 
 #[test]

@@ -363,7 +363,7 @@ fn pipe(body, __tools__) {
         "{}",
         told("undeclared")
     );
-    assert!(told("inlets").contains("only a pipe may ask for `__tools__`"), "{}", told("inlets"));
-    assert!(told("other").contains("only a pipe may ask for `__tools__`"), "{}", told("other"));
+    assert!(told("inlets").contains("only pipes have the parameter `__tools__`"), "{}", told("inlets"));
+    assert!(told("other").contains("only pipes have the parameter `__tools__`"), "{}", told("other"));
     assert!(told("pipe").is_empty(), "{}", told("pipe"));
 }

@@ -400,7 +400,7 @@ async fn what_a_tool_holds_is_bounded_and_the_host_lives_on() {
     assert_eq!(host.chat(&saying("busy", "hi")).await.text(), "let me see\n\ndone");
     let results = results(&host);
     assert!(results[..4].iter().all(|result| result.starts_with("{\"error\"")), "{results:?}");
-    assert!(results[0].contains("used up its memory of 64 MB"), "{results:?}");
+    assert!(results[0].contains("exceeded its memory limit of 64 MB"), "{results:?}");
     assert_eq!(results[4], "fine");
 }
 

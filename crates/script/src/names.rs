@@ -125,7 +125,7 @@ pub(super) fn misused(
         let problem = |message: String| Problem::of(Code::NotDeclared, file, message).at(source, place);
         let capability = Capability::ALL.into_iter().find(|capability| capability.name() == module);
         if capability.is_some_and(|capability| !manifest.requirements.contains(&capability)) {
-            let help = format!("add a line to the opening comment: requirements: {module}");
+            let help = format!("add a line to the opening comment of the file: requirements: {module}");
             problems
                 .push(problem(format!("`{module}` is used but not declared in `requirements`")).help(help));
         }

@@ -86,7 +86,7 @@ fn valves_of_operators_do_not_count_and_budgets_of_the_project_do() {
         Project::new().filter("x", script).with("filters/x.test.rhai", "fn test_it() { inlet(\"hi\"); }");
     project.run("test").ends(0);
     project.write("valvehouse.toml", "[filters.x]\nbudget = { operations = 5000 }\n");
-    project.run("test").ends(1).prints("used up its budget of 5000 operations");
+    project.run("test").ends(1).prints("exceeded its limit of 5000 operations");
 }
 
 #[test]

@@ -62,7 +62,7 @@ impl std::fmt::Display for ExceededLimit {
             }
             Self::Time(limit) => write!(f, "exceeded its computing time limit of {} ms", limit.as_millis()),
             Self::Wall(limit) => {
-                write!(f, "exceeded its time limit of {} ms, waiting included", limit.as_millis())
+                write!(f, "did not end within {} ms", limit.as_millis())
             }
             Self::Text(limit) => {
                 write!(f, "cannot convert a value to text: the text exceeded its limit of {} MB", limit >> 20)

@@ -102,14 +102,14 @@ mod tests {
     #[test]
     fn what_is_no_base64_and_what_is_no_text_are_told_apart() {
         refuses(&[
-            (r#"base64::decode("a b")"#, "not base64"),
-            (r#"base64::decode("/w==")"#, "not UTF-8 text (byte 0)"),
+            (r#"base64::decode("a b")"#, "not valid base64"),
+            (r#"base64::decode("/w==")"#, "not UTF-8 text: invalid byte at offset 0"),
             (r#"base64::decode_bytes("aP8=").text()"#, "byte 1 is not UTF-8; keep them as bytes"),
             (r#"base64::decode_bytes("aGk=")[2]"#, "index 2 is out of range: the value has 2 bytes"),
             (r#"base64::encode(5)"#, "`data` must be a text or bytes, not number"),
             (r#"json::stringify(base64::decode_bytes("aGk="))"#, "bytes are not a JSON value"),
-            (r#"base64::decode_bytes("aGk=").data_url("no type")"#, "is not a media type"),
-            ("base64::encode(big(7_000_000))", "9333336 bytes or more; at most 8 MiB"),
+            (r#"base64::decode_bytes("aGk=").data_url("no type")"#, "invalid media type"),
+            ("base64::encode(big(7_000_000))", "9333336 bytes and exceed its limit"),
         ]);
     }
 }

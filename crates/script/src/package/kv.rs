@@ -301,7 +301,7 @@ impl Scope {
         let undeclared = || {
             fail(
                 &self.called(function),
-                "missing capability `kv`; add a line to the opening comment: requirements: kv",
+                "missing capability `kv`; add a line to the opening comment of the file: requirements: kv",
             )
         };
         let kv = call.reach.kv.as_ref().ok_or_else(undeclared)?;

@@ -68,7 +68,10 @@ impl Question {
         let call = running(name)?;
         let models = call.reach.models.clone();
         let models = models.ok_or_else(|| {
-            fail(name, "missing capability `llm`; add a line to the opening comment: requirements: llm")
+            fail(
+                name,
+                "missing capability `llm`; add a line to the opening comment of the file: requirements: llm",
+            )
         })?;
         if call.turn.facts().callers.iter().any(|caller| **caller == *call.caller.plugin) {
             return Err(fail(name, "cannot call a model from within a model call of the same script"));

@@ -312,7 +312,7 @@ mod tests {
     #[test]
     fn what_is_missing_comes_with_a_hint() {
         for (pattern, hint) in [
-            ("(?=a)", "groups of their own"),
+            ("(?=a)", "separate groups"),
             ("(?<!a)b", "linear time"),
             (r"(a)\1", "compare them in the script"),
             ("(", "unclosed group"),

@@ -187,15 +187,15 @@ mod tests {
         ]);
         refuses(&[
             (r#"time::iso("now")"#, "`unix` must be a number, not string"),
-            ("time::iso(1795232760000)", "divide them by 1000"),
-            ("time::iso(1.0/0.0)", "beyond the year"),
+            ("time::iso(1795232760000)", "divide milliseconds by 1000"),
+            ("time::iso(1.0/0.0)", "up to the year"),
             (
                 r#"time::iso(0, "Europe/Berln")"#,
                 "unknown time zone `Europe/Berln`; did you mean `Europe/Berlin`?",
             ),
             (r#"time::format(0, "%H", "new york")"#, "did you mean `America/New_York`?"),
             (r#"time::format(0, "%!")"#, "`%!`"),
-            (r#"time::format(0, big(2000))"#, "1024 bytes at most, not 2000"),
+            (r#"time::format(0, big(2000))"#, "limit of 1024 bytes: it has 2000"),
         ]);
     }
 

@@ -124,7 +124,8 @@ impl Reachable {
             Tools::Undeclared => {
                 return Err(fail(
                     name,
-                    "missing capability `tools`; add a line to the opening comment: requirements: tools",
+                    "missing capability `tools`; add a line to the opening comment of the file: \
+                     requirements: tools",
                 ));
             }
             Tools::TriedOut => return Err(fail(name, "cannot call tools in a dry run")),

@@ -58,7 +58,7 @@ pub(crate) fn read(script: &Script, source: &str) -> Result<PipeFunction, Vec<Pr
     if asks_for_tools && !script.manifest.requirements.contains(&Capability::Tools) {
         let what = "the parameter `__tools__` is used, but `tools` is not declared in `requirements`";
         let problem = Problem::of(Code::NotDeclared, &script.file, what);
-        let help = "add a line to the opening comment: requirements: tools";
+        let help = "add a line to the opening comment of the file: requirements: tools";
         return Err(vec![problem.at_parameter(source, "pipe", hooks::OF_PIPES.0).help(help)]);
     }
     let timeout = match script.manifest.get("timeout").filter(|text| !text.is_empty()) {

@@ -14,12 +14,15 @@ use std::fmt::Write as _;
 const HEAD: &str = "\
 # What scripts may use
 
-Every function, value and word that a script finds in this host. `valvehouse definitions --reference` prints this
+Every function, value and key that scripts can use in this host. `valvehouse definitions --reference` \
+prints this
 page, from the same table that completes words in editors ([editors.md](editors.md)).
 
-A signature names what a function takes and gives: *text*, *number* (with or without a point), *integer*,
-*boolean*, *array*, *map*, *closure*; *any* is whatever there is, `()` included. A name without a kind takes anything.
-Functions that give something leave what they were given as it is.
+A signature names the types of the parameters and of the result: *text*, *number* (with or without a \
+point), *integer*,
+*boolean*, *array*, *map*, *closure*; *any* is any value, `()` included. A parameter without a type takes \
+any value.
+Functions that return a value do not change their arguments.
 ";
 
 /// The whole table, as Markdown.
@@ -29,7 +32,10 @@ pub fn document() -> String {
     page.push_str(&what_scripts_say());
     page.push_str("\n## Functions\n");
     THEMES.iter().for_each(|theme| page.push_str(&theme_section(theme)));
-    page.push_str("\n## Values\n\nThese have words of their own, beside those of the list or map that they are. Written words are marked: *written*.\n");
+    page.push_str(
+        "\n## Values\n\nThese values have keys and methods in addition to those of a list or map. \
+                   Keys that a script can assign are marked: *written*.\n",
+    );
     handles().iter().for_each(|handle| page.push_str(&handle_section(handle)));
     page.push_str(&of_tests());
     page.push_str(&language());
@@ -54,10 +60,10 @@ fn called_by_the_host() -> String {
     ] {
         let rows = entries().iter().filter(|entry| entry.role == role);
         let rows = rows.map(|entry| [format!("`{}`", head(entry)), entry.doc.to_owned()]);
-        let _ = write!(text, "\n### {title}\n\n{}", table(["function", "when, and what it answers"], rows));
+        let _ = write!(text, "\n### {title}\n\n{}", table(["function", "call and result"], rows));
     }
     let rows = PARAMETERS.iter().map(|key| [format!("`{}`", key.name), key.doc.to_owned()]);
-    let about = "Each of them may ask for these by name, in any order.";
+    let about = "Any of these functions can have the following parameters, by name and in any order.";
     let _ = write!(text, "\n### Parameters\n\n{about}\n\n{}", table(["parameter", "what it is"], rows));
     text
 }
@@ -69,18 +75,23 @@ pub(super) fn head(entry: &EntryPoint) -> String {
 }
 
 fn what_scripts_say() -> String {
-    let mut text = "\n## What a script says of itself\n".to_owned();
+    let mut text = "\n## Declarations of a script\n".to_owned();
     for (title, about, keys) in [
         (
             "The opening comment",
-            "`key: value` lines in the block comment that a file begins with, all optional. Other keys are kept for people.",
+            "Lines `key: value` in the block comment at the beginning of a file, all optional. The host \
+             ignores other keys.",
             frontmatter(),
         ),
-        ("Capabilities", "What `requirements` may name.", CAPABILITIES),
-        ("Constants", "Literal values at the top of a file, read without running it.", CONSTANTS),
+        ("Capabilities", "The names that `requirements` can list.", CAPABILITIES),
+        (
+            "Constants",
+            "Literal values at the top level of a file; the host reads them without running the file.",
+            CONSTANTS,
+        ),
         (
             "A valve",
-            "`const Valves = #{ name: #{ value: 4, minimum: 1 } }`; a bare default will do too.",
+            "`const Valves = #{ name: #{ value: 4, minimum: 1 } }`; a default alone is valid as well.",
             VALVE_KEYS,
         ),
         (
@@ -116,7 +127,7 @@ fn theme_section(theme: &Theme) -> String {
     let needs = own.iter().find_map(|function| function.capability);
     if let Some(capability) = needs {
         let waits = if own.iter().any(|function| function.may_wait) {
-            " A call may wait, and holds up nobody else meanwhile."
+            " A call may wait without blocking other requests."
         } else {
             ""
         };
@@ -180,8 +191,9 @@ fn language() -> String {
         };
         by_kind.entry(kind).or_default().insert(&function.name);
     }
-    let mut text = "\n## The language's own\n\nThese come with [Rhai](https://rhai.rs/book/) and are described in its book. Those of arrays and maps \
-work on live values as well: what `filter` and `find` give are the same live elements. `eval` and `sleep` \
+    let mut text = "\n## The language's own\n\nThese functions are part of [Rhai](https://rhai.rs/book/) \
+                    and described in its book. Those of arrays and maps work on live values as well: \
+                    `filter` and `find` return the same live elements. `eval` and `sleep` \
 are not available.\n"
         .to_owned();
     for (kind, names) in by_kind {

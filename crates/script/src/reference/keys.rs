@@ -41,26 +41,22 @@ const MESSAGES: Type = Type::Handle("messages");
 pub(super) const HANDLES: &[Keys] = &[
     Keys {
         name: "body",
-        about: "What a turn is about. In `inlet` the request as the client sent it, in `outlet` the conversation \
-                with the answer last. What is changed in it is what the model and the client get.",
+        about: "The request or conversation of a turn: in `inlet` the request of the client, in `outlet` \
+                the conversation with the answer last. The model and the client get the changed body.",
         shape: Some(Shape::Body),
         words: &[
             writable(
                 "model",
                 Type::Text,
-                "The model that is asked. Writing another one in `inlet` sends the turn there.",
+                "The model of the request. Assigning another one in `inlet` sends the turn to that model.",
             ),
             writable("messages", MESSAGES, "The conversation."),
-            writable("stream", Type::Boolean, "Whether the client wants the answer piece by piece."),
-            writable(
-                "temperature",
-                Type::Number,
-                "How freely the model chooses its words; `()` leaves it to the model.",
-            ),
+            writable("stream", Type::Boolean, "True if the client requests a streamed answer."),
+            writable("temperature", Type::Number, "The sampling temperature; `()` for the model's default."),
             writable(
                 "top_p",
                 Type::Number,
-                "From which share of the likely words the model chooses; `()` leaves it to the model.",
+                "The nucleus sampling probability; `()` for the model's default.",
             ),
             writable(
                 "max_tokens",
@@ -68,26 +64,31 @@ pub(super) const HANDLES: &[Keys] = &[
                 "The longest answer, in tokens; `()` for the model's own limit.",
             ),
             writable("stop", Type::Any, "A text or a list of texts before which the answer ends."),
-            writable("tools", Type::Array, "The tools that the client itself offers the model."),
-            writable("tool_choice", Type::Any, "Whether and which tool the model has to call."),
+            writable("tools", Type::Array, "The tools that the client defines in the request."),
+            writable(
+                "tool_choice",
+                Type::Any,
+                "The tool choice: \"auto\", \"none\", \"required\" or a tool.",
+            ),
             writable(
                 "response_format",
                 Type::Map,
-                "The form that the answer has to have, a JSON schema for example.",
+                "The required format of the answer, for example a JSON schema.",
             ),
             writable(
                 "metadata",
                 Type::Map,
                 "What the client says of the request. With `store: true` its texts reach the service, but for those of the host: `chat_id message_id session_id variables features files tool_ids filter_ids user_id`.",
             ),
-            writable("files", Type::Array, "Uploaded files. They do not reach the model."),
+            writable("files", Type::Array, "Uploaded files. They are not sent to the model."),
             writable(
                 "features",
                 Type::Map,
-                "What the client switched on, web search for example. It does not reach the model.",
+                "The features that the client switched on, for example web search. They are not sent to the \
+                 model.",
             ),
-            writable("chat_id", Type::Text, "The conversation's id; `()` where the client gives none."),
-            writable("session_id", Type::Text, "The client's session; `()` where it gives none."),
+            writable("chat_id", Type::Text, "The conversation's id; `()` if the client sends none."),
+            writable("session_id", Type::Text, "The client's session; `()` if it sends none."),
             writable(
                 "id",
                 Type::Text,
@@ -96,16 +97,16 @@ pub(super) const HANDLES: &[Keys] = &[
             writable(
                 "user",
                 Type::Any,
-                "Who asks, as the client says it; `__user__` is who it is to the host.",
+                "The user id that the client sent; `__user__` is the user as authenticated by the host.",
             ),
             writable("filter_ids", Type::Array, "The toggle filters that the request asks for."),
-            writable("tool_ids", Type::Array, "The tools that the request narrows its model's to."),
+            writable("tool_ids", Type::Array, "The tools of the model that the request selects."),
         ],
         ..MAP
     },
     Keys {
         name: "messages",
-        about: "A conversation, the oldest message first. It is a list as others are, with some words of its own.",
+        about: "A conversation, the oldest message first. It is a list with further keys and methods.",
         is_list: true,
         is_open: false,
         element: Type::Handle("message"),
@@ -119,12 +120,13 @@ pub(super) const HANDLES: &[Keys] = &[
             writable(
                 "role",
                 Type::Text,
-                "Who says it: `\"system\"`, `\"user\"`, `\"assistant\"` or `\"tool\"`.",
+                "The role of the author: `\"system\"`, `\"user\"`, `\"assistant\"` or `\"tool\"`.",
             ),
             writable(
                 "content",
                 Type::Any,
-                "What is said: a text, a list of parts, or `()` beside tool calls. `text` reads and writes it in one form.",
+                "The content: a text, a list of parts, or `()` with tool calls. `text` reads and writes any \
+                 form as text.",
             ),
             writable(
                 "tool_calls",
@@ -136,21 +138,29 @@ pub(super) const HANDLES: &[Keys] = &[
                 Type::Text,
                 "In a message of the role `tool`: the call that it answers.",
             ),
-            writable("name", Type::Text, "The name of who speaks, or of the tool; `()` where there is none."),
-            writable("reasoning_content", Type::Text, "What the model thought, where the service tells it."),
-            writable("refusal", Type::Text, "Why the model refused to answer; `()` where it did not."),
+            writable("name", Type::Text, "The name of the author or of the tool; `()` where there is none."),
+            writable(
+                "reasoning_content",
+                Type::Text,
+                "The reasoning of the model, if the service reports it.",
+            ),
+            writable(
+                "refusal",
+                Type::Text,
+                "The reason for which the model refused to answer; `()` if it did not.",
+            ),
             readable(
                 "usage",
                 Type::Handle("usage"),
-                "In `outlet`, of the answer: the tokens it took; `()` where the service does not count.",
+                "The tokens of the answer, in `outlet`; `()` if the service does not report them.",
             ),
-            readable("finish_reason", Type::Text, "In `outlet`, of the answer: why it ended."),
+            readable("finish_reason", Type::Text, "The reason for which the answer ended, in `outlet`."),
         ],
         ..MAP
     },
     Keys {
         name: "text_place",
-        about: "A place in which text travels, one of `texts`. Reading and writing go to the event or message itself.",
+        about: "A place with text, one of `texts`. Reading and writing it applies to the event or message.",
         is_open: false,
         ..MAP
     },
@@ -175,22 +185,18 @@ pub(super) const HANDLES: &[Keys] = &[
     },
     Keys {
         name: "ctx",
-        about: "What a call of a model or of a tool is about: `messages` and `result` of a model's, `tool`, `args` \
+        about: "The call of a model or of a tool: `messages` and `result` of a model's, `tool`, `args` \
                 and `result` of a tool's.",
         shape: Some(Shape::Ctx),
         is_open: false,
         words: &[
-            writable(
-                "messages",
-                MESSAGES,
-                "In `pre_chat` what the model will be asked, in `post_chat` what it was asked.",
-            ),
+            writable("messages", MESSAGES, "The messages to the model, in `pre_chat` and `post_chat`."),
             writable(
                 "result",
                 Type::Handle("result"),
-                "In `post_chat` the answer, in `post_invocation` what the tool gave.",
+                "The answer in `post_chat`, the tool's result in `post_invocation`.",
             ),
-            readable("model", Type::Text, "In `pre_chat` the model that is asked."),
+            readable("model", Type::Text, "The called model, in `pre_chat`."),
             readable(
                 "tool",
                 Type::Handle("tool"),
@@ -199,7 +205,7 @@ pub(super) const HANDLES: &[Keys] = &[
             writable(
                 "args",
                 Type::Map,
-                "The tool's arguments; written in `pre_invocation` they are what it gets.",
+                "The tool's arguments; the tool gets those assigned in `pre_invocation`.",
             ),
             readable(
                 "caller",
@@ -222,20 +228,20 @@ pub(super) const HANDLES: &[Keys] = &[
     },
     Keys {
         name: "result",
-        about: "What a model answered, in one piece.",
+        about: "The complete answer of a model.",
         shape: Some(Shape::Message),
         words: &[
-            writable("content", Type::Any, "What is said; `()` beside tool calls."),
-            writable("tool_calls", Type::Array, "The tools it calls; `()` where there are none."),
+            writable("content", Type::Any, "The content; `()` with tool calls."),
+            writable("tool_calls", Type::Array, "The tool calls; `()` if there are none."),
             readable(
                 "finish_reason",
                 Type::Text,
-                "Why the answer ended: `\"stop\"`, `\"length\"`, `\"tool_calls\"` …",
+                "The reason for which the answer ended: `\"stop\"`, `\"length\"`, `\"tool_calls\"` …",
             ),
             readable(
                 "usage",
                 Type::Handle("usage"),
-                "The tokens it took; `()` where the service does not count.",
+                "The tokens of the answer; `()` if the service does not report them.",
             ),
             readable("model", Type::Text, "The model that answered."),
             readable("id", Type::Text, "The answer's id."),
@@ -244,14 +250,14 @@ pub(super) const HANDLES: &[Keys] = &[
     },
     Keys {
         name: "tool",
-        about: "What is known of a tool that is called.",
+        about: "The definition of the called tool.",
         is_open: false,
         words: &[
-            readable("name", Type::Text, "What models call it."),
-            readable("description", Type::Text, "What models read of it."),
+            readable("name", Type::Text, "The name for models."),
+            readable("description", Type::Text, "The description for models."),
             readable("parameters", Type::Map, "Its arguments, as a JSON schema."),
-            readable("tags", Type::Array, "What it is found by."),
-            readable("metadata", Type::Map, "Whatever else it says of itself."),
+            readable("tags", Type::Array, "The tags for searching tools."),
+            readable("metadata", Type::Map, "Further properties of the tool."),
         ],
         ..MAP
     },
@@ -259,9 +265,9 @@ pub(super) const HANDLES: &[Keys] = &[
         name: "usage",
         about: "The tokens that an answer took.",
         words: &[
-            readable("prompt_tokens", Type::Integer, "Tokens of the question, with all that was before it."),
+            readable("prompt_tokens", Type::Integer, "Tokens of the request, the conversation included."),
             readable("completion_tokens", Type::Integer, "Tokens of the answer."),
-            readable("total_tokens", Type::Integer, "Both."),
+            readable("total_tokens", Type::Integer, "The sum of both."),
         ],
         ..MAP
     },
@@ -271,7 +277,7 @@ pub(super) const HANDLES: &[Keys] = &[
         shape: Some(Shape::Context),
         is_open: false,
         words: &[
-            writable("variables", Type::Map, "The variables themselves, which `get` and `set` mean."),
+            writable("variables", Type::Map, "The variables that `get` and `set` access."),
             readable("history", Type::Array, "The messages of the turn so far."),
             readable(
                 "trace",
@@ -279,22 +285,22 @@ pub(super) const HANDLES: &[Keys] = &[
                 "The tool calls of the turn: `{type: \"tool_call\", name, args, ok}` with `result` or `error`, and `skipped` where a filter answered in the place of the tool.",
             ),
             writable("metadata", Type::Map, "The turn's own map, the same as `__metadata__`."),
-            readable("client", Type::Map, "The variables that the client sent: its word, and nobody else's."),
+            readable("client", Type::Map, "The variables that the client sent, unverified."),
         ],
         ..MAP
     },
     Keys {
         name: "__user__",
-        about: "Who asks, as far as the host knows it.",
+        about: "The user of the request, as known to the host.",
         words: &[
-            readable("id", Type::Text, "The user's id; `()` where nobody is known."),
+            readable("id", Type::Text, "The user's id; `()` if unknown."),
             readable("name", Type::Text, "The user's name."),
-            readable("email", Type::Text, "The user's address."),
+            readable("email", Type::Text, "The user's email address."),
             readable("role", Type::Text, "`\"admin\"` or `\"user\"`."),
             readable(
                 "valves",
                 Type::Map,
-                "What this user set of this script's `UserValves`, with the defaults of the others.",
+                "The user's values of this script's `UserValves`, with the defaults of the others.",
             ),
         ],
         ..MAP
@@ -303,9 +309,9 @@ pub(super) const HANDLES: &[Keys] = &[
         name: "__model__",
         about: "The model of the turn, as the configuration describes it; `()` for one it does not know.",
         words: &[
-            readable("id", Type::Text, "What clients call it."),
-            readable("name", Type::Text, "What people read."),
-            readable("provider", Type::Text, "The provider it is asked from."),
+            readable("id", Type::Text, "The id for clients."),
+            readable("name", Type::Text, "The display name."),
+            readable("provider", Type::Text, "The provider of the model."),
         ],
         ..MAP
     },
@@ -317,24 +323,24 @@ pub(super) const HANDLES: &[Keys] = &[
             readable("method", Type::Text, "`\"POST\"`"),
             readable("path", Type::Text, "The path of its URL."),
             readable("headers", Type::Map, "Its headers, by names in lower case."),
-            readable("client", Type::Text, "The address it came from; `()` where there is none."),
+            readable("client", Type::Text, "The address of the client; `()` where there is none."),
         ],
         ..MAP
     },
     Keys {
         name: "stream",
-        about: "An answer that is read as it comes: a loop runs over its parts. Its connection is closed when the script lets \
-                go of it.",
+        about: "A streamed answer: a loop runs over its parts. Its connection is closed when the script no \
+                longer holds the value.",
         is_open: false,
         element: Type::Any,
         ..MAP
     },
     Keys {
         name: "http_answer",
-        about: "What a host answered, of whatever status.",
+        about: "The answer of a host, of any status.",
         is_open: false,
         words: &[
-            readable("status", Type::Integer, "Its status, 200 for example."),
+            readable("status", Type::Integer, "The HTTP status, for example 200."),
             readable(
                 "headers",
                 Type::Map,
@@ -343,7 +349,7 @@ pub(super) const HANDLES: &[Keys] = &[
             readable(
                 "text",
                 Type::Text,
-                "Its body as text. Reading it fails where the body is not UTF-8: an image, for example.",
+                "Its body as text. Reading it fails if the body is not UTF-8, for example an image.",
             ),
             readable("bytes", Type::Blob, "Its body as bytes."),
         ],
@@ -351,38 +357,46 @@ pub(super) const HANDLES: &[Keys] = &[
     },
     Keys {
         name: "program_output",
-        about: "What a program that `shell::run` ran left behind.",
+        about: "The result of a program that `shell::run` ran.",
         is_open: false,
         words: &[
-            readable("exit_code", Type::Integer, "0 where it went well; `()` where a signal ended it."),
-            readable("stdout", Type::Text, "What it wrote."),
-            readable("stderr", Type::Text, "What it wrote beside that."),
-            readable("signal", Type::Any, "The signal that ended it, where one did."),
-            readable("timed_out", Type::Boolean, "True where it took too long."),
-            readable("cut", Type::Boolean, "True where it wrote more than is kept."),
+            readable(
+                "exit_code",
+                Type::Integer,
+                "The exit code, 0 for success; `()` if a signal ended the program.",
+            ),
+            readable("stdout", Type::Text, "The text on its standard output."),
+            readable("stderr", Type::Text, "The text on its standard error output."),
+            readable("signal", Type::Any, "The signal that ended the program, if any."),
+            readable("timed_out", Type::Boolean, "True if the program exceeded its timeout."),
+            readable("cut", Type::Boolean, "True if the output exceeded its limit and was cut."),
         ],
         ..MAP
     },
     Keys {
         name: "window",
-        about: "How full a window of `kv::window` is.",
+        about: "The state of a window of `kv::window`.",
         is_open: false,
         words: &[
-            readable("allowed", Type::Boolean, "Whether there was room; then this one counts."),
-            readable("count", Type::Integer, "How many there are, this one included where it was allowed."),
-            readable("retry_after", Type::Integer, "Seconds until there is room."),
+            readable("allowed", Type::Boolean, "True if the event is allowed and counted."),
+            readable(
+                "count",
+                Type::Integer,
+                "The number of events in the window, this one included if it is allowed.",
+            ),
+            readable("retry_after", Type::Integer, "Seconds until the next event is allowed."),
         ],
         ..MAP
     },
     Keys {
         name: "error",
-        about: "What `catch (e)` gets, whatever went wrong. Keys of a thrown map are its words too.",
-        words: &[readable("retry_after", Type::Number, "Of a thrown map that has it: seconds to wait.")],
+        about: "The error that `catch (e)` gets. The keys of a thrown map are its keys as well.",
+        words: &[readable("retry_after", Type::Number, "Seconds to wait, if the thrown map has this key.")],
         ..MAP
     },
     Keys {
         name: "answer",
-        about: "What `skip`, `error` and `ok` give. It is returned, and has no words.",
+        about: "The result of `skip`, `error` and `ok`. A script only returns it; it has no keys.",
         is_open: false,
         ..MAP
     },

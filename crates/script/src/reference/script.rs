@@ -140,7 +140,9 @@ const ENTRIES: &[EntryPoint] = &[
         name: "handler",
         role: ScriptRole::Tool,
         subject: Some(("args", Type::Map)),
-        doc: "What runs when a model calls the tool that the file is. Its arguments are checked before, against `const parameters`; the second parameter, `ctx`, is the turn's context. What it returns is the result; `error(reason)` or `throw` tell the model why there is none.",
+        doc: "Runs when a model calls the tool of this file. Its arguments are checked before, against \
+              `const parameters`; the second parameter, `ctx`, is the turn's context. What it returns is \
+              the result; `error(reason)` or `throw` tell the model why there is none.",
         begins: "#{ }",
     },
     EntryPoint {
@@ -226,7 +228,7 @@ const ENTRIES: &[EntryPoint] = &[
     callback("on_tool_call", "What a tool is given, behind all other filters: `tool`, `args`."),
     callback("on_token", "A piece of a model's text: `token`."),
     callback("on_interrupt", "The run stops for a person: `pending`."),
-    callback("on_resume", "It goes on: `decision`."),
+    callback("on_resume", "The run continues: `decision`."),
 ];
 
 /// The parameters that every function that the host calls may ask for by name, in any order.
@@ -234,7 +236,7 @@ pub const PARAMETERS: &[KeyDoc] = &[
     key("valves", Type::Map, "The script's settings in force."),
     key("state", Type::Map, "A map of this script for this turn, which all of its hooks share."),
     key("__id__", Type::Text, "The script's own id, its file's name."),
-    key("__user__", Type::Handle("__user__"), "Who asks: `id name email role valves`."),
+    key("__user__", Type::Handle("__user__"), "The user of the request: `id name email role valves`."),
     key(
         "__metadata__",
         Type::Map,
@@ -256,7 +258,7 @@ pub const PARAMETERS: &[KeyDoc] = &[
         Type::Text,
         "The id of the message that is being answered, \"\" where there is none.",
     ),
-    key("__features__", Type::Any, "What the client switched on; `()` where it says nothing."),
+    key("__features__", Type::Any, "The features that the client switched on; `()` if it sends none."),
     key("__files__", Type::Any, "Uploaded files; `()` where there are none."),
     key(
         "__event_emitter__",
@@ -289,13 +291,13 @@ pub fn frontmatter() -> &'static [KeyDoc] {
 const TRUTH: &[&str] = &["true", "false"];
 
 const FRONTMATTER: &[KeyDoc] = &[
-    key("title", Type::Text, "Its name for people."),
-    key("author", Type::Text, "Who wrote it."),
-    key("author_url", Type::Text, "Where to find who wrote it."),
+    key("title", Type::Text, "The display name."),
+    key("author", Type::Text, "The author."),
+    key("author_url", Type::Text, "The author's web page."),
     key("version", Type::Text, "Its version."),
-    key("description", Type::Text, "What it does, in a line. Models read a tool's."),
-    key("license", Type::Text, "What others may do with it."),
-    key("icon_url", Type::Text, "A picture for people."),
+    key("description", Type::Text, "The description, in one line. For a tool it is sent to models."),
+    key("license", Type::Text, "The license."),
+    key("icon_url", Type::Text, "The URL of an icon."),
     key(
         "requirements",
         Type::Text,
@@ -310,7 +312,7 @@ const FRONTMATTER: &[KeyDoc] = &[
     switch(
         "on_error",
         &["abort", "continue"],
-        "What its breaking does: `abort` fails the request, `continue` goes on as if it were not there.",
+        "The effect of an error in it: `abort` fails the request, `continue` skips the filter.",
     ),
     switch("security", TRUTH, "`true`: a guard. Where it cannot run, requests are refused."),
     switch("hold", TRUTH, "`true`: streamed answers wait until it has seen the whole text."),
@@ -329,10 +331,10 @@ const FRONTMATTER: &[KeyDoc] = &[
         Type::Text,
         "Hosts that `http::` may reach, between commas: `api.example.com`, `*.example.com`, `valve:NAME` for the one that a valve names.",
     ),
-    key("tag", Type::Text, "Of a tool: what it is found by, between commas."),
-    key("timeout", Type::Integer, "Of a tool or a pipe: milliseconds it may take."),
-    key("retry", Type::Text, "Of a tool: further tries and the milliseconds between them, `3, 1000`."),
-    switch("idempotent", TRUTH, "Of a tool: `true` says that running it twice does no more than once."),
+    key("tag", Type::Text, "The tags of a tool, separated by commas."),
+    key("timeout", Type::Integer, "The time limit of a tool or a pipe, in milliseconds."),
+    key("retry", Type::Text, "The retries of a tool and the milliseconds between them, `3, 1000`."),
+    switch("idempotent", TRUTH, "`true`: running the tool twice has the same effect as running it once."),
 ];
 
 /// Constants that say something of a plugin. They are literal, and read without running it.
@@ -350,7 +352,7 @@ pub const CONSTANTS: &[KeyDoc] = &[
     key(
         "file_handler",
         Type::Boolean,
-        "`true`: uploaded files are its business; they are taken out of the request.",
+        "`true`: the script handles uploaded files; the host removes them from the request.",
     ),
     key(
         "endpoints",
@@ -360,7 +362,7 @@ pub const CONSTANTS: &[KeyDoc] = &[
     key("toggle", Type::Boolean, "`true`: it runs only for requests that ask for it."),
     key("icon", Type::Text, "A picture for people: a URL, `data:` included."),
     key("on_tool_error", Type::Boolean, "`true`: `post_invocation` sees failed tool calls too."),
-    key("callbacks", Type::Boolean, "`true`: its functions `on_…` are told what agents do."),
+    key("callbacks", Type::Boolean, "`true`: its functions `on_…` receive the events of agents."),
     key(
         "tool",
         Type::Map,
@@ -389,9 +391,9 @@ pub const VALVE_KEYS: &[KeyDoc] = &[
     switch(
         "type",
         &["string", "integer", "number", "boolean", "array", "object"],
-        "Its type, where the default does not say it.",
+        "The type, if it is not that of the default.",
     ),
-    key("title", Type::Text, "Its name for people."),
+    key("title", Type::Text, "The display name."),
     key("description", Type::Text, "What it does."),
     key("minimum", Type::Number, "The least value."),
     key("maximum", Type::Number, "The greatest value."),
@@ -402,16 +404,16 @@ pub const VALVE_KEYS: &[KeyDoc] = &[
         Type::Any,
         "What the elements of an array are: a type, or a map of `type minimum maximum enum pattern`.",
     ),
-    key("secret", Type::Boolean, "`true`: nobody can read it again, in no answer, log or page."),
+    key("secret", Type::Boolean, "`true`: the value is never shown in an answer, a log or on the page."),
     key("multiline", Type::Boolean, "`true`: a text of several lines."),
 ];
 
 /// The keys of a tool's argument.
 pub const PARAMETER_KEYS: &[KeyDoc] = &[
     switch("type", &["string", "integer", "float", "number", "boolean", "array", "object"], "Its type."),
-    key("description", Type::Text, "What it is, for the model."),
-    key("required", Type::Boolean, "`true`: without it the tool does not run."),
-    key("default", Type::Any, "What it is where the model does not give it."),
+    key("description", Type::Text, "The description for the model."),
+    key("required", Type::Boolean, "`true`: a call without it is rejected."),
+    key("default", Type::Any, "The value if the model sends none."),
     key("enum", Type::Array, "The only values it may have."),
     key("items", Type::Map, "What the elements of an array are."),
     key("properties", Type::Map, "The fields of an object."),
@@ -422,15 +424,15 @@ pub const PARAMETER_KEYS: &[KeyDoc] = &[
 
 /// The keys of an entry of `tools()`.
 pub const TOOL_KEYS: &[KeyDoc] = &[
-    key("name", Type::Text, "What models call it."),
-    key("description", Type::Text, "What it does, for the model."),
-    key("tag", Type::Text, "What it is found by."),
+    key("name", Type::Text, "The name for models."),
+    key("description", Type::Text, "The description for the model."),
+    key("tag", Type::Text, "The tags for searching tools."),
     key("parameters", Type::Map, "Its arguments by name."),
-    key("timeout", Type::Integer, "Milliseconds it may take, 30 000 where it does not say."),
-    key("retry", Type::Any, "Further tries and the milliseconds between them: `#{ max: 3, delay: 1000 }`."),
-    key("idempotent", Type::Boolean, "`true`: running it twice does no more than once."),
+    key("timeout", Type::Integer, "The time limit in milliseconds, 30 000 by default."),
+    key("retry", Type::Any, "The retries and the milliseconds between them: `#{ max: 3, delay: 1000 }`."),
+    key("idempotent", Type::Boolean, "`true`: running it twice has the same effect as running it once."),
     key("filters", Type::Array, "Ids of filters that run around this tool only."),
-    key("metadata", Type::Map, "Whatever else is to be known of it."),
+    key("metadata", Type::Map, "Further properties of the tool."),
     key("handler", Type::Closure, "The function that runs."),
 ];
 

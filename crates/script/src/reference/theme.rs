@@ -89,9 +89,9 @@ fn inlet(body) {
     },
     Theme {
         title: "After the answer",
-        about: "`after(|| …)` and `fn done(body)` run when the client has the last byte of its answer, or is gone. Nobody waits \
-                for them: what they throw is logged and counted. They have the budget of a hook and 60 s by the clock on the wall; \
-                their events reach nobody.",
+        about: "`after(|| …)` and `fn done(body)` run when the client has the last byte of its answer, or \
+                is gone. They run in the background: their errors are logged and counted. They have the \
+                limits of a hook and 60 s including waiting; their events are not sent to a client.",
         module: "",
         names: &["after"],
         example: r#"
@@ -109,7 +109,8 @@ fn outlet(body) {
     },
     Theme {
         title: "Waiting",
-        about: "Others go on while a script waits. What a call waits counts against its time by the clock on the wall: 30 s \
+        about: "Other requests continue while a script waits. Waiting counts against the time limit of the \
+                call: 30 s \
                 for a hook, the timeout of a tool or a pipe.",
         module: "",
         names: &["parallel", "retry", "poll", "next"],
@@ -162,8 +163,8 @@ fn inlet(body) {
     },
     Theme {
         title: "Answers of pipes",
-        about: "`fn pipe(body)` answers as a model. What it yields leaves at once; what it returns stands behind that. It may \
-                also return an answer that is read as it comes.",
+        about: "`fn pipe(body)` answers as a model. Yielded pieces are sent at once, the returned value \
+                after them. It may also return a streamed answer.",
         module: "",
         names: &["yield_text", "yield_piece"],
         example: r#"
@@ -180,11 +181,12 @@ fn pipe(body) {
 }
 "#,
     },
-    theme("json", "`json::`", "Between JSON text and values.", ""),
+    theme("json", "`json::`", "Converts between JSON text and values.", ""),
     theme(
         "regex",
         "`regex::`",
-        "Patterns in linear time, whoever wrote them: no look-around and no back references. Backticks spare the escapes.",
+        "Regular expressions in linear time, without look-around and backreferences. In backticks a pattern \
+         needs no escapes.",
         r#"
 fn outlet(body) {
     let answer = body.messages.last();
@@ -194,11 +196,16 @@ fn outlet(body) {
 }
 "#,
     ),
-    theme("text", "`text::`", "What texts need beyond their own methods. All of these give a new text.", ""),
+    theme(
+        "text",
+        "`text::`",
+        "Functions for texts in addition to their methods. All of them return a new text.",
+        "",
+    ),
     theme(
         "stream",
         "`stream::`",
-        "What a filter looks for in a stream is found however the stream cuts it.",
+        "Finds a text in a stream also if it is split over several events.",
         r#"
 fn stream(event, state) {
     stream::window(event, state, 60, |text| regex::replace(text, "sk-[A-Za-z0-9]{20,50}", "[key]"));
@@ -211,8 +218,13 @@ fn stream(event, state) {
         "Points in time are Unix seconds; zones are names such as `Europe/Berlin`.",
         "",
     ),
-    theme("tokens", "`tokens::`", "How much of a model's window something takes.", ""),
-    theme("random", "`random::`", "Dice, not keys; `uuid()` where something must not be guessed.", ""),
+    theme("tokens", "`tokens::`", "Counts the tokens of a text.", ""),
+    theme(
+        "random",
+        "`random::`",
+        "Pseudorandom numbers, not for secrets; use `uuid()` for identifiers that must not be guessable.",
+        "",
+    ),
     theme(
         "jwt",
         "`jwt::`",
@@ -239,7 +251,7 @@ fn handler(args) {
 "#,
     ),
     theme("hash", "`hash::`", "Digests, in hexadecimal.", ""),
-    theme("base64", "`base64::`", "Texts in letters that travel everywhere.", ""),
+    theme("base64", "`base64::`", "Encodes and decodes base64.", ""),
     Theme {
         title: "Bytes",
         about: "What `http`, `files`, `base64` and `hash` give as bytes: at most 8 MiB in one value, read with `len()`, \
@@ -260,12 +272,17 @@ fn inlet(body) {
 "#,
     },
     theme("url", "`url::`", "Addresses and their parts.", ""),
-    theme("html", "`html::`", "To and from HTML.", ""),
+    theme("html", "`html::`", "Converts to and from HTML.", ""),
     theme("models", "`models::`", "The models of this host.", ""),
     theme(
         "kv",
         "`kv::`",
-        "What a script keeps beyond the turn and the restart. `kv::` is the script's own map, `kv::user::` one per user, `kv::chat::` one per chat (without a chat id it is the turn's); all three have the same functions. Hosts that share a database exchange entries ten times a second: what `incr` and `window` count adds up, of other writes to one key the last one stays, and a window gives each host a share of its room ([several hosts](several-hosts.md#kv-limits-and-budgets)).",
+        "Values that a script stores beyond a turn and a restart. `kv::` is the script's own map, \
+         `kv::user::` one per user, `kv::chat::` one per chat (without a chat id it is the turn's); all \
+         three have the same functions. Hosts that share a database exchange entries ten times a second: \
+         what `incr` and `window` count adds up, of other writes to one key the last one stays, and a \
+         window gives each host a share of its room ([several \
+         hosts](several-hosts.md#kv-limits-and-budgets)).",
         r#"
 /*
 requirements: kv
@@ -283,7 +300,7 @@ fn inlet(body) {
     theme(
         "http",
         "`http::`",
-        "Other hosts: those in `allow_hosts`, and those that were granted.",
+        "HTTP requests to other hosts: those in `allow_hosts` and those that were granted.",
         r#"
 /*
 requirements: http

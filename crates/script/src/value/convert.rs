@@ -154,7 +154,7 @@ mod tests {
         let many = |count: usize| json_of(&Dynamic::from(vec![text.clone(); count]));
         assert!(many(15).is_ok());
         let told = crate::problem::summary_of_run(&many(17).unwrap_err());
-        assert_eq!(told, "a new value may have 16 MB at most");
+        assert_eq!(told, "a new value exceeded its limit of 16 MB");
         let mut doubled = Dynamic::from(vec![text]);
         for _ in 0..20 {
             let shared = doubled.into_shared();

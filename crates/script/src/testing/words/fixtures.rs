@@ -108,8 +108,7 @@ pub(super) fn clock() -> Module {
         };
         let milliseconds = milliseconds.ok_or_else(|| {
             error(format!(
-                "clock::set: invalid time `{time}`: expected \"2026-11-21T10:00:00Z\" or Unix \
-                           seconds"
+                "clock::set: invalid time `{time}`: expected \"2026-11-21T10:00:00Z\" or Unix seconds"
             ))
         })?;
         stage("clock::set")?.clock.now.store(milliseconds, Relaxed);
