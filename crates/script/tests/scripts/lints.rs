@@ -31,7 +31,7 @@ fn each_says_what_it_is_about_and_what_was_meant() {
         (
             "fn inlet(body) { body.x = helper(1); } fn helper(a, b) { a + b }",
             Code::WrongArguments,
-            "takes 2 arguments",
+            "expected 2 arguments, got 1",
         ),
         (
             "fn inlet(body) { body.x = body.model.startswith(\"a\"); }",
@@ -48,7 +48,7 @@ fn each_says_what_it_is_about_and_what_was_meant() {
         (
             "const Valves = #{ a_valve: 1 };\nfn inlet(body, valves) { let v = valves; body.x = v.b_valve + v.a_valve; }",
             Code::UnknownValve,
-            "`Valves` declares no `b_valve`",
+            "unknown valve `b_valve`: `Valves` does not declare it",
         ),
         (
             "fn inlet(body, valves) { body.x = valves.limit; }",
@@ -58,7 +58,7 @@ fn each_says_what_it_is_about_and_what_was_meant() {
         (
             "const UserValves = #{ bonus: 1 };\nfn inlet(body, __user__) { body.x = __user__.valves.bonsu + __user__.valves.bonus; }",
             Code::UnknownValve,
-            "`UserValves` declares no `bonsu`",
+            "unknown valve `bonsu`: `UserValves` does not declare it",
         ),
         (
             "fn inlet(body, __user__) { body.x = __user__.emial; }",
@@ -79,7 +79,7 @@ fn each_says_what_it_is_about_and_what_was_meant() {
         (
             "fn outlet(body) { let answer = body.messages.last(); answer.contnet = \"x\"; }",
             Code::UnknownProperty,
-            "nothing reads `contnet`",
+            "unknown key `contnet`: nothing reads it",
         ),
         ("fn inlet(body) { body.mesages = []; }", Code::UnknownProperty, "did you mean `messages`?"),
         ("fn inlet(body) { body.x = range(3); }", Code::WrongArguments, "for i in 0..n"),
@@ -124,13 +124,13 @@ fn each_says_what_it_is_about_and_what_was_meant() {
         (
             "/*\nrequirements: kv\n*/\nfn inlet(body) { kv::incr(\"n\") }",
             Code::WrongReturn,
-            "`inlet` ends with a number",
+            "`inlet` cannot return a number",
         ),
-        ("fn inlet(body) { body = #{ messages: [] }; }", Code::LostAssignment, "end with `body`"),
+        ("fn inlet(body) { body = #{ messages: [] }; }", Code::LostAssignment, "end the hook with `body`"),
         (
             "const Valves = #{ most: \"40\" };\nfn inlet(body, valves) { if body.messages.len() > valves.most { throw \"no\"; } }",
             Code::ForeignKinds,
-            "compares a number with a string: they have no order",
+            "cannot compare a number with a string",
         ),
         ("fn inlet(body) { let n = 0; body.x = n == \"0\"; n += 1; }", Code::ForeignKinds, "always false"),
         (
