@@ -97,7 +97,7 @@ pub(super) const HANDLES: &[Keys] = &[
             writable(
                 "user",
                 Type::Any,
-                "The user id that the client sent; `__user__` is the user as authenticated by the host.",
+                "The user id that the client sent; `__user__` is the user as known to the host.",
             ),
             writable("filter_ids", Type::Array, "The toggle filters that the request asks for."),
             writable("tool_ids", Type::Array, "The tools of the model that the request selects."),

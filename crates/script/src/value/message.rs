@@ -53,7 +53,7 @@ pub(crate) const PROPERTIES: [Property; 10] = [
         shapes: &[Shape::Event],
         kind: Type::Text,
         is_writable: true,
-        about: "The same as `text`, under its name in Open WebUI pipelines.",
+        about: "The same as `text`, under the name that pipelines use.",
         read: read_event_text,
         write: write_event_text,
     },
