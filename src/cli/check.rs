@@ -233,14 +233,14 @@ impl Findings {
             let Some(used) = paths.iter().next_back().filter(|_| paths.len() > 1) else { continue };
             for (id, path) in &brought {
                 let is_used = path == *used;
-                let what = if is_used { "this one is used" } else { "this one is not used" };
+                let what = if is_used { "this file is used" } else { "this file is not used" };
                 let message = format!("two tools are called `{name}`: {what}");
                 let others: Vec<String> = paths
                     .iter()
                     .filter(|other| **other != path)
                     .map(|other| other.display().to_string())
                     .collect();
-                let help = format!("rename this one or that of {}", others.join(" and "));
+                let help = format!("rename this file or that of {}", others.join(" and "));
                 problems.push(Problem::new(Code::SameTool, id, path, message).help(help).warning());
             }
         }

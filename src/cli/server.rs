@@ -239,7 +239,8 @@ pub(super) fn crash_record(config: &Config) -> Option<CrashRecord> {
         let id = version.id.as_str();
         tracing::error!(
             plugin = id,
-            "this version is quarantined: {}; save another text, or release it: valvehouse release {id}",
+            "this version is quarantined: {}; save a changed version, or release this one: valvehouse \
+             release {id}",
             version.why
         );
     }

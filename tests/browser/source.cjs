@@ -113,7 +113,7 @@ run({
     fs.writeFileSync(file("filters/signs.rhai"), GOOD);
     await until("it runs", async () => (await chat("hi")).text.endsWith("signed"));
     const hash = crypto.createHash("sha256").update(GOOD).digest("hex");
-    const why = "the process ended with SIGABRT while it ran";
+    const why = "the process crashed with SIGABRT while the plugin ran";
     fs.mkdirSync(file(".valvehouse"), { recursive: true });
     fs.writeFileSync(file(".valvehouse/quarantine.json"), JSON.stringify({ quarantined: [{ id: "signs", hash, at: 0, why }] }));
     const problem = page.locator(".problem", { hasText: "signs" });

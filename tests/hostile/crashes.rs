@@ -150,7 +150,7 @@ fn no_file_makes_a_host_unstartable() {
     let mut host = Host::start_in(&folder);
     assert!(host.ask("calm", "hello", false).is(200));
     let log = host.end();
-    assert!(log.contains("V010") && log.contains("while it was loaded"), "{log}");
+    assert!(log.contains("V010") && log.contains("while the plugin was loaded"), "{log}");
 }
 
 /// The process that another one started, once it has computed for a while.

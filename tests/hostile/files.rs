@@ -94,12 +94,12 @@ fn files() -> Vec<(&'static str, String, Comes)> {
         (
             "import",
             "import \"/etc/passwd\" as x;\nfn inlet(body) { x::y(body) }".to_owned(),
-            NotLoaded(&["cannot be a module"]),
+            NotLoaded(&["invalid module path"]),
         ),
         (
             "import in a function",
             "fn inlet(body) { import \"../x\" as x; x::y(body) }".to_owned(),
-            NotLoaded(&["stands within a function"]),
+            NotLoaded(&["is not allowed within a function"]),
         ),
         (
             "shadows push",

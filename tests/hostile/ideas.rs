@@ -318,7 +318,7 @@ fn filters() -> Vec<(&'static str, String, Comes)> {
         (
             "words of events without number",
             format!("/*\nmatch: {}\n*/\nfn stream(event) {{ event }}", lines(30_000, |i| format!("w{i},"))),
-            NotLoaded(&["more than 64 texts"]),
+            NotLoaded(&["limit of 64 texts"]),
         ),
         (
             "a constant in a thousand places",
@@ -335,7 +335,7 @@ fn filters() -> Vec<(&'static str, String, Comes)> {
                 "/*\nrequirements: http\nallow_hosts: {}\n*/\nfn inlet(body) {{ for i in 0..100_000 {{ try {{ http::get(\"http://nowhere.invalid/\"); }} catch {{}} }} body }}",
                 lines(20_000, |i| format!("*.h{i}.x,"))
             ),
-            NotLoaded(&["256 may be named"]),
+            NotLoaded(&["limit of 256 hosts"]),
         ),
         (
             "hosts that nobody may ask",

@@ -45,15 +45,15 @@ enum Comes {
 }
 
 /// The budgets as errors name them. Which of several is used up first is a matter of the machine.
-const OPERATIONS: &str = "budget of 1000000 operations";
-const TIME: &str = "time of 100 ms";
-const MEMORY: &str = "memory of 64 MB";
+const OPERATIONS: &str = "limit of 1000000 operations";
+const TIME: &str = "time limit of 100 ms";
+const MEMORY: &str = "memory limit of 64 MB";
 const DEPTH: &str = "stack overflow";
 const SIZE: &str = "ength of string too large";
 const LENGTH: &str = "ize of array/BLOB too large";
 const BUDGET: &[&str] = &[OPERATIONS, TIME, MEMORY];
 /// The limits of a value that nests too deep, unless building it was too much already.
-const DEEP: &[&str] = &["128 deep", OPERATIONS, TIME, MEMORY];
+const DEEP: &[&str] = &["limit of 128", OPERATIONS, TIME, MEMORY];
 
 /// A script, where it lies, and what is asked for to make it run.
 struct Hostile {

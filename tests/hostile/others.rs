@@ -119,7 +119,7 @@ const FILTERS: &[(&str, &str, Comes)] = &[
     (
         "ensure far",
         "fn inlet(body) { let p = \"\"; p.pad(4_000_000, \"a.\"); body.ensure(p, 1); body }",
-        Breaks(&["nested 128 deep", TIME]),
+        Breaks(&["limit of 128 nested levels", TIME]),
     ),
     (
         "ensure deep often",
@@ -315,7 +315,7 @@ const TOOLS: &[(&str, &str, Comes)] = &[
     (
         "tool loop",
         "/*\ntimeout: 500\n*/\nfn handler(args) { loop {} }",
-        ToolFails(&["budget of 10000000 operations", MEMORY, "did not end within"]),
+        ToolFails(&["limit of 10000000 operations", MEMORY, "did not end within"]),
     ),
     (
         "tool memory",
@@ -325,7 +325,7 @@ const TOOLS: &[(&str, &str, Comes)] = &[
     (
         "tool live memory",
         "/*\ntimeout: 5000\n*/\nfn handler(args, ctx) { let s = \"\"; s.pad(100_000, \"x\"); loop { ctx.set(`k${ctx.len()}${random::float()}`, s); } }",
-        ToolFails(&["budget of 10000000 operations", MEMORY, "did not end within"]),
+        ToolFails(&["limit of 10000000 operations", MEMORY, "did not end within"]),
     ),
     ("tool recursion", "fn handler(args) { handler(args) }", ToolFails(&["stack overflow"])),
     (
@@ -347,7 +347,7 @@ const TOOLS: &[(&str, &str, Comes)] = &[
     (
         "tool deep",
         "fn handler(args, ctx) { let m = args; for i in 0..100_000 { m.x = #{}; m = m.x; } args.copy() }",
-        ToolFails(&["cannot be copied"]),
+        ToolFails(&["cannot copy the value"]),
     ),
     (
         "tool tries for ever",
@@ -364,11 +364,11 @@ const TOOLS: &[(&str, &str, Comes)] = &[
         "/*\ntimeout: 300\n*/\nfn handler(args) { ask(#{ type: \"input\", data: 1, timeout: 9223372036854775807 }) }",
         ToolFails(&["nobody can answer"]),
     ),
-    ("tool list loop", "fn tools() { loop {} }", NotLoaded(&["used up its"])),
+    ("tool list loop", "fn tools() { loop {} }", NotLoaded(&["exceeded its"])),
     (
         "tool list long",
         "fn tools() { let all = []; for i in 0..5_000 { all.push(#{ name: `t${i}`, description: \"d\", handler: |args| 1 }); } all }",
-        NotLoaded(&["used up its"]),
+        NotLoaded(&["exceeded its"]),
     ),
     (
         "tool pattern",

@@ -198,8 +198,8 @@ fn check_reports_two_tools_of_one_name() {
     let project = Project::new().with("tools/one.rhai", module).with("tools/two.rhai", module);
     project
         .run("check")
-        .prints("two tools are called `look`: this one is used")
-        .prints("this one is not used");
+        .prints("two tools are called `look`: this file is used")
+        .prints("this file is not used");
     let project = Project::new().with("tools/one.rhai", module);
     project.run("check").ends(0).prints("0 problems");
 }

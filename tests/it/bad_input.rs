@@ -24,17 +24,17 @@ async fn a_file_that_is_no_script_is_named_with_what_is_wrong_with_it() {
         ("empty", b"", "the file is empty"),
         ("blank", b" \n\t\n", "the file is empty"),
         ("binary", b"\x7fELF\x00\x01\x02", "NUL bytes"),
-        ("latin1", b"fn inlet(body) { // gr\xfc\xdf\n body }", "not UTF-8 text: byte 22"),
-        ("huge", &vec![b'/'; 10 * 1024 * 1024], "the file has 10240 KB; the limit is 256 KB"),
+        ("latin1", b"fn inlet(body) { // gr\xfc\xdf\n body }", "not UTF-8 text: invalid byte at offset 22"),
+        ("huge", &vec![b'/'; 10 * 1024 * 1024], "the file has 10240 KB; it exceeded its limit of 256 KB"),
         ("half", two_lines.as_bytes(), "half.rhai:2:"),
-        ("python", b"class Filter:\n    pass", "this is Python"),
+        ("python", b"class Filter:\n    pass", "cannot read Python"),
         ("parameter", b"fn inlet(body, __usr__) { body }", "unknown parameter `__usr__`"),
         ("near", b"fn inlet(body, __usr__) { body }", "did you mean `__user__`"),
         ("requirement", b"/*\nrequirements: htttp\n*/\nfn inlet(body) { body }", "did you mean `http`"),
         ("newer", b"/*\nrequired_host_version: 99.0.0\n*/\nfn inlet(body) { body }", "needs version 99.0.0"),
         ("computed", b"const Valves = #{ n: 1 + time::unix() };\nfn inlet(body) { body }", "computed"),
         ("valves", b"const Valves = #{ n: #{ value: 1, minimum: 5 } };\nfn inlet(body) { body }", "minimum"),
-        ("Wrong Name", b"fn inlet(body) { body }", "`Wrong Name` cannot be an id"),
+        ("Wrong Name", b"fn inlet(body) { body }", "invalid plugin id `Wrong Name`"),
     ];
     let mut setup = TestHost::new().filter("good", GOOD);
     for (id, source, _) in bad.iter().filter(|(id, ..)| *id != "half") {
@@ -107,8 +107,8 @@ async fn of_two_files_with_one_id_the_later_path_runs_and_both_are_told() {
     host.save("zz/twin", r#"fn inlet(body) { body.twin = "second"; body }"#);
     crate::host::until("both are told", || async { host.problems("twin").len() == 2 }).await;
     let told = told(&host, "twin");
-    assert!(told.contains("two files have the id `twin`: this one is not used"), "{told}");
-    assert!(told.contains("two files have the id `twin`: this one is used"), "{told}");
+    assert!(told.contains("duplicate plugin id `twin`: this file is not used"), "{told}");
+    assert!(told.contains("duplicate plugin id `twin`: this file is used"), "{told}");
     undisturbed(&host).await;
     assert_eq!(host.upstream.last().json()["twin"], "second");
 

@@ -263,7 +263,7 @@ fn check_looks_at_modules_and_tells_their_problems_once() {
         project.run(what).ends(1).prints("lib/a.rhai:2:13").prints(", 1 problem");
     }
     project.write("filters/_unused.rhai", "import \"lib/gone\" as gone;");
-    project.run("check").ends(1).prints("_unused.rhai:1:8").prints("there is no module `lib/gone`");
+    project.run("check").ends(1).prints("_unused.rhai:1:8").prints("unknown module `lib/gone`");
 }
 
 #[test]
@@ -285,7 +285,7 @@ fn check_tells_what_every_bad_file_is() {
         ("fn inlet(body, __usr__) { body }", "did you mean `__user__`?"),
         ("/*\nrequirements: htp\n*/\nfn inlet(body) { body }", "did you mean `http`?"),
         ("/*\nrequired_host_version: 99.0.0\n*/\nfn inlet(body) { body }", "needs version 99.0.0"),
-        ("def inlet(body):\n    return body\n", "this is Python"),
+        ("def inlet(body):\n    return body\n", "cannot read Python"),
         (
             "const Valves = #{ a: #{ value: 1, minimun: 0 } };\nfn inlet(body) { body }",
             "did you mean `minimum`?",
@@ -307,9 +307,9 @@ fn two_files_with_one_id_are_a_warning_that_strict_counts() {
     let project = Project::new()
         .filter("x", "fn inlet(body) { body }")
         .with("filters/more/x.rhai", "fn inlet(body) { body }");
-    project.run("check").ends(0).prints("two files have the id `x`").prints("checked 2 files");
+    project.run("check").ends(0).prints("duplicate plugin id `x`").prints("checked 2 files");
     project.run("check --strict").ends(1);
-    project.run("list").ends(0).prints("two files have the id `x`");
+    project.run("list").ends(0).prints("duplicate plugin id `x`");
 }
 
 #[test]
@@ -509,7 +509,7 @@ fn scripts_that_listen_are_listed_checked_and_explained_like_those_with_hooks() 
     project.run("list").ends(0).prints("on_tool_start");
     project.run("explain --model demo").ends(0).prints("listens").prints("runs for every model");
     let checked = project.run("check").ends(0);
-    checked.prints("`on_tool_begin` is not a callback and never called").prints("did you mean `on_tool_");
+    checked.prints("unknown callback `on_tool_begin`: it is never called").prints("did you mean `on_tool_");
 }
 
 #[test]

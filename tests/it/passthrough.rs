@@ -255,7 +255,7 @@ async fn a_filter_runs_at_the_endpoints_that_it_lists_and_explain_says_so() {
     assert!(parts[0].reason.contains("covers embeddings only"), "{}", parts[0].reason);
     for (wrong, words) in [
         ("const endpoints = [\"embedings\"];\nfn inlet(body) { }", "did you mean \"embeddings\"?"),
-        ("const endpoints = [\"embeddings\"];\nfn outlet(body) { }", "where only `inlet` runs"),
+        ("const endpoints = [\"embeddings\"];\nfn outlet(body) { }", "missing hook `inlet`"),
         ("const endpoints = [];\nfn inlet(body) { }", "is empty"),
     ] {
         let host = TestHost::new().filter("wrong", wrong).start().await;

@@ -155,7 +155,7 @@ async fn a_choice_out_of_an_array_that_became_shorter_meanwhile_is_an_error() {
     let failed = resume(&host, &run, json!({"decision": "answer", "answer": "both"})).await;
     assert_eq!(failed.status, 500, "{}", failed.body());
     let runs = host.get(&format!("/api/v1/agents/runs/{}", run["run_id"].as_str().unwrap())).await;
-    assert!(runs.body().contains("the array has become shorter"), "{}", runs.body());
+    assert!(runs.body().contains("the array is shorter"), "{}", runs.body());
 }
 
 #[tokio::test]

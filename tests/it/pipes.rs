@@ -229,10 +229,10 @@ async fn a_pipe_may_ask_other_models_and_not_itself() {
 async fn what_is_wrong_is_said_when_it_is_saved() {
     let host = TestHost::new().start().await;
     let cases = [
-        ("fn pipe(boddy) { }", "`pipe` has an unknown parameter `boddy`"),
+        ("fn pipe(boddy) { }", "unknown parameter `boddy` of `pipe`"),
         ("fn pipes() { 7 } fn pipe(body) { }", "must return a list"),
-        ("fn pipes() { [7] } fn pipe(body) { }", "a model is a text"),
-        ("fn pipes() { [\"a b\"] } fn pipe(body) { }", "none of them blank"),
+        ("fn pipes() { [7] } fn pipe(body) { }", "which is not a text"),
+        ("fn pipes() { [\"a b\"] } fn pipe(body) { }", "without white space"),
         ("fn pipes() { [\"a\", \"a\"] } fn pipe(body) { }", "twice"),
         ("fn pipes() { throw \"no\" } fn pipe(body) { }", "`pipes()` failed: no"),
         ("/*\ntimeout: soon\n*/\nfn pipe(body) { }", "`timeout`"),

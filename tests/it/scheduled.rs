@@ -230,9 +230,9 @@ async fn work_in_the_background_that_never_ends_is_ended_and_requests_go_on() {
         .start()
         .await;
     for (id, why) in [
-        ("ticks", "used up its"),
-        ("lists", "used up its"),
-        ("long", "a list may have 4 MiB"),
+        ("ticks", "exceeded its"),
+        ("lists", "exceeded its"),
+        ("long", "the list exceeded its limit of 4 MiB"),
         ("doubles", "larger than 8 MiB"),
     ] {
         until(id, async || host.problems(id).iter().any(|problem| problem.message.contains(why))).await;

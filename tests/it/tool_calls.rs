@@ -161,7 +161,10 @@ async fn a_script_that_declares_no_tools_is_told_at_load() {
         .start()
         .await;
     let problems = host.problems("trip");
-    assert!(problems[0].message.contains("`tools` is used and not declared"), "{problems:?}");
+    assert!(
+        problems[0].message.contains("`tools` is used but not declared in `requirements`"),
+        "{problems:?}"
+    );
 }
 
 #[tokio::test]
@@ -355,11 +358,12 @@ fn pipe(body, __tools__) {
     assert_eq!(said.text(), r#"["weather"] weather ["city"] seen Oslo (pipe)"#, "{}", said.body());
     let told = |id: &str| host.problems(id).iter().map(ToString::to_string).collect::<String>();
     assert!(
-        told("undeclared").contains("`__tools__` is asked for, and `tools` is not declared"),
+        told("undeclared")
+            .contains("the parameter `__tools__` is used, but `tools` is not declared in `requirements`"),
         "{}",
         told("undeclared")
     );
-    assert!(told("inlets").contains("only a pipe may ask for `__tools__`"), "{}", told("inlets"));
-    assert!(told("other").contains("only a pipe may ask for `__tools__`"), "{}", told("other"));
+    assert!(told("inlets").contains("only pipes have the parameter `__tools__`"), "{}", told("inlets"));
+    assert!(told("other").contains("only pipes have the parameter `__tools__`"), "{}", told("other"));
     assert!(told("pipe").is_empty(), "{}", told("pipe"));
 }

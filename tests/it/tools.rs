@@ -321,12 +321,12 @@ async fn of_a_module_with_one_wrong_tool_the_others_load_and_duplicates_are_told
         "strnig",
         "`bad_default`",
         "nothing_here",
-        "two tools are called `echo`: this one is used",
+        "two tools are called `echo`: this file is used",
     ] {
         assert!(told.iter().any(|message| message.contains(expected)), "{expected}: {told:#?}");
     }
     let other = host.problems("echo");
-    assert!(other.iter().any(|problem| problem.message.contains("this one is not used")), "{other:?}");
+    assert!(other.iter().any(|problem| problem.message.contains("this file is not used")), "{other:?}");
     let tags = |name: &str| {
         let snapshot = host.snapshot();
         snapshot.tools.iter().find(|tool| tool.name() == name).unwrap().spec.tags.clone()
@@ -400,7 +400,7 @@ async fn what_a_tool_holds_is_bounded_and_the_host_lives_on() {
     assert_eq!(host.chat(&saying("busy", "hi")).await.text(), "let me see\n\ndone");
     let results = results(&host);
     assert!(results[..4].iter().all(|result| result.starts_with("{\"error\"")), "{results:?}");
-    assert!(results[0].contains("used up its memory of 64 MB"), "{results:?}");
+    assert!(results[0].contains("exceeded its memory limit of 64 MB"), "{results:?}");
     assert_eq!(results[4], "fine");
 }
 

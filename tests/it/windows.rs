@@ -107,18 +107,18 @@ async fn what_cannot_work_says_what_to_do() {
     let cases = [
         (
             "stream::window(event.copy().choices, state, 5, |text| text)",
-            "`event` must be the `event` that the hook was given",
+            "`event` must be the parameter `event` of the hook",
         ),
         ("stream::window(event, #{}, 5, |text| text)", "`state` must be the `state`"),
         ("stream::window(event, state, -5, |text| text)", "must not be negative"),
-        ("stream::window(event, state, 5_000_000, |text| text)", "1048576 characters are the most"),
-        ("stream::window(event, state, 5, |text| { })", "it returns the text"),
+        ("stream::window(event, state, 5_000_000, |text| text)", "limit of 1048576 characters"),
+        ("stream::window(event, state, 5, |text| { })", "return the text"),
         (
             "stream::window(event, state, 5, |text| text, 7)",
             "`tail` must be a pattern or a closure, not number",
         ),
         ("stream::window(event, state, 5, |text| text, \"(\")", "unclosed group"),
-        ("stream::window(event, state, 5, |text| text, |text| \"?\")", "not the end of the text"),
+        ("stream::window(event, state, 5, |text| text, |text| \"?\")", "expected an end of the text"),
     ];
     for (call, words) in cases {
         let filter = script(&format!("fn stream(event, state) {{ {call}; }}"));

@@ -98,7 +98,7 @@ requirements: kv
 import "lib/words" as words;
 
 const Valves = #{
-    limit: #{ value: 4, minimum: 1, description: "How many messages" },
+    limit: #{ value: 4, minimum: 1, description: "Returns the number of messages" },
 };
 
 fn inlet(body, valves) {

@@ -83,7 +83,7 @@ impl Shelf {
                 &plugin.path,
                 format!("two tools are called `{name}`: {what}"),
             )
-            .help(format!("rename this one or that of {other}"))
+            .help(format!("rename this file or that of {other}"))
             .warning()
         };
         let native = match &self.tools[place].spec.module {
@@ -91,9 +91,9 @@ impl Shelf {
             None => "the host itself".to_owned(),
         };
         let others = other.map_or(native, |other| other.path.display().to_string());
-        self.problems.push(twice(plugin, &others, "this one is used"));
+        self.problems.push(twice(plugin, &others, "this file is used"));
         if let Some(other) = other {
-            self.problems.push(twice(other, &plugin.path.display().to_string(), "this one is not used"));
+            self.problems.push(twice(other, &plugin.path.display().to_string(), "this file is not used"));
         }
         self.tools[place] = tool;
     }
@@ -118,7 +118,7 @@ impl Shelf {
                 };
                 match role {
                     Role::Prompt if !names.insert(name.clone()) => {
-                        let what = format!("two prompts are called `{name}`: this one is not used");
+                        let what = format!("two prompts are called `{name}`: this file is not used");
                         self.problems.push(problem(what).help("rename one of the two"));
                     }
                     Role::Prompt => self.offered.prompts.push(tool),

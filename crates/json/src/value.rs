@@ -92,7 +92,7 @@ impl fmt::Display for MisplacedValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cycle => f.write_str("a value cannot be put inside itself; put in a copy: `value.copy()`"),
-            Self::TooDeep => write!(f, "values may be nested {MAX_DEPTH} deep at most"),
+            Self::TooDeep => write!(f, "the value exceeded its limit of {MAX_DEPTH} nested levels"),
             Self::Range { index, len } => {
                 write!(f, "index {index} is out of range: the array has {len} elements")
             }

@@ -81,7 +81,7 @@ impl Script {
 impl Later for Script {
     fn leave(self: Arc<Self>, function: FnPtr, bytes: usize, turn: &Turn) -> Result<(), String> {
         let background = self.settings.background.clone();
-        let background = background.ok_or("nothing runs after the answer in this program")?;
+        let background = background.ok_or("`after` is not available in this program")?;
         let behind = turn.behind();
         let afterwards = turn.afterwards().leave(bytes, move || {
             let facts = behind.facts();

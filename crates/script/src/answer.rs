@@ -87,7 +87,8 @@ pub(super) fn all_returned(value: &Dynamic) -> Answer<()> {
     };
     let Some((name, place)) = lost else { return Ok(()) };
     let message = format!(
-        "`{name}(…)` built an answer that is not returned; write `return {name}(…);`, or `deny(…)`, which ends the call by itself"
+        "the answer of `{name}(…)` is not returned; write `return {name}(…);`, or call `deny(…)`, which \
+         ends the hook"
     );
     Err(EvalAltResult::ErrorRuntime(message.into(), place).into())
 }
@@ -102,41 +103,53 @@ pub(crate) fn register(module: &mut Module) {
     module.set_custom_type::<HookAnswer>("answer");
     module.set_custom_type::<ThrownError>("error");
 
-    global("skip", &["value", "answer"], "/// Return this to stop the chain and use `value`: as the answer, the tool's result, the final value.")
-        .set_into_module(module, |context: NativeCallContext<'_>, value: Dynamic| -> Answer<HookAnswer> {
-            let answer = HookAnswer::Skip(json_of(&value)?);
-            call::note_built(|built| built.skip = Some(context.call_position()));
-            Ok(answer)
-        });
+    global(
+        "skip",
+        &["value", "answer"],
+        "/// Creates an answer that stops the chain. Return it: `value` \
+                                          becomes the model's answer, the tool's result or the final value, \
+                                          depending on the hook.",
+    )
+    .set_into_module(module, |context: NativeCallContext<'_>, value: Dynamic| -> Answer<HookAnswer> {
+        let answer = HookAnswer::Skip(json_of(&value)?);
+        call::note_built(|built| built.skip = Some(context.call_position()));
+        Ok(answer)
+    });
     global(
         "error",
         &["reason", "answer"],
-        "/// Return this to stop with an error: a text, or `#{message, status, retry_after}`.",
+        "/// Creates an answer that stops the chain with an error. Return it: `reason` is a text, or \
+         `#{message, status, retry_after}` with `retry_after` in seconds.",
     )
     .set_into_module(module, |context: NativeCallContext<'_>, reason: Dynamic| {
         call::note_built(|built| built.error = Some(context.call_position()));
         HookAnswer::Error(ThrownError::new(&reason, None).refusal)
     });
-    global("ok", &["value", "answer"], "/// Return this from a tool to answer with `value`.")
-        .set_into_module(module, |value: Dynamic| -> Answer<HookAnswer> {
-            Ok(HookAnswer::Ok(json_of(&value)?, None))
-        });
+    global(
+        "ok",
+        &["value", "answer"],
+        "/// Creates the result of a tool. Return it from the handler: `value` is the result.",
+    )
+    .set_into_module(module, |value: Dynamic| -> Answer<HookAnswer> {
+        Ok(HookAnswer::Ok(json_of(&value)?, None))
+    });
     global(
         "ok",
         &["value", "ctx", "answer"],
-        "/// Return this from a tool to answer with `value` and replace the context with `ctx`.",
+        "/// Creates the result of a tool. Return it from the handler: `value` is the result and `ctx` is \
+         the context from then on.",
     )
     .set_into_module(module, |value: Dynamic, ctx: Dynamic| -> Answer<HookAnswer> {
         Ok(HookAnswer::Ok(json_of(&value)?, Some(json_of(&ctx)?)))
     });
-    global("deny", &["message"], "/// Rejects the request with status 400 and ends the hook.")
+    global("deny", &["message"], "/// Rejects the request with HTTP status 400 and ends the hook.")
         .set_into_module(module, |message: Dynamic| -> Answer<()> {
             Err(ThrownError::new(&message, None).into_error(Position::NONE))
         });
     global(
         "deny",
         &["message", "status: integer"],
-        "/// Rejects the request with a status of 400 to 599 and ends the hook.",
+        "/// Rejects the request with an HTTP status from 400 to 599 and ends the hook.",
     )
     .set_into_module(module, |message: Dynamic, status: i64| -> Answer<()> {
         let mut thrown = ThrownError::new(&message, None);
@@ -145,11 +158,11 @@ pub(crate) fn register(module: &mut Module) {
     });
 
     for (name, kind, about) in [
-        ("message", "text", "The message; the error itself converts to this text."),
-        ("status", "integer", "The status of a rejection, or 500 for another error."),
-        ("retry_after", "number", "The number of seconds after which a retry makes sense, or `()`."),
-        ("plugin", "text", "The plugin that caused it."),
-        ("line", "integer", "The line of the script, or `()`."),
+        ("message", "text", "The error message. Converting the error to a text gives the same message."),
+        ("status", "integer", "The HTTP status: the one of a rejection, 500 for a bug in the script."),
+        ("retry_after", "number", "The seconds to wait before a retry; `()` if unknown."),
+        ("plugin", "text", "The id of the plugin that failed."),
+        ("line", "integer", "The line in the script; `()` if unknown."),
     ] {
         FuncRegistration::new(format!("get${name}"))
             .with_namespace(FnNamespace::Global)

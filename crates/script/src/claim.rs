@@ -211,7 +211,7 @@ pub(super) fn problems(file: &SourceFile, source: &str) -> Vec<Problem> {
     let claim = Claim::of(source);
     let is_unclear = matches!(claim, Claim::Unclear { .. });
     if let Claim::Unclear { at, line } = claim {
-        let what = format!("`{line}` looks like the key of a guard and cannot be read as that");
+        let what = format!("cannot read `{line}` as the key `security` of a guard");
         let help = "write `security: true` (or `security: false`) on a line of its own, in the block comment that the file begins with";
         problems.push(Problem::of(Code::UnclearGuard, file, what).at_byte(source, at).help(help));
     }
@@ -265,7 +265,7 @@ fn unknown_keys(file: &SourceFile, source: &str, is_unclear: bool) -> Vec<Proble
             let help = format!(
                 "write `{near}: …` on a line of its own, in the block comment that the file begins with"
             );
-            problems.push(problem(place, format!("`{name}` is not read as the key `{near}`"), help));
+            problems.push(problem(place, format!("cannot read `{name}` as the key `{near}`"), help));
         }
     }
     problems

@@ -11,7 +11,7 @@ const CHANGING: [&str; 2] = ["trim", "replace"];
 /// Methods that change what they are called on and answer `()`.
 const FILLING: [&str; 3] = ["push", "insert", "pad"];
 /// Functions that answer for all messages at once what a loop would find out one by one.
-const HELPERS: &str = "`.last(role)`, `.count(role)`, `.tail(n)`, `.system` do this without a loop";
+const HELPERS: &str = "use `.last(role)`, `.count(role)`, `.tail(n)` or `.system` instead of the loop";
 
 /// All doubts about a script.
 pub(super) fn about(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem> {
@@ -28,8 +28,8 @@ pub(super) fn about(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem> 
             doubts.push(doubt(
                 Code::ChangesInPlace,
                 *position,
-                format!("`{}` changes its string and gives `()`", call.name),
-                format!("write `text::{}(…)`, which gives the new text", call.name),
+                format!("`{}` changes its string in place and returns `()`", call.name),
+                format!("write `text::{}(…)`, which returns the new text", call.name),
             ));
         }
         if let Some((ASTNode::Expr(Expr::MethodCall(call, position)), above)) = path.split_last()
@@ -40,8 +40,8 @@ pub(super) fn about(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem> 
             doubts.push(doubt(
                 Code::ChangesInPlace,
                 *position,
-                format!("`{}` changes what stands before it and gives `()`", call.name),
-                format!("call `{}` in a statement of its own, then use what it changed", call.name),
+                format!("`{}` changes the value before the dot in place and returns `()`", call.name),
+                format!("call `{}` in a statement of its own, then use the changed value", call.name),
             ));
         }
         if let [.., ASTNode::Stmt(Stmt::For(parts, position))] = path
@@ -50,7 +50,7 @@ pub(super) fn about(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem> 
             doubts.push(doubt(
                 Code::NeedlessLoop,
                 *position,
-                "a loop over messages that only looks at roles".into(),
+                "this loop over messages only compares roles".into(),
                 HELPERS.into(),
             ));
         }
@@ -60,9 +60,9 @@ pub(super) fn about(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem> 
         let told = Problem::of(
             Code::EscapeInBackticks,
             file,
-            format!("`\\{escape}` stays two characters in a string of backticks"),
+            format!("`\\{escape}` is not an escape in a string of backticks"),
         );
-        let help = "write a real line break or tab there, or use a string in double quotes";
+        let help = "write a literal line break or tab, or use a string in double quotes";
         doubts.push(told.at_byte(source, at).help(help).warning());
     }
     doubts

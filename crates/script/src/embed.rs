@@ -48,7 +48,8 @@ fn warn_without_allocator() {
     ONCE.call_once(|| {
         if !valvehouse_memory::is_installed() {
             tracing::warn!(
-                "the memory of scripts is not limited: install `valvehouse_memory::Counting` as the global allocator"
+                "cannot limit the memory of scripts: missing counting allocator; install \
+                 `valvehouse_memory::Counting` as the global allocator"
             );
         }
     });

@@ -59,7 +59,7 @@ pub(super) fn check(as_written: &AST) -> Result<(), ParseError> {
     match sum.exceeded_at {
         None => Ok(()),
         Some(position) => {
-            let what = "size of the constants, each counted wherever it is used,".to_owned();
+            let what = "size of the constants, counted at each use,".to_owned();
             Err(ParseError(ParseErrorType::LiteralTooLarge(what, MAX_BYTES).into(), position))
         }
     }

@@ -34,7 +34,7 @@ impl Reach {
         for capability in &manifest.requirements {
             if !is_granted(*capability, grants, manifest) {
                 let name = capability.name();
-                let lack = format!("needs `{name}`, which nobody has granted");
+                let lack = format!("the script is not allowed to use `{name}`");
                 let lack = problem(Code::NotGranted, lack, "requirements", name);
                 let command = command(*capability, &file.id);
                 problems.push(lack.help(how_to_grant(*capability, &command)).granted_by(command));
@@ -50,7 +50,7 @@ impl Reach {
         });
         if hosts.len() > MAX_HOSTS {
             problems.push(bad_host(format!(
-                "`allow_hosts` names {} hosts; {MAX_HOSTS} may be named",
+                "`allow_hosts` exceeded its limit of {MAX_HOSTS} hosts: it names {}",
                 hosts.len()
             )));
         }
@@ -94,10 +94,11 @@ fn how_to_grant(capability: Capability, command: &str) -> String {
     match capability {
         Capability::Http => {
             format!(
-                "name the hosts in the opening comment: `allow_hosts: api.example.com`; or run: {command}"
+                "name the hosts in the opening comment: `allow_hosts: api.example.com`; or grant them with: \
+                 {command}"
             )
         }
-        _ => format!("if it may, run: {command}"),
+        _ => format!("grant it with: {command}"),
     }
 }
 
@@ -128,8 +129,13 @@ fn hosts(manifest: &Manifest, valves: &Json) -> Result<Vec<String>, String> {
             Some(Json::Array(list)) => {
                 hosts.extend(list.items().iter().filter_map(|item| host_of(item.as_str()?)));
             }
-            Some(other) => return Err(format!("the valve `{valve}` is {}; a host is a text", other.kind())),
-            None => return Err(format!("unknown valve `{valve}`; name a valve that holds the host")),
+            Some(other) => {
+                return Err(format!(
+                    "invalid host in the valve `{valve}`: expected a text, got {}",
+                    other.kind()
+                ));
+            }
+            None => return Err(format!("unknown valve `{valve}` in `allow_hosts`")),
         }
     }
     Ok(hosts)

@@ -87,10 +87,12 @@ pub(crate) fn read(ast: &AST, id: &str, path: &Path, source: &str) -> (Vec<HookF
                         Code::AlmostHook,
                         id,
                         path,
-                        format!("`{}` is similar to the hook `{near}`", function.name),
+                        format!("`{}` is not a hook; did you mean `{near}`?", function.name),
                     )
                     .at_function(source, function.name)
-                    .help(format!("rename it to `{near}`, or to something else if it is not a hook"))
+                    .help(format!(
+                        "rename the function to `{near}`, or to a different name if it should not be a hook"
+                    ))
                     .warning(),
                 );
             }
@@ -111,7 +113,7 @@ pub(crate) fn read(ast: &AST, id: &str, path: &Path, source: &str) -> (Vec<HookF
                     Code::UnknownParameter,
                     id,
                     path,
-                    format!("`{hook}` has an unknown parameter `{name}`"),
+                    format!("unknown parameter `{name}` of `{hook}`"),
                 )
                 .at_parameter(source, hook.name(), &name)
                 .help(help),
@@ -134,10 +136,8 @@ pub(crate) fn read_done(ast: &AST, file: &SourceFile, source: &str) -> Result<Op
     // Overloads by arity: the longest wins.
     let Some(function) = functions.max_by_key(|function| function.params.len()) else { return Ok(None) };
     let params = read_params(DONE, Some("body"), &function.params).map_err(|(name, help)| {
-        let what = format!("`{DONE}` has an unknown parameter `{name}`");
-        let help = format!(
-            "{help}. `{DONE}` runs when the client has its answer; rename it if it should not be a hook"
-        );
+        let what = format!("unknown parameter `{name}` of `{DONE}`");
+        let help = format!("{help}; rename the function if it should not be the hook `{DONE}`");
         Problem::of(Code::UnknownParameter, file, what).at_parameter(source, DONE, &name).help(help)
     })?;
     Ok(Some(params))
@@ -175,11 +175,12 @@ pub(super) fn read_params(
 pub(crate) fn help_elsewhere(name: &str) -> Option<&'static str> {
     match name {
         "__messages__" => {
-            Some("only a tool may ask for `__messages__`; write `body.messages`, or `ctx.messages`")
+            Some("only tools have the parameter `__messages__`; write `body.messages` or `ctx.messages`")
         }
-        "self" => Some("a hook has no `self`: take it away; its settings are the parameter `valves`"),
+        "self" => Some("remove `self`; the settings are in the parameter `valves`"),
         "__tools__" => Some(
-            "only a pipe may ask for `__tools__`; write `tools::list()` and `tools::call(name, arguments)`",
+            "only pipes have the parameter `__tools__`; write `tools::list()` and `tools::call(name, \
+             arguments)`",
         ),
         _ => None,
     }
@@ -194,8 +195,8 @@ fn help_for(function: &str, subject: Option<&'static str>, name: &str) -> String
     let bare = name.trim_matches('_');
     let dressed = known.clone().find(|known| known.trim_matches('_') == bare);
     match dressed.or_else(|| nearest(name, known)) {
-        Some(near) => format!("did you mean `{near}`? `{function}` knows: {list}"),
-        None => format!("`{function}` knows: {list}"),
+        Some(near) => format!("did you mean `{near}`? the parameters of `{function}` are {list}"),
+        None => format!("the parameters of `{function}` are {list}"),
     }
 }
 

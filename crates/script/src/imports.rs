@@ -210,8 +210,11 @@ impl<'a> Finding<'a> {
 fn find(root: &Path, instead: Option<&dyn Contents>, folder: &str, name: &str) -> Result<String, Problem> {
     let problem = |message: String| Problem::new(Code::NoModule, "", Path::new(""), message);
     if !is_name(name) {
-        return Err(problem(format!("`{}` cannot be a module", name.chars().take(80).collect::<String>()))
-            .help("write a path within the plugin folder: letters, digits, `_`, `-` and `/`, as in \"lib/words\""));
+        return Err(problem(format!("invalid module path `{}`", name.chars().take(80).collect::<String>()))
+            .help(
+                "write a path within the plugin folder, of letters, digits, `_`, `-` and `/`, such as \
+                   \"lib/words\"",
+            ));
     }
     let beside = if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
     for key in [beside.as_str(), name] {
@@ -220,21 +223,22 @@ fn find(root: &Path, instead: Option<&dyn Contents>, folder: &str, name: &str) -
             continue;
         }
         if !is_module_key(key) {
-            return Err(problem(format!("`{name}` is a plugin and no module"))
-                .help("call the file `_name.rhai`, or put it into a folder `lib`"));
+            return Err(problem(format!("cannot import `{name}`: it is a plugin, not a module"))
+                .help("rename the file to `_name.rhai`, or move it to a folder `lib`"));
         }
         if instead.is_some() {
             return Ok(key.to_owned());
         }
         let inside = path.canonicalize().and_then(|path| Ok(path.starts_with(root.canonicalize()?)));
         if !inside.unwrap_or(false) {
-            return Err(problem(format!("the module `{name}` leads out of the plugin folder"))
-                .help("put the file itself there instead of a link"));
+            return Err(problem(format!("cannot import `{name}`: its link leads out of the plugin folder"))
+                .help("replace the link with the file"));
         }
         return Ok(key.to_owned());
     }
     let looked = path_of(root, &beside);
-    Err(problem(format!("there is no module `{name}`")).help(format!("looked for {}", looked.display())))
+    Err(problem(format!("unknown module `{name}`"))
+        .help(format!("create one of these files: {}", looked.display())))
 }
 
 /// Letters, digits, `_` and `-`, with `/` between them: nothing that leads anywhere else.
@@ -255,11 +259,11 @@ fn folder_of(key: &str) -> &str {
 
 fn too_much() -> Problem {
     let message = format!(
-        "the script imports too much; it may import {MAX_MODULES} modules, with {} KB together",
+        "the imports exceeded their limit of {MAX_MODULES} modules with {} KB in total",
         MAX_TEXT / 1024
     );
     Problem::new(Code::TooManyModules, "", Path::new(""), message)
-        .help("split the script, or leave out what it does not use")
+        .help("split the script, or remove unused imports")
 }
 
 /// The names that a text imports, as they are written.

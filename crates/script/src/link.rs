@@ -123,15 +123,17 @@ impl<'a> Linker<'a> {
             }
             let problem = |code, what: String| Problem::of(code, file, what).at(source, position);
             if package::modules().iter().any(|(module, _)| *module == alias) {
-                let taken =
-                    problem(Code::BadImport, format!("`{alias}` is the name of the host's own module"));
-                self.problems.push(taken.help("import it under another name"));
+                let taken = problem(
+                    Code::BadImport,
+                    format!("cannot import a module as `{alias}`: the host has a module of this name"),
+                );
+                self.problems.push(taken.help("choose another name after `as`"));
                 continue;
             }
             if aliases.contains_key(&alias) {
                 self.problems.push(
-                    problem(Code::BadImport, format!("two modules are imported as `{alias}`"))
-                        .help("give one of them another name behind `as`"),
+                    problem(Code::BadImport, format!("cannot import two modules as `{alias}`"))
+                        .help("choose another name for one of them after `as`"),
                 );
                 continue;
             }
@@ -154,8 +156,8 @@ impl<'a> Linker<'a> {
                 }
                 // The path is not plain text: its target was not looked for.
                 None => self.problems.push(
-                    problem(Code::NoModule, format!("`{}` cannot be a module", name.escape_debug()))
-                        .help("write it out, without escapes: `import \"lib/name\" as name;`"),
+                    problem(Code::NoModule, format!("invalid module path `{}`", name.escape_debug()))
+                        .help("write the path without escapes: `import \"lib/name\" as name;`"),
                 ),
             }
         }
@@ -169,18 +171,20 @@ impl<'a> Linker<'a> {
             let round: Vec<String> = round.iter().map(|key| format!("`{key}`")).collect();
             let told = problem(
                 Code::ImportCircle,
-                format!("modules import each other: {}", round.join(" imports ")),
+                format!("cannot import modules in a cycle: {}", round.join(" imports ")),
             );
-            self.problems.push(told.help("move what both need into a third one"));
+            self.problems.push(told.help("move the shared functions to a third module"));
             return None;
         }
         if let Some(known) = self.indexes.get(&module.key) {
             return *known;
         }
         if self.chain.len() >= MAX_CHAIN {
-            let deep =
-                problem(Code::TooManyModules, format!("modules import modules more than {MAX_CHAIN} deep"));
-            self.problems.push(deep.help("import what is needed directly"));
+            let deep = problem(
+                Code::TooManyModules,
+                format!("the chain of imports exceeded its limit of {MAX_CHAIN} modules"),
+            );
+            self.problems.push(deep.help("import the module directly"));
             return None;
         }
         self.chain.push(module.key.clone());
@@ -201,7 +205,7 @@ impl<'a> Linker<'a> {
         let source = module.text.trim_start_matches('\u{feff}');
         // A name is told by its place, and Rhai counts no further in a line either.
         if source.lines().any(|line| line.len() > MAX_LINES) {
-            let long = format!("a line has more than {MAX_LINES} characters");
+            let long = format!("a line exceeded its limit of {MAX_LINES} characters");
             self.problems.push(Problem::of(Code::TooLong, &file, long).help("split it"));
             return None;
         }
@@ -341,30 +345,32 @@ impl ParsedModule {
                 Stmt::Var(variable, _, position) => {
                     let name = variable.0.name.as_str();
                     if name == "security" || manifest::CONSTANTS.contains(&name) {
-                        let told = problem(format!("a module has no `{name}`")).at(source, *position);
-                        problems.push(
-                            told.help(
-                                "it belongs into the script that imports this; hand over what is needed",
-                            ),
-                        );
-                    } else if !self.constants.iter().any(|(known, _)| known == name) {
                         let told =
-                            problem(format!("`{name}` is computed; a module is read without running it"));
+                            problem(format!("`{name}` is not allowed in a module")).at(source, *position);
+                        problems
+                            .push(told.help("move it to the importing script, and pass values as arguments"));
+                    } else if !self.constants.iter().any(|(known, _)| known == name) {
+                        let told = problem(format!(
+                            "cannot compute `{name}`: the constants of a module are read without running it"
+                        ));
                         let told = told.at(source, *position);
-                        problems.push(told.help("write a literal value, or a function that gives it"));
+                        problems.push(told.help("write a literal value, or a function that returns it"));
                     }
                 }
                 other => problems.push(
-                    problem("nothing runs at the top of a module".into())
+                    problem("statements are not allowed at the top of a module".into())
                         .at(source, other.position())
-                        .help("a module has functions, literal constants and imports"),
+                        .help(
+                            "move the statement into a function; only functions, literal constants and \
+                               imports are allowed here",
+                        ),
                 ),
             }
         }
         for function in self.as_written.iter_functions() {
             if let Some(kind) = function.this_type {
                 let told =
-                    problem(format!("`{kind}.{}` is a method, which others cannot import", function.name));
+                    problem(format!("cannot export the method `{kind}.{}` from a module", function.name));
                 let help = format!("write `fn {}(value)`", function.name);
                 problems.push(told.at_word(source, function.name).help(help));
             }
@@ -413,7 +419,7 @@ fn written_in(as_written: &AST, file: &SourceFile, source: &str) -> (Vec<ImportS
         let (what, alias) = &**import;
         match what {
             _ if alias.name.is_empty() => {
-                let told = problem("this import gives its module no name", *position);
+                let told = problem("missing name of the imported module", *position);
                 problems.push(told.help("write `import \"lib/words\" as words;`"));
             }
             Expr::StringConstant(name, place) => written.push(ImportStatement {
@@ -422,8 +428,8 @@ fn written_in(as_written: &AST, file: &SourceFile, source: &str) -> (Vec<ImportS
                 position: *place,
             }),
             other => {
-                let told = problem("what is imported is computed", other.position());
-                problems.push(told.help("write the name as it is: `import \"lib/words\" as words;`"));
+                let told = problem("cannot import a computed path", other.position());
+                problems.push(told.help("write the path as a literal: `import \"lib/words\" as words;`"));
             }
         }
     }
@@ -431,9 +437,8 @@ fn written_in(as_written: &AST, file: &SourceFile, source: &str) -> (Vec<ImportS
         if let Some(ASTNode::Stmt(Stmt::Import(_, position))) = path.last()
             && !at_top.contains(position)
         {
-            let told = problem("`import` stands within a function", *position);
-            problems
-                .push(told.help("imports stand at the top of a file: nothing is read while a script runs"));
+            let told = problem("`import` is not allowed within a function", *position);
+            problems.push(told.help("move it to the top of the file; a running script cannot read modules"));
         }
         problems.len() < MAX_PROBLEMS
     });

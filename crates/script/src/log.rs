@@ -24,7 +24,7 @@ pub(crate) fn log(level: tracing::Level, text: &str) {
     let plugin = call::plugin();
     let text = &*redacted(text);
     let text: Cow<'_, str> = if printed > PRINTED_LINES {
-        format!("… more than {PRINTED_LINES} lines in one call, the rest is left out").into()
+        format!("… this call exceeded its limit of {PRINTED_LINES} lines; further lines are dropped").into()
     } else {
         match text.char_indices().nth(PRINTED_CHARACTERS) {
             Some((cut, _)) => format!("{}… ({} bytes)", &text[..cut], text.len()).into(),

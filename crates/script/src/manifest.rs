@@ -92,10 +92,11 @@ impl Manifest {
 }
 
 /// The syntax of durations.
-const DURATIONS: &str = "write a text of numbers and the units s, m, h and d, from 1s to 30d";
+const DURATIONS: &str = "write a duration with the units s, m, h and d, from 1s to 30d";
 
 /// The syntax of valves.
-const VALVES: &str = "a valve is its default, `max_turns: 4`, or a map with that: `max_turns: #{ value: 4, minimum: 1, description: \"…\" }`";
+const VALVES: &str = "write a default, `max_turns: 4`, or a map with the default as `value`: `max_turns: #{ \
+                      value: 4, minimum: 1, description: \"…\" }`";
 
 /// Words of the opening comment that are switches: what they may say.
 pub(super) const SWITCHES: [(&str, &[&str]); 4] = [
@@ -130,8 +131,8 @@ pub(crate) fn read(
     for (key, allowed) in SWITCHES {
         let Some(value) = manifest.get(key).map(str::to_lowercase) else { continue };
         if !allowed.contains(&value.as_str()) {
-            let help = format!("it may be {}", allowed.join(" or "));
-            wrong(Code::BadSwitch, (key, &value), format!("`{key}` is {value}"), help);
+            let help = format!("write {}", allowed.join(" or "));
+            wrong(Code::BadSwitch, (key, &value), format!("invalid `{key}`: {value}"), help);
         }
         match (key, value.as_str()) {
             ("global", value) => manifest.global = value != "false",
@@ -168,14 +169,14 @@ pub(crate) fn read(
             (Ok(needed), Ok(host)) if needed > host => wrong(
                 Code::HostVersion,
                 ("required_host_version", wanted),
-                format!("needs version {wanted} of the host, this is {own}"),
+                format!("the script needs host version {wanted}, this host has {own}"),
                 "upgrade the host".into(),
             ),
             (Err(error), _) => wrong(
                 Code::HostVersion,
                 ("required_host_version", wanted),
-                format!("`{wanted}` is not a version: {error}"),
-                "write it as in 1.2.0".into(),
+                format!("invalid version `{wanted}`: {error}"),
+                "write a version such as 1.2.0".into(),
             ),
             _ => {}
         }
@@ -263,21 +264,22 @@ pub(super) fn misplaced_match(
     manifest.get("match")?;
     let has = |hook| hooks.iter().any(|function| function.hook == hook);
     let (message, help) = if manifest.matches.len() > MAX_MATCHES {
-        ("`match` names more than 64 texts, each of which is looked for in every event", "name fewer")
+        ("`match` exceeded its limit of 64 texts", "name fewer")
     } else if manifest.matches.is_empty() {
-        ("`match` names no text", "write what an event has to contain: match: one text, another")
+        (
+            "missing texts of `match`",
+            "list texts to find in events, separated by commas: match: one text, another",
+        )
     } else if !has(Hook::Stream) {
-        ("`match` is for the hook `stream`, which is not there", "leave `match` out")
+        ("`match` has no effect: missing hook `stream`", "remove `match`, or write `fn stream(event)`")
     } else if manifest.security {
         (
-            "`match` lets events pass unread, which a guard (`security: true`) must not: a text may come in two pieces",
-            "leave one of the two out",
+            "`match` is not allowed in a guard (`security: true`): a text that is split over two events \
+             would pass",
+            "remove one of the two",
         )
     } else if has(Hook::StreamEnd) {
-        (
-            "`match` lets events pass unread, and `stream_end` is for filters that have seen them all",
-            "leave one of the two out",
-        )
+        ("`match` is not allowed with `stream_end`, which needs all events", "remove one of the two")
     } else {
         return None;
     };
@@ -292,7 +294,7 @@ pub const ENDPOINTS: [&str; 4] = [CHAT, "embeddings", "images", "completions"];
 /// Reads the constant `endpoints`.
 fn endpoints(value: &Json) -> Result<Vec<String>, String> {
     let Json::Array(list) = value else {
-        return Err(format!("`endpoints` must be a list of names, is {}", value.kind()));
+        return Err(format!("invalid `endpoints`: expected a list of names, got {}", value.kind()));
     };
     let mut listed = Vec::new();
     for item in list.items() {
@@ -306,7 +308,7 @@ fn endpoints(value: &Json) -> Result<Vec<String>, String> {
         }
     }
     match listed.is_empty() {
-        true => Err("`endpoints` is empty: the filter would run nowhere".into()),
+        true => Err("`endpoints` is empty: the filter would never run".into()),
         false => Ok(listed),
     }
 }
@@ -324,8 +326,8 @@ pub(super) fn misplaced_endpoints(
         return None;
     }
     let message =
-        format!("`endpoints` lists {}, where only `inlet` runs, which is not there", others.join(", "));
-    let help = "write `fn inlet(body)`, or leave those endpoints out";
+        format!("missing hook `inlet`, the only one that runs for the endpoints {}", others.join(", "));
+    let help = "write `fn inlet(body)`, or remove those endpoints";
     Some(Problem::of(Code::BadSwitch, file, message).at_said(source, "endpoints", "endpoints").help(help))
 }
 
@@ -337,7 +339,10 @@ fn list(text: &str) -> Vec<String> {
 fn declare(value: &Json) -> Result<ValveSchema, Vec<String>> {
     match value {
         Json::Object(_) => ValveSchema::declare(value),
-        other => Err(vec![format!("must be a map `#{{ name: default, … }}`, is {}", other.kind())]),
+        other => Err(vec![format!(
+            "invalid valves: expected a map `#{{ name: default, … }}`, got {}",
+            other.kind()
+        )]),
     }
 }
 
@@ -382,7 +387,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     match last {
         u64::MAX => Err(wrong()),
         _ if duration < RANGE[0] || duration > RANGE[1] => {
-            Err(format!("{text:?} is not from 1 second to 30 days"))
+            Err(format!("{text:?} is not within 1 second to 30 days"))
         }
         _ => Ok(duration),
     }

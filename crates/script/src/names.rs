@@ -28,8 +28,8 @@ const SMALL_PATTERN: usize = 256 << 10;
 const LARGE_PATTERN: usize = 10 << 20;
 
 /// The syntax of patterns.
-const PATTERNS: &str = "patterns are written as in RE2: without look-ahead, look-behind and back-references; what stands \
-                        for itself, such as `(` or `.`, has a `\\` before it";
+const PATTERNS: &str = "write the pattern in RE2 syntax: without look-ahead, look-behind and \
+                        backreferences; escape literal characters such as `(` or `.` with `\\`";
 
 /// The names that a script uses.
 #[derive(Default)]
@@ -130,8 +130,9 @@ pub(super) fn misused(
         let problem = |message: String| Problem::of(Code::NotDeclared, file, message).at(source, place);
         let capability = Capability::ALL.into_iter().find(|capability| capability.name() == module);
         if capability.is_some_and(|capability| !manifest.requirements.contains(&capability)) {
-            let help = format!("add a line to the comment that the file opens with: requirements: {module}");
-            problems.push(problem(format!("`{module}` is used and not declared")).help(help));
+            let help = format!("add a line to the opening comment of the file: requirements: {module}");
+            problems
+                .push(problem(format!("`{module}` is used but not declared in `requirements`")).help(help));
         }
         if module == "regex"
             && began.elapsed() < CHECKING
@@ -213,9 +214,9 @@ pub(super) fn assigned(
     let written = written.into_iter().filter(|(name, _)| of_file(name)).take(MAX_PROBLEMS);
     written
         .map(|(name, position)| {
-            Problem::of(Code::ConstantWritten, file, format!("`{name}` is a constant and cannot be written"))
+            Problem::of(Code::ConstantWritten, file, format!("cannot assign to the constant `{name}`"))
                 .at(source, position)
-                .help("copy it into a `let`, or store changing values in `state` or kv")
+                .help("copy it to a variable with `let`, or store changing values in `state` or kv")
         })
         .collect()
 }

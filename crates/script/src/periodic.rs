@@ -93,7 +93,7 @@ impl Script {
         // Its text is measured before it is written: shared values may stand in many places.
         let text = bounded_json(what.as_str(), &schedule::written(&listed)?, None)?;
         if text.len() > MAX_LIST {
-            return Err(error(format!("a list may have {} MiB", MAX_LIST >> 20)));
+            return Err(error(format!("the list exceeded its limit of {} MiB", MAX_LIST >> 20)));
         }
         let written = Json::parse(text.as_bytes()).map_err(|why| error(why.to_string()))?;
         let usable = match what {
@@ -117,8 +117,8 @@ pub(super) fn read(
     let mut problems = Vec::new();
     let has = |name: &str| ast.iter_functions().any(|function| function.name == name);
     if manifest.ttl.is_some() && !has("pipes") && !has("tools") {
-        let problem = of("`ttl` is for a list, `fn pipes()` or `fn tools()`, which is not there");
-        let help = "write the function, or take `ttl` away";
+        let problem = of("`ttl` has no effect: missing `fn pipes()` or `fn tools()`");
+        let help = "write one of the functions, or remove `ttl`";
         problems.push(problem.at_said(source, "ttl", "ttl").help(help).warning());
     }
     // Overloads by arity: the longest wins.
@@ -127,14 +127,18 @@ pub(super) fn read(
     match (function, manifest.every) {
         (None, None) => (None, problems),
         (None, Some(_)) => {
-            let problem = of("`every` says how often `fn tick()` is called, which is not there");
-            problems
-                .push(problem.at_said(source, "every", "every").help("write `fn tick() { … }`").warning());
+            let problem = of("`every` has no effect: missing `fn tick()`");
+            problems.push(
+                problem
+                    .at_said(source, "every", "every")
+                    .help("write `fn tick() { … }`, or remove `every`")
+                    .warning(),
+            );
             (None, problems)
         }
         (Some(function), None) => {
             if function.params.is_empty() {
-                let problem = of("`tick` is never called: nothing says how often");
+                let problem = of("`tick` is never called: missing `const every`");
                 let help = "write `const every = \"1h\";`, or rename the function if it should not be a hook";
                 problems.push(problem.at_function(source, name).help(help).warning());
             }
@@ -143,7 +147,7 @@ pub(super) fn read(
         (Some(function), Some(_)) => match hooks::read_params(name, None, &function.params) {
             Ok(params) => (Some(params), problems),
             Err((unknown, help)) => {
-                let what = format!("`{name}` has an unknown parameter `{unknown}`");
+                let what = format!("unknown parameter `{unknown}` of `{name}`");
                 let problem = Problem::of(Code::UnknownParameter, file, what);
                 problems.push(problem.at_parameter(source, name, &unknown).help(help));
                 (None, problems)
@@ -157,11 +161,11 @@ impl Problem {
     pub fn of_scheduled(file: &SourceFile, what: ScheduledCall, why: &str) -> Self {
         let name = what.as_str();
         let source = file.text.trim_start_matches('\u{feff}');
-        let stays = if what == ScheduledCall::Tick { "" } else { "; the last list that it returned stays" };
+        let stays = if what == ScheduledCall::Tick { "" } else { "; the last valid list stays in use" };
         let what = format!("`{name}()` failed in the background: {why}{stays}");
         let problem = Self::of(Code::ScheduledFailed, file, what).at_function(source, name);
         problem
-            .help(format!("it is tried again; to see it now: valvehouse run {name} {} --live", file.id))
+            .help(format!("the host retries it; run it now with: valvehouse run {name} {} --live", file.id))
             .warning()
     }
 }

@@ -11,7 +11,7 @@ use valvehouse_json::Json;
 /// Bytes compared with secrets that are worth an operation.
 const REDACTED_BYTES: usize = 512;
 /// Stands in place of a text in which there is no time to look for secrets.
-const WITHHELD: &str = "*** (more secrets than there is time to look for)";
+const WITHHELD: &str = "*** (redacted: too many secrets to search for)";
 
 /// The secret user valves that scripts of a turn were handed.
 #[derive(Default)]

@@ -103,7 +103,7 @@ struct Nobody;
 
 impl Models for Nobody {
     fn chat(&self, plugin: String, _: Json, _: Turn) -> BoxFuture<'static, Result<Json, Fault>> {
-        let refusal = Refusal::new("a script that is tried out asks no models");
+        let refusal = Refusal::new("cannot call a model in a dry run");
         future::ready(Err(Fault::Refused(Refusal { plugin, ..refusal }))).boxed()
     }
 

@@ -130,7 +130,10 @@ impl Script {
     /// The advice for a list that failed while the file was loaded.
     pub(super) fn help_for_list(&self) -> Option<&'static str> {
         let asks = self.waits() && self.manifest.ttl.is_none();
-        asks.then_some("a list that asks somebody is called in the background, and counts for a time: const ttl = \"10m\";")
+        asks.then_some(
+            "a list that waits is read in the background and reused for a time: add const ttl = \
+                        \"10m\";",
+        )
     }
 
     /// A call whose answer counts: one that it builds and does not return is a mistake.
@@ -196,7 +199,7 @@ impl Script {
     }
 
     fn too_heavy(&self, function: &str, limit: usize) -> CallEnd {
-        let summary = format!("keeps more than {} MB in `state` and `__metadata__`", limit >> 20);
+        let summary = format!("exceeded its limit of {} MB in `state` and `__metadata__`", limit >> 20);
         let cause = format!("{}: {summary}, in {function}", self.file.path.display());
         CallEnd::Broken { breakage: Breakage::new(cause), summary, is_too_long: false }
     }
@@ -324,7 +327,7 @@ mod tests {
     #[test]
     fn a_call_that_takes_far_more_than_its_memory_within_one_native_is_abandoned() {
         let script = script();
-        assert_eq!(takes_too_much(&script).as_deref(), Some("used up its memory of 64 MB"));
+        assert_eq!(takes_too_much(&script).as_deref(), Some("exceeded its memory limit of 64 MB"));
         assert!(matches!(script.breaker.admit(), Admission::Rests(_)), "the plugin is used again");
         let other = self::script();
         let (result, _) = other.within(other.settings.hook, "inlet", &Turn::default(), || Ok(Dynamic::ONE));
@@ -351,7 +354,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn what_runs_while_a_file_is_loaded_is_abandoned_like_a_call_wherever_that_is() {
-        let abandoned = Some("used up its memory of 64 MB".to_owned());
+        let abandoned = Some("exceeded its memory limit of 64 MB".to_owned());
         assert_eq!(lists_too_much(), abandoned);
         assert_eq!(tokio::task::block_in_place(lists_too_much), abandoned);
         assert_eq!(std::thread::spawn(lists_too_much).join().unwrap(), abandoned);

@@ -130,7 +130,7 @@ fn owned(value: &Dynamic, rest: &mut usize) -> Result<Json, Box<EvalAltResult>> 
     let json = json_within(value, rest)?;
     *rest = rest
         .checked_sub(json.weight())
-        .ok_or_else(|| error(format!("a list may have {} MiB", MAX_WRITTEN >> 20)))?;
+        .ok_or_else(|| error(format!("the list exceeded its limit of {} MiB", MAX_WRITTEN >> 20)))?;
     Ok(json.copy())
 }
 

@@ -19,16 +19,14 @@ pub(super) fn of_host(ast: &AST, file: &SourceFile, source: &str) -> Vec<Problem
         let Some(arities) = engine::arities(name) else { continue };
         let problem = |what: String| {
             let problem = Problem::of(Code::Shadowed, file, what).at_function(source, name);
-            problem.help(format!("rename it, as in `my_{name}`"))
+            problem.help(format!("rename it, for example to `my_{name}`"))
         };
         if arities.contains(&count) {
-            let hidden =
-                problem(format!("`{name}` takes the place of the host's own `{}`", call(name, count)));
+            let hidden = problem(format!("`{name}` replaces the host's function `{}`", call(name, count)));
             problems.push(if GUARDING.contains(&name) { hidden } else { hidden.warning() });
         } else if arities.contains(&(count + 1)) && methods.contains(&(name.to_owned(), count)) {
             let method = format!("value.{}", call(name, count));
-            problems
-                .push(problem(format!("`{name}` takes the place of the host's own `{method}`")).warning());
+            problems.push(problem(format!("`{name}` replaces the host's method `{method}`")).warning());
         }
     }
     problems
@@ -57,9 +55,11 @@ pub(super) fn of_variables(ast: &AST, file: &SourceFile, source: &str) -> Vec<Pr
                 && !closure.own.contains(name)
                 && within.is_some_and(|(_, own)| own.contains(name));
             if is_hidden {
-                let told = format!("this closure sees the function `{name}` in place of the variable");
+                let told = format!(
+                    "this closure uses the function `{name}` instead of the variable of the same name"
+                );
                 let problem = Problem::of(Code::Twice, file, told).at(source, *position);
-                problems.push(problem.help("call one of the two something else").warning());
+                problems.push(problem.help("rename one of the two").warning());
             }
         }
     }

@@ -90,8 +90,8 @@ impl Problem {
     pub fn of_quarantine(file: &SourceFile, quarantined: &[QuarantineEntry]) -> Option<Self> {
         let hash = (!quarantined.is_empty()).then(|| file.hash())?;
         let version = quarantined.iter().find(|version| *version.id == *file.id && version.hash == hash)?;
-        let what = format!("cannot run this version: it is quarantined, since {}", version.why);
-        let help = format!("save another text, or release it: valvehouse release {}", file.id);
+        let what = format!("cannot run this version: it is quarantined because {}", version.why);
+        let help = format!("save a changed version, or release this one: valvehouse release {}", file.id);
         Some(Self::of(Code::Quarantined, file, what).help(help))
     }
 }
@@ -101,7 +101,7 @@ pub(super) fn check_text(file: &SourceFile) -> Result<(), Problem> {
     let problem = |message: String| Problem::of(Code::TooLong, file, message);
     if file.text.len() > MAX_SOURCE {
         return Err(problem(format!(
-            "the script has {} KB; at most {} KB are read",
+            "the script has {} KB; it exceeded its limit of {} KB",
             file.text.len() / 1024,
             MAX_SOURCE / 1024
         ))
@@ -109,13 +109,13 @@ pub(super) fn check_text(file: &SourceFile) -> Result<(), Problem> {
     }
     // Rhai counts lines no further, and every place in a file is told from others by its line.
     if file.text.lines().count() > MAX_LINES {
-        return Err(problem(format!("the script has more than {MAX_LINES} lines")).help("split it"));
+        return Err(problem(format!("the script exceeded its limit of {MAX_LINES} lines")).help("split it"));
     }
     match too_deep(&file.text) {
         Some(at) => Err(Problem::of(
             Code::TooComplex,
             file,
-            format!("cannot read the script: brackets nest more than {MAX_NESTING} deep"),
+            format!("cannot read the script: its brackets exceeded their limit of {MAX_NESTING} levels"),
         )
         .at_byte(&file.text, at)
         .help("split the expression, or move the inner blocks into functions")),

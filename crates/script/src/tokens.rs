@@ -255,7 +255,7 @@ impl Bounds {
             _ => None,
         };
         if self.names.is_some_and(|names| names > ARGUMENTS) {
-            return Some((ARGUMENTS, "parameters of one closure", "hand in one map instead"));
+            return Some((ARGUMENTS, "parameters of one closure", "pass one map instead"));
         }
         match token {
             Token::Fn => self.next = Round::Parameters,
@@ -282,8 +282,8 @@ impl Bounds {
                 };
                 *count += 1;
                 if *count > most {
-                    let help = "keep them in one map, or split the file";
-                    return Some((most, "variables or constants at once", help));
+                    let help = "store them in one map, or split the file";
+                    return Some((most, "variables or constants in one scope", help));
                 }
             }
             Token::DoubleArrow => {
@@ -305,9 +305,9 @@ impl Bounds {
         let open = self.open.last_mut()?;
         open.commas += 1;
         let (most, what, help) = match open.what {
-            Bracket::Map => (KEYS, "keys in one map", "keep so much data in valves or in the store"),
-            Bracket::Parameters => (PARAMETERS, "parameters of one function", "hand in one map instead"),
-            Bracket::Arguments => (ARGUMENTS, "arguments of one call", "hand in an array or a map instead"),
+            Bracket::Map => (KEYS, "keys in one map", "store large data in valves or in kv"),
+            Bracket::Parameters => (PARAMETERS, "parameters of one function", "pass one map instead"),
+            Bracket::Arguments => (ARGUMENTS, "arguments of one call", "pass an array or a map instead"),
             Bracket::Other => return None,
         };
         if open.commas >= most {
@@ -319,7 +319,7 @@ impl Bounds {
 
     fn compare(&mut self, names: usize) -> Option<(usize, &'static str, &'static str)> {
         self.comparisons += names;
-        let help = "so many keys, variables and constants take too long to read; split the file";
+        let help = "split the file; this many keys, variables and constants take too long to read";
         (self.comparisons > COMPARISONS).then_some((COMPARISONS, "names to compare", help))
     }
 }

@@ -89,7 +89,9 @@ impl Watch {
             }
         });
         let watcher = watcher
-            .map_err(|error| tracing::warn!("no file system events, looking every 2 s instead: {error}"))
+            .map_err(|error| {
+                tracing::warn!("cannot watch the file system: {error}; polling every 2 s instead")
+            })
             .ok();
         let mut watch = Self {
             folders,
@@ -178,7 +180,8 @@ fn watch(watcher: &mut notify::RecommendedWatcher, folder: &Path, depth: Recursi
     match watcher.watch(folder, depth) {
         Ok(()) => true,
         Err(error) => {
-            tracing::warn!(folder = %folder.display(), "no file system events, looking every 2 s instead: {error}");
+            tracing::warn!(folder = %folder.display(), "cannot watch the file system: {error}; polling \
+                                                        every 2 s instead");
             false
         }
     }

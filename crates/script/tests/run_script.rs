@@ -100,26 +100,26 @@ async fn filters_see_each_inner_call_and_may_refuse_it() {
 async fn code_of_a_model_reaches_nothing_but_tools_and_sends_nothing_past_the_filters() {
     let kernel = tools().build();
     for (code, says) in [
-        (r#"http::get("http://127.0.0.1:1")"#, "line 1: `http` is not allowed here"),
+        (r#"http::get("http://127.0.0.1:1")"#, "line 1: `http` is not allowed in code of a model"),
         (
             r#"let x = 1;
             files::read("/etc/passwd")"#,
-            "line 2: `files` is not allowed here",
+            "line 2: `files` is not allowed in code of a model",
         ),
-        (r#"kv::get("a")"#, "`kv` is not allowed here"),
+        (r#"kv::get("a")"#, "`kv` is not allowed in code of a model"),
         (r#"emit(#{ type: "message", data: #{ content: "secret" } })"#, "cannot send an event"),
         (r#"Fn("emit").call(#{ type: "message", data: #{ content: "secret" } })"#, "cannot send an event"),
         (r#"__event_emitter__(#{ type: "message" })"#, "cannot send an event"),
         (r#"ask(#{ type: "input", data: #{} })"#, "cannot ask"),
-        ("after(|| 1)", "nothing runs after the answer here"),
-        (r#"yield_text("x")"#, "only `fn pipe(body)`"),
+        ("after(|| 1)", "cannot run a function after the answer outside of a turn"),
+        (r#"yield_text("x")"#, "outside of `fn pipe(body)`"),
         (r#"import "secrets" as s; s::x"#, ""),
         (r#"eval("1")"#, ""),
         ("hidden_tool(#{})", "hidden_tool"),
         (r#"tools::call("hidden")"#, "unknown tool `hidden`"),
         ("shop_plus(1)", "`arguments` must be a map"),
         ("let a = ;", "line 1: "),
-        ("/* never closed", "the code does not compile"),
+        ("/* never closed", "cannot compile the code"),
     ] {
         let message = refused(&kernel, code).await;
         assert!(message.contains(says), "{code}: {message}");
@@ -133,13 +133,13 @@ async fn hostile_code_ends_within_its_budget() {
     let long = format!("let a = \"{}\"; a", "x".repeat(1 << 20));
     let nested = "(".repeat(20_000);
     for (code, says) in [
-        ("loop {}", "used up its budget of"),
+        ("loop {}", "exceeded its limit of"),
         ("let a = \"x\"; loop { a += a; }", ""),
         ("let a = []; loop { a.push(a); }", ""),
         ("loop { shop_plus(#{}) }", "may call 256 tools"),
         (r#"tools::call("run_script", #{ code: "1/0" })"#, "division by zero"),
-        (long.as_str(), "bytes of code"),
-        (nested.as_str(), "does not compile"),
+        (long.as_str(), "bytes and exceeded its limit"),
+        (nested.as_str(), "cannot compile the code"),
     ] {
         let message = refused(&kernel, code).await;
         assert!(message.contains(says), "{}: {message}", &code[..code.len().min(40)]);

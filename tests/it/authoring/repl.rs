@@ -100,7 +100,7 @@ fn a_line_without_end_is_ended() {
     let project = Project::new();
     typed(&project, "", &["let kept = 7;", "let n = 0; loop { n += 1; }", "kept"])
         .ends(1)
-        .says("used up")
+        .says("exceeded its")
         .prints("7\n");
 }
 

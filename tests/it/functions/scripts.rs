@@ -300,7 +300,7 @@ async fn a_quarantined_version_is_released() {
     host.api("POST", "/id/sais/release", &Value::Null).await.denied(404, "did you mean `says`?");
 
     let hash = valvehouse::store::hash(&says("hi"));
-    let why = "the process ended with SIGABRT while it ran";
+    let why = "the process crashed with SIGABRT while the plugin ran";
     let list = json!({"quarantined": [{"id": "says", "hash": hash, "at": 0, "why": why}]});
     let state = host.folder().join(".valvehouse");
     std::fs::create_dir_all(&state).unwrap();

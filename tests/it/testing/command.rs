@@ -9,7 +9,8 @@ const TWO: &str = "fn test_few() { inlet(\"hi\"); }\nfn test_many() {\n    inlet
 fn a_failed_test_is_shown_with_its_place_the_difference_and_what_was_printed() {
     let tests = "fn test_good() { inlet(\"hi\"); }\nfn test_bad() {\n    assert_eq(outlet(\"yes\").messages[-1].content, \"yes?\");\n}\nfn test_loud() {\n    inlet(\"hi\");\n    fail(\"loud\");\n}";
     let ran = of_limit(tests).run("test").ends(1);
-    let ran = ran.prints("filters/limit.test.rhai:3:5: error[V703]: what came is not what was expected");
+    let ran = ran
+        .prints("filters/limit.test.rhai:3:5: error[V703]: the actual value differs from the expected value");
     let ran = ran.prints(" 3 |     assert_eq(").prints("- \"yes?\"").prints("+ \"yes!\"");
     let ran = ran.prints("info seen 1").prints("3 tests in 1 file: 1 passed, 2 failed");
     assert_eq!(ran.out.matches("seen 1").count(), 1, "only what a failed test printed:\n{}", ran.out);
@@ -85,7 +86,7 @@ fn valves_of_operators_do_not_count_and_budgets_of_the_project_do() {
         Project::new().filter("x", script).with("filters/x.test.rhai", "fn test_it() { inlet(\"hi\"); }");
     project.run("test").ends(0);
     project.write("valvehouse.toml", "[filters.x]\nbudget = { operations = 5000 }\n");
-    project.run("test").ends(1).prints("used up its budget of 5000 operations");
+    project.run("test").ends(1).prints("exceeded its limit of 5000 operations");
 }
 
 #[test]

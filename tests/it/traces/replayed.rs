@@ -86,7 +86,7 @@ fn inlet(body) { if body.messages[-1].content == "ask" { llm::chat(#{ model: "mo
         (&json!(false), &json!("continue")),
         "{inlet:#}"
     );
-    assert!(inlet["replayed"]["cause"].as_str().unwrap().contains("asks no models"), "{inlet:#}");
+    assert!(inlet["replayed"]["cause"].as_str().unwrap().contains("cannot call a model"), "{inlet:#}");
     assert_eq!(host.upstream.asked().len(), asked);
     let fetches = format!(
         "/*\nrequirements: http\nallow_hosts: {0}\n*/\nfn inlet(body) {{ http::get(\"{0}\"); body }}",

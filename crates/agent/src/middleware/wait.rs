@@ -18,6 +18,6 @@ pub(crate) fn wait<F: Future>(future: F, turn: &Turn) -> Result<F::Output, &'sta
     match lanes::wait(awaited, |put_aside| put_aside()) {
         Ok(output) => output,
         Err(WaitEnd::Over) => Err(OVER),
-        Err(WaitEnd::Elsewhere) => Err("cannot wait on this thread"),
+        Err(WaitEnd::Elsewhere) => Err("cannot wait here: only a running call may wait"),
     }
 }

@@ -64,8 +64,8 @@ impl Handler for FindTools {
             }
             let limit = args.get("limit").and_then(|limit| limit.as_i64());
             let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(FOUND).min(MAX_FOUND);
-            let kernel = Kernel::of_turn(&turn).ok_or("cannot search for tools outside of a turn")?;
-            // A search in thousands of descriptions would block the task for too long.
+            let kernel = Kernel::of_turn(&turn).ok_or("cannot call tools outside of a turn")?;
+            // Thousands of descriptions take longer than a task may.
             blocking(move || Ok(found(&kernel, &query, limit, shows_parameters).into())).await
         })
     }

@@ -174,14 +174,14 @@ fn place_of(
 ) -> Result<(File, Option<String>), Refused> {
     if !is_id(id) {
         let message = format!(
-            "`{}` cannot be an id: use a-z, 0-9, `_` and `-` only, at most 64 of them",
+            "invalid plugin id `{}`: use a-z, 0-9, `_` and `-` only, at most 64 of them",
             id.escape_debug()
         );
         return Err(Refused::invalid(message, "id"));
     }
     if id.starts_with('_') {
         let message =
-            format!("`{id}` cannot be an id: files that begin with `_` are modules; choose another id");
+            format!("invalid plugin id `{id}`: files that begin with `_` are modules; choose another id");
         return Err(Refused::invalid(message, "id"));
     }
     let plugin = snapshot.plugins.get(id);

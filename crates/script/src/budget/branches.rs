@@ -24,7 +24,8 @@ pub(crate) fn together<T: 'static>(
     let parts = works.len().min(limit);
     let Ok(_parts) = turn.load().claim(Share::Parts, parts, MAX_PARTS) else {
         return Err(error(format!(
-            "cannot begin {parts} parts: {MAX_PARTS} of one request may wait beside each other; lower `limit`"
+            "cannot start {parts} parallel calls: one request may have at most {MAX_PARTS} under way; lower \
+             `limit`"
         )));
     };
     let outer = meter::is_branch();

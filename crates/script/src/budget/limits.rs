@@ -51,22 +51,28 @@ pub(crate) enum ExceededLimit {
 impl std::fmt::Display for ExceededLimit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Operations(limit) => write!(f, "used up its budget of {limit} operations"),
-            Self::Memory(limit) => write!(f, "used up its memory of {} MB", limit >> 20),
+            Self::Operations(limit) => write!(f, "exceeded its limit of {limit} operations"),
+            Self::Memory(limit) => write!(f, "exceeded its memory limit of {} MB", limit >> 20),
             Self::Held(limit) => {
-                write!(f, "was ended: the scripts of one request may hold {} MB while they wait", limit >> 20)
+                write!(
+                    f,
+                    "was stopped: the waiting scripts of one request exceeded their memory limit of {} MB",
+                    limit >> 20
+                )
             }
-            Self::Time(limit) => write!(f, "used up its time of {} ms", limit.as_millis()),
-            Self::Wall(limit) => write!(f, "did not end within {} ms", limit.as_millis()),
+            Self::Time(limit) => write!(f, "exceeded its computing time limit of {} ms", limit.as_millis()),
+            Self::Wall(limit) => {
+                write!(f, "did not end within {} ms", limit.as_millis())
+            }
             Self::Text(limit) => {
-                write!(f, "tried to write a value as a text of more than {} MB", limit >> 20)
+                write!(f, "cannot convert a value to text: the text exceeded its limit of {} MB", limit >> 20)
             }
-            Self::Paused => f.write_str("waits for a person"),
+            Self::Paused => f.write_str("is waiting for a person's answer"),
             Self::Replay => f.write_str(
-                "cannot go on after its pause: it made another host call than before; resume the run with `retry`, \
-                 which runs the step afresh",
+                "cannot continue after its pause: it made a different host call than in its first run; \
+                 resume the run with `retry`, which repeats the step",
             ),
-            Self::Over => f.write_str("was ended: nobody waits for this request any more"),
+            Self::Over => f.write_str("was stopped: the request was canceled"),
         }
     }
 }

@@ -50,7 +50,7 @@ pub(crate) fn wait<F: Future>(turn: &Turn, future: F) -> Answer<F::Output> {
     let result = match result {
         Ok(result) => result,
         Err(WaitEnd::Over) => Err(ExceededLimit::Over),
-        Err(WaitEnd::Elsewhere) => return Err(error("nothing can be waited for here")),
+        Err(WaitEnd::Elsewhere) => return Err(error("cannot wait here: only a running call may wait")),
     };
     result.map_err(ended)
 }
@@ -58,7 +58,7 @@ pub(crate) fn wait<F: Future>(turn: &Turn, future: F) -> Answer<F::Output> {
 /// Waits for a person: as above, but where people may take their time it does not count at all.
 pub(crate) fn wait_for_person<F: Future>(turn: &Turn, future: F) -> Answer<F::Output> {
     if meter::is_branch() {
-        return Err(error("a person is asked one question after the other: ask before or behind `parallel`"));
+        return Err(error("cannot ask a person within `parallel`; call `ask` before or after it"));
     }
     let (wall, budget) = meter::limits();
     if budget.hurries_people {

@@ -29,7 +29,7 @@ pub(crate) fn read(
         let misplaced = at(
             Code::MisplacedHook,
             "callbacks",
-            "`callbacks` is for filters: nothing here is told of".into(),
+            "`callbacks` is not allowed in this file: only filters have callbacks".into(),
         );
         let misplaced = misplaced.help("move the callbacks to a file in filters/").warning();
         return (Vec::new(), manifest.callbacks.then_some(misplaced).into_iter().collect());
@@ -42,9 +42,12 @@ pub(crate) fn read(
                 at(
                     Code::DeadCallback,
                     name,
-                    format!("`{name}` is never called: `const callbacks = true` is missing"),
+                    format!("`{name}` is never called: missing `const callbacks = true`"),
                 )
-                .help("add that line where no function is, or rename this one if it is not a callback")
+                .help(
+                    "add `const callbacks = true;` outside of functions, or rename the function if it is \
+                       not a callback",
+                )
                 .warning(),
             ),
             Some(callback) => match hooks::read_params(name, Some(SUBJECT), &function.params) {
@@ -62,7 +65,7 @@ pub(crate) fn read(
                         Problem::of(
                             Code::UnknownParameter,
                             file,
-                            format!("`{name}` has an unknown parameter `{param}`"),
+                            format!("unknown parameter `{param}` of `{name}`"),
                         )
                         .at_parameter(source, name, &param)
                         .help(help),
@@ -72,7 +75,7 @@ pub(crate) fn read(
             None if manifest.callbacks && name.starts_with("on") => {
                 let Some(near) = meant(name) else { continue };
                 problems.push(
-                    at(Code::DeadCallback, name, format!("`{name}` is not a callback and never called"))
+                    at(Code::DeadCallback, name, format!("unknown callback `{name}`: it is never called"))
                         .help(format!("did you mean `{near}`? the callbacks are {}", known()))
                         .warning(),
                 );
@@ -82,7 +85,7 @@ pub(crate) fn read(
     }
     if manifest.callbacks && found.is_empty() && problems.is_empty() {
         let empty =
-            at(Code::DeadCallback, "callbacks", "`callbacks` is true, and there is no callback".into());
+            at(Code::DeadCallback, "callbacks", "`callbacks` is true, but the file has no callback".into());
         problems.push(empty.help(format!("the callbacks are {}", known())).warning());
     }
     found.sort_by_key(|function| function.callback as u8);

@@ -108,7 +108,7 @@ impl ScriptCallbacks {
         }
         self.kept.store(0, Relaxed);
         let is_fine = state.weight() <= most;
-        is_fine.then_some(()).ok_or_else(|| format!("keeps more than {} MB in `state`", most >> 20))
+        is_fine.then_some(()).ok_or_else(|| format!("exceeded its limit of {} MB in `state`", most >> 20))
     }
 }
 

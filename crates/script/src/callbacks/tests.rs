@@ -68,7 +68,7 @@ async fn what_breaks_says_where_and_what_refuses_says_why() {
     let (result, _) = hear(bug, "{}").await;
     assert!(result.clone().unwrap_err().contains("filters/x.rhai:3:"), "{result:?}");
     let endless = "const callbacks = true; fn on_tool_start(event) { loop {} }";
-    assert!(hear(endless, "{}").await.0.unwrap_err().contains("used up"));
+    assert!(hear(endless, "{}").await.0.unwrap_err().contains("exceeded its"));
     let refuses = r#"const callbacks = true; fn on_tool_start(event) { deny("not so") }"#;
     assert_eq!(hear(refuses, "{}").await.0, Err("not so".to_owned()));
 }
@@ -91,7 +91,7 @@ async fn one_that_breaks_again_and_again_rests_and_leaves_the_hooks_alone() {
 #[test]
 fn what_was_meant_otherwise_is_told() {
     let missing = warnings("fn inlet(body) { body } fn on_text(event) {}");
-    assert!(missing[0].starts_with("`on_text` is never called: `const callbacks = true` is missing"));
+    assert!(missing[0].starts_with("`on_text` is never called: missing `const callbacks = true`"));
     for (name, near) in
         [("on_tool_begin", "on_tool_"), ("on_tokens", "on_token`"), ("onToolStart", "on_tool_start`")]
     {
@@ -99,16 +99,16 @@ fn what_was_meant_otherwise_is_told() {
             warnings(&format!("const callbacks = true; fn on_retry(event) {{}} fn {name}(event) {{}}"));
         assert!(
             told[0]
-                .starts_with(&format!("`{name}` is not a callback and never called; did you mean `{near}")),
+                .starts_with(&format!("unknown callback `{name}`: it is never called; did you mean `{near}")),
             "{told:?}"
         );
     }
     let empty = warnings("const callbacks = true; fn inlet(body) { body }");
-    assert!(empty[0].starts_with("`callbacks` is true, and there is no callback"));
+    assert!(empty[0].starts_with("`callbacks` is true, but the file has no callback"));
     assert!(warnings("const callbacks = true; fn on_text(event) {} fn only(x) { x }").is_empty());
     let tool = "const callbacks = true; fn handler(args) { args } fn on_text(event) {}";
     let tool = compile(Kind::Tool, tool, &Settings::default()).unwrap();
-    assert!(tool.warnings[0].message.contains("is for filters"));
+    assert!(tool.warnings[0].message.contains("only filters have callbacks"));
     assert!(tool.into_callbacks(Arc::default()).is_none());
 }
 
@@ -116,12 +116,14 @@ fn what_was_meant_otherwise_is_told() {
 fn an_unknown_parameter_of_a_callback_is_a_mistake() {
     let text = "const callbacks = true; fn on_text(evnt) {}";
     let problems = compile(Kind::Filter, text, &Settings::default()).unwrap_err();
-    assert_eq!(problems[0].message, "`on_text` has an unknown parameter `evnt`");
+    assert_eq!(problems[0].message, "unknown parameter `evnt` of `on_text`");
     assert!(problems[0].help.as_deref().unwrap().starts_with("did you mean `event`?"));
     let computed = compile(
         Kind::Filter,
         "const callbacks = 1 == 1 && maybe(); fn on_text(event) {}",
         &Settings::default(),
     );
-    assert!(computed.unwrap_err().iter().any(|problem| problem.message.contains("`callbacks` is computed")));
+    assert!(
+        computed.unwrap_err().iter().any(|problem| problem.message.contains("cannot compute `callbacks`"))
+    );
 }

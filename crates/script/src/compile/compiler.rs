@@ -113,7 +113,7 @@ impl Script {
             let word = misfit.split('`').nth(1).unwrap_or("Valves").to_owned();
             Problem::of(Code::ValveMisfit, file, misfit)
                 .at_path(source, &format!("Valves.{word}"))
-                .help(format!("set it again, or put it back: valvehouse valves reset {id} {word}"))
+                .help(format!("set another value, or reset the valve: valvehouse valves reset {id} {word}"))
                 .warning()
         }));
         problems.extend(reserved_priority(&valves, file, source).filter(|_| file.kind == Kind::Filter));
@@ -250,7 +250,8 @@ fn as_a_guard(hooks: &[HookFunction], problems: &mut Vec<Problem>, file: &Source
     let almost = problems.iter_mut().filter(|problem| problem.code == Code::AlmostHook);
     almost.for_each(|problem| problem.severity = Severity::Error);
     if hooks.is_empty() && !problem::has_errors(problems) {
-        let problem = Problem::of(Code::NoHook, file, "a guard without a hook guards nothing");
+        let problem =
+            Problem::of(Code::NoHook, file, "a guard needs at least one hook, and this file has none");
         problems.push(problem.at_byte(source, 0).help("write at least one hook: fn inlet(body) { body }"));
     }
 }
@@ -262,8 +263,8 @@ fn unless_it_panics<T>(
     work: impl FnOnce() -> Result<T, Vec<Problem>>,
 ) -> Result<T, Vec<Problem>> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|_| {
-        let what = "cannot load this file: the host failed while it was loaded, as its log says";
-        let help = "look at its constants and at what `tools()` or `pipes()` does, and report the failure";
+        let what = "cannot load this file: the host panicked while loading it; see its log";
+        let help = "check the constants and the functions `tools()` and `pipes()`, and report this bug";
         Err(vec![Problem::of(Code::Quarantined, file, what).help(help)])
     })
 }
@@ -277,7 +278,7 @@ pub(super) fn configured(schema: &ValveSchema, given: &Json, file: &SourceFile) 
         if *name != *"priority" && !declares(&name) {
             let near = did_you_mean(&name, schema.fields().iter().map(|field| &*field.name));
             let told =
-                format!("the settings set the valve `{name}`, which this script does not declare{near}");
+                format!("unknown valve `{name}` in the settings: this script does not declare it{near}");
             let help =
                 format!("correct it in `[{}s.{}] valves` of valvehouse.toml", file.kind.word(), file.id);
             unset.push(Problem::of(Code::UnknownName, file, told).help(help).warning());
@@ -293,8 +294,11 @@ pub(super) fn configured(schema: &ValveSchema, given: &Json, file: &SourceFile) 
             }
             None => {
                 taken.remove(&field.name);
-                let told = format!("the valve `{}` has its default: `{variable}` is not set", field.name);
-                let help = format!("set the environment variable `{variable}` where the host is started");
+                let told = format!(
+                    "the valve `{}` has its default value: the environment variable `{variable}` is not set",
+                    field.name
+                );
+                let help = format!("set `{variable}` in the environment of the host");
                 unset.push(Problem::of(Code::ValveMisfit, file, told).help(help).warning());
             }
         }
@@ -306,8 +310,10 @@ pub(super) fn configured(schema: &ValveSchema, given: &Json, file: &SourceFile) 
 pub(super) fn reserved_priority(valves: &Json, file: &SourceFile, source: &str) -> Option<Problem> {
     let wanted = valvehouse_core::valve::priority(valves);
     (wanted > MAX_PRIORITY).then(|| {
-        let what =
-            format!("`priority` {wanted} counts as {MAX_PRIORITY}: the places behind it are the host's own");
+        let what = format!(
+            "`priority` {wanted} is treated as {MAX_PRIORITY}: higher values are reserved for the \
+                     host"
+        );
         let problem = Problem::of(Code::ValveMisfit, file, what).at_path(source, "Valves.priority");
         problem.help(format!("set it to {MAX_PRIORITY} or less")).warning()
     })

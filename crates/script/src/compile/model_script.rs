@@ -71,8 +71,12 @@ fn bare(problem: Problem) -> Problem {
     match problem.code {
         problem::Code::NotDeclared => {
             let module = problem.message.split('`').nth(1).unwrap_or("it").to_owned();
-            Problem { message: format!("`{module}` is not allowed here"), help: None, ..problem }
-                .help("use the tools that there are")
+            Problem {
+                message: format!("`{module}` is not allowed in code of a model"),
+                help: None,
+                ..problem
+            }
+            .help("call one of the tools instead")
         }
         _ => problem,
     }

@@ -53,7 +53,7 @@ pub(crate) fn never_run(ast: &AST, file: &SourceFile, source: &str) -> Vec<Probl
                     Problem::of(
                         Code::Computed,
                         file,
-                        format!("`{name}` is computed; it is read without running the script"),
+                        format!("cannot compute `{name}`: this constant is read without running the script"),
                     )
                     .at_word(source, name)
                     .help("write literal values only: numbers, strings, true, false, [], #{}"),

@@ -147,7 +147,7 @@ impl List {
     fn read(file: &Path) -> Self {
         match std::fs::read(file) {
             Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_else(|error| {
-                tracing::warn!("cannot read {}: {error}; nothing is quarantined by it", file.display());
+                tracing::warn!("cannot read {}: {error}; its entries are not quarantined", file.display());
                 Self::default()
             }),
             Err(_) => Self::default(),

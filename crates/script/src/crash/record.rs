@@ -38,7 +38,9 @@ impl CrashRecord {
         let record = Self::begin(&folder);
         if let Err(error) = &record {
             let folder = folder.display();
-            tracing::warn!("cannot record in {folder} which plugins run: {error}; a crash names none");
+            tracing::warn!(
+                "cannot record the running plugins in {folder}: {error}; a crash will not name its plugin"
+            );
         }
         (record.ok(), caught)
     }
@@ -46,7 +48,7 @@ impl CrashRecord {
     fn begin(folder: &Path) -> io::Result<Self> {
         std::fs::create_dir_all(folder)?;
         if WORDS_OF_PROCESS.get().is_some() {
-            return Err(io::Error::other("this process has a record already"));
+            return Err(io::Error::other("this process already has a crash record"));
         }
         let unique = uuid::Uuid::new_v4().simple();
         let path = folder.join(format!("{PREFIX}{}-{unique}", std::process::id()));
@@ -58,7 +60,7 @@ impl CrashRecord {
             file.write_all(&bytes)?;
             let words = map(&file)?;
             let is_first = WORDS_OF_PROCESS.set(words).is_ok();
-            is_first.then_some(()).ok_or_else(|| io::Error::other("this process has a record already"))
+            is_first.then_some(()).ok_or_else(|| io::Error::other("this process already has a crash record"))
         });
         if let Err(error) = begun {
             // A file that cannot be used is of no use to the next start either.
@@ -89,7 +91,7 @@ fn judge_left_over(project: &Path, folder: &Path) -> Vec<QuarantineEntry> {
         let path = entry.path();
         match judge_file(project, &path) {
             Ok(more) => caught.extend(more),
-            Err(error) => tracing::warn!("cannot tell from {} what crashed: {error}", path.display()),
+            Err(error) => tracing::warn!("cannot read the crash record {}: {error}", path.display()),
         }
     }
     caught

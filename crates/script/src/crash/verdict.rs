@@ -21,14 +21,14 @@ pub(super) fn judge(left: &LeftOver, list: &mut List, now: i64) -> Vec<Entry> {
         caught.push(Entry::new(
             ran,
             now,
-            format!("the process ended with {} while it {when}", name(*signal)),
+            format!("the process crashed with {} while the plugin {when}", name(*signal)),
         ));
     } else {
         for ran in &left.running {
             if ran.is_loading && ran.age >= LONG_LOAD {
-                caught.push(Entry::new(ran, now, "the process ended while it was loaded".into()));
+                caught.push(Entry::new(ran, now, "the process ended while the plugin was loaded".into()));
             } else if ran.age >= LONG_CALL && !list.suspect(ran, now) {
-                let why = "the process ended twice while it was stuck in one call";
+                let why = "the process ended twice while the plugin was stuck in one call";
                 caught.push(Entry::new(ran, now, why.into()));
             }
         }

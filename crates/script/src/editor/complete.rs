@@ -41,9 +41,9 @@ const TOP: [(&str, &str, &str); 4] = [
     (
         "const parameters",
         "const parameters = #{\n    ${1:name}: #{ type: \"string\", required: true, description: \"$0\" },\n};",
-        "Of a tool: its arguments.",
+        "The arguments of a tool.",
     ),
-    ("import", "import \"lib/${1:words}\" as ${1:words};", "A module of the project's."),
+    ("import", "import \"lib/${1:words}\" as ${1:words};", "A module of the project."),
 ];
 
 impl Sketch {
@@ -145,7 +145,11 @@ impl Sketch {
                 let mut all: Vec<Suggestion> = first.map(|word| Suggestion::word(word, kind)).collect();
                 if is_name && (kind == Type::Any || kind.is_map()) {
                     let own = self.words_behind(&name, next).into_iter().filter(|word| !names.contains(word));
-                    all.extend(own.map(|word| Suggestion::new(word, Is::Property, "used in this file")));
+                    all.extend(
+                        own.map(|word| {
+                            Suggestion::new(word, Is::Property, "A word A word used in this file")
+                        }),
+                    );
                 }
                 all
             }

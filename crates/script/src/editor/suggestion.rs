@@ -104,7 +104,7 @@ impl Suggestion {
 pub(super) fn doc_of(function: &Function) -> String {
     let needs = function.capability.map(|capability| format!("Needs `requirements: {}`.", capability.name()));
     let is_of_rhai = function.origin == reference::FunctionOrigin::Rhai;
-    let whose = is_of_rhai.then(|| "*One of Rhai's own.*".to_owned());
+    let whose = is_of_rhai.then(|| "*Part of Rhai.*".to_owned());
     [Some(function.doc.clone()), needs, whose].into_iter().flatten().collect::<Vec<_>>().join("\n\n")
 }
 

@@ -353,12 +353,12 @@ pub(super) fn verdict(
     let text = hook == Hook::StreamEnd && value.is_string();
     if !fits && !text {
         let misfit = wrong(script, hook, &format!("returned {}", article(value.type_name())));
-        let hint = "what its last line gives counts, with a `;` behind it as well";
+        let hint = "a function returns the value of its last line, also with a `;` at the end";
         return Err(Breakage::new(format!("{}; {hint}", misfit.cause)));
     }
     let value = json_of(value).map_err(|error| {
         let why = summary_of_run(&error);
-        wrong(script, hook, &format!("returned what cannot be used: {why}"))
+        wrong(script, hook, &format!("returned an invalid value: {why}"))
     })?;
     go_on(script, hook, ctx, Some(value))
 }
@@ -387,11 +387,11 @@ fn go_on(
     let has_messages = |body: &Object| body.with("messages", |it| matches!(it, Some(Json::Array(_))));
     if needs_messages && !ctx.value.as_object().is_some_and(has_messages) {
         let kind = ctx.messages().kind();
-        return Err(wrong(script, hook, &format!("left `messages` as {kind}; it must be an array")));
+        return Err(wrong(script, hook, &format!("set invalid `messages`: expected an array, got {kind}")));
     }
     if hook == Hook::PreInvocation && !matches!(ctx.args(), Json::Object(_)) {
         let kind = ctx.args().kind();
-        return Err(wrong(script, hook, &format!("left `args` as {kind}; it must be a map")));
+        return Err(wrong(script, hook, &format!("set invalid `args`: expected a map, got {kind}")));
     }
     Ok(Verdict::Continue(ctx))
 }
@@ -447,7 +447,8 @@ pub(super) fn has_text_above(value: &Json, limit: usize, depth: usize) -> bool {
 
 pub(super) fn too_long(limit: usize) -> Refusal {
     Refusal::new(format!(
-        "cannot read a text of the request: it is longer than {} MB, the limit of [server] max_text_mb; shorten it, or raise the limit",
+        "cannot read a text of the request: it exceeded its limit of {} MB; shorten it, or raise [server] \
+         max_text_mb",
         limit >> 20
     ))
     .with_status(413)

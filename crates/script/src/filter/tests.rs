@@ -180,8 +180,8 @@ fn match_is_refused_where_it_would_hide_what_a_filter_has_to_see() {
     assert!(refused("match: x\nsecurity: true", stream).contains("guard"));
     let ends = format!("{stream}\nfn stream_end(state) {{ \"\" }}");
     assert!(refused("match: x", &ends).contains("stream_end"));
-    assert!(refused("match: x", "fn inlet(body) { body }").contains("not there"));
-    assert!(refused("match: ,", stream).contains("no text"));
+    assert!(refused("match: x", "fn inlet(body) { body }").contains("missing hook"));
+    assert!(refused("match: ,", stream).contains("missing texts"));
 }
 
 /// Runs statements over a body of two messages and gives `body.out`.

@@ -220,16 +220,17 @@ fn name_of<'a>(engine: &'a Engine, value: &Dynamic) -> &'a str {
 
 fn unordered(operator: &str, [first, second]: [&str; 2], position: Position) -> Box<EvalAltResult> {
     let help = match (first, second) {
-        ("()", _) | (_, "()") => "a value is missing; give it a default with `??`, such as `value ?? 0`",
+        ("()", _) | (_, "()") => "one of the values is `()`; write a default with `??`, such as `value ?? 0`",
         ("a string", "a number") | ("a number", "a string") => {
             "convert the string first with `parse_int(text)` or `parse_float(text)`"
         }
-        ("an array" | "a map", _) | (_, "an array" | "a map") => {
-            "compare its `.len()`, or one of its elements"
-        }
-        _ => "convert one of them first",
+        ("an array" | "a map", _) | (_, "an array" | "a map") => "compare the `.len()`, or an element",
+        _ => "convert one of the values first",
     };
-    let message = format!("cannot compare {first} with {second} by `{operator}`: they have no order; {help}");
+    let message = format!(
+        "cannot compare {first} with {second} by `{operator}`: the two types have no \
+                           order; {help}"
+    );
     ThrownError::bug(message, position.line()).into_error(position)
 }
 
@@ -263,7 +264,9 @@ pub(super) fn added(
     }
     let (length, max) = (list.array.len(), context.engine().max_array_size());
     if length > max {
-        return Err(error(format!("cannot add {length} elements to an array; at most {max} fit")));
+        return Err(error(format!(
+            "cannot add {length} elements to an array: it exceeded its limit of {max} elements"
+        )));
     }
     if target.is_none() {
         budget::charge((length / ELEMENTS) as u64).map_err(budget::ended)?;

@@ -97,14 +97,14 @@ fn lost(view: &View<'_>, function: &Body, answering: &HashSet<String>, problems:
                 continue;
             }
             let what = match builds {
-                true => format!("`{name}(…)` builds an answer that is not returned here"),
-                false => format!("`{name}(…)` may build an answer that is not returned here"),
+                true => format!("the answer of `{name}(…)` is not returned here"),
+                false => format!("`{name}(…)` may return an answer, which is dropped here"),
             };
             let help = match builds {
-                true => format!("write `return {name}(…);`, or `deny(…)`, which ends the hook by itself"),
-                false => {
-                    format!("use `deny(…)` in `{name}`, which ends the hook by itself, or return its result")
-                }
+                true => format!("write `return {name}(…);`, or call `deny(…)`, which ends the hook"),
+                false => format!(
+                    "use `deny(…)` in `{name}`, which ends the hook, or return the value of `{name}(…)`"
+                ),
             };
             problems.push(view.problem(Code::LostAnswer, position, what).help(help));
         }
@@ -122,8 +122,12 @@ fn try_as_value(view: &View<'_>, function: &Body) -> Option<Problem> {
     let is_answer = |block: &[Stmt]| tails(block).iter().any(|(call, _)| is_built(view, call));
     let is_meant = ends.iter().any(|block| ends_with_value(block) || is_answer(block));
     is_meant.then(|| {
-        view.problem(Code::TryAsValue, *position, "`try` gives `()`, whatever its blocks end with")
-            .help("write `return …;` inside its blocks, or set a variable there and end with that")
+        view.problem(
+            Code::TryAsValue,
+            *position,
+            "`try` has the value `()`, also if its blocks end with another value",
+        )
+        .help("write `return …;` inside the blocks, or set a variable there and return it at the end")
     })
 }
 

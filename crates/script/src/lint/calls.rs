@@ -85,9 +85,10 @@ fn printed(view: &View<'_>, call: &FnCallExpr, is_method: bool, position: Positi
     if !is_hosts || count <= MAX_PRINTED || own(view).any(|(own, takes)| own == name && takes == count) {
         return None;
     }
-    let message = format!("`{name}` takes at most {MAX_PRINTED} arguments, got {count}");
+    let message =
+        format!("invalid number of arguments of `{name}`: expected at most {MAX_PRINTED}, got {count}");
     let problem = view.problem(Code::WrongArguments, position, message);
-    Some(problem.help(format!("put them into one text, `{name}(`${{a}} ${{b}}`)`, or write two lines")))
+    Some(problem.help(format!("combine them in one text, `{name}(`${{a}} ${{b}}`)`, or write two lines")))
 }
 
 /// A call without a module in front of it.
@@ -131,7 +132,7 @@ fn own<'a>(view: &'a View<'_>) -> impl Iterator<Item = (&'a str, usize)> {
 
 fn unknown(view: &View<'_>, name: &str, prefix: &str, position: Position) -> Problem {
     let shown = if prefix == "." { format!(".{name}(…)") } else { format!("{prefix}{name}") };
-    let problem = view.problem(Code::UnknownFunction, position, format!("there is no function `{shown}`"));
+    let problem = view.problem(Code::UnknownFunction, position, format!("unknown function `{shown}`"));
     if let Some(help) = crate::problem::foreign_function(name) {
         return problem.help(help);
     }
@@ -152,10 +153,10 @@ fn unknown(view: &View<'_>, name: &str, prefix: &str, position: Position) -> Pro
         (Some(near), None) => format!("did you mean `{near}`?"),
         (None, Some(module)) => {
             let list: BTreeSet<&str> = candidates.iter().map(String::as_str).collect();
-            format!("`{module}` has {}", list.into_iter().collect::<Vec<_>>().join(", "))
+            format!("the functions of `{module}` are {}", list.into_iter().collect::<Vec<_>>().join(", "))
         }
         (None, None) => match elsewhere() {
-            Some(there) => format!("it stands in a module: `{there}(…)`"),
+            Some(there) => format!("call the function in its module: `{there}(…)`"),
             None => {
                 "define it in this file, or remove the call; docs/reference.md lists all functions".to_owned()
             }
@@ -172,16 +173,19 @@ fn wrong_count(
 ) -> Problem {
     let takes: Vec<String> = counts.iter().map(ToString::to_string).collect();
     let noun = if takes == ["1"] { "argument" } else { "arguments" };
-    let takes = if takes.is_empty() { "another number of".to_owned() } else { takes.join(" or ") };
-    let message = format!("`{name}` takes {takes} {noun}, got {given}");
+    let takes = if takes.is_empty() { "a different number of".to_owned() } else { takes.join(" or ") };
+    let message = format!("invalid number of arguments of `{name}`: expected {takes} {noun}, got {given}");
     view.problem(Code::WrongArguments, position, message).help(
         match counts.iter().any(|count| *count < given) {
-            _ if name == "range" && given == 1 => "`0..n` counts from 0 to n - 1: `for i in 0..n { … }`",
-            _ if ["max", "min"].contains(&name) && given == 1 => {
-                "it takes two values; of a list: `list.reduce(|most, x| if most == () { x } else { max(most, x) })`"
+            _ if name == "range" && given == 1 => {
+                "write `0..n`, which counts from 0 to n - 1: `for i in 0..n { … }`"
             }
-            true if counts.iter().all(|count| *count < given) => "remove the superfluous part",
-            _ => "hand in what is missing",
+            _ if ["max", "min"].contains(&name) && given == 1 => {
+                "pass two values; for a list: `list.reduce(|most, x| if most == () { x } else { max(most, \
+                 x) })`"
+            }
+            true if counts.iter().all(|count| *count < given) => "remove the extra arguments",
+            _ => "add the missing arguments",
         },
     )
 }
@@ -217,7 +221,8 @@ fn unused(view: &View<'_>) -> Vec<Problem> {
             && !is_called_by_host(&function.name, script.file.kind)
     };
     let problems = view.functions.iter().filter(is_idle).map(|function| {
-        let told = Problem::of(Code::UnusedFunction, view.file, format!("nobody calls `{}`", function.name));
+        let told =
+            Problem::of(Code::UnusedFunction, view.file, format!("unused function `{}`", function.name));
         told.at_function(view.source, &function.name).help(help_for_unused(&function.name, script.file.kind))
     });
     // A problem that was reported already, such as a hook spelt almost right, is not reported twice.
@@ -226,9 +231,10 @@ fn unused(view: &View<'_>) -> Vec<Problem> {
 
 fn help_for_unused(name: &str, kind: Kind) -> String {
     if kind == Kind::Tool && ["spec", "schema", "info"].contains(&name) {
-        return "declare arguments in `const parameters = #{ … };` and the tool's description in the opening comment".into();
+        return "declare the arguments of a tool in `const parameters = #{ … };`, and its description in the \
+                opening comment".into();
     }
-    format!("remove it, or call it `_{name}` to keep it")
+    format!("remove it, or rename it to `_{name}` to keep it")
 }
 
 fn is_called_by_host(name: &str, kind: Kind) -> bool {

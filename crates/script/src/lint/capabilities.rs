@@ -29,14 +29,13 @@ pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
     let mut problems: Vec<Problem> = Vec::new();
     for capability in manifest.requirements.iter().filter(|capability| !is_used(capability)) {
         let name = capability.name();
-        let told =
-            Problem::of(Code::UnusedCapability, view.file, format!("`{name}` is declared and never used"));
+        let told = Problem::of(Code::UnusedCapability, view.file, format!("unused capability `{name}`"));
         problems.push(told.at_said(view.source, "requirements", name).help("remove it from `requirements`"));
     }
     if !manifest.allow_hosts.is_empty() && !manifest.requirements.contains(&Capability::Http) {
-        let told = "`allow_hosts` names hosts, and `http` is not among the requirements";
+        let told = "`allow_hosts` has no effect: missing `http` in `requirements`";
         let told = Problem::of(Code::UnusedCapability, view.file, told);
-        let help = "add `requirements: http`, or take `allow_hosts` out";
+        let help = "add `requirements: http`, or remove `allow_hosts`";
         problems.push(told.at_said(view.source, "allow_hosts", "allow_hosts").help(help));
     }
     problems

@@ -23,7 +23,7 @@ pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
                 };
                 let root = tree::chain(condition).0.position();
                 let message = format!(
-                    "a condition is true or false, and this is {}: the run fails here",
+                    "invalid condition: expected true or false, got {}; the run fails here",
                     kind.as_str()
                 );
                 problems.push(view.problem(Code::NoCondition, root, message).help(as_condition(kind)));
@@ -37,19 +37,24 @@ pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
             let names = format!("{} with {}", first.as_str(), second.as_str());
             let message = match call.name.as_str() {
                 "<" | "<=" | ">" | ">=" if first != second || !first.is_ordered() => {
-                    format!("`{}` compares {names}: they have no order, and the call fails here", call.name)
+                    format!(
+                        "cannot compare {names} by `{}`: the two types have no order; the call fails here",
+                        call.name
+                    )
                 }
                 // With `()`, that is how a missing value is found.
                 "==" if first != second && ![first, second].contains(&ValueKind::Unit) => {
-                    format!("`==` compares {names}, which is never true")
+                    format!("`==` of {names} is always false")
                 }
                 "!=" if first != second && ![first, second].contains(&ValueKind::Unit) => {
-                    format!("`!=` compares {names}, which is always true")
+                    format!("`!=` of {names} is always true")
                 }
                 _ => return,
             };
             let problem = view.problem(Code::ForeignKinds, position, message);
-            problems.push(problem.help("convert one of them first: `parse_int(text)`, `value.to_string()`"));
+            problems.push(
+                problem.help("convert one of the values first: `parse_int(text)`, `value.to_string()`"),
+            );
         });
     }
     problems
@@ -77,6 +82,6 @@ fn as_condition(kind: ValueKind) -> &'static str {
         ValueKind::Number => "compare it: `if n != 0 { … }`",
         ValueKind::Text => "compare it: `if text != \"\" { … }`",
         ValueKind::Unit => "compare it: `if value != () { … }`",
-        _ => "check for an empty value: `if !empty(value) { … }`",
+        _ => "test for an empty value: `if !empty(value) { … }`",
     }
 }

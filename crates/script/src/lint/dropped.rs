@@ -7,9 +7,9 @@ use rhai::{ASTFlags, Expr, FnCallExpr, Position, Stmt};
 
 /// Methods that leave what they are called on as it is, and what to write where it was to change.
 const GIVE: [(&str, &str); 6] = [
-    ("to_upper", "`make_upper()` changes the text itself"),
-    ("to_lower", "`make_lower()` changes the text itself"),
-    ("sub_string", "`crop(start, count)` changes the text itself"),
+    ("to_upper", "write `make_upper()` to change the text in place"),
+    ("to_lower", "write `make_lower()` to change the text in place"),
+    ("sub_string", "write `crop(start, count)` to change the text in place"),
     ("split", ""),
     ("starts_with", ""),
     ("ends_with", ""),
@@ -57,9 +57,9 @@ fn lost_write(view: &View<'_>, node: Node<'_>) -> Option<Problem> {
     }
     may_end.then(|| {
         let place = tree::chain(&assignment.1.lhs).0.position();
-        let message = "a write through `?.` has no effect if the value before it is missing";
+        let message = "an assignment through `?.` is ignored without an error if the value before it is `()`";
         view.problem(Code::LostResult, place, message)
-            .help("check first, `if x != () { x.y = 1; }`, or set a value: `x = x ?? #{};`")
+            .help("test the value first, `if x != () { x.y = 1; }`, or set a default: `x = x ?? #{};`")
     })
 }
 
@@ -80,10 +80,10 @@ fn lost(view: &View<'_>, statement: &Stmt) -> Option<Problem> {
                     return None;
                 }
                 let help = match *help {
-                    "" => "use the result, `let x = …`, or remove the call".to_owned(),
-                    help => format!("{help}; or take what it gives: `x = x.{name}(…);`"),
+                    "" => "use the value, `let x = …`, or remove the call".to_owned(),
+                    help => format!("{help}; or use the returned value: `x = x.{name}(…);`"),
                 };
-                (format!("the result of `{name}` is not used"), root.position(), help)
+                (format!("unused result of `{name}`"), root.position(), help)
             }
             _ => return None,
         },
@@ -96,15 +96,14 @@ fn of_call(call: &FnCallExpr, position: Position) -> Option<(String, Position, S
     let name = &*call.name;
     if call.op_token.is_some() {
         let is_sum = ARITHMETIC.contains(&name) && call.args.len() == 2;
-        let message = format!("the result of `{name}` is not used");
-        return is_sum
-            .then(|| (message, position, format!("use the result: `x {name}= …;` or `let x = …;`")));
+        let message = format!("unused result of `{name}`");
+        return is_sum.then(|| (message, position, format!("use the value: `x {name}= …;` or `let x = …;`")));
     }
     let module = tree::module_of(call);
     let known = GIVE_OF_HOST.contains(&(module.as_str(), name));
     let place = call.namespace.path.first().map_or(position, |first| first.pos);
-    let message = format!("the result of `{module}::{name}` is not used");
-    known.then(|| (message, place, format!("use the result: `x = {module}::{name}(x, …);`")))
+    let message = format!("unused result of `{module}::{name}`");
+    known.then(|| (message, place, format!("use the value: `x = {module}::{name}(x, …);`")))
 }
 
 /// `list.map(|x| x.pad(4, "*"))`: the closure gives `()` for each.
@@ -126,7 +125,7 @@ fn empty_closure(view: &View<'_>, node: Node<'_>, above: &[Node<'_>]) -> Option<
     let (method, place) = last_call(closure)?;
     (FILL.contains(&method) && !is_own(view, method)).then(|| {
         let message = format!(
-            "the closure ends with `{method}`, which returns `()`: `{}` continues without a value",
+            "the closure ends with `{method}`, which returns `()`: `{}` gets `()` instead of the value",
             call.name
         );
         view.problem(Code::ChangesInPlace, place, message)

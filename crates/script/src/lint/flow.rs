@@ -29,13 +29,11 @@ fn unreachable(view: &View<'_>, block: &[Stmt]) -> Option<Problem> {
     let last = block.iter().position(ends)?;
     let next = block[last + 1..].iter().find(|next| !matches!(next, Stmt::Noop(_) | Stmt::Share(_)))?;
     let position = beginning(next)?;
-    let told = view.problem(Code::Unreachable, position, "nothing gets here");
-    Some(
-        told.help(format!(
-            "{} always ends what stands before; take one of the two away",
-            ending(&block[last])
-        )),
-    )
+    let told = view.problem(Code::Unreachable, position, "unreachable code");
+    Some(told.help(format!(
+        "{} always ends the block before this line; remove one of the two",
+        ending(&block[last])
+    )))
 }
 
 fn ends(statement: &Stmt) -> bool {
@@ -92,11 +90,11 @@ fn idle(view: &View<'_>, block: &[Stmt]) -> Option<Problem> {
             let told = view.problem(
                 Code::IdleComparison,
                 position,
-                format!("the result of `{}` is not used", call.name),
+                format!("unused result of the comparison `{}`", call.name),
             );
             told.help(match &*call.name {
-                "==" => "assign with a single `=`; compare in an `if`",
-                _ => "compare in an `if`, or in `let x = …;`",
+                "==" => "assign with a single `=`, or use the comparison in an `if`",
+                _ => "use the comparison in an `if`, or assign it with `let x =`",
             })
         })
     })
@@ -125,8 +123,8 @@ fn unread(view: &View<'_>, function: &Body) -> Vec<Problem> {
     let unread = declared.into_iter().filter(|(name, _)| !name.starts_with('_') && !read.contains(name));
     unread
         .map(|(name, position)| {
-            let told = view.problem(Code::UnusedVariable, position, format!("nothing reads `{name}`"));
-            told.help(format!("remove it, or call it `_{name}` to keep it"))
+            let told = view.problem(Code::UnusedVariable, position, format!("unused variable `{name}`"));
+            told.help(format!("remove it, or rename it to `_{name}` to keep it"))
         })
         .collect()
 }
@@ -145,8 +143,11 @@ fn lost(view: &View<'_>, function: &Body) -> Option<Problem> {
             assigned = assigned.or(Some(assignment.1.lhs.position()));
         }
     });
-    let told = view.problem(Code::LostAssignment, assigned?, format!("the new value of `{subject}` is lost"));
-    Some(told.help(format!("return `{subject}` at the end, or change it in place: `{subject}.messages = …`")))
+    let told =
+        view.problem(Code::LostAssignment, assigned?, format!("the value assigned to `{subject}` is lost"));
+    Some(told.help(format!(
+        "end the hook with `{subject}` to return it, or change it in place: `{subject}.messages = …`"
+    )))
 }
 
 /// Returns `true` if a function may end with a value.

@@ -32,22 +32,22 @@ fn needless(statement: &Stmt) -> Option<(Position, &'static str, String)> {
             if ends_with(over, "messages") {
                 let (role, takes) = looked_for(name, body)?;
                 let help = match role.as_str() {
-                    "system" => {
-                        "`.system` is its text, to read and to write; `.append_system(text)` adds to it"
-                            .to_owned()
-                    }
-                    role => format!("`.last(\"{role}\")` is that message"),
+                    "system" => "read and write the text of the system message with `.system`; \
+                         `.append_system(text)` adds to it"
+                        .to_owned(),
+                    role => format!("write `.last(\"{role}\")`, which returns that message"),
                 };
-                return takes.then_some((*position, "a loop that looks for one message", help));
+                return takes.then_some((*position, "this loop searches for one message", help));
             }
             (ends_with(over, "content") || ends_with(over, "parts")).then_some(())?;
-            let help = "`message.text` is the text of all parts".to_owned();
-            collects_text(name, body).then_some((*position, "a loop that joins the text of a message", help))
+            let help = "write `message.text`, which is the text of all parts".to_owned();
+            collects_text(name, body).then_some((*position, "this loop joins the text of a message", help))
         }
         Stmt::While(flow, position) => {
-            let help = "`.keep_last(n)` does this, keeps the system message and never splits a tool call from its result";
+            let help = "write `.keep_last(n)`, which keeps the system message and keeps tool calls together \
+                        with their results";
             shortens(&flow.expr, flow.body.statements())
-                .then(|| (*position, "a loop that shortens the messages", help.to_owned()))
+                .then(|| (*position, "this loop shortens the messages", help.to_owned()))
         }
         _ => None,
     }

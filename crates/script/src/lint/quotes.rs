@@ -29,9 +29,9 @@ fn unfilled(view: &View<'_>, function: &Body) -> Vec<Problem> {
     let unfilled = texts.into_iter().filter(|(name, _)| own.contains(name));
     unfilled
         .map(|(name, position)| {
-            let told = format!("`${{{name}}}` stays as it is in double quotes");
+            let told = format!("`${{{name}}}` is not replaced in double quotes");
             view.problem(Code::UnfilledText, position, told)
-                .help("interpolation needs backticks: `Hello ${name}`")
+                .help("use backticks for a text with values: `Hello ${name}`")
         })
         .collect()
 }

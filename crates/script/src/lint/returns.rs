@@ -14,8 +14,8 @@ const GIVE: [(&str, &str); 12] = [
     ("len", "a number"),
     ("count", "a number"),
     ("index_of", "a number"),
-    ("pop", "what it takes away"),
-    ("shift", "what it takes away"),
+    ("pop", "the removed element"),
+    ("shift", "the removed element"),
     ("contains", "true or false"),
     ("is_empty", "true or false"),
     ("starts_with", "true or false"),
@@ -51,7 +51,7 @@ fn without_hook(view: &View<'_>) -> Option<Problem> {
         || !script.callbacks.is_empty()
         || script.pipe.is_some();
     (!runs && !is_told).then(|| {
-        let told = Problem::of(Code::NoHook, view.file, "this filter never runs, because it has no hook");
+        let told = Problem::of(Code::NoHook, view.file, "the filter has no hook: it never runs");
         told.at_byte(view.source, 0).help("write at least one hook, such as `fn inlet(body) { body }`")
     })
 }
@@ -109,21 +109,18 @@ fn wrong(view: &View<'_>, hook: Hook, value: &Expr) -> Option<Problem> {
         Expr::Dot(..) => of_chain(value, is_stream)?,
         _ => return None,
     };
-    let problem = view.problem(
-        Code::WrongReturn,
-        position,
-        format!("`{hook}` ends with {gives}, which it cannot return"),
-    );
+    let problem =
+        view.problem(Code::WrongReturn, position, format!("`{hook}` cannot return {gives}, its last value"));
     let is_equality =
         matches!(value, Expr::FnCall(call, _) if call.op_token.is_some() && &*call.name == "==");
     Some(problem.help(match subject {
         Some(subject) if is_equality => {
-            format!("assign with a single `=`; a hook returns `{subject}`, or nothing")
+            format!("assign with a single `=`; a hook ends with `{subject}`, or without a value")
         }
-        Some(subject) => {
-            format!("a hook returns its value, `{subject}`, or nothing: write `{subject}` on the last line")
-        }
-        None => "it ends with a text, a list of events or nothing".to_owned(),
+        Some(subject) => format!(
+            "write `{subject}` on a line of its own at the end; a hook returns `{subject}` or nothing"
+        ),
+        None => "return a text, a list of events or nothing".to_owned(),
     }))
 }
 
@@ -162,8 +159,7 @@ fn without_result(view: &View<'_>, function: &Body) -> Option<Problem> {
         _ => return None,
     };
     gives.then(|| {
-        let told =
-            "the handler returns a value on another path and nothing on this one: the model receives `null`";
+        let told = "the handler returns a value on one path and nothing on this one: the model gets `null`";
         view.problem(Code::NoResult, position, told).help("return a value on every path, or `error(\"…\")`")
     })
 }

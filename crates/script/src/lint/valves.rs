@@ -57,11 +57,11 @@ pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
         }
         for field in schema.fields().iter().filter(|field| field.name != "priority") {
             if !is_read(&field.name) && (is_users || !names_host(&field.name)) {
-                let what = format!("nothing reads the valve `{}`", field.name);
+                let what = format!("unused valve `{}`", field.name);
                 let told = Problem::of(Code::UnusedValve, view.file, what);
                 let told = told.at_path(view.source, &format!("{whose}.{}", field.name));
                 let how = if is_users { "__user__.valves" } else { "valves" };
-                problems.push(told.help(format!("read it, `{how}.{}`, or remove it", field.name)));
+                problems.push(told.help(format!("read it with `{how}.{}`, or remove it", field.name)));
             }
         }
     }
@@ -151,12 +151,16 @@ impl Names {
             return None;
         }
         let word = if whose == Whose::Users { "UserValves" } else { "Valves" };
-        let problem = view.problem(Code::UnknownValve, position, format!("`{word}` declares no `{name}`"));
+        let problem = view.problem(
+            Code::UnknownValve,
+            position,
+            format!("unknown valve `{name}`: `{word}` does not declare it"),
+        );
         let names: Vec<&str> = own.fields().iter().map(|field| field.name.as_str()).collect();
         Some(problem.help(match (nearest(name, names.iter().copied()), names.is_empty()) {
             (Some(near), _) => format!("did you mean `{near}`?"),
             (None, true) => format!("declare it at the top: const {word} = #{{ {name}: … }};"),
-            (None, false) => format!("it declares {}", names.join(", ")),
+            (None, false) => format!("the declared valves are {}", names.join(", ")),
         }))
     }
 }

@@ -103,8 +103,8 @@ pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
                     && let Some(near) = misspelt(view, here, name, &named_once)
                 {
                     let what = match view.written.contains(*name) {
-                        true => format!("nothing reads `{name}`, which is similar to `{near}`"),
-                        false => format!("nothing sets `{name}`, which is similar to `{near}`"),
+                        true => format!("unknown key `{name}`: nothing reads it"),
+                        false => format!("unknown key `{name}`: nothing sets it"),
                     };
                     let told = view.problem(Code::UnknownProperty, *position, what);
                     problems.push(told.help(format!("did you mean `{near}`?")));

@@ -92,8 +92,8 @@ pub(super) fn read(what: As, kind: Kind, path: &Path, stamp: &Stamp) -> Result<L
     }
     // A pipe would hold up whoever opens it, a device may have no end.
     if !stamp.is_file {
-        return Err(problem(Code::Unreadable, "this is not a regular file".into())
-            .help("put a text file in its place"));
+        return Err(problem(Code::Unreadable, "cannot read this file: it is not a regular file".into())
+            .help("replace it with a text file"));
     }
     if stamp.len > MAX_SOURCE as u64 {
         return Err(problem(Code::TooLong, too_long(stamp.len)).help(SPLIT));
@@ -109,19 +109,19 @@ pub(super) fn check_name(path: &Path) -> Result<(), Problem> {
     let stem = stem_of(path);
     let problem = |message: String| Problem::new(Code::BadId, &stem, path, message);
     if !is_id(&stem) {
-        return Err(problem(format!("`{stem}` cannot be an id"))
-            .help("name the file with a-z, 0-9, `_` and `-` only, at most 64 of them"));
+        return Err(problem(format!("invalid plugin id `{stem}`"))
+            .help("rename the file: an id has 1 to 64 characters of a-z, 0-9, `_` and `-`"));
     }
     if path.extension().is_none_or(|ending| ending != "rhai") {
         let ending = path.extension().unwrap_or_default().to_string_lossy();
-        return Err(problem(format!("a script's name ends in `.rhai`, not in `.{ending}`"))
+        return Err(problem(format!("invalid file name: expected the extension `.rhai`, got `.{ending}`"))
             .help(format!("rename the file to {stem}.rhai")));
     }
     Ok(())
 }
 
 fn too_long(length: u64) -> String {
-    format!("the file has {} KB; the limit is {} KB", length / 1024, MAX_SOURCE / 1024)
+    format!("the file has {} KB; it exceeded its limit of {} KB", length / 1024, MAX_SOURCE / 1024)
 }
 
 fn stem_of(path: &Path) -> String {
@@ -138,7 +138,10 @@ pub(super) fn read_bytes(what: As, kind: Kind, path: &Path, bytes: Vec<u8>) -> R
     let text = String::from_utf8(bytes).map_err(|error| {
         problem(
             Code::NoText,
-            format!("not UTF-8 text: byte {} is not a character", error.utf8_error().valid_up_to()),
+            format!(
+                "the file is not UTF-8 text: invalid byte at offset {}",
+                error.utf8_error().valid_up_to()
+            ),
         )
         .help("save it as UTF-8; a script is a text file")
     })?;
@@ -147,12 +150,12 @@ pub(super) fn read_bytes(what: As, kind: Kind, path: &Path, bytes: Vec<u8>) -> R
             (As::Tests, _) => "write a test: fn test_it_works() { assert_eq(1 + 1, 2); }",
             (As::Module, _) => "write at least one function, or delete the file",
             (As::Plugin, Kind::Filter) => "write at least one hook: fn inlet(body) { body }",
-            (As::Plugin, Kind::Tool) => "add a handler: fn handler(args) { args }",
+            (As::Plugin, Kind::Tool) => "write the function of the tool: fn handler(args) { args }",
         }));
     }
     if text.contains('\0') {
-        return Err(problem(Code::NoText, "the file holds NUL bytes; it is not a script".into())
-            .help("put a text file in its place"));
+        return Err(problem(Code::NoText, "the file is not a script: it contains NUL bytes".into())
+            .help("replace it with a text file"));
     }
     Ok(LoadedFile { file: SourceFile::new(kind, stem, path, text), hash: hash.into() })
 }
@@ -236,13 +239,13 @@ impl FolderScan {
         let path = read.file.path.clone();
         let Some(earlier) = self.files.insert(id.clone(), read) else { return };
         let twice = |path: &Path, other: &Path, what: &str| {
-            Problem::new(Code::SameId, &id, path, format!("two files have the id `{id}`: {what}"))
-                .help(format!("rename this one or {}", other.display()))
+            Problem::new(Code::SameId, &id, path, format!("duplicate plugin id `{id}`: {what}"))
+                .help(format!("rename this file or {}", other.display()))
                 .warning()
         };
         let other = &earlier.file.path;
-        self.problems.push(twice(other, &path, "this one is not used"));
-        self.problems.push(twice(&path, other, "this one is used"));
+        self.problems.push(twice(other, &path, "this file is not used"));
+        self.problems.push(twice(&path, other, "this file is used"));
         self.shadowed.push(earlier);
     }
 

@@ -113,9 +113,10 @@ impl Loader {
     fn guard_among_modules(&mut self, path: &Path, stamp: &Stamp) -> Option<Problem> {
         let read = self.read(As::Module, Kind::Filter, path, stamp).ok()?;
         says_of_itself(&read.file.text).0.then(|| {
-            let what = "this claims to be a guard, and no file in `lib` or with a `_` in front is a filter";
+            let what = "`security: true` has no effect: files in `lib` and files whose name starts with `_` \
+                        are not filters";
             Problem::new(Code::UnclearGuard, &read.file.id, path, what)
-                .help("move it to the folder of filters, or remove `security: true`")
+                .help("move the file to the filters, or remove `security: true`")
         })
     }
 

@@ -14,7 +14,7 @@ pub(super) const MAX_NESTING: usize = 16;
 pub(super) const TESTS: &str = ".test.rhai";
 
 /// The help for a file that cannot be read.
-pub(super) const READABLE: &str = "give read permission to the user that runs the host";
+pub(super) const READABLE: &str = "give the host's user permission to read it";
 
 /// A folder and the folders in it, as one look found them.
 #[derive(Debug, Default, PartialEq)]
@@ -125,13 +125,14 @@ impl Listing {
             }
             let Some(metadata) = metadata(&entry) else {
                 if is_script {
-                    self.dangling.push(no_file(&entry.path(), "this link leads to no file"));
+                    self.dangling
+                        .push(no_file(&entry.path(), "cannot read this link: its target does not exist"));
                 }
                 continue;
             };
             if metadata.is_dir() {
                 if is_script {
-                    self.dangling.push(no_file(&entry.path(), "this is a folder with the name of a script"));
+                    self.dangling.push(no_file(&entry.path(), "cannot read this script: it is a folder"));
                 }
                 if !name.starts_with('_') && depth < MAX_NESTING {
                     self.add(&entry.path(), depth + 1, in_lib || name == "lib");
@@ -148,7 +149,7 @@ impl Listing {
 
 fn no_file(path: &Path, what: &str) -> Problem {
     let stem = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy();
-    Problem::new(Code::Unreadable, &stem, path, what).help("put a text file in its place, or delete it")
+    Problem::new(Code::Unreadable, &stem, path, what).help("replace it with a text file, or delete it")
 }
 
 /// Follows links: a link that points nowhere is as good as deleted.

@@ -44,10 +44,11 @@ impl SourceSet {
                 Some(Role::Module) => {
                     found.modules.push(path.clone());
                     if kind == Kind::Filter && says_of_itself(text).0 {
-                        let what = "this claims to be a guard, and no file in `lib` or with a `_` in front is a filter";
+                        let what = "`security: true` has no effect: files in `lib` and files whose name \
+                                    starts with `_` are not filters";
                         let stem = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy();
                         let problem = Problem::new(Code::UnclearGuard, &stem, path, what);
-                        let help = "move it to the folder of filters, or remove `security: true`";
+                        let help = "move the file to the filters, or remove `security: true`";
                         found.problems.push(problem.help(help));
                     }
                 }
@@ -79,7 +80,7 @@ impl SourceSet {
         let own = read_bytes(As::Plugin, kind, path, text.as_bytes().to_vec())?;
         let imports = Imports::of(finding, path, &own.file.text, &mut |path| match self.text(path) {
             Some(text) => Ok(read_bytes(As::Module, kind, path, text.as_bytes().to_vec())?.file.text),
-            None => Err(Problem::new(Code::Unreadable, "", path, "this file is not in the set")),
+            None => Err(Problem::new(Code::Unreadable, "", path, "this file is not part of the given files")),
         });
         Ok(if imports.is_empty() { own } else { importing(&own, imports) })
     }

@@ -20,9 +20,9 @@ pub(crate) fn register_after(module: &mut Module) {
     effect(
         NAME,
         &["function: closure"],
-        "Calls a function after the client has received the last byte of the answer or disconnected: `after(|| \
-         kv::incr(\"answers\"))`. Captured values are copied now, at most 4 MiB. The client does not wait for \
-         it, and its errors are logged and counted.",
+        "Calls a function when the client has received the last byte of its answer or has disconnected: \
+         `after(|| kv::incr(\"answers\"))`. The captured values are copied now, at most 4 MiB. The function \
+         runs in the background; an error that it throws is logged and counted.",
     )
     .with_namespace(FnNamespace::Global)
     .set_into_module(module, |function: FnPtr| after(&function));
@@ -37,7 +37,8 @@ fn after(function: &FnPtr) -> RhaiResultOf<()> {
         return Ok(());
     }
     let script = call.caller.script.get().and_then(Weak::upgrade);
-    let script = script.ok_or_else(|| fail(NAME, "nothing runs after the answer here"))?;
+    let script =
+        script.ok_or_else(|| fail(NAME, "cannot run a function after the answer outside of a turn"))?;
     script.leave(function, kept, &call.turn).map_err(|why| fail(NAME, why))
 }
 
@@ -52,14 +53,15 @@ fn own(function: &FnPtr, kept: &mut usize, depth: usize) -> RhaiResultOf<FnPtr> 
 
 fn copy(value: &Dynamic, kept: &mut usize, depth: usize) -> RhaiResultOf<Dynamic> {
     if depth > MAX_DEPTH {
-        return Err(fail(NAME, format!("the function captures what is nested more than {MAX_DEPTH} deep")));
+        return Err(fail(NAME, format!("a captured value exceeded its limit of {MAX_DEPTH} levels")));
     }
     let mut keep = |bytes: usize| {
         *kept += bytes + ELEMENT;
         match *kept > MAX_KEPT {
-            true => {
-                Err(fail(NAME, "the function may keep 4 MiB; copy what it needs into variables of its own"))
-            }
+            true => Err(fail(
+                NAME,
+                "the captured values exceeded their limit of 4 MiB; copy only the needed parts to variables",
+            )),
             false => Ok(()),
         }
     };
@@ -70,7 +72,10 @@ fn copy(value: &Dynamic, kept: &mut usize, depth: usize) -> RhaiResultOf<Dynamic
         return Ok(live(&json.copy(), shape));
     }
     if value.read_lock::<Reading>().is_some() {
-        return Err(fail(NAME, "a stream that is being read ends with its turn: read it before"));
+        return Err(fail(
+            NAME,
+            "cannot capture a stream that is being read: it ends with its turn; read it before",
+        ));
     }
     if let Some(function) = value.read_lock::<FnPtr>() {
         return own(&function, kept, depth).map(Dynamic::from);

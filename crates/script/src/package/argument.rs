@@ -28,7 +28,7 @@ pub(super) fn fail(function: &str, why: impl std::fmt::Display) -> Box<EvalAltRe
 
 /// The running call, for a function that needs the turn it belongs to.
 pub(super) fn running(function: &str) -> RhaiResultOf<Call> {
-    let outside = "it needs a request, and a file is being loaded; call it in a hook, a tool or a pipe";
+    let outside = "cannot call this function while a file is loaded; call it in a hook, a tool or a pipe";
     call::current().ok_or_else(|| fail(function, outside))
 }
 

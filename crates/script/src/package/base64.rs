@@ -55,7 +55,8 @@ pub(super) mod functions {
             fail(
                 "base64::decode",
                 format!(
-                    "what is encoded is not UTF-8 text (byte {at}); base64::decode_bytes gives the bytes"
+                    "the decoded bytes are not UTF-8 text: invalid byte at offset {at}; use \
+                     base64::decode_bytes"
                 ),
             )
         })?;
@@ -67,7 +68,7 @@ pub(super) mod functions {
 fn decoded(function: &str, text: &str) -> RhaiResultOf<Vec<u8>> {
     Bytes::charge(text.len())?;
     let alphabet = if text.contains(['-', '_']) { URL_SAFE } else { STANDARD };
-    alphabet.decode(text).map_err(|error| fail(function, format!("this is not base64: {error}")))
+    alphabet.decode(text).map_err(|error| fail(function, format!("the text is not valid base64: {error}")))
 }
 
 #[cfg(test)]
@@ -100,14 +101,14 @@ mod tests {
     #[test]
     fn what_is_no_base64_and_what_is_no_text_are_told_apart() {
         refuses(&[
-            (r#"base64::decode("a b")"#, "not base64"),
-            (r#"base64::decode("/w==")"#, "not UTF-8 text (byte 0)"),
+            (r#"base64::decode("a b")"#, "not valid base64"),
+            (r#"base64::decode("/w==")"#, "not UTF-8 text: invalid byte at offset 0"),
             (r#"base64::decode_bytes("aP8=").text()"#, "byte 1 is not UTF-8; keep them as bytes"),
-            (r#"base64::decode_bytes("aGk=")[2]"#, "there is no byte 2: there are 2 of them"),
+            (r#"base64::decode_bytes("aGk=")[2]"#, "index 2 is out of range: the value has 2 bytes"),
             (r#"base64::encode(5)"#, "`data` must be a text or bytes, not number"),
             (r#"json::stringify(base64::decode_bytes("aGk="))"#, "bytes are not a JSON value"),
-            (r#"base64::decode_bytes("aGk=").data_url("no type")"#, "is not a media type"),
-            ("base64::encode(big(7_000_000))", "9333336 bytes or more; at most 8 MiB"),
+            (r#"base64::decode_bytes("aGk=").data_url("no type")"#, "invalid media type"),
+            ("base64::encode(big(7_000_000))", "9333336 bytes and exceed its limit"),
         ]);
     }
 }

@@ -48,7 +48,7 @@ pub(super) mod functions {
             let names = columns.into_iter().map(|name| {
                 let text = name.into_immutable_string();
                 text.map(|text| text.to_string())
-                    .map_err(|_| fail("csv::write", "`columns` is an array of texts"))
+                    .map_err(|_| fail("csv::write", "`columns` must be an array of texts"))
             });
             names.collect::<RhaiResultOf<Vec<String>>>()
         });
@@ -76,7 +76,7 @@ fn read(text: &str, delimiter: u8, has_header: bool) -> RhaiResultOf<Dynamic> {
         if let Some(twice) = names.iter().find(|name| !known.insert(name.as_str())) {
             return Err(fail(
                 function,
-                format!("two columns are called `{twice:.40}`; header: false gives arrays"),
+                format!("duplicate column `{twice:.40}`; read rows as arrays with header: false"),
             ));
         }
     }
@@ -95,7 +95,8 @@ fn read(text: &str, delimiter: u8, has_header: bool) -> RhaiResultOf<Dynamic> {
             return Err(fail(
                 function,
                 format!(
-                    "row {number} has {has} values, and the first row {wants}; header: false gives arrays"
+                    "row {number} has {has} values, expected {wants} as in the first row; read rows as \
+                     arrays with header: false"
                 ),
             ));
         }
@@ -137,7 +138,10 @@ impl<'a> Cells<'a> {
                 ReadFieldResult::Field { record_end } => {
                     self.count += 1;
                     if self.count > MAX_CELLS {
-                        return Err(fail(function, format!("the table has more than {MAX_CELLS} values")));
+                        return Err(fail(
+                            function,
+                            format!("the table exceeded its limit of {MAX_CELLS} values"),
+                        ));
                     }
                     // Cells of a text that are cut at ASCII characters are texts.
                     row.push(String::from_utf8_lossy(&self.buffer[..length]).into_owned());
@@ -182,9 +186,7 @@ fn written(rows: &Dynamic, delimiter: u8, columns: Option<Vec<String>>) -> RhaiR
                 {
                     return Err(fail(
                         function,
-                        format!(
-                            "row {index} has the key `{other:.40}`, which the table has no column for: name all in `columns`"
-                        ),
+                        format!("unknown column `{other:.40}` in row {index}; name all columns in `columns`"),
                     ));
                 }
                 table.row(columns.iter().map(|name| shown(&row.field(name), index)))?;
@@ -210,7 +212,7 @@ fn shown(cell: &Json, row: usize) -> RhaiResultOf<String> {
         other => Err(fail(
             "csv::write",
             format!(
-                "row {row} has a value that is {}; json::stringify(value) makes a text of it",
+                "cannot write a value of row {row}: it is {}; convert it with json::stringify(value)",
                 other.kind()
             ),
         )),
@@ -232,7 +234,10 @@ impl Table {
         for (index, cell) in cells.enumerate() {
             self.cells += 1;
             if self.cells > MAX_CELLS {
-                return Err(fail("csv::write", format!("the table would have more than {MAX_CELLS} values")));
+                return Err(fail(
+                    "csv::write",
+                    format!("the table would exceed its limit of {MAX_CELLS} values"),
+                ));
             }
             let cell = cell?;
             if index > 0 {
@@ -309,20 +314,20 @@ mod tests {
     #[test]
     fn what_is_no_table_is_told() {
         refuses(&[
-            (r#"csv::parse("a,b\n1,2\n3")"#, "row 3 has 1 values, and the first row 2"),
-            (r#"csv::parse("a,a\n1,2")"#, "two columns are called `a`"),
+            (r#"csv::parse("a,b\n1,2\n3")"#, "row 3 has 1 values, expected 2"),
+            (r#"csv::parse("a,a\n1,2")"#, "duplicate column `a`"),
             (r#"csv::parse("a", #{ delimiter: "ab" })"#, "`delimiter` must be one ASCII character"),
             (r#"csv::parse("a", #{ delimiter: "\"" })"#, "`delimiter` must be one ASCII character"),
             (r#"csv::parse("a", #{ headers: true })"#, "did you mean `header`"),
             ("csv::write([1])", "row 0 must be an array like the first, not number"),
-            ("csv::write([#{ a: 1 }, #{ b: 1 }])", "row 1 has the key `b`"),
+            ("csv::write([#{ a: 1 }, #{ b: 1 }])", "unknown column `b` in row 1"),
             ("csv::write([#{ a: 1 }, [1]])", "row 1 must be a map like the first, not array"),
-            ("csv::write([[[1]]])", "json::stringify(value) makes a text of it"),
+            ("csv::write([[[1]]])", "convert it with json::stringify(value)"),
             ("csv::write(5)", "`rows` must be an array, not number"),
             ("csv::parse(big(9_000_000))", "at most 8 MiB"),
             (
                 r#"let t = ""; t.pad(300_000, "a,"); csv::parse(t, #{ header: false })"#,
-                "more than 100000 values",
+                "limit of 100000 values",
             ),
             ("let s = big(1_000_000); csv::write([[s, s, s, s, s, s, s, s, s]])", "at most 8 MiB"),
         ]);

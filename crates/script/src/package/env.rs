@@ -10,8 +10,8 @@ pub(super) fn module() -> Module {
     effect(
         "get",
         &["name: &str", "Dynamic"],
-        "The value of an environment variable of the host, or `()` if it is not set. Fails without a grant: \
-         `valvehouse grant ID env=NAME`.",
+        "Returns the value of an environment variable of the host, `()` if it is not set. Fails if the \
+         variable is not granted: `valvehouse grant ID env=NAME`.",
     )
     .set_into_module(&mut module, get);
     module

@@ -15,8 +15,8 @@ use valvehouse_core::words::{did_you_mean, hex};
 use valvehouse_json::Json;
 use valvehouse_os::{Failure, Folders, Globbing, Grepping, Lines, Writing};
 
-const PATHS: &str = "Paths begin with the name of a granted folder, `data/notes.txt`; the name is optional \
-     if only one folder is granted.";
+const PATHS: &str = "A path starts with the name of a granted folder, `data/notes.txt`; the name is \
+                     optional if only one folder is granted.";
 
 /// `files::…`.
 pub(super) fn module() -> Module {
@@ -24,13 +24,16 @@ pub(super) fn module() -> Module {
     effect(
         "read",
         &["path: &str", "String"],
-        &format!("The text of a file of at most 1 MiB. {PATHS} Fails if it is missing or not UTF-8 text."),
+        &format!(
+            "Returns the text of a file of at most 1 MiB. {PATHS} Fails if the file does not exist or \
+                  is not UTF-8 text."
+        ),
     )
     .set_into_module(&mut module, |path: &str| read(path, Lines::ALL));
     effect(
         "read",
         &["path: &str", "first_line: i64", "last_line: i64", "String"],
-        "Some lines of a file, counted from 1; at most 1 MiB of it.",
+        "Returns the lines from `first_line` to `last_line` of a file, counted from 1; at most 1 MiB.",
     )
     .set_into_module(&mut module, |path: &str, first_line: i64, last_line: i64| {
         let first = count("files::read", "first_line", first_line)?;
@@ -40,8 +43,8 @@ pub(super) fn module() -> Module {
     effect(
         "write",
         &["path: &str", "text: &str"],
-        "Replaces the contents of a file by a text of at most 1 MiB. Concurrent readers see the old or the new \
-         text. The folder must exist.",
+        "Replaces the content of a file with a text of at most 1 MiB. The write is atomic: a reader gets \
+         the old text or the new one. The folder must exist.",
     )
     .set_into_module(&mut module, |path: &str, text: &str| write(path, text, Writing::default()));
     effect(
@@ -52,17 +55,21 @@ pub(super) fn module() -> Module {
     .set_into_module(&mut module, |path: &str, text: &str, options: AnyMap| {
         write(path, text, writing(&options)?)
     });
-    effect("read_bytes", &["path: &str", "Bytes"], "The bytes of a file of at most 8 MiB, such as an image.")
-        .set_into_module(&mut module, |path: &str| -> RhaiResultOf<Bytes> {
-            let path = path.to_owned();
-            once("files::read_bytes", vec![path.as_str().into()], || {
-                Bytes::new(within("read_bytes", move |folders| folders.read_bytes(&path))?)
-            })
-        });
+    effect(
+        "read_bytes",
+        &["path: &str", "Bytes"],
+        "Returns the bytes of a file of at most 8 MiB, for example an image.",
+    )
+    .set_into_module(&mut module, |path: &str| -> RhaiResultOf<Bytes> {
+        let path = path.to_owned();
+        once("files::read_bytes", vec![path.as_str().into()], || {
+            Bytes::new(within("read_bytes", move |folders| folders.read_bytes(&path))?)
+        })
+    });
     effect(
         "write_bytes",
         &["path: &str", "data: TextOrBytes"],
-        "Replaces the contents of a file by at most 8 MiB of bytes, like files::write().",
+        "Replaces the content of a file with at most 8 MiB of bytes, like files::write() for a text.",
     )
     .set_into_module(&mut module, |path: &str, data: TextOrBytes| {
         write_bytes(path, &data, Writing::default())
@@ -79,7 +86,7 @@ pub(super) fn module() -> Module {
     effect(
         "mkdir",
         &["path: &str", "bool"],
-        "Creates a folder and its missing parents; returns `false` if it existed.",
+        "Creates a folder and its missing parents; returns false if it exists.",
     )
     .set_into_module(&mut module, |path: &str| -> RhaiResultOf<bool> {
         let path = path.to_owned();
@@ -95,20 +102,20 @@ fn looking(module: &mut Module) {
     effect(
         "list",
         &["Array"],
-        "The entries of the granted folder, or the granted folders if there are several.",
+        "Returns the entries of the granted folder, or the granted folders if there are several.",
     )
     .set_into_module(module, || list("."));
     effect(
         "list",
         &["path: &str", "Array"],
-        "The entries of a folder, ordered by name, each a map `#{ name, path, kind, size }`. `kind` is `file`, \
-         `folder`, `link` or `other`; only files have a `size`.",
+        "Returns the entries of a folder, sorted by name, each a map `#{ name, path, kind, size }`. `kind` \
+         is `file`, `folder`, `link` or `other`; only a file has a `size`, in bytes.",
     )
     .set_into_module(module, list);
     effect(
         "exists",
         &["path: &str", "bool"],
-        "Returns `true` if a path exists. Fails for a path outside the granted folders.",
+        "Returns true if a path exists. Fails for a path outside of the granted folders.",
     )
     .set_into_module(module, |path: &str| {
         let path = path.to_owned();
@@ -119,20 +126,20 @@ fn looking(module: &mut Module) {
     effect(
         "glob",
         &["pattern: &str", "Array"],
-        "The paths of all files that match a pattern, such as `**/*.md`, in alphabetical order: `*` and \
-         `?` within a name, `**` across folders, `{a,b}`, `[a-z]`.",
+        "Returns the paths of all files that match a pattern, for example `**/*.md`, in alphabetical order: \
+         `*` and `?` within a name, `**` across folders, `{a,b}`, `[a-z]`.",
     )
     .set_into_module(module, glob);
     effect(
         "grep",
         &["pattern: &str", "Array"],
-        "The lines of all files that match a regular expression, each a map `#{ path, line, text }`.",
+        "Returns the lines of all files that match a regular expression, each a map `#{ path, line, text }`.",
     )
     .set_into_module(module, |pattern: &str| grep(pattern, None));
     effect(
         "grep",
         &["pattern: &str", "path: &str", "Array"],
-        "The lines of one file, or of all files in a folder, that match a regular expression.",
+        "Returns the lines of one file, or of the files below a folder, that match a regular expression.",
     )
     .set_into_module(module, |pattern: &str, path: &str| grep(pattern, Some(path)));
 }
@@ -165,7 +172,8 @@ fn within<T: Send + 'static>(
         (done, spent.unwrap_or(Duration::ZERO))
     };
     let done = budget::wait(&call.turn, tokio::task::spawn_blocking(work))?;
-    let (done, spent) = done.map_err(|error| fail(&function, format!("broke off: {error}")))?;
+    let (done, spent) =
+        done.map_err(|error| fail(&function, format!("the operation was stopped: {error}")))?;
     budget::spend(spent + WAY).map_err(budget::ended)?;
     done.map_err(|failure| fail(&function, failure.told_to(&call.caller.plugin)))
 }
@@ -182,8 +190,8 @@ fn read_lines(path: &str, lines: Lines) -> RhaiResultOf<String> {
     }
     let (path, last, total) = (read.path, read.last_line, read.total_lines);
     let why = format!(
-        "`{path}` is too much at once: 1 MiB ends with line {last} of {total}; read some lines: \
-         files::read(path, first_line, last_line)"
+        "`{path}` exceeded its limit of 1 MiB, which ends with line {last} of {total}; read a range of \
+         lines: files::read(path, first_line, last_line)"
     );
     Err(fail("files::read", why))
 }
@@ -219,7 +227,7 @@ fn writing(options: &Dynamic) -> RhaiResultOf<Writing> {
             "parents" => how.parents = truth?,
             other => {
                 let near = did_you_mean(other, ["append", "parents"]);
-                return Err(fail(FUNCTION, format!("there is no option `{other}`{near}")));
+                return Err(fail(FUNCTION, format!("unknown option `{other}`{near}")));
             }
         }
     }
@@ -230,7 +238,7 @@ fn list(path: &str) -> RhaiResultOf<Array> {
     let path = path.to_owned();
     once("files::list", vec![path.as_str().into()], || {
         let listing = within("list", move |folders| folders.list(&path))?;
-        whole("list", listing.cut, "list the folders below one by one")?;
+        whole("list", listing.cut, "list the subfolders one by one")?;
         Ok(elements(&listing.into_json(), "entries"))
     })
 }
@@ -239,7 +247,7 @@ fn glob(pattern: &str) -> RhaiResultOf<Array> {
     let pattern = pattern.to_owned();
     once("files::glob", vec![pattern.as_str().into()], || {
         let found = within("glob", move |folders| folders.glob(Globbing { pattern: &pattern, path: None }))?;
-        whole("glob", found.cut, "ask for fewer files, `notes/*.md` for example")?;
+        whole("glob", found.cut, "use a pattern for fewer files, for example `notes/*.md`")?;
         Ok(elements(&found.into_json(), "paths"))
     })
 }
@@ -250,7 +258,7 @@ fn grep(pattern: &str, path: Option<&str>) -> RhaiResultOf<Array> {
         let found = within("grep", move |folders| {
             folders.grep(Grepping { pattern: &pattern, path: path.as_deref(), glob: None, context: 0 })
         })?;
-        whole("grep", found.cut, "search below one folder, or for less")?;
+        whole("grep", found.cut, "search below one folder, or for a longer pattern")?;
         Ok(elements(&found.into_json(), "matches"))
     })
 }
@@ -260,7 +268,7 @@ fn whole(function: &str, cut: bool, way_out: &str) -> RhaiResultOf<()> {
     if !cut {
         return Ok(());
     }
-    Err(fail(&format!("files::{function}"), format!("there is more than can be given at once; {way_out}")))
+    Err(fail(&format!("files::{function}"), format!("the result exceeded its limit; {way_out}")))
 }
 
 fn elements(json: &Json, key: &str) -> Array {

@@ -178,7 +178,7 @@ pub(super) fn once<T: Recordable>(
         HostCall::Differs(before) => {
             tracing::warn!(
                 plugin,
-                "cannot use the recorded host calls: `{before}` was called before, now `{name}`"
+                "cannot use the recorded host calls: expected a call of `{before}`, got `{name}`"
             );
             Err(budget::ended(ExceededLimit::Replay))
         }

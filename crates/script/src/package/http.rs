@@ -30,21 +30,23 @@ const METHODS: [(&str, &str); 6] = [
     ("put", "Sends a PUT request."),
     ("patch", "Sends a PATCH request."),
     ("delete", "Sends a DELETE request."),
-    ("head", "Sends a HEAD request, which returns status and headers without a body."),
+    ("head", "Sends a HEAD request, whose answer has no body."),
 ];
 
 /// The keys of an option map.
 const OPTIONS: [&str; 8] = ["headers", "query", "body", "json", "form", "multipart", "timeout", "max_bytes"];
 
-const ANSWER: &str = "Returns `status`, `headers` (a map with lowercase names, repeated ones joined by `, `), `text`, `bytes` \
-     and `json()`. A status of 400 or more is a response, not an error. Errors that `catch` can handle are a \
-     refused connection, a timeout, a host without a grant, and a body of more than 2 MiB. Reading `text` \
-     fails if the body is not UTF-8; `bytes` has the unchanged body.";
+const ANSWER: &str = "Returns `status`, `headers` (a map with names in lower case, repeated ones joined by \
+                      `, `), `text`, `bytes` and `json()`. A status of 400 or more is returned as well. A \
+                      request without an answer throws an error: a refused connection, a timeout, a host \
+                      that is not granted, a body of more than 2 MiB. Reading `text` fails if the body is \
+                      not UTF-8; `bytes` is the unchanged body.";
 
 const WITH_OPTIONS: &str = "Options: `headers`, `query` (a map, added to the URL), one of `body` (text or \
-     bytes), `json` (any value), `form` (a map) and `multipart` (a map of texts and files, each file \
-     `#{ data, name, type }`), `timeout` in ms (default: 10 000, maximum: 300 000), and `max_bytes` of the \
-     response (default: 2 097 152, maximum: 8 388 608).";
+                            bytes), `json` (any value), `form` (a map) and `multipart` (a map of texts and \
+                            files, each file `#{ data, name, type }`), `timeout` in ms (default 10 000, at \
+                            most 300 000), and `max_bytes` of the answer (default 2 097 152, at most 8 388 \
+                            608).";
 
 /// `http::…`.
 pub(super) fn module() -> Module {
@@ -55,40 +57,40 @@ pub(super) fn module() -> Module {
         effect(
             method,
             &["url: &str", "options: map", "http_answer"],
-            &format!("{does} {WITH_OPTIONS} Returns the same."),
+            &format!("{does} {WITH_OPTIONS} Returns the same as without options."),
         )
         .set_into_module(&mut module, move |url: &str, options: AnyMap| ask(method, method, url, &options));
     }
     effect(
         "request",
         &["method: &str", "url: &str", "http_answer"],
-        &format!("Sends a request with another method, such as `\"OPTIONS\"`. {ANSWER}"),
+        &format!("Sends a request with any method, for example `\"OPTIONS\"`. {ANSWER}"),
     )
     .set_into_module(&mut module, |method: &str, url: &str| ask("request", method, url, &Dynamic::UNIT));
     effect(
         "request",
         &["method: &str", "url: &str", "options: map", "http_answer"],
-        &format!("Sends a request with another method. {WITH_OPTIONS} Returns the same."),
+        &format!("Sends a request with any method. {WITH_OPTIONS} Returns the same as without options."),
     )
     .set_into_module(&mut module, |method: &str, url: &str, options: AnyMap| {
         ask("request", method, url, &options)
     });
-    let all = "Sends several requests concurrently and returns the responses in order. A request is a URL, or \
-         `#{ url, method }` with the options of http::request(). At most 8 wait at a time. If one fails, the \
-         others are canceled and the error is thrown.";
+    let all = "Sends several requests in parallel and returns the answers in order. A request is a URL, or \
+               `#{ url, method }` with the options of http::request(). At most 8 run at a time. If one \
+               fails, the others are canceled and the error is thrown.";
     effect("all", &["requests: array", "Array"], all).set_into_module(&mut module, |requests: AnyArray| {
         self::all(&requests, &Dynamic::from(rhai::Map::new()))
     });
     let settling = "The same with the options of parallel(): `limit`, and `settle: true` for `#{ value }` or `#{ error }` of each.";
     effect("all", &["requests: array", "options: map", "Array"], settling)
         .set_into_module(&mut module, |requests: AnyArray, options: AnyMap| self::all(&requests, &options));
-    let streams = "Sends a GET request and reads the response as it arrives: `for line in http::stream(url) { … }`. The answer has \
-                   `status` and `headers`.";
+    let streams = "Sends a GET request and reads the answer as a stream: `for line in http::stream(url) { … \
+                   }`. The answer has `status` and `headers`.";
     effect("stream", &["url: &str", "stream"], streams)
         .set_into_module(&mut module, |url: &str| stream(url, &Dynamic::UNIT));
     let streams = "The same with options: those of http::request(), `method`, and `read`: `\"lines\"` (texts; the default), \
-                   `\"sse\"` (server-sent events, `#{ event, data }`) or `\"chunks\"` (bytes). `timeout` ends \
-                        when the headers arrive; at most 64 MiB are read.";
+                   `\"sse\"` (server-sent events, `#{ event, data }`) or `\"chunks\"` (bytes). `timeout` is \
+                   for the headers of the answer; its body has at most 64 MiB.";
     effect("stream", &["url: &str", "options: map", "stream"], streams)
         .set_into_module(&mut module, |url: &str, options: AnyMap| stream(url, &options));
     module
@@ -157,7 +159,9 @@ fn all(requests: &Dynamic, options: &Dynamic) -> RhaiResultOf<Array> {
             return ask("all", "GET", &url, &Dynamic::UNIT);
         }
         let (options, own) = parted(NAME, request, &["method", "url"])?;
-        let url = own[1].as_deref().ok_or_else(|| fail(NAME, "a request is a URL, or a map with a `url`"))?;
+        let url = own[1]
+            .as_deref()
+            .ok_or_else(|| fail(NAME, "invalid request: expected a URL, or a map with a `url`"))?;
         ask("all", own[0].as_deref().unwrap_or("GET"), url, &options)
     };
     let works = requests.iter().map(|request| Box::new(|| one(request)) as Job<'_, _>);
@@ -170,7 +174,10 @@ pub(super) fn register_method(module: &mut Module) {
         .with_namespace(FnNamespace::Global)
         .with_purity(true)
         .with_params_info(["answer: &mut http_answer", "any"])
-        .with_comments(["/// Parses the body as JSON. Fails if it is not valid JSON."])
+        .with_comments([
+            "/// Parses the body of an answer of `http::` as JSON and returns the value. Fails if it is not \
+             JSON.",
+        ])
         .set_into_module(module, |answer: &mut Map| parsed(answer));
 }
 
@@ -193,7 +200,7 @@ fn ask(function: &str, method: &str, url: &str, options: &Dynamic) -> RhaiResult
 /// The error with the command that would let the request through.
 fn mended(error: &WebError, plugin: &str) -> String {
     match error.grant() {
-        Some(host) => format!("{error}; add it: valvehouse grant {plugin} http={host}"),
+        Some(host) => format!("{error}; grant it with: valvehouse grant {plugin} http={host}"),
         None => error.to_string(),
     }
 }
@@ -225,10 +232,7 @@ fn parsed(answer: &Map) -> RhaiResultOf<Dynamic> {
     }
     let (Some(Json::Text(text)), Some(status)) = (answer.object.get("text"), answer.object.get("status"))
     else {
-        return Err(fail(
-            "json",
-            "this map is not an answer of `http::`; for a text there is json::parse(text)",
-        ));
+        return Err(fail("json", "this map is not an answer of `http::`; use json::parse(text) for a text"));
     };
     let json = Json::parse_within(text.as_bytes(), MAX_VALUES).map_err(|error| {
         let start: String = text.chars().take(SHOWN).collect();
@@ -260,7 +264,10 @@ impl Options {
                 "query" => read.query = Some(pairs(function, "query", &value)?),
                 "timeout" => read.timeout = Some(timeout(function, &value)?),
                 "body" | "json" | "form" | "multipart" if read.body.is_some() => {
-                    return Err(fail(function, "`body`, `json`, `form` and `multipart` exclude each other"));
+                    return Err(fail(
+                        function,
+                        "cannot send more than one of `body`, `json`, `form` and `multipart`",
+                    ));
                 }
                 "body" => read.body = Some(body(function, &value)?),
                 "json" => {
@@ -301,7 +308,7 @@ impl Options {
 
 fn no_option(function: &str, unknown: &str) -> Box<EvalAltResult> {
     let near = suggested(nearest(unknown, OPTIONS));
-    fail(function, format!("there is no option `{unknown}`; {near}the options are {}", OPTIONS.join(", ")))
+    fail(function, format!("unknown option `{unknown}`; {near}the options are {}", OPTIONS.join(", ")))
 }
 
 /// The keys and values of a map, plain or live; `()` has none.
@@ -345,7 +352,7 @@ fn body(function: &str, value: &Dynamic) -> RhaiResultOf<(Bytes, String)> {
     if let Some(bytes) = value::Bytes::of(value) {
         return Ok((bytes.0, "application/octet-stream".into()));
     }
-    Err(unfit(function, "body", "a text or bytes; for other values there are `json` and `form`", value))
+    Err(unfit(function, "body", "a text or bytes (use `json` or `form` for other values)", value))
 }
 
 fn max_bytes(function: &str, value: &Dynamic) -> RhaiResultOf<usize> {
@@ -356,5 +363,5 @@ fn max_bytes(function: &str, value: &Dynamic) -> RhaiResultOf<usize> {
 fn timeout(function: &str, value: &Dynamic) -> RhaiResultOf<Duration> {
     let ms = float(function, "timeout", value)?;
     Duration::try_from_secs_f64(ms / 1000.0)
-        .map_err(|_| fail(function, format!("`timeout` is in ms, above 0 and at most 300000, not {value}")))
+        .map_err(|_| fail(function, format!("`timeout` must be above 0 and at most 300000 ms, not {value}")))
 }

@@ -58,7 +58,7 @@ mod tests {
             (r#"json::parse("{\n\"a\" 1}")"#, "line 2 column 5"),
             ("json::stringify([], 17)", "0 to 16"),
             ("json::stringify(|x| x)", "not a JSON value"),
-            ("let s = big(1_000_000); json::stringify([s, s, s, s, s, s, s, s, s])", "larger than 8 MiB"),
+            ("let s = big(1_000_000); json::stringify([s, s, s, s, s, s, s, s, s])", "limit of 8 MiB"),
         ]);
     }
 }

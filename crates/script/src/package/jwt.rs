@@ -35,7 +35,7 @@ pub(super) mod functions {
         if text.len() > MAX_CLAIMS {
             return Err(fail(
                 SIGN,
-                format!("the claims have {} bytes; a token has at most 32 KiB of them", text.len()),
+                format!("the claims have {} bytes and exceeded their limit of 32 KiB", text.len()),
             ));
         }
         check_size(SIGN, text.len() * 2)?;
@@ -72,7 +72,7 @@ pub(super) mod functions {
         if token.len() > MAX_TOKEN {
             return Err(fail(
                 VERIFY,
-                format!("the token has {} bytes; at most 64 KiB are read", token.len()),
+                format!("the token has {} bytes and exceeded its limit of 64 KiB", token.len()),
             ));
         }
         charge(OTHERWISE)?;
@@ -130,7 +130,7 @@ fn check(
 ) -> Result<(), &'static str> {
     let time = |name: &str| match &claims[name] {
         Value::Null => Ok(None),
-        value => value.as_f64().map(Some).ok_or("a time in the token is not a number"),
+        value => value.as_f64().map(Some).ok_or("invalid time in the token: expected a number"),
     };
     if time("exp")?.is_some_and(|end| now >= end + leeway) {
         return Err("the token has expired");
@@ -143,14 +143,14 @@ fn check(
         one => one.as_str() == Some(wanted),
     };
     match audience {
-        Some(wanted) if !is_for(wanted) => return Err("the token is not for this audience"),
+        Some(wanted) if !is_for(wanted) => return Err("the token has a different audience"),
         None if !claims["aud"].is_null() => {
-            return Err("the token names who it is for: say who you are with `audience`");
+            return Err("missing option `audience`: the token names an audience");
         }
         _ => {}
     }
     if issuer.is_some_and(|wanted| claims["iss"].as_str() != Some(wanted)) {
-        return Err("the token is of another issuer");
+        return Err("the token has a different issuer");
     }
     Ok(())
 }
@@ -251,22 +251,22 @@ mod tests {
             (
                 "",
                 r#"jwt::verify(jwt::sign(#{ aud: "x" }, "a", #{ algorithm: "HS256" }), "a", #{ algorithm: "HS256" })"#,
-                "say who you are with `audience`",
+                "missing option `audience`",
             ),
             (
                 "",
                 r#"jwt::verify(jwt::sign(#{ aud: "x" }, "a", #{ algorithm: "HS256" }), "a", #{ algorithm: "HS256", audience: "y" })"#,
-                "not for this audience",
+                "a different audience",
             ),
             (
                 "",
                 r#"jwt::verify(jwt::sign(#{}, "a", #{ algorithm: "HS256" }), "a", #{ algorithm: "HS256", issuer: "y" })"#,
-                "of another issuer",
+                "a different issuer",
             ),
             (
                 "",
                 r#"jwt::verify(jwt::sign(#{ exp: "soon" }, "a", #{ algorithm: "HS256" }), "a", #{ algorithm: "HS256" })"#,
-                "not a number",
+                "expected a number",
             ),
             (
                 "",
@@ -280,7 +280,7 @@ mod tests {
             ),
             ("", r#"jwt::verify("a.b", "s", #{ algorithm: "HS256" })"#, "not a JSON web token"),
             ("", r#"jwt::verify("a.b.c", "s", #{ algorithm: "HS256" })"#, "not a JSON web token"),
-            ("", r#"jwt::verify(big(70_000), "s", #{ algorithm: "HS256" })"#, "at most 64 KiB"),
+            ("", r#"jwt::verify(big(70_000), "s", #{ algorithm: "HS256" })"#, "limit of 64 KiB"),
         ] {
             refuse(&[(&format!("{made}{check}"), words)]);
         }
@@ -296,7 +296,7 @@ mod tests {
             ("jwt::sign(#{}, <EC>, #{ algorithm: \"RS256\" })", "not a private key of the algorithm"),
             ("jwt::sign(#{}, <RSA>, #{ algorithm: \"ES256\" })", "not a private key of the algorithm"),
             ("jwt::sign([], \"s\", #{ algorithm: \"HS256\" })", "`claims` must be a map, not array"),
-            ("jwt::sign(#{ a: big(40_000) }, \"s\", #{ algorithm: \"HS256\" })", "at most 32 KiB"),
+            ("jwt::sign(#{ a: big(40_000) }, \"s\", #{ algorithm: \"HS256\" })", "limit of 32 KiB"),
             (
                 "jwt::sign(#{}, \"-----BEGIN EC PRIVATE KEY-----\\nAA==\\n-----END EC PRIVATE KEY-----\", #{ algorithm: \"ES256\" })",
                 "openssl pkcs8 -topk8",

@@ -29,7 +29,8 @@ enum Scope {
 }
 
 /// The documentation of the options of a write.
-const FAST: &str = "`#{durable: false}` does not wait for the disk: faster, and a crash may lose it.";
+const FAST: &str = "With `#{durable: false}` the call does not wait for the disk: it is faster, and a crash \
+                    may lose the write.";
 
 /// `kv::…` with `kv::user::…` and `kv::chat::…` in it.
 pub(super) fn module() -> Module {
@@ -46,14 +47,18 @@ pub(super) fn module() -> Module {
 fn functions(scope: Scope) -> Module {
     let mut module = Module::new();
     let place = scope.name();
-    effect("get", &["key: &str", "Dynamic"], &format!("The value of a key in {place}, or `()`."))
-        .set_into_module(&mut module, move |key: &str| -> RhaiResultOf<Dynamic> {
-            Ok(live(&scope.get(key)?.into(), Shape::Plain))
-        });
+    effect(
+        "get",
+        &["key: &str", "Dynamic"],
+        &format!("Returns the value of a key in {place}, `()` if there is none."),
+    )
+    .set_into_module(&mut module, move |key: &str| -> RhaiResultOf<Dynamic> {
+        Ok(live(&scope.get(key)?.into(), Shape::Plain))
+    });
     effect(
         "get",
         &["key: &str", "fallback", "Dynamic"],
-        &format!("The value of a key in {place}, or the fallback."),
+        &format!("Returns the value of a key in {place}, or the fallback."),
     )
     .set_into_module(&mut module, move |key: &str, fallback: Dynamic| -> RhaiResultOf<Dynamic> {
         Ok(scope.get(key)?.map_or(fallback, |value| live(&value, Shape::Plain)))
@@ -62,7 +67,7 @@ fn functions(scope: Scope) -> Module {
     effect(
         "set",
         &["key: &str", "value"],
-        &format!("Sets a key in {place}; it stays until it is deleted. `()` deletes it."),
+        &format!("Sets a key in {place} without an expiry. The value `()` deletes the key."),
     )
     .set_into_module(&mut module, move |key: &str, value: Dynamic| scope.set(key, &value, None, None));
     effect("set", &["key: &str", "value", "options: map"], &format!("Sets a key in {place}. {FAST}"))
@@ -72,7 +77,7 @@ fn functions(scope: Scope) -> Module {
     effect(
         "set",
         &["key: &str", "value", "ttl_seconds: number"],
-        &format!("Sets a key in {place} for a number of seconds. `()` deletes it."),
+        &format!("Sets a key in {place} that expires after `ttl_seconds`. The value `()` deletes the key."),
     )
     .set_into_module(&mut module, move |key: &str, value: Dynamic, ttl_seconds: AnyNumber| {
         scope.set(key, &value, Some(ttl_seconds), None)
@@ -80,7 +85,7 @@ fn functions(scope: Scope) -> Module {
     effect(
         "set",
         &["key: &str", "value", "ttl_seconds: number", "options: map"],
-        &format!("Sets a key in {place} for a number of seconds. {FAST}"),
+        &format!("Sets a key in {place} that expires after `ttl_seconds`. {FAST}"),
     )
     .set_into_module(
         &mut module,
@@ -92,27 +97,27 @@ fn functions(scope: Scope) -> Module {
     effect(
         "delete",
         &["key: &str", "bool"],
-        &format!("Deletes a key of {place}; returns `true` if it existed."),
+        &format!("Deletes a key of {place} and returns true if it existed."),
     )
     .set_into_module(&mut module, move |key: &str| scope.delete(key, None));
     effect(
         "delete",
         &["key: &str", "options: map", "bool"],
-        &format!("Deletes a key of {place}; returns `true` if it existed. {FAST}"),
+        &format!("Deletes a key of {place} and returns true if it existed. {FAST}"),
     )
     .set_into_module(&mut module, move |key: &str, options: Map| scope.delete(key, Some(options)));
 
-    const COUNTS: &str = "A new counter starts at 0. Concurrent turns lose no count.";
+    const COUNTS: &str = "A new counter starts at 0. The update is atomic.";
     effect(
         "incr",
         &["key: &str", "number"],
-        &format!("Increments a key of {place} by 1 and returns the new number. {COUNTS}"),
+        &format!("Adds 1 to a number in {place} and returns the new number. {COUNTS}"),
     )
     .set_into_module(&mut module, move |key: &str| scope.incr(key, &1_i64.into(), None, None));
     effect(
         "incr",
         &["key: &str", "options: map", "number"],
-        &format!("Increments a key of {place} by 1 and returns the new number. {FAST}"),
+        &format!("Adds 1 to a number in {place} and returns the new number. {FAST}"),
     )
     .set_into_module(&mut module, move |key: &str, options: Map| {
         scope.incr(key, &1_i64.into(), None, Some(options))
@@ -120,13 +125,13 @@ fn functions(scope: Scope) -> Module {
     effect(
         "incr",
         &["key: &str", "by: number", "number"],
-        &format!("Adds to a number in {place} and returns the new one. {COUNTS}"),
+        &format!("Adds `by` to a number in {place} and returns the new number. {COUNTS}"),
     )
     .set_into_module(&mut module, move |key: &str, by: AnyNumber| scope.incr(key, &by, None, None));
     effect(
         "incr",
         &["key: &str", "by: number", "options: map", "number"],
-        &format!("Adds to a number in {place} and returns the new one. {FAST}"),
+        &format!("Adds `by` to a number in {place} and returns the new number. {FAST}"),
     )
     .set_into_module(&mut module, move |key: &str, by: AnyNumber, options: Map| {
         scope.incr(key, &by, None, Some(options))
@@ -135,8 +140,8 @@ fn functions(scope: Scope) -> Module {
         "incr",
         &["key: &str", "by: number", "ttl_seconds: number", "number"],
         &format!(
-            "Adds to a number in {place} and returns the new one. {COUNTS}\nThe counter expires this number \
-             of seconds after it started: `kv::incr(\"today\", 1, 86_400)`."
+            "Adds `by` to a number in {place} and returns the new number. {COUNTS}\nThe counter \
+                  expires `ttl_seconds` after its start: `kv::incr(\"today\", 1, 86_400)`."
         ),
     )
     .set_into_module(&mut module, move |key: &str, by: AnyNumber, ttl_seconds: AnyNumber| {
@@ -145,7 +150,7 @@ fn functions(scope: Scope) -> Module {
     effect(
         "incr",
         &["key: &str", "by: number", "ttl_seconds: number", "options: map", "number"],
-        &format!("Adds to a number in {place} that expires this number of seconds after it started. {FAST}"),
+        &format!("Adds `by` to a number in {place} that expires `ttl_seconds` after its start. {FAST}"),
     )
     .set_into_module(
         &mut module,
@@ -154,23 +159,23 @@ fn functions(scope: Scope) -> Module {
         },
     );
 
-    effect("keys", &["Array"], &format!("All keys of {place}, in alphabetical order."))
+    effect("keys", &["Array"], &format!("Returns all keys of {place} in alphabetical order."))
         .set_into_module(&mut module, move || scope.keys(""));
     effect(
         "keys",
         &["prefix: &str", "Array"],
-        &format!("The keys of {place} that begin with `prefix`, in alphabetical order."),
+        &format!("Returns the keys of {place} that start with `prefix`, in alphabetical order."),
     )
     .set_into_module(&mut module, move |prefix: &str| scope.keys(prefix));
 
-    const UPDATES: &str = "`()` means no value; returning it deletes the key. The function runs again if another \
-         turn, of this host or another one, changed the key meanwhile, at most 1,000 times, so it must have no side \
-         effects. On a database that hosts share, each call waits for one write to it.";
+    const UPDATES: &str = "The function gets the value, `()` if there is none, and returns the new one, \
+                           `()` to delete it. It runs again if another turn changed the value meanwhile, so \
+                           it must not have side effects.";
     effect(
         "update",
         &["key: &str", "change: FnPtr", "Dynamic"],
         &format!(
-            "Replaces a value in {place} by the function's result, and returns the new value.\n{UPDATES}"
+            "Replaces a value in {place} with the result of a function and returns the new value.\n{UPDATES}"
         ),
     )
     .set_into_module(&mut module, move |context: NativeCallContext<'_>, key: &str, change: FnPtr| {
@@ -190,7 +195,7 @@ fn functions(scope: Scope) -> Module {
     effect(
         "update",
         &["key: &str", "change: FnPtr", "ttl_seconds: number", "Dynamic"],
-        &format!("The same in {place}, and the new value expires after a number of seconds.\n{UPDATES}"),
+        &format!("The same; the new value in {place} expires after `ttl_seconds`.\n{UPDATES}"),
     )
     .set_into_module(
         &mut module,
@@ -201,7 +206,7 @@ fn functions(scope: Scope) -> Module {
     effect(
         "update",
         &["key: &str", "change: FnPtr", "ttl_seconds: number", "options: map", "Dynamic"],
-        &format!("The same in {place}, and the new value expires after a number of seconds. {FAST}"),
+        &format!("The same; the new value in {place} expires after `ttl_seconds`. {FAST}"),
     )
     .set_into_module(
         &mut module,
@@ -217,9 +222,11 @@ fn functions(scope: Scope) -> Module {
     effect(
         "window",
         &["key: &str", "seconds: number", "limit: i64", "window"],
-        &format!("Counts one event in {place}, unless there were `limit` within the last \
-             `seconds`:\n`#{{allowed, count, retry_after}}`, where `retry_after` is the number of seconds until \
-             the next one is allowed."),
+        &format!(
+            "Counts an event in {place} unless it would exceed `limit` events within the last \
+                  `seconds`, and returns\n`#{{allowed, count, retry_after}}`, where `retry_after` is the \
+                  number of seconds until the next event is allowed."
+        ),
     )
     .set_into_module(&mut module, move |key: &str, seconds: AnyNumber, limit: i64| {
         scope.window(key, &seconds, limit, None)
@@ -277,7 +284,10 @@ impl Scope {
         for (name, value) in options.into_iter().flatten() {
             let function = self.called(function);
             if name != "durable" {
-                return Err(fail(&function, format!("unknown option `{name}`; known: `durable`")));
+                return Err(fail(
+                    &function,
+                    format!("unknown option `{name}`; the only option is `durable`"),
+                ));
             }
             durable = value.as_bool().map_err(|kind| {
                 fail(&function, format!("invalid option `durable`: expected true or false, got {kind}"))
@@ -294,8 +304,12 @@ impl Scope {
     /// The running call's map.
     fn map(self, function: &str) -> RhaiResultOf<KvMap> {
         let call = running(&self.called(function))?;
-        let undeclared =
-            || fail(&self.called(function), "declare it in the opening comment: requirements: kv");
+        let undeclared = || {
+            fail(
+                &self.called(function),
+                "missing capability `kv`; add a line to the opening comment of the file: requirements: kv",
+            )
+        };
         let kv = call.reach.kv.as_ref().ok_or_else(undeclared)?;
         let facts = call.turn.facts();
         Ok(match self {

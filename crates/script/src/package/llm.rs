@@ -21,17 +21,18 @@ pub(super) fn module() -> Module {
     effect(
         "chat",
         &["request: map", "result"],
-        "Calls a model of this host: `llm::chat(#{ model: \"assistant\", messages: [#{ role: \"user\", content: \
-         \"…\" }] })`.\n\
-         Returns `#{ content, tool_calls, finish_reason, usage, model, id }`. The default `model` is that of the turn.\n\
-         All filters of the model run, except those of the script itself.",
+        "Sends a chat request to a model of this host: `llm::chat(#{ model: \"assistant\", messages: [#{ \
+         role: \"user\", content: \"…\" }] })`.\n\
+         Gives `#{ content, tool_calls, finish_reason, usage, model, id }`. The default `model` is that of \
+         the turn.\n\
+         The filters of that model run, except for those of this script.",
     )
     .set_into_module(&mut module, |request: AnyMap| chat("llm::chat", &request));
     effect(
         "all",
         &["requests: array", "Array"],
-        "Calls models concurrently, each like llm::chat(), and returns the answers in order. At most 8 wait at a \
-         time. If one fails, the others are canceled and the error is thrown.",
+        "Sends several requests in parallel, each like llm::chat(), and returns the answers in order. At \
+         most 8 run at a time. If one fails, the others are canceled and the error is thrown.",
     )
     .set_into_module(&mut module, |requests: AnyArray| all(&requests, &Map::new().into()));
     effect(
@@ -43,8 +44,9 @@ pub(super) fn module() -> Module {
     effect(
         "stream",
         &["request: map", "stream"],
-        "Calls a model of this host and reads its answer as it arrives: `for event in llm::stream(#{ messages: body.messages }) { \
-         yield_text(event.text); }`. It has the parameters of llm::chat().",
+        "Sends a chat request to a model of this host and reads its answer as a stream: `for event in \
+         llm::stream(#{ messages: body.messages }) { \
+         yield_text(event.text); }`. The request is that of llm::chat().",
     )
     .set_into_module(&mut module, |request: AnyMap| stream(&request));
     module
@@ -65,10 +67,14 @@ impl Question {
     fn read(name: &str, request: &Dynamic) -> RhaiResultOf<Self> {
         let call = running(name)?;
         let models = call.reach.models.clone();
-        let models =
-            models.ok_or_else(|| fail(name, "declare it in the opening comment: requirements: llm"))?;
+        let models = models.ok_or_else(|| {
+            fail(
+                name,
+                "missing capability `llm`; add a line to the opening comment of the file: requirements: llm",
+            )
+        })?;
         if call.turn.facts().callers.iter().any(|caller| **caller == *call.caller.plugin) {
-            return Err(fail(name, "this call already is part of a question of this script's own"));
+            return Err(fail(name, "cannot call a model from within a model call of the same script"));
         }
         let request = match json_of(request)? {
             request @ Json::Object(_) => request.copy(),
@@ -77,7 +83,10 @@ impl Question {
         let claim = call.turn.load().claim(Share::Questions, 1, MAX_QUESTIONS).map_err(|_| {
             fail(
                 name,
-                format!("{MAX_QUESTIONS} questions of this request are under way; ask fewer at a time"),
+                format!(
+                    "the model calls of this request exceeded their limit of {MAX_QUESTIONS} at a time; \
+                         send fewer in parallel"
+                ),
             )
         })?;
         Ok(Self { call, claim, models, request })

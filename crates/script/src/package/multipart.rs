@@ -36,7 +36,7 @@ impl Body<'_> {
     fn add(&mut self, name: &str, value: &Dynamic) -> RhaiResultOf<()> {
         self.count += 1;
         if self.count > MAX_PARTS {
-            return Err(fail(self.function, format!("`multipart` has more than {MAX_PARTS} parts")));
+            return Err(fail(self.function, format!("`multipart` exceeded its limit of {MAX_PARTS} parts")));
         }
         let field = |map: &Map, key: &str| map.get(key).cloned().filter(|value| !value.is_unit());
         if let Some(map) = value.read_lock::<Map>() {
@@ -50,7 +50,7 @@ impl Body<'_> {
             let Some(data) = field(&map, "data") else {
                 return Err(fail(
                     self.function,
-                    format!("`multipart.{name}` has no `data`; a file is `#{{ data, name, type }}`"),
+                    format!("missing `data` of `multipart.{name}`: a file is `#{{ data, name, type }}`"),
                 ));
             };
             let function = self.function;
@@ -78,7 +78,10 @@ impl Body<'_> {
         if let Some((_, kind)) = file
             && (!kind.contains('/') || !kind.bytes().all(|byte| matches!(byte, b' '..=b'~')))
         {
-            return Err(fail(self.function, format!("`{kind:.60}` is not a media type such as image/png")));
+            return Err(fail(
+                self.function,
+                format!("invalid media type `{kind:.60}`: expected a type such as image/png"),
+            ));
         }
         let mut head =
             format!("--{}\r\ncontent-disposition: form-data; name=\"{}\"", self.boundary, quoted(name));

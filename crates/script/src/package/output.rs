@@ -19,7 +19,12 @@ pub(super) fn check_size(function: &str, bytes: usize) -> RhaiResultOf<()> {
     if bytes <= MAX_BYTES {
         return Ok(());
     }
-    Err(fail(function, format!("the result would be {bytes} bytes or more; at most 8 MiB")))
+    Err(fail(
+        function,
+        format!(
+            "the result would have at least {bytes} bytes and exceed its limit; it may have at most 8 MiB"
+        ),
+    ))
 }
 
 /// Checks that there is time to go over a text so many times, before that is done.
@@ -80,7 +85,7 @@ impl List {
     fn add(&mut self, item: Dynamic) -> RhaiResultOf<()> {
         check_size(self.function, self.bytes)?;
         if self.items.len() + self.nested >= MAX_ITEMS {
-            let why = format!("the result would have more than {MAX_ITEMS} elements");
+            let why = format!("the result would exceed its limit of {MAX_ITEMS} elements");
             return Err(fail(self.function, why));
         }
         self.items.push(item);
@@ -132,9 +137,9 @@ pub(crate) fn json(function: &str, value: &Json, indent: Option<usize>) -> RhaiR
 /// The reason a value is not written as JSON.
 #[derive(Debug, thiserror::Error)]
 enum Excess {
-    #[error("the JSON would be larger than 8 MiB")]
+    #[error("the JSON would exceed its limit of 8 MiB")]
     Bytes,
-    #[error("the value is nested deeper than {MAX_DEPTH} levels")]
+    #[error("the value exceeded its limit of {MAX_DEPTH} nested levels")]
     Depth,
 }
 

@@ -153,9 +153,11 @@ impl Pattern {
     ) -> RhaiResultOf<Option<Spans>> {
         match self.nfa() {
             Some(nfa) => simulation::search(nfa, text, from, is_anchored, groups),
-            None => {
-                Err(super::argument::fail("regex", "this pattern is too large for a text of this length"))
-            }
+            None => Err(super::argument::fail(
+                "regex",
+                "cannot search with a pattern of this size in a text of this length; use a smaller pattern \
+                 or a shorter text",
+            )),
         }
     }
 
@@ -199,7 +201,7 @@ pub(super) fn compiled(pattern: &str) -> Result<Arc<Pattern>, String> {
     }
     if pattern.len() > MAX_LENGTH {
         return Err(format!(
-            "a pattern may have {} KiB at most, this one has {} bytes",
+            "the pattern exceeded its limit of {} KiB: it has {} bytes",
             MAX_LENGTH >> 10,
             pattern.len()
         ));
@@ -237,14 +239,15 @@ fn explain(pattern: &str, error: &regex::Error) -> String {
     let reason = error.lines().last().unwrap_or(&error);
     let reason = reason.strip_prefix("error: ").unwrap_or(reason);
     let reason = if reason.starts_with("look-around") {
-        "look-around (`(?=`, `(?!`, `(?<=`, `(?<!`) is not supported, so that every pattern runs in linear \
-         time; match the surroundings in groups of their own and put them back with `$1`, or look at them \
-         in a closure given as the replacement"
+        "look-around (`(?=`, `(?!`, `(?<=`, `(?<!`) is not supported, since every pattern runs in linear \
+         time; match the surroundings in separate groups and restore them with `$1`, or check them in a \
+         closure as the replacement"
     } else if reason.starts_with("backreferences") {
-        "backreferences (`\\1`) are not supported, so that every pattern runs in linear time; capture both \
-         places in groups of their own and compare them in the script"
+        "backreferences (`\\1`) are not supported, since every pattern runs in linear time; capture both \
+         places in separate groups and compare them in the script"
     } else if reason.contains("size limit") {
-        "it is too large once compiled; repeat less, or use ASCII classes such as `[0-9]` for `\\d`"
+        "the compiled pattern is too large; use smaller repetitions, or ASCII classes such as `[0-9]` for \
+         `\\d`"
     } else {
         reason
     };
@@ -309,7 +312,7 @@ mod tests {
     #[test]
     fn what_is_missing_comes_with_a_hint() {
         for (pattern, hint) in [
-            ("(?=a)", "groups of their own"),
+            ("(?=a)", "separate groups"),
             ("(?<!a)b", "linear time"),
             (r"(a)\1", "compare them in the script"),
             ("(", "unclosed group"),

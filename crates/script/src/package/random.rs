@@ -35,9 +35,7 @@ pub(super) mod functions {
         let place = host_calls::value("random::choice", || fastrand::usize(0..=last) as i64);
         // A step that runs again has the place of its first run.
         let item = usize::try_from(place).ok().and_then(|place| items.get(place).cloned());
-        item.ok_or_else(|| {
-            fail("random::choice", "the array has become shorter since the first run of this step")
-        })
+        item.ok_or_else(|| fail("random::choice", "the array is shorter than in the first run of this step"))
     }
 }
 

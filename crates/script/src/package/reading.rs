@@ -97,7 +97,7 @@ impl Reading {
                     State::Busy => {
                         return Err(fail(
                             self.name,
-                            "the answer is being read by another part of the script",
+                            "cannot read the answer: another part of the script is reading it",
                         ));
                     }
                     State::Over => {
@@ -106,7 +106,8 @@ impl Reading {
                     }
                     State::Recorded => {
                         *self.state.lock() = State::Recorded;
-                        let why = "cannot go on reading behind a pause; read the answer to its end before somebody is asked";
+                        let why = "cannot continue reading after a pause; read the answer to its end before \
+                                   you call `ask`";
                         return Err(fail(self.name, why));
                     }
                 };
@@ -137,14 +138,14 @@ pub(crate) fn register(module: &mut Module) {
     method(
         "next",
         &["answer: &mut stream", "any"],
-        "Waits for the next chunk of the answer; `()` at its end.",
+        "Waits for the next part of a streamed answer and returns it; `()` at its end.",
     )
     .set_into_module(module, |reading: &mut Reading| -> RhaiResultOf<Dynamic> {
         Ok(reading.next()?.unwrap_or(Dynamic::UNIT))
     });
     for (name, about) in [
-        ("status", "The status of a host's response."),
-        ("headers", "The headers of a host's response, with lowercase names."),
+        ("status", "The HTTP status of the answer."),
+        ("headers", "The headers of the answer, a map with names in lower case."),
     ] {
         let getter = method(&format!("get${name}"), &["answer: &mut stream", "any"], about);
         getter.set_into_module(module, move |reading: &mut Reading| -> RhaiResultOf<Dynamic> {
@@ -158,9 +159,7 @@ pub(crate) fn register(module: &mut Module) {
         FuncRegistration::new(name)
             .with_namespace(FnNamespace::Global)
             .with_purity(true)
-            .set_into_module(module, |reading: &mut Reading| {
-                format!("{} (an answer that is read as it comes)", reading.name)
-            });
+            .set_into_module(module, |reading: &mut Reading| format!("{} (a streamed answer)", reading.name));
     }
 }
 
@@ -224,7 +223,7 @@ impl Cutter {
                 }
                 self.partial.extend_from_slice(rest);
                 if self.partial.len() > MAX_LINE {
-                    lines.push(Err("a line is longer than 1 MiB; read `chunks`".to_owned()));
+                    lines.push(Err("a line exceeded its limit of 1 MiB; read `chunks`".to_owned()));
                     self.partial.clear();
                 }
                 lines
@@ -263,7 +262,7 @@ fn line(bytes: &[u8]) -> Result<Item, String> {
 fn text(bytes: Vec<u8>) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|why| {
         let at = why.utf8_error().valid_up_to();
-        format!("cannot read what came as text: byte {at} is not UTF-8; read `chunks`, which are bytes")
+        format!("cannot read the answer as text: byte {at} is not UTF-8; read `chunks`, which are bytes")
     })
 }
 

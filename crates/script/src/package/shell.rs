@@ -25,15 +25,16 @@ pub(super) fn module() -> Module {
         "run",
         &["argv", "program_output"],
         "Runs a granted program: `[\"git\", \"log\"]`, or a text for `sh -c` where `sh` is granted. Returns \
-         `exit_code`, `stdout` and `stderr`; `signal` if a signal ended it, `timed_out` and `cut` if they are \
-         true. An exit code other than 0 is not an error. Its child processes end with it.",
+         `exit_code`, `stdout` and `stderr`; `signal` if a signal ended the program, `timed_out` and `cut` \
+         if they are true. An exit code other than 0 is returned as well. All processes that the program \
+         starts are ended with it.",
     )
     .set_into_module(&mut module, |argv: Argv| run(&argv, Options::default()));
     effect(
         "run",
         &["argv", "options: map", "program_output"],
-        "Runs a granted program. Options: `stdin` (a text), `folder` (a granted folder or one in it), \
-         `timeout` in ms (default: 30 000).",
+        "Runs a granted program. Options: `stdin` (a text), `folder` (a granted folder or a subfolder), \
+         `timeout` in ms (default 30 000, at most 600 000).",
     )
     .set_into_module(&mut module, |argv: Argv, options: AnyMap| run(&argv, read(&options)?));
     module
@@ -69,7 +70,9 @@ fn command(argv: &Dynamic) -> RhaiResultOf<Command> {
         let most = MAX_ARGV >> 20;
         return Err(fail(
             FUNCTION,
-            format!("`argv` has {bytes} bytes; at most {most} MiB, the rest goes into `stdin`"),
+            format!(
+                "`argv` has {bytes} bytes and exceeded its limit of {most} MiB; pass large data in `stdin`"
+            ),
         ));
     }
     Ok(Command::Argv(parts.iter().map(part).collect::<RhaiResultOf<_>>()?))
@@ -88,7 +91,7 @@ fn read(options: &Dynamic) -> RhaiResultOf<Options> {
             "timeout" => read.timeout = Some(timeout(&value)?),
             other => {
                 let near = did_you_mean(other, ["stdin", "folder", "timeout"]);
-                return Err(fail(FUNCTION, format!("there is no option `{other}`{near}")));
+                return Err(fail(FUNCTION, format!("unknown option `{other}`{near}")));
             }
         }
     }

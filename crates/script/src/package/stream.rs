@@ -79,7 +79,7 @@ impl WindowVisitor for Script<'_> {
     fn changed(&mut self, before: &str) -> RhaiResultOf<CompactString> {
         let after: Dynamic = self.change.call_raw(self.context, None, [before.into()])?;
         if after.is_unit() {
-            return Err(fail(NAME, "the closure returned nothing; it returns the text, changed or not"));
+            return Err(fail(NAME, "the closure returned nothing; return the text, changed or unchanged"));
         }
         Ok(text(NAME, &after)?.as_str().into())
     }
@@ -100,7 +100,7 @@ impl WindowVisitor for Script<'_> {
                 let tail: Dynamic = tail.call_raw(self.context, None, [text.into()])?;
                 let tail: ImmutableString = super::output::text(NAME, &tail)?;
                 if !text.ends_with(tail.as_str()) {
-                    return Err(fail(NAME, "`tail` returned what is not the end of the text it got"));
+                    return Err(fail(NAME, "`tail` returned an invalid value: expected an end of the text"));
                 }
                 return Ok(self.within(&tail));
             }
@@ -125,7 +125,10 @@ fn run(
 ) -> RhaiResultOf<()> {
     let longest = count(NAME, "longest", longest)?;
     if longest > MAX_WINDOW {
-        return Err(fail(NAME, format!("`longest` is {longest}; {MAX_WINDOW} characters are the most")));
+        return Err(fail(
+            NAME,
+            format!("`longest` is {longest} and exceeded its limit of {MAX_WINDOW} characters"),
+        ));
     }
     let (event, state) = (live("event", event)?, live("state", state)?);
     pass(&event, &state, longest, &mut Script { context, longest, change, tail })
@@ -135,6 +138,6 @@ fn run(
 fn live(name: &str, value: &Dynamic) -> RhaiResultOf<Json> {
     match value.is::<Map>() {
         true => json_of(value),
-        false => Err(fail(NAME, format!("`{name}` must be the `{name}` that the hook was given"))),
+        false => Err(fail(NAME, format!("`{name}` must be the parameter `{name}` of the hook"))),
     }
 }

@@ -103,8 +103,8 @@ fn timestamp(function: &str, unix: &AnyNumber) -> RhaiResultOf<Timestamp> {
         }
     };
     time.ok_or_else(|| {
-        let hint = "; are these milliseconds? divide them by 1000";
-        fail(function, format!("{unix} seconds are beyond the year 9999{hint}"))
+        let hint = "; divide milliseconds by 1000";
+        fail(function, format!("invalid time {unix}: expected Unix seconds up to the year 9999{hint}"))
     })
 }
 
@@ -125,7 +125,7 @@ fn read(text: &str, strftime: &str, zone: TimeZone) -> RhaiResultOf<i64> {
         }
     });
     let shown = crate::redaction::excerpt(text);
-    let fail = |error| fail("time::parse", format!("`{shown}` as `{strftime}`: {error}"));
+    let fail = |error| fail("time::parse", format!("cannot parse `{shown}` as `{strftime}`: {error}"));
     read.map(Timestamp::as_second).map_err(fail)
 }
 
@@ -133,7 +133,10 @@ fn check_pattern(function: &str, strftime: &str) -> RhaiResultOf<()> {
     if strftime.len() <= MAX_PATTERN {
         return Ok(());
     }
-    Err(fail(function, format!("a pattern has {MAX_PATTERN} bytes at most, not {}", strftime.len())))
+    Err(fail(
+        function,
+        format!("the pattern exceeded its limit of {MAX_PATTERN} bytes: it has {}", strftime.len()),
+    ))
 }
 
 /// The zone of this name, such as `Europe/Berlin`.
@@ -184,15 +187,15 @@ mod tests {
         ]);
         refuses(&[
             (r#"time::iso("now")"#, "`unix` must be a number, not string"),
-            ("time::iso(1795232760000)", "divide them by 1000"),
-            ("time::iso(1.0/0.0)", "beyond the year"),
+            ("time::iso(1795232760000)", "divide milliseconds by 1000"),
+            ("time::iso(1.0/0.0)", "up to the year"),
             (
                 r#"time::iso(0, "Europe/Berln")"#,
                 "unknown time zone `Europe/Berln`; did you mean `Europe/Berlin`?",
             ),
             (r#"time::format(0, "%H", "new york")"#, "did you mean `America/New_York`?"),
             (r#"time::format(0, "%!")"#, "`%!`"),
-            (r#"time::format(0, big(2000))"#, "1024 bytes at most, not 2000"),
+            (r#"time::format(0, big(2000))"#, "limit of 1024 bytes: it has 2000"),
         ]);
     }
 

@@ -30,15 +30,15 @@ pub(super) fn module() -> Module {
     effect(
         "list",
         &["Array"],
-        "The available tools: those of the turn, and granted ones. A list of \
-         `#{ name, description, parameters, tags, metadata }`, `parameters` as JSON schema.",
+        "Returns the tools that the script may call: those that the turn offers, and the granted ones. A \
+         list of `#{ name, description, parameters, tags, metadata }`; `parameters` is a JSON schema.",
     )
     .set_into_module(&mut module, list);
     effect(
         "call",
         &["name: &str", "arguments: map", "any"],
-        "Calls a tool like a model: arguments are validated, filters run, and approvals apply. Returns the \
-         result; throws the tool's error.",
+        "Calls a tool like a model: arguments are checked, filters run, and a person approves the call if \
+         needed. Returns the result; throws the tool's error.",
     )
     .set_into_module(&mut module, |name: &str, arguments: AnyMap| call(CALL, name, &arguments));
     effect("call", &["name: &str", "any"], "The same without arguments.")
@@ -46,9 +46,9 @@ pub(super) fn module() -> Module {
     effect(
         "all",
         &["calls: array", "Array"],
-        "Calls several tools concurrently: `tools::all([#{ name: \"weather\", args: #{ city: \"Rome\" } }])`. \
-         Returns the results in order. At most 8 run at a time, also with a higher `limit`. If one fails, the \
-         others are canceled and the error is thrown.",
+        "Calls several tools in parallel: `tools::all([#{ name: \"weather\", args: #{ city: \"Rome\" } \
+         }])`. Returns the results in order. At most 8 run at a time, also with a higher `limit`. If one \
+         fails, the others are canceled and the error is thrown.",
     )
     .set_into_module(&mut module, |calls: AnyArray| all(&calls, &Map::new().into()));
     effect(
@@ -122,13 +122,17 @@ impl Reachable {
     fn of(name: &str, plugin: Arc<str>, reach: Arc<Reach>, turn: Turn) -> RhaiResultOf<Self> {
         match &reach.tools {
             Tools::Undeclared => {
-                return Err(fail(name, "declare it in the opening comment: requirements: tools"));
+                return Err(fail(
+                    name,
+                    "missing capability `tools`; add a line to the opening comment of the file: \
+                     requirements: tools",
+                ));
             }
-            Tools::TriedOut => return Err(fail(name, "a script that is tried out calls no tools")),
+            Tools::TriedOut => return Err(fail(name, "cannot call tools in a dry run")),
             Tools::Granted { .. } => {}
         }
         let kernel = Kernel::of_turn(&turn).ok_or_else(|| {
-            fail(name, "there are no tools here: a turn of a chat has them, and the call of a tool")
+            fail(name, "cannot call tools here: only turns of a chat and calls of tools have tools")
         })?;
         Ok(Self { plugin, reach, turn, kernel })
     }
@@ -180,17 +184,17 @@ impl Reachable {
         let names: Vec<&str> = all.iter().map(Tool::name).collect();
         let near = did_you_mean(name, names.iter().copied());
         let known = match names.len() {
-            0 => "the turn offers none".to_owned(),
-            1..=SHOWN => format!("it may call {}", names.join(", ")),
-            more => format!("it may call {more} tools, which tools::list() gives"),
+            0 => "the turn offers no tools".to_owned(),
+            1..=SHOWN => format!("the script may call {}", names.join(", ")),
+            more => format!("the script may call {more} tools, see tools::list()"),
         };
         let plugin = &self.plugin;
         if self.reach.of_model.is_some() {
             return format!("unknown tool `{name}`{near}; {known}");
         }
         format!(
-            "unknown tool `{name}`{near}; {known}. A tool that the turn does not offer is granted: valvehouse grant \
-             {plugin} tools={name}"
+            "unknown tool `{name}`{near}; {known}; grant a tool that the turn does not offer with: \
+             valvehouse grant {plugin} tools={name}"
         )
     }
 }
@@ -215,7 +219,7 @@ pub(super) fn call(function: &str, name: &str, args: &Dynamic) -> RhaiResultOf<D
         let kib = bytes / 1024;
         return Err(fail(
             function,
-            format!("the arguments of `{name}` take {kib} KiB; at most 1024 KiB may be passed"),
+            format!("the arguments of `{name}` have {kib} KiB and exceeded their limit of 1024 KiB"),
         ));
     }
     let tool = reachable.find(name).ok_or_else(|| fail(function, reachable.unknown(name)))?;

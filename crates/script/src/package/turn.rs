@@ -40,14 +40,17 @@ pub(crate) fn register(module: &mut Module) {
     }
     for name in ["ask", "__event_call__"] {
         let about = match name {
-            "ask" => "/// Sends `#{type, data, timeout?}` (ms, default 60 000) and waits for the answer.",
-            _ => "/// The same as ask(), with Open WebUI's name.",
+            "ask" => {
+                "/// Sends a question `#{type, data, timeout?}` to the client and waits for the answer of a \
+                 person. `timeout` is in ms, 60 000 by default."
+            }
+            _ => "/// The same as ask(), called as in Open WebUI.",
         };
         global(name, &["question: map", "any"], about)
             .set_into_module(module, |question: Dynamic| ask(&question));
     }
     print_several(module);
-    let yields = "/// Sends a text as the next chunk of a pipe's answer, at once.";
+    let yields = "/// Sends a text as the next piece of a pipe's answer; the client receives it at once.";
     global("yield_text", &["text"], yields)
         .set_into_module(module, |text: Dynamic| send_piece("yield_text", &text));
     let yields = "/// Sends the next chunk of a pipe's answer: a text, an event of llm::stream(), `#{ reasoning_content }`, \
@@ -63,7 +66,7 @@ pub(crate) fn register(module: &mut Module) {
 fn send_event(event: &Dynamic) -> Answer<()> {
     let event = checked_event(event)?;
     if is_of_model() {
-        return Err(error("cannot send an event: code of a model returns what it has to say"));
+        return Err(error("cannot send an event from code of a model; return the value instead"));
     }
     if !call::was_reported()
         && let Some(call) = call::current()
@@ -81,13 +84,13 @@ fn is_of_model() -> bool {
 fn ask(question: &Dynamic) -> Answer<Dynamic> {
     let event = checked_event(question)?;
     if is_of_model() {
-        return Err(error("cannot ask: code of a model asks nobody; ask in the answer"));
+        return Err(error("cannot ask a person from code of a model; ask in the answer"));
     }
     // The script's own keeps its `timeout`.
     let fields = event.entries();
     let event = Json::from(fields.into_iter().collect::<Object>());
     let timeout = event.remove("timeout").and_then(|ms| ms.as_i64()).unwrap_or(ASK_TIMEOUT_MS);
-    let Some(call) = call::current() else { return Err(error("nobody can answer outside of a turn")) };
+    let Some(call) = call::current() else { return Err(error("cannot ask a person outside of a turn")) };
     let timeout = Duration::from_millis(u64::try_from(timeout).unwrap_or(0));
     let asked = call.turn.ask(&call.caller.plugin, event, timeout);
     let answer = budget::wait_for_person(&call.turn, asked)?;
@@ -109,7 +112,7 @@ fn print_several(module: &mut Module) {
         lines.collect::<Vec<_>>().join(" ")
     }
     fn several(name: &'static str, params: &[&str]) -> FuncRegistration {
-        let about = "/// Writes several values as one line to the log, a blank between them.";
+        let about = "/// Writes several values as one line to the log, separated by blanks.";
         FuncRegistration::new(name)
             .with_namespace(FnNamespace::Global)
             .with_params_info(params)
@@ -136,8 +139,7 @@ fn print_several(module: &mut Module) {
 
 fn send_piece(name: &str, piece: &Dynamic) -> Answer<()> {
     let out = call::current().and_then(|call| call.out);
-    let out =
-        out.ok_or_else(|| error(format!("{name}: only `fn pipe(body)` writes an answer piece by piece")))?;
+    let out = out.ok_or_else(|| error(format!("{name}: cannot send a piece outside of `fn pipe(body)`")))?;
     let piece = json_of(piece)?;
     // An event may have no text: that it thinks, or ends.
     if piece == Json::Null || piece.as_str().is_some_and(str::is_empty) {
@@ -154,7 +156,9 @@ fn checked_event(event: &Dynamic) -> Answer<Json> {
     let event = json_of(event)?;
     match event.get("type") {
         Some(Json::Text(_)) => Ok(event),
-        _ => Err(error("an event is a map with a `type`: `#{ type: \"status\", data: #{ … } }`")),
+        _ => Err(error(
+            "invalid event: expected a map with a `type`, such as `#{ type: \"status\", data: #{ … } }`",
+        )),
     }
 }
 
@@ -164,12 +168,12 @@ pub(super) fn models() -> Module {
         call::current().map(|call| call.turn.facts().models.clone()).into()
     }
     let mut module = Module::new();
-    effect("list", &["array"], "The models of this host, a list of `#{ id, name, provider }`.")
+    effect("list", &["array"], "Returns the models of this host, a list of `#{ id, name, provider }`.")
         .set_into_module(&mut module, || match all() {
             Json::Null => live(&Json::array(), Shape::Plain),
             models => live(&models, Shape::Plain),
         });
-    effect("get", &["id: &str", "__model__"], "The description of a model, `()` for an unknown one.")
+    effect("get", &["id: &str", "__model__"], "Returns the properties of a model, `()` for an unknown one.")
         .set_into_module(&mut module, |id: &str| {
             let found = all().items().into_iter().find(|model| model.text("id").is_some_and(|own| own == id));
             live(&found.into(), Shape::Plain)

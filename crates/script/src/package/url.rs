@@ -28,7 +28,7 @@ pub(super) mod functions {
     pub fn decode(text: &str) -> RhaiResultOf<String> {
         check_size("url::decode", text.len())?;
         let decoded = percent_decode_str(text).decode_utf8();
-        let decoded = decoded.map_err(|_| fail("url::decode", "what is encoded is not UTF-8 text"))?;
+        let decoded = decoded.map_err(|_| fail("url::decode", "the decoded bytes are not UTF-8 text"))?;
         Ok(decoded.into_owned())
     }
 

@@ -58,7 +58,7 @@ pub(super) mod functions {
                 return Ok(value);
             }
             if super::now().saturating_sub(began) as f64 + every > timeout {
-                return Err(fail("poll", format!("there was no result within {timeout} ms")));
+                return Err(fail("poll", format!("exceeded its limit of {timeout} ms without a result")));
             }
             pause("poll", every)?;
         }
@@ -93,7 +93,7 @@ fn now() -> i64 {
 /// Waits for a while. A step that runs again does not wait again.
 pub(super) fn pause(function: &str, ms: f64) -> RhaiResultOf<()> {
     if !(0.0..=MAX_PAUSE).contains(&ms) {
-        return Err(fail(function, format!("a pause has 0 to 600 000 ms, not {ms}")));
+        return Err(fail(function, format!("the pause must be from 0 to 600 000 ms, not {ms}")));
     }
     let call = running(function)?;
     host_calls::once(
@@ -198,7 +198,7 @@ impl<'a> Options<'a> {
                 let known = known.join(", ");
                 return Err(fail(
                     function,
-                    format!("there is no option `{name}`{near}; the options are {known}"),
+                    format!("unknown option `{name}`{near}; the options are {known}"),
                 ));
             }
         }

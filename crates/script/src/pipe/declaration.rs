@@ -17,8 +17,8 @@ use valvehouse_json::Json;
 /// The time limit of a pipe: it may well ask a model itself.
 const TIMEOUT: Duration = Duration::from_secs(300);
 /// The syntax of a model's declaration.
-const OFFERS: &str = "`fn pipe(body)` answers as a model, for up to `timeout` milliseconds; `fn pipes()` lists several: \
-                      [#{ id: \"small\", name: \"Small\" }]";
+const OFFERS: &str = "`fn pipe(body)` answers as a model within `timeout` milliseconds; `fn pipes()` lists \
+                      its models: [#{ id: \"small\", name: \"Small\" }]";
 /// Most models of one script, and longest name of one.
 const MAX_MODELS: usize = 1_000;
 const MAX_ID: usize = 256;
@@ -46,9 +46,9 @@ pub(crate) fn read(script: &Script, source: &str) -> Result<PipeFunction, Vec<Pr
         let list = known.clone().collect::<Vec<_>>().join(", ");
         let hint = match hooks::help_elsewhere(name) {
             Some(help) => help.to_owned(),
-            None => format!("`pipe` knows: {list}{}", did_you_mean(name, known)),
+            None => format!("the parameters of `pipe` are {list}{}", did_you_mean(name, known)),
         };
-        let unknown = problem(format!("`pipe` has an unknown parameter `{name}`"), name);
+        let unknown = problem(format!("unknown parameter `{name}` of `pipe`"), name);
         unknown
             .into_iter()
             .map(|problem| Problem { code: Code::UnknownParameter, ..problem }.help(hint.clone()))
@@ -56,9 +56,9 @@ pub(crate) fn read(script: &Script, source: &str) -> Result<PipeFunction, Vec<Pr
     })?;
     let asks_for_tools = params.contains(&Param::Tools);
     if asks_for_tools && !script.manifest.requirements.contains(&Capability::Tools) {
-        let what = "`__tools__` is asked for, and `tools` is not declared";
+        let what = "the parameter `__tools__` is used, but `tools` is not declared in `requirements`";
         let problem = Problem::of(Code::NotDeclared, &script.file, what);
-        let help = "add a line to the comment that the file opens with: requirements: tools";
+        let help = "add a line to the opening comment of the file: requirements: tools";
         return Err(vec![problem.at_parameter(source, "pipe", hooks::OF_PIPES.0).help(help)]);
     }
     let timeout = match script.manifest.get("timeout").filter(|text| !text.is_empty()) {
@@ -93,14 +93,10 @@ pub(crate) fn read(script: &Script, source: &str) -> Result<PipeFunction, Vec<Pr
 pub(crate) fn misplaced(ast: &AST, file: &SourceFile, source: &str) -> Option<Problem> {
     let lists = ast.iter_functions().any(|function| function.name == "pipes") && !is_pipe(ast);
     lists.then(|| {
-        Problem::of(
-            Code::BadPipe,
-            file,
-            "has `pipes`, which lists models, and no `pipe`, which answers for them",
-        )
-        .at_function(source, "pipes")
-        .help("write `fn pipe(body) { … }`")
-        .warning()
+        Problem::of(Code::BadPipe, file, "missing `pipe`: `pipes` lists models, and nothing answers for them")
+            .at_function(source, "pipes")
+            .help("write `fn pipe(body) { … }`")
+            .warning()
     })
 }
 
@@ -116,7 +112,7 @@ fn listed(script: &Script) -> Result<Vec<Offer>, String> {
 /// # Errors
 /// Returns the reason for which it cannot be used.
 pub(crate) fn check_list(script: &Script, written: &Json) -> Result<(), String> {
-    offers_of(script, written).map(drop).map_err(|why| format!("the list cannot be used: it {why}"))
+    offers_of(script, written).map(drop).map_err(|why| format!("invalid list of models: `pipes()` {why}"))
 }
 
 /// The models that a list names.
@@ -126,14 +122,14 @@ fn offers_of(script: &Script, written: &Json) -> Result<Vec<Offer>, String> {
         return Err("must return a list, such as [#{ id: \"small\", name: \"Small\" }]".into());
     };
     if listed.len() > MAX_MODELS {
-        return Err(format!("lists {} models; {MAX_MODELS} are the most", listed.len()));
+        return Err(format!("lists {} models, which exceeds the limit of {MAX_MODELS}", listed.len()));
     }
     let mut offers: Vec<Offer> = Vec::new();
     for one in listed.items() {
         let id = match &one {
             Json::Text(id) => id.as_str().into(),
             one => one.text("id").ok_or_else(|| {
-                format!("lists {one}; a model is a text, or #{{ id: \"small\", name: \"Small\" }}")
+                format!("lists {one}, which is not a text or a map #{{ id: \"small\", name: \"Small\" }}")
             })?,
         };
         if id.is_empty()
@@ -141,7 +137,7 @@ fn offers_of(script: &Script, written: &Json) -> Result<Vec<Offer>, String> {
             || id.chars().any(|letter| letter.is_whitespace() || letter.is_control())
         {
             return Err(format!(
-                "lists the id {:?}; an id has 1 to {MAX_ID} characters, none of them blank",
+                "lists the invalid id {:?}; an id has 1 to {MAX_ID} characters without white space",
                 id
             ));
         }

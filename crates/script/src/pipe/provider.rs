@@ -83,7 +83,7 @@ impl Pipes {
         found.cloned().ok_or_else(|| {
             let known: Vec<&str> = self.offers().iter().map(|offer| offer.id.as_str()).collect();
             Fault::Request {
-                message: format!("no script offers the model `{model}`; they offer: {}", known.join(", ")),
+                message: format!("unknown model `{model}`; the models of scripts are {}", known.join(", ")),
                 param: Some("model"),
                 code: Some("model_not_found"),
                 kind: RequestFault::NotFound,
@@ -109,7 +109,7 @@ impl Provider for Pipes {
         let pipe = request
             .body
             .text("model")
-            .ok_or_else(|| Fault::invalid("the request names no model", Some("model")));
+            .ok_or_else(|| Fault::invalid("missing `model` in the request", Some("model")));
         let pipe = pipe.and_then(|model| self.of(&model));
         Box::pin(async move { pipe?.answer(request).await })
     }
@@ -149,7 +149,7 @@ impl Pipe {
         let first = match first {
             Some(Message::Whole(answer)) => return work.await.map(|()| Answer::Whole(answer)),
             Some(Message::Piece(first)) => first,
-            None => return work.await.and(Err(Fault::Host("a pipe ended without a word".into()))),
+            None => return work.await.and(Err(Fault::Host("the pipe returned an empty answer".into()))),
         };
         let pieces = pieces(first, sent, work);
         match streams {
@@ -168,7 +168,7 @@ impl Pipe {
             return Err(self.refused(breaker.refusal(rest)));
         }
         if turn.facts().callers.iter().any(|caller| caller == self.script.id()) {
-            let says = format!("the pipe `{}` asks itself", self.script.id());
+            let says = format!("the pipe `{}` cannot call itself", self.script.id());
             return Err(self.refused(Refusal::new(says).with_status(500)));
         }
         let result = self.measured(request, &turn, sender);
@@ -254,7 +254,10 @@ struct Progress {
 impl PieceSink for Out {
     fn piece(&self, given: &Json) -> Result<(), Box<EvalAltResult>> {
         if !matches!(given, Json::Text(_) | Json::Object(_)) {
-            return Err(error(format!("a piece of an answer is a text or a map, not {}", given.kind())));
+            return Err(error(format!(
+                "invalid piece of an answer: expected a text or a map, got {}",
+                given.kind()
+            )));
         }
         // The piece is recorded first: while this waits for the reader, another part of the script may send
         // one.
@@ -262,7 +265,7 @@ impl PieceSink for Out {
             let mut written = self.written.lock();
             written.sent += given.weight();
             if written.sent > LARGEST {
-                return Err(error(format!("an answer may have {} MB", LARGEST >> 20)));
+                return Err(error(format!("the answer exceeded its limit of {} MB", LARGEST >> 20)));
             }
             let template = self.head.chunk(Json::object(), None);
             let piece = event::complete(given, &template).copy();
@@ -290,7 +293,7 @@ impl Out {
     fn send(&self, sent: Message) -> Result<(), Box<EvalAltResult>> {
         // A reader that has gone has ended the turn, or will now.
         let mut sender = self.sender.clone();
-        budget::wait(&self.turn, sender.send(sent))?.map_err(|_| error("nobody reads the answer any more"))
+        budget::wait(&self.turn, sender.send(sent))?.map_err(|_| error("the client canceled the request"))
     }
 
     fn has_begun(&self) -> bool {
@@ -369,7 +372,8 @@ fn give(script: &Script, value: Dynamic, out: &Out) -> Result<(), Box<EvalAltRes
         }
         Json::Text(_) | Json::Object(_) => out.send(Message::Whole(answer_of(&value, &out.head.model))),
         other => Err(error(format!(
-            "returned {}; `pipe` returns a text, a message, a list of pieces, or a function that gives one after the other",
+            "returned {}; `pipe` returns a text, a message, a list of pieces, or a function that returns \
+             one piece per call",
             other.kind()
         ))),
     }

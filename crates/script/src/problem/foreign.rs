@@ -4,8 +4,8 @@ use super::codes::Code;
 use super::diagnostic::Problem;
 use valvehouse_core::words::nearest;
 
-const NOTHING_TO_IMPORT: &str = "there is nothing to import from elsewhere: what a script may use is there, as in \
-                                 json:: and http::; a file of your own: `import \"lib/words\" as words;`";
+const NOTHING_TO_IMPORT: &str = "remove the import: the host's modules, such as json:: and http::, need \
+                                 none; import a file of your own with `import \"lib/words\" as words;`";
 
 /// The same problem told as such a mistake.
 pub(super) fn told(problem: &Problem, source: &str) -> Option<Problem> {
@@ -19,15 +19,15 @@ pub(super) fn told(problem: &Problem, source: &str) -> Option<Problem> {
     let line = problem.excerpt.trim_start();
     if ["def ", "class ", "async def", "from pydantic", "@"].iter().any(|word| line.starts_with(word)) {
         return foreign(
-            Some("this is Python".into()),
-            "a hook is `fn inlet(body) { … }` at the top level, a tool `fn handler(args) { … }`; docs/guide says how \
-             to move a filter over",
+            Some("cannot read Python: a script is written in Rhai".into()),
+            "write a hook as `fn inlet(body) { … }` at the top level, a tool as `fn handler(args) { … }`; \
+             docs/guide describes how to port a filter",
         );
     }
     if ["function ", "export ", "var "].iter().any(|word| line.starts_with(word)) {
         return foreign(
-            Some("this is JavaScript".into()),
-            "a hook is `fn inlet(body) { … }` at the top level, a variable `let x = 1;`",
+            Some("cannot read JavaScript: a script is written in Rhai".into()),
+            "write a hook as `fn inlet(body) { … }` at the top level, a variable as `let x = 1;`",
         );
     }
     if is_python_import(problem, source) {
@@ -57,26 +57,26 @@ fn is_python_import(problem: &Problem, source: &str) -> bool {
 fn of_message(problem: &Problem) -> Option<&'static str> {
     let text = problem.message.as_str();
     if text.starts_with("invalid character: '") {
-        return Some("write text in double quotes or backticks; single quotes are for one character");
+        return Some("write a text in double quotes or backticks; single quotes are for one character");
     }
     match text {
-        "'#' is a reserved symbol" => Some("a comment begins with `//`"),
-        "unexpected 'try'" => Some("`try` has no value; declare the variable before and set it inside"),
+        "'#' is a reserved symbol" => Some("write a comment with `//`"),
+        "unexpected 'try'" => Some("`try` has no value; declare the variable before it and set it inside"),
         "unknown operator: '?'" => {
-            Some("write `if a { b } else { c }`, which has a value; `a ?? b` is `b` if `a` is ()")
+            Some("write `if a { b } else { c }`, also as a value; `a ?? b` is `b` if `a` is ()")
         }
         "'++' is a reserved symbol" | "unknown operator: '++'" => Some("write `x += 1`"),
         "'===' is a reserved symbol" => Some("write `==`"),
         "'!==' is a reserved symbol" => Some("write `!=`"),
-        "'var' is a reserved keyword" => Some("a variable is declared with `let`"),
-        "'null' is a reserved keyword" | "'nil' is a reserved keyword" => Some("the empty value is `()`"),
-        "'is' is a reserved keyword" => Some("write `==`; the empty value is `()`, as in `x == ()`"),
+        "'var' is a reserved keyword" => Some("declare a variable with `let`"),
+        "'null' is a reserved keyword" | "'nil' is a reserved keyword" => Some("write `()` for no value"),
+        "'is' is a reserved keyword" => Some("write `==`; `()` stands for no value, as in `x == ()`"),
         "'async' is a reserved keyword" | "'await' is a reserved keyword" => {
-            Some("use plain `fn`; calls wait without `await`")
+            Some("write `fn`; functions of the host wait without `await`")
         }
-        "'new' is a reserved keyword" => Some("there are no classes; a map is `#{ key: value }`"),
+        "'new' is a reserved keyword" => Some("write a map, `#{ key: value }`; Rhai has no classes"),
         "'with' is a reserved keyword" => {
-            Some("there is nothing to open or close: files::read(path) gives the text")
+            Some("write files::read(path), which returns the text and needs no `open` or `close`")
         }
         _ => None,
     }
@@ -85,22 +85,22 @@ fn of_message(problem: &Problem) -> Option<&'static str> {
 /// Returns the counterpart of another language's word.
 fn of_name(problem: &Problem) -> Option<&'static str> {
     let help = match problem.message.strip_prefix("undefined variable: ")? {
-        "null" | "None" | "nil" | "undefined" | "none" => "the empty value is `()`",
+        "null" | "None" | "nil" | "undefined" | "none" => "write `()` for no value",
         "True" | "False" => "write `true` and `false`",
         "elif" => "write `else if`",
-        "self" => "there is no `self`: a hook has its value as a parameter, and its settings as `valves`",
+        "self" => "remove `self`: a hook gets its value as the first parameter, and its settings as `valves`",
         "csv" | "json" | "jwt" | "time" | "random" | "regex" | "text" | "hash" | "base64" | "url"
-        | "html" => "call functions of a module with `::`, as in json::stringify(value)",
-        "JSON" => "json::parse(text) and json::stringify(value)",
-        "re" => "patterns are in regex::, as in regex::find_all(text, pattern)",
+        | "html" => "write `::` before a function of a module, as in json::stringify(value)",
+        "JSON" => "write json::parse(text) and json::stringify(value)",
+        "re" => "write regex::, as in regex::find_all(text, pattern)",
         "requests" | "httpx" | "fetch" | "urllib" => {
-            "use http::get(url), with `requirements: http` in the opening comment"
+            "write http::get(url), with `requirements: http` in the opening comment"
         }
-        "os" => "variables are in env::get(name), files in files::read(path)",
+        "os" => "write env::get(name) for environment variables and files::read(path) for files",
         "console" | "logger" | "logging" => "write to the log with print(text) or log::info(text)",
         "math" | "Math" => "`x.sqrt()`, `x.floor()`, `x.abs()`, PI()",
         "datetime" | "Date" => "time::unix(), time::iso(), time::format(unix, \"%Y-%m-%d\")",
-        "not" => "not is `!`, as in `!(a in b)`",
+        "not" => "write `!`, as in `!(a in b)`",
         _ => return None,
     };
     Some(help)
@@ -116,70 +116,74 @@ fn of_place(problem: &Problem) -> Option<(Option<&'static str>, &'static str)> {
     let told = |what, help| Some((Some(what), help));
     match at.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next()? {
         word if word.starts_with("except") => {
-            return told("`except` is not a word of this language", "write `catch (e) { … }`");
+            return told("unknown keyword `except`", "write `catch (e) { … }`");
         }
         "for" if before.contains('[') => {
-            return told(
-                "list comprehensions are not supported",
-                "`list.map(|x| x * 2)` makes a list of a list",
-            );
+            return told("list comprehensions are not supported", "write `list.map(|x| x * 2)`");
         }
-        "and" => return told("`and` is not an operator here", "and is `&&`"),
-        "or" => return told("`or` is not an operator here", "or is `||`; `a ?? b` is `b` if `a` is ()"),
-        "not" => return told("`not` is not an operator here", "not is `!`, as in `!(a in b)`"),
+        "and" => return told("unknown operator `and`", "write `&&`"),
+        "or" => return told("unknown operator `or`", "write `||`; `a ?? b` is `b` if `a` is ()"),
+        "not" => return told("unknown operator `not`", "write `!`, as in `!(a in b)`"),
         _ if before.ends_with("not") || at.contains("\" not in ") => {
-            return told("`not` is not an operator here", "not is `!`, as in `!(a in b)`");
+            return told("unknown operator `not`", "write `!`, as in `!(a in b)`");
         }
         _ if before.ends_with("elif") => {
-            return told("`elif` is not a word of this language", "write `else if`");
+            return told("unknown keyword `elif`", "write `else if`");
         }
         _ if at.starts_with('"') && ["if", "while"].iter().any(|word| ends_with_word(before, word)) => {
-            return told("a text is not a condition", "compare it: `if text != \"\" { … }`");
+            return told(
+                "invalid condition: expected true or false, got a text",
+                "compare it: `if text != \"\" { … }`",
+            );
         }
         "if" if !before.is_empty() && at.contains(" else ") && !line.starts_with("if ") => {
             return told(
-                "a conditional expression cannot follow its value",
+                "the condition must stand before its value",
                 "write `let x = if condition { a } else { b };`",
             );
         }
         _ if ends_with_word(before, "lambda") || at.starts_with("lambda ") => {
-            return told("`lambda` is not a word of this language", "a closure is `|x| x * 2`");
+            return told("unknown keyword `lambda`", "write a closure as `|x| x * 2`");
         }
         _ if before.contains("for ") && problem.message.contains("'in'") && at.starts_with(',') => {
             return told(
-                "a `for` has one variable, or two in brackets",
+                "`for` needs brackets around two variables",
                 "write `for (item, index) in list { … }`",
             );
         }
         _ if at.starts_with('"') && ends_with_word(before, "f") => {
-            return told("a text does not begin with `f`", "interpolation needs backticks: `Hello ${name}`");
+            return told(
+                "unknown prefix `f` of a text",
+                "use backticks for a text with values: `Hello ${name}`",
+            );
         }
         _ if before.ends_with("raise") => {
-            return told("`raise` is not a word of this language", "write `throw`");
+            return told("unknown keyword `raise`", "write `throw`");
         }
         _ if line.starts_with("import ") => return Some((None, NOTHING_TO_IMPORT)),
         "fn" if before.ends_with("async") => {
-            return told(
-                "`async` is not a word of this language",
-                "use plain `fn`; calls wait without `await`",
-            );
+            return told("unknown keyword `async`", "write `fn`; functions of the host wait without `await`");
         }
         _ => {}
     }
     let begins = |words: &[&str]| words.iter().any(|word| line.starts_with(word));
     if begins(&["fn ", "if ", "for ", "while ", "else", "try"]) && line.ends_with(':') {
-        return told("a block does not begin with `:`", "use braces: `if a { … }`, `fn inlet(body) { … }`");
+        return told(
+            "`:` cannot start a block",
+            "write a block in braces: `if a { … }`, `fn inlet(body) { … }`",
+        );
     }
     let bracket = before.rfind('[').filter(|open| !before[*open..].contains([']', '{', '"']));
     if bracket.is_some() && (at.starts_with(':') || at.starts_with(']') && before.ends_with(':')) {
         return told(
-            "slices with `:` are not supported",
-            "`list[1..3]`, `list.tail(4)` for the last four, `list.extract(start, count)`, `text.sub_string(start, count)`",
+            "`:` is not a range",
+            "write `list[1..3]`, `list.tail(4)` for the last four elements, `list.extract(start, count)` or \
+             `text.sub_string(start, count)`",
         );
     }
     let opened = before.rfind('{').filter(|brace| !before[..*brace].ends_with('#'));
     if at.starts_with(':') && opened.is_some() {
-        return told("`{` opens a block here, not a map", "a map is written `#{ key: value }`");
+        return told("`{` starts a block, not a map", "write a map as `#{ key: value }`");
     }
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
     let word = before.rsplit_once(|letter| !is_part(letter)).map_or(before, |(_, word)| word);
@@ -188,10 +192,13 @@ fn of_place(problem: &Problem) -> Option<(Option<&'static str>, &'static str)> {
         return told("invalid declaration of a variable", "write `let name = value;`");
     }
     if at.starts_with("=>") {
-        return told("`=>` is not the syntax of a closure", "a closure is `|x| x * 2`");
+        return told("invalid closure: `=>` is only for `switch`", "write a closure as `|x| x * 2`");
     }
     if problem.message.starts_with("'===' is") || problem.message.starts_with("'!==' is") {
-        return told("there is only one equality operator", "write `==`, or `!=`; the empty value is `()`");
+        return told(
+            "unknown operator: there is one kind of comparison",
+            "write `==` or `!=`; `()` stands for no value",
+        );
     }
     None
 }
@@ -205,38 +212,43 @@ fn ends_with_word(text: &str, word: &str) -> bool {
 /// Returns the counterpart of another language's function.
 pub(crate) fn function(name: &str) -> Option<&'static str> {
     Some(match name {
-        "append" | "add" => "`push(value)` adds one, `append(array)` adds all",
+        "append" | "add" => "write `push(value)` to add one element, `append(array)` to add all",
         "join" => "text::join(array, separator)",
-        "first" => "`[0]` is the first",
-        "items" | "entries" => "`for key in map { let value = map[key]; }`",
-        "extend" | "concat" => "`append(array)` or `+`",
+        "first" => "write `[0]` for the first element",
+        "items" | "entries" => "write `for key in map { let value = map[key]; }`",
+        "extend" | "concat" => "write `append(array)` or `+`",
         "update" | "assign" => "`mixin(map)`",
         "startswith" | "startsWith" => "`starts_with(text)`",
         "endswith" | "endsWith" => "`ends_with(text)`",
         "lower" | "toLowerCase" => "`to_lower()`",
         "upper" | "toUpperCase" => "`to_upper()`",
         "strip" => "text::trim(text)",
-        "includes" | "has" | "has_key" => "`contains(value)` or `value in it`",
+        "includes" | "has" | "has_key" => "write `contains(value)` or `value in list`",
         "length" | "size" => "`len()`",
-        "substring" | "substr" | "slice" => "`sub_string(start, length)` or `[start..end]`",
-        "str" | "toString" => "`to_string()` or `${…}` within backticks",
-        "format" => "interpolation needs backticks: `Hello ${name}`",
-        "range" => "`0..n` counts from 0 to n - 1: `for i in 0..n { … }`",
-        "sorted" => "`list.order()` gives a sorted copy, `list.order(|a, b| a.x - b.x)` by what you like",
+        "substring" | "substr" | "slice" => "write `sub_string(start, length)` or `[start..end]`",
+        "str" | "toString" => "write `to_string()`, or `${…}` within backticks",
+        "format" => "use backticks for a text with values: `Hello ${name}`",
+        "range" => "write `0..n`, which counts from 0 to n - 1: `for i in 0..n { … }`",
+        "sorted" => {
+            "write `list.order()` for a sorted copy, or `list.order(|a, b| a.x - b.x)` with an order of \
+             your own"
+        }
         "sum" => "`list.reduce(|sum, x| (sum ?? 0) + x)`",
-        "enumerate" => "`for (item, index) in list { … }`",
-        "isinstance" | "type" | "typeof" => "`type_of(value)` is a text: \"string\", \"array\", \"map\" …",
+        "enumerate" => "write `for (item, index) in list { … }`",
+        "isinstance" | "type" | "typeof" => {
+            "write `type_of(value)`, which returns a text: \"string\", \"array\", \"map\" …"
+        }
         "any" => "`list.some(|x| …)`",
-        "reversed" => "`let back = list.copy(); back.reverse();`",
-        "list" => "an array is `[a, b]`; `map.keys()` and `text.split(\",\")` give arrays",
-        "dict" => "a map is written `#{ key: value }`",
+        "reversed" => "write `let back = list.copy(); back.reverse();`",
+        "list" => "write an array as `[a, b]`; `map.keys()` and `text.split(\",\")` return arrays",
+        "dict" => "write a map as `#{ key: value }`",
         "bool" => "compare it: `x != ()`, `x != \"\"`, `!empty(x)`",
         "hasattr" => "`\"key\" in map`",
         "getattr" => "`map[\"key\"] ?? value`",
-        "open" => "files::read(path), with `requirements: files` in the opening comment",
+        "open" => "write files::read(path), with `requirements: files` in the opening comment",
         "sleep" => "time::sleep(milliseconds)",
         "gather" => "parallel([|| …, || …])",
-        "create_task" => "what waits beside each other: parallel([|| …, || …])",
+        "create_task" => "write parallel([|| …, || …]) for calls that wait at the same time",
         "int" | "to_int" => "`parse_int(text)`",
         "float" | "to_float" => "`parse_float(text)`",
         _ => return None,

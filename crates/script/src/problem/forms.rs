@@ -18,5 +18,5 @@ pub(super) fn fitting(error: &EvalAltResult) -> Option<String> {
     let mut forms: Vec<String> = known.map(Function::signature).collect();
     forms.dedup();
     forms.truncate(MAX_FORMS);
-    (!forms.is_empty()).then(|| format!("the kinds of its values do not fit: `{}`", forms.join("`, `")))
+    (!forms.is_empty()).then(|| format!("invalid types of the values: `{}`", forms.join("`, `")))
 }

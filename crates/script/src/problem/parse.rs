@@ -42,7 +42,7 @@ fn missing_before(problem: Problem, source: &str, token: &str) -> Problem {
         Some(Position::new(u16::try_from(above + 1).ok()?, u16::try_from(column).ok()?))
     });
     match end {
-        Some(end) => Problem { message: format!("a `{token}` is missing here"), ..problem }.at(source, end),
+        Some(end) => Problem { message: format!("missing `{token}`"), ..problem }.at(source, end),
         None => problem,
     }
 }
@@ -77,50 +77,52 @@ fn code_of(kind: &ParseErrorType) -> Code {
 fn help_for(problem: &Problem, source: &str) -> String {
     let text = &problem.message;
     let plain = match problem.code {
-        Code::NotAssignable => "put it into a variable first: `let there = …; there.field = …`",
-        Code::ReservedName => "this name is reserved by the language or the host; rename it",
-        Code::ConstantWritten => "copy it into a `let`, or store changing values in `state` or kv",
-        Code::Twice => "rename one of the two, or take one away",
-        Code::TooComplex if text.starts_with("size of the constants") => {
-            "put what is computed from a constant into a function, or use the constant in fewer places"
+        Code::NotAssignable => "assign it to a variable first: `let there = …; there.field = …`",
+        Code::ReservedName => "rename it; the word is reserved by the language or the host",
+        Code::ConstantWritten => {
+            "copy it to a variable with `let`, or store changing values in `state` or kv"
         }
-        Code::TooComplex => "split it: move a part into a function or variable",
+        Code::Twice => "rename or remove one of the two",
+        Code::TooComplex if text.starts_with("size of the constants") => {
+            "move expressions with the constant into a function, or use the constant in fewer places"
+        }
+        Code::TooComplex => "move a part of it to a function or a variable",
         Code::Unclosed if text == "open string is not terminated" => {
             match problem.excerpt.chars().nth(problem.column.unwrap_or(1) - 1) {
                 Some('`') => "close it with another backtick",
-                _ => "close it on the same line, or use backticks for a text with several lines",
+                _ => "close it on the same line, or use backticks for a text of several lines",
             }
         }
-        Code::Unclosed => "close it, or remove the opening one",
+        Code::Unclosed => "close it, or remove its opening character",
         Code::UnknownVariable => return help_for_unknown(problem, source),
-        _ if problem.excerpt.trim_start().starts_with("///") => "`///` may only stand before `fn`; use `//`",
+        _ if problem.excerpt.trim_start().starts_with("///") => "use `//`; `///` is only allowed before `fn`",
         _ if text.starts_with("expecting ';'") => {
-            "end statements with `;`, and separate values by an operator or a `,`"
+            "end a statement with `;`, and separate two values with an operator or a `,`"
         }
         _ if text.starts_with("expecting name of a property") => {
-            "a name must follow `.`; write other keys as `map[\"key\"]`"
+            "write a name after the `.`; write any other key as `map[\"key\"]`"
         }
         _ if text.starts_with("expecting name of a variable") => {
-            "a name begins with a letter or `_`, and is not a keyword"
+            "write a name that starts with a letter or `_` and is not a reserved word"
         }
         _ if text.starts_with("expecting ',' to separate the parameters") => {
-            "separate parameters by `,`; they have no types or defaults"
+            "separate parameters with `,`; remove types and defaults"
         }
         _ if text.starts_with("function definitions must be") => {
-            "move the function to the top level, or make it a closure: `let add = |a, b| a + b;`"
+            "move the function to the top level, or write a closure: `let add = |a, b| a + b;`"
         }
         _ if text.starts_with("break statement") => "leave a function with `return`",
         _ if text.starts_with("unexpected '") && !text.is_ascii() => {
-            "names consist of a-z, A-Z, 0-9 and `_`; write other keys as `body[\"größe\"]`"
+            "write names with a-z, A-Z, 0-9 and `_`; write any other key as `body[\"größe\"]`"
         }
         _ if text.starts_with("unexpected ';'") || text.starts_with("unexpected ')'") => {
-            "a value is missing right before it"
+            "add the missing value before it"
         }
         _ if text.starts_with("unexpected '}'") => {
-            "a value is missing right before it, or a `}` too many stands above"
+            "add the missing value before it, or remove an extra `}` above"
         }
-        _ if text.starts_with("expecting") => "add the missing code right before this location",
-        _ => "check the code right before this location: something is missing or superfluous",
+        _ if text.starts_with("expecting") => "add the expected text before this place",
+        _ => "check the text right before this place for a missing or an extra character",
     };
     plain.to_owned()
 }
@@ -130,17 +132,16 @@ fn help_for_unknown(problem: &Problem, source: &str) -> String {
     let name = text.strip_prefix("undefined variable: ").or(text.strip_prefix("undefined module: "));
     let name = name.unwrap_or(text);
     if text.starts_with("undefined module") {
-        return format!(
-            "`{name}` is neither a module of the host's nor imported: `import \"lib/{name}\" as {name};` at the top"
-        );
+        return format!("import the module at the top of the file: `import \"lib/{name}\" as {name};`");
     }
     let known = hooks::param_names().chain(["body", "event", "ctx"]);
     if known.clone().any(|known| known == name) {
-        return format!("declare it as a parameter: write `{name}` into the parentheses");
+        return format!("add `{name}` to the parameters of the function");
     }
     if source.lines().any(|line| line.strip_prefix("let ").is_some_and(|rest| first_word(rest) == name)) {
         return format!(
-            "a `let` outside of functions never runs; keep what lasts for a turn in `state`, what lasts longer in kv::, and make what never changes a `const`: `const {} = …;`",
+            "a `let` outside of functions never runs; store values of a turn in `state`, values of several \
+             turns in kv::, and fixed values in a constant: `const {} = …;`",
             name.to_uppercase()
         );
     }
@@ -148,9 +149,9 @@ fn help_for_unknown(problem: &Problem, source: &str) -> String {
         return format!("did you mean `{near}`?");
     }
     if is_assigned(problem, name) {
-        format!("declare a new variable with `let {name} = …;`")
+        format!("declare a new variable: `let {name} = …;`")
     } else {
-        format!("`{name}` is neither a parameter, a `let`, nor a literal constant of this file")
+        format!("declare `{name}` as a parameter, with `let`, or as a literal constant")
     }
 }
 

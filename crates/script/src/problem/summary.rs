@@ -26,7 +26,7 @@ pub(super) fn message_of(error: &EvalAltResult) -> String {
             &EvalAltResult::ErrorFunctionNotFound(in_words(signature), Position::NONE).to_string(),
         )),
         EvalAltResult::ErrorMismatchDataType(wanted, given, _) if wanted == "bool" => {
-            format!("a condition is true or false, not {}", kind_in_words(given))
+            format!("invalid condition: expected true or false, got {}", kind_in_words(given))
         }
         EvalAltResult::ErrorDotExpr(..)
         | EvalAltResult::ErrorIndexingType(..)
@@ -101,40 +101,40 @@ pub(crate) fn help_for_run(error: &EvalAltResult) -> Option<&'static str> {
             if kinds.starts_with("()") && name.chars().all(|letter| letter.is_alphanumeric() || letter == '_')
             {
                 return Some(
-                    "the first value is `()`, nothing: what was read is not there; `?.` calls only where there is \
-                     something, `a ?? b` is `b` where `a` is nothing",
+                    "the first value is `()`: a key or variable has no value; write `?.` to call only on a \
+                     value, or `a ?? b` for a default",
                 );
             }
             match name {
                 "!" => Some("compare it: `x == ()`, `x == \"\"`, or `empty(x)`"),
                 _ if kinds.split(", ").any(|kind| kind.trim_end_matches(')') == "(") => {
-                    Some("a value is missing; give it a default with `??`, such as `value ?? 0`")
+                    Some("one of the values is `()`; write a default with `??`, such as `value ?? 0`")
                 }
                 _ => foreign::function(name),
             }
         }
         EvalAltResult::ErrorFor(_) => Some(
-            "the value behind `in` is not a list, map, text or range: `for x in list ?? []` runs over nothing where \
-             it is `()`",
+            "the value after `in` must be a list, map, text or range; write `for x in list ?? []` if it may \
+             be `()`",
         ),
         EvalAltResult::ErrorIndexingType(text, _) if text.starts_with("() [") => {
-            Some("what stands before the `[` is `()`, nothing; `?[` reads on only where there is something")
+            Some("the value before `[` is `()`; write `?[` to get `()` instead of the error")
         }
         EvalAltResult::ErrorMismatchDataType(wanted, ..) if wanted == "bool" => {
             Some("compare it: `if x != () {`, `if x != \"\" {`, or `if !empty(x) {`")
         }
         EvalAltResult::ErrorDataRace(..) => Some(
-            "a closure uses the variable that its chain begins with; give the start a name first: \
+            "the closure uses the variable at the start of its chain; assign the start to a variable first: \
              `let keys = map.keys(); keys.map(|key| map[key])`",
         ),
         EvalAltResult::ErrorMismatchDataType(_, given, _) if given.contains("ops::range::Range") => {
-            Some("an array that the script made is cut with `extract(start..end)`")
+            Some("write `extract(start..end)` for an array of the script")
         }
         EvalAltResult::ErrorDotExpr(text, _) if text.ends_with("for type '()'") => {
-            Some("what stands before the `.` is `()`, nothing; `?.` reads on only where there is something")
+            Some("the value before `.` is `()`; write `?.` to get `()` instead of the error")
         }
         EvalAltResult::ErrorDotExpr(text, _) if text.contains("for type '()' to handle") => {
-            Some("what stands before the last `.` is `()`, nothing; set it first, or use `ensure(path, #{})`")
+            Some("the value before the last `.` is `()`; set it first, or use `ensure(path, #{})`")
         }
         _ => None,
     }

@@ -26,8 +26,13 @@ pub(super) fn first(kind: &ParseErrorType, problem: &Problem, source: &str) -> O
         return innermost.map(|bracket| unclosed(&bracket, problem, source));
     }
     surplus(source).map(|at| {
-        let told = Problem::new(Code::Unclosed, &problem.id, &problem.path, "this `}` closes too much");
-        told.at_byte(source, at).help("remove it: the code after it belongs inside")
+        let told = Problem::new(
+            Code::Unclosed,
+            &problem.id,
+            &problem.path,
+            "unexpected `}`: it closes a block too early",
+        );
+        told.at_byte(source, at).help("remove it, so that the code after it is part of the block")
     })
 }
 
@@ -38,15 +43,15 @@ pub(crate) fn comment(file: &SourceFile, source: &str) -> Option<Problem> {
     let text = &source[range.clone()];
     let is_open = piece == Piece::Comment && text.starts_with("/*") && !text.ends_with("*/");
     is_open.then(|| {
-        let told = Problem::of(Code::Unclosed, file, "this comment is never closed");
-        told.at_byte(source, range.start).help("put a `*/` where it ends")
+        let told = Problem::of(Code::Unclosed, file, "missing end of this comment");
+        told.at_byte(source, range.start).help("add `*/` at its end")
     })
 }
 
 fn unclosed(bracket: &Bracket, problem: &Problem, source: &str) -> Problem {
-    let told = format!("this `{}` is never closed", bracket.letter);
+    let told = format!("unclosed `{}`", bracket.letter);
     let told = Problem::new(Code::Unclosed, &problem.id, &problem.path, told);
-    told.at_byte(source, bracket.at).help(format!("put a `{}` where it ends", bracket.closing()))
+    told.at_byte(source, bracket.at).help(format!("add `{}` at its end", bracket.closing()))
 }
 
 /// The byte that a problem stands at; the end where it has no place.

@@ -14,12 +14,15 @@ use std::fmt::Write as _;
 const HEAD: &str = "\
 # Functions and fields of scripts
 
-Every function, value and field that a host provides to scripts. `valvehouse definitions --reference` prints this
-page, from the same table that editors use for completion ([editors.md](editors.md)).
+Every function, value and key that scripts can use in this host. `valvehouse definitions --reference` \
+prints this
+page, from the same table that completes words in editors ([editors.md](editors.md)).
 
-A signature has the types of parameters and result: *text*, *number* (integer or decimal), *integer*,
-*boolean*, *array*, *map*, *closure*; *any* is every type, `()` included. A parameter without a type accepts any value.
-Functions with a result do not change their arguments.
+A signature names the types of the parameters and of the result: *text*, *number* (with or without a \
+point), *integer*,
+*boolean*, *array*, *map*, *closure*; *any* is any value, `()` included. A parameter without a type takes \
+any value.
+Functions that return a value do not change their arguments.
 ";
 
 /// The whole table, as Markdown.
@@ -30,8 +33,8 @@ pub fn document() -> String {
     page.push_str("\n## Functions\n");
     THEMES.iter().for_each(|theme| page.push_str(&theme_section(theme)));
     page.push_str(
-        "\n## Values\n\nThese values have fields and methods in addition to those of lists or maps. \
-         Fields that can be assigned are marked *written*.\n",
+        "\n## Values\n\nThese values have keys and methods in addition to those of a list or map. \
+                   Keys that a script can assign are marked: *written*.\n",
     );
     handles().iter().for_each(|handle| page.push_str(&handle_section(handle)));
     page.push_str(&of_tests());
@@ -62,8 +65,8 @@ fn called_by_the_host() -> String {
         let _ = write!(text, "\n### {title}\n\n{}", table(["function", "call and result"], rows));
     }
     let rows = PARAMETERS.iter().map(|key| [format!("`{}`", key.name), key.doc.to_owned()]);
-    let about = "Each of these functions can declare these parameters by name, in any order.";
-    let _ = write!(text, "\n### Parameters\n\n{about}\n\n{}", table(["parameter", "value"], rows));
+    let about = "Any of these functions can have the following parameters, by name and in any order.";
+    let _ = write!(text, "\n### Parameters\n\n{about}\n\n{}", table(["parameter", "what it is"], rows));
     text
 }
 
@@ -74,16 +77,25 @@ pub(super) fn head(entry: &EntryPoint) -> String {
 }
 
 fn what_scripts_say() -> String {
-    let mut text = "\n## Declarations\n".to_owned();
+    let mut text = "\n## Declarations of a script\n".to_owned();
     for (title, about, keys) in [
         (
             "The opening comment",
-            "`key: value` lines in the block comment at the start of a file, all optional. Other keys have no effect.",
+            "Lines `key: value` in the block comment at the beginning of a file, all optional. The host \
+             ignores other keys.",
             frontmatter(),
         ),
-        ("Capabilities", "The values of `requirements`.", CAPABILITIES),
-        ("Constants", "Literal values at the top of a file, read without running it.", CONSTANTS),
-        ("A valve", "`const Valves = #{ name: #{ value: 4, minimum: 1 } }`, or only a default.", VALVE_KEYS),
+        ("Capabilities", "The names that `requirements` can list.", CAPABILITIES),
+        (
+            "Constants",
+            "Literal values at the top level of a file; the host reads them without running the file.",
+            CONSTANTS,
+        ),
+        (
+            "A valve",
+            "`const Valves = #{ name: #{ value: 4, minimum: 1 } }`; a default alone is valid as well.",
+            VALVE_KEYS,
+        ),
         (
             "An argument of a tool",
             "`const parameters = #{ city: #{ type: \"string\", required: true } }`",
@@ -114,7 +126,7 @@ fn theme_section(theme: &Theme) -> String {
     let needs = own.iter().find_map(|function| function.capability);
     if let Some(capability) = needs {
         let waits = if own.iter().any(|function| function.may_wait) {
-            " A call can wait without blocking others."
+            " A call may wait without blocking other requests."
         } else {
             ""
         };
@@ -178,9 +190,9 @@ fn language() -> String {
         };
         by_kind.entry(kind).or_default().insert(&function.name);
     }
-    let mut text = "\n## The language's own\n\nThese functions are part of [Rhai](https://rhai.rs/book/) and described in its \
-book. Those of arrays and maps also work on live values: the results of `filter` and `find` are the same live \
-elements. `eval` and `sleep` \
+    let mut text = "\n## The language's own\n\nThese functions are part of [Rhai](https://rhai.rs/book/) \
+                    and described in its book. Those of arrays and maps work on live values as well: \
+                    `filter` and `find` return the same live elements. `eval` and `sleep` \
 are not available.\n"
         .to_owned();
     for (kind, names) in by_kind {

@@ -41,21 +41,22 @@ const MESSAGES: Type = Type::Handle("messages");
 pub(super) const HANDLES: &[Keys] = &[
     Keys {
         name: "body",
-        about: "The subject of a turn: in `inlet` the client's request, in `outlet` the conversation with the answer last. The model and the client receive its changes.",
+        about: "The request or conversation of a turn: in `inlet` the request of the client, in `outlet` \
+                the conversation with the answer last. The model and the client get the changed body.",
         shape: Some(Shape::Body),
         words: &[
             writable(
                 "model",
                 Type::Text,
-                "The requested model. Assign another one in `inlet` to route the turn there.",
+                "The model of the request. Assigning another one in `inlet` sends the turn to that model.",
             ),
             writable("messages", MESSAGES, "The conversation."),
-            writable("stream", Type::Boolean, "`true` if the client requests a streamed answer."),
+            writable("stream", Type::Boolean, "True if the client requests a streamed answer."),
             writable("temperature", Type::Number, "The sampling temperature; `()` for the model's default."),
             writable(
                 "top_p",
                 Type::Number,
-                "The probability mass for nucleus sampling; `()` for the model's default.",
+                "The nucleus sampling probability; `()` for the model's default.",
             ),
             writable(
                 "max_tokens",
@@ -69,10 +70,17 @@ pub(super) const HANDLES: &[Keys] = &[
                 Type::Any,
                 "The tool that the model must call, or a mode such as `\"auto\"`.",
             ),
+            writable("stop", Type::Any, "A text or a list of texts before which the answer ends."),
+            writable("tools", Type::Array, "The tools that the client defines in the request."),
+            writable(
+                "tool_choice",
+                Type::Any,
+                "The tool choice: \"auto\", \"none\", \"required\" or a tool.",
+            ),
             writable(
                 "response_format",
                 Type::Map,
-                "The required format of the answer, such as a JSON schema.",
+                "The required format of the answer, for example a JSON schema.",
             ),
             writable(
                 "metadata",
@@ -83,7 +91,15 @@ pub(super) const HANDLES: &[Keys] = &[
             writable(
                 "features",
                 Type::Map,
-                "Features that the client enabled, such as web search. They are not sent to the model.",
+                "The features that the client switched on, for example web search. They are not sent to the \
+                 model.",
+            ),
+            writable("chat_id", Type::Text, "The conversation's id; `()` if the client sends none."),
+            writable("session_id", Type::Text, "The client's session; `()` if it sends none."),
+            writable(
+                "id",
+                Type::Text,
+                "The id of the message that is being answered; `()` where there is none.",
             ),
             writable("chat_id", Type::Text, "The conversation's id; `()` if the client sends none."),
             writable("session_id", Type::Text, "The client's session; `()` if it sends none."),
@@ -91,16 +107,16 @@ pub(super) const HANDLES: &[Keys] = &[
             writable(
                 "user",
                 Type::Any,
-                "The user according to the client; `__user__` is the user known to the host.",
+                "The user id that the client sent; `__user__` is the user as known to the host.",
             ),
-            writable("filter_ids", Type::Array, "The toggle filters that the request selects."),
-            writable("tool_ids", Type::Array, "The subset of the model's tools that the request selects."),
+            writable("filter_ids", Type::Array, "The toggle filters that the request asks for."),
+            writable("tool_ids", Type::Array, "The tools of the model that the request selects."),
         ],
         ..MAP
     },
     Keys {
         name: "messages",
-        about: "A conversation, oldest message first. It is a list with additional fields and methods.",
+        about: "A conversation, the oldest message first. It is a list with further keys and methods.",
         is_list: true,
         is_open: false,
         element: Type::Handle("message"),
@@ -114,34 +130,47 @@ pub(super) const HANDLES: &[Keys] = &[
             writable(
                 "role",
                 Type::Text,
-                "The role: `\"system\"`, `\"user\"`, `\"assistant\"` or `\"tool\"`.",
+                "The role of the author: `\"system\"`, `\"user\"`, `\"assistant\"` or `\"tool\"`.",
             ),
             writable(
                 "content",
                 Type::Any,
-                "The content: a text, a list of parts, or `()` with tool calls. `text` always reads and writes it as one text.",
+                "The content: a text, a list of parts, or `()` with tool calls. `text` reads and writes any \
+                 form as text.",
             ),
             writable(
                 "tool_calls",
                 Type::Array,
                 "The tools that an answer calls: a list of `#{ id, type, function: #{ name, arguments } }`, the arguments as JSON text; `()` if there are none.",
             ),
-            writable("tool_call_id", Type::Text, "In a message with the role `tool`: the id of its call."),
-            writable("name", Type::Text, "The name of the author or the tool, or `()`."),
-            writable("reasoning_content", Type::Text, "The model's thinking, if the service returns it."),
-            writable("refusal", Type::Text, "The reason for a refusal by the model, or `()`."),
+            writable(
+                "tool_call_id",
+                Type::Text,
+                "In a message of the role `tool`: the call that it answers.",
+            ),
+            writable("name", Type::Text, "The name of the author or of the tool; `()` where there is none."),
+            writable(
+                "reasoning_content",
+                Type::Text,
+                "The reasoning of the model, if the service reports it.",
+            ),
+            writable(
+                "refusal",
+                Type::Text,
+                "The reason for which the model refused to answer; `()` if it did not.",
+            ),
             readable(
                 "usage",
                 Type::Handle("usage"),
-                "In `outlet`: the token counts of the answer; `()` if the service does not report them.",
+                "The tokens of the answer, in `outlet`; `()` if the service does not report them.",
             ),
-            readable("finish_reason", Type::Text, "In `outlet`: the reason why the answer ended."),
+            readable("finish_reason", Type::Text, "The reason for which the answer ended, in `outlet`."),
         ],
         ..MAP
     },
     Keys {
         name: "text_place",
-        about: "A place with text, one of `texts`. It reads and writes the event or message itself.",
+        about: "A place with text, one of `texts`. Reading and writing it applies to the event or message.",
         is_open: false,
         ..MAP
     },
@@ -161,21 +190,18 @@ pub(super) const HANDLES: &[Keys] = &[
     },
     Keys {
         name: "ctx",
-        about: "The subject of a model or tool call: `messages` and `result` of a model call, `tool`, `args` and `result` of a tool call.",
+        about: "The call of a model or of a tool: `messages` and `result` of a model's, `tool`, `args` \
+                and `result` of a tool's.",
         shape: Some(Shape::Ctx),
         is_open: false,
         words: &[
-            writable(
-                "messages",
-                MESSAGES,
-                "The model's input: in `pre_chat` before the call, in `post_chat` after it.",
-            ),
+            writable("messages", MESSAGES, "The messages to the model, in `pre_chat` and `post_chat`."),
             writable(
                 "result",
                 Type::Handle("result"),
-                "In `post_chat` the answer, in `post_invocation` the tool's result.",
+                "The answer in `post_chat`, the tool's result in `post_invocation`.",
             ),
-            readable("model", Type::Text, "In `pre_chat`, the called model."),
+            readable("model", Type::Text, "The called model, in `pre_chat`."),
             readable(
                 "tool",
                 Type::Handle("tool"),
@@ -184,7 +210,7 @@ pub(super) const HANDLES: &[Keys] = &[
             writable(
                 "args",
                 Type::Map,
-                "The tool's arguments. Assign them in `pre_invocation` to change them.",
+                "The tool's arguments; the tool gets those assigned in `pre_invocation`.",
             ),
             readable(
                 "caller",
@@ -211,16 +237,16 @@ pub(super) const HANDLES: &[Keys] = &[
         shape: Some(Shape::Message),
         words: &[
             writable("content", Type::Any, "The content; `()` with tool calls."),
-            writable("tool_calls", Type::Array, "The tool calls, or `()`."),
+            writable("tool_calls", Type::Array, "The tool calls; `()` if there are none."),
             readable(
                 "finish_reason",
                 Type::Text,
-                "The reason why the answer ended: `\"stop\"`, `\"length\"`, `\"tool_calls\"` …",
+                "The reason for which the answer ended: `\"stop\"`, `\"length\"`, `\"tool_calls\"` …",
             ),
             readable(
                 "usage",
                 Type::Handle("usage"),
-                "The token counts; `()` if the service does not report them.",
+                "The tokens of the answer; `()` if the service does not report them.",
             ),
             readable("model", Type::Text, "The model that answered."),
             readable("id", Type::Text, "The answer's id."),
@@ -229,14 +255,14 @@ pub(super) const HANDLES: &[Keys] = &[
     },
     Keys {
         name: "tool",
-        about: "The description of a called tool.",
+        about: "The definition of the called tool.",
         is_open: false,
         words: &[
-            readable("name", Type::Text, "Its name for models."),
-            readable("description", Type::Text, "Its description for models."),
+            readable("name", Type::Text, "The name for models."),
+            readable("description", Type::Text, "The description for models."),
             readable("parameters", Type::Map, "Its arguments, as a JSON schema."),
-            readable("tags", Type::Array, "Its tags."),
-            readable("metadata", Type::Map, "Further data of the tool."),
+            readable("tags", Type::Array, "The tags for searching tools."),
+            readable("metadata", Type::Map, "Further properties of the tool."),
         ],
         ..MAP
     },
@@ -244,9 +270,9 @@ pub(super) const HANDLES: &[Keys] = &[
         name: "usage",
         about: "The token counts of an answer.",
         words: &[
-            readable("prompt_tokens", Type::Integer, "Tokens of the input."),
+            readable("prompt_tokens", Type::Integer, "Tokens of the request, the conversation included."),
             readable("completion_tokens", Type::Integer, "Tokens of the answer."),
-            readable("total_tokens", Type::Integer, "Both."),
+            readable("total_tokens", Type::Integer, "The sum of both."),
         ],
         ..MAP
     },
@@ -256,27 +282,31 @@ pub(super) const HANDLES: &[Keys] = &[
         shape: Some(Shape::Context),
         is_open: false,
         words: &[
-            writable("variables", Type::Map, "The variables of `get` and `set`."),
+            writable("variables", Type::Map, "The variables that `get` and `set` access."),
             readable("history", Type::Array, "The messages of the turn so far."),
             readable(
                 "trace",
                 Type::Any,
                 "The tool calls of the turn: `{type: \"tool_call\", name, args, ok}` with `result` or `error`, and `skipped` if a filter answered instead of the tool.",
             ),
-            writable("metadata", Type::Map, "The turn's map, the same as `__metadata__`."),
-            readable("client", Type::Map, "The variables sent by the client, which are not verified."),
+            writable("metadata", Type::Map, "The turn's own map, the same as `__metadata__`."),
+            readable("client", Type::Map, "The variables that the client sent, unverified."),
         ],
         ..MAP
     },
     Keys {
         name: "__user__",
-        about: "The user of the turn, as known to the host.",
+        about: "The user of the request, as known to the host.",
         words: &[
-            readable("id", Type::Text, "The user's id; `()` for an unknown user."),
+            readable("id", Type::Text, "The user's id; `()` if unknown."),
             readable("name", Type::Text, "The user's name."),
             readable("email", Type::Text, "The user's email address."),
             readable("role", Type::Text, "`\"admin\"` or `\"user\"`."),
-            readable("valves", Type::Map, "The user's values of this script's `UserValves`, with defaults."),
+            readable(
+                "valves",
+                Type::Map,
+                "The user's values of this script's `UserValves`, with the defaults of the others.",
+            ),
         ],
         ..MAP
     },
@@ -284,9 +314,9 @@ pub(super) const HANDLES: &[Keys] = &[
         name: "__model__",
         about: "The model of the turn, as configured; `()` if it is not configured.",
         words: &[
-            readable("id", Type::Text, "Its name for clients."),
+            readable("id", Type::Text, "The id for clients."),
             readable("name", Type::Text, "The display name."),
-            readable("provider", Type::Text, "Its provider."),
+            readable("provider", Type::Text, "The provider of the model."),
         ],
         ..MAP
     },
@@ -297,24 +327,25 @@ pub(super) const HANDLES: &[Keys] = &[
         words: &[
             readable("method", Type::Text, "`\"POST\"`"),
             readable("path", Type::Text, "The path of its URL."),
-            readable("headers", Type::Map, "Its headers, with lowercase names."),
-            readable("client", Type::Text, "The client's address, or `()`."),
+            readable("headers", Type::Map, "Its headers, by names in lower case."),
+            readable("client", Type::Text, "The address of the client; `()` where there is none."),
         ],
         ..MAP
     },
     Keys {
         name: "stream",
-        about: "An answer that is read as it arrives; a loop iterates over its chunks. Its connection is closed when the script drops it.",
+        about: "A streamed answer: a loop runs over its parts. Its connection is closed when the script no \
+                longer holds the value.",
         is_open: false,
         element: Type::Any,
         ..MAP
     },
     Keys {
         name: "http_answer",
-        about: "The response of a host, with any status.",
+        about: "The answer of a host, of any status.",
         is_open: false,
         words: &[
-            readable("status", Type::Integer, "Its status, such as 200."),
+            readable("status", Type::Integer, "The HTTP status, for example 200."),
             readable(
                 "headers",
                 Type::Map,
@@ -323,7 +354,7 @@ pub(super) const HANDLES: &[Keys] = &[
             readable(
                 "text",
                 Type::Text,
-                "Its body as text. Reading it fails if the body is not UTF-8, such as an image.",
+                "Its body as text. Reading it fails if the body is not UTF-8, for example an image.",
             ),
             readable("bytes", Type::Blob, "Its body as bytes."),
         ],
@@ -331,38 +362,46 @@ pub(super) const HANDLES: &[Keys] = &[
     },
     Keys {
         name: "program_output",
-        about: "The result of `shell::run`.",
+        about: "The result of a program that `shell::run` ran.",
         is_open: false,
         words: &[
-            readable("exit_code", Type::Integer, "The exit code; `()` if a signal ended the program."),
-            readable("stdout", Type::Text, "The standard output."),
-            readable("stderr", Type::Text, "The standard error output."),
-            readable("signal", Type::Any, "The signal that ended it, if any."),
-            readable("timed_out", Type::Boolean, "`true` if it timed out."),
-            readable("cut", Type::Boolean, "`true` if the output was truncated."),
+            readable(
+                "exit_code",
+                Type::Integer,
+                "The exit code, 0 for success; `()` if a signal ended the program.",
+            ),
+            readable("stdout", Type::Text, "The text on its standard output."),
+            readable("stderr", Type::Text, "The text on its standard error output."),
+            readable("signal", Type::Any, "The signal that ended the program, if any."),
+            readable("timed_out", Type::Boolean, "True if the program exceeded its timeout."),
+            readable("cut", Type::Boolean, "True if the output exceeded its limit and was cut."),
         ],
         ..MAP
     },
     Keys {
         name: "window",
-        about: "The result of `kv::window`.",
+        about: "The state of a window of `kv::window`.",
         is_open: false,
         words: &[
-            readable("allowed", Type::Boolean, "`true` if the event is within the limit and was counted."),
-            readable("count", Type::Integer, "The number of events, including this one if it was allowed."),
-            readable("retry_after", Type::Integer, "The number of seconds until the next event is allowed."),
+            readable("allowed", Type::Boolean, "True if the event is allowed and counted."),
+            readable(
+                "count",
+                Type::Integer,
+                "The number of events in the window, this one included if it is allowed.",
+            ),
+            readable("retry_after", Type::Integer, "Seconds until the next event is allowed."),
         ],
         ..MAP
     },
     Keys {
         name: "error",
-        about: "The error in `catch (e)`. Keys of a thrown map are its fields too.",
-        words: &[readable("retry_after", Type::Number, "Of a thrown map that has it: seconds to wait.")],
+        about: "The error that `catch (e)` gets. The keys of a thrown map are its keys as well.",
+        words: &[readable("retry_after", Type::Number, "Seconds to wait, if the thrown map has this key.")],
         ..MAP
     },
     Keys {
         name: "answer",
-        about: "The result of `skip`, `error` and `ok`. Return it; it has no fields.",
+        about: "The result of `skip`, `error` and `ok`. A script only returns it; it has no keys.",
         is_open: false,
         ..MAP
     },

@@ -145,7 +145,9 @@ const ENTRIES: &[EntryPoint] = &[
         name: "handler",
         role: ScriptRole::Tool,
         subject: Some(("args", Type::Map)),
-        doc: "Called when a model calls the file's tool. Arguments are validated first against `const parameters`; the second parameter, `ctx`, is the turn's context. Returns the result; `error(reason)` or `throw` returns an error to the model.",
+        doc: "Runs when a model calls the tool of this file. Its arguments are checked before, against \
+              `const parameters`; the second parameter, `ctx`, is the turn's context. What it returns is \
+              the result; `error(reason)` or `throw` tell the model why there is none.",
         begins: "#{ }",
     },
     EntryPoint {
@@ -230,20 +232,24 @@ const ENTRIES: &[EntryPoint] = &[
     callback("on_turn_start", "A run starts: `input`."),
     callback("on_turn_end", "A run has its answer: `result`."),
     callback("on_turn_error", "A run failed: `error`."),
-    callback("on_llm_call", "The model's input after all other filters: `messages`, `model`."),
-    callback("on_tool_call", "The tool's input after all other filters: `tool`, `args`."),
-    callback("on_token", "A chunk of a model's text: `token`."),
-    callback("on_interrupt", "The run waits for a person: `pending`."),
-    callback("on_resume", "The run is resumed: `decision`."),
+    callback("on_llm_call", "What a model is sent, behind all other filters: `messages`, `model`."),
+    callback("on_tool_call", "What a tool is given, behind all other filters: `tool`, `args`."),
+    callback("on_token", "A piece of a model's text: `token`."),
+    callback("on_interrupt", "The run stops for a person: `pending`."),
+    callback("on_resume", "The run continues: `decision`."),
 ];
 
 /// The parameters that every function that the host calls may ask for by name, in any order.
 pub const PARAMETERS: &[KeyDoc] = &[
-    key("valves", Type::Map, "The effective settings of the script."),
-    key("state", Type::Map, "A map of this script for this turn, shared by its hooks."),
-    key("__id__", Type::Text, "The script's id, which is its file name."),
-    key("__user__", Type::Handle("__user__"), "The user of the turn: `id name email role valves`."),
-    key("__metadata__", Type::Map, "A map for this turn, shared by all hooks of all filters."),
+    key("valves", Type::Map, "The script's settings in force."),
+    key("state", Type::Map, "A map of this script for this turn, which all of its hooks share."),
+    key("__id__", Type::Text, "The script's own id, its file's name."),
+    key("__user__", Type::Handle("__user__"), "The user of the request: `id name email role valves`."),
+    key(
+        "__metadata__",
+        Type::Map,
+        "One map per turn that all hooks of all filters share: what `inlet` puts there, `outlet` reads.",
+    ),
     key(
         "__model__",
         Type::Handle("__model__"),
@@ -254,10 +260,14 @@ pub const PARAMETERS: &[KeyDoc] = &[
         Type::Handle("__request__"),
         "The HTTP request: `method path headers client`, without credentials.",
     ),
-    key("__chat_id__", Type::Text, "The conversation's id, or \"\"."),
-    key("__message_id__", Type::Text, "The id of the message that is being answered, or \"\"."),
-    key("__features__", Type::Any, "Features that the client enabled, or `()`."),
-    key("__files__", Type::Any, "Uploaded files, or `()`."),
+    key("__chat_id__", Type::Text, "The conversation's id, \"\" where there is none."),
+    key(
+        "__message_id__",
+        Type::Text,
+        "The id of the message that is being answered, \"\" where there is none.",
+    ),
+    key("__features__", Type::Any, "The features that the client switched on; `()` if it sends none."),
+    key("__files__", Type::Any, "Uploaded files; `()` where there are none."),
     key(
         "__event_emitter__",
         Type::Closure,
@@ -289,13 +299,13 @@ pub fn frontmatter() -> &'static [KeyDoc] {
 const TRUTH: &[&str] = &["true", "false"];
 
 const FRONTMATTER: &[KeyDoc] = &[
-    key("title", Type::Text, "A display name."),
+    key("title", Type::Text, "The display name."),
     key("author", Type::Text, "The author."),
-    key("author_url", Type::Text, "The author's website."),
+    key("author_url", Type::Text, "The author's web page."),
     key("version", Type::Text, "Its version."),
-    key("description", Type::Text, "A description in one line. Models read the description of a tool."),
+    key("description", Type::Text, "The description, in one line. For a tool it is sent to models."),
     key("license", Type::Text, "The license."),
-    key("icon_url", Type::Text, "An icon."),
+    key("icon_url", Type::Text, "The URL of an icon."),
     key(
         "requirements",
         Type::Text,
@@ -306,7 +316,7 @@ const FRONTMATTER: &[KeyDoc] = &[
     switch(
         "on_error",
         &["abort", "continue"],
-        "The effect of an error: `abort` fails the request, `continue` skips the filter.",
+        "The effect of an error in it: `abort` fails the request, `continue` skips the filter.",
     ),
     switch("security", TRUTH, "`true`: a guard. If it cannot run, requests are rejected."),
     switch("hold", TRUTH, "`true`: streamed answers are sent only when complete."),
@@ -325,14 +335,10 @@ const FRONTMATTER: &[KeyDoc] = &[
         Type::Text,
         "Hosts that `http::` can access, separated by commas: `api.example.com`, `*.example.com`, `valve:NAME` for the host in a valve.",
     ),
-    key("tag", Type::Text, "Of a tool: its tags, separated by commas."),
-    key("timeout", Type::Integer, "Of a tool or a pipe: the time limit in milliseconds."),
-    key(
-        "retry",
-        Type::Text,
-        "Of a tool: the number of retries and the delay between them in milliseconds, `3, 1000`.",
-    ),
-    switch("idempotent", TRUTH, "Of a tool: `true` declares that a second run has no further effect."),
+    key("tag", Type::Text, "The tags of a tool, separated by commas."),
+    key("timeout", Type::Integer, "The time limit of a tool or a pipe, in milliseconds."),
+    key("retry", Type::Text, "The retries of a tool and the milliseconds between them, `3, 1000`."),
+    switch("idempotent", TRUTH, "`true`: running the tool twice has the same effect as running it once."),
 ];
 
 /// Constants that say something of a plugin. They are literal, and read without running it.
@@ -350,17 +356,17 @@ pub const CONSTANTS: &[KeyDoc] = &[
     key(
         "file_handler",
         Type::Boolean,
-        "`true`: the script handles uploaded files; they are removed from the request.",
+        "`true`: the script handles uploaded files; the host removes them from the request.",
     ),
     key(
         "endpoints",
         Type::Array,
         "The endpoints at which it runs: `\"chat\"` (all chat protocols; the default), `\"embeddings\"`, `\"images\"`, `\"completions\"`. Except for chats, only `inlet` runs: each input text is a message of `body.messages`, `body.endpoint` names the endpoint, and edited contents are written back.",
     ),
-    key("toggle", Type::Boolean, "`true`: it runs only for requests that select it."),
-    key("icon", Type::Text, "An icon: a URL, which can be a `data:` URL."),
-    key("on_tool_error", Type::Boolean, "`true`: `post_invocation` is also called for failed tool calls."),
-    key("callbacks", Type::Boolean, "`true`: its functions `on_…` are called for events of agents."),
+    key("toggle", Type::Boolean, "`true`: it runs only for requests that ask for it."),
+    key("icon", Type::Text, "A picture for people: a URL, `data:` included."),
+    key("on_tool_error", Type::Boolean, "`true`: `post_invocation` sees failed tool calls too."),
+    key("callbacks", Type::Boolean, "`true`: its functions `on_…` receive the events of agents."),
     key(
         "tool",
         Type::Map,
@@ -389,9 +395,9 @@ pub const VALVE_KEYS: &[KeyDoc] = &[
     switch(
         "type",
         &["string", "integer", "number", "boolean", "array", "object"],
-        "The type, if it differs from that of the default.",
+        "The type, if it is not that of the default.",
     ),
-    key("title", Type::Text, "A display name."),
+    key("title", Type::Text, "The display name."),
     key("description", Type::Text, "What it does."),
     key("minimum", Type::Number, "The minimum value."),
     key("maximum", Type::Number, "The maximum value."),
@@ -402,18 +408,18 @@ pub const VALVE_KEYS: &[KeyDoc] = &[
         Type::Any,
         "The type of the elements of an array, or a map of `type minimum maximum enum pattern`.",
     ),
-    key("secret", Type::Boolean, "`true`: the value is never shown again in answers, logs or pages."),
+    key("secret", Type::Boolean, "`true`: the value is never shown in an answer, a log or on the page."),
     key("multiline", Type::Boolean, "`true`: a text of several lines."),
 ];
 
 /// The keys of a tool's argument.
 pub const PARAMETER_KEYS: &[KeyDoc] = &[
     switch("type", &["string", "integer", "float", "number", "boolean", "array", "object"], "Its type."),
-    key("description", Type::Text, "A description for the model."),
-    key("required", Type::Boolean, "`true`: the argument is required."),
-    key("default", Type::Any, "The default value."),
-    key("enum", Type::Array, "The allowed values."),
-    key("items", Type::Map, "The schema of the elements of an array."),
+    key("description", Type::Text, "The description for the model."),
+    key("required", Type::Boolean, "`true`: a call without it is rejected."),
+    key("default", Type::Any, "The value if the model sends none."),
+    key("enum", Type::Array, "The only values it may have."),
+    key("items", Type::Map, "What the elements of an array are."),
     key("properties", Type::Map, "The fields of an object."),
     key("minimum", Type::Number, "The minimum value."),
     key("maximum", Type::Number, "The maximum value."),
@@ -422,20 +428,16 @@ pub const PARAMETER_KEYS: &[KeyDoc] = &[
 
 /// The keys of an entry of `tools()`.
 pub const TOOL_KEYS: &[KeyDoc] = &[
-    key("name", Type::Text, "Its name for models."),
-    key("description", Type::Text, "A description for the model."),
-    key("tag", Type::Text, "Its tags."),
+    key("name", Type::Text, "The name for models."),
+    key("description", Type::Text, "The description for the model."),
+    key("tag", Type::Text, "The tags for searching tools."),
     key("parameters", Type::Map, "Its arguments by name."),
-    key("timeout", Type::Integer, "The time limit in milliseconds (default: 30 000)."),
-    key(
-        "retry",
-        Type::Any,
-        "The number of retries and the delay between them in milliseconds: `#{ max: 3, delay: 1000 }`.",
-    ),
-    key("idempotent", Type::Boolean, "`true`: a second run has no further effect."),
-    key("filters", Type::Array, "Ids of filters that only run for this tool."),
-    key("metadata", Type::Map, "Further data."),
-    key("handler", Type::Closure, "The function to call."),
+    key("timeout", Type::Integer, "The time limit in milliseconds, 30 000 by default."),
+    key("retry", Type::Any, "The retries and the milliseconds between them: `#{ max: 3, delay: 1000 }`."),
+    key("idempotent", Type::Boolean, "`true`: running it twice has the same effect as running it once."),
+    key("filters", Type::Array, "Ids of filters that run around this tool only."),
+    key("metadata", Type::Map, "Further properties of the tool."),
+    key("handler", Type::Closure, "The function that runs."),
 ];
 
 /// The capabilities that scripts may ask for in `requirements`.

@@ -90,9 +90,9 @@ fn inlet(body) {
     },
     Theme {
         title: "After the answer",
-        about: "`after(|| …)` and `fn done(body)` run after the client has received the last byte of the answer \
-             or disconnected. The client does not wait for them; their errors are logged and counted. They have \
-             the budget of a hook and 60 s of elapsed time; their events are not sent.",
+        about: "`after(|| …)` and `fn done(body)` run when the client has the last byte of its answer, or \
+                is gone. They run in the background: their errors are logged and counted. They have the \
+                limits of a hook and 60 s including waiting; their events are not sent to a client.",
         module: "",
         names: &["after"],
         example: r#"
@@ -110,8 +110,9 @@ fn outlet(body) {
     },
     Theme {
         title: "Waiting",
-        about: "A waiting script does not block others. The wait counts toward the elapsed time of its call: 30 \
-             s for a hook, the timeout of a tool or pipe.",
+        about: "Other requests continue while a script waits. Waiting counts against the time limit of the \
+                call: 30 s \
+                for a hook, the timeout of a tool or a pipe.",
         module: "",
         names: &["parallel", "retry", "poll", "next"],
         example: r#"
@@ -164,8 +165,8 @@ fn inlet(body) {
     },
     Theme {
         title: "Answers of pipes",
-        about: "`fn pipe(body)` answers as a model. Yielded chunks are sent at once, before its result. The \
-             result can also be an answer that is still being received.",
+        about: "`fn pipe(body)` answers as a model. Yielded pieces are sent at once, the returned value \
+                after them. It may also return a streamed answer.",
         module: "",
         names: &["yield_text", "yield_piece"],
         example: r#"
@@ -182,12 +183,12 @@ fn pipe(body) {
 }
 "#,
     },
-    theme("json", "`json::`", "Conversion between JSON text and values.", ""),
+    theme("json", "`json::`", "Converts between JSON text and values.", ""),
     theme(
         "regex",
         "`regex::`",
-        "Regular expressions in linear time, without look-around and back-references. In backticks, backslashes \
-         need no escape.",
+        "Regular expressions in linear time, without look-around and backreferences. In backticks a pattern \
+         needs no escapes.",
         r#"
 fn outlet(body) {
     let answer = body.messages.last();
@@ -197,11 +198,16 @@ fn outlet(body) {
 }
 "#,
     ),
-    theme("text", "`text::`", "Functions of texts. All of them return a new text.", ""),
+    theme(
+        "text",
+        "`text::`",
+        "Functions for texts in addition to their methods. All of them return a new text.",
+        "",
+    ),
     theme(
         "stream",
         "`stream::`",
-        "Search in streams, also for text that is split across events.",
+        "Finds a text in a stream also if it is split over several events.",
         r#"
 fn stream(event, state) {
     stream::window(event, state, 60, |text| regex::replace(text, "sk-[A-Za-z0-9]{20,50}", "[key]"));
@@ -214,11 +220,11 @@ fn stream(event, state) {
         "Points in time are Unix seconds; zones are names such as `Europe/Berlin`.",
         "",
     ),
-    theme("tokens", "`tokens::`", "Token counts.", ""),
+    theme("tokens", "`tokens::`", "Counts the tokens of a text.", ""),
     theme(
         "random",
         "`random::`",
-        "Random numbers that are not secure; use `uuid()` for identifiers that must not be guessed.",
+        "Pseudorandom numbers, not for secrets; use `uuid()` for identifiers that must not be guessable.",
         "",
     ),
     theme(
@@ -247,7 +253,7 @@ fn handler(args) {
 "#,
     ),
     theme("hash", "`hash::`", "Digests, in hexadecimal.", ""),
-    theme("base64", "`base64::`", "Base64 encoding and decoding.", ""),
+    theme("base64", "`base64::`", "Encodes and decodes base64.", ""),
     Theme {
         title: "Bytes",
         about: "Bytes from `http`, `files`, `base64` and `hash`: at most 8 MiB in one value, with `len()`, \
@@ -268,17 +274,18 @@ fn inlet(body) {
 }
 "#,
     },
-    theme("url", "`url::`", "URLs and their parts.", ""),
-    theme("html", "`html::`", "Conversion to and from HTML.", ""),
+    theme("url", "`url::`", "Addresses and their parts.", ""),
+    theme("html", "`html::`", "Converts to and from HTML.", ""),
     theme("models", "`models::`", "The models of this host.", ""),
     theme(
         "kv",
         "`kv::`",
-        "A persistent key-value store. `kv::` is the script's map, `kv::user::` one per user, `kv::chat::` one \
-         per chat (without a chat id, one per turn); all three have the same functions. Hosts that share a \
-         database exchange entries ten times a second: counts of `incr` and `window` add up, each host gets a \
-         share of a window's limit, `update` replaces a value only if no other host changed it meanwhile, and of \
-         other writes to a key the last one wins ([several hosts](several-hosts.md#kv-limits-and-budgets)).",
+        "Values that a script stores beyond a turn and a restart. `kv::` is the script's own map, \
+         `kv::user::` one per user, `kv::chat::` one per chat (without a chat id it is the turn's); all \
+         three have the same functions. Hosts that share a database exchange entries ten times a second: \
+         what `incr` and `window` count adds up, of other writes to one key the last one stays, and a \
+         window gives each host a share of its room ([several \
+         hosts](several-hosts.md#kv-limits-and-budgets)).",
         r#"
 /*
 requirements: kv
@@ -296,7 +303,7 @@ fn inlet(body) {
     theme(
         "http",
         "`http::`",
-        "Requests to hosts in `allow_hosts` and to granted hosts.",
+        "HTTP requests to other hosts: those in `allow_hosts` and those that were granted.",
         r#"
 /*
 requirements: http

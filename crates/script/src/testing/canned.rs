@@ -57,7 +57,7 @@ impl Model {
         let count = asking.asked.len();
         asking.answers.pop_front().ok_or_else(|| {
             let why = format!(
-                "the model was asked {} and {} laid out; add one: canned::model(\"…\")",
+                "the model was called {} and {} canned; add one: canned::model(\"…\")",
                 words::count(count, "time"),
                 words::count(count - 1, "answer")
             );
@@ -297,7 +297,8 @@ impl Hosts {
         serving.asked.push(asked.copy());
         let Some(place) = serving.places.iter_mut().find(|place| place.is_meant(&method, &url)) else {
             return Err(WebError::new(format!(
-                "nothing is laid out for {method} {url}; add it to the test: canned::http(\"{url}\", #{{ json: … }})"
+                "missing canned answer for {method} {url}; add it to the test: canned::http(\"{url}\", #{{ \
+                 json: … }})"
             )));
         };
         let answer = match place.answers.len() {
@@ -325,8 +326,8 @@ fn read(answer: &Json) -> Result<web::WebResponse, WebError> {
     let body = match (answer, answer.get("json"), answer.text("text")) {
         (_, None, None) if answer.text("base64").is_some() => {
             let body = STANDARD.decode(answer.text_or_empty("base64").as_bytes());
-            let body =
-                body.map_err(|why| WebError::new(format!("`base64` of the answer is not base64: {why}")))?;
+            let body = body
+                .map_err(|why| WebError::new(format!("`base64` of the answer is not valid base64: {why}")))?;
             return Ok(web::WebResponse { status, headers, body: Bytes::from(body) });
         }
         (Json::Text(text), ..) => text.to_string(),

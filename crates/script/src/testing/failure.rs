@@ -61,7 +61,7 @@ pub(super) fn told(
             };
         }
         let ended = plain(problem::summary_of_run(error)).at_function(text, function);
-        let help = "a test has the budget of a tool; let it do less, or split it";
+        let help = "reduce the work of the test, or split it; a test has the limits of a tool";
         return TestFailure { problem: ended.help(help), compared: None };
     }
     let message = problem::summary_of_run(error);

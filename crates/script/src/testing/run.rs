@@ -39,7 +39,7 @@ impl Stage {
             self.recording.trace().line(
                 made.script.id(),
                 "error",
-                &format!("{hook} broke and was forgiven: {cause}"),
+                &format!("{hook} failed, and `on_error: continue` ignores it: {cause}"),
             );
         }
         match outcome? {
@@ -76,7 +76,9 @@ impl Stage {
             (None, []) => return Err(Fault::Host("the script has no tools".into())),
             (None, _) => {
                 let names = names.join(", ");
-                return Err(Fault::Host(format!("the script has several tools; name one: {names}")));
+                return Err(Fault::Host(format!(
+                    "the script has several tools; pass the name of one: {names}"
+                )));
             }
         };
         let tools = made.tools.iter().chain(&made.canned).cloned();

@@ -208,8 +208,10 @@ impl Stage {
     /// The script's valves from now on.
     pub(super) fn set_valves(&self, given: &Json) -> Result<(), String> {
         let schema = &self.declared.manifest.valves;
-        let entries =
-            given.as_object().map(Object::entries).ok_or("the valves are a map: valves(#{ name: value })")?;
+        let entries = given
+            .as_object()
+            .map(Object::entries)
+            .ok_or("invalid valves: expected a map, valves(#{ name: value })")?;
         if schema.fields().is_empty() && !entries.is_empty() {
             return Err("the script declares no valves".into());
         }
@@ -238,7 +240,7 @@ impl Stage {
     }
 
     pub(super) fn add_tool(&self, name: &str, result: Json) {
-        let spec = ToolSpec { description: "laid out by a test".into(), ..ToolSpec::new(name) };
+        let spec = ToolSpec { description: "A canned tool of a test".into(), ..ToolSpec::new(name) };
         let (calls, own) = (self.tool_calls.clone(), name.to_owned());
         let tool = Tool::new(spec, move |args: Json, _: Context| {
             calls.lock().push(Json::from([("name", own.as_str().into()), ("args", args)]));
@@ -358,7 +360,7 @@ impl Files {
     pub(super) fn new() -> Result<Self, String> {
         let path = std::env::temp_dir().join(format!("valvehouse-test-{}", uuid::Uuid::new_v4().simple()));
         std::fs::create_dir_all(&path)
-            .map_err(|why| format!("cannot make a folder for the test's files: {why}"))?;
+            .map_err(|why| format!("cannot create a folder for the files of the test: {why}"))?;
         Ok(Self(path))
     }
 
@@ -366,7 +368,9 @@ impl Files {
         let relative = Path::new(path);
         let is_plain = |part| matches!(part, std::path::Component::Normal(_));
         if relative.components().count() < 2 || !relative.components().all(is_plain) {
-            return Err(format!("`{path}` must be a folder and a file in it, as in data/notes.txt"));
+            return Err(format!(
+                "invalid path `{path}`: expected a folder and a file, such as data/notes.txt"
+            ));
         }
         let whole = self.0.join(relative);
         let folder = whole.parent().unwrap_or(&self.0);

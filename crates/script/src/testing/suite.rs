@@ -74,15 +74,15 @@ impl Suite {
             let problem = Problem::of(
                 Code::TestWithParameters,
                 tests,
-                format!("the test `{}` has parameters", function.name),
+                format!("the test `{}` must not have parameters", function.name),
             );
             let problem = problem.at_function(&tests.text, function.name);
             return Err(vec![
-                problem.help("a test is called without any; call it something else if it is none"),
+                problem.help("remove the parameters, or rename the function if it is not a test"),
             ]);
         }
         if listed.is_empty() {
-            let problem = Problem::of(Code::NoTest, tests, "there is no test in this file");
+            let problem = Problem::of(Code::NoTest, tests, "the file has no tests");
             return Err(vec![problem.help("write one: fn test_it_works() { assert_eq(1 + 1, 2); }")]);
         }
         Ok(Self { compiled, tests: Arc::new(compiled_tests), listed, settings: settings.clone() })

@@ -25,7 +25,7 @@ impl Stage {
     pub(super) fn current() -> Result<Arc<Self>, String> {
         let call = call::current();
         let stage = call.and_then(|call| call.turn.local::<Here>().0.get().and_then(Weak::upgrade));
-        stage.ok_or_else(|| "this can only be called in a test".to_owned())
+        stage.ok_or_else(|| "cannot call this function outside of a test".to_owned())
     }
 
     /// Another turn begins, with these facts.
@@ -33,16 +33,16 @@ impl Stage {
         let entries = facts
             .as_object()
             .map(Object::entries)
-            .ok_or("a turn is a map: turn(#{ user: #{ id: \"ann\" } })")?;
+            .ok_or("invalid turn: expected a map, turn(#{ user: #{ id: \"ann\" } })")?;
         if let Some((wrong, _)) = entries.iter().find(|(name, _)| !FACTS.contains(&name.as_str())) {
             let hint = did_you_mean(wrong, FACTS);
-            return Err(format!("a turn has no `{wrong}`{hint}; it has {}", FACTS.join(", ")));
+            return Err(format!("unknown key `{wrong}` of a turn{hint}; the keys are {}", FACTS.join(", ")));
         }
         let facts = facts.copy();
         let valves = facts.get("user").and_then(|user| user.remove("valves")).unwrap_or_else(Json::object);
         let schema = &self.declared.manifest.user_valves;
         for (name, value) in valves.entries() {
-            let schema = schema.as_ref().ok_or("the script declares no UserValves")?;
+            let schema = schema.as_ref().ok_or("the script does not declare UserValves")?;
             schema.check(&name, &value).map_err(|wrong| wrong.to_string())?;
         }
         self.skipped.store(false, Relaxed);

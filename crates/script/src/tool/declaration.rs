@@ -16,12 +16,13 @@ use valvehouse_core::words::did_you_mean;
 use valvehouse_json::Json;
 
 /// The help for a tool that is declared in another way.
-const DECLARED: &str = "a tool says `description`, `tag`, `timeout` and `retry` in its opening comment, its arguments in \
-                        `const parameters = #{ city: #{ type: \"string\", required: true, description: \"…\" } };`";
+const DECLARED: &str = "declare `description`, `tag`, `timeout` and `retry` in the opening comment, and the \
+                        arguments in `const parameters = #{ city: #{ type: \"string\", required: true, \
+                        description: \"…\" } };`";
 
 /// The help for a module whose functions return other values.
-const LISTS: &str = "`fn tools()` gives a list of maps, `[#{ name: \"weather\", description: \"…\", handler: weather }]`; \
-                     `fn tool_info()` a map `#{ description, tags }`";
+const LISTS: &str = "return a list of maps from `fn tools()`, `[#{ name: \"weather\", description: \"…\", \
+                     handler: weather }]`, and a map `#{ description, tags }` from `fn tool_info()`";
 
 /// Most patterns in the parameters of all tools of a module: each takes a while to compile, and up to a megabyte.
 const MAX_PATTERNS: usize = 256;
@@ -34,11 +35,11 @@ pub(crate) fn read(script: &Script, orders: &KeyOrders, source: &str) -> (Vec<To
     let has = |name: &str| script.functions().any(|function| function.name == name);
     match (has("handler"), has("tools")) {
         (true, true) => {
-            let both = Problem::of(Code::TwoForms, &script.file, "has both `handler` and `tools`");
+            let both = Problem::of(Code::TwoForms, &script.file, "the file has both `handler` and `tools`");
             let both = both.at_function(source, "tools");
             (
                 Vec::new(),
-                vec![both.help("a file is one tool (`fn handler`) or a module of tools (`fn tools`)")],
+                vec![both.help("write one tool (`fn handler`) or a list of tools (`fn tools`) per file")],
             )
         }
         (false, false) if script.pipe.is_some() || is_serving(script) => (Vec::new(), Vec::new()),
@@ -77,11 +78,11 @@ fn no_handler(script: &Script, source: &str) -> Problem {
     let names: Vec<&str> = script.functions().map(|function| function.name).collect();
     let hook = names.iter().find_map(|name| Hook::named(name));
     let near = names.iter().find(|name| !did_you_mean(name, ["handler", "tools"]).is_empty());
-    let problem = Problem::of(Code::NoHandler, &script.file, "has no handler");
+    let problem = Problem::of(Code::NoHandler, &script.file, "missing `handler`");
     match (hook, near) {
         (Some(hook), _) => problem
             .at_function(source, hook.name())
-            .help(format!("`{hook}` is a filter's hook: move the file to filters/")),
+            .help(format!("move the file to filters/; `{hook}` is a hook of filters")),
         (None, Some(near)) => problem.at_function(source, near).help("did you mean `handler`?"),
         (None, None) => {
             problem.help("write `fn handler(args) { … }`, or `fn tools() { [#{ name: …, handler: … }] }`")
@@ -105,14 +106,14 @@ fn single(script: &Script) -> Result<Json, Vec<String>> {
             for (key, value) in more.entries() {
                 if key == "name" && value.as_str() != Some(script.id()) {
                     return Err(vec![format!(
-                        "`tool.name` is {value}, and the file's name says {}",
+                        "invalid `tool.name`: expected the file's name {}, got {value}",
                         script.id()
                     )]);
                 }
                 declared.edit(&key, value);
             }
         }
-        other => return Err(vec![format!("`tool` must be a map, is {}", other.kind())]),
+        other => return Err(vec![format!("invalid `tool`: expected a map, got {}", other.kind())]),
     }
     if !manifest.parameters.is_null() {
         declared.edit("parameters", manifest.parameters.clone());
@@ -171,7 +172,7 @@ pub(crate) fn check_list(script: &Script, written: &Json) -> Result<(), String> 
     let listed = schedule::read(written).map_err(|error| problem::summary_of_run(&error))?;
     let (tools, problems) = of_list(script, &KeyOrders::default(), "", &listed, &[]);
     let why = problems.first().map_or("lists no tool", |problem| &problem.message);
-    if tools.is_empty() { Err(format!("the list cannot be used: {why}")) } else { Ok(()) }
+    if tools.is_empty() { Err(format!("invalid list of tools: {why}")) } else { Ok(()) }
 }
 
 /// The tools of a list.
@@ -188,10 +189,13 @@ fn of_list(
     };
     let entries = match listed.as_array_ref() {
         Ok(entries) if entries.len() > MAX_TOOLS => {
-            return failed("tools", format!("lists {} tools; a module may have {MAX_TOOLS}", entries.len()));
+            return failed(
+                "tools",
+                format!("lists {} tools, which exceeds the limit of {MAX_TOOLS}", entries.len()),
+            );
         }
         Ok(entries) => entries.to_vec(),
-        Err(kind) => return failed("tools", format!("returned {kind}; it returns a list of maps")),
+        Err(kind) => return failed("tools", format!("returned {kind}; expected a list of maps")),
     };
     let (mut tools, mut problems): (Vec<ToolFunction>, Vec<Problem>) = (Vec::new(), Vec::new());
     let mut patterns = 0;
@@ -207,14 +211,12 @@ fn of_list(
             Ok(tool) if more_patterns(&mut patterns, &tool) > MAX_PATTERNS => {
                 return failed(
                     "tools",
-                    format!(
-                        "declares more than {MAX_PATTERNS} patterns; a module may have as many in all its tools"
-                    ),
+                    format!("exceeded its limit of {MAX_PATTERNS} patterns in all tools"),
                 );
             }
             Ok(tool) if tools.iter().any(|other| other.declared.spec.name == tool.declared.spec.name) => {
                 let twice =
-                    located(script, source, format!("two tools are called `{name}`: the later one counts"));
+                    located(script, source, format!("duplicate tool `{name}`: the later one is used"));
                 let twice = Problem { code: Code::SameTool, ..twice }.help("rename one of the two");
                 problems.push(twice.warning());
                 tools.retain(|other| other.declared.spec.name != tool.declared.spec.name);
@@ -227,7 +229,7 @@ fn of_list(
         }
     }
     if tools.is_empty() {
-        let none = if problems.is_empty() { "lists no tool" } else { "lists no tool that loads" };
+        let none = if problems.is_empty() { "lists no tool" } else { "lists no valid tool" };
         for problem in &mut problems {
             problem.severity = problem::Severity::Error;
         }
@@ -247,11 +249,11 @@ fn tool_info(script: &Script) -> Result<Vec<String>, String> {
         script.list("tool_info").map_err(|error| format!("failed: {}", problem::summary_of_run(&error)))?;
     let info = json_of(&info).map_err(|error| format!("failed: {}", problem::summary_of_run(&error)))?;
     let Json::Object(entries) = &info else {
-        return Err(format!("returned {}; it returns a map `#{{ description, tags }}`", info.kind()));
+        return Err(format!("returned {}; expected a map `#{{ description, tags }}`", info.kind()));
     };
     for key in entries.keys() {
         if key != "description" && key != "tags" {
-            return Err(format!("says `{key}`; it may say `description` and `tags`"));
+            return Err(format!("returned the unknown key `{key}`; the keys are `description` and `tags`"));
         }
     }
     match info.field("tags") {
@@ -261,19 +263,21 @@ fn tool_info(script: &Script) -> Result<Vec<String>, String> {
             .items()
             .iter()
             .map(|tag| {
-                tag.as_str().map(str::to_owned).ok_or_else(|| format!("has a tag that is {}", tag.kind()))
+                tag.as_str()
+                    .map(str::to_owned)
+                    .ok_or_else(|| format!("returned an invalid tag: expected a text, got {}", tag.kind()))
             })
             .collect(),
-        other => Err(format!("has `tags` that are {}; they are a list of words", other.kind())),
+        other => Err(format!("returned invalid `tags`: expected a list of texts, got {}", other.kind())),
     }
 }
 
 /// One entry of `tools()`: what is said of the tool, and its function.
 fn entry_of(entry: &Dynamic, orders: &KeyOrders) -> Result<(Json, FunctionRef), Vec<String>> {
-    let map = entry.as_map_ref().map_err(|kind| vec![format!("it is {kind} and no map")])?;
+    let map = entry.as_map_ref().map_err(|kind| vec![format!("expected a map, got {kind}")])?;
     let handler = match map.get("handler") {
         Some(handler) => pointer(handler).map_err(|wrong| vec![wrong])?,
-        None => return Err(vec!["it has no `handler`".into()]),
+        None => return Err(vec!["missing `handler`".into()]),
     };
     let mut said = rhai::Map::clone(&map);
     // With a place holder, so that the keys are those that were written.
@@ -290,7 +294,7 @@ pub(super) fn pointer(given: &Dynamic) -> Result<FunctionRef, String> {
         handler if handler.is::<FnPtr>() => Ok(FunctionRef::from(&handler.clone_cast::<FnPtr>())),
         handler if handler.is::<FunctionRef>() => Ok(handler.clone_cast::<FunctionRef>()),
         text if text.is_string() => Err(format!("`handler` is a text; write Fn(\"{text}\")")),
-        other => Err(format!("`handler` is {}, no function", other.type_name())),
+        other => Err(format!("`handler` is {}, not a function", other.type_name())),
     }
 }
 
@@ -310,7 +314,10 @@ impl ToolFunction {
             .map(|value| Ok(json_of(value)?.freeze()))
             .collect::<Result<Vec<_>, Box<rhai::EvalAltResult>>>()
             .map_err(|error| {
-                vec![format!("its `handler` carries {}: data only", problem::summary_of_run(&error))]
+                vec![format!(
+                    "its `handler` has an invalid bound argument: {}",
+                    problem::summary_of_run(&error)
+                )]
             })?;
         let params = params(script, &handler.name, bound.len(), &declared.spec, subject);
         let params = params.map_err(|wrong| vec![wrong])?;
@@ -337,8 +344,8 @@ fn params(
             script.functions().map(|function| function.name).filter(|name| !name.starts_with("anon$"));
         let hint = did_you_mean(function, names);
         return Err(match bound {
-            0 => format!("`handler` is the unknown function `{function}`{hint}"),
-            _ => format!("`handler` curries {bound} arguments, and no `{function}` takes as many{hint}"),
+            0 => format!("`handler` names the unknown function `{function}`{hint}"),
+            _ => format!("`handler` binds {bound} arguments, and `{function}` takes fewer{hint}"),
         });
     }
     overloads.sort_by_key(|params| std::cmp::Reverse(params.len()));
@@ -366,7 +373,7 @@ fn param(place: usize, name: &str, spec: &ToolSpec, subject: Option<&str>) -> Re
             Err(format!("the handler has an unknown parameter `{name}`: {help}"))
         }
         _ if is_argument() => Err(format!(
-            "the handler asks for `{name}`, which is an argument: write `fn handler(args)` and `args.{name}`"
+            "the handler has the argument `{name}` as a parameter: write `fn handler(args)` and `args.{name}`"
         )),
         (_, None, 0) => Ok(Param::Subject),
         (_, None, 1) => Ok(Param::Context),
@@ -375,7 +382,7 @@ fn param(place: usize, name: &str, spec: &ToolSpec, subject: Option<&str>) -> Re
                 ["args", "ctx", hooks::OF_TOOLS.0].into_iter().chain(hooks::param_names()).collect();
             let hint = did_you_mean(name, known.iter().copied());
             Err(format!(
-                "the handler has an unknown parameter `{name}`{hint}; it knows: {}",
+                "the handler has an unknown parameter `{name}`{hint}; its parameters are {}",
                 known.join(", ")
             ))
         }
@@ -394,10 +401,10 @@ pub(crate) fn misplaced_hooks(ast: &AST, file: &SourceFile, source: &str) -> Vec
             Problem::of(
                 Code::MisplacedHook,
                 file,
-                format!("`{hook}` is a filter's hook and never runs in a tool"),
+                format!("`{hook}` is a hook of filters and never runs in a tool"),
             )
             .at_function(source, hook.name())
-            .help("move it to a file in filters/")
+            .help("move the hook to a file in filters/")
             .warning()
         })
         .collect()

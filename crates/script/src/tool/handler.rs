@@ -206,7 +206,10 @@ impl ScriptTool {
             };
         }
         let value = json_of(value).map_err(|error| {
-            self.unusable(format!("returned what is not JSON: {}", problem::summary_of_run(&error)))
+            self.unusable(format!(
+                "returned a value that is not valid JSON: {}",
+                problem::summary_of_run(&error)
+            ))
         })?;
         self.checked(&value, context)
     }
@@ -215,10 +218,12 @@ impl ScriptTool {
     fn checked(&self, value: &Json, context: &Context) -> Result<ToolResult, CallFailure> {
         let value = value.copy();
         let length = length_of(&value)
-            .map_err(|error| self.unusable(format!("returned what cannot be sent: {error}")))?;
+            .map_err(|error| self.unusable(format!("returned an invalid result: {error}")))?;
         if length > MAX_RESULT {
             let (kb, most) = (length / 1024, MAX_RESULT / 1024);
-            return Err(self.unusable(format!("returned {kb} KB; a result may have {most} KB")));
+            return Err(
+                self.unusable(format!("returned {kb} KB; its result exceeded its limit of {most} KB"))
+            );
         }
         Ok(ToolResult { value, context: Some(context.clone()) })
     }

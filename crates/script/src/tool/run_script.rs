@@ -28,12 +28,14 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// Problems of code that a model reads at once.
 const MAX_SHOWN: usize = 5;
 
-const DESCRIPTION: &str = "Runs Rhai code that calls tools, and returns its last value: one call in the place of many, and \
-                           only the result is read. Each tool is a function of its name: \
-                           let found = github_search(#{ query: \"x\" }); tools::call(\"any-name\", #{ … }) calls any of them, \
-                           tools::all([#{ name: \"weather\", args: #{ city: \"Rome\" } }]) several at once. Maps are \
+const DESCRIPTION: &str = "Runs Rhai code that calls tools and returns its last value: one call instead of \
+                           many, of which you read only the result. Each tool is a function of the same \
+                           name: let found = github_search(#{ query: \"x\" }); tools::call(\"any-name\", #{ \
+                           … }) calls a tool of any name, tools::all([#{ name: \"weather\", args: #{ city: \
+                           \"Rome\" } }]) calls several in parallel. Maps are \
                            #{ key: value }, functions are closures: let f = |x| x + 1. try { … } catch (error) { … } catches \
-                           a tool's error. Nothing else is within reach: no files, no network, no variables of earlier calls.";
+                           a tool's error. The code has no access to files, the network or variables of \
+                           earlier calls.";
 
 /// Returns the tool that runs code of a model with the tools of the turn as functions, within the budget of tools.
 ///
@@ -63,7 +65,8 @@ impl Handler for RunScript {
             if code.len() > MAX_CODE {
                 let length = code.len();
                 return Err(wrong(format!(
-                    "cannot run {length} bytes of code: at most {MAX_CODE} are run; pass large values from tool to tool"
+                    "cannot run the code: it has {length} bytes and exceeded its limit of {MAX_CODE}; pass \
+                     large values from tool to tool"
                 )));
             }
             let ran = lanes::run_for(RUN_SCRIPT, Pace::Waits, move || run(&code, &turn)).await;
@@ -82,7 +85,7 @@ fn wrong(message: String) -> ToolError {
 
 fn run(code: &str, turn: &Turn) -> Result<ToolResult, ToolError> {
     let Some(kernel) = Kernel::of_turn(turn) else {
-        return Err(wrong("there are no tools outside of a turn".into()));
+        return Err(wrong("cannot call tools outside of a turn".into()));
     };
     let is_function = |tool: &&Tool| !is_entry_tool(tool.name()) && !engine::has_function(tool.name());
     let script = Script::compile_for_model(RUN_SCRIPT, code, &Settings::default(), |calls| {
@@ -127,15 +130,15 @@ fn value_of(value: &Dynamic) -> Result<Json, ToolError> {
         None => {
             let json = json_of(value);
             json.map_err(|error| {
-                wrong(format!("the result is not JSON: {}", problem::summary_of_run(&error)))
+                wrong(format!("the result is not valid JSON: {}", problem::summary_of_run(&error)))
             })?
             .copy()
         }
     };
-    let length = length_of(&value).map_err(|error| wrong(format!("the result cannot be sent: {error}")))?;
+    let length = length_of(&value).map_err(|error| wrong(format!("the result is invalid: {error}")))?;
     match length > MAX_RESULT {
         true => Err(wrong(format!(
-            "the result has {} KB; it may have {} KB: return what is needed of it",
+            "the result has {} KB and exceeded its limit of {} KB; return only a part of it",
             length / 1024,
             MAX_RESULT / 1024
         ))),
@@ -151,5 +154,5 @@ fn not_loaded(problems: &[Problem]) -> String {
         let help = problem.help.as_ref().map_or_else(String::new, |help| format!("; {help}"));
         format!("{place}{}{help}", problem.message)
     });
-    format!("the code does not compile: {}", lines.collect::<Vec<_>>().join("\n"))
+    format!("cannot compile the code: {}", lines.collect::<Vec<_>>().join("\n"))
 }

@@ -13,10 +13,11 @@ use valvehouse_core::limits::unknown_keys;
 use valvehouse_json::{Json, Object};
 
 /// Declarations of prompts and resources.
-const LISTS: &str = "`fn prompts()` returns a list of maps, `[#{ name: \"review\", description: \"…\", arguments: [#{ name: \
-                     \"code\", required: true }], handler: review }]`; `fn resources()` a list of `#{ uri: \"notes://all\", name: \
-                     \"…\", description: \"…\", mimeType: \"…\" }` or, with `uriTemplate` in place of `uri`, of templates, and \
-                     `fn resource(uri)` returns the content of one";
+const LISTS: &str = "return a list of maps from `fn prompts()`, `[#{ name: \"review\", description: \"…\", \
+                     arguments: [#{ name: \"code\", required: true }], handler: review }]`; return a list \
+                     of `#{ uri: \"notes://all\", name: \"…\", description: \"…\", mimeType: \"…\" }` from \
+                     `fn resources()`, for templates with `uriTemplate` instead of `uri`; return the \
+                     content of one resource from `fn resource(uri)`";
 /// The most prompts of one script, and the most resources.
 const MAX_ENTRIES: usize = 256;
 /// The keys of a prompt.
@@ -67,7 +68,9 @@ pub(crate) fn read(script: &Script, source: &str) -> (Vec<ServedFunction>, Vec<P
             Ok(more) => served.extend(more),
             Err(why) => failed("resources", &why),
         },
-        (true, false) => failed("resources", "needs `fn resource(uri)`, which returns the content of one"),
+        (true, false) => {
+            failed("resources", "needs `fn resource(uri)`, which returns the content of one resource")
+        }
         (false, _) => {}
     }
     (served, problems)
@@ -80,10 +83,10 @@ fn list(script: &Script, function: &str) -> Result<Vec<Dynamic>, String> {
         .flatten();
     match listed.as_array_ref() {
         Ok(entries) if entries.len() > MAX_ENTRIES => {
-            Err(format!("lists {} entries; a script may have {MAX_ENTRIES}", entries.len()))
+            Err(format!("lists {} entries, which exceeds the limit of {MAX_ENTRIES}", entries.len()))
         }
         Ok(entries) => Ok(entries.to_vec()),
-        Err(kind) => Err(format!("returned {kind}; it returns a list of maps")),
+        Err(kind) => Err(format!("returned {kind}; expected a list of maps")),
     }
 }
 
@@ -92,7 +95,8 @@ fn entry_of(
     entry: &Dynamic,
     keys: &[&str],
 ) -> Result<(Json, Option<FunctionRef>, Option<FunctionRef>), String> {
-    let map = entry.as_map_ref().map_err(|kind| format!("lists {kind}; each entry is a map"))?;
+    let map =
+        entry.as_map_ref().map_err(|kind| format!("lists an invalid entry: expected a map, got {kind}"))?;
     let handler = map.get("handler").map(pointer).transpose()?;
     let complete =
         map.get("complete").map(|given| pointer(given).map_err(|why| why.replace("handler", "complete")));
@@ -117,7 +121,7 @@ fn prompt(script: &Script, entry: &Dynamic) -> Result<Vec<ServedFunction>, Strin
         Json::Array(arguments) => arguments.items(),
         other => {
             return Err(format!(
-                "gives the prompt `{name}` `arguments` that are {}; give a list",
+                "lists the prompt `{name}` with invalid `arguments`: expected a list, got {}",
                 other.kind()
             ));
         }
@@ -128,7 +132,7 @@ fn prompt(script: &Script, entry: &Dynamic) -> Result<Vec<ServedFunction>, Strin
         let own = argument.text("name").filter(|own| !own.is_empty());
         let (Some(own), None) = (own, &unknown) else {
             let why = unknown.unwrap_or_else(|| "has no `name`".into());
-            return Err(format!("gives the prompt `{name}` an argument that {why}"));
+            return Err(format!("lists the prompt `{name}` with an argument that {why}"));
         };
         let required = argument.is_true("required");
         let description = argument.text_or_empty("description");
@@ -151,7 +155,7 @@ fn prompt(script: &Script, entry: &Dynamic) -> Result<Vec<ServedFunction>, Strin
         spec.edit(key, value);
     }
     let function = ToolFunction::new(script, spec, &handler, &[], None)
-        .map_err(|wrong| format!("lists a prompt that cannot be served: {}", wrong.join("; ")))?;
+        .map_err(|wrong| format!("lists an invalid prompt: {}", wrong.join("; ")))?;
     let complete = complete.map(|complete| completion(script, &complete, &name)).transpose()?;
     Ok(std::iter::once(ServedFunction { role: Role::Prompt, function }).chain(complete).collect())
 }
@@ -191,7 +195,7 @@ fn resources(script: &Script, entries: &[Dynamic]) -> Result<Vec<ServedFunction>
     ]);
     let handler = FunctionRef::named("resource");
     let function = ToolFunction::new(script, spec, &handler, &[], Some("uri"))
-        .map_err(|wrong| format!("cannot be served: {}", wrong.join("; ")))?;
+        .map_err(|wrong| format!("lists an invalid resource: {}", wrong.join("; ")))?;
     served.push(ServedFunction { role: Role::Resource, function });
     Ok(served)
 }
@@ -213,7 +217,7 @@ fn completion(script: &Script, handler: &FunctionRef, of: &str) -> Result<Served
         ("metadata", Json::from([("of", of.into())])),
     ]);
     let function = ToolFunction::new(script, spec, handler, &[], None)
-        .map_err(|wrong| format!("has a `complete` that cannot be called: {}", wrong.join("; ")))?;
+        .map_err(|wrong| format!("lists an invalid `complete`: {}", wrong.join("; ")))?;
     Ok(ServedFunction { role: Role::Completion, function })
 }
 

@@ -27,7 +27,7 @@ impl Bytes {
         if bytes.len() > MAX_BYTES {
             let most = MAX_BYTES >> 20;
             return Err(error(format!(
-                "{} bytes are too many for one value; at most {most} MiB",
+                "a value of {} bytes exceeds the limit; it may have at most {most} MiB",
                 bytes.len()
             )));
         }
@@ -80,7 +80,9 @@ impl Bytes {
         let media_type = media_type.unwrap_or_else(|| self.media_type());
         let fits = |letter: char| letter.is_ascii_alphanumeric() || "/+-.;= ".contains(letter);
         if !media_type.contains('/') || !media_type.chars().all(fits) {
-            return Err(error(format!("data_url: `{media_type:.60}` is not a media type such as image/png")));
+            return Err(error(format!(
+                "data_url: invalid media type `{media_type:.60}`: expected a type such as image/png"
+            )));
         }
         Ok(format!("data:{media_type};base64,{}", STANDARD.encode(&self.0)))
     }
@@ -92,7 +94,7 @@ impl Bytes {
         let place = if index < 0 { from_end() } else { usize::try_from(index).ok() };
         let byte = place.and_then(|place| self.0.get(place));
         byte.map(|byte| (*byte).into())
-            .ok_or_else(|| error(format!("there is no byte {index}: there are {length} of them")))
+            .ok_or_else(|| error(format!("index {index} is out of range: the value has {length} bytes")))
     }
 
     fn part(&self, start: INT, length: INT) -> Self {
@@ -106,7 +108,9 @@ impl Bytes {
     fn joined(&self, other: &[u8]) -> Answer<Self> {
         let length = self.0.len() + other.len();
         if length > MAX_BYTES {
-            return Err(error(format!("{length} bytes are too many for one value; at most 8 MiB")));
+            return Err(error(format!(
+                "a value of {length} bytes exceeds the limit; it may have at most 8 MiB"
+            )));
         }
         Self::charge(length)?;
         budget::reserve(length).map_err(budget::ended)?;
@@ -137,21 +141,21 @@ pub(crate) fn register(module: &mut Module) {
     method(
         "to_blob",
         &["bytes: &mut blob", "blob"],
-        "The bytes as a mutable Rhai blob, at most 100 000 bytes.",
+        "Returns the bytes as a blob that the script can change; at most 100 000 bytes.",
     )
     .set_into_module(module, |bytes: &mut Bytes| -> Answer<Blob> {
         Bytes::charge(bytes.0.len())?;
         Ok(bytes.0.to_vec())
     });
-    let as_text = "Decodes the bytes as UTF-8. Fails with the position of the first invalid byte.";
-    let lossy = "Decodes the bytes as UTF-8, with `\u{fffd}` for invalid bytes.";
-    let as_hex = "The bytes as lowercase hexadecimal digits.";
-    let address = "The bytes as a data URL, `data:image/png;base64,…`, such as for the `url` of an image. The type of \
-                   PNG, JPEG, GIF, WebP and PDF is recognized.";
+    let as_text = "Decodes the bytes as UTF-8 text. Fails with the offset of the first invalid byte.";
+    let lossy = "Decodes the bytes as text, with `\u{fffd}` for invalid UTF-8.";
+    let as_hex = "Returns the bytes as lower-case hexadecimal digits.";
+    let address = "Returns the bytes as a data URL, `data:image/png;base64,…`, for the `url` of an image. \
+                   The type of PNG, JPEG, GIF, WebP and PDF is detected.";
     let typed = "The same with a media type.";
     // Both kinds of bytes have the same words.
     fn read(bytes: &mut Dynamic) -> Answer<Bytes> {
-        Bytes::of(bytes).ok_or_else(|| error("these are not bytes"))
+        Bytes::of(bytes).ok_or_else(|| error("the value is not bytes"))
     }
     macro_rules! words_of {
         ($kind:ty, $owned:expr) => {

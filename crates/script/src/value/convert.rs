@@ -33,7 +33,9 @@ pub(crate) fn live(json: &Json, shape: Shape) -> Dynamic {
 pub(super) fn copied(json: &Json) -> Result<Json, Error> {
     const MAX_CONTAINERS: usize = 100_000;
     if json.has_more_containers_than(MAX_CONTAINERS) {
-        return Err(error(format!("a value of more than {MAX_CONTAINERS} lists and maps cannot be copied")));
+        return Err(error(format!(
+            "cannot copy the value: it exceeded its limit of {MAX_CONTAINERS} lists and maps"
+        )));
     }
     Ok(json.copy())
 }
@@ -41,7 +43,7 @@ pub(super) fn copied(json: &Json) -> Result<Json, Error> {
 /// A container as text, as long as a script may hold it.
 pub(super) fn written(json: &Json) -> Result<String, Error> {
     const MAX_BYTES: usize = 8 << 20;
-    let bytes = json.encode_within(MAX_BYTES).map_err(|why| error(format!("a value is {why}")))?;
+    let bytes = json.encode_within(MAX_BYTES).map_err(|why| error(format!("invalid value: it is {why}")))?;
     String::from_utf8(bytes).map_err(|why| error(why.to_string()))
 }
 
@@ -78,7 +80,7 @@ pub(crate) fn json_within(value: &Dynamic, rest: &mut usize) -> Result<Json, Err
 /// `rest` is what may still be copied.
 fn convert(value: &Dynamic, depth: usize, rest: &mut usize) -> Result<Json, Error> {
     if depth > MAX_DEPTH {
-        return Err(error(format!("values may be nested {MAX_DEPTH} deep at most")));
+        return Err(error(format!("the value exceeded its limit of {MAX_DEPTH} nested levels")));
     }
     if value.is_shared() {
         return convert(&value.flatten_clone(), depth, rest);
@@ -102,7 +104,7 @@ fn convert(value: &Dynamic, depth: usize, rest: &mut usize) -> Result<Json, Erro
         return if value.is_finite() {
             Ok(value.into())
         } else {
-            Err(error(format!("{value} is a number that JSON cannot say")))
+            Err(error(format!("{value} is not a JSON number")))
         };
     }
     if let Ok(value) = value.as_char() {
@@ -130,14 +132,15 @@ fn convert(value: &Dynamic, depth: usize, rest: &mut usize) -> Result<Json, Erro
         return Err(error("a function is not a JSON value"));
     }
     if value.is_blob() || value.is::<Bytes>() {
-        return Err(error("bytes are not a JSON value; base64::encode(bytes) makes a text of them"));
+        return Err(error("bytes are not a JSON value; convert them with base64::encode(bytes)"));
     }
     Err(error(format!("a value of type {} is not a JSON value", value.type_name())))
 }
 
 fn take(rest: &mut usize, bytes: usize) -> Result<(), Error> {
     let left = rest.checked_sub(bytes);
-    *rest = left.ok_or_else(|| error(format!("a new value may have {} MB at most", MAX_COPIED >> 20)))?;
+    *rest =
+        left.ok_or_else(|| error(format!("a new value exceeded its limit of {} MB", MAX_COPIED >> 20)))?;
     Ok(())
 }
 
@@ -151,7 +154,7 @@ mod tests {
         let many = |count: usize| json_of(&Dynamic::from(vec![text.clone(); count]));
         assert!(many(15).is_ok());
         let told = crate::problem::summary_of_run(&many(17).unwrap_err());
-        assert_eq!(told, "a new value may have 16 MB at most");
+        assert_eq!(told, "a new value exceeded its limit of 16 MB");
         let mut doubled = Dynamic::from(vec![text]);
         for _ in 0..20 {
             let shared = doubled.into_shared();

@@ -9,10 +9,10 @@ use valvehouse_json::{Json, Object};
 type Answer<T> = Result<T, Box<EvalAltResult>>;
 
 pub(super) const COPY: &[&str] = &["value: &mut any", "any"];
-pub(super) const COPIES: &str = "An independent copy of the value.";
+pub(super) const COPIES: &str = "Returns an independent copy: changes to it do not affect the original.";
 pub(super) const AT: &[&str] = &["value: &mut any", "path: &str", "any"];
-pub(super) const FINDS: &str =
-    "The value at a path of keys and indexes, `body.at(\"messages.0.content\")`; `()` if there is none.";
+pub(super) const FINDS: &str = "Returns the value at a path of keys and indexes, \
+                                `body.at(\"messages.0.content\")`; `()` if there is none.";
 
 impl Map {
     fn json(&self) -> Json {
@@ -106,7 +106,7 @@ pub(super) fn register(module: &mut Module) {
     });
     pure("get").set_into_module(module, |map: &mut Map, key: &str| variables(map).field(key));
     let get = &["map: &mut map", "key: &str", "fallback", "any"];
-    let gets = "The value of a key, or the fallback if the key is missing.";
+    let gets = "Returns the value of a key, or the fallback if the key is missing.";
     method("get", get, gets).set_into_module(module, |map: &mut Map, key: &str, fallback: Dynamic| {
         let map = variables(map);
         if map.object.contains(key) { map.field(key) } else { fallback }
@@ -166,7 +166,7 @@ pub(super) fn register(module: &mut Module) {
     method(
         "ensure",
         &["map: &mut map", "path: &str", "default", "any"],
-        "The value at a path of keys; if there is none, sets and returns the default: \
+        "Returns the value at a path of keys; a missing value is set to the default first: \
          `body.ensure(\"metadata.features\", #{})`.",
     )
     .set_into_module(module, |map: &mut Map, path: &str, default: Dynamic| -> Answer<Dynamic> {
@@ -195,7 +195,7 @@ pub(super) fn register(module: &mut Module) {
     });
     pure("empty").set_into_module(module, |value: Dynamic| -> Answer<bool> {
         Ok(!value.is::<rhai::FnPtr>()
-            && json_of(&value).map_err(|_| error("empty() takes a JSON value"))?.is_empty())
+            && json_of(&value).map_err(|_| error("empty: expected a JSON value"))?.is_empty())
     });
 }
 

@@ -19,7 +19,7 @@ fn text_argument(value: &Dynamic) -> Answer<ImmutableString> {
     match value.as_immutable_string_ref() {
         Ok(text) => Ok(text.clone()),
         Err(_) if value.is_unit() => Ok(ImmutableString::new()),
-        Err(kind) => Err(error(format!("text must be a string, is {kind}"))),
+        Err(kind) => Err(error(format!("invalid `text`: expected a text, got {kind}"))),
     }
 }
 
@@ -53,7 +53,7 @@ pub(crate) const PROPERTIES: [Property; 10] = [
         shapes: &[Shape::Event],
         kind: Type::Text,
         is_writable: true,
-        about: "The same as `text`, with the name used in pipelines.",
+        about: "The same as `text`, under the name that pipelines use.",
         read: read_event_text,
         write: write_event_text,
     },
@@ -62,7 +62,7 @@ pub(crate) const PROPERTIES: [Property; 10] = [
         shapes: &[Shape::Event],
         kind: Type::Text,
         is_writable: true,
-        about: "The model's thinking, if the service returns it, or \"\".",
+        about: "The reasoning of the model, \"\" if the service does not report it.",
         read: |map| Ok(text_dynamic(&event::reasoning(&json(map)))),
         write: |map, value| {
             event::set_reasoning(&json(map), &text_argument(value)?);
@@ -74,8 +74,8 @@ pub(crate) const PROPERTIES: [Property; 10] = [
         shapes: &[Shape::Event],
         kind: Type::Any,
         is_writable: true,
-        about: "The reason why the answer ends with this event: `\"stop\"`, `\"length\"`, `\"tool_calls\"` …; \
-             `()` before the end.",
+        about: "The reason for which the answer ends with this event: `\"stop\"`, `\"length\"`, \
+                `\"tool_calls\"` …; `()` if it continues.",
         read: |map| {
             let reason = choice(map).and_then(|choice| choice.get("finish_reason"));
             Ok(live(&reason.into(), Shape::Plain))
@@ -90,7 +90,7 @@ pub(crate) const PROPERTIES: [Property; 10] = [
         shapes: &[Shape::Event],
         kind: Type::Integer,
         is_writable: true,
-        about: "The index of the event's choice, from 0.",
+        about: "The index of the answer that the event belongs to, from 0.",
         read: |map| {
             let index = choice(map).and_then(|choice| choice.get("index"));
             Ok(live(&index.unwrap_or_else(|| 0_i64.into()), Shape::Plain))
@@ -105,7 +105,7 @@ pub(crate) const PROPERTIES: [Property; 10] = [
         shapes: &[Shape::Event],
         kind: Type::Array,
         is_writable: true,
-        about: "A list of the chunks of tool calls in this event, or `()`.",
+        about: "The pieces of tool calls in this event, a list; `()` if there are none.",
         read: |map| {
             let calls = event::delta(&json(map)).and_then(|delta| delta.get("tool_calls"));
             Ok(live(&calls.into(), Shape::Plain))
@@ -120,8 +120,8 @@ pub(crate) const PROPERTIES: [Property; 10] = [
         shapes: &[Shape::Event, Shape::Message, Shape::Body],
         kind: Type::ListOf("text_place"),
         is_writable: false,
-        about: "All places with text: content, thinking, refusals, arguments of tools, log probabilities, \
-             citations. To redact text, search all of them.",
+        about: "All places with text: content, reasoning, refusals, arguments of tools, log probabilities, \
+                citations. Check all of them to redact a text.",
         read: |map| {
             let places = event::texts(&json(map));
             Ok(places.into_iter().map(Dynamic::from).collect::<rhai::Array>().into())
@@ -147,7 +147,7 @@ pub(crate) const PROPERTIES: [Property; 10] = [
         shapes: &[Shape::Reply],
         kind: Type::Blob,
         is_writable: false,
-        about: "The body as it came: an image, a file, sound.",
+        about: "The unchanged body: an image, a file or audio.",
         read: |map| Ok(Dynamic::from(reply_bytes(map)?)),
         write: |_, value| read_only("bytes", value),
     },
@@ -156,7 +156,7 @@ pub(crate) const PROPERTIES: [Property; 10] = [
         shapes: &[Shape::Message],
         kind: Type::Array,
         is_writable: true,
-        about: "The content as a list of parts, even if it is one text.",
+        about: "The content as a list of parts, also if it is one text.",
         read: |map| Ok(live(&parts(map), Shape::Plain)),
         write: |map, value| {
             let value = json_of(value)?;
@@ -205,7 +205,7 @@ fn read_only(name: &str, value: &Dynamic) -> Answer<()> {
     if value.is::<List>() || value.is_array() || value.is::<Bytes>() {
         return Ok(());
     }
-    Err(error(format!("`{name}` can only be read")))
+    Err(error(format!("cannot assign to `{name}`: it is read-only")))
 }
 
 /// The text of an answer of another host.
@@ -233,7 +233,7 @@ fn reply_bytes(map: &Map) -> Answer<Bytes> {
         Some(Json::Text(body)) => {
             Bytes::charge(body.len())?;
             let body = STANDARD.decode(body.as_bytes());
-            Bytes::new(body.map_err(|_| error(format!("`{BODY}` of the answer is not base64")))?)
+            Bytes::new(body.map_err(|_| error(format!("`{BODY}` of the answer is not valid base64")))?)
         }
         _ => {
             let text = map.object.with("text", |text| text.map_or("", Json::str_or_empty).to_owned());
@@ -270,16 +270,18 @@ fn parts(map: &Map) -> Json {
 }
 
 pub(super) fn register(module: &mut Module) {
-    method("last", &["messages: &mut messages", "message"], "The last message, or `()`.").set_into_module(
-        module,
-        |list: &mut List| {
-            list.array.last().map_or(Dynamic::UNIT, |item| live(&item, list.shape.below_index()))
-        },
-    );
+    method(
+        "last",
+        &["messages: &mut messages", "message"],
+        "Returns the last message; `()` if there is none.",
+    )
+    .set_into_module(module, |list: &mut List| {
+        list.array.last().map_or(Dynamic::UNIT, |item| live(&item, list.shape.below_index()))
+    });
     method(
         "last",
         &["messages: &mut messages", "role: &str", "message"],
-        "The last message with a role, such as `\"user\"`, or `()`.",
+        "Returns the last message of a role, for example `\"user\"`; `()` if there is none.",
     )
     .set_into_module(module, |list: &mut List, role: &str| {
         let found =
@@ -289,7 +291,7 @@ pub(super) fn register(module: &mut Module) {
     method(
         "count",
         &["messages: &mut messages", "role: &str", "integer"],
-        "The number of messages with a role.",
+        "Returns the number of messages of a role.",
     )
     .set_into_module(module, |list: &mut List, role: &str| {
         list.array.with(|items| items.iter().filter(|item| history::is_role(item, role)).count()) as INT
@@ -297,7 +299,7 @@ pub(super) fn register(module: &mut Module) {
     method(
         "tail",
         &["messages: &mut messages", "count: integer", "messages"],
-        "The last `count` messages, as a separate list.",
+        "Returns the last `count` messages as a new list.",
     )
     .set_into_module(module, |list: &mut List, count: INT| {
         let items = list.array.items();
@@ -310,7 +312,7 @@ pub(super) fn register(module: &mut Module) {
         "keep_last",
         &["messages: &mut messages", "count: integer", "messages"],
         "Shortens the list to its last `count` messages and returns it. System messages stay, and a tool's \
-         result is never separated from its call.",
+         result stays with its call.",
     )
     .set_into_module(module, |list: &mut List, count: INT| -> Answer<List> {
         let kept = history::keep_last(&list.array.items(), usize::try_from(count).unwrap_or(0));
@@ -322,7 +324,8 @@ pub(super) fn register(module: &mut Module) {
     method(
         "get$system",
         &["messages: &mut messages", "text"],
-        "The text of the system message, or `()`. Assigning it replaces that text, or adds it as the first message.",
+        "The text of the system message, `()` if there is none. Assigning it replaces the text, or adds the \
+         system message.",
     )
     .set_into_module(module, |list: &mut List| {
         system(list).map_or(Dynamic::UNIT, |found| text_dynamic(&message::text_of(&found)))
@@ -336,7 +339,8 @@ pub(super) fn register(module: &mut Module) {
     method(
         "append_system",
         &["messages: &mut messages", "text: &str"],
-        "Appends a paragraph to the system message, after its cache marks; creates one if there is none.",
+        "Adds a paragraph at the end of the system message, after its cache marks; creates a missing system \
+         message.",
     )
     .set_into_module(module, |list: &mut List, text: &str| -> Answer<()> {
         if add_behind_marks(list, text)? {
@@ -347,14 +351,14 @@ pub(super) fn register(module: &mut Module) {
     method(
         "prepend_system",
         &["messages: &mut messages", "text: &str"],
-        "Adds a paragraph at the start of the system message; creates one if there is none.",
+        "Adds a paragraph at the beginning of the system message; creates a missing system message.",
     )
     .set_into_module(module, |list: &mut List, text: &str| -> Answer<()> {
         write_system(list, text, |old, new| format!("{new}\n\n{old}"))
     });
 
     for kind in ["Bytes", "Blob"] {
-        let about = "Appends an image to the content, in the format of models.";
+        let about = "Adds an image after the existing content of the message.";
         let add = |map: &mut Map, image: &Bytes| -> Answer<()> {
             let parts = parts(map).copy();
             let url = Json::from([("url", image.data_url(None)?.into())]);
@@ -384,7 +388,7 @@ pub(super) fn register(module: &mut Module) {
     method(
         "get$kind",
         &["place: &mut text_place", "text"],
-        "The kind of text: `\"content\"`, `\"reasoning\"`, `\"arguments\"` …",
+        "The kind of the place: `\"content\"`, `\"reasoning\"`, `\"arguments\"` …",
     )
     .set_into_module(module, |place: &mut event::TextPlace| text_dynamic(place.kind));
     for name in ["to_string", "to_debug", "print", "debug"] {
@@ -423,7 +427,9 @@ const MAX_SYSTEM: usize = 8 << 20;
 fn check_system(bytes: usize) -> Answer<()> {
     let most = MAX_SYSTEM >> 20;
     match bytes > MAX_SYSTEM {
-        true => Err(error(format!("cannot write the system message: {bytes} bytes; at most {most} MiB"))),
+        true => Err(error(format!(
+            "cannot write the system message: it has {bytes} bytes and exceeded its limit of {most} MiB"
+        ))),
         false => Ok(()),
     }
 }

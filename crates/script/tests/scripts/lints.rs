@@ -26,12 +26,12 @@ fn each_says_what_it_is_about_and_what_was_meant() {
         (
             "fn inlet(body) { body.messages.append(1, 2, 3); }",
             Code::WrongArguments,
-            "`append` takes 1 argument, got 3",
+            "arguments of `append`: expected 1 argument, got 3",
         ),
         (
             "fn inlet(body) { body.x = helper(1); } fn helper(a, b) { a + b }",
             Code::WrongArguments,
-            "takes 2 arguments",
+            "expected 2 arguments, got 1",
         ),
         (
             "fn inlet(body) { body.x = body.model.startswith(\"a\"); }",
@@ -39,11 +39,7 @@ fn each_says_what_it_is_about_and_what_was_meant() {
             "`starts_with(text)`",
         ),
         ("fn inlet(body) { body.x = sha256(\"a\"); }", Code::UnknownFunction, "`hash::sha256(…)`"),
-        (
-            "fn inlet(body) { body.x = Fn(\"nobody\"); }",
-            Code::UnknownFunction,
-            "there is no function `nobody`",
-        ),
+        ("fn inlet(body) { body.x = Fn(\"nobody\"); }", Code::UnknownFunction, "unknown function `nobody`"),
         (
             "const Valves = #{ max_turns: 1 };\nfn inlet(body) { body.x = Valves.max_trns + Valves.max_turns; }",
             Code::UnknownValve,
@@ -52,7 +48,7 @@ fn each_says_what_it_is_about_and_what_was_meant() {
         (
             "const Valves = #{ a_valve: 1 };\nfn inlet(body, valves) { let v = valves; body.x = v.b_valve + v.a_valve; }",
             Code::UnknownValve,
-            "`Valves` declares no `b_valve`",
+            "unknown valve `b_valve`: `Valves` does not declare it",
         ),
         (
             "fn inlet(body, valves) { body.x = valves.limit; }",
@@ -62,7 +58,7 @@ fn each_says_what_it_is_about_and_what_was_meant() {
         (
             "const UserValves = #{ bonus: 1 };\nfn inlet(body, __user__) { body.x = __user__.valves.bonsu + __user__.valves.bonus; }",
             Code::UnknownValve,
-            "`UserValves` declares no `bonsu`",
+            "unknown valve `bonsu`: `UserValves` does not declare it",
         ),
         (
             "fn inlet(body, __user__) { body.x = __user__.emial; }",
@@ -83,17 +79,17 @@ fn each_says_what_it_is_about_and_what_was_meant() {
         (
             "fn outlet(body) { let answer = body.messages.last(); answer.contnet = \"x\"; }",
             Code::UnknownProperty,
-            "nothing reads `contnet`",
+            "unknown key `contnet`: nothing reads it",
         ),
         ("fn inlet(body) { body.mesages = []; }", Code::UnknownProperty, "did you mean `messages`?"),
         ("fn inlet(body) { body.x = range(3); }", Code::WrongArguments, "for i in 0..n"),
-        ("fn inlet(body) { body.x = sorted([1]); }", Code::UnknownFunction, "gives a sorted copy"),
-        ("fn inlet(body) { body.x = max([1]); }", Code::WrongArguments, "it takes two values"),
+        ("fn inlet(body) { body.x = sorted([1]); }", Code::UnknownFunction, "for a sorted copy"),
+        ("fn inlet(body) { body.x = max([1]); }", Code::WrongArguments, "pass two values"),
         ("fn post_chat(ctx) { print(ctx.resullt); }", Code::UnknownProperty, "did you mean `result`?"),
         (
             "const Valves = #{ limit: 1, other: 2 };\nfn inlet(body, valves) { body.x = valves.limit; }",
             Code::UnusedValve,
-            "nothing reads the valve `other`",
+            "unused valve `other`",
         ),
         (
             "const UserValves = #{ bonus: 0 };\nfn inlet(body) { body }",
@@ -103,15 +99,19 @@ fn each_says_what_it_is_about_and_what_was_meant() {
         (
             "/*\nrequirements: kv\n*/\nfn inlet(body) { body }",
             Code::UnusedCapability,
-            "`kv` is declared and never used",
+            "unused capability `kv`",
         ),
         (
             "/*\nallow_hosts: example.com\n*/\nfn inlet(body) { body }",
             Code::UnusedCapability,
-            "`http` is not among the requirements",
+            "missing `http` in `requirements`",
         ),
-        ("fn inlet(body) { body }\nfn shout(a) { shout(a) }", Code::UnusedFunction, "nobody calls `shout`"),
-        ("fn inlet(body) { let x = 1; body.y = 2; }", Code::UnusedVariable, "nothing reads `x`"),
+        (
+            "fn inlet(body) { body }\nfn shout(a) { shout(a) }",
+            Code::UnusedFunction,
+            "unused function `shout`",
+        ),
+        ("fn inlet(body) { let x = 1; body.y = 2; }", Code::UnusedVariable, "unused variable `x`"),
         ("fn inlet(body) { return body; body.x = 1; }", Code::Unreachable, "`return` always ends"),
         (
             "fn inlet(body) { if body.x { throw `no`; body.y = 1; } }",
@@ -119,26 +119,26 @@ fn each_says_what_it_is_about_and_what_was_meant() {
             "`throw` always ends",
         ),
         ("fn inlet(body) { body.x == 1; body }", Code::IdleComparison, "a single `=`"),
-        ("fn inlet(body) { body.messages }", Code::WrongReturn, "`inlet` ends with a list of messages"),
-        ("fn outlet(body) { true }", Code::WrongReturn, "`outlet` ends with true or false"),
+        ("fn inlet(body) { body.messages }", Code::WrongReturn, "`inlet` cannot return a list of messages"),
+        ("fn outlet(body) { true }", Code::WrongReturn, "`outlet` cannot return true or false"),
         (
             "/*\nrequirements: kv\n*/\nfn inlet(body) { kv::incr(\"n\") }",
             Code::WrongReturn,
-            "`inlet` ends with a number",
+            "`inlet` cannot return a number",
         ),
-        ("fn inlet(body) { body = #{ messages: [] }; }", Code::LostAssignment, "end with `body`"),
+        ("fn inlet(body) { body = #{ messages: [] }; }", Code::LostAssignment, "end the hook with `body`"),
         (
             "const Valves = #{ most: \"40\" };\nfn inlet(body, valves) { if body.messages.len() > valves.most { throw \"no\"; } }",
             Code::ForeignKinds,
-            "compares a number with a string: they have no order",
+            "cannot compare a number with a string",
         ),
-        ("fn inlet(body) { let n = 0; body.x = n == \"0\"; n += 1; }", Code::ForeignKinds, "never true"),
+        ("fn inlet(body) { let n = 0; body.x = n == \"0\"; n += 1; }", Code::ForeignKinds, "always false"),
         (
             "const Valves = #{ prefix: \"\" };\nfn inlet(body, valves) { if valves.prefix { body.x = valves.prefix; } }",
             Code::NoCondition,
             "if text != \"\"",
         ),
-        ("fn inlet(body) { let n = 1; if n { body.x = n; } }", Code::NoCondition, "this is a number"),
+        ("fn inlet(body) { let n = 1; if n { body.x = n; } }", Code::NoCondition, "got a number"),
         ("fn inlet(body) { if !body.messages.len() { body.x = 1; } }", Code::NoCondition, "if n != 0"),
         ("fn inlet(body) { while body.messages.len() { break; } }", Code::NoCondition, "true or false"),
         ("fn inlet(body) { let l = [1]; body.x = l && body.y; }", Code::NoCondition, "if !empty(value)"),
@@ -148,7 +148,7 @@ fn each_says_what_it_is_about_and_what_was_meant() {
         (
             "fn inlet(body) { body.metadata?.seen = true; body }",
             Code::LostResult,
-            "has no effect if the value before it is missing",
+            "is ignored without an error",
         ),
         (
             "fn inlet(body) { body.x = regex::replace(body.y, `a+`, |m| \"*\".pad(4, \"*\")); }",
@@ -158,12 +158,12 @@ fn each_says_what_it_is_about_and_what_was_meant() {
         (
             "fn inlet(body) { let n = 4; body.x = [\"a\"].map(|t| t.pad(n, \"*\")); }",
             Code::ChangesInPlace,
-            "`map` continues without a value",
+            "`map` gets `()` instead of the value",
         ),
         (
             "fn inlet(body) { print(1, 2, 3, 4, 5, 6, 7, 8, 9); }",
             Code::WrongArguments,
-            "takes at most 8 arguments, got 9",
+            "expected at most 8, got 9",
         ),
         ("fn stream(event) { event.txt = \"x\"; }", Code::UnknownProperty, "did you mean `text`?"),
         ("fn inlet(body) { body.max_token = 3; }", Code::UnknownProperty, "did you mean `max_tokens`?"),
@@ -173,7 +173,7 @@ fn each_says_what_it_is_about_and_what_was_meant() {
         (
             "fn inlet(body) { let s = (); for m in body.messages { if m.role == \"system\" { s = m; break; } } body.s = s; }",
             Code::NeedlessLoop,
-            "`.system` is its text",
+            "with `.system`",
         ),
         (
             "fn inlet(body) { let t = \"\"; for p in body.messages[0].content { if p.type == \"text\" { t += p.text; } } body.t = t; }",

@@ -197,7 +197,7 @@ async fn a_host_is_read_by_lines_events_and_chunks() {
         ),
         ("let s = http::stream(U); `${s.status} ${s.headers[\"x-a\"]} ${s.next()}`", "201 b event: a/stop"),
         ("http::stream(U, #{ read: \"words\" })", "unknown `read`"),
-        ("http::stream(U, #{ methd: \"GET\" })", "there is no option `methd`"),
+        ("http::stream(U, #{ methd: \"GET\" })", "unknown option `methd`"),
     ] {
         let (url, more) = host(PARTS).await;
         more.notify_one();

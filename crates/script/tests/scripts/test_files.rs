@@ -81,18 +81,20 @@ async fn valves_and_users_are_what_the_test_says() {
 async fn a_failed_assertion_has_a_place_and_the_difference() {
     let told = fails(LIMIT, r#"assert_eq(inlet("hi").messages, [#{ role: "user", content: "hi" }]);"#).await;
     assert!(
-        told.starts_with("filters/x.test.rhai:2:1: error[V703]: what came is not what was expected"),
+        told.starts_with(
+            "filters/x.test.rhai:2:1: error[V703]: the actual value differs from the expected value"
+        ),
         "{told}"
     );
     assert!(told.contains(r#"{"op":"add","path":"/0""#), "{told}");
     let told = fails(LIMIT, "try { assert(1 > 2, \"no\"); } catch { }").await;
     assert!(told.contains("x.test.rhai:2:7: error[V703]: no"), "{told}");
     let told = fails(LIMIT, "throws(|| inlet(\"hi\"));").await;
-    assert!(told.contains("nothing was thrown"), "{told}");
+    assert!(told.contains("did not throw an error"), "{told}");
     let told = fails(LIMIT, "let x = nothing_here();").await;
     assert!(told.contains("x.test.rhai:2:9") && told.contains("nothing_here"), "{told}");
     let told = fails(LIMIT, "loop { }").await;
-    assert!(told.contains("budget of 10000000 operations"), "{told}");
+    assert!(told.contains("limit of 10000000 operations"), "{told}");
     let told = fails(LIMIT, "inlet(conversation([\"a\", \"b\", \"c\"]));").await;
     assert!(told.contains("more than 2"), "{told}");
 }
@@ -154,14 +156,14 @@ fn inlet(body) {
     "#;
     passes(Kind::Filter, script, test).await;
     let refused = fails(script, "inlet(\"go\");").await;
-    assert!(refused.contains("nothing is laid out for GET https://api.example.com/x"), "{refused}");
+    assert!(refused.contains("missing canned answer for GET https://api.example.com/x"), "{refused}");
     let elsewhere = script.replace("https://api.example.com/x", "https://example.org/");
     let refused = fails(&elsewhere, "inlet(\"go\");").await;
     assert!(refused.contains("example.org` is not among those"), "{refused}");
     let unasked =
         fails(script, "canned::http(\"*\", #{ json: #{ word: \"hi\" } }); try { inlet(\"go\"); } catch {}")
             .await;
-    assert!(unasked.contains("asked 1 time and 0 answers laid out"), "{unasked}");
+    assert!(unasked.contains("called 1 time and 0 answers canned"), "{unasked}");
 }
 
 #[tokio::test]
@@ -215,7 +217,7 @@ async fn what_is_no_test_file_is_told() {
     let script = SourceFile::new(Kind::Filter, "x", "filters/x.rhai", "fn inlet(body) {}");
     for (tests, wrong) in [
         ("fn helper() {}", "no test"),
-        ("fn test_a(x) {}", "has parameters"),
+        ("fn test_a(x) {}", "must not have parameters"),
         ("fn test_a() { nope }", "undefined variable"),
         ("fn test_a( {}", "expecting"),
     ] {

@@ -12,14 +12,14 @@ fn compile(text: &str) -> Result<Arc<Script>, String> {
 #[test]
 fn what_does_not_load_says_where_why_and_what_to_do() {
     let cases: &[(&str, &[&str])] = &[
-        ("fn handle(args) { 1 }", &["has no handler", "did you mean `handler`?", ":1:4"]),
-        ("fn help() { 1 }", &["has no handler", "fn handler(args)"]),
-        ("fn inlet(body) { body }", &["`inlet` is a filter's hook: move the file to filters/"]),
+        ("fn handle(args) { 1 }", &["missing `handler`", "did you mean `handler`?", ":1:4"]),
+        ("fn help() { 1 }", &["missing `handler`", "fn handler(args)"]),
+        ("fn inlet(body) { body }", &["move the file to filters/; `inlet` is a hook of filters"]),
         ("fn handler(a) { 1 }\nfn tools() { [] }", &["both `handler` and `tools`", ":2:4"]),
         ("fn handler(args, ctx, bogus) { 1 }", &["unknown parameter `bogus`", ":1:23", "__user__"]),
         (
             "const parameters = #{ city: \"string\" };\nfn handler(city) { 1 }",
-            &["`city`, which is an argument", "args.city"],
+            &["the argument `city` as a parameter", "args.city"],
         ),
         (
             "const parameters = #{\n n: #{ type: \"integr\" } };\nfn handler(args) { 1 }",
@@ -31,11 +31,11 @@ fn what_does_not_load_says_where_why_and_what_to_do() {
         ),
         ("const parameters = 5;\nfn handler(args) { 1 }", &["5"]),
         ("const tool = #{ tga: \"x\" };\nfn handler(args) { 1 }", &["`tga`", "did you mean `tag`?"]),
-        ("const tool = #{ name: \"y\" };\nfn handler(args) { 1 }", &["the file's name says x"]),
+        ("const tool = #{ name: \"y\" };\nfn handler(args) { 1 }", &["expected the file's name x"]),
         ("/*\ntimeout: soon\n*/\nfn handler(args) { 1 }", &["`timeout`", "milliseconds", ":2:1"]),
         ("/*\nretry: 3 times\n*/\nfn handler(args) { 1 }", &["`retry`", ":2:1"]),
         ("/*\nidempotent: perhaps\n*/\nfn handler(args) { 1 }", &["`idempotent`", "true or false", ":2:1"]),
-        ("fn tools() { loop {} }", &["`tools()` failed: used up its budget of 1000000 operations"]),
+        ("fn tools() { loop {} }", &["`tools()` failed: exceeded its limit of 1000000 operations"]),
         ("fn tools() { throw \"no\" }", &["`tools()` failed: no"]),
         ("fn tools() { 5 }", &["`tools()` returned", "a list of maps"]),
         ("fn tools() { [] }", &["lists no tool"]),
@@ -46,11 +46,11 @@ fn what_does_not_load_says_where_why_and_what_to_do() {
         ),
         (
             "fn tools() { [#{ name: \"a\", handler: Fn(\"run\").curry(|x| x) }] }\nfn run(f, args) { 1 }",
-            &["data only"],
+            &["invalid bound argument"],
         ),
         (
             "fn tool_info() { #{ tgas: [] } }\nfn tools() { [#{ name: \"a\", handler: |args| 1 }] }",
-            &["`tool_info()` says `tgas`"],
+            &["`tool_info()` returned the unknown key `tgas`"],
         ),
         (
             "/*\nrequirements: files, shell, env, http\n*/\nfn handler(args) { 1 }",
@@ -63,19 +63,22 @@ fn what_does_not_load_says_where_why_and_what_to_do() {
         ),
         (
             "/*\nrequirements: http\nallow_hosts: valve:host\n*/\nfn handler(args) { 1 }",
-            &["no valve `host`", ":3:20"],
+            &["unknown valve `host`", ":3:20"],
         ),
-        ("fn handler(args) { http::get(\"x\") }", &["`http` is used and not declared", "requirements: http"]),
-        ("def handler(args):\n    return 1", &["this is Python", "fn handler(args)"]),
-        ("fn handler(args) { f\"Hello {args.name}\" }", &["backticks: `Hello ${name}`"]),
+        (
+            "fn handler(args) { http::get(\"x\") }",
+            &["`http` is used but not declared in `requirements`", "requirements: http"],
+        ),
+        ("def handler(args):\n    return 1", &["cannot read Python", "fn handler(args)"]),
+        ("fn handler(args) { f\"Hello {args.name}\" }", &["values: `Hello ${name}`"]),
         ("fn handler(args) { json.dumps(args) }", &["json::stringify(value)"]),
         ("fn handler(args) { requests.get(\"x\") }", &["http::get(url)"]),
-        ("# a comment\nfn handler(args) { 1 }", &["begins with `//`"]),
+        ("# a comment\nfn handler(args) { 1 }", &["with `//`"]),
         ("fn handler(args) { raise \"x\"; }", &["write `throw`"]),
         ("fn handler(args) { try { 1 } except { 1 } }", &["catch (e)"]),
         ("fn handler(args) { let xs = [x * 2 for x in args.xs]; xs }", &["map(|x|"]),
         ("fn handler(args) { x = 5; x }", &["`let x = …;`"]),
-        ("import requests\nfn handler(args) { 1 }", &["nothing to import"]),
+        ("import requests\nfn handler(args) { 1 }", &["remove the import"]),
         (
             "const parameters = #{ a: #{ type: \"str\" } };\nfn handler(args) { 1 }",
             &["did you mean `string`?"],

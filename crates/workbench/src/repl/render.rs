@@ -69,7 +69,7 @@ pub(super) fn doc(name: &str, out: &Console) -> io::Result<()> {
     let found: Vec<&Function> =
         all().iter().filter(|function| function.path() == name || function.name == name).collect();
     if found.is_empty() {
-        out.say(&format!("there is no function `{name}`{}", near(name)));
+        out.say(&format!("unknown function `{name}`{}", near(name)));
     }
     for function in found {
         out.line(&out.results().bold(&function.signature()))?;

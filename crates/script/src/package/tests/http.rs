@@ -138,7 +138,7 @@ async fn what_cannot_be_sent_is_named() {
         (r#"get(U, #{ headers: [] })"#, "`headers` must be a map"),
         (r#"get(U, #{ headers: #{ host: "evil.test" } })"#, "`host` is set by the host"),
         (r#"get(U, #{ headers: #{ a: "b\r\nc: d" } })"#, "visible ASCII"),
-        (r#"post(U, #{ json: 1, body: "2" })"#, "exclude each other"),
+        (r#"post(U, #{ json: 1, body: "2" })"#, "more than one of"),
         (r#"post(U, #{ body: 7 })"#, "`body` must be a text"),
         (r#"get(U, #{ timeout: 0 })"#, "above 0 and at most 300000"),
         (r#"get(U, #{ timeout: -1 })"#, "above 0 and at most 300000"),
@@ -162,7 +162,7 @@ async fn a_host_that_is_not_granted_is_refused_with_the_command_that_grants_it()
     assert_eq!(
         said,
         "\"http::get: cannot ask https://example.org/: the host `example.org` is not among those this plugin \
-         may reach (127.0.0.1); add it: valvehouse grant weather http=example.org\""
+         may reach (127.0.0.1); grant it with: valvehouse grant weather http=example.org\""
     );
     let script = script(&code(&url), &["*.example.org"]);
     let said = run(script, &Turn::default()).await.unwrap();
@@ -217,7 +217,7 @@ async fn the_end_of_the_turn_ends_a_request() {
     drop(end);
     // Long before the timeout of the request and that of the hook.
     let ended = tokio::time::timeout(Duration::from_secs(20), running).await.unwrap().unwrap();
-    assert!(ended.unwrap_err().contains("nobody waits for this request any more"));
+    assert!(ended.unwrap_err().contains("the request was canceled"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -292,10 +292,10 @@ async fn bytes_are_sent_as_they_are_and_as_parts_of_a_form() {
         }
     }
     for (options, why) in [
-        (r#"multipart: #{ f: #{ name: "x" } }"#, "`multipart.f` has no `data`"),
-        (r#"multipart: #{ f: #{ data: "x", type: "png" } }"#, "`png` is not a media type"),
+        (r#"multipart: #{ f: #{ name: "x" } }"#, "missing `data` of `multipart.f`"),
+        (r#"multipart: #{ f: #{ data: "x", type: "png" } }"#, "invalid media type `png`"),
         (r#"multipart: #{ f: || 1 }"#, "`multipart.f` must be a text or bytes, not a function"),
-        (r#"multipart: #{}, body: "x""#, "exclude each other"),
+        (r#"multipart: #{}, body: "x""#, "more than one of"),
         (r#"max_bytes: 9_000_000"#, "`max_bytes` must be from 1 to 8388608"),
     ] {
         let error = refuses(&format!(r#"http::post("{url}", #{{ {options} }});"#)).await;

@@ -15,13 +15,13 @@ use valvehouse_json::Json;
 const SHOWN: usize = 200;
 
 pub(super) fn register(module: &mut Module) {
-    function("assert", &["condition: bool", "()"], "Fails if the condition is `false`.").set_into_module(
+    function("assert", &["condition: bool", "()"], "Fails if the condition is false.").set_into_module(
         module,
         |ctx: NativeCallContext<'_>, condition: bool| {
-            holds(&ctx, condition, || "the condition does not hold".into())
+            holds(&ctx, condition, || "the condition is false".into())
         },
     );
-    function("assert", &["condition: bool", "message", "()"], "The same, with a message.").set_into_module(
+    function("assert", &["condition: bool", "message", "()"], "The same, and says why.").set_into_module(
         module,
         |ctx: NativeCallContext<'_>, condition: bool, message: Dynamic| {
             holds(&ctx, condition, || message.to_string())
@@ -33,7 +33,7 @@ pub(super) fn register(module: &mut Module) {
         "Fails if two values differ, and shows the difference. The order of keys is ignored.",
     )
     .set_into_module(module, |ctx: NativeCallContext<'_>, actual: Dynamic, expected: Dynamic| {
-        equal(&ctx, &actual, &expected, "what came is not what was expected")
+        equal(&ctx, &actual, &expected, "the actual value differs from the expected value")
     });
     function("assert_eq", &["actual", "expected", "message", "()"], "The same, with a message.")
         .set_into_module(
@@ -46,13 +46,13 @@ pub(super) fn register(module: &mut Module) {
         module,
         |ctx: NativeCallContext<'_>, actual: Dynamic, other: Dynamic| -> RhaiResultOf<()> {
             let (actual, other) = (json_of(&actual)?, json_of(&other)?);
-            holds(&ctx, actual != other, || format!("both are {}", shown(&actual)))
+            holds(&ctx, actual != other, || format!("both values are {}", shown(&actual)))
         },
     );
     function(
         "assert_contains",
         &["text_or_list", "piece", "()"],
-        "Fails if a text does not contain another, or a list an element.",
+        "Fails if a text does not contain a piece, or a list does not contain an element.",
     )
     .set_into_module(module, |ctx: NativeCallContext<'_>, whole: Dynamic, piece: Dynamic| {
         contains(&ctx, &whole, &piece)
@@ -60,7 +60,7 @@ pub(super) fn register(module: &mut Module) {
     function(
         "assert_near",
         &["actual", "expected", "tolerance", "()"],
-        "Fails if two numbers differ by more than the tolerance.",
+        "Fails if two numbers differ by more than `tolerance`.",
     )
     .set_into_module(
         module,
@@ -85,12 +85,19 @@ pub(super) fn register(module: &mut Module) {
     function(
         "throws",
         &["closure: FnPtr", "any"],
-        "Calls the closure and returns its error: `.message`, `.status`, `.retry_after`. Fails if nothing is thrown.",
+        "Calls the closure and returns the error that it throws: `.message`, `.status`, `.retry_after`. \
+         Fails if the closure throws nothing.",
     )
     .set_into_module(module, throws);
-    function("assert_golden", &["value", "()"], "Fails if a value differs from the file NAME.golden/TEST.json next to the test file. `valvehouse test --update` writes it.")
-        .set_into_module(module, |ctx: NativeCallContext<'_>, value: Dynamic| golden(&ctx, &value, None));
-    function("assert_golden", &["value", "name: &str", "()"], "The same with another file name.")
+    function(
+        "assert_golden",
+        &["value", "()"],
+        "Fails if a value differs from the file \
+                                                 NAME.golden/TEST.json next to the test file. `valvehouse \
+                                                 test --update` writes the file.",
+    )
+    .set_into_module(module, |ctx: NativeCallContext<'_>, value: Dynamic| golden(&ctx, &value, None));
+    function("assert_golden", &["value", "name: &str", "()"], "The same with a file of another name.")
         .set_into_module(module, |ctx: NativeCallContext<'_>, value: Dynamic, name: ImmutableString| {
             golden(&ctx, &value, Some(&name))
         });
@@ -132,9 +139,7 @@ fn contains(ctx: &NativeCallContext<'_>, whole: &Dynamic, piece: &Dynamic) -> Rh
         (Json::Array(list), piece) => list.items().contains(piece),
         (other, _) => {
             let kind = other.kind();
-            return Err(error(format!(
-                "assert_contains: takes a text and a piece of it, or a list, not {kind}"
-            )));
+            return Err(error(format!("assert_contains: expected a text or a list, got {kind}")));
         }
     };
     holds(ctx, found, || format!("{} is not in {}", shown(&piece), shown(&whole)))
@@ -146,7 +151,7 @@ fn shown(value: &Json) -> String {
 
 fn throws(ctx: NativeCallContext<'_>, closure: FnPtr) -> RhaiResultOf<Dynamic> {
     match closure.call_within_context::<Dynamic>(&ctx, ()) {
-        Ok(_) => Err(wrong(&ctx, "nothing was thrown".into(), None)),
+        Ok(_) => Err(wrong(&ctx, "the closure did not throw an error".into(), None)),
         Err(failed) if is_final(&failed) => Err(failed),
         Err(failed) => Ok(match failed.unwrap_inner() {
             EvalAltResult::ErrorRuntime(value, _) if value.is::<ThrownError>() => value.clone(),
@@ -161,7 +166,7 @@ fn golden(ctx: &NativeCallContext<'_>, value: &Dynamic, name: Option<&str>) -> R
     let name = name.unwrap_or(&stage.on.name);
     if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte)) {
         return Err(error(format!(
-            "assert_golden: `{name}` cannot be a file; use letters, digits, `_` and `-`"
+            "assert_golden: invalid file name `{name}`; use letters, digits, `_` and `-`"
         )));
     }
     let (folder, update) = &stage.on.golden;
@@ -172,7 +177,7 @@ fn golden(ctx: &NativeCallContext<'_>, value: &Dynamic, name: Option<&str>) -> R
         stage.written.lock().push(path);
         return Ok(());
     }
-    let help = "`valvehouse test --update` writes it";
+    let help = "write it with: valvehouse test --update";
     let expected = match std::fs::read(&path) {
         Ok(bytes) => Json::parse(&bytes),
         Err(why) => {
@@ -182,10 +187,10 @@ fn golden(ctx: &NativeCallContext<'_>, value: &Dynamic, name: Option<&str>) -> R
     match expected {
         Ok(expected) if expected == actual => Ok(()),
         Ok(expected) => {
-            let message = format!("the value is not that of {}; {help}", path.display());
+            let message = format!("the value differs from {}; {help}", path.display());
             Err(wrong(ctx, message, Some((actual, expected))))
         }
-        Err(why) => Err(wrong(ctx, format!("{} is not JSON: {why}; {help}", path.display()), None)),
+        Err(why) => Err(wrong(ctx, format!("{} is not valid JSON: {why}; {help}", path.display()), None)),
     }
 }
 

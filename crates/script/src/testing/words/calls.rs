@@ -28,7 +28,7 @@ pub(super) fn register(module: &mut Module) {
         let pieces = match json_of(&pieces)? {
             text @ Json::Text(_) => Json::from(vec![text]),
             list @ Json::Array(_) => list.copy(),
-            other => return Err(error(format!("stream: takes a list of pieces, not {}", other.kind()))),
+            other => return Err(error(format!("stream: expected a list of pieces, got {}", other.kind()))),
         };
         let (answer, events) = waited(&turn, stage.stream(pieces))?;
         Ok(live(&streamed(&answer, events), Shape::Plain))
@@ -51,13 +51,13 @@ pub(super) fn register(module: &mut Module) {
         "Calls any function of the script with these arguments and returns its result.",
     )
     .set_into_module(module, |name: &str, arguments: Array| run_function(name, arguments));
-    function("tick", &["()"], "Runs the script's `tick()` like a host on schedule.")
+    function("tick", &["()"], "Calls the script's `tick()` like a running host.")
         .set_into_module(module, || -> RhaiResultOf<()> { scheduled("tick", ScheduledCall::Tick).map(drop) });
     function("refresh", &["list: &str", "array"], REFRESH).set_into_module(
         module,
         |list: &str| -> RhaiResultOf<Dynamic> {
             let what = ScheduledCall::named(list).filter(|what| *what != ScheduledCall::Tick);
-            let what = what.ok_or_else(|| error("refresh: takes \"pipes\" or \"tools\""))?;
+            let what = what.ok_or_else(|| error("refresh: expected \"pipes\" or \"tools\""))?;
             let list = scheduled("refresh", what)?;
             Ok(live(&Lists::entries(&list), Shape::Plain))
         },
@@ -65,7 +65,7 @@ pub(super) fn register(module: &mut Module) {
     function(
         "conversation",
         &["texts: array", "Map"],
-        "A body with these texts as messages, alternating between user and assistant.",
+        "Creates a body with these texts as messages, alternately of user and assistant.",
     )
     .set_into_module(module, |texts: Array| -> RhaiResultOf<Dynamic> {
         let mut messages = Vec::new();
@@ -77,16 +77,17 @@ pub(super) fn register(module: &mut Module) {
     });
 }
 
-const STREAM: &str = "Sends chunks of an answer through `stream` and then `stream_end`, like an endpoint. A \
-     chunk is a text, a delta such as `#{ reasoning_content: \"…\" }` or a whole event. Returns `#{ text, \
-     reasoning, tool_calls, finish_reason, events }` of the result.";
-const CHAT: &str = "Runs a whole turn with the script and the canned model (`canned::model`). The request is a \
-     map, a list of messages or a text. Returns `#{ text, message, finish_reason, usage, messages, events }`; \
-     `messages` is the last input of the model.";
-const REFRESH: &str = "Calls `pipes()` or `tools()` of a script with a `ttl` like a host in the background: \
-     `refresh(\"tools\")`. Returns the list, which the script then offers.";
-const INVOKE: &str = "Calls the script's tool with arguments that are validated like a model's, and returns its \
-     result. An error is thrown.";
+const STREAM: &str = "Sends pieces of an answer through `stream` and then `stream_end`, like an endpoint. A \
+                      piece is a text, a delta such as `#{ reasoning_content: \"…\" }` or a whole event. \
+                      Returns `#{ text, reasoning, tool_calls, finish_reason, events }` of the filtered \
+                      answer.";
+const CHAT: &str = "Runs a whole turn with the script and the canned model (`canned::model`). The request \
+                    is a map, a list of messages or a text. Returns `#{ text, message, finish_reason, \
+                    usage, messages, events }`; `messages` are those of the last model call.";
+const REFRESH: &str = "Calls `pipes()` or `tools()` of a script with a `ttl` like a running host: \
+                       `refresh(\"tools\")`. Returns the list, which the script offers from then on.";
+const INVOKE: &str = "Calls the script's tool and returns its result. The arguments are checked like those \
+                      of a model; an error is thrown.";
 
 /// The script's hooks by their names; `stream` takes all pieces at once.
 fn hooks(module: &mut Module) {
@@ -97,9 +98,9 @@ fn hooks(module: &mut Module) {
     for hook in Hook::ALL.into_iter().filter(|hook| !matches!(hook, Hook::Stream | Hook::StreamEnd)) {
         let (name, shape) = subject(hook);
         let comment = format!(
-            "Runs the script's `{hook}` on a copy of `{name}` and returns the result: the changed value, or the \
-             value of `skip` (`seen::skipped()`). Rejections and errors are thrown. A text or a list of messages \
-             can replace the body."
+            "Runs the script's `{hook}` on a copy of `{name}` and returns the result: the changed copy, or \
+             the value that the hook skipped with (`seen::skipped()`). A rejection or an error is thrown. A \
+             text or a list of messages may replace the body."
         );
         function(hook.name(), &[name, "any"], &comment).set_into_module(
             module,
@@ -123,7 +124,7 @@ fn subject_of(hook: Hook, value: &Dynamic) -> RhaiResultOf<Json> {
         (Hook::Inlet, Json::Text(text)) => saying(&text),
         (Hook::Inlet | Hook::Outlet, list @ Json::Array(_)) => of_messages(list.copy()),
         (_, map @ Json::Object(_)) => map.copy(),
-        (hook, other) => return Err(error(format!("{hook}: takes a map, not {}", other.kind()))),
+        (hook, other) => return Err(error(format!("{hook}: expected a map, got {}", other.kind()))),
     })
 }
 
@@ -185,7 +186,7 @@ fn invoke(tool: Option<&str>, args: &Dynamic) -> RhaiResultOf<Dynamic> {
     let args = match json_of(args)? {
         Json::Null => Json::Object(Object::default()),
         map @ Json::Object(_) => map.copy(),
-        other => return Err(error(format!("invoke: arguments are a map, not {}", other.kind()))),
+        other => return Err(error(format!("invoke: expected a map of arguments, got {}", other.kind()))),
     };
     let turn = stage.turn();
     let value = waited(&turn, stage.invoke(tool.map(str::to_owned), args))?;
@@ -215,7 +216,7 @@ fn run_function(name: &str, arguments: Array) -> RhaiResultOf<Dynamic> {
     let known: Vec<String> = made.script.functions().map(|function| function.name.to_owned()).collect();
     if !known.iter().any(|known| known == name) {
         let hint = valvehouse_core::words::did_you_mean(name, known.iter().map(String::as_str));
-        return Err(error(format!("run_function: the script has no function `{name}`{hint}")));
+        return Err(error(format!("run_function: unknown function `{name}`{hint}")));
     }
     let (turn, own) = (stage.turn(), name.to_owned());
     let (script, within) = (made.script, turn.clone());

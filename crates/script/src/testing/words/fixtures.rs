@@ -12,7 +12,8 @@ pub(super) fn register(module: &mut Module) {
     function(
         "valves",
         &["values: map", "()"],
-        "Sets the script's valves from now on; others have their defaults. An invalid value is an error.",
+        "Sets the script's valves from now on; all others have their defaults. An invalid value throws an \
+         error.",
     )
     .set_into_module(module, |values: Dynamic| {
         stage("valves")?.set_valves(&json_of(&values)?).map_err(|why| error(format!("valves: {why}")))
@@ -20,7 +21,7 @@ pub(super) fn register(module: &mut Module) {
     function(
         "turn",
         &["facts: map", "()"],
-        "Starts another turn with these facts, all optional: `user` (its `valves` are the user's own), \
+        "Starts a new turn with these keys, all of them optional: `user` (its `valves` are the user's own), \
          `chat_id`, `message_id`, `model`, `request`, `features`, `files`, `metadata`, `variables`.",
     )
     .set_into_module(module, |facts: Dynamic| {
@@ -34,17 +35,17 @@ pub(super) fn canned() -> Module {
     within(
         "model",
         &["answer", "()"],
-        "The next answer of the model: a text, a list of chunks, a message such as `#{ tool_calls: [#{ name: \
-         \"x\", arguments: #{} }] }`, or `#{ error: \"…\", status: 503 }`. Several are returned in order, each \
-         once.",
+        "Sets the answer to the next model call: a text, a list of pieces, a message such as `#{ \
+         tool_calls: [#{ name: \"x\", arguments: #{} }] }`, or `#{ error: \"…\", status: 503 }`. Several \
+         answers are used in order, each once.",
     )
     .set_into_module(&mut module, |answer: Dynamic| -> RhaiResultOf<()> {
         stage("canned::model")?.model.answers(&json_of(&answer)?.copy());
         Ok(())
     });
-    const HTTP: &str = "The response of a URL, which can end with `*`: a text, `#{ status, headers, json }` or \
-         `#{ status, headers, text }`, or `#{ error: \"connection refused\" }`. Several are returned in order, \
-         the last one repeatedly.";
+    const HTTP: &str = "Sets the answer for a URL, which may end with `*`: a text, `#{ status, headers, \
+                        json }` or `#{ status, headers, text }`, or `#{ error: \"connection refused\" }`. \
+                        Several answers are used in order; the last one is repeated.";
     within("http", &["url: &str", "answer", "()"], HTTP)
         .set_into_module(&mut module, |url: &str, answer: Dynamic| http(None, url, &answer));
     within("http", &["method: &str", "url: &str", "answer", "()"], "The same for requests with this method.")
@@ -54,34 +55,35 @@ pub(super) fn canned() -> Module {
     within(
         "tool",
         &["name: &str", "result", "()"],
-        "A tool for the model of `chat` and for `tools::call`; it returns this result, or fails with `#{ error: \"…\" }`.",
+        "Adds a tool that the model may call in `chat`, and the script with `tools::call`. The tool returns \
+         this result, or fails with `#{ error: \"…\" }`.",
     )
     .set_into_module(&mut module, |name: &str, result: Dynamic| -> RhaiResultOf<()> {
         stage("canned::tool")?.add_tool(name, json_of(&result)?.copy());
         Ok(())
     });
-    within("answer", &["value", "()"], "The answer to the next `ask`; without one, nobody answers.")
-        .set_into_module(&mut module, |value: Dynamic| -> RhaiResultOf<()> {
-            stage("canned::answer")?.people.answer(json_of(&value)?.copy());
-            Ok(())
-        });
+    within(
+        "answer",
+        &["value", "()"],
+        "Sets a person's answer to the next `ask`; without it nobody answers.",
+    )
+    .set_into_module(&mut module, |value: Dynamic| -> RhaiResultOf<()> {
+        stage("canned::answer")?.people.answer(json_of(&value)?.copy());
+        Ok(())
+    });
     within(
         "file",
         &["path: &str", "text: &str", "()"],
-        "Creates a file in a folder of this test: `data/notes.txt` is in the granted folder `data`.",
+        "Creates a file in a folder of this test only: `data/notes.txt` is in the granted folder `data`.",
     )
     .set_into_module(&mut module, |path: &str, text: &str| {
         stage("canned::file")?.add_file(path, text).map_err(|why| error(format!("canned::file: {why}")))
     });
-    within(
-        "env",
-        &["name: &str", "value: &str", "()"],
-        "Sets an environment variable as `env::get` reads it.",
-    )
-    .set_into_module(&mut module, |name: &str, value: &str| -> RhaiResultOf<()> {
-        stage("canned::env")?.add_variable(name, value);
-        Ok(())
-    });
+    within("env", &["name: &str", "value: &str", "()"], "Sets an environment variable for `env::get`.")
+        .set_into_module(&mut module, |name: &str, value: &str| -> RhaiResultOf<()> {
+            stage("canned::env")?.add_variable(name, value);
+            Ok(())
+        });
     module
 }
 
@@ -96,8 +98,8 @@ pub(super) fn clock() -> Module {
     within(
         "set",
         &["time", "()"],
-        "Sets the time: `\"2026-11-21T10:00:00Z\"` or Unix seconds. A test starts on 2026-01-01T00:00:00Z, and \
-         the clock does not advance by itself.",
+        "Sets the time: `\"2026-11-21T10:00:00Z\"` or Unix seconds. A test starts at 2026-01-01T00:00:00Z, \
+         and the clock does not advance by itself.",
     )
     .set_into_module(&mut module, |time: Dynamic| -> RhaiResultOf<()> {
         let milliseconds = match json_of(&time)? {
@@ -105,7 +107,9 @@ pub(super) fn clock() -> Module {
             number => number.as_f64().map(|seconds| (seconds * 1e3).round() as i64),
         };
         let milliseconds = milliseconds.ok_or_else(|| {
-            error(format!("clock::set: `{time}` is not a time; write \"2026-11-21T10:00:00Z\" or Unix seconds"))
+            error(format!(
+                "clock::set: invalid time `{time}`: expected \"2026-11-21T10:00:00Z\" or Unix seconds"
+            ))
         })?;
         stage("clock::set")?.clock.now.store(milliseconds, Relaxed);
         Ok(())
@@ -113,8 +117,9 @@ pub(super) fn clock() -> Module {
     within("advance", &["seconds", "()"], "Advances the clock by a number of seconds.").set_into_module(
         &mut module,
         |seconds: Dynamic| -> RhaiResultOf<()> {
-            let seconds =
-                json_of(&seconds)?.as_f64().ok_or_else(|| error("clock::advance: takes seconds"))?;
+            let seconds = json_of(&seconds)?
+                .as_f64()
+                .ok_or_else(|| error("clock::advance: expected a number of seconds"))?;
             stage("clock::advance")?.clock.now.fetch_add((seconds * 1e3).round() as i64, Relaxed);
             Ok(())
         },

@@ -11,15 +11,17 @@ use valvehouse_json::Json;
 type Look = fn(&Stage) -> Vec<Json>;
 
 const LOOKS: [(&str, &str, Look); 5] = [
-    ("model", "The requests to the model.", |stage| stage.model.asked()),
-    ("http", "The requests to hosts: `#{ method, url, headers, body, json }` each.", |stage| {
+    ("model", "Returns the requests to the model.", |stage| stage.model.asked()),
+    ("http", "Returns the requests to other hosts, each `#{ method, url, headers, body, json }`.", |stage| {
         stage.hosts.asked()
     }),
-    ("tools", "The calls of canned tools: `#{ name, args }` each.", |stage| {
+    ("tools", "Returns the calls of canned tools, each `#{ name, args }`.", |stage| {
         stage.tool_calls.lock().iter().map(Json::copy).collect()
     }),
-    ("events", "The emitted events and questions: `#{ type, data }` each.", |stage| stage.people.seen()),
-    ("log", "The lines of the log: `#{ level, text }` each.", |stage| {
+    ("events", "Returns the events and questions that the script sent, each `#{ type, data }`.", |stage| {
+        stage.people.seen()
+    }),
+    ("log", "Returns the lines of the log, each `#{ level, text }`.", |stage| {
         let line =
             |(level, text): (&str, String)| Json::from([("level", level.into()), ("text", text.into())]);
         stage.lines().into_iter().map(line).collect()
@@ -33,7 +35,7 @@ pub(super) fn module() -> Module {
             Ok(live(&look(&*stage(&format!("seen::{name}"))?).into(), Shape::Plain))
         });
     }
-    within("skipped", &["bool"], "Returns `true` if a hook of the script has skipped in this turn.")
+    within("skipped", &["bool"], "Returns true if a hook of the script has skipped in this turn.")
         .set_into_module(&mut module, || -> RhaiResultOf<bool> {
             Ok(stage("seen::skipped")?.skipped.load(Relaxed))
         });
