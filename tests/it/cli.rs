@@ -171,7 +171,7 @@ fn list_tells_what_calls_cost_and_which_plugin_rests() {
     let stats = project.run("list --stats").ends(0).prints("inlet").prints("OPERATIONS");
     let row: Vec<&str> = stats.out.lines().last().unwrap().split_whitespace().collect();
     assert_eq!(row[..4], ["moody", "inlet", "3", "2"], "{}", stats.out);
-    project.run("explain --model demo").ends(0).prints("rests: it broke 2 times");
+    project.run("explain --model demo").ends(0).prints("its circuit breaker is open: it failed 2 times");
     let json = project.run("list --format json").ends(0).json();
     assert_eq!(json.at_path("plugins.0.rests.breaks").as_i64(), Some(2));
     assert_eq!(json.at_path("plugins.0.stats.inlet.broken").as_i64(), Some(2));
@@ -425,8 +425,8 @@ fn a_grant_that_makes_no_sense_is_told_and_changes_nothing() {
     project.run("grant file_raed files=data").ends(2).says("did you mean `file_read`?");
     project.run("grant nothing_alike http=a.org").ends(2).says("there is no plugin `nothing_alike`");
     let ran = project.run("grant weather htpp=a kv=1").ends(2).says("did you mean `http`?");
-    ran.says("kv is granted whole");
-    project.run("grant weather files=~/x").ends(2).says("`~` means nothing here");
+    ran.says("kv takes no list: write `kv`");
+    project.run("grant weather files=~/x").ends(2).says("`~` is not expanded here");
     project.run("grant weather files").ends(2).says("files needs a folder");
     project
         .run("grant file_read http=a.org")
@@ -444,7 +444,7 @@ fn a_grant_without_limits_says_what_it_means() {
     let ran = project.run("grant weather http shell env").ends(0).prints("http = everything");
     let ran = ran.says("may now reach every public host").says("may now run every program");
     ran.says("keys and passwords included");
-    project.run("grant weather --revoke shell=git").ends(2).says("`shell` is granted whole");
+    project.run("grant weather --revoke shell=git").ends(2).says("`shell` is granted without a list");
     project.run("grant weather files=nowhere").ends(0).says("there is no folder nowhere yet");
 }
 

@@ -111,7 +111,7 @@ async fn requests_that_make_no_sense_are_told_what_is_wrong_with_them() {
     let host =
         TestHost::new().filter("shouts", SHOUTS).tool("counts", "fn handler(args) { 1 }").start().await;
     for id in ["", "Shouts", "../shouts", "a b", "ü", "a.b", "_a\n"] {
-        host.api("POST", "/create", &new(id, SHOUTS)).await.denied(400, "cannot be an id");
+        host.api("POST", "/create", &new(id, SHOUTS)).await.denied(400, "invalid id");
     }
     host.api("POST", "/create", &new("shouts", SHOUTS)).await.denied(409, "is taken");
     host.api("POST", "/create", &new("counts", SHOUTS)).await.denied(409, "one space");

@@ -50,7 +50,7 @@ async fn a_broken_save_of_the_settings_never_weakens_a_guard() {
     let unknown = good.replace("[filters.guard.valves]", "[filter.guard.valves]");
     let broken = [
         (half, "valvehouse.toml:"),
-        (unknown.as_str(), "filter is not a setting"),
+        (unknown.as_str(), "unknown setting filter"),
         ("", "is empty"),
         (" \n", "is empty"),
     ];

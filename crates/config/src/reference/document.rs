@@ -6,20 +6,21 @@ use valvehouse_core::words::optional;
 const HEAD: &str = "\
 # Configuration
 
-All settings live in `valvehouse.toml` in the project's folder. The file is optional, and so is each key; a key
-that is unknown is an error that names the nearest known one.
+All settings are in `valvehouse.toml` in the project's folder. The file and most keys are optional. An unknown key is
+an error, which suggests the nearest known one.
 
 Each key can also be set in the environment, `VALVEHOUSE__SECTION__KEY`, or on the command line,
-`--set section.key=value`; the command line goes over the environment, that over the file, that over the
-defaults. There, lists may be written with commas. A secret is best written as `env:NAME` or `file:PATH`.
+`--set section.key=value`. The command line overrides the environment, which overrides the file, which overrides the
+defaults. In the environment and on the command line, the items of a list are separated by commas. A secret is best
+written as `env:NAME` or `file:PATH`.
 
-`valvehouse config` shows the settings in force and where each comes from; `valvehouse config --reference` prints
-this page, `--schema` the JSON Schema with which editors complete and check the file: name it in the first line,
+`valvehouse config` shows the settings in force and the source of each. `valvehouse config --reference` prints this
+page, `valvehouse config --schema` the JSON Schema for editors: name it in the first line of the file,
 `#:schema ./valvehouse.schema.json`, as `valvehouse new project` does.
 
-A running host reads the file again when it is saved, and on SIGHUP (`systemctl reload`). All of it is taken up in one
-step, or none of it: where there is a mistake, or where the file is empty or gone, the settings from before stay in
-force and the problem is shown (V222). Sections marked *at the next start* wait for a restart (V223).
+A running host reads the file again when it is saved, and on SIGHUP (`systemctl reload`). The whole file is applied in
+one step. If it has an error, is empty or is missing, the previous settings stay in force and the problem is shown
+(V222). Changes of sections marked *Takes effect at the next start* need a restart (V223).
 ";
 
 /// All settings, as Markdown.
@@ -29,7 +30,7 @@ pub fn document() -> String {
 }
 
 fn section(section: &Section) -> String {
-    let waits = if section.waits { " *At the next start.*" } else { "" };
+    let waits = if section.waits { " *Takes effect at the next start.*" } else { "" };
     let settings: Vec<String> = section.settings.iter().map(setting).collect();
     let (header, about) = (section.header, section.about);
     format!("## `{header}`\n\n{about}{waits}\n\n{}", settings.join("\n"))

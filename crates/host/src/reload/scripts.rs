@@ -37,8 +37,8 @@ pub struct RefusedGeneration {
 impl RefusedGeneration {
     /// The problem of the host that goes on with the generation before.
     pub(super) fn problem(&self, plan: &Plan) -> Problem {
-        let what = format!("cannot take generation {} of the store: {}", self.generation, self.why);
-        let help = "the scripts and valves before it stay in force; mend it and run: valvehouse apply, or valvehouse rollback GENERATION";
+        let what = format!("cannot apply generation {} of the store: {}", self.generation, self.why);
+        let help = "the previous scripts and valves stay in force; fix the scripts and run: valvehouse apply, or valvehouse rollback GENERATION";
         Problem::new(Code::GenerationRefused, "", plan.folder(Kind::Filter), what).help(help)
     }
 }
@@ -73,7 +73,7 @@ impl Scripts {
         }
         manifest.check(files)?;
         if version_number(&manifest.needs) > version_number(VERSION) {
-            let why = format!("it needs a host of version {} or later, this is {VERSION}", manifest.needs);
+            let why = format!("it needs a host of version {} or later, and this host has version {VERSION}", manifest.needs);
             return Err(RefusedSet { why, guards: claims(files) });
         }
         let paths = files.iter().map(|file| {
@@ -122,10 +122,10 @@ fn claims(files: &[ScriptFile]) -> Vec<String> {
 fn check_signature(set: &ScriptSet, key: &str) -> Result<(), String> {
     let signature = set.signature.as_deref().ok_or("it is not signed, and folders.public_key is set")?;
     let key = PublicKey::from_base64(key)
-        .map_err(|error| format!("folders.public_key is not a public key of minisign: {error}"))?;
+        .map_err(|error| format!("invalid folders.public_key: expected a minisign public key: {error}"))?;
     Signature::decode(signature)
         .and_then(|signature| key.verify(set.manifest.as_bytes(), &signature, false))
-        .map_err(|error| format!("its signature is not that of folders.public_key: {error}"))
+        .map_err(|error| format!("its signature does not match folders.public_key: {error}"))
 }
 
 /// The numbers of a version, as they are compared.

@@ -89,7 +89,7 @@ impl Reload {
 
     /// Refuses a generation: the settings and scripts before it stay in force.
     fn refuse(&mut self, generation: u64, why: String, missing_guards: Vec<String>) {
-        tracing::error!("cannot take generation {generation} of the store: {why}; the one before goes on");
+        tracing::error!("cannot apply generation {generation} of the store: {why}; the previous generation stays in force");
         // It is shown by the next look.
         self.settled = None;
         self.refused = Some(RefusedGeneration { generation, why, missing_guards });
@@ -139,7 +139,7 @@ fn problems_of(found: &FolderScan, plugins: &Plugins, before: &Plugins) -> Vec<S
             format!("`{id}`: {}{help}", problem.message)
         }
         None => format!(
-            "the guard `{id}` is not among them; put it back, or if it may be gone, run: valvehouse confirm-removal {id}"
+            "the guard `{id}` is missing; add it again, or to accept its removal, run: valvehouse confirm-removal {id}"
         ),
     };
     unwell.map(problem).collect()
