@@ -94,7 +94,7 @@ fn said(words: &[String]) -> Result<Input, CommandError> {
         }
         io::stdin()
             .read_to_string(&mut text)
-            .map_err(|error| CommandError::data(format!("failed to read stdin as text: {error}")))?;
+            .map_err(|error| CommandError::data(format!("cannot read stdin as text: {error}")))?;
     }
     match text.trim() {
         "" => Err(CommandError::usage("there is nothing to say: valvehouse chat \"hello\"")),

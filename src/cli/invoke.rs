@@ -97,7 +97,7 @@ fn arguments(asked: &args::Invoke) -> Result<Json, CommandError> {
         Some("-") => {
             let mut text = String::new();
             std::io::stdin().read_to_string(&mut text).map_err(|error| {
-                CommandError::data(format!("failed to read the arguments from stdin: {error}"))
+                CommandError::data(format!("cannot read the arguments from stdin: {error}"))
             })?;
             object("stdin", &text)?
         }

@@ -27,7 +27,7 @@ impl Remote {
             CommandError::usage("a host's address looks like http://127.0.0.1:9099; say it with --at")
         })?;
         let key = config.admin.key.as_ref().map(|key| key.read()).transpose().map_err(|error| {
-            CommandError::new(Exit::Configuration, format!("failed to read the key of [admin]: {error}"))
+            CommandError::new(Exit::Configuration, format!("cannot read the key of [admin]: {error}"))
         })?;
         Ok(Self { client: Client::new()?, base, key })
     }

@@ -87,7 +87,7 @@ fn exported(file: &Path) -> Result<Json, CommandError> {
         Some("-") => ("stdin".to_owned(), std::io::stdin().read_to_end(&mut bytes).map(drop)),
         _ => (file.display().to_string(), std::fs::read(file).map(|read| bytes = read)),
     };
-    read.map_err(|error| CommandError::data(format!("failed to read {name}: {error}")))?;
+    read.map_err(|error| CommandError::data(format!("cannot read {name}: {error}")))?;
     Json::parse(&bytes).map_err(|error| CommandError::data(format!("{name} is not JSON: {error}")))
 }
 

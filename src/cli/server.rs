@@ -88,7 +88,7 @@ fn unavailable(listen: &Listen, error: &io::Error) -> CommandError {
         ErrorKind::PermissionDenied => "ports below 1024 are for administrators; use --port",
         _ => "change server.listen, or use --listen",
     };
-    CommandError::new(Exit::Unavailable, format!("failed to listen on {listen}: {error}; {mend}"))
+    CommandError::new(Exit::Unavailable, format!("cannot listen on {listen}: {error}; {mend}"))
 }
 
 /// Serves until a signal says otherwise; then lets answers under way finish.
@@ -138,7 +138,7 @@ fn ended_by_itself(ended: Result<io::Result<()>, tokio::task::JoinError>) -> Res
         Ok(Err(error)) => error.to_string(),
         Err(error) => error.to_string(),
     };
-    Err(CommandError::new(Exit::Internal, format!("failed to go on serving: {why}")))
+    Err(CommandError::new(Exit::Internal, format!("cannot continue serving: {why}")))
 }
 
 /// A wish of the operator or the system.
@@ -163,7 +163,7 @@ impl Signals {
         use tokio::signal::unix::{SignalKind, signal};
         let take = |kind| {
             let failed =
-                |error| CommandError::new(Exit::Internal, format!("failed to listen for signals: {error}"));
+                |error| CommandError::new(Exit::Internal, format!("cannot listen for signals: {error}"));
             signal(kind).map_err(failed)
         };
         Ok(Self {

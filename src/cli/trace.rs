@@ -140,7 +140,7 @@ async fn replay(
     let body = Json::from([("plugin", plugin.into())]);
     if let Some(file) = file {
         let source = std::fs::read_to_string(file)
-            .map_err(|error| CommandError::data(format!("failed to read {}: {error}", file.display())))?;
+            .map_err(|error| CommandError::data(format!("cannot read {}: {error}", file.display())))?;
         // A text in a new object: it fits.
         body.edit("source", source);
     }

@@ -136,7 +136,7 @@ fn wrong_settings_are_told_with_place_and_suggestion() {
 fn a_store_that_cannot_be_opened_is_told_with_its_mend() {
     let project = Project::new().with("file", "");
     let ran = project.run("list --set store.url=sqlite://file/state.db").ends(69);
-    ran.says("failed to make the store's folder").says("set store.url to another file");
+    ran.says("cannot create the store's folder").says("set store.url to another file");
 }
 
 #[test]
@@ -724,7 +724,7 @@ fn a_port_in_use_is_told_with_its_mend() {
     let project = Project::new();
     let server = project.serve("");
     let ran = project.run(&format!("serve --listen {}", server.address())).ends(69);
-    ran.says("failed to listen on").says("another valvehouse? use --port");
+    ran.says("cannot listen on").says("another valvehouse? use --port");
 }
 
 #[test]

@@ -45,7 +45,7 @@ pub(super) async fn hosts(app: &App) -> Result<Hosts, String> {
     };
     let patience = patience(app);
     match timeout(patience, asked).await {
-        Ok(answered) => answered.map_err(|error| format!("failed to {error}")),
+        Ok(answered) => answered.map_err(|error| format!("cannot {error}")),
         Err(_) => Err(format!("the store did not answer within {:?}", patience)),
     }
 }

@@ -203,7 +203,7 @@ impl StdinLines {
     /// The next line without its end; None when there are no more.
     pub async fn next(&mut self) -> Result<Option<String>, CommandError> {
         let line = self.coming.get_or_insert_with(read).recv().await.transpose();
-        line.map_err(|error| CommandError::data(format!("failed to read a line: {error}")))
+        line.map_err(|error| CommandError::data(format!("cannot read a line: {error}")))
     }
 }
 

@@ -60,7 +60,7 @@ fn the_body_comes_from_a_file_from_stdin_or_from_the_line_itself() {
         assert_eq!(value.at_path("messages.0.content"), Json::from("HI!"));
         assert_eq!(value.at_path("seed"), Json::from(7_i64));
     }
-    project.run("run inlet shout --body nothing.json").ends(65).says("failed to read nothing.json");
+    project.run("run inlet shout --body nothing.json").ends(65).says("cannot read nothing.json");
     project.run_with(&["run", "inlet", "shout", "--body", "{nonsense"], "").ends(65).says("not JSON");
     project.run_with(&["run", "inlet", "shout", "--body", "{\"a\": 1}"], "").ends(65).says("\"messages\"");
     project.run("run inlet shout").ends(2).says("--body");

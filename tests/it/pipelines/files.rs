@@ -72,8 +72,8 @@ async fn an_address_is_only_asked_for_a_script_and_never_within_the_own_network(
     let add = async |url: &str| post(&host, "/pipelines/add", &json!({"url": url})).await;
     detail(&add("https://example.com/filter.py").await, 400, "Only Rhai scripts");
     let inside = format!("{}/loud.rhai", host.upstream.url());
-    detail(&add(&inside).await, 400, "failed to download");
-    detail(&add("file:///etc/loud.rhai").await, 400, "failed to download");
+    detail(&add(&inside).await, 400, "cannot download");
+    detail(&add("file:///etc/loud.rhai").await, 400, "cannot download");
     detail(&post(&host, "/pipelines/add", &json!({})).await, 400, "url");
     assert!(host.upstream.asked().is_empty() && ids(&host).await.is_empty());
 }

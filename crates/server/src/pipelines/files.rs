@@ -109,7 +109,7 @@ fn id_of(name: &str) -> Result<String, Fault> {
 }
 
 async fn downloaded(url: &str) -> Result<Vec<u8>, Fault> {
-    let failed = |why: String| Fault::invalid(format!("failed to download {url}: {why}"), None);
+    let failed = |why: String| Fault::invalid(format!("cannot download {url}: {why}"), None);
     let web = Web::new(&Grant::Everything, &[]).map_err(|wrong| failed(wrong.join("; ")))?;
     let ask = Ask::new("GET", url)
         .and_then(|ask| ask.within(PATIENCE))

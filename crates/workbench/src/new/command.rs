@@ -182,7 +182,7 @@ fn put(path: &Path, text: &str, force: bool) -> Result<(), CommandError> {
     };
     made().map_err(|error: io::Error| match error.kind() {
         io::ErrorKind::AlreadyExists => there_already(path),
-        _ => CommandError::data(format!("failed to write {}: {error}", report::near(path).display())),
+        _ => CommandError::data(format!("cannot write {}: {error}", report::near(path).display())),
     })
 }
 

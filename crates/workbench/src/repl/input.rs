@@ -95,7 +95,7 @@ impl Terminal {
             (editor, line)
         });
         let (editor, line) =
-            reading.await.map_err(|error| CommandError::data(format!("failed to read a line: {error}")))?;
+            reading.await.map_err(|error| CommandError::data(format!("cannot read a line: {error}")))?;
         self.editor = Some(editor);
         match line {
             Ok(line) => Ok(Some(TypedLine::Line(line))),
@@ -114,7 +114,7 @@ fn remember(editor: &mut Editor<Help, FileHistory>, history: &Path) {
 }
 
 fn unusable(error: ReadlineError) -> CommandError {
-    CommandError::data(format!("failed to read a line: {error}"))
+    CommandError::data(format!("cannot read a line: {error}"))
 }
 
 /// The help while a line is typed.

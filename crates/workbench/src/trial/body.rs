@@ -49,13 +49,13 @@ pub(crate) fn read(word: &str) -> Result<Body, CommandError> {
 fn stdin() -> Result<String, CommandError> {
     let mut text = String::new();
     let read = std::io::stdin().read_to_string(&mut text);
-    read.map_err(|error| CommandError::data(format!("failed to read stdin as text: {error}")))?;
+    read.map_err(|error| CommandError::data(format!("cannot read stdin as text: {error}")))?;
     Ok(text)
 }
 
 fn unread(file: &str, error: &std::io::Error) -> CommandError {
     CommandError::data(format!(
-        "failed to read {file}: {error}; --body takes a file, - for stdin, or JSON that begins with {{ or ["
+        "cannot read {file}: {error}; --body takes a file, - for stdin, or JSON that begins with {{ or ["
     ))
 }
 
