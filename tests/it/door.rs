@@ -401,7 +401,7 @@ async fn a_stream_that_is_cut_ends_with_an_error_and_never_with_stop() {
         // A whole answer that breaks off is not an answer.
         host.upstream.reply(Reply::raw("application/json", "{\"id\":").then_cut());
         let answer = host.ask("hi").await;
-        answer.refused(502, "broke off");
+        answer.refused(502, "ended early");
     }
 }
 

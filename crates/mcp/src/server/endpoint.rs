@@ -114,13 +114,13 @@ impl Endpoint {
             Some(id) if self.owners.lock().get(id).is_none_or(|owner| *owner != caller.owner) => {
                 return refused(
                     StatusCode::NOT_FOUND,
-                    "cannot use this session: it ended, or belongs to another key; initialize a new one",
+                    "cannot use this session: it has ended, or belongs to another key; initialize a new one",
                 );
             }
             None if !is_stateless(&request) && self.sessions.sessions.read().await.len() >= MAX_SESSIONS => {
                 return refused(
                     StatusCode::SERVICE_UNAVAILABLE,
-                    "cannot begin a session: there are too many; try again later, or use protocol version 2026-07-28",
+                    "cannot start a session: this host has too many; try again later, or use protocol version 2026-07-28",
                 );
             }
             _ => {}
@@ -166,7 +166,7 @@ impl Endpoint {
             let running = handler
                 .serve((tokio::io::stdin(), tokio::io::stdout()))
                 .await
-                .map_err(|error| format!("cannot begin with the client: {error}"))?;
+                .map_err(|error| format!("cannot start a session with the client: {error}"))?;
             running
                 .waiting()
                 .await

@@ -195,12 +195,12 @@ async fn what_has_no_proper_end_is_an_error_at_its_end() {
         (
             half.clone(),
             3,
-            "the answer of provider lab broke off: it ended without a line that says it is done",
+            "the response of provider lab ended early: it ended without a line that says it is done",
         ),
-        (format!("{half}\n{{\"mod"), 3, "the answer of provider lab broke off: it ends within a line"),
+        (format!("{half}\n{{\"mod"), 3, "the response of provider lab ended early: it ends within a line"),
         (format!("{half}\n{{]\n"), 3, "provider lab at http://lab/ sent a line that is not valid JSON"),
         (format!("{half}\n{{\"error\":\"out of memory\"}}\n"), 3, "provider lab answered 502"),
-        (String::new(), 0, "the answer of provider lab broke off"),
+        (String::new(), 0, "the response of provider lab ended early"),
     ] {
         let mut pieces = read(vec![bytes(&text)]).await;
         let fault = pieces.pop().unwrap().unwrap_err();

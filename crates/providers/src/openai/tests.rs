@@ -254,13 +254,13 @@ async fn a_stream_without_an_end_is_a_cut() {
     for body in [HEL.to_owned(), [HEL, "data: {\"choi"].concat(), [LO, other_choice].concat()] {
         let server = service(move || events(body.clone())).await;
         let (_, fault) = server.last_fault().await;
-        assert!(fault.to_string().starts_with("the answer of provider lab broke off: "), "{fault}");
+        assert!(fault.to_string().starts_with("the response of provider lab ended early: "), "{fault}");
     }
     let (count, fault) = service(|| events(lost(HEL))).await.last_fault().await;
-    assert!(count == 1 && fault.to_string().contains("broke off"), "{fault}");
-    assert!(service(|| events("")).await.fault().await.to_string().contains("broke off: it is empty"));
+    assert!(count == 1 && fault.to_string().contains("ended early"), "{fault}");
+    assert!(service(|| events("")).await.fault().await.to_string().contains("ended early: it is empty"));
     // Asked for as a whole, half an answer is none.
-    assert!(service(|| events(HEL)).await.fault().await.to_string().contains("broke off"));
+    assert!(service(|| events(HEL)).await.fault().await.to_string().contains("ended early"));
 }
 
 #[tokio::test]

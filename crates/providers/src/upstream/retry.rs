@@ -162,7 +162,7 @@ mod tests {
         assert!(wait_for(&lost(true, false)).is_none());
         let by_order = RetrySettings { lost: true, ..RetrySettings::default() };
         assert!(wait(&lost(true, false), &by_order, 0).is_some());
-        let broke_off = Fault::Provider { message: "broke off".into(), timeout: false };
+        let broke_off = Fault::Provider { message: "ended early".into(), timeout: false };
         assert!(wait(&broke_off, &by_order, 0).is_none());
     }
 

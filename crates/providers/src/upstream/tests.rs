@@ -167,7 +167,7 @@ async fn the_time_of_a_whole_answer_ends_a_stream_and_a_wait_for_one() {
     let fault = fault(&late).await;
     assert_eq!(
         fault.to_string(),
-        "provider slow did not come to the end of its answer within 0.1 s; more time: timeouts.total_ms of provider slow"
+        "provider slow did not come to the end of its answer within 0.1 s; raise timeouts.total_ms of provider slow"
     );
     assert!(matches!(fault, Fault::Provider { timeout: true, .. }));
 
