@@ -282,7 +282,7 @@ async fn a_filter_that_forgives_its_own_breakage_is_skipped() {
 async fn a_service_that_answers_nonsense_is_a_502() {
     let host = TestHost::new().filter("good", GOOD).start().await;
     for (reply, expected) in [
-        (Reply::raw("text/html", "<html>hello</html>"), "is base_url right"),
+        (Reply::raw("text/html", "<html>hello</html>"), "check base_url"),
         (Reply::raw("application/json", "[]"), "without `choices`"),
         (Reply::raw("application/json", "nope"), "not valid JSON"),
         (Reply::raw("text/event-stream", "data: nope\n\n"), "not valid JSON"),

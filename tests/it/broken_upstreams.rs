@@ -187,7 +187,7 @@ async fn what_an_answer_is_called_matters_less_than_what_it_is() {
     both("nothing as JSON", Reply::raw("application/json", ""), refused(502, "it is empty")).await;
     both("nothing", Reply::raw(EVENTS, ""), refused(502, "it is empty")).await;
     let end = Reply::raw(EVENTS, "data: [DONE]\n\n");
-    each("only an end", end, &text(""), &refused(502, "without an answer in it")).await;
+    each("only an end", end, &text(""), &refused(502, "without a response")).await;
     for looked in [false, true] {
         let host = host(looked).await;
         host.upstream.reply(Reply::raw(EVENTS, one()));

@@ -453,7 +453,7 @@ async fn a_service_that_wants_a_key_where_there_is_none_is_a_401_that_says_what_
     let answer = host.chat(&saying("raw-1", "hi")).await;
     answer.refused(
         401,
-        "provider raw answered 401, and it has no key: write api_key = \"env:NAME\" for provider raw (it says: You \
+        "provider raw returned 401, and its key is not set: set api_key = \"env:NAME\" for provider raw (its message: You \
          didn't provide an API key.)",
     );
     assert_eq!(answer.error()["code"], "provider_key_missing");
@@ -528,7 +528,7 @@ async fn no_log_no_error_and_no_answer_ever_holds_a_key() {
         assert!(listed.contains("api_key: Some(Literal(***))") && !listed.contains(KEY), "{listed}");
     }
     let logged = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-    assert!(logged.contains("asked again in") && logged.contains("asked in its place"), "{logged}");
+    assert!(logged.contains("retrying in") && logged.contains("the request falls back to this provider"), "{logged}");
     assert!(logged.contains("is left alone"));
     if let Some(at) = logged.find(KEY) {
         panic!("…{}…", &logged[at.saturating_sub(300)..(at + 100).min(logged.len())]);

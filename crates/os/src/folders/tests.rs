@@ -475,7 +475,7 @@ fn reading_gives_the_lines_that_are_asked_for() {
     );
     fs::File::create(house.at("data/huge")).unwrap().set_len(1 << 40).unwrap();
     assert!(refused(folders.read("huge", Lines::ALL)).contains("1099511627776 bytes exceeded the limit of 16 MiB"));
-    assert!(refused(folders.read("sub", Lines::ALL)).contains("it is a folder, no file"));
+    assert!(refused(folders.read("sub", Lines::ALL)).contains("it is a folder, not a file"));
     assert!(refused(folders.read("none", Lines::ALL)).contains("it does not exist"));
     assert!(refused(folders.read("a.txt/x", Lines::ALL)).contains("not a folder"));
 }
@@ -569,7 +569,7 @@ fn pipes_sockets_and_devices_keep_nobody_waiting() {
     });
     let (told, pipe) = waits.recv_timeout(Duration::from_secs(20)).expect("something waits");
     for (refusal, kind) in told {
-        assert!(refusal.contains(&format!("it is {kind}, no file")), "{refusal}");
+        assert!(refusal.contains(&format!("it is {kind}, not a file")), "{refusal}");
     }
     assert_eq!(pipe, EntryKind::Other);
 }

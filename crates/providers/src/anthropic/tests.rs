@@ -231,7 +231,7 @@ async fn models_are_listed_in_openais_words() {
 async fn an_address_may_have_its_version_already_but_must_be_one() {
     for url in ["", "api.anthropic.com", "ftp://x/"] {
         let error = Anthropic::new("claude", url, Client::new().unwrap()).unwrap_err().to_string();
-        assert!(error.starts_with("the base_url of provider claude is not an address: "), "{error}");
+        assert!(error.starts_with("invalid base_url of provider claude: "), "{error}");
     }
     for (url, path) in
         [("http://h", "/v1/messages"), ("http://h/v1/", "/v1/messages"), ("http://h/a", "/a/v1/messages")]

@@ -333,7 +333,7 @@ async fn an_address_may_have_a_slash_and_a_query_but_must_be_one() {
     assert!(asked.headers.get("authorization").is_none());
     for url in ["", "api.openai.com/v1", "localhost:11434", "ftp://x/"] {
         let error = OpenAi::new("lab", url, Client::new().unwrap()).unwrap_err().to_string();
-        assert!(error.starts_with("the base_url of provider lab is not an address: "), "{error}");
+        assert!(error.starts_with("invalid base_url of provider lab: "), "{error}");
     }
     assert_eq!(format!("{:?}", server.provider), format!("OpenAi(lab at http://{}/v1)", server.address));
 }

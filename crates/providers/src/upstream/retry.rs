@@ -57,7 +57,7 @@ impl Retries<'_> {
         if let Some(figures) = self.figures {
             figures.asked_again();
         }
-        tracing::warn!(provider, "asked again in {} ms ({attempt} of {most}): {fault}", delay.as_millis());
+        tracing::warn!(provider, "retrying in {} ms ({attempt} of {most}): {fault}", delay.as_millis());
         if let Some(turn) = self.turn {
             let (what, error) = (format!("provider {provider}"), fault.to_string());
             turn.tell(|| Notice::Retry { what, attempt, most, error, delay });

@@ -301,5 +301,5 @@ async fn bytes_are_sent_as_they_are_and_as_parts_of_a_form() {
         assert!(error.contains(why), "{error}");
     }
     let error = refuses(&format!(r#"http::get("{url}", #{{ max_bytes: 10 }});"#)).await;
-    assert!(error.contains("is larger than 10 bytes"), "{error}");
+    assert!(error.contains("exceeded its limit of 10 bytes"), "{error}");
 }
