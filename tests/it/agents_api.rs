@@ -266,7 +266,7 @@ async fn the_state_of_a_run_has_both_tracks_and_what_is_left_to_do() {
     ] {
         assert!(state.get(key).is_some(), "{key} is missing in {state}");
     }
-    host.get("/api/v1/agents/runs/none").await.refused(404, "there is no run `none`");
+    host.get("/api/v1/agents/runs/none").await.refused(404, "unknown run `none`");
 }
 
 #[tokio::test]

@@ -45,7 +45,7 @@ fn a_run_pauses_in_one_process_and_goes_on_in_another() {
     assert_eq!(text(&only_run(&project), "status"), "done");
     // A run that is over cannot be decided again.
     project.run(&format!("resume {run} --approve")).ends(2).says("waits for nothing");
-    project.run("resume none").ends(2).says("there is no run `none`");
+    project.run("resume none").ends(2).says("unknown run `none`");
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn a_conversation_is_branched_off_carried_elsewhere_and_forgotten() {
     project.run(&format!("runs prune --keep 0 --chat {chat}")).ends(0).says("dropped");
     project.run(&format!("runs forget {chat}")).ends(0).says("is forgotten");
     project.run(&format!("runs forget {chat}")).ends(2).says("no conversation");
-    project.run(&format!("resume {run} --approve")).ends(2).says("there is no run");
+    project.run(&format!("resume {run} --approve")).ends(2).says("unknown run");
 }
 
 #[test]

@@ -504,7 +504,7 @@ fn a_key_is_looked_for_where_its_kind_has_it_and_told_to_nobody_else() {
     assert!(bad("[[providers]]\nname = 'azure'").contains("base_url is missing"));
     let remedy = |lines: &str| good(&format!("[[providers]]\n{lines}")).providers[0].key_remedy();
     assert!(remedy("name = 'groq'").starts_with("set the environment variable GROQ_API_KEY"));
-    assert_eq!(remedy("name = 'vllm'"), "write api_key = \"env:NAME\" for provider vllm");
+    assert_eq!(remedy("name = 'vllm'"), "set api_key = \"env:NAME\" for provider vllm");
 }
 
 #[test]

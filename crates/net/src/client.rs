@@ -320,7 +320,7 @@ mod tests {
             assert_eq!(ask(packing, body).await.unwrap(), text.as_bytes(), "{packing}");
         }
         let fault = ask("gzip", b"no gzip at all").await.unwrap_err().to_string();
-        assert!(fault.starts_with("the answer of provider lab at http://127.0.0.1"), "{fault}");
+        assert!(fault.starts_with("the response of provider lab at http://127.0.0.1"), "{fault}");
     }
 
     #[test]

@@ -59,7 +59,7 @@ async fn answered(app: &App, id: &str, request: Request) -> Result<Json, Fault> 
     };
     let bytes = read(body, app.config.server.max_body_mb).await?;
     let answer = Json::parse(&bytes)
-        .map_err(|error| Fault::invalid(format!("the answer is not JSON: {error}"), None))?;
+        .map_err(|error| Fault::invalid(format!("the answer is not valid JSON: {error}"), None))?;
     let answered = match asker {
         Some(asker) => {
             app.questions.answer_as(&asker, id, answer.clone())
@@ -71,7 +71,7 @@ async fn answered(app: &App, id: &str, request: Request) -> Result<Json, Fault> 
         return Ok(Json::from([("answered", true.into())]));
     }
     Err(Fault::Request {
-        message: "there is no such question: it was answered, its time is up, or it never was asked".into(),
+        message: "unknown question: it was answered, has expired, or does not exist".into(),
         param: None,
         code: Some("question_not_found"),
         kind: RequestFault::NotFound,

@@ -117,7 +117,7 @@ async fn requests_that_make_no_sense_are_told_what_is_wrong_with_them() {
     host.api("POST", "/create", &new("counts", SHOUTS)).await.denied(409, "one space");
     host.api("POST", "/create", &json!({"id": "a"})).await.denied(400, "`content` is missing");
     host.api("POST", "/create", &json!({"content": "x"})).await.denied(400, "`id` is missing");
-    host.api("POST", "/create", &json!({"id": 1, "content": "x"})).await.denied(400, "must be a text");
+    host.api("POST", "/create", &json!({"id": 1, "content": "x"})).await.denied(400, "must be a string");
     host.api("POST", "/create", &json!([1])).await.denied(400, "must be an object");
     let pipe = json!({"id": "a", "content": SHOUTS, "type": "action"});
     host.api("POST", "/create", &pipe).await.denied(400, "\"filter\" or \"tool\"");

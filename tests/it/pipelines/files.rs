@@ -50,10 +50,10 @@ async fn what_does_not_load_or_has_no_name_for_a_plugin_changes_nothing() {
         "Only Rhai scripts (.rhai) are allowed.",
     );
     for name in ["../../loud.rhai", "Loud.rhai", ".rhai"] {
-        detail(&upload(&host, name, "fn inlet(body) { body }").await, 400, "not a name for a plugin");
+        detail(&upload(&host, name, "fn inlet(body) { body }").await, 400, "invalid name of a plugin");
     }
     let no_form = host.request("POST", "/pipelines/upload").body("x");
-    detail(&Answer::of(no_form).await, 400, "upload could not be read");
+    detail(&Answer::of(no_form).await, 400, "cannot read the upload");
     assert_eq!(ids(&host).await, ["kept"]);
 }
 

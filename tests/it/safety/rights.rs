@@ -94,12 +94,12 @@ async fn users_decide_on_their_own_runs_and_on_no_others() {
     let run = begun.header("x-valvehouse-run").unwrap_or_else(|| panic!("{}", begun.body())).to_owned();
     let path = format!("/api/v1/agents/runs/{run}");
     let approve = json!({"decision": "approve"}).to_string();
-    post(&host, &format!("{path}/resume"), "sk-bob", &approve).await.refused(404, "there is no run");
+    post(&host, &format!("{path}/resume"), "sk-bob", &approve).await.refused(404, "unknown run");
     post(&host, &format!("{path}/resume"), "sk-any", &approve).await.refused(401, "[admin]");
     let look = async |path: &str, key: &str| {
         with(host.request("GET", path), &[("authorization", &bearer(key))]).await
     };
-    look(&format!("{path}/pending"), "sk-bob").await.refused(404, "there is no run");
+    look(&format!("{path}/pending"), "sk-bob").await.refused(404, "unknown run");
     assert_eq!(look(&format!("{path}/pending"), "sk-ann").await.json()["status"], "paused");
     look(&path, "sk-ann").await.refused(401, "[admin]");
     let ended = post(&host, &format!("{path}/resume"), "sk-ann", &approve).await;

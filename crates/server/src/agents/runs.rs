@@ -49,7 +49,7 @@ pub(super) fn agent(snapshot: &Snapshot, id: &str, filter_ids: &[String]) -> Res
     }
     Err(Fault::Request {
         message: format!(
-            "the model `{id}` is not an agent: it keeps no conversations; set `memory = true` in its [[models]] entry"
+            "the model `{id}` does not store conversations; set `memory = true` in its [[models]] entry"
         ),
         param: Some("agent"),
         code: Some("agent_not_found"),
