@@ -36,7 +36,7 @@ pub(super) async fn run(asked: &args::Apply, config: &Config, out: &Console) -> 
     };
     if config.folders.public_key.is_some() && signature.is_none() {
         return Err(CommandError::usage(
-            "cannot upload the scripts: hosts take signed ones only (folders.public_key); sign what --manifest prints, and name the signature with --signature",
+            "cannot upload the scripts: hosts accept only signed scripts (folders.public_key); sign the output of --manifest, and pass the signature with --signature",
         ));
     }
     let checked = check::before_apply(&settings, out).await?;
@@ -52,7 +52,7 @@ pub(super) async fn run(asked: &args::Apply, config: &Config, out: &Console) -> 
         }
     }
     if folder.files()? != files {
-        return Err(CommandError::data("the scripts changed while they were checked; nothing was uploaded"));
+        return Err(CommandError::data("cannot upload the scripts: they changed while they were checked; nothing was uploaded, run apply again"));
     }
     upload(
         asked,
@@ -97,7 +97,7 @@ async fn upload(
         })?;
     }
     if config.folders.source == ScriptSource::Folder {
-        out.say("hosts with these settings load scripts from their folders; [folders] source = \"store\" lets them follow");
+        out.say("hosts with these settings load scripts from their folders; set [folders] source = \"store\" to load them from the store");
     }
     let told = Json::from([
         ("generation", generation.into()),
@@ -127,7 +127,7 @@ pub(super) async fn tell_reach(
         if !out.is_json() {
             for (node, status) in &late {
                 let why = status.error.as_deref().unwrap_or("has not answered yet");
-                out.line(&format!("{} does not serve it: {}", clean(node), clean(why)))?;
+                out.line(&format!("{} does not run it: {}", clean(node), clean(why)))?;
             }
             out.line(&match (hosts, late.is_empty()) {
                 (0, _) => "no host is running on this store".to_owned(),

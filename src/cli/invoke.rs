@@ -120,6 +120,6 @@ fn object(from: &str, text: &str) -> Result<Json, CommandError> {
                 "{from} must be a JSON object, such as {{\"city\": \"Tokyo\"}}, not {kind}"
             )))
         }
-        Err(error) => Err(CommandError::usage(format!("{from} is not JSON: {error}"))),
+        Err(error) => Err(CommandError::usage(format!("{from} is not valid JSON: {error}"))),
     }
 }

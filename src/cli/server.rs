@@ -84,8 +84,8 @@ impl Serving {
 
 fn unavailable(listen: &Listen, error: &io::Error) -> CommandError {
     let mend = match error.kind() {
-        ErrorKind::AddrInUse => "something listens there already; another valvehouse? use --port",
-        ErrorKind::PermissionDenied => "ports below 1024 are for administrators; use --port",
+        ErrorKind::AddrInUse => "the port is in use, perhaps by another valvehouse; use --port",
+        ErrorKind::PermissionDenied => "ports below 1024 need administrator rights; use --port",
         _ => "change server.listen, or use --listen",
     };
     CommandError::new(Exit::Unavailable, format!("cannot listen on {listen}: {error}; {mend}"))
@@ -122,11 +122,11 @@ async fn serve(
     }
     systemd::tell(&Word::Stopping);
     let seconds = DRAIN.as_secs();
-    out.say(&format!("stopping: answers under way have {seconds} s to finish; Ctrl-C again ends at once"));
+    out.say(&format!("stopping: running requests have {seconds} s to finish; press Ctrl-C again to stop at once"));
     drop(stop);
     tokio::select! {
         _ = &mut serving => {}
-        () = tokio::time::sleep(DRAIN) => out.say("stopped before all answers were finished"),
+        () = tokio::time::sleep(DRAIN) => out.say("stopped before all requests were finished"),
         () = signals.stop() => out.say("stopped at once"),
     }
     Ok(Exit::Done)
@@ -254,7 +254,7 @@ fn take_enough() {
         return;
     }
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum }) {
-        tracing::warn!("this process may have {current:?} files and connections open and not more: {error}");
+        tracing::warn!("cannot raise the limit of {current:?} open files and connections: {error}");
     }
 }
 

@@ -55,7 +55,7 @@ pub async fn answer(
         let answered = tokio::select! {
             answered = question.put(lines, out) => answered,
             () = questions.until_closed(&id) => {
-                prompt(out, "\n  nobody waits for this answer any more\n");
+                prompt(out, "\n  the question has been closed; no answer is needed\n");
                 continue;
             }
         };

@@ -38,7 +38,7 @@ fn a_hook_is_shown_with_what_it_changed_cost_and_said() {
         .prints("operations")
         .prints("log shout: for ann")
         .prints("event shout: {\"data\":{\"description\":\"shouting\"},\"type\":\"status\"}")
-        .says("rehearsed");
+        .says("dry run");
     let told = project.run("run inlet filters/shout.rhai --text hi --format json").ends(0).json();
     assert_eq!(told.at_path("outcome"), Json::from("continue"));
     assert_eq!(told.at_path("diff.0.path"), Json::from("/messages/0/content"));
@@ -94,7 +94,7 @@ fn what_is_not_there_is_answered_with_what_is() {
     project.run("run inlet shuot --text hi").ends(2).says("did you mean `shout`?");
     project.run("run stream shout --text hi").ends(2).says("it has inlet, pre_chat");
     project.run("run inlett shout --text hi").ends(2).says("inlet");
-    project.run("run inlet --text hi").ends(2).says("say whose inlet");
+    project.run("run inlet --text hi").ends(2).says("missing script of inlet");
     project.run("run tool shout --text hi").ends(2).says("valvehouse invoke");
 }
 
@@ -119,7 +119,7 @@ fn a_stream_is_shown_event_by_event_however_it_is_given() {
     let told =
         project.run_with(&["run", "stream", "mask", "--text", "my secret", "--format", "json"], "").json();
     assert_eq!(told.at_path("text"), Json::from("my ***"));
-    project.run_with(&["run", "stream", "mask", "--body", "[7]"], "").ends(65).says("a piece of a stream");
+    project.run_with(&["run", "stream", "mask", "--body", "[7]"], "").ends(65).says("invalid chunk of a stream");
 }
 
 #[test]

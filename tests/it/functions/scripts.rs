@@ -145,7 +145,7 @@ async fn requests_that_make_no_sense_are_told_what_is_wrong_with_them() {
         host.api(method, path, &body).await.denied(404, "shout");
     }
     host.api("GET", "/id/shout", &Value::Null).await.denied(404, "did you mean `shouts`?");
-    host.api("GET", "/id/%2e%2e%2fx/valves", &Value::Null).await.denied(404, "no plugin `../x`");
+    host.api("GET", "/id/%2e%2e%2fx/valves", &Value::Null).await.denied(404, "unknown plugin `../x`");
     let no_json = host.request("POST", "/api/v1/functions/create").body("{");
     crate::host::Answer::of(no_json).await.denied(400, "not JSON");
 }
@@ -217,7 +217,7 @@ async fn what_is_deleted_is_gone_when_it_answers_with_what_was_set_for_it() {
     assert_eq!(host.api("DELETE", "/id/shouts/delete", &Value::Null).await.ok(), json!(true));
     assert_eq!(host.ask("x").await.text(), "hello from upstream");
     assert!(!host.path_of("shouts").exists());
-    host.api("GET", "/id/shouts", &Value::Null).await.denied(404, "no plugin `shouts`");
+    host.api("GET", "/id/shouts", &Value::Null).await.denied(404, "unknown plugin `shouts`");
     host.api_post("/create", &new("shouts", SHOUTS)).await;
     assert_eq!(host.api_get("/id/shouts/valves").await, json!({}), "a new one begins anew");
 }

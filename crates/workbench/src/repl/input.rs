@@ -109,7 +109,7 @@ impl Terminal {
 /// A session goes on without a history, too.
 fn remember(editor: &mut Editor<Help, FileHistory>, history: &Path) {
     if let Err(error) = editor.append_history(history) {
-        tracing::debug!("the history is not kept in {}: {error}", history.display());
+        tracing::debug!("cannot write the history to {}: {error}", history.display());
     }
 }
 
