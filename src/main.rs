@@ -20,7 +20,7 @@ fn main() -> Exit {
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("error: failed to start threads: {error}");
+            eprintln!("error: cannot start threads: {error}");
             return Exit::Internal;
         }
     };

@@ -37,7 +37,7 @@ pub(super) async fn run(asked: &args::Apply, config: &Config, out: &Console) -> 
     if let Some(key) = &config.folders.public_key {
         valvehouse_host::check_signature(&manifest.text, signature.as_deref(), key).map_err(|why| {
             CommandError::usage(format!(
-                "cannot upload the scripts: hosts take signed ones only, and of this set {why}; sign what --manifest prints, and name the signature with --signature"
+                "cannot upload the scripts: hosts accept only signed scripts (folders.public_key), and {why}; sign the output of --manifest, and pass the signature with --signature"
             ))
         })?;
     }
@@ -54,7 +54,9 @@ pub(super) async fn run(asked: &args::Apply, config: &Config, out: &Console) -> 
         }
     }
     if folder.files()? != files {
-        return Err(CommandError::data("the scripts changed while they were checked; nothing was uploaded"));
+        return Err(CommandError::data(
+            "cannot upload the scripts: they changed while they were checked; nothing was uploaded, run apply again",
+        ));
     }
     upload(
         asked,
@@ -99,7 +101,7 @@ async fn upload(
         })?;
     }
     if config.folders.source == ScriptSource::Folder {
-        out.say("hosts with these settings load scripts from their folders; [folders] source = \"store\" lets them follow");
+        out.say("hosts with these settings load scripts from their folders; set [folders] source = \"store\" to load them from the store");
     }
     let told = Json::from([
         ("generation", generation.into()),
@@ -129,7 +131,7 @@ pub(super) async fn tell_reach(
         if !out.is_json() {
             for (node, status) in &late {
                 let why = status.error.as_deref().unwrap_or("has not answered yet");
-                out.line(&format!("{} does not serve it: {}", clean(node), clean(why)))?;
+                out.line(&format!("{} does not run it: {}", clean(node), clean(why)))?;
             }
             out.line(&match (hosts, late.is_empty()) {
                 (0, _) => "no host is running on this store".to_owned(),

@@ -71,7 +71,7 @@ async fn before(app: &App, id: &str, model: Option<&str>) -> Result<store::Conve
     newest.into_iter().next().ok_or_else(|| {
         let whose = optional(model, |model| format!(" with {model}"));
         CommandError::usage(format!(
-            "there is no conversation{whose} to go on with: those of models with `memory = true` are kept"
+            "no conversation{whose} to continue: only models with `memory = true` store conversations"
         ))
     })
 }
@@ -94,10 +94,10 @@ fn said(words: &[String]) -> Result<Input, CommandError> {
         }
         io::stdin()
             .read_to_string(&mut text)
-            .map_err(|error| CommandError::data(format!("failed to read stdin as text: {error}")))?;
+            .map_err(|error| CommandError::data(format!("cannot read stdin as text: {error}")))?;
     }
     match text.trim() {
-        "" => Err(CommandError::usage("there is nothing to say: valvehouse chat \"hello\"")),
+        "" => Err(CommandError::usage("missing message: valvehouse chat \"hello\"")),
         text if words.is_empty() => Ok(Input::Piped(text.to_owned())),
         text => Ok(Input::Once(text.to_owned())),
     }
@@ -132,11 +132,11 @@ impl<'a> Conversation<'a> {
         let first = || app.host.snapshot().model_names().into_iter().next();
         let model = asked.model.or_else(|| before.map(|before| before.agent.clone())).or_else(first);
         let model = model.ok_or_else(|| {
-            CommandError::usage("no model has a name of its own here; name one: --model PROVIDER/MODEL")
+            CommandError::usage("missing model: the settings name none; pass --model PROVIDER/MODEL")
         })?;
         if before.is_some() && !app.host.snapshot().ready(&model, &[])?.memory {
             return Err(CommandError::usage(format!(
-                "the model {model} keeps no conversations: set `memory = true` in its [[models]] entry"
+                "the model {model} does not store conversations: set `memory = true` in its [[models]] entry"
             )));
         }
         Ok(Self {
@@ -157,7 +157,7 @@ impl<'a> Conversation<'a> {
     /// Line by line, until the input ends. Saved scripts are live from the next line on.
     async fn at_terminal(&mut self) -> Result<(), CommandError> {
         self.app.follow();
-        self.out.say(&format!("talking to {}; Ctrl-D ends", self.model));
+        self.out.say(&format!("chat with {}; Ctrl-D ends it", self.model));
         loop {
             self.out.ask("> ");
             let Some(line) = self.lines.next().await? else { return Ok(()) };
@@ -211,14 +211,14 @@ impl<'a> Conversation<'a> {
     async fn show_last(&self, before: &store::Conversation) -> Result<(), CommandError> {
         let store = self.app.runs.store();
         let from = before.length.saturating_sub(SHOWN);
-        self.out.say(&format!("on with {}, {} messages so far", before.id, before.length));
+        self.out.say(&format!("continuing {} with {} messages so far", before.id, before.length));
         for said in store.messages(&before.id, from, before.length).await? {
             self.out.say(&said_in_words(&said, self.out.talk()));
         }
         if let Some(run) = store.runs(Some(&before.id), Some(store::RunStatus::Paused), 1).await?.first() {
             let waits = reply::waits_in_words(&run.pending);
             self.out.say(&format!(
-                "run {} {waits}; what you say now cancels that, `valvehouse resume {}` decides it",
+                "run {} {waits}; a new message cancels the run, `valvehouse resume {}` resumes it",
                 run.id, run.id
             ));
         }
@@ -228,7 +228,7 @@ impl<'a> Conversation<'a> {
     /// A conversation that is kept can be gone on with.
     fn say_how_to_continue(&self) {
         if let Some(id) = self.kept.get() {
-            self.out.say(&format!("kept: valvehouse chat --continue={id}"));
+            self.out.say(&format!("to continue: valvehouse chat --continue={id}"));
         }
     }
 

@@ -96,7 +96,7 @@ impl Findings {
             Some(file) => {
                 let file = file.display();
                 return Err(CommandError::data(format!(
-                    "{file} is not a script: a script's name ends in .rhai"
+                    "{file} is not a script: expected a name that ends in .rhai"
                 )));
             }
             None => self.id(&word.to_string_lossy(), config)?,
@@ -152,7 +152,7 @@ impl Findings {
         let mut found = found.and(Loader::default().look(Kind::Tool, &config.folders.tools));
         if !found.knows(id) {
             let hint = did_you_mean(id, found.files.keys().map(|id| &**id));
-            return Err(CommandError::data(format!("there is no file, folder or plugin `{id}`{hint}")));
+            return Err(CommandError::data(format!("unknown file, folder or plugin `{id}`{hint}")));
         }
         found.files.retain(|other, _| **other == *id);
         found.problems.retain(|problem| problem.id == id);

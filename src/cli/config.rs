@@ -13,8 +13,7 @@ pub(super) fn run(asked: &args::Config, config: &Config, out: &Console) -> Resul
     let all: Vec<Effective> = config::effective(config).into_iter().filter(wanted).collect();
     if let Some(key) = asked.key.as_deref().filter(|_| all.is_empty()) {
         return Err(CommandError::usage(format!(
-            "there is no setting `{key}` here; valvehouse config shows those there are, and valvehouse config \
-             --reference all there could be"
+            "unknown setting `{key}`; valvehouse config lists the settings in force, valvehouse config --reference all settings"
         )));
     }
     if out.is_json() {

@@ -16,7 +16,10 @@ pub(super) async fn run(asked: &args::Confirm, config: &Config, out: &Console) -
         return removed(project, &asked.id, out).await;
     }
     let Some(pending) = plugin.pending.clone() else {
-        return Err(CommandError::data(format!("nothing of `{}` waits to be confirmed", asked.id)));
+        return Err(CommandError::data(format!(
+            "cannot confirm a change of `{}`: none is pending",
+            asked.id
+        )));
     };
     for problem in plugin.state.problems() {
         out.say(&problem.message);
@@ -37,7 +40,7 @@ pub(super) async fn removal(
     if plugin.state != State::Missing {
         let file = report::near(&plugin.path);
         return Err(CommandError::data(format!(
-            "`{}` is not missing: {} is there; delete that file first",
+            "cannot accept the removal of `{}`: {} exists; delete that file first",
             asked.id,
             file.display()
         )));
@@ -47,7 +50,7 @@ pub(super) async fn removal(
 
 async fn removed(project: Project, id: &str, out: &Console) -> Result<Exit, CommandError> {
     let generation = project.store.confirm_removal(id, &project::author()).await?;
-    ended(project, id, "is given up as confirmed", generation, out).await
+    ended(project, id, "is no longer required: its removal is accepted", generation, out).await
 }
 
 /// Gives a plugin what was stored for a removed one of its id, or drops it.
@@ -57,11 +60,13 @@ pub(super) async fn adopt(args: &args::Adopt, config: &Config, out: &Console) ->
     let text = project.plugin(id)?.script.as_ref().map(|script| script.file.text.to_string());
     let store = &project.store;
     let Some(number) = adoptable(&**store, id, &text.unwrap_or_default()).await? else {
-        return Err(CommandError::data(format!("nothing is set aside for `{id}`")));
+        return Err(CommandError::data(format!("cannot adopt stored data for `{id}`: none is set aside")));
     };
     let (generation, what) = match args.drop {
-        false => (store.adopt(id, number, &by).await?, "has what was set aside"),
-        true => (store.drop_aside(id, number, &by).await?, "starts empty: what was set aside is dropped"),
+        false => (store.adopt(id, number, &by).await?, "uses the data that was set aside"),
+        true => {
+            (store.drop_aside(id, number, &by).await?, "starts empty: the data that was set aside is deleted")
+        }
     };
     ended(project, id, what, generation, out).await
 }

@@ -16,7 +16,7 @@ pub(super) fn run(asked: &args::Definitions, project: &Path, out: &Console) -> R
     let usual = project.join(".valvehouse").join("definitions");
     let folder = asked.folder.as_deref().unwrap_or(&usual);
     let failed = |path: &Path, error| {
-        CommandError::new(Exit::Unavailable, format!("failed to write {}: {error}", path.display()))
+        CommandError::new(Exit::Unavailable, format!("cannot write {}: {error}", path.display()))
     };
     std::fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
     let mut names = Vec::new();

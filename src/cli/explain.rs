@@ -19,9 +19,7 @@ pub(super) async fn run(asked: &args::Explain, config: &Config, out: &Console) -
     }
     let names = project.snapshot.model_names();
     let model = asked.model.as_ref().or(names.first()).ok_or_else(|| {
-        CommandError::usage(
-            "cannot choose a model: the settings name none; say which with --model".to_owned(),
-        )
+        CommandError::usage("missing model: the settings name none; pass --model".to_owned())
     })?;
     // A model nobody knows would get a fine explanation, of nothing.
     project.snapshot.ready(model, &[])?;
@@ -54,13 +52,13 @@ pub(super) async fn run(asked: &args::Explain, config: &Config, out: &Console) -
             out.say(&format!("model {}", clean(model)));
         }
         if filters.is_empty() {
-            out.say("no filters: requests go to the model as they are");
+            out.say("no filters: requests are sent to the model unchanged");
         } else {
             out.line(&as_table(&filters, out.results()))?;
         }
         match offered.as_slice() {
-            [] => out.say("no tools: the model is offered none"),
-            names => out.line(&format!("\ntools it is offered: {}", names.join(", ")))?,
+            [] => out.say("no tools are offered to the model"),
+            names => out.line(&format!("\noffered tools: {}", names.join(", ")))?,
         }
         if let Some(answering) = providers::answering(config, model) {
             out.line(&format!("\nanswered by: {answering}"))?;
@@ -81,9 +79,9 @@ async fn coverage(asked: &args::Explain, project: &Project, out: &Console) -> Re
     if out.is_json() {
         out.json(&project.snapshot.coverage_table(&rows))?;
     } else if standing.hosts == 0 {
-        out.say("no host runs on this store: nothing was counted");
+        out.say("no host is running on this store: there are no counts");
     } else if project.snapshot.guards().is_empty() {
-        out.say("no guards: no filter says `security: true`");
+        out.say("no guards: no filter has `security: true`");
     } else if rows.is_empty() {
         out.say("no requests in the last hour");
     } else {
@@ -105,15 +103,7 @@ fn coverage_table(snapshot: &Snapshot, rows: &[GuardCoverageRow], paint: Paint) 
         if cells.is_empty() {
             let [endpoint, model, user] = names;
             let count = row.requests.to_string();
-            lines.push(vec![
-                "-".into(),
-                endpoint,
-                model,
-                user,
-                "-".into(),
-                count,
-                "none was answered".into(),
-            ]);
+            lines.push(vec!["-".into(), endpoint, model, user, "-".into(), count, "none succeeded".into()]);
             continue;
         }
         for cell in cells {

@@ -18,7 +18,7 @@ fn one(id: &str, out: &Console) -> Result<(), CommandError> {
     let Some(code) = Code::named(id) else {
         let hint = did_you_mean(id, Code::ALL.iter().map(|code| code.id()));
         return Err(CommandError::usage(format!(
-            "there is no code `{id}`{hint}; valvehouse explain-code lists them all"
+            "unknown code `{id}`{hint}; valvehouse explain-code lists all codes"
         )));
     };
     if out.is_json() {

@@ -57,11 +57,13 @@ async fn take_all_back(id: &str, config: &Config, out: &Console) -> Result<Exit,
         let ids = stored.iter().flatten().map(|(id, _)| id.as_str());
         let hint = did_you_mean(id, ids);
         let in_file = if config.grants.contains_key(id) {
-            "; what valvehouse.toml grants is taken out there"
+            "; remove grants of valvehouse.toml in that file"
         } else {
             ""
         };
-        return Err(CommandError::usage(format!("nothing is stored for `{id}`{in_file}{hint}")));
+        return Err(CommandError::usage(format!(
+            "cannot revoke grants of `{id}`: none are stored{in_file}{hint}"
+        )));
     }
     // Nothing is expected, so nothing can be in the way.
     let generation = subject.store.set_grants(id, None, None, &project::author()).await?.unwrap_or_default();
@@ -87,7 +89,7 @@ impl Subject<'_> {
         }
         match nearest(self.id, plugins.keys().map(|id| &**id).chain(native())) {
             Some(near) => Err(CommandError::usage(format!(
-                "there is no plugin or native tool `{}`; did you mean `{near}`?",
+                "unknown plugin or native tool `{}`; did you mean `{near}`?",
                 self.id
             ))),
             None => project.plugin(self.id).map(drop),
@@ -130,7 +132,7 @@ impl Subject<'_> {
         let name = capability.name();
         if self.configured().to_json(&self.config.project).get(name).is_some() {
             let place = self.configured_by(capability);
-            return format!("`{name}` is granted to `{}` by {place}; take it out there", self.id);
+            return format!("`{name}` is granted to `{}` by {place}; remove it there", self.id);
         }
         format!("`{name}` is not granted to `{}`", self.id)
     }
@@ -143,7 +145,7 @@ impl Subject<'_> {
         }
         let used: Vec<&str> = used.into_iter().flatten().map(|used| used.name()).collect();
         let (name, used) = (capability.name(), used.join(" and "));
-        Err(CommandError::usage(format!("`{}` has no use for `{name}`, only for {used}", self.id)))
+        Err(CommandError::usage(format!("`{}` does not use `{name}`, only {used}", self.id)))
     }
 
     /// Says what a grant without limits means, and what may have been mistyped.
@@ -152,11 +154,11 @@ impl Subject<'_> {
         for word in words.iter().filter(|word| word.names.is_empty()) {
             if let Some(meaning) = word.capability.whole() {
                 let name = word.capability.name();
-                warn(format!("`{}` may now {meaning}; `{name}=NAME,…` grants less", self.id));
+                warn(format!("`{}` may now {meaning}; to grant less, use `{name}=NAME,…`", self.id));
             }
         }
         for folder in added.files.iter().filter(|folder| !folder.is_dir()) {
-            warn(format!("there is no folder {} yet", report::near(folder).display()));
+            warn(format!("the folder {} does not exist yet", report::near(folder).display()));
         }
     }
 
@@ -174,7 +176,10 @@ impl Subject<'_> {
                 return Ok(generation);
             }
         }
-        let message = format!("the grants of `{}` change all the time; try again", self.id);
+        let message = format!(
+            "cannot change the grants of `{}`: other processes are changing them; try again",
+            self.id
+        );
         Err(CommandError::new(Exit::Unavailable, message))
     }
 
@@ -187,8 +192,8 @@ impl Subject<'_> {
         let Some(stored) = stored else { return Ok(Grants::default()) };
         Grants::from_json(stored, &self.config.project).map_err(|wrong| {
             let (id, wrong) = (self.id, wrong.join("; "));
-            let mend = format!("`valvehouse grant {id} --revoke` drops it");
-            CommandError::data(format!("what is stored for `{id}` is not understood: {wrong}; {mend}"))
+            let mend = format!("delete them with `valvehouse grant {id} --revoke`");
+            CommandError::data(format!("invalid stored grants of `{id}`: {wrong}; {mend}"))
         })
     }
 
@@ -224,7 +229,7 @@ impl Subject<'_> {
             out.line(&format!("{} = {value}{from} — {}", capability.name(), reach.in_words()))?;
         }
         if touched.is_empty() {
-            out.line(&format!("nothing is stored for {} any more — {}", self.id, reach.in_words()))?;
+            out.line(&format!("no more grants are stored for {} — {}", self.id, reach.in_words()))?;
         }
         Ok(reach.exit())
     }

@@ -97,7 +97,7 @@ fn arguments(asked: &args::Invoke) -> Result<Json, CommandError> {
         Some("-") => {
             let mut text = String::new();
             std::io::stdin().read_to_string(&mut text).map_err(|error| {
-                CommandError::data(format!("failed to read the arguments from stdin: {error}"))
+                CommandError::data(format!("cannot read the arguments from stdin: {error}"))
             })?;
             object("stdin", &text)?
         }
@@ -120,6 +120,6 @@ fn object(from: &str, text: &str) -> Result<Json, CommandError> {
                 "{from} must be a JSON object, such as {{\"city\": \"Tokyo\"}}, not {kind}"
             )))
         }
-        Err(error) => Err(CommandError::usage(format!("{from} is not JSON: {error}"))),
+        Err(error) => Err(CommandError::usage(format!("{from} is not valid JSON: {error}"))),
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn run(asked: &args::Key, out: &Console) -> Result<Exit, CommandError
         out.line(&format!("key   {key}"))?;
         out.line(&format!("hash  {hash}"))?;
         out.say(
-            "give the key to whoever asks; the hash goes into valvehouse.toml ([server] keys or [admin] key)",
+            "hand the key to the client, and write the hash to valvehouse.toml ([server] keys or [admin] key)",
         );
     } else {
         out.line(&hash)?;
@@ -37,9 +37,9 @@ pub(super) fn run(asked: &args::Key, out: &Console) -> Result<Exit, CommandError
 fn given() -> Result<String, CommandError> {
     let mut key = String::new();
     let read = std::io::stdin().take(MAX_BYTES).read_to_string(&mut key);
-    read.map_err(|error| CommandError::data(format!("failed to read the key from stdin: {error}")))?;
+    read.map_err(|error| CommandError::data(format!("cannot read the key from stdin: {error}")))?;
     match key.trim() {
-        "" => Err(CommandError::usage("there is no key on stdin: valvehouse key --hash < key.txt")),
+        "" => Err(CommandError::usage("missing key on stdin: valvehouse key --hash < key.txt")),
         key => Ok(key.to_owned()),
     }
 }

@@ -34,7 +34,7 @@ impl Loads {
         let why = tokio::task::block_in_place(|| self.load(&file.path))?;
         let what = format!("cannot load this file: the process that loaded it {why}");
         self.ended.push(QuarantineEntry { id: file.id.to_string(), hash: file.hash(), why });
-        let help = "look at its constants and at what `tools()` or `pipes()` does, which run when the file is loaded";
+        let help = "check its constants and its functions `tools()` and `pipes()`, which run when the file is loaded";
         Some(Problem::of(Code::Quarantined, file, what).help(help))
     }
 
@@ -44,7 +44,8 @@ impl Loads {
         let path = path.to_str().filter(|path| !path.contains('\n'))?;
         if self.running.is_none() {
             let started = Loader::start();
-            let started = started.inspect_err(|error| tracing::debug!("cannot load {path} apart: {error}"));
+            let started = started
+                .inspect_err(|error| tracing::debug!("cannot load {path} in a separate process: {error}"));
             self.running = started.ok();
         }
         let loader = self.running.as_mut()?;
@@ -57,7 +58,7 @@ impl Loads {
         let mut loader = self.running.take()?;
         Some(match loader.child.wait() {
             Ok(status) => format!("ended with {status}"),
-            Err(error) => format!("is gone: {error}"),
+            Err(error) => format!("is lost: {error}"),
         })
     }
 }
@@ -68,7 +69,7 @@ impl Drop for Loads {
             // It ends with its input.
             drop(paths);
             if let Err(error) = child.wait() {
-                tracing::debug!("a process is left behind: {error}");
+                tracing::debug!("cannot end a process: {error}");
             }
         }
     }

@@ -43,7 +43,7 @@ pub(super) fn start(line: &Line, out: &Console) {
         builder.event_format(Human { paint: out.talk() }).try_init()
     };
     if let Some(error) = wrong {
-        tracing::warn!("{VARIABLE} is not understood, the usual is logged: {error}");
+        tracing::warn!("invalid {VARIABLE}, using the default log level: {error}");
     }
 }
 

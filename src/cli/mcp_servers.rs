@@ -38,7 +38,7 @@ pub(super) async fn list(name: Option<&str>, config: &Config, out: &Console) -> 
         None => config.mcp.iter().collect(),
     };
     if servers.is_empty() && !out.is_json() {
-        out.say(&format!("no MCP server is mounted: add [[mcp]] to {FILE}"));
+        out.say(&format!("no MCP servers: add [[mcp]] to {FILE}"));
     }
     let store = store_of(&servers, config).await?;
     let looks = servers.iter().map(|server| look(server, &pins, store.as_ref()));
@@ -117,7 +117,7 @@ fn forget_in(pins: &mut Pins, name: &str, tools: &[String]) -> Result<Vec<String
     if let Some(unknown) = tools.iter().find(|tool| !approved.contains(tool)) {
         let near = did_you_mean(unknown, approved.iter().map(String::as_str));
         return Err(ChangeError(CommandError::data(format!(
-            "cannot take an approval back: `{unknown}` of `{name}` has none{near}"
+            "cannot revoke an approval: `{unknown}` of `{name}` has none{near}"
         ))));
     }
     let meant: Vec<String> =
@@ -224,7 +224,7 @@ pub(super) async fn logout(name: &str, config: &Config, out: &Console) -> Result
     if out.is_json() {
         out.json(&Json::from([("server", name.into()), ("changed", was_there.into())]))?;
     } else {
-        out.line(&format!("{name}: {}", if was_there { "logged out" } else { "nobody was logged in" }))?;
+        out.line(&format!("{name}: {}", if was_there { "logged out" } else { "there was no login" }))?;
     }
     Ok(Exit::Done)
 }
@@ -254,8 +254,9 @@ async fn store_of(servers: &[&McpServer], config: &Config) -> Result<Option<Arc<
 }
 
 fn pins(config: &Config) -> Result<Pins, CommandError> {
-    Pins::read(&config.project)
-        .map_err(|error| CommandError::data(format!("{error}; correct it, or delete it and approve again")))
+    Pins::read(&config.project).map_err(|error| {
+        CommandError::data(format!("{error}; correct the file, or delete it and approve the tools again"))
+    })
 }
 
 fn named<'c>(config: &'c Config, name: &str) -> Result<&'c McpServer, CommandError> {

@@ -19,7 +19,7 @@ pub(super) async fn run(asked: &args::Migrate, config: &Config, out: &Console) -
         let steps: Vec<Json> = steps.iter().map(|step| Json::from(*step)).collect();
         out.json(&Json::from([(word, steps.into())]))?;
     } else if steps.is_empty() {
-        out.line("the tables are those of this version")?;
+        out.line("the tables are up to date")?;
     } else {
         out.line(&format!("{} {word}: {}", count(steps.len(), "step"), steps.join(", ")))?;
     }

@@ -39,11 +39,14 @@ impl Project {
                 Some(near) => format!("did you mean `{near}`?"),
                 None if plugins.is_empty() => {
                     let folder = report::near(&self.snapshot.plan().filters);
-                    format!("there are none in {}; --project names another folder", folder.display())
+                    format!(
+                        "there are no plugins in {}; use --project to name another folder",
+                        folder.display()
+                    )
                 }
                 None => format!("there are: {}", ids().collect::<Vec<_>>().join(", ")),
             };
-            CommandError::usage(format!("there is no plugin `{id}`; {hint}"))
+            CommandError::usage(format!("unknown plugin `{id}`; {hint}"))
         })
     }
 
@@ -54,8 +57,9 @@ impl Project {
             let problems = plugin.state.problems().iter();
             let told = problems.map(|problem| format!("\n{}", report::shown(problem, PLAIN)));
             let told: String = told.collect();
-            let why = if plugin.state == State::Missing { "its file is gone" } else { "it has never loaded" };
-            CommandError::data(format!("`{id}` has no valves to look at: {why}{told}"))
+            let why =
+                if plugin.state == State::Missing { "its file is missing" } else { "it has never loaded" };
+            CommandError::data(format!("cannot read the valves of `{id}`: {why}{told}"))
         })
     }
 
@@ -65,7 +69,7 @@ impl Project {
         if let Some(script) = plugin.and_then(|plugin| plugin.script.as_ref())
             && let Err(error) = self.set_aside(id, &script.file.text).await
         {
-            tracing::warn!("cannot set aside what is stored for a removed plugin: {error}");
+            tracing::warn!("cannot set aside the stored data of a removed plugin: {error}");
         }
         let text = plugin.and_then(|plugin| Some((plugin, plugin.script.as_ref()?.file.text.clone())));
         let seen = text.map(|(plugin, text)| Seen {
@@ -74,7 +78,7 @@ impl Project {
             at: self.at,
         });
         if let Err(error) = self.store.record(seen.as_slice()).await {
-            tracing::warn!("what it was is missing in its history: {error}");
+            tracing::warn!("cannot write its history: {error}");
         }
     }
 
@@ -150,7 +154,7 @@ impl Reach {
             Self { hosts, late } => {
                 let seconds = PATIENCE.as_secs();
                 format!(
-                    "stored; {late} of {} has not answered within {seconds} s and takes it up later",
+                    "stored; {late} of {} has not answered within {seconds} s and will apply it later",
                     count(hosts, "host")
                 )
             }

@@ -21,7 +21,7 @@ pub(super) async fn run(asked: &args::Pull, config: &Config, out: &Console) -> R
         changes.iter().filter(|(_, before, _)| before.is_some()).map(|(path, ..)| *path).collect();
     if !lost.is_empty() && !asked.force {
         return Err(CommandError::data(format!(
-            "cannot write the scripts of generation {}: the folder has others; look at them with valvehouse diff, or replace them with --force:\n  {}",
+            "cannot write the scripts of generation {}: the folder has different files; compare them with valvehouse diff, or replace them with --force:\n  {}",
             set.generation,
             lost.join("\n  ")
         )));
@@ -37,7 +37,7 @@ pub(super) async fn run(asked: &args::Pull, config: &Config, out: &Console) -> R
         out.json(&Json::from([("generation", set.generation.into()), ("changed", written.into())]))?;
     } else {
         let (all, changed) = (count(files.len(), "file"), count(changes.len(), "change"));
-        out.line(&format!("the folder has the {all} of generation {}: {changed}", set.generation))?;
+        out.line(&format!("the folder now has the {all} of generation {}: {changed}", set.generation))?;
     }
     Ok(Exit::Done)
 }

@@ -24,10 +24,12 @@ impl Remote {
             None => Url::parse(&local(config)?).ok(),
         };
         let base = base.ok_or_else(|| {
-            CommandError::usage("a host's address looks like http://127.0.0.1:9099; say it with --at")
+            CommandError::usage(
+                "invalid address of a host: expected a URL such as http://127.0.0.1:9099; pass it with --at",
+            )
         })?;
         let key = config.admin.key.as_ref().map(|key| key.read()).transpose().map_err(|error| {
-            CommandError::new(Exit::Configuration, format!("failed to read the key of [admin]: {error}"))
+            CommandError::new(Exit::Configuration, format!("cannot read the key of [admin]: {error}"))
         })?;
         Ok(Self { client: Client::new()?, base, key })
     }
@@ -58,8 +60,8 @@ impl Remote {
             None => call,
         };
         let response = self.client.send(call).await.map_err(|fault| {
-            let what = format!("no host answers at {}: {fault}", self.base);
-            let mend = "start one with valvehouse serve, or say where it is with --at URL";
+            let what = format!("cannot reach a host at {}: {fault}", self.base);
+            let mend = "start one with valvehouse serve, or pass its URL with --at URL";
             CommandError::new(Exit::Unavailable, format!("{what}; {mend}"))
         })?;
         match response.status {
@@ -71,19 +73,19 @@ impl Remote {
     async fn refused(&self, status: u16, response: Response) -> CommandError {
         let body = Json::from(response.whole().await.ok().and_then(|bytes| Json::parse(&bytes).ok()));
         let said = body.at_path("error.message");
-        let said = said.as_str().map_or_else(|| format!("status {status}, and no reason"), str::to_owned);
+        let said = said.as_str().map_or_else(|| format!("status {status} without a reason"), str::to_owned);
         let exit = match status {
             422 => Exit::Data,
             400..=499 => Exit::Usage,
             _ => Exit::Unavailable,
         };
-        CommandError::new(exit, format!("the host at {} refuses: {said}", self.base))
+        CommandError::new(exit, format!("the host at {} refused the request: {said}", self.base))
     }
 
     async fn read(&self, response: Response) -> Result<Json, CommandError> {
         let bytes = response.whole().await?;
         Json::parse(&bytes).map_err(|error| {
-            let what = format!("what answers at {} is not a Valvehouse host: {error}", self.base);
+            let what = format!("the server at {} is not a Valvehouse host: {error}", self.base);
             CommandError::new(Exit::Unavailable, what)
         })
     }
@@ -92,7 +94,7 @@ impl Remote {
         let mut url = self.base.clone();
         match url.path_segments_mut() {
             Ok(mut path) => drop(path.pop_if_empty().extend(way)),
-            Err(()) => return Err(CommandError::usage(format!("{} is not an address of a host", self.base))),
+            Err(()) => return Err(CommandError::usage(format!("invalid address of a host: {}", self.base))),
         }
         if !words.is_empty() {
             url.query_pairs_mut().extend_pairs(words);
@@ -111,7 +113,9 @@ fn local(config: &Config) -> Result<String, CommandError> {
         [one] => Ok(one.clone()),
         several => configured.ok().filter(|address| several.contains(address)).ok_or_else(|| {
             let several = several.join(", ");
-            CommandError::usage(format!("several hosts run on this project: {several}; say which with --at"))
+            CommandError::usage(format!(
+                "several hosts are running on this project: {several}; choose one with --at"
+            ))
         }),
     }
 }
@@ -120,7 +124,7 @@ fn local(config: &Config) -> Result<String, CommandError> {
 fn address(listen: &Listen) -> Result<String, CommandError> {
     if listen.port == 0 {
         return Err(CommandError::usage(
-            "no host runs on this project, and server.listen names no port; say where it is with --at http://HOST:PORT",
+            "no host is running on this project, and server.listen has no fixed port; pass the URL of a host with --at http://HOST:PORT",
         ));
     }
     let host = match listen.host.parse() {

@@ -64,7 +64,7 @@ async fn write(
             return Ok(answer);
         }
     }
-    Err(Fault::Host("the turn ended without an answer".into()).into())
+    Err(Fault::Host("the turn ended without a response".into()).into())
 }
 
 /// Says how to go on with a run whose answer is one that waits.
@@ -85,7 +85,7 @@ pub(super) fn ways_on(run: &str, pending: &Json) -> String {
         None => &["", "--retry"],
     };
     let ways = ways.iter().map(|way| format!("\n  valvehouse resume {run} {way}").trim_end().to_owned());
-    format!("go on with it:{}", ways.collect::<String>())
+    format!("resume it with:{}", ways.collect::<String>())
 }
 
 /// The action that a run waits for, in words; "" where it waits for nothing.

@@ -77,7 +77,7 @@ fn decision(asked: &args::Resume) -> Result<Decision, CommandError> {
         Ok(other) => {
             Err(CommandError::usage(format!("--arguments must be a JSON object, not {}", other.kind())))
         }
-        Err(error) => Err(CommandError::usage(format!("--arguments is not JSON: {error}"))),
+        Err(error) => Err(CommandError::usage(format!("--arguments is not valid JSON: {error}"))),
     });
     Ok(Decision::Approve { arguments: arguments.transpose()? })
 }

@@ -24,7 +24,7 @@ pub(super) async fn run(
         let told = [("id", id.as_str().into()), ("version", version.into()), ("reach", reach.as_json())];
         out.json(&Json::from(told))?;
     } else {
-        out.line(&format!("{id} is as it was in version {version} — {}", reach.in_words()))?;
+        out.line(&format!("{id} is restored to version {version} — {}", reach.in_words()))?;
     }
     writer.store().close().await;
     Ok(reach.exit())
@@ -34,7 +34,7 @@ pub(super) async fn run(
 async fn scripts(asked: &args::Rollback, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let Ok(from) = asked.id.parse::<u64>() else {
         return Err(CommandError::usage(format!(
-            "name the version of `{}` to put back, or the generation of all scripts: valvehouse history {}",
+            "missing version of `{}` to restore, or generation of all scripts; list them: valvehouse history {}",
             asked.id, asked.id
         )));
     };
@@ -43,7 +43,7 @@ async fn scripts(asked: &args::Rollback, config: &Config, out: &Console) -> Resu
         return Err(unknown(&store.script_sets().await?, Some(from)));
     };
     if !out.is_json() {
-        out.line(&format!("the scripts of generation {from} are back: generation {generation}"))?;
+        out.line(&format!("the scripts of generation {from} are restored as generation {generation}"))?;
     }
     let told = Json::from([("generation", generation.into()), ("restored_from", from.into())]);
     let exit = apply::tell_reach(&*store, generation, asked.wait, told, out).await?;

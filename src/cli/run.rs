@@ -51,7 +51,7 @@ async fn dispatch(words: Vec<OsString>) -> Exit {
 async fn obey(line: Line, out: &Console) -> Result<Exit, CommandError> {
     if out.is_sarif() && !matches!(line.command, Command::Check(_)) {
         return Err(CommandError::usage(
-            "--format sarif is for valvehouse check; others know human and json",
+            "--format sarif works only with valvehouse check; use human or json",
         ));
     }
     if let Command::Key(asked) = &line.command {

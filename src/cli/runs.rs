@@ -40,7 +40,7 @@ async fn obey(runs: &Runs, asked: Asked, config: &Config, out: &Console) -> Resu
         Some(RunsDo::Fork { checkpoint, new }) => {
             let forked = runs.fork(&checkpoint, &new).await?;
             let said = many(forked.length, "message");
-            tell(out, &conversation_to_json(&forked), &format!("`{new}` begins with {said}; {}", on(&new)))
+            tell(out, &conversation_to_json(&forked), &format!("`{new}` has {said}; {}", on(&new)))
         }
         Some(RunsDo::Export { chat }) => Ok(out.json(&runs.export(&chat).await?)?),
         Some(RunsDo::Import { file, chat }) => {
@@ -62,7 +62,7 @@ async fn obey(runs: &Runs, asked: Asked, config: &Config, out: &Console) -> Resu
         Some(RunsDo::Forget { chat }) => {
             runs.forget(&chat).await?;
             let told = Json::from([("chat_id", chat.as_str().into()), ("deleted", true.into())]);
-            tell(out, &told, &format!("`{chat}` is forgotten"))
+            tell(out, &told, &format!("`{chat}` is deleted"))
         }
     }
 }
@@ -87,8 +87,8 @@ fn exported(file: &Path) -> Result<Json, CommandError> {
         Some("-") => ("stdin".to_owned(), std::io::stdin().read_to_end(&mut bytes).map(drop)),
         _ => (file.display().to_string(), std::fs::read(file).map(|read| bytes = read)),
     };
-    read.map_err(|error| CommandError::data(format!("failed to read {name}: {error}")))?;
-    Json::parse(&bytes).map_err(|error| CommandError::data(format!("{name} is not JSON: {error}")))
+    read.map_err(|error| CommandError::data(format!("cannot read {name}: {error}")))?;
+    Json::parse(&bytes).map_err(|error| CommandError::data(format!("{name} is not valid JSON: {error}")))
 }
 
 async fn list(runs: &Runs, wanted: &RunQuery, out: &Console) -> Result<(), CommandError> {
@@ -102,7 +102,7 @@ async fn list(runs: &Runs, wanted: &RunQuery, out: &Console) -> Result<(), Comma
         return Ok(());
     }
     if found.is_empty() {
-        out.say("no runs: only those of models with `memory = true` in valvehouse.toml are kept");
+        out.say("no runs: only runs of models with `memory = true` in valvehouse.toml are stored");
         return Ok(());
     }
     let paint = out.results();

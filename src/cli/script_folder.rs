@@ -29,7 +29,7 @@ impl ScriptFolder {
         if folder.folders.iter().all(|folder| !folder.is_dir()) {
             let [filters, tools] = folder.folders.each_ref().map(|folder| folder.display());
             return Err(CommandError::usage(format!(
-                "cannot read the scripts: neither {filters} nor {tools} is there; name the folder that they are in"
+                "cannot read the scripts: neither {filters} nor {tools} exists; name the folder that contains them"
             )));
         }
         Ok(folder)
@@ -73,7 +73,7 @@ impl ScriptFolder {
         let size: usize = files.iter().map(|file| file.text.len()).sum();
         if size > MAX_SCRIPT_SET_SIZE {
             return Err(CommandError::data(format!(
-                "cannot store the scripts: they have {} MB together, at most {} MB are stored",
+                "cannot store the scripts: their {} MB exceed the limit of {} MB",
                 size >> 20,
                 MAX_SCRIPT_SET_SIZE >> 20
             )));

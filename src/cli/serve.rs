@@ -60,7 +60,7 @@ async fn tell_waiting(app: &App, out: &Console) {
         match app.runs.list(&wanted).await {
             Ok(runs) if runs.is_empty() => {}
             Ok(runs) => out.say(&format!("{} {word}: valvehouse runs", count(runs.len(), "run"))),
-            Err(fault) => out.say(&format!("failed to look for runs that are {word}: {fault}")),
+            Err(fault) => out.say(&format!("cannot look for runs that are {word}: {fault}")),
         }
     }
 }
@@ -83,7 +83,7 @@ fn greet(app: &App, address: SocketAddr, out: &Console) {
             text.push_str(&format!("\n{}\n", report::shown(problem, paint)));
         }
         if snapshot.plugins.is_empty() && !app.config.project.join(FILE).exists() {
-            let begin = "nothing is here yet:  valvehouse new project  makes settings, a filter and a tool";
+            let begin = "empty project:  valvehouse new project  creates settings, a filter and a tool";
             text.push_str(&format!("\n{}\n", paint.dim(begin)));
         }
         text.push_str(&format!("\n{}", paint.dim(&first_request(app, &url, models.first()))));
@@ -112,7 +112,7 @@ async fn tell_news(app: Arc<App>, mut reports: broadcast::Receiver<Arc<Report>>,
         match reports.recv().await {
             Ok(report) => tell_report(&app, &report, &out),
             Err(broadcast::error::RecvError::Lagged(missed)) => {
-                out.say(&format!("{} went by too fast to be told", count(missed as usize, "reload")));
+                out.say(&format!("{} were too fast to be shown", count(missed as usize, "reload")));
             }
             Err(broadcast::error::RecvError::Closed) => return,
         }
@@ -171,11 +171,12 @@ impl News {
             Change::Settings(id) => Self { problems: warnings(app, id), ..good("settings") },
             Change::Listed(id) => Self { problems: warnings(app, id), ..good("listed") },
             Change::Removed(_) => good("removed"),
-            Change::Stale(_, problems) => bad("stale", ": its last good version runs on", problems),
+            Change::Stale(_, problems) => bad("stale", ": its last good version keeps running", problems),
             Change::Broken(_, problems) => bad("broken", ": it does not load", problems),
             Change::Missing(id) => {
-                let mend =
-                    format!(": requests are refused until it is back, or valvehouse confirm-removal {id}");
+                let mend = format!(
+                    ": requests are refused until it is restored or: valvehouse confirm-removal {id}"
+                );
                 bad("missing", &mend, &[])
             }
             Change::Problem(problem) => bad("problem", "", std::slice::from_ref(problem)),

@@ -91,11 +91,11 @@ impl Serving {
 
 fn unavailable(listen: &Listen, error: &io::Error) -> CommandError {
     let mend = match error.kind() {
-        ErrorKind::AddrInUse => "something listens there already; another valvehouse? use --port",
-        ErrorKind::PermissionDenied => "ports below 1024 are for administrators; use --port",
+        ErrorKind::AddrInUse => "the port is in use, perhaps by another valvehouse; use --port",
+        ErrorKind::PermissionDenied => "ports below 1024 need administrator rights; use --port",
         _ => "change server.listen, or use --listen",
     };
-    CommandError::new(Exit::Unavailable, format!("failed to listen on {listen}: {error}; {mend}"))
+    CommandError::new(Exit::Unavailable, format!("cannot listen on {listen}: {error}; {mend}"))
 }
 
 /// Serves until a signal says otherwise; then lets answers under way finish.
@@ -129,11 +129,13 @@ async fn serve(
     }
     systemd::tell(&Word::Stopping);
     let seconds = DRAIN.as_secs();
-    out.say(&format!("stopping: answers under way have {seconds} s to finish; Ctrl-C again ends at once"));
+    out.say(&format!(
+        "stopping: running requests have {seconds} s to finish; press Ctrl-C again to stop at once"
+    ));
     drop(stop);
     tokio::select! {
         _ = &mut serving => {}
-        () = tokio::time::sleep(DRAIN) => out.say("stopped before all answers were finished"),
+        () = tokio::time::sleep(DRAIN) => out.say("stopped before all requests were finished"),
         () = signals.stop() => out.say("stopped at once"),
     }
     Ok(Exit::Done)
@@ -145,7 +147,7 @@ fn ended_by_itself(ended: Result<io::Result<()>, tokio::task::JoinError>) -> Res
         Ok(Err(error)) => error.to_string(),
         Err(error) => error.to_string(),
     };
-    Err(CommandError::new(Exit::Internal, format!("failed to go on serving: {why}")))
+    Err(CommandError::new(Exit::Internal, format!("cannot continue serving: {why}")))
 }
 
 /// A wish of the operator or the system.
@@ -170,7 +172,7 @@ impl Signals {
         use tokio::signal::unix::{SignalKind, signal};
         let take = |kind| {
             let failed =
-                |error| CommandError::new(Exit::Internal, format!("failed to listen for signals: {error}"));
+                |error| CommandError::new(Exit::Internal, format!("cannot listen for signals: {error}"));
             signal(kind).map_err(failed)
         };
         Ok(Self {
@@ -262,7 +264,7 @@ fn take_enough() {
         return;
     }
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum }) {
-        tracing::warn!("this process may have {current:?} files and connections open and not more: {error}");
+        tracing::warn!("cannot raise the limit of {current:?} open files and connections: {error}");
     }
 }
 

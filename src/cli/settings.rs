@@ -11,7 +11,7 @@ use valvehouse_terminal::Console;
 /// The time in which a save by rename may leave a missing or truncated file.
 const GAP: Duration = Duration::from_millis(150);
 
-const IN_FORCE: &str = "the settings from before stay in force";
+const IN_FORCE: &str = "the previous settings stay in force";
 
 /// The way in which the settings are read: at the start, and again while the host runs.
 pub(super) struct Reading {
@@ -101,7 +101,7 @@ impl SettingsFile {
             Ok(waiting) => {
                 self.is_in_use = !is_blank;
                 let generation = app.host.snapshot().generation;
-                out.say(&format!("the settings are read again (generation {generation})"));
+                out.say(&format!("the settings are reloaded (generation {generation})"));
                 if !waiting.is_empty() {
                     out.say(&format!("restart to apply: {}", waiting.join(", ")));
                 }
@@ -109,7 +109,7 @@ impl SettingsFile {
             Err(problems) => {
                 if trigger == Trigger::Operator {
                     let why: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
-                    out.say(&format!("the settings could not be taken up:\n{}", why.join("\n")));
+                    out.say(&format!("cannot apply the settings:\n{}", why.join("\n")));
                 }
                 app.refuse_settings(problems).await;
             }
@@ -122,9 +122,9 @@ impl SettingsFile {
     }
 
     fn without_content(&self, is_gone: bool) -> Problem {
-        let what = if is_gone { "is gone" } else { "is empty" };
+        let what = if is_gone { "is missing" } else { "is empty" };
         let problem = self.problem(format!("{FILE} {what}"));
-        problem.help(format!("{IN_FORCE}; to go on without it, restart the host or send it SIGHUP"))
+        problem.help(format!("{IN_FORCE}; to run without the file, restart the host or send it SIGHUP"))
     }
 
     fn problems(&self, error: &ConfigError) -> Vec<Problem> {

@@ -8,7 +8,7 @@ use valvehouse_terminal::{Console, Paint, table};
 
 pub(super) fn show(snapshot: &Snapshot, standing: &Standing, out: &Console) -> io::Result<()> {
     if standing.hosts == 0 {
-        out.say("no host is running on this project: figures are kept while one runs");
+        out.say("no host is running on this project: statistics exist only while a host is running");
         return Ok(());
     }
     let rows = rows(snapshot, standing, out.results());
@@ -17,7 +17,7 @@ pub(super) fn show(snapshot: &Snapshot, standing: &Standing, out: &Console) -> i
         return Ok(());
     }
     out.line(&table(&rows))?;
-    out.say("since the start of the host; own running time without waiting, memory at its height");
+    out.say("since the start of the host; running time without waiting, peak memory");
     Ok(())
 }
 

@@ -51,9 +51,9 @@ async fn copy(from: &StoreSettings, to: &StoreSettings, out: &Console) -> Result
     }
     if unopened > 0 {
         let values = count(usize::try_from(unopened).unwrap_or(usize::MAX), "sealed value");
-        out.line(&format!("{values} could not be opened, in FROM neither, and went over as before"))?;
+        out.line(&format!("{values} could not be decrypted, not even in FROM, and were copied unchanged"))?;
     }
-    out.line("copied; set store.url to the new store, its key with it, and start the hosts")?;
+    out.line("copied; set store.url and the key of the new store, and start the hosts")?;
     Ok(Exit::Done)
 }
 
@@ -63,7 +63,7 @@ async fn forget_valves(config: &Config, out: &Console) -> Result<Exit, CommandEr
         out.json(&Json::from([("plugins", plugins.into())]))?;
     } else {
         let of = count(usize::try_from(plugins).unwrap_or(usize::MAX), "plugin");
-        out.line(&format!("forgot the stored valves of {of}; they are sealed anew from now on"))?;
+        out.line(&format!("deleted the stored valves of {of}; new values are sealed with the current key"))?;
     }
     Ok(Exit::Done)
 }

@@ -22,7 +22,7 @@ pub(super) fn tell(word: &Word) {
         Word::Stopping => sd_notify::notify(&[NotifyState::Stopping]),
     };
     if let Err(error) = told {
-        tracing::warn!("systemd could not be told how we stand: {error}");
+        tracing::warn!("cannot report the status of this host to systemd: {error}");
     }
 }
 

@@ -37,7 +37,7 @@ async fn list(host: &Remote, asked: &Asked, out: &Console) -> Result<(), Command
     let part = |name: &str| known.list(name);
     let all = [part("live"), part("past")].concat();
     if all.is_empty() {
-        out.say("no request that would fit is known");
+        out.say("no recorded request matches");
         return Ok(());
     }
     let paint = out.results();
@@ -123,7 +123,7 @@ fn tell(name: &str, told: &Json, asked: &Asked, out: &Console) -> Result<(), Com
             vec![paint.bold(&word(told, "trace")), word(told, "plugin"), word(told, "type"), event]
         }
         "snapshot" => vec![format!("generation {}", number(told, "generation"))],
-        "lost" => vec![paint.yellow(&format!("{} events went by too fast", number(told, "missed")))],
+        "lost" => vec![paint.yellow(&format!("{} events were too fast to be shown", number(told, "missed")))],
         _ => return Ok(()),
     };
     let line: Vec<String> = line.into_iter().filter(|part| !part.is_empty()).collect();
@@ -140,7 +140,7 @@ async fn replay(
     let body = Json::from([("plugin", plugin.into())]);
     if let Some(file) = file {
         let source = std::fs::read_to_string(file)
-            .map_err(|error| CommandError::data(format!("failed to read {}: {error}", file.display())))?;
+            .map_err(|error| CommandError::data(format!("cannot read {}: {error}", file.display())))?;
         // A text in a new object: it fits.
         body.edit("source", source);
     }

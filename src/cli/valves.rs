@@ -48,7 +48,7 @@ impl<'a> Valves<'a> {
         user: Option<&'a str>,
     ) -> Result<Self, CommandError> {
         let manifest = &project.script(id)?.manifest;
-        let none = || CommandError::usage(format!("`{id}` has no user valves; leave --user out"));
+        let none = || CommandError::usage(format!("`{id}` has no user valves; remove --user"));
         let schema = match user {
             Some(_) => manifest.user_valves.as_ref().ok_or_else(none)?,
             None => &manifest.valves,
@@ -127,7 +127,7 @@ impl<'a> Valves<'a> {
         let all: Vec<String> = all.into_iter().map(String::from).collect();
         let keys = if keys.is_empty() { &all } else { keys };
         if keys.is_empty() {
-            out.say(&format!("nothing was set for `{}`", self.id));
+            out.say(&format!("no valves were set for `{}`", self.id));
             return Ok(Exit::Done);
         }
         self.project.remember(self.id).await;

@@ -105,7 +105,7 @@ fn a_conversation_goes_on_in_another_process_with_what_was_said() {
     let first = project.run("chat hello").ends(0).says("valvehouse chat --continue=");
     let chat = first.talk.split("--continue=").nth(1).unwrap().trim().to_owned();
     let second = project.run_with(&["chat", "--continue", "and then"], "").ends(0);
-    second.says(&format!("on with {chat}, 2 messages so far")).says("user: hello");
+    second.says(&format!("continuing {chat} with 2 messages so far")).says("user: hello");
     project.run_with(&["chat", &format!("--continue={chat}"), "at last"], "").ends(0).says("user: and then");
     let exported = project.run(&format!("runs export {chat}")).ends(0).json();
     let said = exported.get("messages").unwrap().items();
@@ -130,7 +130,7 @@ fn saying_something_else_cancels_what_waits() {
     let project = clerk();
     let (run, chat) = paying(&project);
     let ran = project.run_with(&["chat", "--continue", "never mind"], "").ends(0);
-    ran.says("what you say now cancels that");
+    ran.says("a new message cancels the run");
     let shown = project.run(&format!("runs show {run}")).ends(0).prints("cancelled");
     assert!(!shown.talk.contains("resume"), "{}", shown.talk);
     project.run(&format!("resume {run} --approve")).ends(2).says("cancelled");

@@ -150,9 +150,9 @@ async fn a_request_that_is_none_is_refused_with_the_place() {
     let long = "x".repeat(300);
     let user = r#"[{"role":"user","content":"hi"}]"#;
     let bad: [(String, &str, Option<&str>); 14] = [
-        ("".into(), "the request body is not JSON", None),
-        ("hello".into(), "the request body is not JSON", None),
-        ("{\"model\":\"mock-1\",".into(), "the request body is not JSON", None),
+        ("".into(), "the request body is not valid JSON", None),
+        ("hello".into(), "the request body is not valid JSON", None),
+        ("{\"model\":\"mock-1\",".into(), "the request body is not valid JSON", None),
         ("[1,2]".into(), "expected a JSON object, got an array", None),
         ("\"text\"".into(), "expected a JSON object, got a string", None),
         ("{}".into(), "missing model", Some("model")),
@@ -208,7 +208,7 @@ async fn a_request_that_is_no_text_is_refused() {
 async fn fifty_megabytes_are_refused_and_a_few_are_not() {
     let host = TestHost::new().filter("good", GOOD).start().await;
     let answer = host.chat(&saying(MODEL, &"x".repeat(50 << 20))).await;
-    answer.refused(413, "the request body is larger than 32 MB");
+    answer.refused(413, "the request body exceeded its limit of 32 MB");
     assert_eq!(answer.error()["code"], "request_too_large");
     // Without a length in advance it is the same.
     let pieces = (0..50).map(|_| Ok::<_, std::io::Error>(vec![b' '; 1 << 20]));
@@ -244,12 +244,12 @@ async fn an_unknown_model_is_a_404_with_the_nearest_name() {
 #[tokio::test]
 async fn wrong_methods_and_routes_are_named() {
     let host = TestHost::new().start().await;
-    host.get("/v1/chat/completions").await.refused(405, "/v1/chat/completions does not take GET");
+    host.get("/v1/chat/completions").await.refused(405, "/v1/chat/completions does not support GET");
     let deleted = Answer::of(host.request("DELETE", "/v1/models")).await;
-    deleted.refused(405, "/v1/models does not take DELETE");
-    host.get("/v1/chat/completion").await.refused(404, "there is no GET /v1/chat/completion");
+    deleted.refused(405, "/v1/models does not support DELETE");
+    host.get("/v1/chat/completion").await.refused(404, "unknown route GET /v1/chat/completion");
     let posted = Answer::of(host.request("POST", "/v2/nowhere").body("x")).await;
-    posted.refused(404, "there is no POST /v2/nowhere");
+    posted.refused(404, "unknown route POST /v2/nowhere");
 }
 
 #[tokio::test]
@@ -257,7 +257,7 @@ async fn a_wrong_question_id_and_a_wrong_answer_are_told_apart() {
     let host = TestHost::new().start().await;
     let answer = |body: &'static str| Answer::of(host.request("POST", "/api/v1/questions/none").body(body));
     answer("true").await.refused(404, "there is no such question");
-    answer("{").await.refused(400, "the answer is not JSON");
+    answer("{").await.refused(400, "the answer is not valid JSON");
 }
 
 #[tokio::test]
@@ -298,7 +298,7 @@ async fn a_filter_that_forgives_its_own_breakage_is_skipped() {
 async fn a_service_that_answers_nonsense_is_a_502() {
     let host = TestHost::new().filter("good", GOOD).start().await;
     for (reply, expected) in [
-        (Reply::raw("text/html", "<html>hello</html>"), "is base_url right"),
+        (Reply::raw("text/html", "<html>hello</html>"), "check base_url"),
         (Reply::raw("application/json", "[]"), "without `choices`"),
         (Reply::raw("application/json", "nope"), "not valid JSON"),
         (Reply::raw("text/event-stream", "data: nope\n\n"), "not valid JSON"),

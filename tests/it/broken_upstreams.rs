@@ -111,12 +111,12 @@ fn whole(text: &str) -> Value {
 
 #[tokio::test]
 async fn a_stream_that_breaks_off_ends_in_one_error() {
-    both("cut between events", Reply::begun(["one"]).then_cut(), cut("one", "broke off")).await;
-    both("cut within", Reply::begun(["one"]).then("data: {\"id\":").then_cut(), cut("one", "broke off"))
+    both("cut between events", Reply::begun(["one"]).then_cut(), cut("one", "ended early")).await;
+    both("cut within", Reply::begun(["one"]).then("data: {\"id\":").then_cut(), cut("one", "ended early"))
         .await;
-    both("ends without an end", Reply::begun(["one"]), cut("one", "broke off")).await;
-    both("ends within", Reply::begun(["one"]).then("data: {\"id\":"), cut("one", "broke off")).await;
-    both("cut before anything", Reply::bytes(EVENTS, "").then_cut(), refused(502, "broke off")).await;
+    both("ends without an end", Reply::begun(["one"]), cut("one", "ended early")).await;
+    both("ends within", Reply::begun(["one"]).then("data: {\"id\":"), cut("one", "ended early")).await;
+    both("cut before anything", Reply::bytes(EVENTS, "").then_cut(), refused(502, "ended early")).await;
     let only_one = [(0, None), (1, None), (0, Some("stop"))].map(|(index, why)| {
         let delta = if why.is_some() { json!({}) } else { json!({"role": "assistant", "content": "one"}) };
         let choice = json!({"index": index, "delta": delta, "finish_reason": why});
@@ -124,7 +124,7 @@ async fn a_stream_that_breaks_off_ends_in_one_error() {
         format!("data: {event}\n\n")
     });
     let reply = Reply::raw(EVENTS, only_one.concat());
-    both("one of two choices is cut", reply.clone(), cut("oneone", "broke off")).await;
+    both("one of two choices is cut", reply.clone(), cut("oneone", "ended early")).await;
     let done = reply.then("data: [DONE]\n\n");
     each("one of two has no end", done, &text("oneone"), &cut("oneone", "choice 1 ended without")).await;
 }
@@ -132,11 +132,21 @@ async fn a_stream_that_breaks_off_ends_in_one_error() {
 #[tokio::test]
 async fn a_stream_that_falls_silent_ends_in_one_error() {
     let long = Duration::from_secs(30);
-    both("stalls", Reply::begun(["one"]).then_pause(long), cut("one", "sent nothing more for 1 s")).await;
-    both("stalls within", Reply::begun(["one"]).then("data: {").then_pause(long), cut("one", "sent nothing"))
+    both(
+        "stalls",
+        Reply::begun(["one"]).then_pause(long),
+        cut("one", "sent no further part of its response within 1 s"),
+    )
+    .await;
+    both(
+        "stalls within",
+        Reply::begun(["one"]).then("data: {").then_pause(long),
+        cut("one", "sent no further part"),
+    )
+    .await;
+    both("says nothing", Reply::begun(["one"]).after(long), refused(504, "sent no response within 2 s"))
         .await;
-    both("says nothing", Reply::begun(["one"]).after(long), refused(504, "sent nothing for 2 s")).await;
-    both("says no byte", Reply::raw(EVENTS, "").then_pause(long), refused(504, "sent nothing")).await;
+    both("says no byte", Reply::raw(EVENTS, "").then_pause(long), refused(504, "sent no response")).await;
 }
 
 #[tokio::test]
@@ -187,7 +197,7 @@ async fn what_an_answer_is_called_matters_less_than_what_it_is() {
     both("nothing as JSON", Reply::raw("application/json", ""), refused(502, "it is empty")).await;
     both("nothing", Reply::raw(EVENTS, ""), refused(502, "it is empty")).await;
     let end = Reply::raw(EVENTS, "data: [DONE]\n\n");
-    each("only an end", end, &text(""), &refused(502, "without an answer in it")).await;
+    each("only an end", end, &text(""), &refused(502, "without a response")).await;
     for looked in [false, true] {
         let host = host(looked).await;
         host.upstream.reply(Reply::raw(EVENTS, one()));
@@ -236,7 +246,7 @@ async fn a_long_line_passes_and_one_without_end_is_an_error() {
     both("1 MiB", Reply::begun([long.as_str()]).then(end()), text(&long)).await;
     let endless = Bytes::from(vec![b'x'; 17 * 1024 * 1024]);
     let reply = Reply::begun(["one"]).then("data: ").then_bytes(endless).then_pause(Duration::from_secs(30));
-    both("no end", reply, cut("one", "a line is longer than 16 MiB")).await;
+    both("no end", reply, cut("one", "a line exceeded its limit of 16 MiB")).await;
 }
 
 #[tokio::test]

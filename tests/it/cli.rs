@@ -110,7 +110,7 @@ fn the_settings_in_force_are_shown_with_where_they_come_from_and_without_secrets
         .prints("from the command line");
     let one = project.run("config server.max_body_mb --format json").ends(0).json();
     assert_eq!(one.at_path("0.value"), Json::from("32"));
-    project.run("config server.nothing").ends(2).says("there is no setting `server.nothing`");
+    project.run("config server.nothing").ends(2).says("unknown setting `server.nothing`");
 
     // All there could be: also where the settings are wrong.
     let project = Project::new().with("valvehouse.toml", "[serve]\n");
@@ -124,7 +124,7 @@ fn wrong_settings_are_told_with_place_and_suggestion() {
     project.run("list").ends(78).says("in valvehouse.toml:2:1").says("did you mean `listen`?");
     let project = Project::new();
     project.run("list --set server.lisen=x").ends(78).says("did you mean `listen`?");
-    project.run("list --project nowhere").ends(78).says("there is no folder");
+    project.run("list --project nowhere").ends(78).says("cannot find the project folder");
     project.run("serve --listen 0.0.0.0:0").ends(78).says("server.keys is empty");
     let project = Project::new().with("valvehouse.toml", "[server\n");
     let json = project.run("list --format json").ends(78);
@@ -136,7 +136,7 @@ fn wrong_settings_are_told_with_place_and_suggestion() {
 fn a_store_that_cannot_be_opened_is_told_with_its_mend() {
     let project = Project::new().with("file", "");
     let ran = project.run("list --set store.url=sqlite://file/state.db").ends(69);
-    ran.says("failed to make the store's folder").says("set store.url to another file");
+    ran.says("cannot create the store's folder").says("set store.url to another file");
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn list_tells_what_calls_cost_and_which_plugin_rests() {
     let stats = project.run("list --stats").ends(0).prints("inlet").prints("OPERATIONS");
     let row: Vec<&str> = stats.out.lines().last().unwrap().split_whitespace().collect();
     assert_eq!(row[..4], ["moody", "inlet", "3", "2"], "{}", stats.out);
-    project.run("explain --model demo").ends(0).prints("rests: it broke 2 times");
+    project.run("explain --model demo").ends(0).prints("its circuit breaker is open: it failed 2 times");
     let json = project.run("list --format json").ends(0).json();
     assert_eq!(json.at_path("plugins.0.rests.breaks").as_i64(), Some(2));
     assert_eq!(json.at_path("plugins.0.stats.inlet.broken").as_i64(), Some(2));
@@ -239,7 +239,7 @@ fn check_tells_code_scanning_what_it_needs() {
     let region = broken.unwrap().at_path("locations.0.physicalLocation.region");
     let place = ["startLine", "startColumn", "endColumn"].map(|key| region.at_path(key).as_i64().unwrap());
     assert_eq!(place, [2, 14, 15]);
-    project.run("list --format sarif").ends(2).says("--format sarif is for valvehouse check");
+    project.run("list --format sarif").ends(2).says("--format sarif works only with valvehouse check");
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn a_code_is_explained_with_an_example() {
     let page = project.run("explain-code V101 --format json").ends(0).json();
     assert_eq!(page.text("code").as_deref(), Some("V101"));
     assert!(page.text("page").unwrap().contains("```rhai"));
-    project.run("explain-code V50Z").ends(2).says("there is no code `V50Z`; did you mean `V50");
+    project.run("explain-code V50Z").ends(2).says("unknown code `V50Z`; did you mean `V50");
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn check_takes_files_folders_and_ids() {
     project.run("check turn_limit").ends(0).prints("checked 1 file, 0 problems");
     project.run("check filters/turn_limit.rhai other").ends(1).prints("checked 2 files, 1 problem");
     project.run("check other/bad.rhai").ends(1).prints("bad.rhai:2:14");
-    project.run("check nowhere.rhai").ends(65).says("there is no file, folder or plugin `nowhere.rhai`");
+    project.run("check nowhere.rhai").ends(65).says("unknown file, folder or plugin `nowhere.rhai`");
     project.run("check turn_limt").ends(65).says("did you mean `turn_limit`?");
     project.write("notes.txt", "");
     project.run("check notes.txt").ends(65).says("ends in .rhai");
@@ -333,7 +333,7 @@ fn valves_are_read_with_where_they_come_from() {
     project.run("valves set turn_limit max_turns=6 priority=3").ends(0);
     project.run("valves reset turn_limit max_turns").ends(0).prints("max_turns = 8 (valvehouse.toml)");
     project.run("valves reset turn_limit").ends(0).prints("priority = 0 (default)");
-    project.run("valves reset turn_limit").ends(0).says("nothing was set");
+    project.run("valves reset turn_limit").ends(0).says("no valves were set");
     let spec = project.run("valves spec turn_limit").ends(0).json();
     assert_eq!(spec.at_path("properties.max_turns.maximum").as_i64(), Some(500));
 }
@@ -370,7 +370,7 @@ fn users_have_valves_of_their_own() {
     project.run("valves set turn_limit bonus_turns=3 --user ann").ends(0).prints("bonus_turns = 3");
     assert_eq!(project.run("valves get turn_limit bonus_turns --user ann").out, "3\n");
     assert_eq!(project.run("valves get turn_limit bonus_turns --user bob").out, "0\n");
-    project.run("valves set turn_limit max_turns=3 --user ann").ends(2).says("has no valve `max_turns`");
+    project.run("valves set turn_limit max_turns=3 --user ann").ends(2).says("unknown valve `max_turns`");
     project.run("valves get x --user ann").ends(2).says("has no user valves");
     project.run("explain --model demo --user ann").ends(0).prints(r#"{"bonus_turns":3}"#);
     project.run("valves spec turn_limit --user-valves").ends(0).prints("bonus_turns");
@@ -410,12 +410,12 @@ fn grants_are_taken_back_one_by_one_or_all_at_once() {
     project.run("grant weather --revoke http=c.org").ends(2).says("http=c.org is not granted");
     project.run("grant weather --revoke shell").ends(2).says("`shell` is not granted to `weather`");
     project.run("grant weather --revoke http").ends(0).prints("http = api.example.com (valvehouse.toml) — ");
-    project.run("grant weather --revoke http").ends(2).says("by valvehouse.toml; take it out there");
+    project.run("grant weather --revoke http").ends(2).says("by valvehouse.toml; remove it there");
     // A plugin that is gone can still lose its grants.
     std::fs::remove_file(project.path("filters/weather.rhai")).unwrap();
     project.run("grant weahter --revoke").ends(2).says("did you mean `weather`?");
-    project.run("grant weather --revoke").ends(0).prints("nothing is stored for weather any more");
-    project.run("grant weather --revoke").ends(2).says("nothing is stored for `weather`");
+    project.run("grant weather --revoke").ends(0).prints("no more grants are stored for weather");
+    project.run("grant weather --revoke").ends(2).says("cannot revoke grants of `weather`: none are stored");
 }
 
 #[test]
@@ -423,15 +423,12 @@ fn a_grant_that_makes_no_sense_is_told_and_changes_nothing() {
     let project = Project::new().filter("weather", "fn inlet(body) { body }").filter("bad", BROKEN);
     project.run("grant wether http=a.org").ends(2).says("did you mean `weather`?");
     project.run("grant file_raed files=data").ends(2).says("did you mean `file_read`?");
-    project.run("grant nothing_alike http=a.org").ends(2).says("there is no plugin `nothing_alike`");
+    project.run("grant nothing_alike http=a.org").ends(2).says("unknown plugin `nothing_alike`");
     let ran = project.run("grant weather htpp=a kv=1").ends(2).says("did you mean `http`?");
-    ran.says("kv is granted whole");
-    project.run("grant weather files=~/x").ends(2).says("`~` means nothing here");
+    ran.says("kv takes no list: write `kv`");
+    project.run("grant weather files=~/x").ends(2).says("`~` is not expanded here");
     project.run("grant weather files").ends(2).says("files needs a folder");
-    project
-        .run("grant file_read http=a.org")
-        .ends(2)
-        .says("`file_read` has no use for `http`, only for files");
+    project.run("grant file_read http=a.org").ends(2).says("`file_read` does not use `http`, only files");
     project.run("grant weather").ends(0).says("nothing is granted to `weather`");
     // A script that never loaded may wait for just this.
     project.run("grant bad http=a.org").ends(0).prints("http = a.org");
@@ -444,8 +441,8 @@ fn a_grant_without_limits_says_what_it_means() {
     let ran = project.run("grant weather http shell env").ends(0).prints("http = everything");
     let ran = ran.says("may now reach every public host").says("may now run every program");
     ran.says("keys and passwords included");
-    project.run("grant weather --revoke shell=git").ends(2).says("`shell` is granted whole");
-    project.run("grant weather files=nowhere").ends(0).says("there is no folder nowhere yet");
+    project.run("grant weather --revoke shell=git").ends(2).says("`shell` is granted without a list");
+    project.run("grant weather files=nowhere").ends(0).says("the folder nowhere does not exist yet");
 }
 
 #[test]
@@ -524,7 +521,7 @@ fn commands_that_ask_a_host_find_it_whatever_port_it_was_started_with() {
     project
         .run("health")
         .ends(2)
-        .says("several hosts run on this project")
+        .says("several hosts are running on this project")
         .says(second.address())
         .says("--at");
     drop((server, second));
@@ -570,7 +567,7 @@ fn chat_goes_through_the_same_filters() {
     project.run_with(&["chat"], "from a pipe\n").ends(0).prints("YOU SAID: FROM A PIPE");
     let json = project.run("chat hello --format json").ends(0).json();
     assert!(json.at_path("choices.0.message.content").as_str().unwrap().starts_with("YOU SAID"));
-    project.run_with(&["chat"], " \n").ends(2).says("there is nothing to say");
+    project.run_with(&["chat"], " \n").ends(2).says("missing message");
     project.run("chat --model dmeo hello").ends(2).says("did you mean `demo`?");
     let quiet = project.run("chat hello --quiet").ends(0);
     assert_eq!(quiet.talk, "");
@@ -631,7 +628,7 @@ fn a_question_whose_time_is_up_is_taken_back() {
     child.stderr.take().unwrap().read_to_string(&mut talk).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0), "{talk}");
     assert!(out.contains("nobody answered within 100 ms"), "{out}");
-    assert!(talk.contains("nobody waits for this answer any more"), "{talk}");
+    assert!(talk.contains("the question has been closed; no answer is needed"), "{talk}");
     drop(stdin);
 }
 
@@ -648,14 +645,17 @@ fn nothing_is_written_while_a_question_is_open() {
 #[test]
 fn a_missing_guard_refuses_until_its_removal_is_confirmed() {
     let project = Project::new().filter("guard", GUARD);
-    project.run("confirm-removal guard").ends(65).says("is not missing");
+    project.run("confirm-removal guard").ends(65).says("cannot accept the removal");
     project.run("confirm-removal gurad").ends(2).says("did you mean `guard`?");
     project.run("chat hello").ends(0);
     std::fs::remove_file(project.path("filters/guard.rhai")).unwrap();
     project.run("list").ends(0).prints("missing").prints("valvehouse confirm-removal guard");
     project.run("explain --model demo").ends(0).prints("refuses every request");
     project.run("chat hello").ends(1).says("refused (503) by guard");
-    project.run("confirm-removal guard").ends(0).prints("guard is given up as confirmed");
+    project
+        .run("confirm-removal guard")
+        .ends(0)
+        .prints("guard is no longer required: its removal is accepted");
     project.run("chat hello").ends(0);
     project.run("list").ends(0).says("no plugins yet");
 }
@@ -687,7 +687,7 @@ fn a_running_host_tells_what_every_save_brought() {
     server.hears("no loaded (generation 2");
     assert_eq!(server.chat(1).0, 403);
     project.write("filters/no.rhai", BROKEN);
-    server.hears("no stale: its last good version runs on (generation 3");
+    server.hears("no stale: its last good version keeps running (generation 3");
     server.hears("filters/no.rhai:2:14: error[V101]: ");
     server.hears("^");
     assert_eq!(server.chat(1).0, 403);
@@ -724,7 +724,7 @@ fn a_port_in_use_is_told_with_its_mend() {
     let project = Project::new();
     let server = project.serve("");
     let ran = project.run(&format!("serve --listen {}", server.address())).ends(69);
-    ran.says("failed to listen on").says("another valvehouse? use --port");
+    ran.says("cannot listen on").says("perhaps by another valvehouse; use --port");
 }
 
 #[test]
@@ -734,7 +734,7 @@ fn a_host_that_is_asked_to_end_does_so_and_says_good_bye() {
     for name in ["-TERM", "-INT"] {
         let mut server = project.serve("");
         signal(server.id(), "-HUP");
-        server.hears("the settings are read again");
+        server.hears("the settings are reloaded");
         signal(server.id(), name);
         assert_eq!(server.ends(), Some(0));
     }

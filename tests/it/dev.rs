@@ -24,7 +24,7 @@ fn each_save_is_told_and_a_broken_file_with_its_line_until_it_is_mended() {
     project.write("filters/polite.rhai", &POLITE.replace("polite", "very polite"));
     server.hears("reloaded polite");
     project.write("filters/polite.rhai", "fn inlet(body) {\n    body.x = ;\n}\n");
-    server.hears("broken polite: still running: its last good version");
+    server.hears("broken polite: its last good version keeps running");
     server.hears("filters/polite.rhai:2:14: error");
     server.hears("    body.x = ;");
     server.hears("             ^");

@@ -401,7 +401,7 @@ async fn a_stream_that_is_cut_ends_with_an_error_and_never_with_stop() {
         // A whole answer that breaks off is not an answer.
         host.upstream.reply(Reply::raw("application/json", "{\"id\":").then_cut());
         let answer = host.ask("hi").await;
-        answer.refused(502, "broke off");
+        answer.refused(502, "ended early");
     }
 }
 
@@ -669,7 +669,7 @@ async fn a_toggle_runs_only_where_it_is_asked_for() {
         host.chat(&body).await.refused(400, told);
         for odd in [json!("toggled"), json!([1]), json!({"toggled": true})] {
             body[place] = put(odd);
-            host.chat(&body).await.refused(400, "`filter_ids` must be a list of texts");
+            host.chat(&body).await.refused(400, "`filter_ids` must be a list of strings");
         }
         body[place] = put(json!(null));
         assert_eq!(host.chat(&body).await.text(), "hi local always");

@@ -199,10 +199,7 @@ async fn a_guard_that_pipelines_cannot_ask_for_says_so() {
 
     let project = Project::new();
     project.write("filters/watch.rhai", guard);
-    project
-        .run("check")
-        .ends(0)
-        .says("does not run its pre_chat where an Open WebUI asks for filters one by one");
+    project.run("check").ends(0).says("does not run its pre_chat if Open WebUI calls filters one by one");
     project.run("list").ends(0).says("does not run its pre_chat");
 }
 

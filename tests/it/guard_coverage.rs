@@ -82,7 +82,7 @@ async fn the_table_is_for_operators() {
 #[test]
 fn the_command_shows_the_table_of_the_hosts_that_run() {
     let project = Project::new().filter("guard", &GUARD.replace("global: false\n", ""));
-    project.run("explain --coverage").ends(0).says("no host runs on this store");
+    project.run("explain --coverage").ends(0).says("no host is running on this store");
     let host = project.serve("");
     assert_eq!(host.says("hi").0, 200);
     // A host tells of its requests every second.

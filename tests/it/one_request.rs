@@ -204,7 +204,7 @@ async fn a_callers_own_key_reaches_the_provider_that_wants_it_and_no_other() {
         }
     }
     let refused = host.chat(&saying("own-1", "hi")).await;
-    refused.refused(401, "is paid with your own key, and none came");
+    refused.refused(401, "send your own key as");
 }
 
 #[tokio::test]
@@ -218,7 +218,7 @@ async fn beside_a_key_of_the_host_the_callers_own_is_passed_on_and_the_hosts_nev
     };
     assert_eq!(ask(Some("sk-ann"), Some("host-key-1")).await.status, 200);
     assert_eq!(authorization(&host).as_deref(), Some("Bearer sk-ann"));
-    ask(Some("host-key-1"), None).await.refused(401, "is paid with your own key");
+    ask(Some("host-key-1"), None).await.refused(401, "send your own key as");
     assert_eq!(ask(Some("sk-ann"), None).await.status, 401);
     assert_eq!(ask(Some("sk-ann"), Some("wrong")).await.status, 401);
     assert_eq!(host.upstream.asked().len(), 1);

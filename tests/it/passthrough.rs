@@ -57,7 +57,7 @@ async fn a_form_is_routed_by_its_model_wherever_it_stands_and_streamed() {
         assert!(asked.text() == body && asked.headers["content-type"] == "multipart/form-data; boundary=x");
     }
     let refused = Answer::of(form(&host, "/v1/audio/transcriptions", field("model", "demo") + "--x--")).await;
-    refused.refused(404, "provider demo has no /v1/audio/transcriptions; those that may have it: mock");
+    refused.refused(404, "provider demo does not serve /v1/audio/transcriptions; these may serve it: mock");
 }
 
 #[tokio::test]
@@ -90,7 +90,7 @@ async fn files_go_to_the_one_provider_that_has_them_or_to_the_one_that_is_named(
     );
     let mut host = host;
     host.reconfigure(&second).await;
-    host.get("/v1/batches").await.refused(400, "several providers may have /v1/batches: mock, other");
+    host.get("/v1/batches").await.refused(400, "several providers may serve /v1/batches: mock, other");
     let named = Answer::of(host.request("GET", "/v1/batches").header("x-valvehouse-provider", "other")).await;
     assert_eq!((named.status, other.asked().len()), (200, 1));
     let unknown = Answer::of(host.request("GET", "/v1/files").header("x-valvehouse-provider", "mok")).await;
@@ -99,7 +99,7 @@ async fn files_go_to_the_one_provider_that_has_them_or_to_the_one_that_is_named(
         &second.replace("kind = \"openai\"\nbase_url", "kind = \"openai\"\nroutes = [\"audio\"]\nbase_url"),
     )
     .await;
-    host.get("/v1/batches").await.refused(404, "no provider of this host has /v1/batches");
+    host.get("/v1/batches").await.refused(404, "no provider of this host serves /v1/batches");
 }
 
 #[tokio::test]
@@ -118,7 +118,7 @@ async fn what_cannot_be_is_refused_in_the_callers_protocol_with_advice() {
         ("/v1/realtime", 404, "cannot open a realtime session"),
         ("/v1/realtime/client_secrets", 404, "cannot open a realtime session"),
         ("/v1/files/%2e%2e%2fchat", 400, "lead upwards"),
-        ("/v1/embeddings", 400, "is not JSON"),
+        ("/v1/embeddings", 400, "is not valid JSON"),
         ("/v1/completions", 400, "`model` must be the name of a model"),
     ] {
         let body = match path {
@@ -137,7 +137,7 @@ async fn what_cannot_be_is_refused_in_the_callers_protocol_with_advice() {
     let handshake = handshake
         .header("sec-websocket-version", "13")
         .header("sec-websocket-key", "a2V5a2V5a2V5a2V5MTIzNA==");
-    Answer::of(handshake).await.refused(404, "this host passes no WebSockets on");
+    Answer::of(handshake).await.refused(404, "this host does not pass WebSockets on");
     assert!(host.upstream.asked().is_empty(), "nothing of a session reaches a service");
     let packed = post(&host, "/v1/embeddings", "x").header("content-encoding", "gzip").bearer_auth("k");
     Answer::of(packed).await.refused(400, "content-encoding gzip is not supported");
@@ -274,7 +274,7 @@ async fn no_route_leads_around_a_guard_of_chats_unless_the_operator_opens_it() {
     let prompt = json!({"model": MODEL, "prompt": "x"});
     ask(&host, "/v1/completions", prompt.clone())
         .await
-        .refused(403, "these guards of chats would not see it: guard");
+        .refused(403, "these guards of chats would not run for it: guard");
     ask(&host, "/v1/batches", json!({})).await.refused(403, "list \"batches\" in `routes` of the provider");
     assert!(host.upstream.asked().is_empty());
     assert_eq!(ask(&host, "/v1/embeddings", json!({"model": MODEL, "input": "x"})).await.status, 200);

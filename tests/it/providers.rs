@@ -144,7 +144,7 @@ async fn what_broke_off_after_its_first_word_is_never_asked_again() {
     for looks in [false, true] {
         let host = fails(9, Reply::begun(["half a "]).then_cut(), AT_ONCE, looks).await;
         let answer = host.stream("hi").await;
-        assert!(answer.message().contains("broke off"), "{}", answer.body());
+        assert!(answer.message().contains("ended early"), "{}", answer.body());
         assert_eq!(host.upstream.asked().len(), 1);
     }
 }
@@ -225,7 +225,7 @@ async fn each_time_limit_says_which_it_is_and_where_to_raise_it() {
     let (url, _waiting, _listener) = crowded().await;
     let host = host_of(&url, &once("connect_ms = 80")).await;
     let answer = host.chat(&saying("raw-1", "hi")).await;
-    answer.refused(504, "no connection within 0.08 s; more time: timeouts.connect_ms of provider raw");
+    answer.refused(504, "no connection within 0.08 s; raise timeouts.connect_ms of provider raw");
     assert_eq!(answer.error()["code"], "upstream_timeout");
 
     const HEAD: &str =
@@ -238,7 +238,7 @@ async fn each_time_limit_says_which_it_is_and_where_to_raise_it() {
         for body in [saying("raw-1", "hi"), streaming("raw-1", "hi")] {
             let begun = Instant::now();
             let answer = host.chat(&body).await;
-            answer.refused(504, "sent nothing for 0.08 s; more time: timeouts.answer_ms of provider raw");
+            answer.refused(504, "sent no response within 0.08 s; raise timeouts.answer_ms of provider raw");
             assert!(begun.elapsed() < Duration::from_secs(20));
         }
     }
@@ -253,7 +253,7 @@ async fn each_time_limit_says_which_it_is_and_where_to_raise_it() {
         assert_eq!(answer.status, 200);
         let message = answer.message();
         let expected =
-            "sent nothing more for 0.08 s within its answer; more time: timeouts.idle_ms of provider mock";
+            "sent no further part of its response within 0.08 s; raise timeouts.idle_ms of provider mock";
         assert!(message.ends_with(expected), "{message}");
         assert_eq!(answer.text(), "one ");
         gate.open();
@@ -265,7 +265,7 @@ async fn a_whole_answer_has_a_time_limit_where_one_is_set() {
     for looks in [false, true] {
         let setup = TestHost::new().provider("timeouts = { total_ms = 300 }");
         let host = if looks { setup.filter("looks", LOOKS) } else { setup }.start().await;
-        let told = "within 0.3 s; more time: timeouts.total_ms of provider mock";
+        let told = "within 0.3 s; raise timeouts.total_ms of provider mock";
         let gate = Gate::closed();
         host.upstream.reply(Reply::text("late").behind(&gate));
         host.ask("hi").await.refused(504, told);
@@ -377,7 +377,7 @@ async fn the_model_that_was_meant_answers_as_long_as_it_can_and_mistakes_stay_wi
         assert_eq!(host.chat(&saying("assistant", "hi")).await.status, 422);
         host.upstream.reply(Reply::begun(["half a "]).then_cut());
         let cut = host.chat(&streaming("assistant", "hi")).await;
-        assert!(cut.text() == "half a " && cut.message().contains("broke off"), "{}", cut.body());
+        assert!(cut.text() == "half a " && cut.message().contains("ended early"), "{}", cut.body());
         assert!(backup.asked().is_empty());
     }
 }
@@ -454,7 +454,7 @@ async fn a_service_that_wants_a_key_where_there_is_none_is_a_401_that_says_what_
     let answer = host.chat(&saying("raw-1", "hi")).await;
     answer.refused(
         401,
-        "provider raw answered 401, and it has no key: write api_key = \"env:NAME\" for provider raw (it says: You \
+        "provider raw returned 401, and its key is not set: set api_key = \"env:NAME\" for provider raw (its message: You \
          didn't provide an API key.)",
     );
     assert_eq!(answer.error()["code"], "provider_key_missing");
@@ -529,7 +529,10 @@ async fn no_log_no_error_and_no_answer_ever_holds_a_key() {
         assert!(listed.contains("api_key: Some(Literal(***))") && !listed.contains(KEY), "{listed}");
     }
     let logged = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-    assert!(logged.contains("asked again in") && logged.contains("asked in its place"), "{logged}");
+    assert!(
+        logged.contains("retrying in") && logged.contains("the request falls back to this provider"),
+        "{logged}"
+    );
     assert!(logged.contains("circuit breaker opened"));
     if let Some(at) = logged.find(KEY) {
         panic!("…{}…", &logged[at.saturating_sub(300)..(at + 100).min(logged.len())]);

@@ -195,7 +195,7 @@ async fn a_guard_whose_file_is_deleted_refuses_until_its_removal_is_confirmed() 
     host.stands("guard", "missing").await;
     let refused = host.ask("good").await;
     refused
-        .refused(503, "the guard `guard` is gone; an operator has to run: valvehouse confirm-removal guard");
+        .refused(503, "the guard `guard` is missing; an operator has to restore its file, or run: valvehouse confirm-removal guard");
     assert_eq!(refused.error()["code"], "guard");
     host.stream("good").await.refused(503, "confirm-removal guard");
 

@@ -241,12 +241,12 @@ async fn a_response_whose_host_stopped_or_died_is_failed_and_not_in_progress_for
     let failed = fetched(&host, "resp_dead").await;
     assert_eq!(failed["status"], "failed");
     assert!(
-        failed["error"]["message"].as_str().unwrap().contains("ended before it was finished"),
+        failed["error"]["message"].as_str().unwrap().contains("stopped before it was finished"),
         "{failed}"
     );
     assert_eq!(fetched(&host, "resp_alive").await["status"], "in_progress");
     let on = json!({"model": "mock-1", "input": "hi", "previous_response_id": "resp_alive"});
-    send(&host, "POST", "/v1/responses", &on).await.refused(400, "is not over yet");
+    send(&host, "POST", "/v1/responses", &on).await.refused(400, "is not finished");
     // Another host's is canceled by the store.
     let canceled = send(&host, "POST", "/v1/responses/resp_alive/cancel", &json!({})).await.json();
     assert_eq!(canceled["status"], "cancelled");

@@ -440,7 +440,7 @@ async fn a_native_tool_is_there_as_long_as_it_is_granted() {
     let host = TestHost::new().config(BUSY.replace("\"*\"", "\"file_read\"").as_str()).start().await;
     std::fs::write(host.folder().join("note.txt"), "first\nsecond\n").unwrap();
     let told = &host.snapshot().problems[0];
-    assert!(told.message.contains("`file_read`, which nobody has granted"), "{told}");
+    assert!(told.message.contains("`file_read`, which is not granted"), "{told}");
     assert!(told.help.as_ref().unwrap().contains("valvehouse grant file_read files=FOLDER"), "{told}");
     let granted = Json::parse(br#"{"files": ["."]}"#).unwrap();
     let stored = host.store().set_grants("file_read", Some(&granted), None, "test").await.unwrap().unwrap();

@@ -108,7 +108,7 @@ async function sees_errors_as_what_they_are() {
         await fails(openai.RateLimitError, 429, "the service is busy", "busy", { stream });
     }
     // Half an answer is not taken for a whole one.
-    await fails(openai.APIError, undefined, "broke off", "cut", { stream: true });
+    await fails(openai.APIError, undefined, "ended early", "cut", { stream: true });
 }
 
 async function main() {

@@ -123,8 +123,8 @@ def sees_errors_as_what_they_are():
         fails(anthropic.RateLimitError, 429, "the service is busy", "busy", stream=stream)
         fails(anthropic.APIStatusError, 529, "Overloaded", "busy", model="claude-1", stream=stream)
     # Half an answer is not taken for a whole one.
-    fails(anthropic.APIStatusError, 200, "broke off", "cut", stream=True)
-    fails(anthropic.APIStatusError, 200, "broke off", "cut", model="claude-1", stream=True)
+    fails(anthropic.APIStatusError, 200, "ended early", "cut", stream=True)
+    fails(anthropic.APIStatusError, 200, "ended early", "cut", model="claude-1", stream=True)
     fails(anthropic.APIStatusError, 200, "Overloaded", "late", model="claude-1", stream=True)
 
 

@@ -94,7 +94,7 @@ def sees_errors_as_what_they_are():
         fails(openai.NotFoundError, 404, "did you mean `demo`", "hi", model="demmo", stream=stream)
         fails(openai.RateLimitError, 429, "the service is busy", "busy", stream=stream)
     # Half an answer is not taken for a whole one.
-    fails(openai.APIError, None, "broke off", "cut", stream=True)
+    fails(openai.APIError, None, "ended early", "cut", stream=True)
 
 
 for check in (

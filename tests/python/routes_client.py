@@ -44,7 +44,7 @@ def is_told_what_is_missing():
     try:
         client.embeddings.create(model="demo", input="x")
     except openai.NotFoundError as error:
-        assert "provider demo has no /v1/embeddings" in error.message, error
+        assert "provider demo does not serve /v1/embeddings" in error.message, error
     else:
         raise AssertionError("no error")
 

@@ -341,7 +341,7 @@ impl Runs {
     pub async fn run(&self, id: &str) -> Result<Run, Fault> {
         let run = self.store.run(id).await?;
         run.ok_or_else(|| Fault::Request {
-            message: format!("unknown run `{id}`; `valvehouse runs` lists all runs"),
+            message: format!("unknown run `{id}`; `valvehouse runs` lists them"),
             param: None,
             code: Some("run_not_found"),
             kind: RequestFault::NotFound,

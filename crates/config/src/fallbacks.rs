@@ -63,7 +63,7 @@ pub(super) fn check(config: &Config, log: &mut Log) {
         let origin = log.origin(&key);
         for name in &model.fallbacks {
             if config.target(name).is_none() {
-                log.problem(&origin, format!("{key} names the unknown {name:?}{}", hint(config, name)));
+                log.problem(&origin, format!("{key} names the unknown model {name:?}{}", hint(config, name)));
             }
         }
         let Some(way) = way_back(config, model) else { continue };
@@ -72,7 +72,7 @@ pub(super) fn check(config: &Config, log: &mut Log) {
             let way_in_words = way.join("` to `");
             log.problem(
                 &origin,
-                format!("{key} leads back to itself, from `{way_in_words}`: take one of these steps out"),
+                format!("{key} leads back to itself, from `{way_in_words}`: remove one of these steps"),
             );
         }
         in_circles.extend(way);
@@ -93,10 +93,7 @@ fn hint(config: &Config, name: &str) -> String {
         return near;
     }
     let known: Vec<&str> = models.chain(providers).collect();
-    format!(
-        "; name a model of this file, or one of a provider as provider/model; there are: {}",
-        known.join(", ")
-    )
+    format!("; name a model of this file, or PROVIDER/MODEL; there are: {}", known.join(", "))
 }
 
 /// The way from a model over fallbacks to itself.

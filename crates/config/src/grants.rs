@@ -158,7 +158,7 @@ impl Capability {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("there are: {}", names().join(", ")),
             };
-            format!("`{word}` is not a capability; {hint}")
+            format!("unknown capability `{word}`; {hint}")
         })
     }
 
@@ -217,7 +217,7 @@ impl Grants {
     /// the project. An error lists everything that is wrong with it.
     pub fn from_json(stored: &Json, project: &Path) -> Result<Self, Vec<String>> {
         let Some(object) = stored.as_object() else {
-            return Err(vec![format!("grants must be an object, not {}", stored.kind())]);
+            return Err(vec![format!("invalid grants: expected an object, got {}", stored.kind())]);
         };
         let (mut grants, mut wrong) = (Self::default(), Vec::new());
         for (key, value) in object.entries() {
@@ -262,9 +262,9 @@ impl Grant {
         let name = word.capability.name();
         match self {
             _ if word.names.is_empty() => Ok(Self::Nothing),
-            Self::Everything => {
-                Err(format!("`{name}` is granted whole: take `{name}` back, then grant what it may keep"))
-            }
+            Self::Everything => Err(format!(
+                "`{name}` is granted without a list: revoke `{name}`, then grant the names that remain allowed"
+            )),
             grant => {
                 let own = if let Self::Only(own) = grant { own.as_slice() } else { &[] };
                 if let Some(other) = word.names.iter().find(|name| !own.contains(name)) {
@@ -301,7 +301,7 @@ impl GrantWord {
                 .iter()
                 .map(|item| item.as_str().map(str::to_owned))
                 .collect::<Option<_>>()
-                .ok_or("must be a list of texts")?,
+                .ok_or("must be a list of strings")?,
             other => return Err(format!("must be true, false or a list, not {}", other.kind())),
         };
         let word = Self { capability, names };
@@ -311,7 +311,7 @@ impl GrantWord {
     fn check(&self) -> Result<(), String> {
         match self.capability {
             Capability::Kv | Capability::Llm if !self.names.is_empty() => {
-                Err(format!("is granted whole or not at all: write `{}`", self.capability.name()))
+                Err(format!("takes no list: write `{}`", self.capability.name()))
             }
             _ => self.names.iter().try_for_each(|text| name(text)),
         }
@@ -328,7 +328,9 @@ impl GrantWord {
             Capability::Llm => grants.llm = true,
             Capability::Tools => grants.tools = self.grant(),
             Capability::Files if self.names.is_empty() => {
-                return Err("files needs a folder: write `files=data`, several with commas".to_owned());
+                return Err(
+                    "files needs a folder: write `files=data`, with commas between several".to_owned()
+                );
             }
             Capability::Files => grants.files = self.folders(project)?,
         }
@@ -351,8 +353,8 @@ impl GrantWord {
 pub(super) fn folder(text: &str, project: &Path) -> Result<PathBuf, String> {
     name(text)?;
     if text.starts_with('~') {
-        let mend = "write the whole path, or one relative to the project (./~ for a folder of that name)";
-        return Err(format!("names {text:?}: `~` means nothing here; {mend}"));
+        let mend = "write an absolute path, or one relative to the project (./~ for a folder of that name)";
+        return Err(format!("names {text:?}: `~` is not expanded here; {mend}"));
     }
     // Not to be compared letter by letter: `data`, `./data` and `data/` are one folder.
     Ok(project.join(text).components().collect())
@@ -364,10 +366,12 @@ pub(super) fn name(text: &str) -> Result<(), String> {
         return Err("has an empty name in its list".to_owned());
     }
     if text.contains(char::is_control) {
-        return Err(format!("names {text:?}, which has characters that cannot be seen"));
+        return Err(format!("names {text:?}, which contains control characters"));
     }
     if text == "*" {
-        return Err("names `*`; for everything write the capability alone, without `=`, or true".to_owned());
+        return Err(
+            "names `*`; to grant everything, write the capability alone, without `=`, or true".to_owned()
+        );
     }
     Ok(())
 }
@@ -411,16 +415,16 @@ mod tests {
     #[test]
     fn a_wrong_word_is_told_with_what_was_meant() {
         for (word, told) in [
-            ("htpp", "`htpp` is not a capability; did you mean `http`?"),
+            ("htpp", "unknown capability `htpp`; did you mean `http`?"),
             ("colour=1", "there are: http, files, shell, env, kv, llm, tools"),
             ("files", "files needs a folder"),
             ("files=", "files has an empty name"),
             ("files=data,", "files has an empty name"),
-            ("files=~/notes", "`~` means nothing here"),
-            ("files=a\0b", "cannot be seen"),
+            ("files=~/notes", "`~` is not expanded here"),
+            ("files=a\0b", "control characters"),
             ("http=*", "write the capability alone"),
             ("tools=*", "write the capability alone"),
-            ("kv=x", "kv is granted whole or not at all"),
+            ("kv=x", "kv takes no list: write `kv`"),
         ] {
             let why = of(word).unwrap_err();
             assert!(why.contains(told), "{word}: {why}");
@@ -452,7 +456,7 @@ mod tests {
         assert_eq!(left("files=z").unwrap_err(), "files=z is not granted");
         let whole = of("shell").unwrap();
         let word = GrantWord::parse("shell=git").unwrap();
-        assert!(whole.without(&word, Path::new(PROJECT)).unwrap_err().contains("granted whole"));
+        assert!(whole.without(&word, Path::new(PROJECT)).unwrap_err().contains("granted without a list"));
     }
 
     #[test]
@@ -463,7 +467,7 @@ mod tests {
         for told in [
             "did you mean `http`?",
             "files needs a folder",
-            "shell must be a list of texts",
+            "shell must be a list of strings",
             "env must be true",
             "kv is granted",
         ] {

@@ -84,7 +84,10 @@ fn file(project: &Path) -> Result<Table, Vec<ConfigProblem>> {
         Err(error) if error.kind() == ErrorKind::NotFound && project.is_dir() => Ok(Table::new()),
         Err(_) if !project.is_dir() => Err(told(
             Origin::Flag("project".to_owned()),
-            format!("there is no folder {}; make it, or name another project", project.display()),
+            format!(
+                "cannot find the project folder {}; create it, or name another one with --project",
+                project.display()
+            ),
         )),
         Err(error) => Err(told(start, format!("cannot read {}: {error}", project.join(FILE).display()))),
     }
@@ -112,10 +115,7 @@ pub(super) fn check(config: &Config, log: &mut Log) {
     if providers.contains(&PIPES) {
         let key = format!("providers.{PIPES}.name");
         let origin = log.origin(&key);
-        log.problem(
-            &origin,
-            format!("{key} is what all scripts with `fn pipe` are called: choose another name"),
-        );
+        log.problem(&origin, format!("{key} is reserved for scripts with `fn pipe`: choose another name"));
     }
     refuse_twins("providers", &providers, log);
     refuse_twins("models", &models, log);
@@ -133,7 +133,7 @@ pub(super) fn check(config: &Config, log: &mut Log) {
             let origin = log.origin(&key);
             log.problem(
                 &origin,
-                format!("{key} is the unknown {:?}{hint}; there are: {known}", model.provider),
+                format!("{key} names the unknown provider {:?}{hint}; there are: {known}", model.provider),
             );
         }
     }
@@ -147,8 +147,7 @@ fn check_reach(config: &Config, log: &mut Log) {
         log.problem(
             &origin,
             format!(
-                "server.listen {listen} lets other machines in, but server.keys is empty, so that anybody \
-                 could ask: set server.keys = [\"…\"], or listen on 127.0.0.1:{}",
+                "server.listen {listen} accepts other machines, but server.keys is empty, so anyone could send requests: set server.keys = [\"…\"], or listen on 127.0.0.1:{}",
                 listen.port
             ),
         );
@@ -161,7 +160,7 @@ fn check_keys(config: &Config, log: &mut Log) {
     let is_twin = |(index, key): (usize, &&SecretSource)| literal[..index].contains(key);
     if literal.iter().enumerate().any(is_twin) {
         let origin = log.origin("server.keys");
-        log.problem(&origin, "server.keys holds the same key twice: give each user one of their own");
+        log.problem(&origin, "server.keys contains the same key twice: set a different key for each user");
     }
 }
 
@@ -169,7 +168,10 @@ fn refuse_twins(section: &str, names: &[&str], log: &mut Log) {
     for (index, name) in names.iter().enumerate() {
         if names[..index].contains(name) {
             let origin = log.origin(&format!("{section}.{name}.name"));
-            log.problem(&origin, format!("{section} holds {name:?} twice: give each a name of its own"));
+            log.problem(
+                &origin,
+                format!("{section} contains the name {name:?} twice: rename one of the two"),
+            );
         }
     }
 }

@@ -31,7 +31,7 @@ impl FromStr for Network {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("must be an address or a network, such as \"10.0.0.0/8\", not {text:?}");
+        let wrong = || format!("must be an IP address or a network, such as \"10.0.0.0/8\", not {text:?}");
         let (address, bits) =
             text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
         let address: IpAddr = address.trim().parse().map_err(|_| wrong())?;

@@ -155,8 +155,8 @@ impl ProviderSettings {
     pub fn key_remedy(&self) -> String {
         let own = format!("api_key = \"env:NAME\" for provider {}", self.name);
         match self.usual_key() {
-            Some(key) => format!("set the environment variable {key} and start again, or write {own}"),
-            None => format!("write {own}"),
+            Some(key) => format!("set the environment variable {key} and restart, or set {own}"),
+            None => format!("set {own}"),
         }
     }
 }

@@ -188,9 +188,9 @@ impl<'l> Reader<'l> {
             let key_path = self.key(&key);
             let hint = match nearest(&key, self.known.iter().copied()) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => format!("known here: {}", self.known.join(", ")),
+                None => format!("settings of this table: {}", self.known.join(", ")),
             };
-            self.log.problem(&setting.origin, format!("{key_path} is not a setting; {hint}"));
+            self.log.problem(&setting.origin, format!("unknown setting {key_path}; {hint}"));
         }
     }
 }

@@ -83,7 +83,7 @@ pub enum SecretSource {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SecretUnread {
     /// The variable is missing or empty.
-    #[error("the environment variable {0} is not set; set it where the host is started, or change `env:{0}`")]
+    #[error("the environment variable {0} is not set; set it before the host starts, or change `env:{0}`")]
     Env(String),
     /// The file cannot be read.
     #[error("cannot read the secret from {}: {cause}", file.display())]
@@ -140,7 +140,7 @@ impl SecretSource {
                 let unread = |cause: String| SecretUnread::File { file: file.clone(), cause };
                 let text = std::fs::read_to_string(file).map_err(|error| unread(error.to_string()))?;
                 match text.trim() {
-                    "" => Err(unread("it is empty".into())),
+                    "" => Err(unread("the file is empty".into())),
                     text => Ok(Secret::new(text)),
                 }
             }

@@ -100,7 +100,7 @@ impl Setting {
 /// Lays bare text over what the path leads to; says why when the path leads nowhere.
 pub(super) fn lay_over(table: &mut Table, path: &[&str], text: &str, origin: &Origin) -> Result<(), String> {
     let Some((key, rest)) = path.split_first().filter(|(key, _)| !key.is_empty()) else {
-        return Err("names no setting".to_owned());
+        return Err("does not name a setting".to_owned());
     };
     let key = known_key(table, key);
     if rest.is_empty() {
@@ -115,7 +115,7 @@ pub(super) fn lay_over(table: &mut Table, path: &[&str], text: &str, origin: &Or
     match &mut inner.node {
         Node::Table(inner) => lay_over(inner, rest, text, origin),
         Node::List(entries) => lay_over_entry(entries, rest, text, origin),
-        node => Err(format!("goes inside {key}, which is {}", node.kind())),
+        node => Err(format!("needs {key} to be a table, and {key} is {}", node.kind())),
     }
 }
 
@@ -125,7 +125,7 @@ fn lay_over_entry(
     text: &str,
     origin: &Origin,
 ) -> Result<(), String> {
-    let [name, rest @ ..] = path else { return Err("names no setting".to_owned()) };
+    let [name, rest @ ..] = path else { return Err("does not name a setting".to_owned()) };
     let is_named = |entry: &Setting| match &entry.node {
         Node::Table(table) => {
             matches!(table.get("name"), Some(Setting { node: Node::Text(other), .. }) if is_same(other, name))
@@ -139,7 +139,7 @@ fn lay_over_entry(
     });
     match &mut entries[position].node {
         Node::Table(table) => lay_over(table, rest, text, origin),
-        _ => Err("names no setting".to_owned()),
+        _ => Err("does not name a setting".to_owned()),
     }
 }
 
@@ -160,7 +160,7 @@ pub(super) fn parse(text: &str, file: &str) -> Result<Table, Vec<(Origin, String
     if !errors.is_empty() {
         let told = |error: &de::Error| {
             let at = error.span().map_or(0, |span| span.start);
-            (places.of(at), format!("this is not TOML: {}", error.message().replace('\n', ", ")))
+            (places.of(at), format!("invalid TOML: {}", error.message().replace('\n', ", ")))
         };
         return Err(errors.iter().map(told).collect());
     }
@@ -206,10 +206,10 @@ impl Places<'_> {
             DeValue::String(text) => Node::Text(text.to_string()),
             DeValue::Integer(number) => Node::Whole(
                 i64::from_str_radix(number.as_str(), number.radix())
-                    .map_err(|_| fault("this number is too large"))?,
+                    .map_err(|_| fault("the number is too large: at most 9223372036854775807"))?,
             ),
             DeValue::Float(number) => {
-                Node::Float(number.as_str().parse().map_err(|_| fault("this is not a number"))?)
+                Node::Float(number.as_str().parse().map_err(|_| fault("the value is not a valid number"))?)
             }
             DeValue::Boolean(value) => Node::Truth(*value),
             DeValue::Datetime(time) => Node::Text(time.to_string()),

@@ -204,10 +204,10 @@ fn every_bad_input_is_told_with_its_place_and_its_cure() {
     for (file, told) in [
         (
             "[server]\nlisen = '127.0.0.1:1'",
-            "in valvehouse.toml:2:1: server.lisen is not a setting; did you mean `listen`?",
+            "in valvehouse.toml:2:1: unknown setting server.lisen; did you mean `listen`?",
         ),
-        ("[sever]\n", "in valvehouse.toml:1:2: sever is not a setting; did you mean `server`?"),
-        ("colour = 1", "colour is not a setting; known here: server, admin, folders"),
+        ("[sever]\n", "in valvehouse.toml:1:2: unknown setting sever; did you mean `server`?"),
+        ("colour = 1", "unknown setting colour; settings of this table: server, admin, folders"),
         ("[server]\nlisten = 9099", ":2:1: server.listen must be text in quotes, not a whole number"),
         (
             "[server]\nlisten = 'localhost'",
@@ -217,18 +217,18 @@ fn every_bad_input_is_told_with_its_place_and_its_cure() {
         ("[server]\nlisten = '127.0.0.1:99999'", "must be an address and a port"),
         (
             "[server]\nlisten = '0.0.0.0:80'",
-            ":2:1: server.listen 0.0.0.0:80 lets other machines in, but server.keys is empty",
+            ":2:1: server.listen 0.0.0.0:80 accepts other machines, but server.keys is empty",
         ),
         ("[server]\nkeys = 'sk'", "server.keys must be a list in brackets, not text"),
         ("[server]\nkeys = ['a',\n ' ']", ":3:2: server.keys[1] is empty"),
         ("[server]\nkeys = [1]", "server.keys[0] must be text in quotes or a table, not a whole number"),
-        ("[server]\nkeys = ['a', 'a']", "holds the same key twice"),
+        ("[server]\nkeys = ['a', 'a']", "contains the same key twice"),
         ("[server]\nkeys = [{ user = { id = 'a' } }]", "server.keys[0].key is missing"),
         (
             "[server]\nkeys = [{ key = 'k', user = { name = 'a' } }]",
             "server.keys[0].user must be a table with an id",
         ),
-        ("[server]\nkeys = [{ kez = 'k' }]", "server.keys[0].kez is not a setting; did you mean `key`?"),
+        ("[server]\nkeys = [{ kez = 'k' }]", "unknown setting server.keys[0].kez; did you mean `key`?"),
         ("[server]\npipelines = 'yes'", "server.pipelines must be true or false, not text"),
         ("[breaker]\nbreaks = -1", "breaker.breaks must be a whole number from 0 to 1000"),
         ("[breaker]\nrest_m = 5", "did you mean `rest_ms`?"),
@@ -245,15 +245,15 @@ fn every_bad_input_is_told_with_its_place_and_its_cure() {
         ("[[providers]]\nname = 'a'", "providers.a.kind is missing; known kinds: openai, anthropic"),
         (
             "[[providers]]\nname = 'a'\nkind = 'antropic'",
-            ":3:1: providers.a.kind is the unknown \"antropic\"; did you mean `anthropic`?",
+            ":3:1: providers.a.kind names the unknown kind \"antropic\"; did you mean `anthropic`?",
         ),
         ("[[providers]]\nname = 'a'\nkind = 'vllm'\nbase_url = 'h:1'", "must begin with http:// or https://"),
         ("[[providers]]\nname = 'a'\nkind = 'vllm'\nbase_url = '/v1'", "providers.a.base_url must be a URL"),
         (
             "[[providers]]\nname = 'a'\nkind = 'vllm'\nbase_url = 'http://u:hunter2@h'",
-            "holds a password: put that into api_key",
+            "contains a user name or password: set api_key instead",
         ),
-        ("[[providers]]\nname = 'a'\nkind = 'vllm'\nbase_url = 'http://h/?k=v'", "must end before the `?`"),
+        ("[[providers]]\nname = 'a'\nkind = 'vllm'\nbase_url = 'http://h/?k=v'", "must not contain `?`"),
         ("[[providers]]\nname = 'a'\nkind = 'vllm'\napikey = 'x'", "did you mean `api_key`?"),
         (
             "[[providers]]\nname = 'a'\nkind = 'vllm'\nmodels = 1",
@@ -269,11 +269,11 @@ fn every_bad_input_is_told_with_its_place_and_its_cure() {
         (&format!("{one}[[models]]\nname = 'm'\n[[models]]\nname = 'm'"), "models holds \"m\" twice"),
         (
             &format!("{one}[[models]]\nname = 'm'\nprovider = 'b'"),
-            ":6:1: models.m.provider is the unknown \"b\"",
+            ":6:1: models.m.provider names the unknown provider \"b\"",
         ),
         (
             &format!("{one}[[providers]]\nname='b'\nkind='vllm'\n[[models]]\nname = 'm'"),
-            "models.m.provider is missing: name the one that has it, \"a\" or \"b\"",
+            "models.m.provider is missing: name the provider that serves it, \"a\" or \"b\"",
         ),
         (
             &format!("{one}[[models]]\nname = 'm'\nmax_tool_iterations = 0"),
@@ -282,20 +282,23 @@ fn every_bad_input_is_told_with_its_place_and_its_cure() {
         (&format!("{one}[[models]]\nname = 'm'\ntools = 'all'"), "models.m.tools must be a list"),
         (
             &format!("{one}[[models]]\nname = 'm'\nmax_iterations = 3"),
-            "models.m.max_iterations is not a setting",
+            "unknown setting models.m.max_iterations",
         ),
-        ("[filters.Turn]\n", ":1:10: filters.Turn is not a plugin's id: an id is 1 to 64 of a-z"),
+        ("[filters.Turn]\n", ":1:10: filters.Turn is not a valid plugin id: expected the name of its file"),
         ("[filters.a]\nvalves = 1", "filters.a.valves must be a table, such as { max_turns = 8 }"),
         ("[filters.a]\nenable = false", "did you mean `enabled`?"),
-        ("[filters.a]\nbudget = { mss = 1 }", "filters.a.budget.mss is not a setting; did you mean `ms`?"),
+        ("[filters.a]\nbudget = { mss = 1 }", "unknown setting filters.a.budget.mss; did you mean `ms`?"),
         ("[tools.a]\nbudget = { memory_mb = 0 }", "tools.a.budget.memory_mb must be a whole number"),
-        ("[grants.a]\nhtpp = ['h']", "grants.a.htpp is not a setting; did you mean `http`?"),
+        ("[grants.a]\nhtpp = ['h']", "unknown setting grants.a.htpp; did you mean `http`?"),
         ("[grants.a]\nhttp = 'h'", "grants.a.http must be a list in brackets"),
         ("[grants.a]\nfiles = true", "grants.a.files must be a list in brackets"),
-        ("[server\n", "in valvehouse.toml:1:8: this is not TOML"),
+        ("[server\n", "in valvehouse.toml:1:8: invalid TOML"),
         ("[server]\nlisten = \n", "in valvehouse.toml:2:"),
-        ("[server]\n[server]\n", "this is not TOML: duplicate key"),
-        ("[server]\nmax_body_mb = 99999999999999999999", "this number is too large"),
+        ("[server]\n[server]\n", "invalid TOML: duplicate key"),
+        (
+            "[server]\nmax_body_mb = 99999999999999999999",
+            "the number is too large: at most 9223372036854775807",
+        ),
     ] {
         let found = bad(file);
         assert!(found.contains(told), "{file}\n  found: {found}\n  want:  {told}");
@@ -317,9 +320,9 @@ fn all_problems_are_told_at_once() {
         text.contains("from VALVEHOUSE__SERVER__PIPELINES: server.pipelines must be true or false"),
         "{text}"
     );
-    assert!(text.contains("from VALVEHOUSE__NOTHING: nothing is not a setting"), "{text}");
+    assert!(text.contains("from VALVEHOUSE__NOTHING: unknown setting nothing"), "{text}");
     assert!(
-        text.contains("from the command line (store.ur): store.ur is not a setting; did you mean `url`?"),
+        text.contains("from the command line (store.ur): unknown setting store.ur; did you mean `url`?"),
         "{text}"
     );
 }
@@ -334,13 +337,16 @@ fn a_provider_that_is_wrong_is_not_also_blamed_on_its_models() {
 fn an_environment_that_goes_inside_a_plain_value_is_told() {
     let project = Project::new("[server]\nlisten = '127.0.0.1:1'\n");
     let found = project.load(&[("VALVEHOUSE__SERVER__LISTEN__PORT", "1")], &[]).unwrap_err().to_string();
-    assert_eq!(found, "from VALVEHOUSE__SERVER__LISTEN__PORT: this goes inside listen, which is text");
+    assert_eq!(
+        found,
+        "from VALVEHOUSE__SERVER__LISTEN__PORT: this needs listen to be a table, and listen is text"
+    );
 }
 
 #[test]
 fn a_project_folder_that_is_not_there_is_told() {
     let found = Config::load_with(Path::new("/nowhere/at/all"), [], &[]).unwrap_err().to_string();
-    assert!(found.contains("there is no folder /nowhere/at/all; make it"), "{found}");
+    assert!(found.contains("cannot find the project folder /nowhere/at/all; create it"), "{found}");
 }
 
 #[test]
@@ -379,7 +385,7 @@ fn a_secret_is_read_from_where_it_is_kept() {
     let unset = source.read_with(|_| None).unwrap_err().to_string();
     assert_eq!(
         unset,
-        "the environment variable A_KEY is not set; set it where the host is started, or change `env:A_KEY`"
+        "the environment variable A_KEY is not set; set it before the host starts, or change `env:A_KEY`"
     );
     assert!(source.read_with(|_| Some(" ".into())).is_err(), "an empty key opens every door");
 }
@@ -427,9 +433,9 @@ fn fallbacks_that_mean_nothing_or_lead_in_a_circle_are_refused() {
         (
             "'backp'",
             "",
-            "5:1: models.assistant.fallbacks names the unknown \"backp\"; did you mean `backup`?",
+            "5:1: models.assistant.fallbacks names the unknown model \"backp\"; did you mean `backup`?",
         ),
-        ("'opnai/x'", "", "names the unknown \"opnai/x\"; did you mean `openai/x`?"),
+        ("'opnai/x'", "", "names the unknown model \"opnai/x\"; did you mean `openai/x`?"),
         ("'nobody'", "", "or one of a provider as provider/model; there are: assistant, backup, openai"),
         (
             "'assistant'",
@@ -479,9 +485,9 @@ fn patience_with_a_provider_is_set_by_file_and_environment() {
     let usual = &good("[[providers]]\nname = 'openai'").providers[0];
     assert_eq!((usual.retry, usual.timeouts), (RetrySettings::default(), Timeouts::default()));
     for (text, expected) in [
-        ("retry = { time = 1 }", "providers.openai.retry.time is not a setting; did you mean `times`?"),
+        ("retry = { time = 1 }", "unknown setting providers.openai.retry.time; did you mean `times`?"),
         ("retry = { times = 21 }", "retry.times must be a whole number from 0 to 20"),
-        ("timeouts = { total = 1 }", "known here: connect_ms, answer_ms, idle_ms, total_ms"),
+        ("timeouts = { total = 1 }", "settings of this table: connect_ms, answer_ms, idle_ms, total_ms"),
         ("breaker = { breaks = -1 }", "breaker.breaks must be a whole number"),
     ] {
         let told = bad(&format!("[[providers]]\nname = 'openai'\n{text}"));
@@ -504,7 +510,7 @@ fn a_key_is_looked_for_where_its_kind_has_it_and_told_to_nobody_else() {
     assert!(bad("[[providers]]\nname = 'azure'").contains("base_url is missing"));
     let remedy = |lines: &str| good(&format!("[[providers]]\n{lines}")).providers[0].key_remedy();
     assert!(remedy("name = 'groq'").starts_with("set the environment variable GROQ_API_KEY"));
-    assert_eq!(remedy("name = 'vllm'"), "write api_key = \"env:NAME\" for provider vllm");
+    assert_eq!(remedy("name = 'vllm'"), "set api_key = \"env:NAME\" for provider vllm");
 }
 
 #[test]

@@ -105,9 +105,7 @@ impl AfterAnswers {
         let mut tasks = std::mem::take(&mut *self.tasks.lock());
         let left = self.pending.load(SeqCst);
         if left > 0 {
-            tracing::warn!(
-                "ended with the host: {left} pieces of work that scripts left for after the answer"
-            );
+            tracing::warn!("canceled {left} background tasks of scripts, since the host stopped");
         }
         tasks.shutdown().await;
     }
@@ -118,10 +116,7 @@ impl AfterAnswers {
         if told.is_none_or(|at| at.elapsed() >= BETWEEN_LINES) {
             *told = Some(Instant::now());
             let (plugin, what, all) = (&*work.plugin, work.what, self.dropped.load(SeqCst));
-            tracing::error!(
-                plugin,
-                "dropped what `{what}` was to do after an answer: {why}; {all} dropped so far"
-            );
+            tracing::error!(plugin, "dropped a background task of `{what}`: {why}; {all} dropped so far");
         }
     }
 
@@ -139,7 +134,7 @@ impl AfterAnswers {
         drop(running);
         pending.ends(result.is_ok());
         if let Err(why) = &result {
-            tracing::error!(plugin = &*plugin, hook = what, "failed after an answer: {why}");
+            tracing::error!(plugin = &*plugin, hook = what, "a background task failed: {why}");
         }
         if let Some(mut recording) = recording {
             if let Err(why) = &result {
@@ -157,13 +152,14 @@ impl Background for AfterAnswers {
             return self.drop_work(&work, "the host is stopping");
         }
         let (Some(runtime), Some(own)) = (&self.runtime, self.own.upgrade()) else {
-            return self.drop_work(&work, "no host runs");
+            return self.drop_work(&work, "no host is running");
         };
         let (pending, bytes) = (self.pending.fetch_add(1, SeqCst), self.bytes.fetch_add(work.bytes, SeqCst));
         if pending >= MAX_PENDING || bytes + work.bytes > MAX_BYTES && pending > 0 {
             self.pending.fetch_sub(1, SeqCst);
             self.bytes.fetch_sub(work.bytes, SeqCst);
-            return self.drop_work(&work, &format!("{pending} pieces with {} MiB wait already", bytes >> 20));
+            return self
+                .drop_work(&work, &format!("the queue is full with {pending} tasks of {} MiB", bytes >> 20));
         }
         let mut tasks = self.tasks.lock();
         while tasks.try_join_next().is_some() {}

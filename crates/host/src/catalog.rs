@@ -31,7 +31,7 @@ impl Shelf {
         for tool in native {
             if shelf.places.contains_key(tool.name()) {
                 let what = format!(
-                    "the tool `{}` of an MCP server is not offered: the host has one of that name",
+                    "the tool `{}` of an MCP server is not offered: the host has a tool of that name",
                     tool.name()
                 );
                 let problem = Problem::new(Code::SameTool, "", &file, what).warning();
@@ -50,7 +50,7 @@ impl Shelf {
                 match with_filters(scripted, plugins) {
                     Ok(tool) => shelf.put(tool, plugin, brought_by.insert(name, plugin)),
                     Err(why) => {
-                        let what = format!("the tool `{name}` is offered to nobody: {why}");
+                        let what = format!("the tool `{name}` is not offered: {why}");
                         shelf
                             .problems
                             .push(Problem::new(Code::BadTool, &plugin.id, &plugin.path, what).warning());
@@ -111,8 +111,7 @@ impl Shelf {
                 let tool = match with_filters(&scripted, plugins) {
                     Ok(tool) => tool,
                     Err(why) => {
-                        self.problems
-                            .push(problem(format!("the prompt `{name}` is offered to nobody: {why}")));
+                        self.problems.push(problem(format!("the prompt `{name}` is not offered: {why}")));
                         continue;
                     }
                 };
@@ -134,7 +133,7 @@ impl Shelf {
                 continue;
             }
             let what = format!(
-                "the prompt `{}` of an MCP server is not offered: a script has one of that name",
+                "the prompt `{}` of an MCP server is not offered: a script has a prompt of that name",
                 prompt.name()
             );
             let problem = Problem::new(Code::SameTool, "", &plan.project.join("valvehouse.toml"), what);
@@ -173,12 +172,12 @@ impl Shelf {
             };
             for tool in self.tools.iter().filter(is_hidden) {
                 let what = format!(
-                    "the model `{}` is not offered the tool `{}`: its search for tools has one of that name",
+                    "the model `{}` is not offered the tool `{}`: `tool_search` adds a tool of that name",
                     model.name,
                     tool.name()
                 );
                 let problem = Problem::new(Code::SameTool, "", &file, what).warning();
-                self.problems.push(problem.help("rename that tool, or take `tool_search` out of the model"));
+                self.problems.push(problem.help("rename that tool, or remove `tool_search` from the model"));
             }
         }
     }
@@ -215,7 +214,7 @@ impl Shelf {
                 let near = did_you_mean(id, of_kind(*kind));
                 unknown.push((
                     format!("{}s.{id}", kind.word()),
-                    format!("there is no {} `{id}`{near}", kind.word()),
+                    format!("unknown {} `{id}`{near}", kind.word()),
                 ));
             }
         }
@@ -224,7 +223,7 @@ impl Shelf {
             if !known().any(|known| known == id) {
                 unknown.push((
                     format!("grants.{id}"),
-                    format!("there is no plugin `{id}`{}", did_you_mean(id, known())),
+                    format!("unknown plugin `{id}`{}", did_you_mean(id, known())),
                 ));
             }
         }
@@ -232,7 +231,7 @@ impl Shelf {
         for (section, why) in unknown {
             let what = format!("`[{section}]` has no effect: {why}");
             let problem = Problem::new(Code::UnknownName, "", &file, what);
-            self.problems.push(problem.help("correct the name, or take the section out").warning());
+            self.problems.push(problem.help("correct the name, or remove the section").warning());
         }
     }
 
@@ -249,13 +248,13 @@ impl Shelf {
         if builtin::GUARDED.iter().any(|(name, _)| name == &word) {
             let example = if word == "shell_exec" { "shell=PROGRAM" } else { "files=FOLDER" };
             let command = format!("valvehouse grant {word} {example}");
-            let help = format!("if it may, run: {command}");
-            return problem("which nobody has granted").help(help).granted_by(command);
+            let help = format!("to allow it, run: {command}");
+            return problem("which is not granted").help(help).granted_by(command);
         }
         let names = self.tools.iter().map(Tool::name);
         match did_you_mean(word, names).as_str() {
-            "" => problem("which is not there"),
-            near => problem(&format!("which is not there{near}")),
+            "" => problem("which does not exist"),
+            near => problem(&format!("which does not exist{near}")),
         }
     }
 }
@@ -275,7 +274,7 @@ fn filter(id: &str, plugins: &Plugins) -> Result<Option<Filter>, String> {
     let Some(plugin) = plugins.get(id).filter(|plugin| plugin.kind == Kind::Filter) else {
         let filters = plugins.values().filter(|plugin| plugin.kind == Kind::Filter);
         let near = did_you_mean(id, filters.map(|plugin| &*plugin.id));
-        return Err(format!("it names the filter `{id}`, which is not there{near}"));
+        return Err(format!("it names the filter `{id}`, which does not exist{near}"));
     };
     match plugin.filter() {
         // An operator switched it off, and may.

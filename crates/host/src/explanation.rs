@@ -131,7 +131,7 @@ impl Snapshot {
         let id = &plugin.id;
         match decision {
             Decision::Runs if matches!(plugin.state, State::Stale(_)) => {
-                format!("its last good version runs: see valvehouse check {id}")
+                format!("its last good version runs; see valvehouse check {id}")
             }
             Decision::Runs => {
                 let why = match plugin.global {
@@ -155,14 +155,14 @@ impl Snapshot {
             Decision::Off => "switched off by an operator".to_owned(),
             Decision::NotListed => format!("not global, and the model `{model}` does not list it"),
             Decision::NotAskedFor => {
-                format!("a toggle: only for requests that ask for it with \"filter_ids\": [\"{id}\"]")
+                format!("a toggle: runs only for requests with \"filter_ids\": [\"{id}\"]")
             }
-            Decision::Broken => format!("has never loaded: see valvehouse check {id}"),
+            Decision::Broken => format!("has never loaded; see valvehouse check {id}"),
             Decision::ForTools(tools) => format!("runs around these tools only: {}", tools.join(", ")),
             Decision::Elsewhere(endpoints) => {
                 format!("covers {} only: `endpoints` does not list \"chat\"", endpoints.join(", "))
             }
-            Decision::NoHooks => "has no hooks, so that there is nothing to run".to_owned(),
+            Decision::NoHooks => "has no hooks to run".to_owned(),
             Decision::Idle => {
                 let needs = plugin.needs();
                 let first = needs.first().map_or("VALVE", |name| name.as_str());
@@ -202,7 +202,7 @@ impl Snapshot {
             let reason = match &refuses {
                 Some(why) => format!("refuses every request: {why}"),
                 None if is_middleware(filter.name()) => format!("middleware of the model `{model}`"),
-                None => "tells those who listen to agents".to_owned(),
+                None => "reports agent events to listeners".to_owned(),
             };
             HostPart {
                 id: filter.name().to_owned(),

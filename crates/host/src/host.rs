@@ -401,7 +401,7 @@ impl Host {
         let news = (tells != *self.told.lock()).then_some(&tells);
         match self.store.announce(&self.id, std::process::id(), applied, news).await {
             Ok(()) => *self.told.lock() = tells,
-            Err(error) => tracing::debug!("not announced: {error}"),
+            Err(error) => tracing::debug!("cannot announce this host in the store: {error}"),
         }
     }
 
@@ -418,13 +418,13 @@ impl Host {
             if self.store.is_shared() && is_written && exchanged.elapsed() >= KV_DELAY {
                 exchanged = Instant::now();
                 if let Err(error) = self.kv.exchange().await {
-                    tracing::debug!("cannot read what other hosts' scripts keep: {error}");
+                    tracing::debug!("cannot read the kv entries of other hosts: {error}");
                 }
             }
             if self.store.is_shared() && cleared.elapsed() >= KV_CLEAR {
                 cleared = Instant::now();
                 if let Err(error) = self.store.kv_clear().await {
-                    tracing::debug!("cannot drop what scripts keep no more: {error}");
+                    tracing::debug!("cannot delete expired kv entries: {error}");
                 }
             }
             tokio::time::sleep(if is_written { KV_PAUSE } else { KV_DELAY }).await;
@@ -442,7 +442,9 @@ impl Host {
             match self.store.save_snapshot(self.applied.load(Relaxed)).await {
                 Ok(is_written) => has_failed &= !is_written,
                 Err(error) if !has_failed && self.store.outage().is_none() => {
-                    tracing::warn!("this host could not start now without its database: {error}");
+                    tracing::warn!(
+                        "cannot write the snapshot, without which this host cannot start while its database is unavailable: {error}"
+                    );
                     has_failed = true;
                 }
                 Err(_) => {}
@@ -455,9 +457,9 @@ impl Host {
         let failed_before = self.kv.failure().is_some();
         let written = self.kv.flush_all().await;
         match &written {
-            Ok(()) if failed_before => tracing::info!("what scripts store is written again"),
+            Ok(()) if failed_before => tracing::info!("kv entries of scripts are written to the store again"),
             Err(error) if !failed_before => {
-                tracing::warn!("cannot write what scripts store yet, trying again: {error}");
+                tracing::warn!("cannot write kv entries of scripts to the store, retrying: {error}");
             }
             _ => {}
         }
@@ -468,7 +470,7 @@ impl Host {
     pub async fn close(&self) {
         self.write_kv().await;
         if let Err(error) = self.store.leave(&self.id).await {
-            tracing::debug!("left without a word: {error}");
+            tracing::debug!("cannot deregister from the store: {error}");
         }
     }
 }

@@ -27,7 +27,7 @@ fn clear_below(folder: &Path, older_than: Duration, depth: usize) {
         let is_abandoned =
             modified.is_ok_and(|modified| modified.elapsed().is_ok_and(|age| age > older_than));
         if is_abandoned && std::fs::remove_file(entry.path()).is_ok() {
-            tracing::info!("removed {}, which a killed writer left", entry.path().display());
+            tracing::info!("removed {}, left behind by an interrupted write", entry.path().display());
         }
     }
 }

@@ -114,7 +114,7 @@ fn events(
 }
 
 fn no_host() -> Fault {
-    Fault::Host("no host runs that could ask a model".into())
+    Fault::Host("cannot call a model: no host is running".into())
 }
 
 async fn ask(snapshot: &Snapshot, plugin: String, request: &Json, turn: &Turn) -> Result<Json, Fault> {

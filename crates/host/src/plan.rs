@@ -163,10 +163,10 @@ impl Plan {
             return "scripts come from the store";
         }
         match self.folders().map(|folder| folder.is_dir()) {
-            [true, true] => "both are there",
-            [true, false] => "there is no folder of tools",
-            [false, true] => "there is no folder of filters",
-            [false, false] => "neither folder is there",
+            [true, true] => "both folders exist",
+            [true, false] => "the tools folder does not exist",
+            [false, true] => "the filters folder does not exist",
+            [false, false] => "neither folder exists",
         }
     }
 
@@ -209,7 +209,7 @@ impl Plan {
     /// The provider of a configured name.
     pub(super) fn provider(&self, name: &str) -> Result<&Arc<dyn Provider>, Fault> {
         let found = self.providers.iter().map(|plan| &plan.provider).find(|provider| provider.name() == name);
-        found.ok_or_else(|| Fault::Host(format!("no provider is called `{name}`")))
+        found.ok_or_else(|| Fault::Host(format!("unknown provider `{name}`")))
     }
 
     /// The provider that answers for a configured model.

@@ -156,22 +156,22 @@ impl Plugin {
         }
         match (&self.state, &self.script) {
             (State::Missing, _) => Some(format!(
-                "the guard `{0}` is gone; an operator has to run: valvehouse confirm-removal {0}",
+                "the guard `{0}` is missing; an operator has to restore its file, or run: valvehouse confirm-removal {0}",
                 self.id
             )),
             (_, None) if self.pending.is_some() => Some(format!(
-                "the guard `{0}` waits for an operator; put it back, or run: valvehouse confirm {0}",
+                "the guard `{0}` has a change that waits for an operator; undo the change, or run: valvehouse confirm {0}",
                 self.id
             )),
             (State::Broken(_), _) | (_, None) => Some(format!(
-                "the guard `{0}` does not load; an operator has to mend it: valvehouse check {0}",
+                "the guard `{0}` does not load; an operator has to fix it: valvehouse check {0}",
                 self.id
             )),
             _ if self.is_idle() && self.has_values() => {
                 let needs = self.needs();
                 let first = needs.first().map_or("VALVE", |name| name.as_str());
                 Some(format!(
-                    "the guard `{0}` guards nothing until {1} is set; an operator has to run: valvehouse valves set {0} {first}=…",
+                    "the guard `{0}` has no effect until {1} is set; an operator has to run: valvehouse valves set {0} {first}=…",
                     self.id,
                     needs.join(" or ")
                 ))
@@ -290,8 +290,7 @@ pub fn chats_only(script: &Script) -> Vec<&'static str> {
 /// The consequence for an Open WebUI of hooks of a guard that run in chats only.
 pub fn chats_only_in_words(id: &str, hooks: &[&str]) -> String {
     format!(
-        "the guard `{id}` does not run its {} where an Open WebUI asks for filters one by one (pipelines); it does in \
-         chats with models of this host",
+        "the guard `{id}` does not run its {} if Open WebUI calls filters one by one (pipelines); it runs in chats with models of this host",
         hooks.join(", ")
     )
 }

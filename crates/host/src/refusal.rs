@@ -21,7 +21,7 @@ pub(crate) fn absent(id: &str, model: &str) -> Filter {
 /// Returns the reason for which requests are refused for a model that lists a filter which does not exist.
 pub(crate) fn absence(id: &str, model: &str) -> String {
     format!(
-        "the model `{model}` lists the filter `{id}`, which does not exist; an operator has to add it, or correct `filters` of that model"
+        "the model `{model}` lists the filter `{id}`, which does not exist; an operator has to add the filter, or correct `filters` of that model"
     )
 }
 

@@ -224,7 +224,7 @@ impl Schedule {
         for ((id, what), entry) in entries.iter().filter(|((_, what), _)| *what != ScheduledCall::Tick) {
             let name = name_of(id, *what, entry.incarnation);
             let text = self.host.store().secret(&name).await.unwrap_or_else(|error| {
-                tracing::debug!("cannot read the last list of {id}: {error}");
+                tracing::debug!("cannot read the stored list of {id}: {error}");
                 None
             });
             if let Some(list) = text.and_then(|text| Json::parse(text.as_bytes()).ok()) {
@@ -258,7 +258,7 @@ impl Schedule {
             }
             Err(why) => {
                 self.failed.fetch_add(1, SeqCst);
-                tracing::error!(plugin = &**id, hook = what.as_str(), "failed in the background: {why}");
+                tracing::error!(plugin = &**id, hook = what.as_str(), "a background call failed: {why}");
                 recording.failed(why);
                 recording.answered(500);
                 (*what == ScheduledCall::Tick).then_some(next)
@@ -283,7 +283,7 @@ impl Schedule {
         self.leases.lock().insert(name.to_owned());
         let taken = self.host.store().lease_secret(name, self.host.id(), ms(LEASE)).await;
         let is_taken = taken.unwrap_or_else(|error| {
-            tracing::warn!("cannot ask the store who runs {name}: {error}");
+            tracing::warn!("cannot take the lease of {name}: {error}");
             false
         });
         if !is_taken {
@@ -295,7 +295,7 @@ impl Schedule {
     /// Lets any host have the lease of a tick after a time.
     async fn release(&self, name: &str, after: Duration) {
         if let Err(error) = self.host.store().lease_secret(name, self.host.id(), ms(after)).await {
-            tracing::debug!("the lease of {name} ends by itself only: {error}");
+            tracing::debug!("cannot release the lease of {name}, which expires by itself: {error}");
         }
     }
 

@@ -63,9 +63,11 @@ impl Plugin {
         let waits = |problem: &&Problem| matches!(problem.code, Code::GuardWeakened | Code::SameId);
         let mut problems: Vec<Problem> = self.state.problems().iter().filter(waits).cloned().collect();
         if self.state == State::Missing {
-            let what = format!("the guard `{}` is gone: requests are refused", self.id);
-            let help =
-                format!("put it back, or if it may be gone, run: valvehouse confirm-removal {}", self.id);
+            let what = format!("the guard `{}` is missing: requests are refused", self.id);
+            let help = format!(
+                "restore its file, or to accept its removal, run: valvehouse confirm-removal {}",
+                self.id
+            );
             problems.push(Problem::new(Code::GuardGone, &self.id, &self.path, what).help(help));
         }
         problems
@@ -82,12 +84,12 @@ impl Plugin {
             self.script.as_ref().is_some_and(|script| script.manifest.on_break == OnBreak::Continue);
         let meanwhile = match self.kind {
             Kind::Filter if forgiven => "skipped",
-            Kind::Filter => "every request it would see is refused with 503",
-            Kind::Tool => "models that call it are told so",
+            Kind::Filter => "its requests are refused with 503",
+            Kind::Tool => "models that call it get an error",
         };
         let (breaks, seconds) = (count(open.breaks, "time"), open.next_try.as_secs_f64().ceil());
         format!(
-            "rests: it broke {breaks} in a short time; {meanwhile}, and a call tries again within {seconds} s"
+            "its circuit breaker is open: it failed {breaks} in a short time; {meanwhile}, and the next call is tried within {seconds} s"
         )
     }
 }

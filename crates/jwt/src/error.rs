@@ -5,13 +5,13 @@
 #[non_exhaustive]
 pub enum JwtError {
     /// The text is not a token.
-    #[error("this is not a JSON web token: it has three parts in base64, with points between them")]
+    #[error("invalid JSON web token: expected three parts in base64, separated by dots")]
     NotAToken,
     /// Its header names another algorithm than the one that is expected.
-    #[error("the token is signed with another algorithm than the one that is expected")]
+    #[error("the token is not signed with the expected algorithm")]
     OtherAlgorithm,
     /// Its header asks for an extension.
-    #[error("the token asks for an extension (`crit`) that is not known here")]
+    #[error("the token requires an unknown extension (`crit`)")]
     Critical,
     /// Its signature is not that of the key.
     #[error("the signature of the token is not valid")]
@@ -20,7 +20,7 @@ pub enum JwtError {
     #[error("the secret is empty")]
     EmptySecret,
     /// The secret of HS256 is a key that others may know.
-    #[error("a PEM is not a secret: HS256 takes a text or bytes that only the two sides know")]
+    #[error("the secret is a PEM key: HS256 needs a shared secret, a string or bytes")]
     PemAsSecret,
     /// The key is not a PEM of the right kind.
     #[error("the key must be a PEM that begins with `-----BEGIN {0}-----`")]

@@ -58,7 +58,7 @@ impl VerifyingKey {
                 let is_p256 = of_tag(curve, IDENTIFIER).is_some_and(|(curve, _)| curve == P256);
                 match is_p256 && point.len() == 65 && point[0] == 4 {
                     true => Ok(Self(DecodingKey::from_ec_der(point))),
-                    false => Err(JwtError::BadKey("ES256 takes a key of the curve P-256")),
+                    false => Err(JwtError::BadKey("ES256 needs a key of the curve P-256")),
                 }
             }
         }
@@ -71,21 +71,21 @@ impl VerifyingKey {
     pub fn of_jwk(algorithm: Algorithm, jwk: &Value) -> Result<Self, JwtError> {
         let text = |name: &str| jwk[name].as_str().filter(|text| text.len() <= MAX_KEY).unwrap_or("");
         if !matches!(&jwk["alg"], Value::Null) && text("alg") != algorithm.as_str() {
-            return Err(JwtError::BadKey("its `alg` is another one"));
+            return Err(JwtError::BadKey("its `alg` does not match the expected algorithm"));
         }
         if jwk.get("d").is_some() {
-            return Err(JwtError::BadKey("it is a private one; give the public one"));
+            return Err(JwtError::BadKey("it is a private key; use the public key"));
         }
         let read = match (algorithm, text("kty"), text("crv")) {
             (Algorithm::Rs256, "RSA", _) => DecodingKey::from_rsa_components(text("n"), text("e")),
             (Algorithm::Es256, "EC", "P-256") => DecodingKey::from_ec_components(text("x"), text("y")),
             _ => return Err(OTHER_KIND),
         };
-        read.map(Self).map_err(|_| JwtError::BadKey("it has no numbers in base64"))
+        read.map(Self).map_err(|_| JwtError::BadKey("its numbers are missing or are not valid base64"))
     }
 }
 
-const OTHER_KIND: JwtError = JwtError::BadKey("it is of another kind than the algorithm");
+const OTHER_KIND: JwtError = JwtError::BadKey("its type does not match the algorithm");
 
 /// The secret of HS256. A public key is not one: whoever has it could sign.
 fn secret(key: &[u8]) -> Result<&[u8], JwtError> {
@@ -111,7 +111,9 @@ fn pem(text: &[u8], labels: &[&'static str]) -> Result<(&'static str, Vec<u8>), 
     };
     let (label, body) = labels.iter().find_map(body).ok_or(wrong)?;
     let letters: String = body.split_whitespace().collect();
-    let der = STANDARD.decode(letters).map_err(|_| JwtError::BadKey("what is in the PEM is not base64"))?;
+    let der = STANDARD
+        .decode(letters)
+        .map_err(|_| JwtError::BadKey("the content of the PEM is not valid base64"))?;
     Ok((label, der))
 }
 
@@ -134,7 +136,7 @@ fn rsa(der: &[u8]) -> Result<VerifyingKey, JwtError> {
         let (exponent, _) = of_tag(rest, INTEGER)?;
         Some(VerifyingKey(DecodingKey::from_rsa_raw_components(modulus, exponent)))
     };
-    numbers().ok_or(JwtError::BadKey("what is in the PEM is not a public key of RSA"))
+    numbers().ok_or(JwtError::BadKey("the content of the PEM is not an RSA public key"))
 }
 
 /// The content of a value in DER, and what is behind it; `None` where there is none of this tag.

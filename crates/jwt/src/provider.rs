@@ -22,7 +22,7 @@ pub fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         if PROVIDER.install_default().is_err() {
-            tracing::warn!("tokens are signed and checked by another library of this process");
+            tracing::warn!("tokens are signed and verified by another library of this process");
         }
     });
 }

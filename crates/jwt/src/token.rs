@@ -25,7 +25,7 @@ pub fn sign(
 ) -> Result<String, JwtError> {
     install();
     let header = Header { kid: key_id, ..Header::new(algorithm.as_library()) };
-    encode(&header, claims, &key.0).map_err(|_| JwtError::BadKey("it is not a private key of the algorithm"))
+    encode(&header, claims, &key.0).map_err(|_| JwtError::BadKey("it is not a private key for the algorithm"))
 }
 
 /// Checks the signature of a token, which has to be of this algorithm, and returns its claims. Nothing of the claims is
@@ -52,7 +52,7 @@ pub fn verify(token: &str, algorithm: Algorithm, key: &VerifyingKey) -> Result<V
     let claims = decode::<Value>(token, &key.0, &validation).map_err(|error| match error.kind() {
         ErrorKind::InvalidSignature => JwtError::WrongSignature,
         ErrorKind::InvalidKeyFormat | ErrorKind::InvalidRsaKey(_) | ErrorKind::InvalidEcdsaKey => {
-            JwtError::BadKey("it is not a public key of the algorithm")
+            JwtError::BadKey("it is not a public key for the algorithm")
         }
         _ => JwtError::NotAToken,
     })?;

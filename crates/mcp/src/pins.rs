@@ -264,10 +264,10 @@ impl Pins {
 #[derive(Debug, thiserror::Error)]
 pub enum PinsError {
     /// The file cannot be read.
-    #[error("{0}; correct it, or delete it and approve again")]
+    #[error("{0}; correct the file, or delete it and approve the tools again")]
     Unreadable(io::Error),
     /// The file cannot be written.
-    #[error("cannot write {}: {error}; let this process write there, and to .valvehouse beside it", file.display())]
+    #[error("cannot write {}: {error}; allow this process to write there, and to .valvehouse beside it", file.display())]
     Unwritable {
         /// Its path.
         file: PathBuf,

@@ -9,7 +9,7 @@
 pub fn in_small_pages() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
-        tracing::debug!("this system decides on the size of pages: {error}");
+        tracing::debug!("cannot disable transparent huge pages: {error}");
     }
 }
 
@@ -34,7 +34,7 @@ mod linux {
             // back for them is what was there.
             let given = unsafe { madvise(place.start as *mut _, place.len(), Advice::LinuxDontNeed) };
             if let Err(error) = given {
-                tracing::debug!("code of the start stays in memory: {error}");
+                tracing::debug!("cannot release memory of startup code: {error}");
             }
         }
     }

@@ -184,7 +184,7 @@ impl Response {
     pub async fn whole(self) -> Result<Bytes, Fault> {
         let (body, rest) = self.start(MAX_BODY).await?;
         if rest {
-            let message = format!("an answer is larger than {} MiB", MAX_BODY >> 20);
+            let message = format!("a response exceeded its limit of {} MiB", MAX_BODY >> 20);
             return Err(Fault::Provider { message: message.into(), timeout: false });
         }
         Ok(body)

@@ -78,7 +78,7 @@ impl HttpCall {
         match Method::from_bytes(method.as_bytes()) {
             Ok(method) => Self::new(method, to.into(), Bytes::new()),
             Err(_) => Self {
-                problem: Some(format!("`{method}` is not a method of HTTP")),
+                problem: Some(format!("invalid HTTP method `{method}`")),
                 ..Self::new(Method::GET, to.into(), Bytes::new())
             },
         }
@@ -140,10 +140,11 @@ impl HttpCall {
             (Ok(name), Some(value)) => {
                 self.headers.insert(name, value);
             }
-            (Err(_), _) => self.problem = Some(format!("`{name}` is not a name of a header")),
+            (Err(_), _) => self.problem = Some(format!("invalid header name `{name}`")),
             // Without the value: it may be a key.
             (_, None) => {
-                self.problem = Some(format!("the value of header `{name}` holds characters it may not"));
+                self.problem =
+                    Some(format!("invalid value of the header `{name}`: expected visible ASCII characters"));
             }
         }
         self

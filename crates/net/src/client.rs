@@ -99,8 +99,8 @@ impl Client {
         let HttpCall { method, to, headers, body, provider, total, problem } = call;
         let peer = Peer { provider, address: to.shown.clone(), connect: Some(connect), total };
         if let Some(problem) = problem {
-            let message = format!("cannot ask {}: {problem}", peer.name());
-            let message = Explanation::new("the service cannot be asked", message);
+            let message = format!("cannot send a request to {}: {problem}", peer.name());
+            let message = Explanation::new("cannot send a request to the service", message);
             return Err(Fault::Provider { message, timeout: false });
         }
         let now = Instant::now();
@@ -163,7 +163,10 @@ pub(super) fn build(settings: impl Fn() -> reqwest::ClientBuilder) -> Result<req
     settings()
         .build()
         .or_else(|error| {
-            tracing::warn!("https will not work: {}", std::error::Error::source(&error).unwrap_or(&error));
+            tracing::warn!(
+                "cannot load CA certificates, so https requests will fail: {}",
+                std::error::Error::source(&error).unwrap_or(&error)
+            );
             trust_nobody(settings()).build()
         })
         .map_err(|error| not_set_up(&error))
@@ -201,7 +204,7 @@ fn trust_nobody(settings: reqwest::ClientBuilder) -> reqwest::ClientBuilder {
 }
 
 fn not_set_up(error: &dyn std::error::Error) -> Fault {
-    Fault::Host(format!("cannot set up outward HTTP: {error}"))
+    Fault::Host(format!("cannot set up the HTTP client: {error}"))
 }
 
 fn is_loopback(url: &Url) -> bool {
@@ -243,7 +246,7 @@ mod tests {
             message,
             format!(
                 "cannot reach provider lab at http://127.0.0.1:{port}/v1/models: connection refused (os \
-                 error 111); is it running? check base_url of provider lab"
+                 error 111); check base_url of provider lab, and that the service is running"
             )
         );
         assert!(!timeout);
@@ -256,7 +259,7 @@ mod tests {
         let timeouts = Timeouts { answer: Duration::from_millis(50), ..Timeouts::default() };
         let client = Client::with_timeouts(timeouts).unwrap();
         let (message, timeout) = failure(client.send(HttpCall::get(url)).await);
-        assert!(timeout && message.contains("sent nothing for 0.05 s"), "{message}");
+        assert!(timeout && message.contains("sent no response within 0.05 s"), "{message}");
     }
 
     #[tokio::test]
@@ -292,7 +295,10 @@ mod tests {
                 Ok(response) => response.whole().await.unwrap_err(),
                 Err(fault) => fault,
             };
-            assert!(fault.to_string().contains("did not answer completely within 0.1 s"), "{begun}: {fault}");
+            assert!(
+                fault.to_string().contains("did not complete its response within 0.1 s"),
+                "{begun}: {fault}"
+            );
         }
     }
 
@@ -320,7 +326,7 @@ mod tests {
             assert_eq!(ask(packing, body).await.unwrap(), text.as_bytes(), "{packing}");
         }
         let fault = ask("gzip", b"no gzip at all").await.unwrap_err().to_string();
-        assert!(fault.starts_with("the answer of provider lab at http://127.0.0.1"), "{fault}");
+        assert!(fault.starts_with("the response of provider lab at http://127.0.0.1"), "{fault}");
     }
 
     #[test]

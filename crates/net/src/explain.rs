@@ -74,15 +74,15 @@ impl Peer {
         if failed.timeout {
             return self.too_long();
         }
-        let full = format!("the answer of {} broke off: {}", self.name(), root_cause(&*failed.cause));
-        let message = Explanation::new(format!("the answer of {} broke off", self.public()), full);
+        let full = format!("the response of {} ended early: {}", self.name(), root_cause(&*failed.cause));
+        let message = Explanation::new(format!("the response of {} ended early", self.public()), full);
         Fault::Provider { message, timeout: false }
     }
 
     /// No answer began for so long.
     pub(super) fn silent(&self, patience: Duration) -> Fault {
         let message = self.both(|who| {
-            format!("{who} sent nothing for {} s{}", patience.as_secs_f64(), self.raise("answer_ms"))
+            format!("{who} sent no response within {} s{}", patience.as_secs_f64(), self.raise("answer_ms"))
         });
         Fault::Provider { message, timeout: true }
     }
@@ -91,14 +91,14 @@ impl Peer {
     pub(super) fn stopped(&self, patience: Duration) -> Fault {
         let (seconds, raise) = (patience.as_secs_f64(), self.raise("idle_ms"));
         let message =
-            self.both(|who| format!("{who} sent nothing more for {seconds} s within its answer{raise}"));
+            self.both(|who| format!("{who} sent no further part of its response within {seconds} s{raise}"));
         Fault::Provider { message, timeout: true }
     }
 
     /// It did not come to its end in time.
     pub(super) fn too_long(&self) -> Fault {
         let within = optional(self.total, |total| format!(" within {} s", total.as_secs_f64()));
-        let message = self.both(|who| format!("{who} did not answer completely{within}"));
+        let message = self.both(|who| format!("{who} did not complete its response{within}"));
         Fault::Provider { message, timeout: true }
     }
 
@@ -123,7 +123,7 @@ impl Peer {
     /// The advice that gives it more time.
     fn raise(&self, key: &str) -> String {
         match &self.provider {
-            Some(provider) => format!("; more time: timeouts.{key} of provider {provider}"),
+            Some(provider) => format!("; raise timeouts.{key} of provider {provider}"),
             None => String::new(),
         }
     }
@@ -135,11 +135,11 @@ impl Peer {
         };
         let lower = reason.to_lowercase();
         if lower.contains("certificate") {
-            format!("are this machine's CA certificates installed, and is {place} right?")
+            format!("check {place}, and that this machine's CA certificates are installed")
         } else if lower.contains("lookup") || lower.contains("dns") {
             format!("check the host name in {place}")
         } else {
-            format!("is it running? check {place}")
+            format!("check {place}, and that the service is running")
         }
     }
 }
@@ -174,8 +174,8 @@ fn root_cause(error: &(dyn Error + Send + Sync + 'static)) -> String {
     }
     // An error without a source would print its URL, query included.
     let text = match cause.downcast_ref::<reqwest::Error>() {
-        Some(bare) if bare.is_decode() => "its compressed body is damaged".to_owned(),
-        Some(_) => "the request could not be sent".to_owned(),
+        Some(bare) if bare.is_decode() => "its compressed body is not valid".to_owned(),
+        Some(_) => "cannot send the request".to_owned(),
         None => cause.to_string(),
     };
     let mut letters = text.chars();

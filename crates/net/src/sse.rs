@@ -31,10 +31,10 @@ pub struct SseEvent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TooLong {
     /// Longer than [`MAX_LINE`].
-    #[error("a line is longer than {} MiB", MAX_LINE >> 20)]
+    #[error("a line exceeded its limit of {} MiB", MAX_LINE >> 20)]
     Line,
     /// Larger than [`MAX_EVENT`].
-    #[error("an event is larger than {} MiB", MAX_EVENT >> 20)]
+    #[error("an event exceeded its limit of {} MiB", MAX_EVENT >> 20)]
     Event,
 }
 

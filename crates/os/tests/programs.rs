@@ -92,7 +92,7 @@ async fn only_what_is_granted_runs() {
     let failure = run(&some, Command::Shell("printf x".into())).await.unwrap_err();
     assert_eq!(
         failure.told_to("it"),
-        "the program `sh` is not granted; those are: printf, /usr/bin/env; to allow it: valvehouse grant it shell=sh"
+        "the program `sh` is not granted; granted are: printf, /usr/bin/env; to allow it: valvehouse grant it shell=sh"
     );
     assert!(run(&granted(&["bin/x"]), argv(&["bin/x"])).await.unwrap_err().message.contains("absolute path"));
     assert!(
@@ -100,13 +100,13 @@ async fn only_what_is_granted_runs() {
             .await
             .unwrap_err()
             .message
-            .contains("no such program")
+            .contains("the program does not exist")
     );
     assert!(run(&some, Command::Argv(Vec::new())).await.is_err());
     assert_eq!(run(&some, argv(&["/usr/bin/env"])).await.unwrap().code, Some(0));
     assert_eq!(run(&all, argv(&["/bin/echo", "x"])).await.unwrap().stdout, "x\n");
     assert_eq!(run(&all, Command::Shell("echo y".into())).await.unwrap().stdout, "y\n");
-    assert!(run(&all, argv(&["/no/such"])).await.unwrap_err().message.contains("no such program"));
+    assert!(run(&all, argv(&["/no/such"])).await.unwrap_err().message.contains("the program does not exist"));
     assert!(run(&Programs::default(), argv(&["echo"])).await.is_err());
 }
 
@@ -175,11 +175,7 @@ async fn too_much_output_is_cut_and_the_program_goes_on() {
         shell("head -c 50000000 /dev/zero | tr '\\0' x; echo end >&2; exit 5", within(60_000)).await.unwrap();
     assert_eq!((output.code, output.stderr.as_str()), (Some(5), "end\n"));
     assert!(output.cut && output.stdout.len() < 103_000);
-    assert!(
-        output.stdout.ends_with("\n… 49897600 more bytes were left out"),
-        "{}",
-        &output.stdout[102_300..]
-    );
+    assert!(output.stdout.ends_with("\n… 49897600 more bytes were omitted"), "{}", &output.stdout[102_300..]);
     let output = shell("yes", within(300)).await.unwrap();
     assert!(output.timed_out && output.cut);
 }

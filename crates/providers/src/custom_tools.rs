@@ -211,7 +211,7 @@ fn become_custom(call: &Json, name: Json, input: String) {
     let custom = Json::from([("name", name), (INPUT, input.into())]);
     for (key, value) in [("type", "custom".into()), ("custom", custom)] {
         if call.set(key, value).is_err() {
-            tracing::error!("cannot restore a call of a custom tool: the answer is read-only");
+            tracing::error!("cannot restore a call of a custom tool: the response is read-only");
         }
     }
 }
@@ -297,7 +297,7 @@ fn look(piece: Piece, custom: &HashSet<String>, calls: &mut Vec<OpenCall>) -> Ve
         if left.len() < count {
             is_changed = true;
             if delta.set("tool_calls", left).is_err() {
-                tracing::error!("cannot restore a call of a custom tool: the answer is read-only");
+                tracing::error!("cannot restore a call of a custom tool: the response is read-only");
             }
         }
         if is_last(&choice) {

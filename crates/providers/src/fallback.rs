@@ -101,7 +101,11 @@ impl Fallback {
     fn instead_of(&self, fault: &Fault) -> impl Iterator<Item = &Choice> {
         tracing::warn!(provider = self.name(), model = self.first.model, "cannot answer: {fault}");
         self.others.iter().inspect(|other| {
-            tracing::warn!(provider = other.provider.name(), model = other.model, "asked in its place");
+            tracing::warn!(
+                provider = other.provider.name(),
+                model = other.model,
+                "the request falls back to this provider"
+            );
         })
     }
 }
@@ -116,7 +120,7 @@ impl Choice {
             }
             Err(fault) => {
                 let (provider, model) = (self.provider.name(), &self.model);
-                tracing::warn!(provider, model, "cannot answer in its place either: {fault}");
+                tracing::warn!(provider, model, "this fallback cannot answer either: {fault}");
                 None
             }
         }

@@ -55,7 +55,7 @@ impl Origin {
     /// Reads one part of a stream, `an event` or `a line`; one that is damaged at the end of the stream was cut off.
     pub(super) fn parse_part(&self, part: &str, bytes: &[u8], is_ended: bool) -> Result<Json, Fault> {
         Json::parse(bytes).map_err(|error| match is_ended {
-            true => self.cut(&format!("it ends within {part}")),
+            true => self.cut(&format!("it ends inside {part}")),
             false => {
                 let start = self.excerpt(bytes);
                 self.fault(&format!("sent {part} that is not valid JSON: {error}; it begins: {start}"))
@@ -65,7 +65,7 @@ impl Origin {
 
     /// An answer that came without its end.
     pub(super) fn cut(&self, why: &str) -> Fault {
-        let message = format!("the answer of provider {} broke off: {why}", self.provider);
+        let message = format!("the response of provider {} ended early: {why}", self.provider);
         Fault::Provider { message: message.into(), timeout: false }
     }
 
@@ -74,16 +74,18 @@ impl Origin {
         let status = response.status;
         if (300..400).contains(&status) {
             let target = self.scrub(response.header("location").unwrap_or("nowhere").as_bytes());
-            let public = format!("provider {} redirects, and the key is not carried along", self.provider);
+            let public = format!(
+                "provider {} redirects to another address, to which the key is not sent",
+                self.provider
+            );
             let full = format!(
-                "provider {} at {} redirects to {target}, and the key is not carried along; correct the base_url of \
-                 the provider",
+                "provider {} at {} redirects to {target}, to which the key is not sent; correct the base_url of the provider",
                 self.provider, self.address
             );
             return Fault::Provider { message: Explanation::new(public, full), timeout: false };
         }
         if !(400..600).contains(&status) {
-            return self.fault(&format!("answered with status {status}, which is none of an answer"));
+            return self.fault(&format!("returned the unexpected status {status}"));
         }
         let retry_after = retry_after(&response);
         // A body that breaks off takes nothing from what the status says.

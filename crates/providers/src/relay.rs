@@ -49,7 +49,7 @@ pub(super) fn relayed(response: Response, service: &Service) -> Result<RelayResp
     let headers = headers.map(|(name, value)| (name.into(), value.into())).collect();
     if let Some(packing) = response.header("content-encoding").filter(|packing| *packing != "identity") {
         return Err(origin.fault(&format!(
-            "answered packed as {packing}, which is not unpacked here; turn that off where it is sent"
+            "returned content-encoding {packing}, which is not supported; disable it at the service or a proxy before it"
         )));
     }
     let body = PassthroughBody::Stream(hidden(response.into_stream(), origin.key.as_ref()));

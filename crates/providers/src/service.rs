@@ -40,7 +40,7 @@ impl Service {
     pub(super) fn new(name: &str, base_url: &str, example: &str, client: Client) -> Result<Self, Fault> {
         let wrong = |why: &str| {
             Fault::Host(format!(
-                "the base_url of provider {name} is not an address: {why}; it looks like {example}"
+                "invalid base_url of provider {name}: {why}; expected a URL such as {example}"
             ))
         };
         let url = Url::parse(base_url.trim()).map_err(|error| wrong(&error.to_string()))?;
@@ -134,25 +134,26 @@ impl Service {
     pub(super) fn parse(&self, body: &Bytes) -> Result<Json, Fault> {
         Json::parse_shared(body).map_err(|error| {
             let start = self.origin.excerpt(body);
-            self.origin.fault(&format!("answered what is not valid JSON: {error}; it begins: {start}"))
+            self.origin
+                .fault(&format!("returned a response that is not valid JSON: {error}; it begins: {start}"))
         })
     }
 
     /// An answer without what makes it one.
     pub(super) fn lacks(&self, answer: &Json, key: &str) -> Fault {
         let start = self.origin.excerpt(answer.to_string().as_bytes());
-        self.origin.fault(&format!("answered without `{key}`; it begins: {start}"))
+        self.origin.fault(&format!("returned a response without `{key}`; it begins: {start}"))
     }
 
     /// An answer that is something else than what was asked for.
     pub(super) async fn unexpected(&self, response: Response, instead_of: &str) -> Fault {
         let kind = match response.media_type() {
-            kind if kind.is_empty() => "something without a content-type".to_owned(),
+            kind if kind.is_empty() => "a response without a content-type".to_owned(),
             kind => kind,
         };
         let (start, _) = response.start(4096).await.unwrap_or_default();
         let start = self.origin.excerpt(&start);
-        self.origin.fault(&format!("answered {kind} instead of {instead_of} It begins: {start}"))
+        self.origin.fault(&format!("returned {kind} instead of {instead_of} It begins: {start}"))
     }
 }
 

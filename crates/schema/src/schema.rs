@@ -32,7 +32,7 @@ impl Schema {
     /// The schema is not valid, is too large, or takes more than two seconds.
     pub async fn compile(schema: Json) -> Result<Self, String> {
         if !matches!(schema, Json::Object(_) | Json::Bool(_)) {
-            return Err(format!("it is {}; it must be a JSON schema", schema.kind()));
+            return Err(format!("expected a JSON schema, got {}", schema.kind()));
         }
         let text = schema.encode_within(MAX_SCHEMA).map_err(|error| error.to_string())?;
         let text = String::from_utf8_lossy(&text).into_owned();

@@ -22,7 +22,7 @@ async fn run_within<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, String> {
     let deadline = Instant::now() + longest;
-    let too_long = |_| format!("it takes more than {} s to check; make it simpler", longest.as_secs_f64());
+    let too_long = |_| format!("its check exceeded the limit of {} s; simplify it", longest.as_secs_f64());
     let place = timeout_at(deadline, PLACES.clone().acquire_owned()).await.map_err(too_long)?;
     let place = place.map_err(|error| error.to_string())?;
     let (done, result) = oneshot::channel();
@@ -44,7 +44,7 @@ mod tests {
     async fn nobody_waits_for_a_schema_for_long_and_one_that_breaks_breaks_nothing_else() {
         let short = Duration::from_millis(20);
         let long = run_within(short, || std::thread::sleep(Duration::from_millis(200))).await;
-        assert!(long.unwrap_err().starts_with("it takes more than 0.02 s"));
+        assert!(long.unwrap_err().starts_with("its check exceeded the limit of 0.02 s"));
         assert_eq!(run(|| panic!("as told")).await.map(|()| 0), Err("checking it failed".to_owned()));
         assert_eq!(run(|| 7).await, Ok(7));
     }

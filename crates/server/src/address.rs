@@ -35,7 +35,7 @@ pub(crate) fn at_this_machine(parts: &Parts) -> Result<(), Fault> {
         return Ok(());
     }
     Err(Fault::Request {
-        message: "this is for operators, and only for this machine as long as [admin] key is not set".into(),
+        message: "this route is for operators: send the request from this machine, or set [admin] key".into(),
         param: None,
         code: Some("admin_key_needed"),
         kind: RequestFault::Forbidden,

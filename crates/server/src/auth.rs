@@ -29,15 +29,18 @@ pub(crate) fn user_of_key(app: &App, parts: &Parts) -> Result<Json, Fault> {
     }
     let Some(given) = given_key(&parts.headers) else {
         return Err(unauthenticated(
-            "no API key: send `Authorization: Bearer KEY` with a key of [server] keys",
+            "missing API key: send `Authorization: Bearer KEY` with a key of [server] keys",
         ));
     };
     match app.access.keys.holder(given) {
         Some(Holder::User(user)) => Ok(user.clone()),
         Some(Holder::Admin) => Ok(Json::Null),
-        None => {
-            Err(wrong_key(app, address::client(parts), given, "this API key is not one of [server] keys"))
-        }
+        None => Err(wrong_key(
+            app,
+            address::client(parts),
+            given,
+            "invalid API key: expected one of [server] keys",
+        )),
     }
 }
 
@@ -101,14 +104,14 @@ pub(crate) fn with_key(app: &App, parts: &Parts, given: &str) -> Result<(), Faul
     if app.access.keys.is_admin(given) {
         return Ok(());
     }
-    let message = "this is for operators: send `Authorization: Bearer KEY` with the key of [admin]";
+    let message = "this route is for operators: send `Authorization: Bearer KEY` with the key of [admin]";
     Err(wrong_key(app, address::client(parts), given, message))
 }
 
 fn signed_in(app: &App, parts: &Parts) -> Result<Operator, Fault> {
     let session = cookie::session(app, parts).ok_or_else(|| {
         unauthenticated(
-            "this is for operators: send `Authorization: Bearer KEY` with the key of [admin], or sign in at the page",
+            "this route is for operators: send `Authorization: Bearer KEY` with the key of [admin], or sign in at the page",
         )
     })?;
     if changes(&parts.method) {
@@ -125,9 +128,9 @@ fn from_our_page(app: &App, parts: &Parts) -> Result<(), Fault> {
         return Ok(());
     }
     Err(Fault::Request {
-        message: "what a page changes needs the header `x-valvehouse-csrf` with the token that GET \
-                  /api/v1/session gives: load the page again"
-            .into(),
+        message:
+            "missing header `x-valvehouse-csrf` with the token of GET /api/v1/session: load the page again"
+                .into(),
         param: None,
         code: Some("csrf_token_needed"),
         kind: RequestFault::Forbidden,

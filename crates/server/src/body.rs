@@ -50,7 +50,7 @@ fn unreadable(error: &axum::Error, max_mb: u64) -> Fault {
     if source.is_some_and(|source| source.to_string().contains("length limit")) {
         return too_large(max_mb);
     }
-    Fault::invalid(format!("the request body could not be read: {error}"), None)
+    Fault::invalid(format!("cannot read the request body: {error}"), None)
 }
 
 /// Reads a body whole and, where it is packed with zstd, unpacks it: Codex packs the long ones.
@@ -65,7 +65,7 @@ pub(crate) async fn read_plain(headers: &HeaderMap, body: Body, max_mb: u64) -> 
     }
     let bytes = read(body, max_mb).await?;
     let unpacked = tokio::task::spawn_blocking(move || unpack(&bytes, max_mb)).await;
-    unpacked.unwrap_or_else(|error| Err(Fault::Host(format!("cannot unpack a request body: {error}"))))
+    unpacked.unwrap_or_else(|error| Err(Fault::Host(format!("cannot decompress a request body: {error}"))))
 }
 
 /// Unpacks zstd: one frame after the other.
@@ -107,7 +107,7 @@ pub(crate) fn unpacked(headers: &HeaderMap) -> Result<(), Fault> {
 /// A body that is JSON.
 pub(crate) fn parsed(bytes: &Bytes) -> Result<Json, Fault> {
     Json::parse_shared(bytes)
-        .map_err(|error| Fault::invalid(format!("the request body is not JSON: {error}"), None))
+        .map_err(|error| Fault::invalid(format!("the request body is not valid JSON: {error}"), None))
 }
 
 /// Reads what a client still writes of a body that is too large: one that is cut off while it writes never reads
@@ -128,7 +128,7 @@ pub(crate) async fn drain(mut pieces: BodyDataStream) {
 /// A body that is larger than `server.max_body_mb`.
 pub(crate) fn too_large(max_mb: u64) -> Fault {
     Fault::Request {
-        message: format!("the request body is larger than {max_mb} MB ([server] max_body_mb)"),
+        message: format!("the request body exceeded its limit of {max_mb} MB ([server] max_body_mb)"),
         param: None,
         code: Some("request_too_large"),
         kind: RequestFault::TooLarge,

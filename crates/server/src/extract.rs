@@ -19,8 +19,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Id {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, OpenAiError> {
         let path = Path::<String>::from_request_parts(parts, state).await;
-        let id =
-            path.map_err(|error| Fault::invalid(format!("the id in the path is not text: {error}"), None));
+        let id = path.map_err(|error| Fault::invalid(format!("invalid id in the path: {error}"), None));
         id.map(|Path(id)| Self(id)).map_err(OpenAiError)
     }
 }
@@ -86,7 +85,7 @@ pub(crate) fn object_of(bytes: &Bytes) -> Result<Json, Fault> {
     match parsed(bytes)? {
         object @ Json::Object(_) => Ok(object),
         other => {
-            Err(Fault::invalid(format!("the request body must be an object, not {}", other.kind()), None))
+            Err(Fault::invalid(format!("the request body must be a JSON object, not {}", other.kind()), None))
         }
     }
 }
@@ -106,7 +105,7 @@ pub(crate) fn text(body: &Json, name: &'static str) -> Result<Option<String>, Fa
         None | Some(Json::Null) => Ok(None),
         Some(Json::Text(text)) => Ok(Some(text.to_string())),
         Some(other) => {
-            let message = format!("`{name}` must be a text, not {}", other.kind());
+            let message = format!("`{name}` must be a string, not {}", other.kind());
             Err(Fault::invalid(message, Some(name)))
         }
     }

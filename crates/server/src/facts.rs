@@ -116,7 +116,7 @@ pub(crate) fn asked_filters(body: &Json) -> Result<Vec<String>, Fault> {
     };
     match given {
         Some(given) if !is_list(&given) => {
-            Err(Fault::invalid("`filter_ids` must be a list of texts", Some("filter_ids")))
+            Err(Fault::invalid("`filter_ids` must be a list of strings", Some("filter_ids")))
         }
         _ => Ok(filter_ids(body)),
     }

@@ -11,7 +11,7 @@ pub(crate) fn check(answer: &Json) -> Result<(), Fault> {
     }
     if answer.get("choices").is_none_or(|choices| choices.is_empty()) {
         return Err(Fault::Provider {
-            message: "the answer of the provider has no choices".into(),
+            message: "the response of the provider has no choices".into(),
             timeout: false,
         });
     }
@@ -20,6 +20,7 @@ pub(crate) fn check(answer: &Json) -> Result<(), Fault> {
 
 /// The error for an answer that has other choices only.
 pub(crate) fn missing() -> Fault {
-    let message = "the answer of the provider has no choice with index 0, the only one that this API returns";
+    let message =
+        "the response of the provider has no choice with index 0, the only one that this API returns";
     Fault::Provider { message: message.into(), timeout: false }
 }

@@ -48,9 +48,9 @@ where
             Ok((stream, client)) => {
                 tokio::spawn(connection(builder.clone(), open.watcher(), stream, client, answer.clone()));
             }
-            Err(error) if is_of_one(&error) => tracing::debug!("a client was gone at once: {error}"),
+            Err(error) if is_of_one(&error) => tracing::debug!("a client disconnected at once: {error}"),
             Err(error) => {
-                tracing::warn!("a connection could not be accepted: {error}");
+                tracing::warn!("cannot accept a connection: {error}");
                 tokio::time::sleep(PAUSE).await;
             }
         }
@@ -96,7 +96,7 @@ async fn connection<F>(
         Err(_) => connection.await,
     };
     if let Err(error) = ended {
-        tracing::debug!(%client, "a connection broke off: {error}");
+        tracing::debug!(%client, "a connection ended early: {error}");
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
         Ok(tokens) => tokens.map(Arc::new),
         Err(fault) => {
             // Without the check of tokens a host without keys would serve everybody.
-            tracing::error!("/mcp is not served, since access tokens cannot be checked: {fault}");
+            tracing::error!("cannot serve /mcp, since access tokens cannot be verified: {fault}");
             return Router::new();
         }
     };
@@ -51,7 +51,8 @@ fn described(metadata: Option<&Json>) -> Response {
     match metadata {
         Some(metadata) => json_response(StatusCode::OK, metadata),
         None => {
-            let message = "this host takes no access tokens; send a key of [server] keys, or set [oauth]";
+            let message =
+                "this host does not accept access tokens; send a key of [server] keys, or set [oauth]";
             let (code, kind) = (Some("no_authorization_server"), RequestFault::NotFound);
             OpenAiError(Fault::Request { message: message.into(), param: None, code, kind }).into_response()
         }
@@ -111,11 +112,10 @@ async fn bearer(app: &App, tokens: &TokenChecker, parts: &Parts) -> Result<Calle
 /// A refusal that says where a client gets a token (RFC 6750, RFC 9728).
 fn refused(app: &App, oauth: &ResourceServer, parts: &Parts, refusal: Option<TokenRefusal>) -> Response {
     let fault = |message: String, code, kind| Fault::Request { message, param: None, code: Some(code), kind };
-    let does_not_count = |why: &str| format!("this access token does not count: {why}; log in again");
+    let does_not_count = |why: &str| format!("invalid access token: {why}; log in again");
     let (fault, error) = match refusal {
         None => {
-            let message = "no access token: log in at one of the authorization servers that the header \
-                           www-authenticate leads to, or send a key of [server] keys";
+            let message = "missing access token: log in at an authorization server from the header www-authenticate, or send a key of [server] keys";
             (fault(message.into(), "invalid_api_key", RequestFault::Unauthenticated), None)
         }
         Some(TokenRefusal::Foreign(why)) => {
@@ -135,9 +135,9 @@ fn refused(app: &App, oauth: &ResourceServer, parts: &Parts, refusal: Option<Tok
             (fault(message, code, RequestFault::Forbidden), Some(code))
         }
         Some(TokenRefusal::Unavailable(why)) => {
-            tracing::warn!("an access token cannot be checked: {why}");
+            tracing::warn!("cannot verify an access token: {why}");
             let message =
-                "cannot check this access token: its authorization server does not answer; try again later";
+                "cannot verify this access token: its authorization server does not answer; try again later";
             let mut response = OpenAiError(Fault::Host(message.into())).into_response();
             *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
             return response;

@@ -44,7 +44,7 @@ async fn approve(
 ) -> Response {
     let done = async {
         let changed = approvals.approve(&name, &shown(&app, body).await?).await.map_err(refused)?;
-        tracing::info!(server = name, by, "approved tools of the MCP server: {}", changed.join(", "));
+        tracing::info!(server = name, by, "approved tools of an MCP server: {}", changed.join(", "));
         Ok(told(&name, &changed))
     };
     reply::answer(done.await)
@@ -63,7 +63,7 @@ async fn forget(
         tracing::info!(
             server = name,
             by,
-            "took approvals of the MCP server's tools back: {}",
+            "revoked approvals of tools of an MCP server: {}",
             changed.join(", ")
         );
         Ok(told(&name, &changed))
@@ -74,7 +74,7 @@ async fn forget(
 /// The tools of a request, with the hashes that the operator was shown.
 async fn shown(app: &App, body: Body) -> Result<BTreeMap<String, String>, Fault> {
     let wrong = || {
-        let message = "`tools` must be an object of at least one tool, with the hash of each that was shown";
+        let message = "`tools` must be an object of at least one tool, with the listed hash of each";
         Fault::invalid(message, Some("tools"))
     };
     let body = object(app, body).await?;

@@ -61,7 +61,7 @@ async fn answered(app: &App, id: &str, request: Request) -> Result<Json, Fault> 
     };
     let bytes = read(body, app.config.server.max_body_mb).await?;
     let answer = Json::parse(&bytes)
-        .map_err(|error| Fault::invalid(format!("the answer is not JSON: {error}"), None))?;
+        .map_err(|error| Fault::invalid(format!("the answer is not valid JSON: {error}"), None))?;
     let is_here = app.questions.is_open(id);
     let answered = match asker {
         Some(asker) if is_here => {
@@ -75,7 +75,7 @@ async fn answered(app: &App, id: &str, request: Request) -> Result<Json, Fault> 
         return Ok(Json::from([("answered", true.into())]));
     }
     Err(Fault::Request {
-        message: "there is no such question: it was answered, its time is up, or it never was asked".into(),
+        message: "unknown question: it was answered, has expired, or does not exist".into(),
         param: None,
         code: Some("question_not_found"),
         kind: RequestFault::NotFound,

@@ -17,8 +17,7 @@ pub(super) fn all(app: &App, snapshot: &Snapshot) -> Vec<Json> {
         let open = plan.provider.rests()?;
         let seconds = open.next_try.as_secs_f64().ceil();
         let message = format!(
-            "the provider `{}` is left alone: it failed again and again; its models answer by their fallbacks or with \
-             503, and a call tries again within {seconds} s; last: {}",
+            "the circuit breaker of the provider `{}` is open after repeated failures; its models use their fallbacks or return 503, and the next call is tried within {seconds} s; last failure: {}",
             plan.provider.name(),
             open.cause
         );
@@ -66,7 +65,7 @@ pub(super) fn of_plugin(app: &App, plugin: &Plugin) -> Vec<Json> {
         }
     }
     if let Some(open) = plugin.rests() {
-        let message = format!("{}; last: {}", plugin.rests_in_words(&open), open.cause);
+        let message = format!("{}; last failure: {}", plugin.rests_in_words(&open), open.cause);
         all.push(said("error", Some(id), "resting", message, None));
     }
     all

@@ -45,7 +45,7 @@ pub(super) async fn hosts(app: &App) -> Result<Hosts, String> {
     };
     let patience = patience(app);
     match timeout(patience, asked).await {
-        Ok(answered) => answered.map_err(|error| format!("failed to {error}")),
+        Ok(answered) => answered.map_err(|error| format!("cannot {error}")),
         Err(_) => Err(format!("the store did not answer within {:?}", patience)),
     }
 }
@@ -54,10 +54,14 @@ pub(super) async fn hosts(app: &App) -> Result<Hosts, String> {
 fn away(outage: &Outage) -> String {
     let ago = |time: i64| now().saturating_sub(time) / 1000;
     let snapshot = outage.snapshot.map_or_else(
-        || "there is no snapshot to start from meanwhile".to_owned(),
-        |seen| format!("the snapshot of its generation {} is {} s old", seen.generation, ago(seen.at)),
+        || "there is no snapshot to restart from".to_owned(),
+        |seen| format!("the snapshot of generation {} is {} s old", seen.generation, ago(seen.at)),
     );
-    format!("cannot {}; away for {} s, changes are refused; {snapshot}", outage.error, ago(outage.since))
+    format!(
+        "cannot {}; unavailable for {} s, changes are refused; {snapshot}",
+        outage.error,
+        ago(outage.since)
+    )
 }
 
 fn patience(app: &App) -> Duration {
@@ -139,14 +143,20 @@ async fn checks(app: &App, snapshot: &Snapshot) -> Vec<Check> {
     let (hosts, unwritable) = tokio::join!(hosts(app), unwritable(app));
     let hosts = hosts.and_then(|hosts| unwritable.map_or(Ok(hosts), Err));
     let stopping = app.is_stopping();
-    let goes_on = if stopping { "it finishes what is under way" } else { "it takes requests" };
+    let goes_on = if stopping {
+        "the host is stopping and finishes running requests"
+    } else {
+        "the host accepts requests"
+    };
     let ago = app.host.looks().ago();
     let folders = snapshot.plan().folders_exist();
     let mut checks = vec![
         Check::needed("serving", !stopping, goes_on.into()),
-        Check::needed("generation", snapshot.generation > 0, format!("{} runs", snapshot.generation)),
+        Check::needed("generation", snapshot.generation > 0, format!("{} is running", snapshot.generation)),
         match &hosts {
-            Ok(hosts) => Check::needed("store", true, format!("it answers, at its change {}", hosts.stored)),
+            Ok(hosts) => {
+                Check::needed("store", true, format!("the store is available, at change {}", hosts.stored))
+            }
             // A store that no host can reach is no reason to send requests to another host.
             Err(why) if app.host.store().is_shared() => Check::told("store", false, why.clone()),
             Err(why) => Check::needed("store", false, why.clone()),
@@ -154,7 +164,7 @@ async fn checks(app: &App, snapshot: &Snapshot) -> Vec<Check> {
         Check::told(
             "folders",
             ago < LOOKS_PATIENCE,
-            format!("looked at {:.1} s ago; {folders}", ago.as_secs_f64()),
+            format!("scanned {:.1} s ago; {folders}", ago.as_secs_f64()),
         ),
     ];
     if let Ok(Hosts { all, agreeing, .. }) = hosts {
@@ -181,7 +191,7 @@ async fn checks(app: &App, snapshot: &Snapshot) -> Vec<Check> {
         .filter(|plan| plan.provider.rests().is_some())
         .map(|plan| plan.provider.name())
         .collect();
-    checks.push(Check::told("providers", resting.is_empty(), listed("left alone", &resting)));
+    checks.push(Check::told("providers", resting.is_empty(), listed("circuit breaker open", &resting)));
     let refusals: Vec<String> = snapshot.filters().filter_map(|plugin| plugin.refusal()).collect();
     let refusals: Vec<&str> = refusals.iter().map(String::as_str).collect();
     checks.push(Check::told("guards", refusals.is_empty(), listed("requests are refused", &refusals)));
@@ -191,7 +201,7 @@ async fn checks(app: &App, snapshot: &Snapshot) -> Vec<Check> {
         .filter(|plugin| plugin.word() != "live")
         .map(|plugin| &*plugin.id)
         .collect();
-    checks.push(Check::told("plugins", unwell.is_empty(), listed("not as they should be", &unwell)));
+    checks.push(Check::told("plugins", unwell.is_empty(), listed("not in order", &unwell)));
     checks
 }
 

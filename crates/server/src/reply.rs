@@ -38,7 +38,7 @@ pub(crate) fn refusal(fault: &Fault, body: &Json) -> Response {
 /// A JSON answer.
 pub(crate) fn json_response(status: StatusCode, value: &Json) -> Response {
     let bytes = value.encode_as_spelt().unwrap_or_else(|error| {
-        tracing::error!("an answer could not be written: {error}");
+        tracing::error!("cannot write a response: {error}");
         Vec::new()
     });
     let mut response = Response::new(Body::from(bytes));
@@ -155,7 +155,8 @@ fn passed_on(provider: &str, status: u16, body: &Json) -> Json {
             Json::Null => None,
             other => Some(other.to_string()),
         });
-    let message = message.unwrap_or_else(|| format!("provider {provider} answered {status} without a word"));
+    let message =
+        message.unwrap_or_else(|| format!("provider {provider} returned {status} without a message"));
     let error = Json::from([
         ("message", message.into()),
         ("type", "upstream_error".into()),
@@ -189,7 +190,7 @@ fn whole_seconds(seconds: f64) -> Option<HeaderValue> {
 /// New requests while those under way are finished: another host takes them, or this one's successor.
 pub(crate) fn stopping() -> Response {
     let error = Json::from([
-        ("message", "this host is stopping; ask again in a moment".into()),
+        ("message", "this host is stopping; try again in a moment".into()),
         ("type", "server_error".into()),
         ("param", Json::Null),
         ("code", "stopping".into()),

@@ -179,7 +179,7 @@ pub(crate) async fn not_found(method: Method, uri: Uri, headers: HeaderMap) -> R
     let path = uri.path();
     let hint = if path.starts_with("/v1/") { "; /openapi.json lists the routes" } else { "" };
     let fault = Fault::Request {
-        message: format!("there is no {method} {path}{hint}"),
+        message: format!("unknown route {method} {path}{hint}"),
         param: None,
         code: Some("not_found"),
         kind: RequestFault::NotFound,
@@ -190,7 +190,7 @@ pub(crate) async fn not_found(method: Method, uri: Uri, headers: HeaderMap) -> R
 /// A route that takes another method.
 pub(crate) async fn wrong_method(method: Method, uri: Uri, headers: HeaderMap) -> Response {
     let fault = Fault::Request {
-        message: format!("{} does not take {method}", uri.path()),
+        message: format!("{} does not support {method}", uri.path()),
         param: None,
         code: Some("method_not_allowed"),
         kind: RequestFault::Method,

@@ -213,13 +213,13 @@ pub async fn copy(from: &StoreSettings, to: &StoreSettings) -> Result<StoreCopy,
     if let StoreAddress::Sqlite(file) = &from.address
         && from.address.is_new()
     {
-        return Err(refused(&Place::File(file.clone()), "there is no such file", "look at its URL"));
+        return Err(refused(&Place::File(file.clone()), "there is no such file", "check its URL"));
     }
     let from = open_sql(from).await?;
     let to = open_sql(to).await?;
     for store in [&from, &to] {
         if is_in_use(store).await? {
-            return Err(refused(&store.place, "a host runs on it", "stop it first"));
+            return Err(refused(&store.place, "a host is running on it", "stop it first"));
         }
     }
     let failed = |error| StoreError::from_sqlx(DOING, &to.place, &error);
@@ -229,8 +229,8 @@ pub async fn copy(from: &StoreSettings, to: &StoreSettings) -> Result<StoreCopy,
     for table in &TABLES {
         let held = query_text(format!("SELECT 1 FROM {} LIMIT 1", table.name));
         if held.fetch_optional(&mut target).await.map_err(failed)?.is_some() {
-            let cause = format!("it holds {} already", table.name);
-            let mend = "name one that is empty: a new file, or a new database";
+            let cause = format!("it already contains {}", table.name);
+            let mend = "name an empty store: a new file, or a new database";
             return Err(refused(&to.place, &cause, mend));
         }
     }
@@ -554,7 +554,7 @@ mod tests {
             .await
             .unwrap();
         let used = copy(&first, &second).await.unwrap_err().to_string();
-        assert!(used.contains("a host runs on it; stop it first"), "{used}");
+        assert!(used.contains("a host is running on it; stop it first"), "{used}");
         query("DELETE FROM hosts").execute(&mut session).await.unwrap();
 
         // A value that was changed by hand stays what it was.

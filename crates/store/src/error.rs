@@ -155,7 +155,9 @@ impl From<StoreError> for Fault {
             Trouble::Refused => return Self::Host(full),
             Trouble::Busy => ("another process holds its lock; try again in a moment", "store_busy"),
             Trouble::Full => ("its disk is full; the operator has to free some space", "store_full"),
-            Trouble::Failing => ("its disk fails; the operator finds the reason in the log", "store_failing"),
+            Trouble::Failing => {
+                ("its disk has errors; the operator finds the reason in the log", "store_failing")
+            }
             Trouble::Unreachable => {
                 ("its database does not answer; try again in a moment", "store_unreachable")
             }
@@ -164,7 +166,7 @@ impl From<StoreError> for Fault {
             }
             _ => ("the operator finds the reason in the log", "store_unavailable"),
         };
-        let public = format!("cannot {}: the store does not work: {public}", error.doing);
+        let public = format!("cannot {}: the store failed: {public}", error.doing);
         Self::Unstored { message: Explanation::new(public, full), code }
     }
 }
@@ -219,7 +221,7 @@ impl StoreError {
         };
         let cause = match error {
             sqlx::Error::Database(error) if error.code().as_deref() == Some("22021") => {
-                "its database keeps no text with a NUL character".to_owned()
+                "its database cannot store text with a NUL character".to_owned()
             }
             sqlx::Error::Database(error) => error.message().to_owned(),
             sqlx::Error::Decode(error) | sqlx::Error::Encode(error) => error.to_string(),
@@ -236,7 +238,9 @@ impl StoreError {
                 doing,
                 place,
                 Trouble::NewerSchema,
-                format!("it was written by another version of valvehouse (step {version} is not ours)"),
+                format!(
+                    "it was written by another version of valvehouse (this version does not know step {version})"
+                ),
             ),
             Error::Execute(error) | Error::ExecuteMigration(error, _) => Self::from_sqlx(doing, place, error),
             error => Self::new(doing, place, Trouble::Other, error.to_string()),
@@ -258,13 +262,19 @@ fn mend(trouble: Trouble, place: &Place) -> Option<String> {
         }
         Trouble::NotADatabase => "move that file away, or set store.url to another file".to_owned(),
         Trouble::NewerSchema => {
-            "use the newest version that was used here, or set store.url to another file".to_owned()
+            "run the newest version of valvehouse that has used it, or set store.url to another file"
+                .to_owned()
         }
-        Trouble::Busy => "try again; if it stays so, look for a process that holds the file".to_owned(),
+        Trouble::Busy => {
+            "try again; if it fails again, look for a process that has locked the file".to_owned()
+        }
         Trouble::Full => format!("free some space for {folder}"),
-        Trouble::Failing => format!("look for room, a quota and disk errors at {folder}"),
+        Trouble::Failing => format!("check the free space, the quota and the disk of {folder}"),
         Trouble::Damaged => {
-            format!("restore it from a backup, or save what is left: sqlite3 {} .recover", file.display())
+            format!(
+                "restore it from a backup, or recover its readable rows: sqlite3 {} .recover",
+                file.display()
+            )
         }
         Trouble::OlderSchema | Trouble::Refused | Trouble::Sealed | Trouble::Unreachable | Trouble::Other => {
             return None;
@@ -309,16 +319,16 @@ fn mend_server(trouble: Trouble) -> Option<String> {
             "name the primary in store.url, with a role that may create tables and write to them"
         }
         Trouble::NotADatabase | Trouble::NewerSchema => {
-            "use the newest version that was used here, or set store.url to another database"
+            "run the newest version of valvehouse that has used it, or set store.url to another database"
         }
         Trouble::OlderSchema => "run `valvehouse migrate`, or set store.migrate to \"auto\"",
         Trouble::Busy => {
-            "try again; if it stays so, look at pg_stat_activity for a session that holds a lock"
+            "try again; if it fails again, look in pg_stat_activity for a session that holds a lock"
         }
         Trouble::Full => "free some space on the disk of the database",
-        Trouble::Failing => "look into the log of the database",
+        Trouble::Failing => "read the log of the database",
         Trouble::Damaged => "restore the database from a backup",
-        Trouble::Unreachable => "look whether the database runs and can be reached from here",
+        Trouble::Unreachable => "check that the database is running and can be reached from this host",
         Trouble::Refused | Trouble::Sealed | Trouble::Other => return None,
     };
     Some(mend.to_owned())

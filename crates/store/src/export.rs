@@ -217,7 +217,7 @@ impl Part {
             Json::Array(_) | Json::Object(_) => format!("is of the kind {}", value.kind()),
             value => format!("is {value}"),
         });
-        format!("`{}` must be {right}, and {found}", self.path_of(key))
+        format!("`{}` must be {right}, but {found}", self.path_of(key))
     }
 }
 

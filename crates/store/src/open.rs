@@ -39,7 +39,7 @@ pub(crate) async fn open_sql(settings: &StoreSettings) -> Result<SqlStore, Store
             doing: "open the store".into(),
             place: "postgres".into(),
             trouble: Trouble::Other,
-            cause: "this program was built without the feature `postgres`".into(),
+            cause: "valvehouse was built without the feature `postgres`".into(),
             mend: Some(
                 "build it with that feature, or set store.url to \"sqlite://.valvehouse/state.db\"".into(),
             ),

@@ -56,11 +56,11 @@ impl SetManifest {
     /// # Errors
     /// Returns the reason if this is not a manifest, or one of a later version.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let json =
-            Json::parse(text.as_bytes()).map_err(|error| format!("its manifest is not JSON: {error}"))?;
+        let json = Json::parse(text.as_bytes())
+            .map_err(|error| format!("its manifest is not valid JSON: {error}"))?;
         let needs = json.string("needs");
         if json.count("format") != FORMAT {
-            return Err(format!("its manifest is of another version: it needs a host of {needs}"));
+            return Err(format!("its manifest needs a host of version {needs}"));
         }
         let file = |file: &Json| Some((file.text("path")?.to_string(), file.text("sha256")?.to_string()));
         let files: Option<Vec<_>> = json.list("files").iter().map(file).collect();
@@ -77,7 +77,7 @@ impl SetManifest {
             match files.iter().find(|file| file.path == *path) {
                 None => return Err(format!("{path} is missing")),
                 Some(file) if hash(&file.text) != *expected => {
-                    return Err(format!("{path} is not the file that its manifest names"));
+                    return Err(format!("{path} does not match the hash in its manifest"));
                 }
                 Some(_) => {}
             }

@@ -45,8 +45,8 @@ impl KeyText {
     /// Returns the key, if it is long enough.
     pub(crate) fn key(&self) -> Result<SealKey, StoreError> {
         SealKey::of(&self.text).ok_or_else(|| {
-            let cause = format!("the key is shorter than {SHORTEST_KEY} letters");
-            told(&self.origin, cause, "`valvehouse key` makes one that nobody guesses")
+            let cause = format!("the key is shorter than {SHORTEST_KEY} characters");
+            told(&self.origin, cause, "create a random one with `valvehouse key`")
         })
     }
 
@@ -87,8 +87,7 @@ pub(crate) async fn key(
     }
 }
 
-const MEND: &str = "give the right one ([store] key, or the key file beside the store); if it is lost, so are the stored \
-     valves: `valvehouse store forget-valves` drops them and all else stays";
+const MEND: &str = "set the right one ([store] key, or the key file beside the store); if it is lost, the stored valves are lost too: `valvehouse store forget-valves` deletes them and nothing else";
 
 /// Returns the text of the key, and the place it is from.
 fn text(place: &Place, from: KeyFrom<'_>, is_sealed: bool) -> Result<(String, Place), StoreError> {
@@ -122,13 +121,13 @@ fn read_or_make(file: &Path, is_sealed: bool) -> Result<String, StoreError> {
             Err(_) if is_sealed => {
                 return Err(told(
                     place,
-                    "the key that the values in the store are sealed with is not there",
+                    "the key that the values in the store are sealed with is missing",
                     MEND,
                 ));
             }
             // The first process makes it; then both read the same.
             Err(_) => {
-                make(file).map_err(|error| StoreError::from_io("make the store's key", place, &error))?
+                make(file).map_err(|error| StoreError::from_io("create the store's key", place, &error))?
             }
         }
     }
@@ -209,7 +208,9 @@ async fn forget_plain_words(pool: &Pool) {
     let Pool::Sqlite(pool) = pool else { return };
     for work in ["VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"] {
         if let Err(error) = sqlx::raw_sql(work).execute(pool).await {
-            tracing::warn!("unused parts of the store may still hold values in plain words: {error}");
+            tracing::warn!(
+                "cannot clear unused parts of the store, which may still contain plaintext values: {error}"
+            );
         }
     }
 }

@@ -84,7 +84,7 @@ impl From<OpenError> for CommandError {
 
 impl From<StoreError> for CommandError {
     fn from(error: StoreError) -> Self {
-        Self::new(Exit::Unavailable, format!("failed to {error}"))
+        Self::new(Exit::Unavailable, format!("cannot {error}"))
     }
 }
 
@@ -124,7 +124,7 @@ impl From<io::Error> for CommandError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::new(Exit::Done, ""),
-            _ => Self::new(Exit::Internal, format!("failed to write: {error}")),
+            _ => Self::new(Exit::Internal, format!("cannot write the output: {error}")),
         }
     }
 }

@@ -17,7 +17,7 @@ pub fn contents(app: &App, snapshot: &Snapshot) -> String {
     {
         let plugins = snapshot.plugins.values().filter(|plugin| plugin.kind == kind).count();
         let (files, folder) = (count(plugins, "file"), report::near(folder));
-        text.push_str(&format!("  {word}  {files} in {}, followed live\n", folder.display()));
+        text.push_str(&format!("  {word}  {files} in {}, reloaded on save\n", folder.display()));
     }
     text
 }
@@ -25,7 +25,7 @@ pub fn contents(app: &App, snapshot: &Snapshot) -> String {
 fn in_a_row(models: &[String]) -> String {
     const SHOWN: usize = 8;
     match models.len() {
-        0 => "whatever its providers have".to_owned(),
+        0 => "all models of its providers".to_owned(),
         more if more > SHOWN => format!("{} … ({more} in all)", models[..SHOWN].join(", ")),
         _ => models.join(", "),
     }
@@ -69,5 +69,5 @@ pub fn check_valve(id: &str, schema: &ValveSchema, key: &str) -> Result<(), Comm
         none if none.is_empty() => format!("; there are: {}", names().collect::<Vec<_>>().join(", ")),
         hint => hint,
     };
-    Err(CommandError::usage(format!("`{id}` has no valve `{key}`{hint}")))
+    Err(CommandError::usage(format!("unknown valve `{key}` of `{id}`{hint}")))
 }

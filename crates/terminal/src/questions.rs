@@ -55,7 +55,7 @@ pub async fn answer(
         let answered = tokio::select! {
             answered = question.put(lines, out) => answered,
             () = questions.until_closed(&id) => {
-                prompt(out, "\n  nobody waits for this answer any more\n");
+                prompt(out, "\n  the question has been closed; no answer is needed\n");
                 continue;
             }
         };
@@ -203,7 +203,7 @@ impl StdinLines {
     /// The next line without its end; None when there are no more.
     pub async fn next(&mut self) -> Result<Option<String>, CommandError> {
         let line = self.coming.get_or_insert_with(read).recv().await.transpose();
-        line.map_err(|error| CommandError::data(format!("failed to read a line: {error}")))
+        line.map_err(|error| CommandError::data(format!("cannot read a line: {error}")))
     }
 }
 

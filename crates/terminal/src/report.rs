@@ -157,9 +157,10 @@ pub fn case(kind: Kind, root: &Path, path: &Path) -> Result<Case, Problem> {
     let tests = read_tests(kind, root, path)?;
     let script = script_of_tests(path).unwrap_or_default();
     if !script.is_file() {
-        let problem = Problem::new(Code::NoTest, &tests.id, path, "these tests have no script beside them");
+        let problem =
+            Problem::new(Code::NoTest, &tests.id, path, "these tests have no script in the same folder");
         let help =
-            format!("they are about {}: rename one of the two, or delete the tests", near(&script).display());
+            format!("they belong to {}: rename one of the two, or delete the tests", near(&script).display());
         return Err(problem.help(help));
     }
     let read = read_file(kind, root, &script)?.file;

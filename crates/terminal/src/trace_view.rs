@@ -94,7 +94,7 @@ fn row(step: &Json, paint: Paint) -> Vec<String> {
         notes.push(format!("waited {} ms", ms(count("waited_us"))));
     }
     if count("first_us") > 0 {
-        notes.push(format!("first piece after {} ms", ms(count("first_us"))));
+        notes.push(format!("first chunk after {} ms", ms(count("first_us"))));
     }
     if step.get("prompt_tokens").is_some_and(|tokens| !tokens.is_null()) {
         notes.push(format!("{} + {} tokens", count("prompt_tokens"), count("completion_tokens")));

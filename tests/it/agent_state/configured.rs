@@ -165,7 +165,7 @@ fn wrong(lines: &str) -> String {
 #[test]
 fn a_slip_in_a_preset_a_middleware_or_an_option_is_told_at_the_start() {
     for (lines, told) in [
-        ("preset = \"minimum\"", ["there is no preset \"minimum\"", "did you mean `minimal`"]),
+        ("preset = \"minimum\"", ["unknown preset \"minimum\"", "did you mean `minimal`"]),
         ("middleware = { cal_limit = {} }", ["unknown middleware \"cal_limit\"", "call_limit"]),
         ("middleware = { call_limit = { max_model_call = 2 } }", ["max_model_call", "max_model_calls"]),
         ("middleware = { call_limit = { max_model_calls = \"two\" } }", ["\"two\"", "max_model_calls"]),

@@ -134,7 +134,7 @@ async fn errors_of_anthropics_reach_an_openai_client() {
         assert_eq!(answer.message(), "Overloaded");
     }
     assert_eq!(host.chat(&streaming("claude-1", "late")).await.message(), "Overloaded");
-    assert!(host.chat(&streaming("claude-1", "cut")).await.message().contains("broke off"));
+    assert!(host.chat(&streaming("claude-1", "cut")).await.message().contains("ended early"));
     let mut body = saying("claude-1", "hi");
     body["n"] = json!(2);
     host.chat(&body).await.refused(400, "cannot send n to Anthropic's models");

@@ -33,7 +33,7 @@ fn an_empty_folder_becomes_a_project_that_answers() {
     project.run_with(&["chat", "--project", "gateway", "hello"], "").ends(0).prints("You said: hello");
     project.run("new project gateway").ends(0);
     project.write("gateway/valvehouse.toml", "[server]\n");
-    project.run("new project gateway").ends(2).says("gateway/valvehouse.toml is there already");
+    project.run("new project gateway").ends(2).says("gateway/valvehouse.toml already exists");
     assert_eq!(std::fs::read_to_string(project.path("gateway/valvehouse.toml")).unwrap(), "[server]\n");
 }
 
@@ -41,7 +41,7 @@ fn an_empty_folder_becomes_a_project_that_answers() {
 fn a_host_in_an_empty_folder_takes_up_the_project_that_is_made_there() {
     let project = Project::new();
     let server = project.serve("");
-    server.hears("nothing is here yet:  valvehouse new project");
+    server.hears("empty project:  valvehouse new project");
     assert_eq!(server.chat(1).0, 200);
     project.run("new project").ends(0);
     server.hears("house_style loaded");
@@ -60,7 +60,7 @@ fn a_host_in_an_empty_folder_takes_up_the_project_that_is_made_there() {
 fn what_is_there_is_replaced_only_on_demand() {
     let own = "fn inlet(body) { body }\n";
     let project = Project::new().filter("mine", own);
-    project.run("new filter mine").ends(2).says("filters/mine.rhai is there already").says("--force");
+    project.run("new filter mine").ends(2).says("filters/mine.rhai already exists").says("--force");
     assert_eq!(std::fs::read_to_string(project.path("filters/mine.rhai")).unwrap(), own);
     assert!(!project.path("filters/mine.test.rhai").exists());
     project.run("new filter mine --force").ends(0);

@@ -129,7 +129,7 @@ fn lines_stand_in_the_place_of_a_script() {
     .says("line:1:1");
     let shown = typed(&project, "", &[":load greets", ":valves", "greeting(1)", ":load nothing"]).ends(1);
     assert!(!shown.out.contains("hidden-token"), "{}", shown.out);
-    shown.prints("\"hello 1!\"").says("there is no file or plugin `nothing`");
+    shown.prints("\"hello 1!\"").says("unknown file or plugin `nothing`");
 }
 
 #[test]

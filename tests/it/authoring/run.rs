@@ -60,7 +60,7 @@ fn the_body_comes_from_a_file_from_stdin_or_from_the_line_itself() {
         assert_eq!(value.at_path("messages.0.content"), Json::from("HI!"));
         assert_eq!(value.at_path("seed"), Json::from(7_i64));
     }
-    project.run("run inlet shout --body nothing.json").ends(65).says("failed to read nothing.json");
+    project.run("run inlet shout --body nothing.json").ends(65).says("cannot read nothing.json");
     project.run_with(&["run", "inlet", "shout", "--body", "{nonsense"], "").ends(65).says("not JSON");
     project.run_with(&["run", "inlet", "shout", "--body", "{\"a\": 1}"], "").ends(65).says("\"messages\"");
     project.run("run inlet shout").ends(2).says("--body");
@@ -94,7 +94,7 @@ fn what_is_not_there_is_answered_with_what_is() {
     project.run("run inlet shuot --text hi").ends(2).says("did you mean `shout`?");
     project.run("run stream shout --text hi").ends(2).says("it has inlet, pre_chat");
     project.run("run inlett shout --text hi").ends(2).says("inlet");
-    project.run("run inlet --text hi").ends(2).says("say whose inlet");
+    project.run("run inlet --text hi").ends(2).says("missing script of inlet");
     project.run("run tool shout --text hi").ends(2).says("valvehouse invoke");
 }
 
@@ -119,7 +119,10 @@ fn a_stream_is_shown_event_by_event_however_it_is_given() {
     let told =
         project.run_with(&["run", "stream", "mask", "--text", "my secret", "--format", "json"], "").json();
     assert_eq!(told.at_path("text"), Json::from("my ***"));
-    project.run_with(&["run", "stream", "mask", "--body", "[7]"], "").ends(65).says("a piece of a stream");
+    project
+        .run_with(&["run", "stream", "mask", "--body", "[7]"], "")
+        .ends(65)
+        .says("invalid chunk of a stream");
 }
 
 #[test]

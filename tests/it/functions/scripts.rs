@@ -111,13 +111,13 @@ async fn requests_that_make_no_sense_are_told_what_is_wrong_with_them() {
     let host =
         TestHost::new().filter("shouts", SHOUTS).tool("counts", "fn handler(args) { 1 }").start().await;
     for id in ["", "Shouts", "../shouts", "a b", "ü", "a.b", "_a\n"] {
-        host.api("POST", "/create", &new(id, SHOUTS)).await.denied(400, "cannot be an id");
+        host.api("POST", "/create", &new(id, SHOUTS)).await.denied(400, "invalid id");
     }
     host.api("POST", "/create", &new("shouts", SHOUTS)).await.denied(409, "is taken");
     host.api("POST", "/create", &new("counts", SHOUTS)).await.denied(409, "one space");
     host.api("POST", "/create", &json!({"id": "a"})).await.denied(400, "`content` is missing");
     host.api("POST", "/create", &json!({"content": "x"})).await.denied(400, "`id` is missing");
-    host.api("POST", "/create", &json!({"id": 1, "content": "x"})).await.denied(400, "must be a text");
+    host.api("POST", "/create", &json!({"id": 1, "content": "x"})).await.denied(400, "must be a string");
     host.api("POST", "/create", &json!([1])).await.denied(400, "must be an object");
     let pipe = json!({"id": "a", "content": SHOUTS, "type": "action"});
     host.api("POST", "/create", &pipe).await.denied(400, "\"filter\" or \"tool\"");
@@ -145,7 +145,7 @@ async fn requests_that_make_no_sense_are_told_what_is_wrong_with_them() {
         host.api(method, path, &body).await.denied(404, "shout");
     }
     host.api("GET", "/id/shout", &Value::Null).await.denied(404, "did you mean `shouts`?");
-    host.api("GET", "/id/%2e%2e%2fx/valves", &Value::Null).await.denied(404, "no plugin `../x`");
+    host.api("GET", "/id/%2e%2e%2fx/valves", &Value::Null).await.denied(404, "unknown plugin `../x`");
     let no_json = host.request("POST", "/api/v1/functions/create").body("{");
     crate::host::Answer::of(no_json).await.denied(400, "not JSON");
 }
@@ -217,7 +217,7 @@ async fn what_is_deleted_is_gone_when_it_answers_with_what_was_set_for_it() {
     assert_eq!(host.api("DELETE", "/id/shouts/delete", &Value::Null).await.ok(), json!(true));
     assert_eq!(host.ask("x").await.text(), "hello from upstream");
     assert!(!host.path_of("shouts").exists());
-    host.api("GET", "/id/shouts", &Value::Null).await.denied(404, "no plugin `shouts`");
+    host.api("GET", "/id/shouts", &Value::Null).await.denied(404, "unknown plugin `shouts`");
     host.api_post("/create", &new("shouts", SHOUTS)).await;
     assert_eq!(host.api_get("/id/shouts/valves").await, json!({}), "a new one begins anew");
 }

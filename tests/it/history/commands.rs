@@ -23,11 +23,7 @@ fn commands_leave_their_mark_and_versions_are_listed_shown_and_put_back() {
         .prints("-const Valves = #{ times: 5")
         .prints("+const Valves = #{ times: 1");
 
-    project
-        .run("rollback one 1")
-        .ends(0)
-        .prints("one is as it was in version 1")
-        .prints("no host is running");
+    project.run("rollback one 1").ends(0).prints("one is restored to version 1").prints("no host is running");
     assert_eq!(std::fs::read_to_string(project.path("filters/one.rhai")).unwrap(), ONE);
     project.run("valves get one times").ends(0).prints("1");
     let all = project.run("history one --format json").ends(0).json();

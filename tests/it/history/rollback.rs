@@ -103,7 +103,7 @@ async fn going_back_nowhere_is_told() {
     let host =
         TestHost::new().filter("shouts", says("one")).tool("counts", "fn handler(args) { 1 }").start().await;
     host.api("POST", "/id/shouts/rollback", &json!({"version": 7})).await.denied(404, "kept are 1 to 1");
-    host.api("POST", "/id/shouts/rollback", &json!({})).await.denied(400, "`version` is missing");
+    host.api("POST", "/id/shouts/rollback", &json!({})).await.denied(400, "missing `version`");
     host.api("POST", "/id/shouts/rollback", &json!({"version": "one"})).await.denied(400, "whole number");
     host.delete("shouts");
     host.stands("shouts", "gone").await;

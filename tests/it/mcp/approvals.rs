@@ -52,7 +52,7 @@ async fn operators_approve_what_they_were_shown_and_nothing_that_came_since() {
     for (path, body, status, says) in [
         ("/shop/approve", json!({}), 400, "`tools` must be an object"),
         ("/shop/approve", json!({"tools": {}}), 400, "at least one tool"),
-        ("/shop/approve", json!({"tools": {"pay": 1}}), 400, "the hash of each"),
+        ("/shop/approve", json!({"tools": {"pay": 1}}), 400, "hash of each"),
         ("/shpo/approve", shown("pay", &pay["hash"]), 404, "did you mean `shop`?"),
         ("/shop/approve", shown("pya", &pay["hash"]), 404, "did you mean `pay`?"),
         ("/shop/approve", shown("pay", &become_["hash"]), 409, "it has changed since it was shown"),
@@ -127,7 +127,7 @@ async fn servers_and_approvals_are_for_operators_and_a_server_that_is_away_says_
     let host = TestHost::new().config(&toml).start().await;
     for (method, path) in [("GET", ""), ("POST", "/far/approve"), ("POST", "/far/forget")] {
         let request = host.request(method, &format!("/api/v1/mcp{path}")).body("{}");
-        Answer::of(request).await.refused(401, "this is for operators");
+        Answer::of(request).await.refused(401, "this route is for operators");
     }
     let far = server(&host, "it is tried", |server| server["state"] == "unavailable").await;
     assert_eq!(far["address"], format!("http://127.0.0.1:{closed}/mcp"));

@@ -194,7 +194,9 @@ async fn guesses_at_keys_have_to_wait_where_tokens_are_taken_too() {
 async fn a_host_that_takes_no_tokens_says_so_where_their_metadata_would_be() {
     let host = TestHost::new().tool("me", TOOL).start().await;
     for path in ["/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"] {
-        crate::host::Answer::of(host.request("GET", path)).await.refused(404, "takes no access tokens");
+        crate::host::Answer::of(host.request("GET", path))
+            .await
+            .refused(404, "does not accept access tokens");
         assert_eq!(host.request("POST", path).send().await.unwrap().status(), 405);
     }
 }

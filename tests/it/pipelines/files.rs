@@ -50,10 +50,10 @@ async fn what_does_not_load_or_has_no_name_for_a_plugin_changes_nothing() {
         "Only Rhai scripts (.rhai) are allowed.",
     );
     for name in ["../../loud.rhai", "Loud.rhai", ".rhai"] {
-        detail(&upload(&host, name, "fn inlet(body) { body }").await, 400, "not a name for a plugin");
+        detail(&upload(&host, name, "fn inlet(body) { body }").await, 400, "invalid name of a plugin");
     }
     let no_form = host.request("POST", "/pipelines/upload").body("x");
-    detail(&Answer::of(no_form).await, 400, "upload could not be read");
+    detail(&Answer::of(no_form).await, 400, "cannot read the upload");
     assert_eq!(ids(&host).await, ["kept"]);
 }
 
@@ -72,8 +72,8 @@ async fn an_address_is_only_asked_for_a_script_and_never_within_the_own_network(
     let add = async |url: &str| post(&host, "/pipelines/add", &json!({"url": url})).await;
     detail(&add("https://example.com/filter.py").await, 400, "Only Rhai scripts");
     let inside = format!("{}/loud.rhai", host.upstream.url());
-    detail(&add(&inside).await, 400, "failed to download");
-    detail(&add("file:///etc/loud.rhai").await, 400, "failed to download");
+    detail(&add(&inside).await, 400, "cannot download");
+    detail(&add("file:///etc/loud.rhai").await, 400, "cannot download");
     detail(&post(&host, "/pipelines/add", &json!({})).await, 400, "url");
     assert!(host.upstream.asked().is_empty() && ids(&host).await.is_empty());
 }

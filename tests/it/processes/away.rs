@@ -347,13 +347,13 @@ async fn no_host_starts_from_a_snapshot_that_is_not_its_own_or_not_whole() {
     database.kill();
     set(&url, &other);
     let refused = refusal(&project);
-    assert!(refused.contains("it is of the database") && refused.contains("store.url"), "{refused}");
+    assert!(refused.contains("it belongs to the database") && refused.contains("store.url"), "{refused}");
     set(KEY, "another key that is as long as it must be");
     let refused = refusal(&project);
     assert!(refused.contains("sealed with another key"), "{refused}");
     set("connect_ms = 1000", "connect_ms = 1000\nsnapshot = false");
     let refused = refusal(&project);
-    assert!(refused.contains("can be reached from here") && !refused.contains("snapshot"), "{refused}");
+    assert!(refused.contains("can be reached from this host") && !refused.contains("snapshot"), "{refused}");
     set(KEY, KEY);
 
     let head = whole.iter().position(|byte| *byte == b'\n').unwrap();

@@ -161,7 +161,7 @@ async fn what_was_stored_in_a_file_goes_on_in_a_database() {
     let (code, refusal) = copied("env:NOT_SET");
     assert!(code != Some(0) && refusal.contains("NOT_SET is not set"), "{refusal}");
     let (code, refusal) = copied("the same key on every host of this test");
-    assert!(code != Some(0) && refusal.contains("a host runs on it; stop it first"), "{refusal}");
+    assert!(code != Some(0) && refusal.contains("a host is running on it; stop it first"), "{refusal}");
     server.signal("TERM");
     server.ends().await;
     let (code, text_of_it) = copied("the same key on every host of this test");

@@ -229,7 +229,7 @@ async fn a_host_that_cannot_take_a_generation_keeps_the_one_before_and_says_why(
     write(&ours, "policies/filters/guard.rhai", GRANTED_GUARD);
     let (code, told) = ran(&ours, &["apply", "policies", "--wait"]);
     assert_eq!(code, 69, "{told}");
-    assert!(told.contains("live on 1 of 2 hosts") && told.contains("cannot take generation"), "{told}");
+    assert!(told.contains("live on 1 of 2 hosts") && told.contains("cannot apply generation"), "{told}");
     assert!(told.contains("`guard`") && told.contains("valvehouse grant guard"), "{told}");
     assert_eq!(text(&server).await, "said two 0");
     assert!(is_guarded(&server).await, "the guard runs");
@@ -239,7 +239,7 @@ async fn a_host_that_cannot_take_a_generation_keeps_the_one_before_and_says_why(
     assert_eq!(late[0]["generation"], first);
     assert!(late[0]["error"].to_string().contains("guard"), "{late:?}");
     assert!(!late[0]["version"].to_string().is_empty() && late[0]["since"].as_i64() > Some(0), "{late:?}");
-    until("the page shows why", async || behind.problems().await.contains("cannot take generation")).await;
+    until("the page shows why", async || behind.problems().await.contains("cannot apply generation")).await;
     let (_, metrics) = behind.ask("GET", "/metrics", None).await;
     let metrics = metrics.as_str().unwrap();
     assert!(metrics.contains("valvehouse_generation_refused 1"), "{metrics}");
@@ -390,7 +390,7 @@ async fn a_host_with_a_public_key_takes_signed_scripts_alone() {
         "fn outlet(body) { body.messages[-1].content += \" other\"; body }",
     );
     let (code, told) = ran(&ours, &signed);
-    assert!(code == 2 && told.contains("its signature is not that of folders.public_key"), "{told}");
+    assert!(code == 2 && told.contains("its signature does not match folders.public_key"), "{told}");
     assert_eq!(text(&server).await, "said signed");
 }
 
@@ -460,7 +460,7 @@ async fn a_host_that_starts_with_a_generation_that_it_runs_in_part_says_so() {
     let behind = other.serve().await;
     assert_eq!(asked(&behind, "hi").await.0, 503);
     assert!(!behind.is_ready().await, "a guard is missing there");
-    assert!(behind.problems().await.contains("cannot take generation"));
+    assert!(behind.problems().await.contains("cannot apply generation"));
     let (_, metrics) = behind.ask("GET", "/metrics", None).await;
     let metrics = metrics.as_str().unwrap();
     assert!(metrics.contains("valvehouse_generation_refused 1"), "{metrics}");

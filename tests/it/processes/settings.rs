@@ -33,7 +33,7 @@ async fn a_saved_settings_file_is_in_force_without_a_restart() {
     std::fs::rename(project.folder().join("valvehouse.toml~"), project.folder().join("valvehouse.toml"))
         .unwrap();
     until("the model is there", || async { server.models().await.contains(&"second".to_owned()) }).await;
-    server.says_of_itself("the settings are read again", 1).await;
+    server.says_of_itself("the settings are reloaded", 1).await;
     assert_eq!(server.tries("c", "a riddle").await.0, 400);
     assert_eq!(server.tries("d", "a secret").await.0, 200);
     let (status, told) = server.tries("e", "more").await;
@@ -50,7 +50,7 @@ async fn a_broken_save_of_the_settings_never_weakens_a_guard() {
     let unknown = good.replace("[filters.guard.valves]", "[filter.guard.valves]");
     let broken = [
         (half, "valvehouse.toml:"),
-        (unknown.as_str(), "filter is not a setting"),
+        (unknown.as_str(), "unknown setting filter"),
         ("", "is empty"),
         (" \n", "is empty"),
     ];

@@ -46,7 +46,7 @@ async fn sighup_takes_up_other_settings_in_one_step() {
         "[[models]]\nname = \"second\"\nprovider = \"mock\"\n[filters.limit.valves]\ntext = \"other\"\n",
     );
     server.signal("HUP");
-    server.says_of_itself("the settings are read again", 1).await;
+    server.says_of_itself("the settings are reloaded", 1).await;
     assert!(server.models().await.contains(&"second".to_owned()));
     assert_eq!(refused().await, "other");
 
@@ -65,7 +65,7 @@ async fn a_mistake_in_the_settings_changes_nothing_and_is_told() {
     let before = server.models().await;
     project.configure("[[models]]\nname = \"second\"\nprovider = \"nobody\"\n");
     server.signal("HUP");
-    server.says_of_itself("could not be taken up", 1).await;
+    server.says_of_itself("cannot apply the settings", 1).await;
     server.says_of_itself("models.second.provider", 1).await;
     assert_eq!(server.models().await, before);
 }

@@ -21,7 +21,7 @@ async fn no_page_of_another_site_has_a_chat_on_this_machine() {
         &[("sec-fetch-site", "none"), ("origin", "chrome-extension://abc")],
     ];
     for headers in tries {
-        chat_with(&host, headers).await.refused(403, "may not ask this host");
+        chat_with(&host, headers).await.refused(403, "is not allowed to send requests to this host");
     }
     // A name of theirs that now points here: to the browser their page and we are the same site.
     for name in [
@@ -73,7 +73,7 @@ async fn every_door_turns_other_sites_away_in_its_own_words() {
     ] {
         let headers = [("origin", EVIL), ("authorization", "Bearer sk-op")];
         let answer = with(host.request(method, path).body(""), &headers).await;
-        answer.refused(403, "may not ask this host");
+        answer.refused(403, "is not allowed to send requests to this host");
         assert_eq!(answer.error()["code"], "origin_not_allowed");
         assert!(answer.header("access-control-allow-origin").is_none());
     }
@@ -81,7 +81,11 @@ async fn every_door_turns_other_sites_away_in_its_own_words() {
     assert_eq!((answer.status, &answer.json()["error"]["type"]), (403, &json!("permission_error")));
     let answer = with(host.request("GET", "/api/v1/functions/"), &[("origin", EVIL)]).await;
     assert_eq!(answer.status, 403);
-    assert!(answer.json()["detail"].as_str().unwrap().contains("may not ask"), "{}", answer.body());
+    assert!(
+        answer.json()["detail"].as_str().unwrap().contains("is not allowed to send requests"),
+        "{}",
+        answer.body()
+    );
 }
 
 #[tokio::test]
@@ -114,7 +118,9 @@ async fn a_listed_site_has_chats_and_nothing_of_operators() {
         assert_eq!(answer.status, 403, "{path}");
         assert!(answer.header("access-control-allow-origin").is_none());
     }
-    chat_with(&host, &[("origin", "https://chat.example.com.evil.example")]).await.refused(403, "may not");
+    chat_with(&host, &[("origin", "https://chat.example.com.evil.example")])
+        .await
+        .refused(403, "is not allowed");
 }
 
 #[tokio::test]
@@ -129,7 +135,7 @@ async fn whoever_follows_a_link_to_the_page_gets_there() {
     assert_eq!(with(host.request("GET", "/"), &visit).await.status, 200);
     let framed =
         [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "iframe")];
-    with(host.request("GET", "/"), &framed).await.refused(403, "may not ask");
+    with(host.request("GET", "/"), &framed).await.refused(403, "is not allowed to send requests");
 }
 
 #[tokio::test]

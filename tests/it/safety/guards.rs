@@ -272,7 +272,7 @@ async fn a_guard_that_is_configured_without_the_value_it_needs_refuses() {
     let mut host = TestHost::new().filter("guard", source).start().await;
     assert_eq!(host.ask("good").await.status, 200, "nobody has configured it");
     host.set_valves("guard", None, json!({"tone": "stern"})).await;
-    host.ask("good").await.refused(503, "guards nothing until word is set");
+    host.ask("good").await.refused(503, "has no effect until word is set");
     host.set_valves("guard", None, json!({"word": "bad", "tone": "stern"})).await;
     host.ask("bad").await.refused(403, "guarded");
     assert_eq!(host.ask("good").await.status, 200);

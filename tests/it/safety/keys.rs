@@ -39,7 +39,7 @@ async fn with_key(host: &TestHost, method: &str, path: &str, key: &str) -> Answe
 async fn a_key_for_chats_or_none_answers_questions() {
     let host = TestHost::new().config(BOTH).start().await;
     let path = "/api/v1/questions/none";
-    Answer::of(host.request("POST", path).body("1")).await.refused(401, "no API key");
+    Answer::of(host.request("POST", path).body("1")).await.refused(401, "missing API key");
     for key in ["sk-chat", "sk-operator"] {
         let answer = with(host.request("POST", path).body("1"), &[("authorization", &bearer(key))]).await;
         answer.refused(404, "no such question");
@@ -65,7 +65,9 @@ async fn a_key_is_made_once_and_configured_by_its_hash() {
         .await;
     assert_eq!(chat_with(&host, &[("authorization", &bearer(&key))]).await.text(), "hello from upstream");
     assert_eq!(with_key(&host, "GET", "/api/v1/agents", &key).await.status, 200);
-    chat_with(&host, &[("authorization", &bearer(&hash))]).await.refused(401, "not one of [server] keys");
+    chat_with(&host, &[("authorization", &bearer(&hash))])
+        .await
+        .refused(401, "expected one of [server] keys");
 }
 
 #[test]
@@ -108,5 +110,5 @@ async fn whoever_guesses_keys_has_to_wait_whatever_they_guess_next() {
     }
     assert_eq!(with_key(&host, "GET", "/api/v1/agents", "sk-operator").await.status, 200);
     assert_eq!(Answer::of(signs_in("sk-operator")).await.status, 200);
-    Answer::of(host.posting(chat())).await.refused(401, "no API key");
+    Answer::of(host.posting(chat())).await.refused(401, "missing API key");
 }

@@ -57,7 +57,7 @@ fn a_lost_or_wrong_key_is_told_and_never_taken_for_empty_valves() {
 
     std::fs::remove_file(key_of(&project)).unwrap();
     for command in ["list", "valves get turns", "serve --port 0", "explain --model demo"] {
-        project.run(command).ends(69).says("state.key").says("is not there").says("forget-valves");
+        project.run(command).ends(69).says("state.key").says("is missing").says("forget-valves");
     }
     assert!(!key_of(&project).exists(), "no other key is made in its place");
 

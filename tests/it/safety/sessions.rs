@@ -82,7 +82,7 @@ async fn a_session_opens_no_inference_door_and_lasts_no_longer_than_its_key() {
     answer.replace(sign_in(&host, json!({"key": "sk-first"})).await);
     let page = Page::of(&answer.unwrap());
     let chat = host.posting(super::chat()).header("cookie", &page.cookie);
-    Answer::of(chat).await.refused(401, "no API key");
+    Answer::of(chat).await.refused(401, "missing API key");
     assert_eq!(page.asks(&host, "GET", LOOKS, None).await.status, 200);
 
     std::fs::write(host.folder().join("admin.key"), "sk-second\n").unwrap();

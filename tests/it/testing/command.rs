@@ -49,13 +49,13 @@ fn tests_are_named_by_file_script_folder_id_and_part_of_their_name() {
     assert_eq!(names("--filter man"), "many");
     project.run("test").ends(1).says("1 script has no tests: filters/untested.rhai");
     let told = project.run("test --filter nope").ends(2);
-    told.says("no test has `nope` in its name; there are 4 tests:").says("test_few");
+    told.says("unknown test: no name contains `nope`; there are 4 tests:").says("test_few");
     project
         .run("test untested")
         .ends(2)
-        .says("filters/untested.rhai has no tests: write some into filters/untested.test.rhai");
+        .says("filters/untested.rhai has no tests: write them in filters/untested.test.rhai");
     project.run("test limt").ends(2).says("did you mean `limit`?");
-    project.run("test valvehouse.nope").ends(2).says("there is no file, folder or plugin");
+    project.run("test valvehouse.nope").ends(2).says("unknown file, folder or plugin");
 }
 
 #[test]
@@ -67,9 +67,9 @@ fn files_that_cannot_be_run_are_problems_and_the_others_run() {
         .filter("odd", "fn inlet(body) { body }")
         .with("filters/odd.test.rhai", "fn test_a() {\n    let x = nope;\n}");
     let ran = project.run("test").ends(65);
-    let ran = ran.prints("gone.test.rhai: error[V701]: these tests have no script beside them");
+    let ran = ran.prints("gone.test.rhai: error[V701]: these tests have no script in the same folder");
     let ran = ran.prints("filters/torn.rhai:1:").prints("filters/odd.test.rhai:2:13");
-    ran.prints("2 tests in 3 files: 1 passed, 1 failed, 3 files not to be run");
+    ran.prints("2 tests in 3 files: 1 passed, 1 failed, 3 files that cannot be run");
     let json = project.run("test --format json").ends(65).json();
     assert_eq!(json.get("not_run").and_then(|count| count.as_i64()), Some(3));
     assert_eq!(text(&json, "problems.0.code"), "V701");
@@ -110,5 +110,5 @@ fn tests_run_by_themselves_however_many_at_a_time() {
 
 #[test]
 fn a_project_without_tests_is_no_failure() {
-    Project::new().filter("x", "fn inlet(body) { body }").run("test").ends(0).says("there are no tests");
+    Project::new().filter("x", "fn inlet(body) { body }").run("test").ends(0).says("no tests found");
 }

@@ -31,5 +31,5 @@ fn what_came_of_tests_is_written_as_junit_reads_it() {
 #[test]
 fn a_file_that_cannot_be_written_is_an_error() {
     let project = of_limit("fn test_good() { }").with("out", "a file");
-    project.run("test --junit out/tests.xml").ends(70).says("failed to write out/tests.xml");
+    project.run("test --junit out/tests.xml").ends(70).says("cannot write out/tests.xml");
 }

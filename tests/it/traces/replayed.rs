@@ -125,7 +125,7 @@ async fn what_cannot_be_replayed_is_refused_with_a_reason() {
     let host =
         TestHost::new().filter("counts", COUNTS).filter("other", "fn inlet(body) { body }").start().await;
     let bare = trace_of(&host, &host.ask("hi").await).await["id"].as_str().unwrap().to_owned();
-    replay(&host, &bare, json!({"plugin": "counts"})).await.refused(422, "nothing is kept");
+    replay(&host, &bare, json!({"plugin": "counts"})).await.refused(422, "were not recorded");
     let id = kept(&host, &saying(MODEL, "hi")).await;
     replay(&host, &id, json!({})).await.refused(400, "`plugin` must name");
     replay(&host, &id, json!({"plugin": "count"})).await.refused(404, "did you mean `counts`?");

@@ -84,7 +84,7 @@ async fn a_request_that_nobody_looks_at_shows_its_model_too() {
     host.upstream.reply(cut);
     let trace = trace_of(&host, &host.stream("hi").await).await;
     assert_eq!(steps(&trace), ["mock/mock-1 model failed"]);
-    assert!(trace["error"].as_str().unwrap().contains("broke off"), "{trace:#}");
+    assert!(trace["error"].as_str().unwrap().contains("ended early"), "{trace:#}");
 }
 
 #[tokio::test]

@@ -81,7 +81,7 @@ async fn what_cannot_be_tried_is_refused_with_a_reason() {
     let host = TestHost::new().start().await;
     for (body, status, why) in [
         (json!({"model": MODEL}), 400, "messages"),
-        (json!({"model": MODEL, "text": 1}), 400, "`text` must be a text"),
+        (json!({"model": MODEL, "text": 1}), 400, "`text` must be a string"),
         (json!({"model": MODEL, "text": "hi", "user": 7}), 400, "`user` must be"),
         (json!([]), 400, "object"),
     ] {

@@ -34,12 +34,12 @@ fn server(place: String, entry: Setting, project: &Path, log: &mut Log) -> Optio
         (Some(url), None) => address(&mut it, &url).map(|url| McpTransport::Http { url, auth }),
         (None, Some(command)) => Some(McpTransport::Command { command, env, cwd }),
         (Some(_), Some(_)) => {
-            it.wrong("url", "is given beside `command`: a server has one of the two");
+            it.wrong("url", "cannot be combined with `command`: a server has one of the two; remove one");
             None
         }
         (None, None) => {
             if !it.was_given("url") && !it.was_given("command") {
-                it.wrong("url", "is missing: give the server's `url`, or the `command` that starts it");
+                it.wrong("url", "is missing: set the server's `url`, or the `command` that starts it");
             }
             None
         }
@@ -50,7 +50,7 @@ fn server(place: String, entry: Setting, project: &Path, log: &mut Log) -> Optio
         Some("always") => McpTrust::Always,
         Some(other) => {
             let what = format!(
-                "must be \"pin\" (what an operator approved) or \"always\" (whatever the server offers), not {other:?}"
+                "must be \"pin\" (only approved tools) or \"always\" (all tools of the server), not {other:?}"
             );
             it.wrong("trust", &what);
             McpTrust::Pin
@@ -88,7 +88,7 @@ fn auth(it: &mut Reader<'_>, project: &Path) -> McpAuth {
     let client_metadata_url = document.and_then(|text| {
         let url = Url::parse(text.trim()).ok().filter(|url| url.scheme() == "https" && url.path() != "/");
         if url.is_none() {
-            let what = "must be the address of a document, such as \"https://example.com/client.json\"";
+            let what = "must be the https URL of a document, such as \"https://example.com/client.json\"";
             table.wrong("client_metadata_url", what);
         }
         url
@@ -97,11 +97,11 @@ fn auth(it: &mut Reader<'_>, project: &Path) -> McpAuth {
     let port =
         table.whole("redirect_port", 0..=u64::from(u16::MAX)).and_then(|port| u16::try_from(port).ok());
     if client_secret.is_some() && client_id.is_none() {
-        table.wrong("client_secret", "is given without the `client_id` that it belongs to");
+        table.wrong("client_secret", "is set without `client_id`: set both or neither");
     }
     table.finish();
     if !is_oauth {
-        it.wrong("oauth", "counts only with `auth = \"oauth\"`");
+        it.wrong("oauth", "has no effect without `auth = \"oauth\"`: set that, or remove this table");
     }
     let redirect_port = port.unwrap_or(0);
     McpAuth::OAuth(McpOAuth { client_id, client_secret, client_metadata_url, scopes, redirect_port })
@@ -113,11 +113,13 @@ fn name(it: &mut Reader<'_>) -> Option<String> {
         Some(name) if (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(fits) => return Some(name),
         Some(name) => {
             let what = format!(
-                "must have 1 to {MAX_NAME} of a-z, 0-9, `_` and `-`, since its tools are called `NAME_tool`, not {name:?}"
+                "must be 1 to {MAX_NAME} characters of a-z, 0-9, `_` and `-`, since its tools are called `NAME_tool`, not {name:?}"
             );
             it.wrong("name", &what);
         }
-        None if !it.was_given("name") => it.wrong("name", "is missing: its tools are called `NAME_tool`"),
+        None if !it.was_given("name") => {
+            it.wrong("name", "is missing: set a name; the server's tools are called `NAME_tool`")
+        }
         None => {}
     }
     None
@@ -126,7 +128,7 @@ fn name(it: &mut Reader<'_>) -> Option<String> {
 fn address(it: &mut Reader<'_>, text: &str) -> Option<Url> {
     let url = Url::parse(text.trim()).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
     if url.is_none() {
-        it.wrong("url", "must be the address of a server, such as \"https://example.com/mcp\"");
+        it.wrong("url", "must be an http or https URL, such as \"https://example.com/mcp\"");
     }
     url
 }
@@ -147,7 +149,7 @@ fn command(it: &mut Reader<'_>) -> Option<Vec<String>> {
     let args = it.texts_given("args");
     if command.is_empty() {
         if args.is_some() {
-            it.wrong("args", "are given without a `command`");
+            it.wrong("args", "are set without a `command`: set `command`, or remove them");
         }
         return None;
     }
@@ -213,17 +215,15 @@ pub(super) fn resource_server(it: &mut Reader<'_>, project: &Path) -> Option<Res
         return None;
     }
     if let Some(other) = issuers.iter().find(|issuer| !is_safe_address(issuer)) {
-        let what = format!("must be issuers, such as \"https://login.example.com\", not {other:?}");
+        let what =
+            format!("must be https URLs of issuers, such as \"https://login.example.com\", not {other:?}");
         it.wrong("authorization_servers", &what);
         return None;
     }
     let url = resource.as_deref().and_then(|text| Url::parse(text.trim()).ok());
     let url = url.filter(|url| url.path().trim_end_matches('/') == "/mcp" && url.fragment().is_none());
     let Some(resource) = url else {
-        it.wrong(
-            "resource",
-            "must be the public address of this endpoint, such as \"https://example.com/mcp\"",
-        );
+        it.wrong("resource", "must be the public URL of this endpoint, such as \"https://example.com/mcp\"");
         return None;
     };
     let user_claim = user_claim.unwrap_or_else(|| "sub".to_owned());
@@ -247,7 +247,7 @@ fn introspection(it: &mut Reader<'_>, project: &Path) -> Option<Introspection> {
             [("client_id", client_id.is_some()), ("client_secret", client_secret.is_some())]
         {
             if is_given {
-                it.wrong(key, "is given without the `introspection_url` at which it counts");
+                it.wrong(key, "is set without `introspection_url`: set both or neither");
             }
         }
         return None;
@@ -255,13 +255,13 @@ fn introspection(it: &mut Reader<'_>, project: &Path) -> Option<Introspection> {
     let Some(url) = Url::parse(text.trim()).ok().filter(|_| is_safe_address(text.trim())) else {
         it.wrong(
             "introspection_url",
-            "must be the address of an endpoint, such as \"https://login.example.com/introspect\"",
+            "must be the https URL of an endpoint, such as \"https://login.example.com/introspect\"",
         );
         return None;
     };
     for (key, is_given) in [("client_id", client_id.is_some()), ("client_secret", client_secret.is_some())] {
         if !is_given && !it.was_given(key) {
-            it.wrong(key, "is missing: `introspection_url` answers only clients that it knows");
+            it.wrong(key, "is missing: `introspection_url` needs the credentials of a registered client");
         }
     }
     Some(Introspection { url, client_id: client_id?, client_secret: client_secret? })

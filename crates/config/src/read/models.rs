@@ -30,8 +30,7 @@ fn provider(place: String, entry: Setting, project: &Path, log: &mut Log) -> Opt
         (None, Some(kind)) if kind.base_url.is_empty() && kind.wire != Wire::Demo => {
             it.wrong(
                 "base_url",
-                "is missing: this kind is somewhere else for everybody, such as \
-                 \"https://NAME.openai.azure.com/openai/v1\"",
+                "is missing: this kind has a URL per customer, such as \"https://NAME.openai.azure.com/openai/v1\"",
             );
             None
         }
@@ -82,12 +81,12 @@ fn api(it: &mut Reader<'_>, kind: Option<ProviderKind>) -> Api {
     match (known, kind) {
         (None, _) => {
             let names = Api::ALL.map(|(name, _)| name).join(" or ");
-            it.wrong("api", &format!("is `{given}`: expected {names}"));
+            it.wrong("api", &format!("must be {names}, not `{given}`"));
         }
         (Some(Api::Responses), Some(kind)) if kind.wire != Wire::OpenAi => {
             it.wrong(
                 "api",
-                &format!("is `responses`, which a service of kind `{}` does not have", kind.name),
+                &format!("must be `chat`: a service of kind `{}` has no Responses API", kind.name),
             );
         }
         _ => {}
@@ -116,7 +115,7 @@ fn name(it: &mut Reader<'_>) -> Option<String> {
     match name {
         Some(name) if !name.trim().is_empty() => return Some(name),
         Some(_) => it.wrong("name", "is empty"),
-        None if !it.was_given("name") => it.wrong("name", "is missing: give it a name of your own"),
+        None if !it.was_given("name") => it.wrong("name", "is missing: set a name of your choice"),
         None => {}
     }
     None
@@ -133,7 +132,7 @@ fn kind(it: &mut Reader<'_>, name: Option<&str>) -> Option<ProviderKind> {
     if kind.is_none() {
         let known = KINDS.map(|kind| kind.name);
         let fault = match &given {
-            Some(given) => format!("is the unknown {given:?}{}", did_you_mean(given, known)),
+            Some(given) => format!("names the unknown kind {given:?}{}", did_you_mean(given, known)),
             None => "is missing".to_owned(),
         };
         it.wrong("kind", &format!("{fault}; known kinds: {}", known.join(", ")));
@@ -147,9 +146,11 @@ fn base_url_of(it: &mut Reader<'_>, text: &str) -> Option<String> {
             "must begin with http:// or https://"
         }
         Ok(url) if !url.username().is_empty() || url.password().is_some() => {
-            "holds a password: put that into api_key"
+            "contains a user name or password: set api_key instead"
         }
-        Ok(url) if url.query().is_some() || url.fragment().is_some() => "must end before the `?` or `#`",
+        Ok(url) if url.query().is_some() || url.fragment().is_some() => {
+            "must not contain `?` or `#`: remove the part from there on"
+        }
         Ok(_) => return Some(text.trim().trim_end_matches('/').to_owned()),
         Err(_) => "must be a URL, such as \"https://api.example.com/v1\"",
     };
@@ -160,7 +161,7 @@ fn base_url_of(it: &mut Reader<'_>, text: &str) -> Option<String> {
 fn routes(it: &mut Reader<'_>) -> Option<Vec<String>> {
     let routes = it.texts_given("routes")?;
     if let Some(wrong) = routes.iter().find(|route| !ROUTES.contains(&route.as_str())) {
-        let known = format!("names the unknown {wrong:?}{}", did_you_mean(wrong, ROUTES));
+        let known = format!("names the unknown route {wrong:?}{}", did_you_mean(wrong, ROUTES));
         it.wrong("routes", &format!("{known}; known routes: {}", ROUTES.join(", ")));
     }
     Some(routes)
@@ -200,7 +201,10 @@ fn model(
         _ if it.was_given("provider") => None,
         several => {
             let names: Vec<_> = several.iter().map(|provider| format!("{:?}", provider.name)).collect();
-            it.wrong("provider", &format!("is missing: name the one that has it, {}", names.join(" or ")));
+            it.wrong(
+                "provider",
+                &format!("is missing: name the provider that serves it, {}", names.join(" or ")),
+            );
             None
         }
     });

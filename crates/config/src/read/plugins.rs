@@ -24,7 +24,7 @@ pub(super) fn named<T>(
         let place = inner.key(&id);
         inner.log.origins.insert(place.clone(), setting.origin.clone());
         if !is_id(&id) {
-            let what = "is not a plugin's id: an id is 1 to 64 of a-z, 0-9, _ and -, the name of its file";
+            let what = "is not a valid plugin id: expected the name of its file without .rhai, 1 to 64 characters of a-z, 0-9, _ and -";
             inner.wrong(&id, what);
         }
         let mut one = Reader::new(place, setting, inner.log);

@@ -17,7 +17,7 @@ pub(super) fn section<T>(
 }
 
 pub(super) const NO_DIGEST: &str =
-    "begins with `sha256:`, after which come 64 hexadecimal digits: `valvehouse key` makes them";
+    "must have 64 hexadecimal digits after `sha256:`; create them with `valvehouse key`";
 
 /// A key that opens doors: itself, or its digest.
 pub(super) fn key(it: &mut Reader<'_>, project: &Path) -> Option<SecretSource> {
@@ -32,7 +32,7 @@ pub(super) fn key(it: &mut Reader<'_>, project: &Path) -> Option<SecretSource> {
 pub(super) fn secret(it: &mut Reader<'_>, key: &'static str, project: &Path) -> Option<SecretSource> {
     let source = SecretSource::parse(&it.text(key)?, project);
     if source.is_blank() {
-        it.wrong(key, "is empty: write \"env:NAME\", \"file:PATH\" or the key itself, or take it out");
+        it.wrong(key, "is empty: write \"env:NAME\", \"file:PATH\" or the key itself, or remove it");
         return None;
     }
     Some(source)

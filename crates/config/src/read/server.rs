@@ -134,13 +134,13 @@ fn headers(it: &mut Reader<'_>, key: &'static str) -> Option<Vec<String>> {
             false => **never == lower,
         });
         if !is_name(stem) {
-            it.wrong(key, &format!("must be names of headers, such as \"x-request-id\", not {name:?}"));
+            it.wrong(key, &format!("must be header names, such as \"x-request-id\", not {name:?}"));
             return None;
         }
         if let Some(never) = never {
             it.wrong(
                 key,
-                &format!("lists {name:?}, and {never} is not passed on: it belongs to a connection or is a credential"),
+                &format!("lists {name:?}, but {never} cannot be passed on: it belongs to a connection or is a credential; remove it"),
             );
             return None;
         }
@@ -170,7 +170,9 @@ fn hosts(it: &mut Reader<'_>) -> Vec<String> {
     if let Some(wrong) = wrong {
         it.wrong(
             "hosts",
-            &format!("must be names without scheme and port, such as \"chat.example.com\", not {wrong:?}"),
+            &format!(
+                "must be host names without scheme and port, such as \"chat.example.com\", not {wrong:?}"
+            ),
         );
     }
     let plain = |host: &String| host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
@@ -187,8 +189,7 @@ fn origins(it: &mut Reader<'_>) -> Vec<String> {
         rest.unwrap_or(false)
     };
     if let Some(wrong) = origins.iter().find(|origin| !is_origin(origin)) {
-        let what =
-            "must be sites as browsers name them, such as \"https://chat.example.com\", without a path";
+        let what = "must be origins without a path, such as \"https://chat.example.com\"";
         it.wrong("origins", &format!("{what}, not {wrong:?}"));
     }
     origins.iter().map(|origin| origin.to_ascii_lowercase()).collect()
@@ -218,7 +219,7 @@ fn key(it: &mut Reader<'_>, index: usize, item: Setting, project: &Path) -> Opti
             if !key.is_blank() {
                 return Some(InferenceKey { key, user: None, mcp_tools: None });
             }
-            it.log.problem(&item.origin, format!("{place} is empty: give a key, or take it out"));
+            it.log.problem(&item.origin, format!("{place} is empty: set a key, or remove it"));
             return None;
         }
         Node::Table(_) => {}
@@ -270,11 +271,14 @@ pub(super) fn otlp(it: &mut Reader<'_>, project: &Path) -> Option<OtlpSettings> 
     let Some(endpoint) =
         Url::parse(endpoint.trim()).ok().filter(|url| matches!(url.scheme(), "http" | "https"))
     else {
-        it.wrong("endpoint", "must be the address of a collector, such as \"http://127.0.0.1:4318\"");
+        it.wrong(
+            "endpoint",
+            "must be the http or https URL of a collector, such as \"http://127.0.0.1:4318\"",
+        );
         return None;
     };
     if cfg!(not(feature = "otlp")) {
-        it.wrong("endpoint", "cannot be used: this valvehouse was built without the feature otlp");
+        it.wrong("endpoint", "cannot be used: valvehouse was built without the feature `otlp`; build it with that feature, or remove this setting");
     }
     Some(OtlpSettings { endpoint, headers: headers.unwrap_or_default(), service })
 }
@@ -299,14 +303,14 @@ pub(super) fn folders(root: &mut Reader<'_>, project: &Path) -> FolderSettings {
         match it.text("source").as_deref() {
             None | Some("folder") => {}
             Some("store") => folders.source = ScriptSource::Store,
-            Some(other) => it.wrong("source", &format!("must be \"folder\" or \"store\", got {other:?}")),
+            Some(other) => it.wrong("source", &format!("must be \"folder\" or \"store\", not {other:?}")),
         }
         if let Some(key) = it.text("public_key") {
             let key = key.trim().to_owned();
             if key.len() != PUBLIC_KEY_LENGTH || !key.starts_with("RW") {
                 it.wrong(
                     "public_key",
-                    "must be a public key of minisign: the line of its .pub file that begins with RW",
+                    "must be a minisign public key: the line of the .pub file that begins with RW",
                 );
             }
             folders.public_key = Some(key);
@@ -336,7 +340,7 @@ pub(super) fn store(it: &mut Reader<'_>, project: &Path, store: &mut StoreSettin
     match it.text("migrate").as_deref() {
         None | Some("auto") => {}
         Some("wait") => store.migrate = SchemaMigration::Wait,
-        Some(other) => it.wrong("migrate", &format!("must be \"auto\" or \"wait\", got {other:?}")),
+        Some(other) => it.wrong("migrate", &format!("must be \"auto\" or \"wait\", not {other:?}")),
     }
     store.connect_ms = it.whole("connect_ms", 100..=600_000).unwrap_or(store.connect_ms);
     match it.take("snapshot") {
@@ -360,7 +364,10 @@ fn server_url(
     match (StoreAddress::parse(&url, project), address) {
         (Ok(StoreAddress::Postgres(url)), StoreAddress::Postgres(_)) => return Some(url),
         (Ok(StoreAddress::Postgres(_)), _) => {
-            it.wrong(key, "is another way to the database of store.url, which is a file");
+            it.wrong(
+                key,
+                "has no effect on a SQLite file: set store.url to a postgres:// URL, or remove this setting",
+            );
         }
         _ => it.wrong(key, "must begin with postgres://"),
     }

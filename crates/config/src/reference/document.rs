@@ -29,7 +29,7 @@ pub fn document() -> String {
 }
 
 fn section(section: &Section) -> String {
-    let waits = if section.waits { " *At the next start.*" } else { "" };
+    let waits = if section.waits { " *Takes effect at the next start.*" } else { "" };
     let settings: Vec<String> = section.settings.iter().map(setting).collect();
     let (header, about) = (section.header, section.about);
     format!("## `{header}`\n\n{about}{waits}\n\n{}", settings.join("\n"))

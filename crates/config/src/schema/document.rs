@@ -66,7 +66,7 @@ fn describe(at: &mut Table, described: &SettingRow) {
 /// The keys that must be given, by the table they stand in.
 fn required(settings: &[SettingRow]) -> BTreeMap<String, Vec<&str>> {
     let mut required: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    for it in settings.iter().filter(|it| it.usual == "*must be given*") {
+    for it in settings.iter().filter(|it| it.usual == "*required*") {
         if let Some((parent, key)) = it.key.rsplit_once('.') {
             required.entry(parent.to_owned()).or_default().push(key);
         }

@@ -116,13 +116,13 @@ impl KeyFile {
         let was_told = known.as_ref().is_some_and(|known| known.digest.is_none());
         let read = match self.source.read() {
             Ok(secret) => Digest::configured(secret.expose())
-                .ok_or_else(|| "after `sha256:` come 64 hexadecimal digits".to_owned()),
+                .ok_or_else(|| "expected 64 hexadecimal digits after `sha256:`".to_owned()),
             Err(unread) => Err(unread.to_string()),
         };
         if let Err(why) = &read
             && !was_told
         {
-            tracing::warn!("a key opens nothing: {why}");
+            tracing::warn!("cannot read a key, which is therefore rejected: {why}");
         }
         let digest = read.ok();
         *known = Some(Reading { digest, at: Instant::now() });

@@ -27,7 +27,10 @@ pub(super) fn file_of(
     }
     let place = match plugin {
         Some(plugin) if plugin.kind != kind => {
-            let message = format!("`{id}` is the id of a {}: ids are one space", plugin.kind.word());
+            let message = format!(
+                "the id `{id}` is taken by a {}: filters and tools share one set of ids; choose another id",
+                plugin.kind.word()
+            );
             return Err(Refused::conflict(message, "id_taken"));
         }
         Some(plugin) => plan.place(kind, &plugin.path),
@@ -110,7 +113,10 @@ pub(super) async fn written_down(
     });
     if let Err(refused) = undone {
         let path = file.path();
-        tracing::error!("{} is changed and the change is not written down: {refused}", path.display());
+        tracing::error!(
+            "cannot undo the change of {}, which is not recorded in the store: {refused}",
+            path.display()
+        );
     }
     Err(error.into())
 }

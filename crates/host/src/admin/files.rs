@@ -29,7 +29,7 @@ impl File {
         let path = self.path();
         let refused = |why: String| {
             let shown = path.display();
-            let message = format!("{shown} is in the way: {why}; move it away first, nothing was changed");
+            let message = format!("cannot change {shown}: {why}; move it away first; nothing was changed");
             Err(Refused::conflict(message, "file_not_changed"))
         };
         let metadata = match std::fs::metadata(&path) {
@@ -46,7 +46,7 @@ impl File {
         match (read, String::from_utf8(bytes)) {
             (Err(error), _) => refused(format!("it cannot be read: {error}")),
             (Ok(length), _) if length as u64 > MAX => refused("it is larger than 1 MiB".into()),
-            (_, Err(_)) => refused("it is not text".into()),
+            (_, Err(_)) => refused("it is not UTF-8 text".into()),
             (Ok(_), Ok(text)) => Ok(Some(text)),
         }
     }
@@ -54,7 +54,7 @@ impl File {
     /// Puts a text in place of what is in it, all at once. What a link points to is written within the
     /// folder only.
     pub(super) fn write(&self, text: &str) -> Result<(), Refused> {
-        std::fs::create_dir_all(&self.folder).map_err(|error| self.failed("make its folder", &error))?;
+        std::fs::create_dir_all(&self.folder).map_err(|error| self.failed("create the folder", &error))?;
         let path = self.really()?;
         let parents = self.path().parent().is_some_and(|folder| !folder.exists());
         let how = Writing { parents, ..Writing::default() };
@@ -79,11 +79,11 @@ impl File {
     }
 
     fn real_folder(&self) -> Result<PathBuf, Refused> {
-        self.folder.canonicalize().map_err(|error| self.failed("find its folder", &error))
+        self.folder.canonicalize().map_err(|error| self.failed("find the folder", &error))
     }
 
     fn failed(&self, doing: &str, error: &io::Error) -> Refused {
-        let message = format!("failed to {doing} ({}): {error}; nothing was changed", self.folder.display());
+        let message = format!("cannot {doing} {}: {error}; nothing was changed", self.folder.display());
         Refused::conflict(message, "file_not_changed")
     }
 }

@@ -51,8 +51,9 @@ impl Admin {
             changing.await?;
             Ok(host.reload_with(&id).await)
         });
-        task.await
-            .unwrap_or_else(|error| Err(Fault::Host(format!("a change was broken off: {error}")).into()))
+        task.await.unwrap_or_else(|error| {
+            Err(Fault::Host(format!("cannot complete the change, whose task ended early: {error}")).into())
+        })
     }
 }
 
@@ -64,7 +65,7 @@ pub fn known<'a>(snapshot: &'a Snapshot, id: &str) -> Result<&'a Arc<Plugin>, Re
             None => String::new(),
         };
         Refused::from(Fault::Request {
-            message: format!("there is no plugin `{}`{hint}", id.escape_debug()),
+            message: format!("unknown plugin `{}`{hint}", id.escape_debug()),
             param: Some("id"),
             code: Some("plugin_not_found"),
             kind: RequestFault::NotFound,

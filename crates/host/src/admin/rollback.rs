@@ -47,14 +47,14 @@ pub async fn rollback(
 async fn text_of(writer: &Writer<'_>, id: &str, version: &Version) -> Result<String, Refused> {
     let number = version.number;
     let cannot = |why: &str| {
-        let message = format!("version {number} of `{id}` cannot be put back: {why}");
+        let message = format!("cannot restore version {number} of `{id}`: {why}");
         Refused::conflict(message, "not_to_be_put_back")
     };
     if version.valves.is_null() {
-        return Err(cannot("what was set then cannot be read any more"));
+        return Err(cannot("its stored valves cannot be read any more"));
     }
     let Some(hash) = &version.hash else {
-        return Err(cannot("it is the one in which the file was deleted; delete it, or name an earlier one"));
+        return Err(cannot("it is the deletion of the file; delete the file, or name an earlier version"));
     };
-    writer.store().source(hash).await?.ok_or_else(|| cannot("its text is not kept any more"))
+    writer.store().source(hash).await?.ok_or_else(|| cannot("its text is no longer stored"))
 }

@@ -82,7 +82,7 @@ impl Admin {
         let snapshot = self.host.snapshot();
         let plugin = known(&snapshot, id)?;
         if plugin.state != State::Missing {
-            let message = format!("`{id}` is not missing: {} is there", plugin.path.display());
+            let message = format!("cannot accept the removal of `{id}`: {} exists", plugin.path.display());
             return Err(Refused::conflict(message, "not_missing"));
         }
         self.host.store().confirm_removal(id, by).await?;
@@ -97,7 +97,7 @@ impl Admin {
             return self.confirm_removal(id, by).await;
         }
         let Some(pending) = &plugin.pending else {
-            let message = format!("nothing of `{id}` waits to be confirmed");
+            let message = format!("cannot confirm a change of `{id}`: none is pending");
             return Err(Refused::conflict(message, "nothing_pending"));
         };
         self.host.store().confirm(id, pending, by).await?;
@@ -130,7 +130,7 @@ impl Admin {
         let text = plugin.script.as_ref().map(|script| script.file.text.to_string());
         let store = self.host.store();
         let Some(number) = adoptable(&**store, id, &text.unwrap_or_default()).await? else {
-            let message = format!("nothing is set aside for `{id}`");
+            let message = format!("cannot adopt stored data for `{id}`: none is set aside");
             return Err(Refused::conflict(message, "nothing_set_aside"));
         };
         match drop {
@@ -174,14 +174,13 @@ fn place_of(
 ) -> Result<(File, Option<String>), Refused> {
     if !is_id(id) {
         let message = format!(
-            "invalid plugin id `{}`: use a-z, 0-9, `_` and `-` only, at most 64 of them",
+            "invalid id `{}`: expected 1 to 64 characters of a-z, 0-9, `_` and `-`",
             id.escape_debug()
         );
         return Err(Refused::invalid(message, "id"));
     }
     if id.starts_with('_') {
-        let message =
-            format!("invalid plugin id `{id}`: files that begin with `_` are modules; choose another id");
+        let message = format!("invalid id `{id}`: files that begin with `_` are modules; choose another id");
         return Err(Refused::invalid(message, "id"));
     }
     let plugin = snapshot.plugins.get(id);
@@ -193,16 +192,16 @@ fn place_of(
     match expected {
         Expected::Nothing if plugin.is_some() || before.is_some() => {
             let why = match before {
-                Some(_) => format!("{} is there", file.path().display()),
-                None => {
-                    "its file is missed; update it, put a version back, or confirm its removal".to_owned()
-                }
+                Some(_) => format!("{} exists", file.path().display()),
+                None => "its file is missing; update it, restore a version, or accept its removal".to_owned(),
             };
             let message = format!("the id `{id}` is taken: {why}");
             return Err(Refused::conflict(message, "id_taken"));
         }
         Expected::Hash(hash) if before.as_deref().map(valvehouse_store::hash).as_ref() != Some(hash) => {
-            let message = format!("`{id}` was changed meanwhile: look at it again and repeat the change");
+            let message = format!(
+                "cannot change `{id}`: it has changed since it was read; read it again and repeat the change"
+            );
             return Err(Refused::conflict(message, "changed_meanwhile"));
         }
         _ => {}
@@ -214,7 +213,7 @@ async fn delete(writer: &Writer<'_>, plugin: &Plugin, confirmed: bool, by: &str)
     let id = &*plugin.id;
     if plugin.security && !confirmed {
         let message = format!(
-            "`{id}` is a guard: without its file every request would be refused; say that it may go with ?confirm=true"
+            "cannot delete `{id}`: it is a guard, and without its file every request would be refused; to delete it anyway, add ?confirm=true"
         );
         return Err(Refused::conflict(message, "guard"));
     }
@@ -239,12 +238,12 @@ fn stored_must_fit(script: &Script, stored: &Json, text: &str) -> Result<(), Ref
         let error = script.manifest.valves.check(&field.name, &value).err()?;
         let problem = Problem::new(Code::ValveMisfit, id, path, format!("the stored {error}"))
             .at_word(text, &field.name);
-        Some(problem.help(format!("put it back first: valvehouse valves reset {id} {}", field.name)))
+        Some(problem.help(format!("reset it first: valvehouse valves reset {id} {}", field.name)))
     });
     let misfits: Vec<Problem> = misfits.collect();
     if misfits.is_empty() {
         Ok(())
     } else {
-        Err(Refused::unfit("what is set does not fit the script", misfits))
+        Err(Refused::unfit("the stored valves do not fit the script", misfits))
     }
 }

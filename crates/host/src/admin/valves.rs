@@ -123,7 +123,7 @@ impl Admin {
 pub fn schema<'a>(plugin: &'a Plugin, user: Option<&str>) -> Result<&'a ValveSchema, Refused> {
     let id = &plugin.id;
     let manifest = plugin.script.as_ref().map(|script| &script.manifest).ok_or_else(|| {
-        let message = format!("`{id}` has no valves to look at: it has never loaded");
+        let message = format!("cannot read the valves of `{id}`: it has never loaded");
         Refused::conflict(message, "does_not_load")
     })?;
     match user {

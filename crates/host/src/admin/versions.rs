@@ -104,11 +104,11 @@ pub(super) fn find<'a>(id: &str, versions: &'a [Version], number: u64) -> Result
     versions.iter().find(|version| version.number == number).ok_or_else(|| {
         let kept = match (versions.last(), versions.first()) {
             (Some(oldest), Some(newest)) => {
-                format!("; kept are {} to {}", oldest.number, newest.number)
+                format!("; stored versions: {} to {}", oldest.number, newest.number)
             }
             _ => String::new(),
         };
-        let message = format!("there is no version {number} of `{}`{kept}", id.escape_debug());
+        let message = format!("unknown version {number} of `{}`{kept}", id.escape_debug());
         Refused::missing(message, "version_not_found")
     })
 }

@@ -94,7 +94,7 @@ impl DetachedTasks {
         if stops.len() >= MAX_PENDING {
             return Err(Fault::TooOften {
                 message: format!(
-                    "{MAX_PENDING} responses are made in the background already; try again later"
+                    "background responses exceeded their limit of {MAX_PENDING}; try again later"
                 ),
                 code: "too_many_in_background",
                 wait: Duration::from_secs(10),

@@ -103,7 +103,7 @@ impl App {
         let sessions = Sessions::new(host.store().clone(), host.shared_kv());
         if access.keys.are_shared() {
             tracing::warn!(
-                "a key of [server] keys is also that of [admin]: whoever has it may change everything"
+                "server.keys contains admin.key, so clients with this key may change everything; set different keys"
             );
         }
         let names = |names: &[String]| HeaderNames::new(names.iter().map(String::as_str));
@@ -149,7 +149,7 @@ impl App {
             let message = format!("restart to apply {}", waiting.join(", "));
             let problem =
                 Problem::new(Code::SettingsWaiting, "", &config.project.join(config::FILE), message);
-            plan.problems.push(problem.help("what else was changed is in force").warning());
+            plan.problems.push(problem.help("all other changes are in force").warning());
         }
         self.host.replan(plan).await;
         self.access.limit_rate(config.server.requests_per_minute);
@@ -198,7 +198,7 @@ impl App {
                 let exporting = tokio::spawn(exporter.run(self.traces.news(), closing));
                 *self.exporting.lock() = Some((close, exporting));
             }
-            Err(why) => tracing::error!("traces go to no collector: {why}"),
+            Err(why) => tracing::error!("cannot export traces: {why}"),
         }
     }
 

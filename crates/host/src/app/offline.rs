@@ -106,7 +106,7 @@ pub async fn stored_grants(config: &Config) -> HashMap<String, Grants> {
         Err(error) => Err(error),
     };
     let rows = rows.unwrap_or_else(|error| {
-        tracing::warn!("what was granted by command is not known: {error}");
+        tracing::warn!("cannot read the stored grants: {error}");
         Vec::new()
     });
     rows.into_iter()

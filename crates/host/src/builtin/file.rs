@@ -43,50 +43,49 @@ const KINDS: [Kind; 6] = [
     },
     Kind {
         name: "file_write",
-        description: "Writes a text file in place of what was there, or behind it with append. Returns how \
+        description: "Writes a text file: replaces its content, or appends to it with `append`. Returns how \
                       many bytes were written and whether the file is new.",
         parameters: r#"{
             "path": {"type": "string", "required": true, "description": "The file, e.g. data/notes.txt"},
             "text": {"type": "string", "required": true, "description": "The whole new text, or what is appended; at most 1 MiB"},
             "append": {"type": "boolean", "default": false, "description": "Add the text at the end of the file"},
-            "parents": {"type": "boolean", "default": false, "description": "Make missing folders on the way"}
+            "parents": {"type": "boolean", "default": false, "description": "Create missing parent folders"}
         }"#,
         act: write,
     },
     Kind {
         name: "file_list",
         description: "Lists what is in a folder: names, paths, kinds (file, folder, link, other) and sizes. \
-                      Begin here to see which folders there are.",
+                      Begin here to see the granted folders.",
         parameters: r#"{
-            "path": {"type": "string", "default": ".", "description": "The folder; . for the beginning"}
+            "path": {"type": "string", "default": ".", "description": "The folder; . for the list of granted folders"}
         }"#,
         act: list,
     },
     Kind {
         name: "file_glob",
-        description: "Finds files by a pattern of their paths, in all folders below. Returns the paths in \
+        description: "Finds files whose paths match a pattern, in all subfolders. Returns the paths in \
                       alphabetical order.",
         parameters: r#"{
             "pattern": {"type": "string", "required": true, "description": "* and ? within a name, ** across folders, {a,b}, [a-z]; e.g. **/*.md"},
-            "path": {"type": "string", "description": "Only below this folder; the pattern may begin there"}
+            "path": {"type": "string", "description": "Only below this folder; the pattern is relative to it"}
         }"#,
         act: glob,
     },
     Kind {
         name: "file_grep",
-        description: "Searches the lines of text files for a regular expression. Returns path, line number \
-                      and text of each line that fits.",
+        description: "Searches the lines of text files for a regular expression. Returns path, line number and text of each matching line.",
         parameters: r#"{
             "pattern": {"type": "string", "required": true, "description": "A regular expression without look-around; (?i) at its beginning ignores case"},
             "path": {"type": "string", "description": "Only in this file, or below this folder"},
-            "glob": {"type": "string", "description": "Only in files whose paths fit this pattern, e.g. **/*.rs"},
-            "context": {"type": "integer", "minimum": 0, "maximum": 20, "default": 0, "description": "How many lines before and after each to return as well"}
+            "glob": {"type": "string", "description": "Only in files whose paths match this pattern, e.g. **/*.rs"},
+            "context": {"type": "integer", "minimum": 0, "maximum": 20, "default": 0, "description": "Number of lines to return before and after each match"}
         }"#,
         act: grep,
     },
     Kind {
         name: "file_mkdir",
-        description: "Makes a folder and the missing ones on the way to it. Returns whether it is new.",
+        description: "Creates a folder and its missing parent folders. Returns whether it is new.",
         parameters: r#"{
             "path": {"type": "string", "required": true, "description": "The folder, e.g. data/2026/notes"}
         }"#,
@@ -114,7 +113,7 @@ impl Handler for FileTool {
         let (folders, act) = (self.folders.clone(), self.act);
         Box::pin(async move {
             let done = tokio::task::spawn_blocking(move || act(&folders, &args)).await;
-            let done = done.map_err(|error| format!("it broke off: {error}"))?;
+            let done = done.map_err(|error| format!("the tool ended early: {error}"))?;
             done.map(ToolResult::from).map_err(|failure| failure.told_to(self.name).into())
         })
     }

@@ -24,7 +24,7 @@ pub(super) fn tools() -> Vec<Tool> {
          task is missing and only the person can know it. Returns {answer}.",
         r#"{
             "question": {"type": "string", "required": true, "description": "The question, as the person reads it"},
-            "choices": {"type": "array", "items": {"type": "string"}, "description": "Answers to choose from, where there are only a few"}
+            "choices": {"type": "array", "items": {"type": "string"}, "description": "Answers to choose from, if there are only a few"}
         }"#,
         Ask::Input,
     );
@@ -68,7 +68,7 @@ impl Ask {
 
     async fn ask(self, args: &Json, turn: &Turn) -> Result<ToolResult, ToolError> {
         let question = args.text("question").filter(|question| !question.trim().is_empty());
-        let question = question.ok_or("`question` is missing: say what to ask the person")?;
+        let question = question.ok_or("missing `question`: write the question for the person")?;
         let choices = args.list("choices");
         let event = self.event(question.trim(), &choices);
         let answer = turn.ask(self.name(), event, PATIENCE - MARGIN).await;
@@ -236,7 +236,7 @@ mod tests {
             let alone = tool.invoke(json(r#"{"question": "?"}"#), &Turn::default()).await;
             assert!(alone.unwrap_err().message.contains("nobody can answer"));
             let empty = tool.invoke(json(r#"{"question": " "}"#), &Turn::default()).await;
-            assert!(empty.unwrap_err().message.contains("`question` is missing"));
+            assert!(empty.unwrap_err().message.contains("missing `question`"));
             assert!(tool.spec.timeout > PATIENCE - MARGIN);
         }
     }

@@ -16,11 +16,11 @@ const TIMEOUT_MS: u64 = 30_000;
 const MAX_MS: u64 = 600_000;
 
 const PARAMETERS: &str = r#"{
-    "argv": {"type": "array", "items": {"type": "string"}, "description": "The program and its arguments, each as it is, e.g. [\"git\", \"log\", \"-3\"]"},
-    "command": {"type": "string", "description": "Instead of argv: a line for the shell, where `sh` is granted"},
-    "stdin": {"type": "string", "description": "What the program reads"},
-    "folder": {"type": "string", "description": "The granted folder, or a folder in it, to start in"},
-    "timeout_ms": {"type": "integer", "minimum": 1, "maximum": 600000, "default": 30000, "description": "How long it may run, in milliseconds"}
+    "argv": {"type": "array", "items": {"type": "string"}, "description": "The program and its arguments, without quoting, e.g. [\"git\", \"log\", \"-3\"]"},
+    "command": {"type": "string", "description": "Instead of argv: a command line for the shell, if `sh` is granted"},
+    "stdin": {"type": "string", "description": "The standard input of the program"},
+    "folder": {"type": "string", "description": "The working directory: a granted folder, or a folder in it"},
+    "timeout_ms": {"type": "integer", "minimum": 1, "maximum": 600000, "default": 30000, "description": "Time limit, in milliseconds"}
 }"#;
 
 /// The tool, where programs are granted to it.
@@ -31,9 +31,7 @@ pub(super) fn tools(grants: &dyn Fn(&str) -> Grants) -> Vec<Tool> {
     }
     let programs = Programs::new(&grants.shell, &grants.files);
     let description = format!(
-        "Runs a program and returns its exit_code, stdout and stderr. An exit_code other than 0 is a result \
-         too; `timed_out` is true when its time was over, `cut` when it wrote more than is returned. Nothing \
-         it starts outlives it. The programs are: {}.",
+        "Runs a program and returns its exit_code, stdout and stderr. An exit_code other than 0 is a result too; `timed_out` is true if it exceeded its time limit, `cut` if its output is not returned in full. Processes that it started end with it. The programs are: {}.",
         programs.names()
     );
     let tool = native(NAME, "shell", &description, PARAMETERS, ShellTool { programs });
@@ -63,11 +61,13 @@ fn command(args: &Json) -> Result<Command, ToolError> {
     match (argv, command) {
         (Some(argv), None) => {
             let texts: Option<Vec<String>> = argv.iter().map(|it| it.as_str().map(str::to_owned)).collect();
-            texts.map(Command::Argv).ok_or_else(|| "`argv` must hold texts only".into())
+            texts.map(Command::Argv).ok_or_else(|| "invalid `argv`: expected a list of strings".into())
         }
         (None, Some(command)) => Ok(Command::Shell(command.into())),
-        (None, None) => Err("say what to run: `argv`, or `command` for the shell".into()),
-        (Some(_), Some(_)) => Err("say either `argv` or `command`, not both".into()),
+        (None, None) => {
+            Err("missing `argv`: pass the program and its arguments, or `command` for the shell".into())
+        }
+        (Some(_), Some(_)) => Err("cannot use `argv` and `command` together: pass one of them".into()),
     }
 }
 

@@ -117,8 +117,8 @@ async fn a_model_is_told_what_it_may_not_and_how_it_could() {
         ("file_write", r#"{"path":"a/b","text":""}"#, "make it first"),
         ("file_grep", r#"{"pattern":"(?=x)"}"#, "look-around"),
         ("shell_exec", r#"{"argv":["git","log"]}"#, "valvehouse grant shell_exec shell=git"),
-        ("shell_exec", r#"{}"#, "say what to run"),
-        ("shell_exec", r#"{"argv":["sh"],"command":"x"}"#, "either"),
+        ("shell_exec", r#"{}"#, "missing `argv`"),
+        ("shell_exec", r#"{"argv":["sh"],"command":"x"}"#, "together"),
     ];
     for (name, args, words) in cases {
         let error = call(&tools, name, args).await.unwrap_err().message;

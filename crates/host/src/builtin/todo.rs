@@ -33,29 +33,28 @@ pub(super) fn tools(kv: Arc<Kv>) -> Vec<Tool> {
             "Adds a task to this chat's list of tasks. Use it to plan work of several steps before \
              starting. Returns the task with its id.",
             r#"{
-                "content": {"type": "string", "required": true, "description": "What is to be done, at most 2000 characters"},
-                "status": {"type": "string", "enum": ["pending", "in_progress", "completed", "cancelled"], "default": "pending", "description": "How it stands"},
-                "priority": {"type": "string", "enum": ["low", "medium", "high"], "description": "How much it matters"}
+                "content": {"type": "string", "required": true, "description": "The task, at most 2000 characters"},
+                "status": {"type": "string", "enum": ["pending", "in_progress", "completed", "cancelled"], "default": "pending", "description": "The status of the task"},
+                "priority": {"type": "string", "enum": ["low", "medium", "high"], "description": "The priority of the task"}
             }"#,
             add,
         ),
         (
             "todo_list",
-            "Lists the tasks of this chat in the order they were added, with how many there are of \
-             each status.",
+            "Lists the tasks of this chat in the order they were added, with the number of tasks in each status.",
             r#"{
-                "status": {"type": "string", "enum": ["pending", "in_progress", "completed", "cancelled"], "description": "Only tasks that stand so"}
+                "status": {"type": "string", "enum": ["pending", "in_progress", "completed", "cancelled"], "description": "Only tasks with this status"}
             }"#,
             list,
         ),
         (
             "todo_update",
-            "Changes a task of this chat by its id: how it stands, or what it says. Mark a task \
+            "Changes the status or the content of a task of this chat, by its id. Mark a task \
              in_progress before working on it and completed right after. Returns the changed task.",
             r#"{
-                "id": {"type": "integer", "required": true, "minimum": 1, "description": "The id that todo_add gave"},
-                "status": {"type": "string", "enum": ["pending", "in_progress", "completed", "cancelled"], "description": "How it stands now"},
-                "content": {"type": "string", "description": "What it says from now on"}
+                "id": {"type": "integer", "required": true, "minimum": 1, "description": "The id that todo_add returned"},
+                "status": {"type": "string", "enum": ["pending", "in_progress", "completed", "cancelled"], "description": "The new status"},
+                "content": {"type": "string", "description": "The new content"}
             }"#,
             update,
         ),
@@ -108,29 +107,27 @@ impl Handler for Todo {
 /// The reason for which a list stays as it is, for the model.
 #[derive(Debug, thiserror::Error)]
 enum TodoError {
-    #[error("`{0}` must be a text")]
+    #[error("`{0}` must be a string")]
     NoText(&'static str),
-    #[error("`content` is empty: say what is to be done")]
+    #[error("`content` is empty: describe the task")]
     Blank,
     #[error(
-        "`content` has {0} characters, at most {MAX_LENGTH} fit: say it shorter, or make several tasks of it"
+        "`content` exceeded its limit of {MAX_LENGTH} characters with {0}: shorten it, or split it into several tasks"
     )]
     Long(usize),
-    #[error("`status` is `{0}`, which is none of: {list}", list = STATUSES.join(", "))]
+    #[error("invalid `status`: expected one of {list}, got `{0}`", list = STATUSES.join(", "))]
     Status(String),
-    #[error("there is no task {0}{1}")]
+    #[error("unknown task {0}{1}")]
     Unknown(String, String),
     #[error("`todo_update` needs a `status` or a `content` to change")]
     NoChange,
     #[error(
-        "there are {MAX_TASKS} tasks already, which is the most: change one that is done with `todo_update`"
+        "cannot add a task: this chat has its limit of {MAX_TASKS} tasks; reuse a completed one with `todo_update`"
     )]
     Full,
-    #[error(
-        "the tasks of this chat take all the room there is for them (64 KiB): shorten some with `todo_update`"
-    )]
+    #[error("the tasks of this chat exceeded their limit of 64 KiB: shorten some with `todo_update`")]
     NoRoom,
-    #[error("failed to keep the tasks: {0}")]
+    #[error("cannot store the tasks: {0}")]
     Kv(KvError),
 }
 

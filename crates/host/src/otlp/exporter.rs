@@ -51,7 +51,10 @@ impl Exporter {
         match url.path_segments_mut() {
             Ok(mut path) => drop(path.pop_if_empty().extend(["v1", "traces"])),
             Err(()) => {
-                return Err(format!("otlp.endpoint {} is not an address of a collector", settings.endpoint));
+                return Err(format!(
+                    "invalid otlp.endpoint {}: expected the URL of a collector",
+                    settings.endpoint
+                ));
             }
         }
         let read = |(name, value): &(String, valvehouse_config::SecretSource)| match value.read() {
@@ -75,7 +78,7 @@ impl Exporter {
             tokio::select! {
                 heard = news.recv() => match heard {
                     Ok(heard) => self.take(heard),
-                    Err(RecvError::Lagged(missed)) => tracing::warn!("{missed} events of requests went by unexported"),
+                    Err(RecvError::Lagged(missed)) => tracing::warn!("{missed} request events were not exported"),
                     Err(RecvError::Closed) => return self.send().await,
                 },
                 _ = every.tick() => self.send().await,
@@ -105,7 +108,7 @@ impl Exporter {
             let batch: Vec<Arc<Trace>> = self.waiting.iter().take(BATCH).cloned().collect();
             let taken = self.deliver(&batch).await;
             if let (Outcome::Later(why) | Outcome::Never(why), false) = (&taken, self.is_away) {
-                tracing::warn!("traces are not taken by {}: {why}", self.url);
+                tracing::warn!("cannot send traces to {}: {why}", self.url);
             }
             self.is_away = !matches!(taken, Outcome::Yes);
             if let Outcome::Later(_) = taken {

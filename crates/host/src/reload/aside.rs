@@ -76,10 +76,10 @@ pub async fn adoptable(store: &dyn Store, id: &str, text: &str) -> Result<Option
 /// The problem of a plugin under the id of one that was removed.
 fn problem(id: &str, path: &Path) -> Problem {
     let what = format!(
-        "`{id}` is another plugin than the one that was removed under this id: the valves, grants and `kv` entries stored for that one are set aside"
+        "`{id}` is not the plugin that was removed under this id: the stored valves, grants and `kv` entries of the removed one are set aside"
     );
     let help = format!(
-        "if it is the same plugin, run: valvehouse adopt {id}; if not, drop them: valvehouse adopt {id} --drop"
+        "to use them for this plugin, run: valvehouse adopt {id}; to delete them, run: valvehouse adopt {id} --drop"
     );
     Problem::new(Code::SetAside, id, path, what).help(help).warning()
 }
@@ -141,10 +141,7 @@ impl Reload {
         self.compiler.kv.flush_all().await?;
         self.store.put_aside(id, number).await?;
         self.aside.push(Aside { plugin: id.into(), number, fate: Fate::Aside, has_rows: true });
-        tracing::warn!(
-            plugin = id,
-            "another plugin was removed under this id: what was stored for it is set aside"
-        );
+        tracing::warn!(plugin = id, "another plugin was removed under this id: its stored data is set aside");
         self.strangers.remove(id);
         self.touched.insert(id.into());
         Ok(())

@@ -152,7 +152,10 @@ impl Compiling {
                 };
                 let named = std::thread::Builder::new().name("compiles".into()).stack_size(STACK);
                 if let Err(error) = named.spawn(compile) {
-                    tracing::warn!("cannot compile {} apart: {error}", read.file.path.display());
+                    tracing::warn!(
+                        "cannot compile {} in a separate process: {error}",
+                        read.file.path.display()
+                    );
                 }
                 let job = Job {
                     read: read.clone(),

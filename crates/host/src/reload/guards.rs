@@ -115,7 +115,7 @@ impl Reload {
                     Vec::new()
                 }
                 None if script.manifest.security => {
-                    vec!["what its last good version does: that one does not load any more".to_owned()]
+                    vec!["everything its last good version does: that version no longer loads".to_owned()]
                 }
                 None => vec!["`security: true`".to_owned()],
             };
@@ -135,7 +135,7 @@ impl Reload {
         }
         if self.is_held_on(id) {
             let by = match self.stored.switches.get(id).and_then(|switch| switch.enabled) {
-                Some(_) => "a switch in the store that no operator has turned".to_owned(),
+                Some(_) => "a switch in the store that no operator has set".to_owned(),
                 None => format!("`[filters.{id}] enabled = false`"),
             };
             let what = format!("the guard `{id}` would be switched off by {by}");
@@ -144,7 +144,7 @@ impl Reload {
         }
         if self.is_held_wide(id) && script.manifest.global {
             let what = format!(
-                "the guard `{id}` would lose the models that do not list it, by a switch in the store that no operator has turned"
+                "the guard `{id}` would lose the models that do not list it, by a switch in the store that no operator has set"
             );
             let problem = waiting(id, path, &what, &baseline);
             return Some(Weakened { problem, pending: Confirmed::Narrow, by: Cause::Settings });
@@ -240,8 +240,8 @@ fn waiting(id: &str, path: &Path, what: &str, baseline: &Baseline) -> Problem {
         Some(_) => "its last good version keeps running",
         None => "requests are refused",
     };
-    Problem::new(Code::GuardWeakened, id, path, format!("{what}; {meanwhile} until that is confirmed"))
-        .help(format!("put it back, or if it is meant, run: valvehouse confirm {id}"))
+    Problem::new(Code::GuardWeakened, id, path, format!("{what}; {meanwhile} until the change is confirmed"))
+        .help(format!("undo the change, or if it is intended, run: valvehouse confirm {id}"))
 }
 
 /// Describes the losses if `next` replaces `before` as the version of a guard, one phrase per loss.
@@ -270,7 +270,7 @@ fn losses(before: &Script, next: &Script) -> Vec<String> {
     let (old, new) = (before.file.text.trim_end(), next.file.text.trim_end());
     let holds_code = |cut: &str| ["fn", "Valves", "import"].iter().any(|part| cut.contains(part));
     if old.strip_prefix(new).is_some_and(holds_code) {
-        lost.push("its end: the file stops where the last good version goes on".to_owned());
+        lost.push("its end: the file ends where the last good version continues".to_owned());
     }
     lost
 }

@@ -21,8 +21,8 @@ pub(super) fn check_sealed(
         doing: "read the stored valves".into(),
         place: "the store".into(),
         trouble: Trouble::Sealed,
-        cause: format!("those of the guard {id} were changed by hand"),
-        mend: Some(format!("drop them: valvehouse valves reset {id}")),
+        cause: format!("the valves of the guard {id} were changed by hand"),
+        mend: Some(format!("delete them: valvehouse valves reset {id}")),
     })
 }
 
@@ -49,7 +49,10 @@ pub(super) fn restored(
     }
     let mut ids = HashSet::new();
     for (id, place, source) in doubted.into_iter().filter(|(_, _, source)| says_of_itself(source).0) {
-        tracing::warn!(plugin = id, "the store lost the last good version of this guard: its history has it");
+        tracing::warn!(
+            plugin = id,
+            "the store has lost the last good version of this guard; its history still has it"
+        );
         let row = LastGood {
             path: filters.join(place).display().to_string(),
             hash: hash_of(&source),

@@ -66,7 +66,7 @@ impl Reload {
         let (began, looked_at) = (Instant::now(), now());
         self.is_serving = current.is_some();
         if let Err(error) = self.read_store().await {
-            tracing::warn!("going on with what is known of the store: {error}");
+            tracing::warn!("cannot read the store, continuing with its last known state: {error}");
         }
         let outage = self.store.outage();
         if std::mem::replace(&mut self.is_away, outage.is_some()) != outage.is_some() {
@@ -98,7 +98,7 @@ impl Reload {
             return Outcome::later(NEXT_LOOK, generation, began);
         }
         if let Err(error) = self.set_aside_for_new(&found, before).await {
-            tracing::warn!("cannot tell new files from removed plugins of the same ids: {error}");
+            tracing::warn!("cannot distinguish new files from removed plugins of the same ids: {error}");
         }
         let is_known = |id: &str| {
             let runs = |plugin: &Arc<Plugin>| plugin.script.is_some() || plugin.state == State::Missing;
@@ -188,8 +188,7 @@ impl Reload {
     fn problem_of_polling(&self) -> Option<Problem> {
         self.store.is_polled().then(|| {
             let file = self.plan.project.join(valvehouse_config::FILE);
-            let message = "store.url leads through a pooler in transaction mode, which passes no notifications on; \
-                           changes are looked for ten times a second";
+            let message = "store.url points to a pooler in transaction mode, which does not pass notifications on; the store is polled ten times a second";
             let help = "set store.listen_url to the URL of the database itself";
             Problem::new(Code::StorePolled, "", &file, message).help(help).warning()
         })

@@ -18,7 +18,7 @@ impl Reload {
         let spans = match self.store.spans().await {
             Ok(spans) => spans,
             Err(error) => {
-                tracing::warn!("cannot read which files there were: {error}");
+                tracing::warn!("cannot read the list of last known files: {error}");
                 return;
             }
         };
@@ -40,7 +40,7 @@ impl Reload {
         let seen: Vec<Seen> = ids.iter().filter_map(|id| seen(snapshot, id, self.looked_at)).collect();
         match self.store.record(&seen).await {
             Ok(late) => self.unwritten = late.into_iter().map(Arc::from).collect(),
-            Err(error) => tracing::warn!("what changed is missing in the histories of plugins: {error}"),
+            Err(error) => tracing::warn!("cannot write the histories of plugins: {error}"),
         }
     }
 
@@ -90,7 +90,7 @@ impl Reload {
             match self.store.save_last_good(&good).await {
                 Ok(()) => good.iter().for_each(|version| _ = self.unsaved.remove(&version.id)),
                 Err(error) => {
-                    tracing::warn!("last good versions are not remembered across a restart: {error}");
+                    tracing::warn!("cannot store last good versions, which a restart would lose: {error}");
                     self.unsaved.extend(good.iter().map(|version| version.id.clone()));
                 }
             }
@@ -106,7 +106,7 @@ impl Reload {
             if let Change::Removed(id) = change {
                 self.last_good.remove(&**id);
                 if let Err(error) = self.store.forget_last_good(id).await {
-                    tracing::warn!(plugin = &**id, "its last good version is not forgotten: {error}");
+                    tracing::warn!(plugin = &**id, "cannot delete its last good version: {error}");
                 }
             }
         }
@@ -139,7 +139,7 @@ impl Reload {
                     if self.confirmed.get_mut(&id).is_some_and(|confirmed| confirmed.remove(&done))
                         && let Err(error) = self.store.forget_confirmed(&id, &done).await
                     {
-                        tracing::warn!(plugin = id, "cannot end what was confirmed of this guard: {error}");
+                        tracing::warn!(plugin = id, "cannot delete the confirmations of this guard: {error}");
                     }
                     self.stored.guarded.insert(id, models);
                 }

@@ -39,7 +39,7 @@ pub struct RefusedGeneration {
 impl RefusedGeneration {
     /// Returns the reason as an error.
     pub fn message(&self) -> String {
-        format!("cannot take generation {} of the store: {}", self.generation, self.why)
+        format!("cannot apply generation {} of the store: {}", self.generation, self.why)
     }
 
     /// The problem of the host that goes on with the generation before.
@@ -86,7 +86,10 @@ impl Scripts {
         }
         manifest.check(files)?;
         if version_number(&manifest.needs) > version_number(VERSION) {
-            let why = format!("it needs a host of version {} or later, this is {VERSION}", manifest.needs);
+            let why = format!(
+                "it needs a host of version {} or later, and this host has version {VERSION}",
+                manifest.needs
+            );
             return Err(RefusedSet { why, guards: claims(files) });
         }
         let paths = files.iter().map(|file| {
@@ -141,13 +144,13 @@ fn claims(files: &[ScriptFile]) -> Vec<String> {
 pub fn check_signature(manifest: &str, signature: Option<&str>, key: &str) -> Result<(), String> {
     let signature = signature.ok_or("it is not signed, and folders.public_key is set")?;
     let key = PublicKey::from_base64(key)
-        .map_err(|error| format!("folders.public_key is not a public key of minisign: {error}"))?;
+        .map_err(|error| format!("invalid folders.public_key: expected a minisign public key: {error}"))?;
     // A file that was made with `apply --manifest > FILE` ends with a line break, the stored manifest does not.
     let line = format!("{manifest}\n");
     let verify = |signature: &Signature, text: &str| key.verify(text.as_bytes(), signature, false);
     Signature::decode(signature)
         .and_then(|signature| verify(&signature, &line).or_else(|_| verify(&signature, manifest)))
-        .map_err(|error| format!("its signature is not that of folders.public_key: {error}"))
+        .map_err(|error| format!("its signature does not match folders.public_key: {error}"))
 }
 
 /// The numbers of a version, as they are compared.

@@ -83,10 +83,10 @@ impl Reload {
     pub(super) fn problem_of_outage(&self, outage: &Outage) -> Problem {
         let generation = self.stored.generation.unwrap_or(0);
         let what = format!(
-            "the store is away, and this host goes on with its generation {generation}: cannot {}",
+            "the store is unavailable, and this host continues with generation {generation}: cannot {}",
             outage.error
         );
-        let help = "changes of valves, switches, grants and scripts are refused until it is back";
+        let help = "changes of valves, switches, grants and scripts are refused until the store is available";
         Problem::new(Code::StoreAway, "", self.plan.folder(Kind::Filter), what).help(help).warning()
     }
 
@@ -96,7 +96,7 @@ impl Reload {
             Ok(grants) => Some((id, grants)),
             Err(wrong) => {
                 tracing::warn!(
-                    "the stored grants of {id} do not count: {}; put them right: valvehouse grant {id} --revoke",
+                    "the stored grants of {id} are ignored: {}; delete them with: valvehouse grant {id} --revoke",
                     wrong.join("; ")
                 );
                 None

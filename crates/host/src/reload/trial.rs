@@ -90,7 +90,7 @@ impl Reload {
     /// Refuses a generation: the settings and scripts before it stay in force.
     fn refuse(&mut self, generation: u64, why: String, missing_guards: Vec<String>) {
         let refused = RefusedGeneration { generation, why, missing_guards, in_part: false };
-        tracing::error!("{}; the one before goes on", refused.message());
+        tracing::error!("{}; the previous generation stays in force", refused.message());
         // It is shown by the next look.
         self.settled = None;
         self.refused = Some(refused);
@@ -168,7 +168,7 @@ fn problems_of(found: &FolderScan, plugins: &Plugins, before: &Plugins) -> Vec<S
             format!("`{id}`: {}{help}", problem.message)
         }
         None => format!(
-            "the guard `{id}` is not among them; put it back, or if it may be gone, run: valvehouse confirm-removal {id}"
+            "the guard `{id}` is missing; add it again, or to accept its removal, run: valvehouse confirm-removal {id}"
         ),
     };
     let files = found.problems.iter().filter(|problem| problem.severity == Severity::Error);

@@ -60,7 +60,7 @@ impl Approvals {
     ) -> Result<Vec<String>, ApprovalError> {
         let (server, status) = self.named(name)?;
         if let (Some(why), _) | (None, Some(why)) =
-            (status.trouble.as_deref(), (!status.is_settled).then_some("it is not connected yet"))
+            (status.trouble.as_deref(), (!status.is_settled).then_some("the server is not connected yet"))
         {
             return Err(ApprovalError::Away(format!("cannot approve tools of `{name}`: {why}")));
         }
@@ -77,7 +77,7 @@ impl Approvals {
             }
             let as_shown = same.find(|one| one.seen.hash(&server) == *hash).ok_or_else(|| {
                 ApprovalError::Changed(format!(
-                    "cannot approve `{tool}` of `{name}`: it has changed since it was shown; look at it again"
+                    "cannot approve `{tool}` of `{name}`: it has changed since it was listed; list the tools again"
                 ))
             })?;
             wanted.push(as_shown.seen.clone());
@@ -110,12 +110,12 @@ impl Approvals {
                     let approved = pins.servers.get(name).into_iter().flatten().map(|(tool, _)| tool.as_str());
                     let near = did_you_mean(tool, approved);
                     ApprovalError::Unknown(format!(
-                        "cannot take an approval back: `{tool}` of `{name}` has none{near}"
+                        "cannot revoke an approval: `{tool}` of `{name}` has none{near}"
                     ))
                 })?;
                 if pin.hash != *hash {
                     return Err(ApprovalError::Changed(format!(
-                        "cannot take the approval of `{tool}` of `{name}` back: it was given anew since it was shown; look at it again"
+                        "cannot revoke the approval of `{tool}` of `{name}`: it has changed since it was listed; list the tools again"
                     )));
                 }
             }

@@ -23,7 +23,7 @@ pub(super) async fn answers(
     for (name, request) in asked {
         let InputRequest::Elicitation(request) = request else {
             return Err(format!(
-                "the server `{server}` asks for a model or for folders, which it is not given"
+                "the server `{server}` is not allowed to use models or folders of this host (sampling, roots)"
             ));
         };
         let result = elicit(server, turn, &request.params, timeout).await?;
@@ -51,7 +51,8 @@ pub(super) async fn elicit(
     let schema = fields.get("requestedSchema").cloned().unwrap_or(Value::Null);
     let question = Json::from([("type", "elicitation".into()), ("data", Json::from(data))]);
     let answer = turn.ask(server, question, timeout).await;
-    let answer = answer.map_err(|nobody| format!("the server `{server}` asks: {text}; {nobody}"))?;
+    let answer =
+        answer.map_err(|nobody| format!("the server `{server}` has a question: {text}; {nobody}"))?;
     result(&Value::from(&answer), &schema).map_err(|why| format!("the answer to `{server}` {why}"))
 }
 
@@ -92,7 +93,7 @@ fn result(answer: &Value, schema: &Value) -> Result<ElicitResult, String> {
     }
     let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
     if let Some(missing) = required.filter_map(Value::as_str).find(|name| !content.contains_key(*name)) {
-        return Err(format!("lacks the field `{missing}`"));
+        return Err(format!("is missing the field `{missing}`"));
     }
     // A question that leads to an address has no form, and takes no content.
     let accepted = ElicitResult::new(ElicitationAction::Accept);
@@ -130,7 +131,7 @@ mod tests {
         assert!(read(json!(7)).unwrap_err().contains("fields of its form"));
         let schema = json!({ "properties": { "city": {} }, "required": ["city"] });
         assert_eq!(result(&json!("Oslo"), &schema).unwrap().content, Some(json!({ "city": "Oslo" })));
-        assert!(result(&json!(true), &schema).unwrap_err().contains("lacks the field `city`"));
+        assert!(result(&json!(true), &schema).unwrap_err().contains("is missing the field `city`"));
         // A form whose own field is called so.
         let schema = json!({ "properties": { "action": {} } });
         assert_eq!(

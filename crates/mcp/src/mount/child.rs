@@ -63,7 +63,7 @@ impl Program {
         let program = Self { child, group, _watchdog: group.and_then(watchdog), last_words };
         match (output, input) {
             (Some(output), Some(input)) => Ok((program, output, input)),
-            _ => Err("its standard input and output cannot be had".into()),
+            _ => Err("cannot open its standard input and output".into()),
         }
     }
 

@@ -84,7 +84,8 @@ impl ClientHandler for Client {
         let server = &self.0.server;
         // A server with sessions does not say for which call it asks.
         let Some(turn) = self.0.only_call() else {
-            let why = "cannot ask: none of its calls is under way, or several are";
+            let why =
+                "cannot pass a question of the server on: it does not belong to exactly one running call";
             tracing::warn!(server = server.name, "{why}");
             return Err(ErrorData::invalid_request(why, None));
         };
@@ -241,9 +242,11 @@ impl Connection {
 fn refused(error: &ClientInitializeError, server: &str, auth: &McpAuth) -> Unavailable {
     let Some(challenge) = error.auth_challenge() else { return plain(&error.to_string()).into() };
     let why = match auth {
-        McpAuth::None => "it wants a token: set `auth`, to \"oauth\" for a login in the browser".to_owned(),
-        McpAuth::Bearer(_) => "it refuses the token of `auth`".to_owned(),
-        McpAuth::OAuth(_) => format!("it refuses the token of the login; {}", oauth::remedy(server)),
+        McpAuth::None => {
+            "it needs a token: set `auth` to the token, or to \"oauth\" for a login in the browser".to_owned()
+        }
+        McpAuth::Bearer(_) => "it rejected the token of `auth`".to_owned(),
+        McpAuth::OAuth(_) => format!("it rejected the token of the login; {}", oauth::remedy(server)),
     };
     Unavailable { challenge: Some(challenge.to_owned()), ..Unavailable::from(why) }
 }
@@ -256,7 +259,7 @@ fn plain(error: &str) -> String {
 
 fn with_last_words(cause: String, program: &Program) -> String {
     let words = program.last_words();
-    if words.is_empty() { cause } else { format!("{cause}; it wrote: {words}") }
+    if words.is_empty() { cause } else { format!("{cause}; its error output: {words}") }
 }
 
 /// All tools, prompts, resources and templates of a server, page by page.
@@ -291,7 +294,7 @@ pub(super) async fn parts(remote: &Remote) -> Result<Vec<ToolParts>, Unavailable
         all.extend(resources.map(|it| {
             seen_resource(PartKind::Resource, &it.uri, it.title, it.description, (&it.name, it.mime_type))
         }));
-        let templates = pages("templates of resources", |asked| async {
+        let templates = pages("resource templates", |asked| async {
             let page = remote.list_resource_templates(Some(asked)).await;
             page.map(|page| (page.resource_templates, page.next_cursor))
         });
@@ -313,11 +316,10 @@ where
     for _ in 0..MAX_PAGES {
         let asked = PaginatedRequestParams::default().with_cursor(cursor.clone());
         let page = tokio::time::timeout(LISTING, ask(asked)).await;
-        let page =
-            page.map_err(|_| format!("its list of {what} did not come within {} s", LISTING.as_secs()))?;
+        let page = page.map_err(|_| format!("it did not list its {what} within {} s", LISTING.as_secs()))?;
         let (entries, next) = page.map_err(|error| unlisted(what, &error))?;
         if all.len() + entries.len() > MAX_TOOLS {
-            let help = if what == "tools" { "; name those that you need in `tools`" } else { "" };
+            let help = if what == "tools" { "; name the ones to offer in `tools`" } else { "" };
             return Err(format!("it lists more than {MAX_TOOLS} {what}{help}").into());
         }
         all.extend(entries);
@@ -325,7 +327,7 @@ where
             Some(next) if known.insert(next.clone()) => cursor = Some(next),
             Some(_) => {
                 return Err(
-                    format!("its list of {what} has no end: a page names itself as the next one").into()
+                    format!("its list of {what} does not end: a page names itself as the next one").into()
                 );
             }
             None => return Ok(all),
@@ -337,7 +339,10 @@ where
 /// A list that a server may do without: its tools are offered all the same.
 fn or_none<T>(listed: Result<Vec<T>, Unavailable>) -> Vec<T> {
     listed.unwrap_or_else(|error| {
-        tracing::info!("a list of an MCP server is taken for empty: {}", error.why);
+        tracing::info!(
+            "cannot list resources or prompts of an MCP server, continuing without them: {}",
+            error.why
+        );
         Vec::new()
     })
 }
@@ -345,7 +350,7 @@ fn or_none<T>(listed: Result<Vec<T>, Unavailable>) -> Vec<T> {
 fn unlisted(what: &str, error: &ServiceError) -> Unavailable {
     let challenge = error.auth_challenge().map(str::to_owned);
     let why = match challenge {
-        Some(_) => format!("it refuses to list its {what} to this token"),
+        Some(_) => format!("it does not allow this token to list its {what}"),
         None => format!("cannot list its {what}: {error}"),
     };
     Unavailable { challenge, ..Unavailable::from(why) }

@@ -57,7 +57,7 @@ impl Link {
             calls: Semaphore::new(server.concurrency),
             server,
             state: Mutex::new(State {
-                remote: Err("it is not connected yet".into()),
+                remote: Err("the server is not connected yet".into()),
                 callable: HashMap::new(),
             }),
             progress: Arc::default(),
@@ -96,7 +96,7 @@ impl Link {
             state.remote.clone().map_err(|why| format!("the server `{name}` is not available: {why}"))?;
         if state.callable.get(tool).is_none_or(|callable| callable != hash) {
             return Err(format!(
-                "`{tool}` of the server `{name}` is not what was approved; an operator has to look: valvehouse mcp list"
+                "`{tool}` of the server `{name}` has changed since its approval; an operator has to review it: valvehouse mcp list"
             ));
         }
         Ok(remote)

@@ -50,7 +50,7 @@ async fn logged_in(
     let port = listener.as_ref().ok().and_then(|listener| listener.local_addr().ok());
     let (Ok(listener), Some(port)) = (listener, port.map(|address| address.port())) else {
         return Err(format!(
-            "port {} of this machine is taken; change oauth.redirect_port",
+            "cannot listen on port {} of this machine: it is in use; change oauth.redirect_port",
             oauth.redirect_port
         ));
     };
@@ -80,16 +80,16 @@ async fn logged_in(
     vault.begin(client);
     manager.set_credential_store(vault.clone());
     let address = manager.get_authorization_url(&scopes).await.map_err(|error| plain(&error))?;
-    let state = query(&address, "state").ok_or("the address of the login has no `state`")?;
+    let state = query(&address, "state").ok_or("the login URL has no `state`")?;
     announce(&address);
     let callback = tokio::time::timeout(PATIENCE, returned(&listener, &state)).await;
     let callback =
-        callback.map_err(|_| format!("nobody logged in within {} minutes", PATIENCE.as_secs() / 60))??;
+        callback.map_err(|_| format!("no login within {} minutes; try again", PATIENCE.as_secs() / 60))??;
     manager
         .exchange_code_for_token_with_issuer(&callback.code, &state, callback.issuer.as_deref())
         .await
         .map_err(|error| plain(&error))?;
-    let login = vault.login().await?.ok_or("the login is not in the store")?;
+    let login = vault.login().await?.ok_or("the login was not stored")?;
     Ok(login.credentials.granted_scopes)
 }
 
@@ -107,7 +107,7 @@ fn oauth_of<'s>(
 ) -> Result<(&'s Url, &'s McpOAuth, Vault), String> {
     match (&server.transport, Vault::of(server, store)) {
         (McpTransport::Http { url, auth: McpAuth::OAuth(oauth) }, Some(vault)) => Ok((url, oauth, vault)),
-        _ => Err("it has no login: set auth = \"oauth\" beside its `url`".into()),
+        _ => Err("it does not use a login: set auth = \"oauth\" beside its `url`".into()),
     }
 }
 
@@ -175,17 +175,17 @@ async fn returned(listener: &TcpListener, state: &str) -> Result<Callback, Strin
         let Ok(Some(path)) = path else { continue };
         let address = format!("http://127.0.0.1{path}");
         if !path.starts_with(CALLBACK) || query(&address, "state").is_none_or(|given| given != state) {
-            reply(stream, "404 Not Found", "This is not the login that is waited for.").await;
+            reply(stream, "404 Not Found", "This link belongs to another login.").await;
             continue;
         }
         if let Some(code) = query(&address, "code") {
             reply(stream, "200 OK", "Logged in. This page can be closed.").await;
             return Ok(Callback { code, issuer: query(&address, "iss") });
         }
-        reply(stream, "200 OK", "Not logged in. The terminal says why.").await;
+        reply(stream, "200 OK", "Not logged in. The terminal shows the reason.").await;
         let why = query(&address, "error_description").or_else(|| query(&address, "error"));
         return Err(match why {
-            Some(why) => format!("the authorization server refuses: {why}"),
+            Some(why) => format!("the authorization server refused the login: {why}"),
             None => "the authorization server sent no code".into(),
         });
     }

@@ -153,7 +153,7 @@ fn wanted(server: &McpServer) -> GlobSet {
         match Glob::new(pattern) {
             Ok(glob) => drop(set.add(glob)),
             Err(error) => {
-                tracing::warn!(server = server.name, "`tools` has a pattern that cannot be read: {error}")
+                tracing::warn!(server = server.name, "invalid pattern in `tools`: {error}")
             }
         }
     }

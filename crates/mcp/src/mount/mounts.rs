@@ -104,7 +104,7 @@ impl Drop for Mounts {
 
 fn read(project: &Path) -> Pins {
     Pins::read(project).unwrap_or_else(|error| {
-        tracing::error!("no tool of another server is approved: {error}");
+        tracing::error!("cannot read the approvals, so all MCP tools are unapproved: {error}");
         Pins::default()
     })
 }
@@ -234,7 +234,7 @@ async fn attend(link: &Arc<Link>, board: &Board, connection: Connection) -> Stri
         board.note(link, |status| *status = Status { tools: found, trouble: None, is_settled: true });
         tokio::select! {
             why = connection.ended() => break why,
-            () = &mut another_login => break "somebody logged in to it anew".into(),
+            () = &mut another_login => break "the login to it was renewed".into(),
             () = link.look_again.notified() => {}
             _ = pins.changed() => {}
             () = &mut following => {}
@@ -309,13 +309,13 @@ async fn publish(app: &App, board: &Board) {
         for (name, (link, status)) in state.iter() {
             if let Some(why) = &status.trouble {
                 let what = format!("the MCP server `{name}` is not available: {why}");
-                let help = "its tools are listed and fail until it is back; it is tried again by itself";
+                let help = "calls of its tools fail until it is available; the host retries the connection by itself";
                 problems.push(Problem::new(Code::McpAway, "", &file, what).help(help).warning());
             }
             for tool in &status.tools {
                 let problem = |what: String| {
                     let help = format!(
-                        "look at it with `valvehouse mcp list {name}`, then: valvehouse mcp approve {name}"
+                        "review it with `valvehouse mcp list {name}`, then run: valvehouse mcp approve {name}"
                     );
                     Problem::new(Code::McpQuarantined, "", &file, what).help(help).warning()
                 };
@@ -327,7 +327,7 @@ async fn publish(app: &App, board: &Board) {
                             offered.push((link.clone(), tool.clone()));
                         }
                         Some(other) => problems.push(problem(format!(
-                            "the {} `{}` of the MCP server `{name}` is not offered: `{other}` has one of that name",
+                            "the {} `{}` of the MCP server `{name}` is not offered: `{other}` offers the same name",
                             tool.seen.kind.as_str(),
                             tool.name
                         ))),
@@ -337,10 +337,10 @@ async fn publish(app: &App, board: &Board) {
                 let (kind, own) = (tool.seen.kind.as_str(), tool.seen.own_name());
                 problems.push(problem(match tool.standing {
                     PinStatus::Approved => format!(
-                        "the {kind} `{own}` of the MCP server `{name}` is not offered: another one is called `{}` too",
+                        "the {kind} `{own}` of the MCP server `{name}` is not offered: another one has the name `{}` too",
                         tool.name
                     ),
-                    PinStatus::New => format!("the {kind} `{own}` of the MCP server `{name}` is not offered: nobody approved it"),
+                    PinStatus::New => format!("the {kind} `{own}` of the MCP server `{name}` is not offered: it is not approved"),
                     PinStatus::Changed => {
                         let parts: Vec<&str> = tool.differences.iter().map(|one| one.part).collect();
                         format!(
@@ -348,7 +348,7 @@ async fn publish(app: &App, board: &Board) {
                             parts.join(" and its ")
                         )
                     }
-                    PinStatus::Gone => format!("the MCP server `{name}` has the approved {kind} `{own}` no longer"),
+                    PinStatus::Gone => format!("the MCP server `{name}` no longer has the approved {kind} `{own}`"),
                 }));
             }
         }

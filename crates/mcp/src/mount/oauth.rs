@@ -108,7 +108,7 @@ impl Vault {
         };
         let noted: Result<(), String> = noted.await;
         if let Err(error) = noted {
-            tracing::warn!("cannot note what a login lacks: {error}");
+            tracing::warn!("cannot store the scopes that a login lacks: {error}");
         }
     }
 
@@ -170,7 +170,7 @@ impl CredentialStore for Vault {
         // A refresh token often counts once: hosts use it one after the other.
         while !self.0.store.lease_secret(&self.0.name, &lease.holder, ms).await.map_err(unstored)? {
             if Instant::now() >= end {
-                return Err(unstored("another host refreshes the token and does not come to an end"));
+                return Err(unstored("another host has been refreshing the token for too long"));
             }
             tokio::time::sleep(LEASE_POLL).await;
         }
@@ -190,7 +190,7 @@ impl Drop for Lease {
         let (shared, holder) = (self.shared.clone(), std::mem::take(&mut self.holder));
         runtime.spawn(async move {
             if let Err(error) = shared.store.lease_secret(&shared.name, &holder, 0).await {
-                tracing::debug!("a lease ends by itself only: {error}");
+                tracing::debug!("cannot release a lease, which expires by itself: {error}");
             }
         });
     }
@@ -205,11 +205,11 @@ pub(super) async fn manager(
     url: &Url,
     vault: &Vault,
 ) -> Result<(AuthorizationManager, String), String> {
-    let login = vault.login().await?.ok_or_else(|| format!("nobody logged in to it; {}", remedy(server)))?;
+    let login = vault.login().await?.ok_or_else(|| format!("there is no login to it; {}", remedy(server)))?;
     let mut manager = AuthorizationManager::new(url.clone()).await.map_err(|error| plain(&error))?;
     manager.set_credential_store(vault.clone());
     if !manager.initialize_from_store().await.map_err(|error| plain(&error))? {
-        return Err(format!("it has another authorization server than at the login; {}", remedy(server)));
+        return Err(format!("its authorization server has changed since the login; {}", remedy(server)));
     }
     let config = config(&login.client, login.credentials.granted_scopes.clone());
     manager.configure_client(config).map_err(|error| plain(&error))?;
@@ -233,7 +233,7 @@ pub(super) fn lacks(challenge: &str, url: &Url) -> Option<String> {
 
 /// The way to a valid token.
 pub(super) fn remedy(server: &str) -> String {
-    format!("log in: valvehouse mcp login {server}")
+    format!("log in with: valvehouse mcp login {server}")
 }
 
 /// An error with its cause, which the library leaves out of its text.

@@ -49,10 +49,10 @@ pub(super) fn check_size(link: &Link, result: &impl Serialize, parts: usize) -> 
     let max = link.server.max_result;
     if length > max {
         let (length, max) = (length / 1_024, max / 1_024);
-        return Err(format!("the result has {length} KB; at most {max} KB are taken").into());
+        return Err(format!("the result exceeded its limit of {max} KB with {length} KB").into());
     }
     if parts > MAX_BLOCKS {
-        return Err(format!("the result has {parts} parts; at most {MAX_BLOCKS} are taken").into());
+        return Err(format!("the result exceeded its limit of {MAX_BLOCKS} parts with {parts}").into());
     }
     Ok(())
 }
@@ -74,18 +74,18 @@ async fn refused(link: &Link, error: &ServiceError) -> Option<String> {
     let server = &link.server;
     let McpTransport::Http { url, .. } = &server.transport else { return None };
     let Some(vault) = &link.vault else {
-        return Some(format!("the server `{}` refuses the token of `auth`", server.name));
+        return Some(format!("the server `{}` rejected the token of `auth`", server.name));
     };
     let Some(scopes) = oauth::lacks(challenge, url) else {
         link.look_again.notify_one();
         let remedy = oauth::remedy(&server.name);
-        return Some(format!("the server `{}` refuses the token of the login; {remedy}", server.name));
+        return Some(format!("the server `{}` rejected the token of the login; {remedy}", server.name));
     };
     vault.note_missing(&scopes).await;
     let wanted = if scopes.is_empty() { "more scopes".to_owned() } else { format!("the scopes `{scopes}`") };
     let remedy = oauth::remedy(&server.name);
     Some(format!(
-        "the server `{}` wants {wanted} for this call, which the login lacks; {remedy}",
+        "the server `{}` needs {wanted} for this call, which the login lacks; {remedy}",
         server.name
     ))
 }
@@ -114,10 +114,10 @@ impl Drop for OpenCall<'_> {
         if let (Some(remote), Ok(runtime)) = (self.link.connected(), tokio::runtime::Handle::try_current()) {
             let id = self.id.clone();
             runtime.spawn(async move {
-                let why = "nobody waits for the result any more".to_owned();
+                let why = "the caller has canceled the call".to_owned();
                 let param = CancelledNotificationParam::new(Some(id), Some(why));
                 if let Err(error) = remote.notify_cancelled(param).await {
-                    tracing::debug!("a canceled call reaches no server: {error}");
+                    tracing::debug!("cannot cancel a call at its server: {error}");
                 }
             });
         }

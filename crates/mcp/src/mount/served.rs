@@ -141,13 +141,17 @@ impl RemotePart {
         let found = [PartKind::Prompt, PartKind::Resource, PartKind::Template].into_iter().find_map(meant);
         found.ok_or_else(|| {
             let server = &self.link.server.name;
-            ToolError::from(format!("the server `{server}` has no approved resource `{uri}`")).answer()
+            ToolError::from(format!(
+                "unknown resource `{uri}`: the server `{server}` has none of that URI that is approved"
+            ))
+            .answer()
         })
     }
 
     async fn run(&self, args: &Json, turn: &Turn) -> Result<ToolResult, ToolError> {
         let (part, hash) = self.part(args)?;
-        let _permit = self.link.calls.acquire().await.map_err(|_| "the server is closed")?;
+        let _permit =
+            self.link.calls.acquire().await.map_err(|_| "the connection to the server is closed")?;
         // The approval is looked at as late as can be: it may have been taken back while the call waited.
         let remote = self.link.remote(&part.name, hash)?;
         if let Use::Completion = self.purpose {
@@ -168,7 +172,7 @@ impl RemotePart {
             responses = Some(ask::answers(&server.name, turn, inputs, server.timeout).await?);
             state = asked.request_state;
         }
-        Err(format!("the server asks for more than {MAX_ROUNDS} times before it answers").into())
+        Err(format!("the server exceeded its limit of {MAX_ROUNDS} questions in one call").into())
     }
 
     fn request(
@@ -225,7 +229,7 @@ impl RemotePart {
                 check_size(&self.link, &result, result.completion.values.len())?;
                 json!(result.completion)
             }
-            _ => return Err("the server answered something else than a result".into()),
+            _ => return Err("invalid response of the server: expected a result".into()),
         };
         Ok(Json::from(value).into())
     }

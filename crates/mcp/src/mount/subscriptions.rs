@@ -46,13 +46,13 @@ async fn one_by_one(remote: &Remote, link: &Link, all: &ResourceSubscriptions) {
                 Ok(()) => all.updated(server, uri),
                 Err(why) => {
                     let why = link.showable(why);
-                    tracing::warn!(server, uri, "cannot follow a resource: {why}");
+                    tracing::warn!(server, uri, "cannot subscribe to a resource: {why}");
                 }
             }
         }
         for uri in held.difference(&wanted) {
             if let Err(why) = in_time(remote.unsubscribe(UnsubscribeRequestParams::new(uri.clone()))).await {
-                tracing::debug!(server, uri, "cannot stop following a resource: {why}");
+                tracing::debug!(server, uri, "cannot unsubscribe from a resource: {why}");
             }
         }
         held = wanted;
@@ -87,7 +87,7 @@ async fn by_stream(remote: &Remote, link: &Link, all: &ResourceSubscriptions) {
             if let Some(mut old) = std::mem::replace(&mut stream, next)
                 && let Err(error) = old.cancel().await
             {
-                tracing::debug!(server, "cannot end a stream of updates: {error}");
+                tracing::debug!(server, "cannot close a stream of updates: {error}");
             }
             if stream.is_some() {
                 // A change before that may have been missed.
@@ -129,7 +129,7 @@ async fn opened(remote: &Remote, link: &Link, uris: &BTreeSet<String>) -> Option
         Ok(stream) => Some(stream),
         Err(why) => {
             let why = link.showable(why);
-            tracing::warn!(server = link.server.name, "cannot follow resources: {why}");
+            tracing::warn!(server = link.server.name, "cannot subscribe to resources: {why}");
             None
         }
     }

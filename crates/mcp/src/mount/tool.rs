@@ -72,7 +72,8 @@ impl Handler for RemoteTool {
 
 impl RemoteTool {
     async fn run(&self, args: &Json, turn: &Turn) -> Result<ToolResult, ToolError> {
-        let _permit = self.link.calls.acquire().await.map_err(|_| "the server is closed")?;
+        let _permit =
+            self.link.calls.acquire().await.map_err(|_| "the connection to the server is closed")?;
         // The approval is looked at as late as can be: it may have been taken back while the call waited.
         let remote = self.link.remote(&self.tool, &self.hash)?;
         let mut params = CallToolRequestParams::new(self.tool.clone());
@@ -90,7 +91,7 @@ impl RemoteTool {
             params.input_responses = Some(answers);
             params.request_state = asked.request_state;
         }
-        Err(format!("the server asks for more than {MAX_ROUNDS} times before it answers").into())
+        Err(format!("the server exceeded its limit of {MAX_ROUNDS} questions in one call").into())
     }
 
     /// Sends the call, with the answers to what the server asked before.
@@ -104,7 +105,7 @@ impl RemoteTool {
         match send(&self.link, remote, request, turn).await? {
             ServerResult::CallToolResult(result) => Ok(Round::Over(self.result(result))),
             ServerResult::InputRequiredResult(asked) => Ok(Round::Asks(asked)),
-            _ => Err("the server answered something else than a result".into()),
+            _ => Err("invalid response of the server: expected a result".into()),
         }
     }
 
@@ -115,10 +116,9 @@ impl RemoteTool {
             result.content.iter().map(|block| block.as_text().map(|text| text.text.as_str())).collect();
         if result.is_error == Some(true) {
             let text = texts.map(|texts| texts.join("\n")).filter(|text| !text.is_empty());
-            return Err(ToolError::from(
-                text.unwrap_or_else(|| "the tool failed and does not say why".into()),
-            )
-            .answer());
+            return Err(
+                ToolError::from(text.unwrap_or_else(|| "the tool failed without a reason".into())).answer()
+            );
         }
         let value = match (result.structured_content, texts) {
             (Some(value), _) => Json::from(value),

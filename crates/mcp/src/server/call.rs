@@ -166,7 +166,8 @@ impl Call<'_> {
                 }
             }
         }
-        let refusal = Refusal::new(format!("the tool asked more than {MAX_ROUNDS} questions in one request"));
+        let refusal =
+            Refusal::new(format!("the tool exceeded its limit of {MAX_ROUNDS} questions in one request"));
         Ok(Outcome::Failed(Fault::Refused(refusal)))
     }
 
@@ -255,7 +256,7 @@ impl Call<'_> {
             Ok(Some(answer)) => questions.answer(&id, answer),
             Ok(None) => questions.dismiss(&id),
             Err(why) => {
-                tracing::info!(tool = self.tool.name(), "a question was not put to the client: {why}");
+                tracing::info!(tool = self.tool.name(), "cannot send a question to the client: {why}");
                 questions.dismiss(&id)
             }
         };
@@ -265,7 +266,10 @@ impl Call<'_> {
         let question = Question::of(event, 0)?;
         let possible = question.possible(capabilities);
         if possible.is_empty() {
-            return Err("the client declares neither elicitation nor what else it needs".into());
+            return Err(
+                "the client does not declare elicitation or another capability that the question needs"
+                    .into(),
+            );
         }
         let mut results: InputResponses = InputResponses::new();
         for ask in &possible {
@@ -284,7 +288,7 @@ impl Call<'_> {
                 peer.create_message(request.params).await.map(serde_json::to_value)
             }
             InputRequest::ListRoots(_) => peer.list_roots().await.map(serde_json::to_value),
-            _ => return Err("the client cannot be asked this way".into()),
+            _ => return Err("the client does not support this kind of question".into()),
         };
         result.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
     }
@@ -335,17 +339,17 @@ impl State {
     ) -> Result<Self, ErrorData> {
         let wrong = |why: &str| {
             ErrorData::invalid_params(
-                format!("cannot go on with this requestState: {why}; send the request again without it"),
+                format!("cannot use this requestState: {why}; send the request again without it"),
                 None,
             )
         };
         let plain = unseal(sealed, about)
             .ok_or_else(|| wrong("it was changed, or belongs to another request, key or host"))?;
-        let state = Json::parse(plain.as_bytes()).map_err(|_| wrong("it cannot be read"))?;
+        let state = Json::parse(plain.as_bytes()).map_err(|_| wrong("it is not valid"))?;
         let until =
             state.get("until").and_then(|until| until.as_i64()).and_then(|until| u64::try_from(until).ok());
         if until.is_none_or(|until| until < now()) {
-            return Err(wrong("it is too old"));
+            return Err(wrong("it has expired"));
         }
         let part = |name: &str| state.field(name);
         Ok(Self {

@@ -147,7 +147,7 @@ impl Endpoint {
             None if !is_stateless(&request) && self.sessions.sessions.read().await.len() >= MAX_SESSIONS => {
                 return refused(
                     StatusCode::SERVICE_UNAVAILABLE,
-                    "cannot begin a session: there are too many; try again later, or use protocol version 2026-07-28",
+                    "cannot start a session: this host has too many; try again later, or use protocol version 2026-07-28",
                 );
             }
             _ => {}
@@ -242,7 +242,7 @@ impl Endpoint {
             let running = handler
                 .serve((tokio::io::stdin(), tokio::io::stdout()))
                 .await
-                .map_err(|error| format!("cannot begin with the client: {error}"))?;
+                .map_err(|error| format!("cannot start a session with the client: {error}"))?;
             running
                 .waiting()
                 .await

@@ -51,7 +51,7 @@ impl Notifier {
         param.total = data.get("total").and_then(|total| total.as_f64());
         param.message = data.text("description").or_else(|| data.text("message")).map(String::from);
         if let Err(error) = self.peer.notify_progress(param).await {
-            tracing::debug!("progress reaches no client: {error}");
+            tracing::debug!("cannot send progress to the client: {error}");
         }
     }
 
@@ -70,7 +70,7 @@ impl Notifier {
         param.logger = Some(self.logger.clone());
         let sent = self.peer.notify_logging_message(param).await;
         if let Err(error) = sent {
-            tracing::debug!("a line of the log reaches no client: {error}");
+            tracing::debug!("cannot send a log message to the client: {error}");
         }
     }
 }

@@ -69,7 +69,7 @@ impl Handler {
         given
             .or(self.local.as_ref())
             .cloned()
-            .ok_or_else(|| ErrorData::internal_error("the host does not know who sends this request", None))
+            .ok_or_else(|| ErrorData::internal_error("cannot identify the sender of this request", None))
     }
 
     async fn call(
@@ -114,7 +114,7 @@ fn unknown(what: &str, name: &str, known: &[Tool]) -> String {
 }
 
 fn fails(fault: &Fault) -> ErrorData {
-    tracing::debug!("a request of MCP failed: {fault}");
+    tracing::debug!("an MCP request failed: {fault}");
     match fault {
         Fault::Refused(_) | Fault::Request { .. } | Fault::TooOften { .. } => {
             ErrorData::invalid_params(result::words(fault), None)
@@ -343,7 +343,9 @@ impl ServerHandler for Handler {
         match self.call(&completion, asked, &context).await? {
             Outcome::Value(value) => Ok(completed(&value)),
             Outcome::Failed(fault) => Err(fails(&fault)),
-            Outcome::Asks(_) => Err(ErrorData::internal_error("a completion cannot ask anybody", None)),
+            Outcome::Asks(_) => {
+                Err(ErrorData::internal_error("a completion cannot send questions to the client", None))
+            }
         }
     }
 
@@ -385,7 +387,7 @@ impl ServerHandler for Handler {
         request: SetLevelRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        tracing::debug!(level = rank(request.level), "a client sets its level of lines");
+        tracing::debug!(level = rank(request.level), "a client sets its log level");
         *self.level.lock() = request.level;
         Ok(())
     }
@@ -407,8 +409,9 @@ impl ServerHandler for Handler {
             !is_full && subscribed.insert(request.uri)
         });
         if is_full {
-            let message =
-                format!("a session follows at most {MAX_SUBSCRIPTIONS} resources; unsubscribe from one");
+            let message = format!(
+                "the session exceeded its limit of {MAX_SUBSCRIPTIONS} subscriptions; unsubscribe from a resource"
+            );
             return Err(ErrorData::invalid_params(message, None));
         }
         Ok(())
@@ -459,7 +462,7 @@ impl ServerHandler for Handler {
                     News::Updated(uri) => sink.notify_resource_updated(uri).await,
                 };
                 if let Err(error) = sent {
-                    tracing::debug!("news reach no client: {error}");
+                    tracing::debug!("cannot notify the client: {error}");
                 }
             }
         }
@@ -490,7 +493,7 @@ impl ServerHandler for Handler {
                         }
                     };
                     if let Err(error) = sent {
-                        tracing::debug!("news reach no client: {error}");
+                        tracing::debug!("cannot notify the client: {error}");
                         return;
                     }
                 }

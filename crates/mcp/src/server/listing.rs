@@ -53,7 +53,7 @@ pub(super) fn page<T: DeserializeOwned>(
 ) -> Result<(Vec<T>, Option<Cursor>), ErrorData> {
     let after = match asked.and_then(|asked| asked.cursor) {
         Some(cursor) => Some(opened(&cursor).ok_or_else(|| {
-            ErrorData::invalid_params("unknown cursor: use the nextCursor of the page before", None)
+            ErrorData::invalid_params("unknown cursor: use the nextCursor of the previous page", None)
         })?),
         None => None,
     };
@@ -78,12 +78,12 @@ fn entry<T: DeserializeOwned>(name: &str, value: Value) -> Option<T> {
     match serde_json::from_value(Value::Object(plain)) {
         Ok(entry) => {
             tracing::warn!(
-                "`{name}` is listed to clients of MCP without its annotations, icons and title: MCP does not know them in this form"
+                "`{name}` is listed to MCP clients without its annotations, icons and title: their form is not valid in MCP"
             );
             Some(entry)
         }
         Err(error) => {
-            tracing::warn!("`{name}` cannot be listed to clients of MCP: {error}");
+            tracing::warn!("cannot list `{name}` to MCP clients: {error}");
             None
         }
     }

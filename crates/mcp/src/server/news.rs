@@ -125,7 +125,7 @@ impl ListFollower {
             let held = before.remove(&uri).filter(|held| held.is_of(&server));
             match held.or_else(|| self.app.subscriptions.subscribe(&server, &uri)) {
                 Some(held) => drop(self.held.insert(uri, held)),
-                None => tracing::warn!(server, uri, "too many resources of this server are followed"),
+                None => tracing::warn!(server, uri, "this server has too many subscriptions to resources"),
             }
         }
     }

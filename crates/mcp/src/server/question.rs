@@ -57,7 +57,7 @@ impl Question {
         if kind == "inputs" {
             let entries = data.entries();
             if entries.is_empty() {
-                return Err("`inputs` needs a map of names and questions in its `data`".into());
+                return Err("invalid `inputs`: expected a map of names and questions in its `data`".into());
             }
             let asks =
                 entries.iter().map(|(name, question)| ask(name, question)).collect::<Result<_, _>>()?;
@@ -155,7 +155,7 @@ fn ask(key: &str, event: &Json) -> Result<Ask, String> {
     };
     let request = serde_json::from_value(json!({ "method": method, "params": params }));
     let request = request.map_err(|_| {
-        format!("the data of `{kind}` is not what `{method}` of MCP takes; look at its `message` and `requestedSchema`, or `messages` and `maxTokens`")
+        format!("the data of `{kind}` is not valid for `{method}` of MCP; check its `message` and `requestedSchema`, or `messages` and `maxTokens`")
     })?;
     Ok(Ask { key: key.to_owned(), request, needs, reading })
 }

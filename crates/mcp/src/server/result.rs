@@ -19,7 +19,7 @@ pub(super) fn of_tool(value: &Json, has_schema: bool) -> CallToolResult {
                 return result;
             }
             Err(error) => {
-                return failure(format!("the tool returned content that MCP does not know: {error}"));
+                return failure(format!("the tool returned content that is not valid in MCP: {error}"));
             }
         }
     }
@@ -71,7 +71,7 @@ pub(super) fn of_prompt(value: &Json, described: &Json) -> Result<GetPromptResul
     }
     let result = serde_json::from_value::<GetPromptResult>(result);
     let mut result = result.map_err(|error| {
-        format!("the prompt returned what is not a list of `#{{ role, content }}`: {error}")
+        format!("invalid result of the prompt: expected a list of `#{{ role, content }}`: {error}")
     })?;
     result.result_type = Some(ResultType::COMPLETE);
     Ok(result)
@@ -138,7 +138,7 @@ pub(super) fn of_resource(
     Some(
         result
             .map(complete)
-            .map_err(|error| format!("the resource returned what MCP does not know: {error}")),
+            .map_err(|error| format!("the resource returned content that is not valid in MCP: {error}")),
     )
 }
 
@@ -154,7 +154,7 @@ pub(super) fn words(fault: &Fault) -> String {
             )
         }
         Fault::Unguarded { message, .. } => message.clone(),
-        Fault::Paused => "this call waits for a person, and this client cannot ask one: approve it elsewhere, or use a client with elicitation".into(),
+        Fault::Paused => "this call needs the approval of a person, and this client does not support elicitation: approve it elsewhere, or use a client with elicitation".into(),
         Fault::Host(_) => "the host failed; its operator finds the reason in the log".into(),
         Fault::Provider { message, .. } | Fault::Unanswered { message, .. } | Fault::Unstored { message, .. } | Fault::Resting { message, .. } => {
             message.public().into()

@@ -65,14 +65,14 @@ impl Ask {
         let Some(method) = METHODS.into_iter().find(|known| known.as_str() == wanted) else {
             let known = METHODS.map(|method| method.to_string()).join(", ");
             let method: String = method.chars().take(20).collect();
-            return Err(WebError::new(format!("the method `{method}` is not one of {known}")));
+            return Err(WebError::new(format!("invalid method `{method}`: expected one of {known}")));
         };
         // None of these errors shows the URL: there may be a password in it.
         if url.len() > MAX_URL {
-            return Err(WebError::new(format!("the URL is longer than {MAX_URL} bytes")));
+            return Err(WebError::new(format!("the URL exceeded its limit of {MAX_URL} bytes")));
         }
         let url = Url::parse(url).map_err(|error| {
-            WebError::new(format!("the URL is none: {error}; write it whole, as in https://example.com/path"))
+            WebError::new(format!("invalid URL: {error}; write it in full, as in https://example.com/path"))
         })?;
         let (headers, body) = (HeaderMap::new(), Bytes::new());
         Ok(Self { method, url, headers, body, within: WITHIN, max_answer: MAX_ANSWER, header_bytes: 0 })
@@ -107,15 +107,15 @@ impl Ask {
     pub fn header(mut self, name: &str, value: &str) -> Result<Self, WebError> {
         let Ok(known) = HeaderName::from_bytes(name.as_bytes()) else {
             let name: String = name.escape_debug().take(40).collect();
-            return Err(WebError::new(format!("`{name}` is not a name of a header")));
+            return Err(WebError::new(format!("invalid header name `{name}`")));
         };
         if OF_THE_HOST.contains(&known.as_str()) || known.as_str().starts_with("proxy-") {
-            return Err(WebError::new(format!("the header `{known}` is set by the host; leave it out")));
+            return Err(WebError::new(format!("the header `{known}` is set by the host; remove it")));
         }
         // Without the value: it may be a key.
         let Ok(mut value) = HeaderValue::from_str(value) else {
             return Err(WebError::new(format!(
-                "the value of the header `{known}` holds characters it may not: visible ASCII only"
+                "invalid value of the header `{known}`: expected visible ASCII characters"
             )));
         };
         value.set_sensitive(true);
@@ -123,7 +123,7 @@ impl Ask {
         self.headers.insert(known, value);
         if self.headers.len() > MAX_HEADERS || self.header_bytes > MAX_HEADER_BYTES {
             return Err(WebError::new(format!(
-                "there are more than {MAX_HEADERS} headers, or more than {MAX_HEADER_BYTES} bytes of them"
+                "the headers exceeded their limit of {MAX_HEADERS} headers or {MAX_HEADER_BYTES} bytes"
             )));
         }
         Ok(self)
@@ -134,12 +134,13 @@ impl Ask {
         if body.len() > MAX_ASKED {
             let kib = MAX_ASKED >> 10;
             return Err(WebError::new(format!(
-                "the body has {} bytes; at most {kib} KiB are sent",
+                "the body with {} bytes exceeded its limit of {kib} KiB",
                 body.len()
             )));
         }
-        let kind = HeaderValue::from_str(kind)
-            .map_err(|_| WebError::new("the type of the body is not visible ASCII"))?;
+        let kind = HeaderValue::from_str(kind).map_err(|_| {
+            WebError::new("invalid content type of the body: expected visible ASCII characters")
+        })?;
         self.headers.entry(CONTENT_TYPE).or_insert(kind);
         self.body = body;
         Ok(self)

@@ -36,28 +36,27 @@ impl WebError {
             names.push("…".to_owned());
         }
         let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-        let why = format!("the host `{host}` is not among those this plugin may reach ({names})");
-        Self { message: format!("cannot ask {}: {why}", place(url)), grant: Some(host) }
+        let why = format!("the host `{host}` is not one of the hosts that this plugin may reach ({names})");
+        Self { message: format!("cannot request {}: {why}", place(url)), grant: Some(host) }
     }
 
     /// A private address as the URL names it.
     pub(super) fn private(url: &Url, host: String, what: &str) -> Self {
-        let why = format!("`{host}` is {what}, which only a grant that names it opens");
-        Self { message: format!("cannot ask {}: {why}", place(url)), grant: Some(host) }
+        let why = format!("`{host}` is {what}, which needs a grant that names it");
+        Self { message: format!("cannot request {}: {why}", place(url)), grant: Some(host) }
     }
 
     /// A name that leads to a private address.
     pub(super) fn leads_inside(url: &Url, inside: &Inside) -> Self {
         let Inside { site, address, what } = inside;
-        let why =
-            format!("the name `{site}` leads to {what}, which only a grant that names the address opens");
-        Self { message: format!("cannot ask {}: {why}", place(url)), grant: Some(address.to_string()) }
+        let why = format!("the name `{site}` resolves to {what}, which needs a grant that names the address");
+        Self { message: format!("cannot request {}: {why}", place(url)), grant: Some(address.to_string()) }
     }
 }
 
 /// A name resolves to an address that it must not lead to.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("the name `{site}` leads to {what}")]
+#[error("the name `{site}` resolves to {what}")]
 pub(super) struct Inside {
     pub(super) site: Site,
     pub(super) address: IpAddr,

@@ -67,7 +67,7 @@ impl Web {
                 None => {
                     let most = MAX_STREAM >> 20;
                     return Err(WebError::new(format!(
-                        "the answer of {name} is larger than {most} MiB, unpacked"
+                        "the response of {name} exceeded its limit of {most} MiB when decompressed"
                     )));
                 }
             }
@@ -88,7 +88,7 @@ impl Web {
                 None => return Ok((response, ask)),
             }
         }
-        Err(WebError::new(format!("{first} redirects more than {MAX_REDIRECTS} times")))
+        Err(WebError::new(format!("{first} exceeded its limit of {MAX_REDIRECTS} redirects")))
     }
 
     async fn hop(&self, ask: &Ask) -> Result<Response, WebError> {
@@ -141,13 +141,11 @@ pub(super) fn next(ask: &Ask, response: &Response) -> Result<Option<Ask>, WebErr
         return Ok(None);
     }
     let from = place(&ask.url);
-    let refused = |why: &str| WebError::new(format!("{from} redirects, and {why}"));
+    let refused = |why: &str| WebError::new(format!("cannot follow the redirect of {from}: {why}"));
     let location = std::str::from_utf8(location.as_bytes()).ok().and_then(|text| ask.url.join(text).ok());
-    let url = location.ok_or_else(|| refused("where to cannot be read"))?;
+    let url = location.ok_or_else(|| refused("its location is not a valid URL"))?;
     if ask.url.scheme() == "https" && url.scheme() == "http" {
-        return Err(refused(
-            "from https:// to http://, where anybody could read along; that is not followed",
-        ));
+        return Err(refused("it leads from https:// to unencrypted http://"));
     }
     let mut next = Ask { url, ..ask.clone() };
     let turns_into_get = match status {
@@ -191,11 +189,11 @@ async fn read(mut response: Response, peer: &Peer, most: usize) -> Result<WebRes
         if body.len() + bytes.len() > most {
             let why = match most {
                 MAX_ANSWER => {
-                    "is larger than 2 MiB, unpacked; ask for less of it, or set `max_bytes`".to_owned()
+                    "exceeded its limit of 2 MiB when decompressed; request a smaller part, or set `max_bytes`".to_owned()
                 }
-                most => format!("is larger than {most} bytes, unpacked; ask for less of it"),
+                most => format!("exceeded its limit of {most} bytes when decompressed; request a smaller part"),
             };
-            return Err(WebError::new(format!("the answer of {} {why}", peer.name())));
+            return Err(WebError::new(format!("the response of {} {why}", peer.name())));
         }
         body.extend_from_slice(&bytes);
     }

@@ -73,7 +73,9 @@ impl Pattern {
         let wrong = |why: &str| format!("`{text}` {why}");
         let text = text.trim();
         if text == "*" {
-            return Err(wrong("would be every host; name those it needs, or grant `http = true`"));
+            return Err(wrong(
+                "would match every host; name the hosts that are needed, or grant `http = true`",
+            ));
         }
         let (scheme, rest) = match text.split_once("://") {
             None => (None, text),
@@ -81,14 +83,14 @@ impl Pattern {
                 known @ ("http" | "https") => {
                     (Some(known.to_owned()), rest.strip_suffix('/').unwrap_or(rest))
                 }
-                _ => return Err(wrong("begins with neither http:// nor https://")),
+                _ => return Err(wrong("must begin with http:// or https://, or have no scheme")),
             },
         };
         if rest.contains(['/', '\\', '?', '#', '@']) {
-            return Err(wrong("holds more than a host; write the host alone, such as api.example.com"));
+            return Err(wrong("contains more than a host; write only the host, such as api.example.com"));
         }
         let (host, port) =
-            split_port(rest).ok_or_else(|| wrong("ends on something that is not a port, 1 to 65535"))?;
+            split_port(rest).ok_or_else(|| wrong("must end with a port from 1 to 65535, or have no port"))?;
         let default = scheme.as_deref().map(|scheme| if scheme == "https" { 443 } else { 80 });
         let host = Hosts::parse(host).ok_or_else(|| {
             wrong("is not a host; write it as api.example.com, *.example.com or 10.0.0.7:8080")
@@ -242,7 +244,7 @@ mod tests {
             ("example.com:0", "not a port"),
             ("example.com:99999", "not a port"),
             ("example.com:", "not a port"),
-            ("ftp://example.com", "neither http:// nor https://"),
+            ("ftp://example.com", "must begin with http:// or https://"),
             ("example.com/path", "the host alone"),
             ("ann:pw@example.com", "the host alone"),
         ] {

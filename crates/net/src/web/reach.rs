@@ -117,17 +117,19 @@ impl Web {
 
     /// The host of a URL, where it is among those that may be asked.
     pub(super) fn listed(&self, url: &Url) -> Result<(Site, u16), WebError> {
-        let refused = |why: &str| WebError::new(format!("cannot ask {}: {why}", place(url)));
+        let refused = |why: &str| WebError::new(format!("cannot request {}: {why}", place(url)));
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(refused("only http:// and https:// addresses can be asked"));
+            return Err(refused("only http:// and https:// URLs are supported"));
         }
         if !url.username().is_empty() || url.password().is_some() {
             return Err(refused(
-                "the URL holds a user name or password; put it into the header `authorization`",
+                "the URL contains a user name or password; send it in the header `authorization`",
             ));
         }
         let (Some(site), Some(port)) = (Site::of(url), url.port_or_known_default()) else {
-            return Err(refused("the host holds characters that no host name has; check the URL"));
+            return Err(refused(
+                "the host contains characters that are not valid in a host name; check the URL",
+            ));
         };
         let matches = |pattern: &Pattern| pattern.matches(url.scheme(), &site, port);
         let Rules { everything, granted, declared } = &*self.rules;
@@ -176,7 +178,7 @@ impl Lookup {
     async fn checked(&self, name: String, way: &Way) -> Result<Vec<SocketAddr>, BoxError> {
         let found = (self.0)(name.clone()).await?;
         if found.is_empty() {
-            return Err(std::io::Error::other("lookup found no address").into());
+            return Err(std::io::Error::other("the lookup returned no address").into());
         }
         for address in &found {
             let inside = |what| Inside { site: Site::Name(name.clone()), address: *address, what };

@@ -37,13 +37,13 @@ async fn refusal(web: &Web, url: &str) -> String {
 /// Returns `true` if an error says that nothing was even tried.
 fn is_refused(error: &str) -> bool {
     let reasons = [
-        "which only a grant that names",
+        "which needs a grant that names",
         "the URL is none",
         "only http:// and https://",
-        "holds a user name or password",
-        "holds characters that no host name has",
-        "is not among those this plugin may reach",
-        "where to cannot be read",
+        "contains a user name or password",
+        "contains characters that are not valid in a host name",
+        "is not one of the hosts that this plugin may reach",
+        "its location is not a valid URL",
     ];
     reasons.iter().any(|reason| error.contains(reason))
 }
@@ -326,7 +326,7 @@ async fn what_a_grant_opens_for_one_plugin_stays_closed_for_another() {
         web(&granted(&["localhost"]), &["intranet.corp"]),
     ] {
         let error = refusal(&other.looking_up(evil_names()), &url).await;
-        assert!(error.contains("the name `intranet.corp` leads to a loopback address"), "{error}");
+        assert!(error.contains("the name `intranet.corp` resolves to a loopback address"), "{error}");
     }
     assert_eq!(server.hits(), 1);
 }
@@ -335,7 +335,7 @@ async fn what_a_grant_opens_for_one_plugin_stays_closed_for_another() {
 async fn a_granted_name_does_not_lead_to_the_keys_of_the_cloud() {
     let web = web(&granted(&["cloud.evil.test"]), &[]).looking_up(evil_names());
     let error = refusal(&web, "http://cloud.evil.test/latest/meta-data/").await;
-    assert!(error.contains("only a grant that names the address opens"), "{error}");
+    assert!(error.contains("which needs a grant that names the address"), "{error}");
 }
 
 #[tokio::test]
@@ -365,8 +365,7 @@ async fn an_error_says_what_to_grant_and_keeps_secrets() {
     let error = web.ask(asked).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "cannot ask https://example.org:8443/…: the host `example.org:8443` is not among those this \
-         plugin may reach (api.example.com, *.example.net)"
+        "cannot request https://example.org:8443/…: the host `example.org:8443` is not one of the hosts that this plugin may reach (api.example.com, *.example.net)"
     );
     assert_eq!(error.grant(), Some("example.org:8443"));
     for url in ["https://ann:SECRET@example.org/", "SECRET", "ftp://ann:SECRET@example.org/", "data:SECRET"] {
@@ -443,7 +442,7 @@ async fn redirects_end() {
     let web = web(&granted(&["127.0.0.1"]), &[]);
     assert_eq!(get(&web, &hop.url("/5")).await.unwrap(), "there");
     let error = refusal(&web, &hop.url("/6")).await;
-    assert!(error.contains("redirects more than 5 times"), "{error}");
+    assert!(error.contains("exceeded its limit of 5 redirects"), "{error}");
 }
 
 #[tokio::test]
@@ -455,7 +454,7 @@ async fn an_answer_that_is_too_large_is_an_error_packed_or_not() {
     let web = web(&granted(&["127.0.0.1"]), &[]);
     assert_eq!(get(&web, &server.url("/fits")).await.unwrap().len(), MAX_ANSWER);
     let error = refusal(&web, &server.url("/")).await;
-    assert!(error.contains("is larger than 2 MiB"), "{error}");
+    assert!(error.contains("exceeded its limit of 2 MiB"), "{error}");
 }
 
 #[tokio::test]
@@ -469,7 +468,7 @@ async fn a_bomb_is_not_unpacked_to_its_end() {
     })
     .await;
     let error = refusal(&web(&granted(&["127.0.0.1"]), &[]), &server.url("/")).await;
-    assert!(error.contains("is larger than 2 MiB, unpacked"), "{error}");
+    assert!(error.contains("exceeded its limit of 2 MiB when decompressed"), "{error}");
 }
 
 /// So many mebibytes of zeros: one literal, then nothing but repeats of 258 bytes, two bits each.
@@ -495,7 +494,7 @@ async fn a_slow_server_is_given_up() {
     let server = Server::silent().await;
     let ask = Ask::new("GET", &server.url("/")).unwrap().within(Duration::from_secs(1)).unwrap();
     let error = web(&granted(&["127.0.0.1"]), &[]).ask(ask).await.unwrap_err().to_string();
-    assert!(error.contains("did not answer completely within 1 s"), "{error}");
+    assert!(error.contains("did not complete its response within 1 s"), "{error}");
     assert_eq!(server.hits(), 1);
 }
 
@@ -509,7 +508,7 @@ fn what_a_request_may_not_be_is_said() {
         let error = header(name, "x");
         assert!(error.contains("is set by the host"), "{error}");
     }
-    assert!(header("x\r\ny", "x").contains("not a name of a header"));
+    assert!(header("x\r\ny", "x").contains("invalid header name"));
     let error = header("x-key", "KEY\r\nhost: b");
     assert!(error.contains("visible ASCII") && !error.contains("KEY"), "{error}");
     assert!(header("x", &"y".repeat(20_000)).contains("more than"));
@@ -522,7 +521,7 @@ fn what_a_request_may_not_be_is_said() {
     assert!(ask().within(Duration::ZERO).is_err() && ask().within(Duration::from_secs(301)).is_err());
     assert!(Ask::new("CONNECT", "http://a.test/").unwrap_err().to_string().contains("not one of GET"));
     let long = format!("http://a.test/{}", "x".repeat(20_000));
-    assert!(Ask::new("GET", &long).unwrap_err().to_string().contains("longer than"));
+    assert!(Ask::new("GET", &long).unwrap_err().to_string().contains("exceeded its limit"));
     assert_eq!(ask().query("a=b").query("c=%20d").url.as_str(), "http://a.test/?a=b&c=%20d");
 }
 

@@ -78,9 +78,9 @@ impl NoFile {
     pub(super) fn at(&self, place: &Place<'_>, doing: &str) -> Failure {
         let why = match self {
             Self::Io(error) => return place.failure(doing, error),
-            Self::Kind(kind) => format!("it is {kind}, no file"),
+            Self::Kind(kind) => format!("it is {kind}, not a file"),
             Self::Large(size) => {
-                format!("it has {size} bytes, at most {} MiB can be read", LARGEST >> 20)
+                format!("its {size} bytes exceeded the limit of {} MiB", LARGEST >> 20)
             }
             Self::Binary(size) => format!("its {size} bytes are not UTF-8 text"),
         };

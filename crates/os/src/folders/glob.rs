@@ -64,14 +64,14 @@ pub(super) struct Pattern(GlobMatcher);
 impl Pattern {
     pub(super) fn new(pattern: &str) -> Result<Self, Failure> {
         if pattern.len() > MAX_LENGTH {
-            let message = format!("a pattern of {} bytes is too long: at most {MAX_LENGTH}", pattern.len());
+            let message =
+                format!("a pattern of {} bytes exceeded its limit of {MAX_LENGTH} bytes", pattern.len());
             return Err(Failure::new(message));
         }
         let shown = pattern.strip_prefix("./").unwrap_or(pattern);
         let glob = GlobBuilder::new(shown).literal_separator(true).build();
-        let glob = glob.map_err(|error| {
-            Failure::new(format!("the pattern `{pattern}` cannot be read: {}", error.kind()))
-        })?;
+        let glob =
+            glob.map_err(|error| Failure::new(format!("invalid pattern `{pattern}`: {}", error.kind())))?;
         Ok(Self(glob.compile_matcher()))
     }
 

@@ -125,12 +125,12 @@ impl Search {
     fn new(what: Grepping<'_>) -> Result<Self, Failure> {
         if what.pattern.len() > MAX_PATTERN_LENGTH {
             let most = MAX_PATTERN_LENGTH >> 10;
-            return Err(Failure::new(format!("cannot search for a pattern of more than {most} KiB")));
+            return Err(Failure::new(format!("the pattern exceeded its limit of {most} KiB")));
         }
         let pattern = RegexBuilder::new(what.pattern).size_limit(MAX_PATTERN).build().map_err(|error| {
             let why = error.to_string();
             let why = why.lines().last().unwrap_or(&why).trim_start_matches("error: ");
-            Failure::new(format!("the pattern `{}` cannot be read: {why}", what.pattern))
+            Failure::new(format!("invalid pattern `{}`: {why}", what.pattern))
         })?;
         let glob = what.glob.map(Pattern::new).transpose()?;
         let context = what.context.min(MAX_AROUND);

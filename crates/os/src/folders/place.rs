@@ -22,7 +22,10 @@ impl Folders {
     /// The place a path means.
     pub(super) fn place(&self, said: &str) -> Result<Place<'_>, Failure> {
         self.place_or_all(said)?.ok_or_else(|| {
-            Failure::new(format!("`{said}` names no granted folder: begin with one of {}", self.listed()))
+            Failure::new(format!(
+                "`{said}` does not begin with a granted folder: use one of {}",
+                self.listed()
+            ))
         })
     }
 
@@ -93,23 +96,23 @@ fn parts(said: &str) -> Result<Vec<&str>, Failure> {
     let refused = |why: &str| Err(Failure::new(format!("`{}` {why}", said.escape_debug())));
     if said.len() > MAX_LENGTH {
         return Err(Failure::new(format!(
-            "a path of {} bytes is too long: at most {MAX_LENGTH}",
+            "a path of {} bytes exceeded its limit of {MAX_LENGTH} bytes",
             said.len()
         )));
     }
     if said.contains('\\') {
-        return refused("has a backslash in it: write `/` between folders");
+        return refused("contains a backslash: write `/` between folders");
     }
     if said.chars().any(char::is_control) {
-        return refused("has control characters in it");
+        return refused("contains control characters");
     }
     let mut parts = Vec::new();
     for part in Path::new(said).components() {
         match part {
-            Component::ParentDir => return refused("has `..` in it: say the path without it"),
+            Component::ParentDir => return refused("contains `..`: write the path without it"),
             Component::Normal(name) => parts.extend(name.to_str()),
             Component::Prefix(_) => {
-                return refused("begins with a drive: say a path inside a granted folder");
+                return refused("begins with a drive: use a path inside a granted folder");
             }
             Component::RootDir | Component::CurDir => {}
         }
@@ -122,12 +125,12 @@ impl<'a> Place<'a> {
     pub(super) fn open(&self) -> Result<Dir, Failure> {
         Dir::open_ambient_dir(&self.folder.path, ambient_authority()).map_err(|error| {
             let why = match error.kind() {
-                io::ErrorKind::NotFound => "is not there".to_owned(),
+                io::ErrorKind::NotFound => "does not exist".to_owned(),
                 io::ErrorKind::NotADirectory => "is not a folder".to_owned(),
                 _ => format!("cannot be opened: {error}"),
             };
             Failure::ungranted(
-                format!("the granted folder `{}` {why}: make it, or grant another", self.folder.name),
+                format!("the granted folder `{}` {why}: create it, or grant another", self.folder.name),
                 "files=FOLDER",
             )
         })
@@ -197,8 +200,8 @@ impl<'a> Place<'a> {
             ));
         }
         let why = match error.kind() {
-            io::ErrorKind::NotFound => "it is not there".to_owned(),
-            io::ErrorKind::PermissionDenied => "the host's user may not".to_owned(),
+            io::ErrorKind::NotFound => "it does not exist".to_owned(),
+            io::ErrorKind::PermissionDenied => "permission denied to the host's user".to_owned(),
             io::ErrorKind::NotADirectory => "a part of the path is not a folder".to_owned(),
             io::ErrorKind::IsADirectory => "it is a folder".to_owned(),
             _ => error.to_string(),

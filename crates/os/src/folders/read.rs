@@ -76,7 +76,7 @@ impl Folders {
             .map_err(|error| error.at(&place, "read"))?;
         if bytes.len() > MAX_BYTES {
             let message =
-                format!("cannot read `{}`: {} bytes are more than 8 MiB", place.shown(), bytes.len());
+                format!("cannot read `{}`: {} bytes exceed the limit of 8 MiB", place.shown(), bytes.len());
             return Err(Failure::new(message));
         }
         Ok(bytes)
@@ -91,7 +91,7 @@ impl Folders {
     /// The path of a folder on this machine.
     pub(crate) fn folder(&self, path: &str) -> Result<PathBuf, Failure> {
         let place = self.place(path)?;
-        place.open()?.open_dir(place.inside()).map_err(|error| place.failure("use the folder", &error))?;
+        place.open()?.open_dir(place.inside()).map_err(|error| place.failure("open the folder", &error))?;
         Ok(place.path())
     }
 }

@@ -71,8 +71,11 @@ impl Folders {
         let place = self.place(path)?;
         let shown = place.shown();
         if text.len() > most {
-            let message =
-                format!("cannot write `{shown}`: {} bytes are more than {} MiB", text.len(), most >> 20);
+            let message = format!(
+                "cannot write `{shown}`: {} bytes exceed the limit of {} MiB",
+                text.len(),
+                most >> 20
+            );
             return Err(Failure::new(message));
         }
         if place.is_folder_itself() {
@@ -94,11 +97,11 @@ impl Folders {
         let path = place.shown();
         match dir.metadata(place.inside()) {
             Ok(metadata) if metadata.is_dir() => return Ok(CreatedFolder { path, created: false }),
-            Ok(_) => return Err(Failure::new(format!("cannot make the folder `{path}`: a file is there"))),
+            Ok(_) => return Err(Failure::new(format!("cannot create the folder `{path}`: it is a file"))),
             Err(_) => {}
         }
         let made = dir.create_dir_all(place.inside());
-        made.map_err(|error| place.failure("make the folder", &error))?;
+        made.map_err(|error| place.failure("create the folder", &error))?;
         Ok(CreatedFolder { path, created: true })
     }
 
@@ -117,7 +120,7 @@ impl Folders {
 fn make_parents(dir: &Dir, place: &Place<'_>) -> Result<(), Failure> {
     match place.parent() {
         Some((parent, _)) if !parent.is_folder_itself() => {
-            dir.create_dir_all(parent.inside()).map_err(|error| parent.failure("make the folder", &error))
+            dir.create_dir_all(parent.inside()).map_err(|error| parent.failure("create the folder", &error))
         }
         _ => Ok(()),
     }
@@ -147,8 +150,7 @@ fn replace(dir: &Dir, place: &Place<'_>, text: &[u8]) -> Result<bool, Failure> {
         io::ErrorKind::NotFound => {
             let missing = parent.shown();
             Failure::new(format!(
-                "cannot write `{}`: the folder `{missing}` is not there; make it first, or ask for missing \
-                 folders to be made",
+                "cannot write `{}`: the folder `{missing}` does not exist; create it first, or set `parents` to create missing folders",
                 place.shown()
             ))
         }
@@ -193,7 +195,7 @@ fn append(dir: &Dir, place: &Place<'_>, text: &[u8]) -> Result<bool, Failure> {
         .map_err(|error| error.at(place, "write"))?;
     let size = file.metadata().map_err(refused)?.len();
     if size + text.len() as u64 > LARGEST {
-        let message = format!("cannot append to `{}`: it would be larger than 16 MiB", place.shown());
+        let message = format!("cannot append to `{}`: it would exceed the limit of 16 MiB", place.shown());
         return Err(Failure::new(message));
     }
     file.write_all(text).map_err(refused)?;

@@ -36,7 +36,7 @@ impl Capture {
         let whole = until_last_whole_letter(&kept);
         let left_out = left_out + (kept.len() - whole) as u64;
         kept.truncate(whole);
-        (format!("{}\n… {left_out} more bytes were left out", String::from_utf8_lossy(&kept)), true)
+        (format!("{}\n… {left_out} more bytes were omitted", String::from_utf8_lossy(&kept)), true)
     }
 }
 
@@ -79,6 +79,6 @@ mod tests {
         let text = format!("x{}", "ä".repeat(MAX / 2));
         let (text, cut) = heard(text.as_bytes());
         assert!(cut && !text.contains('\u{fffd}'));
-        assert!(text.ends_with("ä\n… 2 more bytes were left out"), "{}", &text[text.len() - 60..]);
+        assert!(text.ends_with("ä\n… 2 more bytes were omitted"), "{}", &text[text.len() - 60..]);
     }
 }

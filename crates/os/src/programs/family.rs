@@ -98,7 +98,7 @@ impl Drop for Family {
             }
         });
         if let Err(error) = spawned {
-            tracing::warn!("cannot look for what a program left behind: {error}");
+            tracing::warn!("cannot look for leftover processes of a program: {error}");
         }
     }
 }
@@ -156,7 +156,7 @@ mod group {
                     return;
                 }
                 if Instant::now() > end {
-                    tracing::warn!(found, "a program left processes that do not end");
+                    tracing::warn!(found, "cannot end leftover processes of a program");
                     return;
                 }
                 if found == 0 {
@@ -321,7 +321,7 @@ impl Workplace {
     pub(super) fn fresh() -> Result<Self, Failure> {
         let path = std::env::temp_dir().join(format!("valvehouse-{}", uuid::Uuid::new_v4().simple()));
         make(&path).map_err(|error| {
-            Failure::new(format!("cannot make the folder {} to run a program in: {error}", path.display()))
+            Failure::new(format!("cannot create the folder {} to run a program in: {error}", path.display()))
         })?;
         Ok(Self { path, fresh: true })
     }
@@ -332,7 +332,7 @@ impl Drop for Workplace {
         if self.fresh
             && let Err(error) = std::fs::remove_dir_all(&self.path)
         {
-            tracing::warn!("cannot take away {}: {error}", self.path.display());
+            tracing::warn!("cannot remove {}: {error}", self.path.display());
         }
     }
 }

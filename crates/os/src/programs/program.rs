@@ -62,8 +62,8 @@ fn is_granted(granted: &Grant, name: &str) -> bool {
 
 fn others(granted: &Grant) -> String {
     match granted {
-        Grant::Only(names) => format!("; those are: {}", names.join(", ")),
-        Grant::Nothing | Grant::Everything => "; none is".to_owned(),
+        Grant::Only(names) => format!("; granted are: {}", names.join(", ")),
+        Grant::Nothing | Grant::Everything => "; no program is granted".to_owned(),
     }
 }
 
@@ -71,17 +71,17 @@ fn find(name: &str) -> Result<PathBuf, Failure> {
     if name.starts_with('/') {
         let path = PathBuf::from(name);
         let there = is_program(&path).then_some(path);
-        return there.ok_or_else(|| Failure::new(format!("cannot run `{name}`: there is no such program")));
+        return there.ok_or_else(|| Failure::new(format!("cannot run `{name}`: the program does not exist")));
     }
     if name.contains('/') {
-        let message = format!("cannot run `{name}`: say a bare name or an absolute path");
+        let message = format!("cannot run `{name}`: expected a bare name or an absolute path");
         return Err(Failure::new(message));
     }
     let places = PATH.split(':').map(|folder| Path::new(folder).join(name));
     places
         .into_iter()
         .find(|path| is_program(path))
-        .ok_or_else(|| Failure::new(format!("cannot run `{name}`: there is no such program in {PATH}")))
+        .ok_or_else(|| Failure::new(format!("cannot run `{name}`: the program does not exist in {PATH}")))
 }
 
 #[cfg(unix)]

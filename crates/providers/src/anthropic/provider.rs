@@ -103,7 +103,7 @@ impl Anthropic {
                 }
                 whole(pieces).await.map(Answer::Whole)
             }
-            Shape::Other => Err(self.service.unexpected(response, "a message; is base_url right?").await),
+            Shape::Other => Err(self.service.unexpected(response, "a message; check base_url.").await),
         }
     }
 
@@ -255,12 +255,16 @@ impl Reads for Reader {
                         return Some(Err(fault));
                     }
                 }
-                Some(Err(error)) => return Some(Err(self.origin.fault(&format!("cannot be read: {error}")))),
+                Some(Err(error)) => {
+                    return Some(Err(self
+                        .origin
+                        .fault(&format!("sent a stream that cannot be read: {error}"))));
+                }
                 None if self.input != Input::Open => return self.end().map(Err),
                 None => match self.body.next().await {
                     Some(Ok(bytes)) => self.parser.push(&bytes),
                     Some(Err(fault)) if self.message.is_complete() => {
-                        tracing::debug!("after the end of an answer: {fault}");
+                        tracing::debug!("ignored data after the end of a response: {fault}");
                         return None;
                     }
                     Some(Err(fault)) => return Some(Err(fault)),

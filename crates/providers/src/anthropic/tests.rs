@@ -182,7 +182,7 @@ async fn errors_are_told_with_their_status_wherever_they_come() {
 async fn a_stream_without_an_end_is_a_cut() {
     for body in [START.to_owned(), [START, HELLO, "data: {\"ty"].concat(), String::new()] {
         let (_, fault) = service(move || events(body.clone())).await.last_fault().await;
-        assert!(fault.to_string().starts_with("the answer of provider claude broke off: "), "{fault}");
+        assert!(fault.to_string().starts_with("the response of provider claude ended early: "), "{fault}");
     }
     let lost = || {
         let chunks =
@@ -195,7 +195,7 @@ async fn a_stream_without_an_end_is_a_cut() {
         events(Body::from_stream(chunks))
     };
     let (count, fault) = service(lost).await.last_fault().await;
-    assert!(count == 2 && fault.to_string().contains("broke off"), "{fault}");
+    assert!(count == 2 && fault.to_string().contains("ended early"), "{fault}");
 }
 
 #[tokio::test]
@@ -231,7 +231,7 @@ async fn models_are_listed_in_openais_words() {
 async fn an_address_may_have_its_version_already_but_must_be_one() {
     for url in ["", "api.anthropic.com", "ftp://x/"] {
         let error = Anthropic::new("claude", url, Client::new().unwrap()).unwrap_err().to_string();
-        assert!(error.starts_with("the base_url of provider claude is not an address: "), "{error}");
+        assert!(error.starts_with("invalid base_url of provider claude: "), "{error}");
     }
     for (url, path) in
         [("http://h", "/v1/messages"), ("http://h/v1/", "/v1/messages"), ("http://h/a", "/a/v1/messages")]

@@ -82,7 +82,7 @@ fn answer(body: &Json) -> Json {
 
 fn next_message(body: &Json, messages: &[Json], id: &str) -> Json {
     let Some(asked) = request::last_user(messages) else {
-        return message::assistant("Nobody has said anything yet. Say something, and I will answer.");
+        return message::assistant("The conversation is empty. Send a message, and I will answer.");
     };
     let text = message::text_of(&messages[asked]);
     let since = &messages[asked + 1..];
@@ -179,7 +179,7 @@ mod tests {
         );
         assert_eq!(answer(&body).get("id"), answer(&body).get("id"));
         assert_eq!(answer(&body).at_path("usage.prompt_tokens").as_i64(), Some(4));
-        assert!(said(&Json::object()).starts_with("Nobody has said anything"));
+        assert!(said(&Json::object()).starts_with("The conversation is empty."));
     }
 
     #[test]

@@ -92,7 +92,11 @@ impl FormattedProvider {
     fn tell(&self, request: &Request, attempt: u32, misfit: &Misfit) {
         let provider = self.inner.name();
         // Why quotes what was said, which is nothing for every log.
-        tracing::warn!(provider, "asked again ({attempt} of {}): its answer does not fit", self.retries);
+        tracing::warn!(
+            provider,
+            "retrying ({attempt} of {}): the response does not match response_format",
+            self.retries
+        );
         tracing::debug!(provider, "{}", misfit.why);
         if let Some(turn) = &request.turn {
             turn.tell(|| Notice::Retry {
@@ -109,11 +113,11 @@ impl FormattedProvider {
         let (provider, why) = (self.inner.name(), &misfit.why);
         let message = if misfit.is_cut {
             format!(
-                "the answer of provider {provider} was cut off by its token limit before it was whole JSON ({why}); raise max_tokens"
+                "the response of provider {provider} reached its token limit before its JSON was complete ({why}); raise max_tokens"
             )
         } else {
-            let times = if asked_again == 0 { "once" } else { &format!("{} times", asked_again + 1) };
-            format!("provider {provider} was asked {times}, and no answer fits the response_format: {why}")
+            let times = if asked_again == 0 { "1 attempt" } else { &format!("{} attempts", asked_again + 1) };
+            format!("the response of provider {provider} does not match response_format after {times}: {why}")
         };
         Fault::Misshapen { message }
     }
@@ -131,7 +135,7 @@ impl Misfit {
     /// The messages that report it to the model.
     fn told(self) -> Vec<Json> {
         let why = format!(
-            "This answer does not fit the response format: {}. Answer again with the whole JSON and nothing else.",
+            "This answer does not match the response format: {}. Answer again with the complete JSON and nothing else.",
             self.why
         );
         // Some services take no empty messages.
@@ -279,7 +283,7 @@ impl Shape {
     pub(super) fn instruction(&self) -> String {
         let only = "Answer with JSON only: no other words around it, no code block.";
         match &self.schema {
-            Some(schema) => format!("{only} The JSON must fit this JSON schema:\n{}", schema.text()),
+            Some(schema) => format!("{only} The JSON must match this JSON schema:\n{}", schema.text()),
             None => format!("{only} The JSON must be an object."),
         }
     }
@@ -287,7 +291,7 @@ impl Shape {
 
 /// A schema that is the client's mistake.
 fn wrong(why: &str) -> Fault {
-    let message = format!("the schema in response_format cannot be used: {why}");
+    let message = format!("invalid schema in response_format: {why}");
     Fault::invalid(message, Some("response_format"))
 }
 
@@ -301,7 +305,7 @@ fn find_json(said: &str) -> Result<(&str, Json), String> {
     let in_a_block = blocks(whole).find_map(|block| Some((block, Json::parse(block.as_bytes()).ok()?)));
     in_a_block.ok_or_else(|| match whole {
         "" => "it is empty; it must be JSON".to_owned(),
-        _ => format!("it is not JSON: {error}"),
+        _ => format!("it is not valid JSON: {error}"),
     })
 }
 

@@ -78,7 +78,7 @@ async fn a_model_is_told_what_does_not_fit_and_asked_again() {
     let said = |request: usize| asked[request].get("messages").unwrap().items();
     assert_eq!(said(0).len(), 2);
     assert_eq!(said(1)[2].to_string(), r#"{"role":"assistant","content":"about 3"}"#);
-    assert!(message::text_of(&said(1)[3]).contains("it is not JSON"));
+    assert!(message::text_of(&said(1)[3]).contains("it is not valid JSON"));
     assert!(message::text_of(&said(2)[5]).contains(r#"/price: "3" is not of type "number""#));
     let answer = answer.unwrap();
     assert_eq!(message::text_of(&response::message_of(&answer)), r#"{"price":3}"#);
@@ -99,7 +99,7 @@ async fn a_model_that_never_fits_is_a_fault_that_says_what_does_not() {
     let fault = answer.unwrap_err();
     assert_eq!(
         fault.to_string(),
-        "provider canned was asked 3 times, and no answer fits the response_format: \"price\" is a required property"
+        "the response of provider canned does not match response_format after 3 times: \"price\" is a required property"
     );
     assert!(matches!(fault, Fault::Misshapen { .. }));
     assert!(
@@ -135,13 +135,13 @@ async fn a_schema_that_is_none_is_the_callers_mistake_before_anybody_is_asked() 
         (r#"{"schema":{"type":"nope"}}"#, "/type: "),
         (r#"{"schema":{"patternProperties":{"(":{}}}}"#, "regex"),
         (r#"{"schema":{"$ref":"file:///etc/passwd"}}"#, "file:///etc/passwd"),
-        (r#"{"schema":7}"#, "it is number; it must be a JSON schema"),
-        ("{}", "it is null; it must be a JSON schema"),
+        (r#"{"schema":7}"#, "expected a JSON schema, got number"),
+        ("{}", "expected a JSON schema, got null"),
     ] {
         let (canned, answer) =
             ask(["{}".into()], &format!(r#"{{"type":"json_schema","json_schema":{schema}}}"#)).await;
         let fault = answer.unwrap_err();
-        assert!(fault.to_string().starts_with("the schema in response_format cannot be used: "), "{fault}");
+        assert!(fault.to_string().starts_with("invalid schema in response_format: "), "{fault}");
         assert!(fault.to_string().contains(why), "{fault}");
         assert!(matches!(fault, Fault::Request { param: Some("response_format"), .. }));
         assert!(canned.requests().is_empty());

@@ -206,11 +206,11 @@ impl Reads for Lines {
                     Err(fault) => return Some(Err(fault)),
                 },
                 None if self.state == State::Over => {
-                    return Some(Err(self.origin.cut("it ended without a line that says it is done")));
+                    return Some(Err(self.origin.cut("it ended without a line with `done: true`")));
                 }
                 None => match self.body.next().await {
                     Some(Ok(bytes)) if self.held.len() + bytes.len() > MAX_LINE => {
-                        let what = format!("cannot be read: a line is longer than {} MiB", MAX_LINE >> 20);
+                        let what = format!("sent a line that exceeded its limit of {} MiB", MAX_LINE >> 20);
                         return Some(Err(self.origin.fault(&what)));
                     }
                     Some(Ok(bytes)) => self.held.extend_from_slice(&bytes),

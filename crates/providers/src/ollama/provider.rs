@@ -56,7 +56,7 @@ impl Ollama {
             let (start, _) = response.start(4096).await.unwrap_or_default();
             let start = self.service.origin.excerpt(&start);
             let what =
-                format!("answered a page instead of a chat answer; is base_url right? It begins: {start}");
+                format!("returned a web page instead of a chat response; check base_url. It begins: {start}");
             return Err(self.service.origin.fault(&what));
         }
         let model = request.body.text_or_empty("model");

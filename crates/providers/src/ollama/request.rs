@@ -129,12 +129,12 @@ fn images(said: &Json, place: usize) -> Result<Vec<Json>, Fault> {
                     Some((_, data)) => images.push(data.into()),
                     None => {
                         return refused(
-                            "is an image at an address; Ollama takes images themselves: data:image/png;base64,…",
+                            "is the URL of an image; Ollama needs the image itself: data:image/png;base64,…",
                         );
                     }
                 }
             }
-            Some(other) => return refused(&format!("is of type {other}; Ollama takes text and images")),
+            Some(other) => return refused(&format!("has the type {other}; Ollama supports text and images")),
         }
     }
     Ok(images)

@@ -72,11 +72,11 @@ fn images_go_along_as_they_are_and_addresses_of_images_are_refused() {
     let fault = request::chat(&json(&with("https://example.com/a.png")), true).unwrap_err().to_string();
     assert_eq!(
         fault,
-        "messages[0].content[1] is an image at an address; Ollama takes images themselves: data:image/png;base64,…"
+        "messages[0].content[1] is the URL of an image; Ollama needs the image itself: data:image/png;base64,…"
     );
     let audio = r#"{"model":"m","messages":[{"role":"user","content":[{"type":"input_audio"}]}]}"#;
     let fault = request::chat(&json(audio), true).unwrap_err().to_string();
-    assert_eq!(fault, "messages[0].content[0] is of type input_audio; Ollama takes text and images");
+    assert_eq!(fault, "messages[0].content[0] has the type input_audio; Ollama supports text and images");
 }
 
 #[test]
@@ -195,12 +195,12 @@ async fn what_has_no_proper_end_is_an_error_at_its_end() {
         (
             half.clone(),
             3,
-            "the answer of provider lab broke off: it ended without a line that says it is done",
+            "the response of provider lab ended early: it ended without a line with `done: true`",
         ),
-        (format!("{half}\n{{\"mod"), 3, "the answer of provider lab broke off: it ends within a line"),
+        (format!("{half}\n{{\"mod"), 3, "the response of provider lab ended early: it ends inside a line"),
         (format!("{half}\n{{]\n"), 3, "provider lab at http://lab/ sent a line that is not valid JSON"),
         (format!("{half}\n{{\"error\":\"out of memory\"}}\n"), 3, "provider lab answered 502"),
-        (String::new(), 0, "the answer of provider lab broke off"),
+        (String::new(), 0, "the response of provider lab ended early"),
     ] {
         let mut pieces = read(vec![bytes(&text)]).await;
         let fault = pieces.pop().unwrap().unwrap_err();
@@ -286,10 +286,10 @@ async fn errors_keep_their_status_and_words() {
     }
     let (lab, _) = service(200, "text/html", "<h1>hello</h1>").await;
     let Err(fault) = lab.chat(request(false)).await else { panic!() };
-    assert!(fault.to_string().contains("is base_url right? It begins: <h1>hello"), "{fault}");
+    assert!(fault.to_string().contains("check base_url. It begins: <h1>hello"), "{fault}");
     let (lab, _) = service(200, "application/json", r#"{"ok":true}"#).await;
     let Err(fault) = lab.chat(request(false)).await else { panic!() };
-    assert!(fault.to_string().contains("answered without `message`"), "{fault}");
+    assert!(fault.to_string().contains("returned a response without `message`"), "{fault}");
     assert!(Ollama::new("lab", "localhost:11434", Client::new().unwrap()).is_err());
 }
 

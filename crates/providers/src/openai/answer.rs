@@ -22,7 +22,7 @@ impl OpenAi {
     pub(super) async fn shape(&self, response: &mut Response) -> Result<Shape, Fault> {
         if let Some(packing) = response.header("content-encoding").filter(|packing| *packing != "identity") {
             return Err(self.service.origin.fault(&format!(
-                "answered packed as {packing}, which is not unpacked here; turn that off where it is sent"
+                "returned content-encoding {packing}, which is not supported; disable it at the service or a proxy before it"
             )));
         }
         let start = response.peek().await?;
@@ -94,7 +94,7 @@ impl OpenAi {
         // Its end shows whether all of it came, where the service did not say how long it is.
         match body.trim_ascii_end().ends_with(b"}") {
             true => Ok(body),
-            false => Err(self.service.origin.cut("it ends within its JSON")),
+            false => Err(self.service.origin.cut("its JSON is incomplete")),
         }
     }
 }
@@ -110,7 +110,6 @@ fn as_events(answer: &Json) -> Result<Bytes, Fault> {
 }
 
 fn encoded(value: &Json) -> Result<Bytes, Fault> {
-    let bytes =
-        value.encode().map_err(|error| Fault::Host(format!("an answer could not be written: {error}")))?;
+    let bytes = value.encode().map_err(|error| Fault::Host(format!("cannot write a response: {error}")))?;
     Ok(bytes.into())
 }

@@ -113,7 +113,7 @@ impl OpenAi {
     }
 
     pub(super) async fn unexpected(&self, response: Response) -> Fault {
-        const ANSWER: &str = "a chat answer; is base_url right (it usually ends in /v1)?";
+        const ANSWER: &str = "a chat response; check base_url (it usually ends in /v1).";
         self.service.unexpected(response, ANSWER).await
     }
 
@@ -231,12 +231,16 @@ impl Reads for Reader {
                     Ok(Line::Nothing) => {}
                     Err(fault) => return Some(Err(fault)),
                 },
-                Some(Err(error)) => return Some(Err(self.origin.fault(&format!("cannot be read: {error}")))),
+                Some(Err(error)) => {
+                    return Some(Err(self
+                        .origin
+                        .fault(&format!("sent a stream that cannot be read: {error}"))));
+                }
                 None if self.ended => return self.end().map(Err),
                 None => match self.body.next().await {
                     Some(Ok(bytes)) => self.parser.push(&bytes),
                     Some(Err(fault)) if self.is_complete() => {
-                        tracing::debug!("after the end of an answer: {fault}");
+                        tracing::debug!("ignored data after the end of a response: {fault}");
                         return None;
                     }
                     Some(Err(fault)) => return Some(Err(fault)),
@@ -289,7 +293,7 @@ impl Reader {
     /// all; one that says it of some broke off the others.
     fn done(&self) -> Option<Fault> {
         if self.choices.is_empty() {
-            return Some(self.origin.cut("the stream ended without an answer in it"));
+            return Some(self.origin.cut("the stream ended without a response"));
         }
         let mut open = self.choices.iter().filter(|(_, ended)| !**ended).map(|(index, _)| index);
         let first = open.next()?;

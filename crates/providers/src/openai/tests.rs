@@ -254,13 +254,13 @@ async fn a_stream_without_an_end_is_a_cut() {
     for body in [HEL.to_owned(), [HEL, "data: {\"choi"].concat(), [LO, other_choice].concat()] {
         let server = service(move || events(body.clone())).await;
         let (_, fault) = server.last_fault().await;
-        assert!(fault.to_string().starts_with("the answer of provider lab broke off: "), "{fault}");
+        assert!(fault.to_string().starts_with("the response of provider lab ended early: "), "{fault}");
     }
     let (count, fault) = service(|| events(lost(HEL))).await.last_fault().await;
-    assert!(count == 1 && fault.to_string().contains("broke off"), "{fault}");
-    assert!(service(|| events("")).await.fault().await.to_string().contains("broke off: it is empty"));
+    assert!(count == 1 && fault.to_string().contains("ended early"), "{fault}");
+    assert!(service(|| events("")).await.fault().await.to_string().contains("ended early: it is empty"));
     // Asked for as a whole, half an answer is none.
-    assert!(service(|| events(HEL)).await.fault().await.to_string().contains("broke off"));
+    assert!(service(|| events(HEL)).await.fault().await.to_string().contains("ended early"));
 }
 
 #[tokio::test]
@@ -333,7 +333,7 @@ async fn an_address_may_have_a_slash_and_a_query_but_must_be_one() {
     assert!(asked.headers.get("authorization").is_none());
     for url in ["", "api.openai.com/v1", "localhost:11434", "ftp://x/"] {
         let error = OpenAi::new("lab", url, Client::new().unwrap()).unwrap_err().to_string();
-        assert!(error.starts_with("the base_url of provider lab is not an address: "), "{error}");
+        assert!(error.starts_with("invalid base_url of provider lab: "), "{error}");
     }
     assert_eq!(format!("{:?}", server.provider), format!("OpenAi(lab at http://{}/v1)", server.address));
 }

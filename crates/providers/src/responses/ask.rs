@@ -99,21 +99,21 @@ fn refuse_what_cannot_be(request: &Json) -> Result<(), Fault> {
         ))
     };
     if request.given("n").is_some_and(|count| count.as_i64() != Some(1)) {
-        return cannot("n", "it gives one answer; ask several times");
+        return cannot("n", "it returns one choice; send several requests");
     }
     if request.given("stop").is_some_and(|stop| !stop.is_empty()) {
         return cannot(
             "stop",
-            "it has no such setting; leave it out, or set `api = \"chat\"` for the provider",
+            "it does not support this field; remove it, or set `api = \"chat\"` for the provider",
         );
     }
     if request.given("logit_bias").is_some_and(|bias| !bias.is_empty()) {
-        return cannot("logit_bias", "tokens cannot be weighted");
+        return cannot("logit_bias", "it does not support token weights; remove the field");
     }
     let wishes = request.field(ONLY_RESPONSES);
     for field in UNSEEN {
         if request.given(field).is_some() || wishes.given(field).is_some() {
-            return cannot(field, "filters would not see what it says; send it in messages");
+            return cannot(field, "filters cannot see this field; send its content in messages");
         }
     }
     Ok(())

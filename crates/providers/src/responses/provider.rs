@@ -69,7 +69,7 @@ impl OpenAiResponses {
                 }
                 whole(pieces).await.map(Answer::Whole)
             }
-            Shape::Other => Err(self.service().unexpected(response, "a response; is base_url right?").await),
+            Shape::Other => Err(self.service().unexpected(response, "a response; check base_url.").await),
         }
     }
 

@@ -66,7 +66,11 @@ impl Reads for Reader {
                         return Some(Err(fault));
                     }
                 }
-                Some(Err(error)) => return Some(Err(self.origin.fault(&format!("cannot be read: {error}")))),
+                Some(Err(error)) => {
+                    return Some(Err(self
+                        .origin
+                        .fault(&format!("sent a stream that cannot be read: {error}"))));
+                }
                 None if self.is_ended => {
                     return Some(Err(self.origin.cut("the stream ended before response.completed")));
                 }

@@ -280,7 +280,7 @@ async fn errors_keep_their_status_and_code() {
     let cut =
         service("text/event-stream", events(&[r#"{"type":"response.output_text.delta","delta":"half"}"#]))
             .await;
-    assert!(cut.ask(body, true).await.unwrap_err().to_string().contains("broke off"));
+    assert!(cut.ask(body, true).await.unwrap_err().to_string().contains("ended early"));
     let other = service("application/json", r#"{"choices":[]}"#).await;
     assert!(other.ask(body, false).await.unwrap_err().to_string().contains("without `output`"));
     let long = response("incomplete")

@@ -122,13 +122,16 @@ fn rotated(source: &SecretSource, make: &Make, current: &mut Current) -> Arc<dyn
         Ok(key) if key == current.key => {}
         Ok(key) => match make(key.clone()) {
             Ok(provider) => {
-                tracing::info!(provider = name, "its key has changed");
+                tracing::info!(provider = name, "using the new key");
                 (current.provider, current.key) = (provider, key);
             }
-            Err(fault) => tracing::warn!(provider = name, "the new key is not used: {fault}"),
+            Err(fault) => tracing::warn!(provider = name, "cannot use the new key: {fault}"),
         },
         // A file that is being replaced is missing for a moment.
-        Err(error) => tracing::warn!(provider = name, "the last key is used on: {error}"),
+        Err(error) => tracing::warn!(
+            provider = name,
+            "cannot read the key again, continuing with the last one: {error}"
+        ),
     }
     current.provider.clone()
 }
@@ -136,8 +139,7 @@ fn rotated(source: &SecretSource, make: &Make, current: &mut Current) -> Arc<dyn
 fn no_credential(provider: &str) -> Fault {
     Fault::Request {
         message: format!(
-            "provider {provider} is paid with your own key, and none came: send it as `Authorization: Bearer KEY` or \
-             `x-api-key`, and a key of this host, where it wants one, as `x-valvehouse-key`"
+            "missing key for provider {provider}: send your own key as `Authorization: Bearer KEY` or `x-api-key`, and a key of this host, if it needs one, as `x-valvehouse-key`"
         ),
         param: None,
         code: Some("provider_key_missing"),

@@ -150,9 +150,10 @@ impl Upstream {
             (Fault::Answered { provider, status: status @ (401 | 403), body, retry_after }, Some(remedy)) => {
                 let said = body.at_path("error.message");
                 let said = said.as_str().map_or_else(|| body.to_string(), str::to_owned);
-                let message = format!("provider {provider} answered {status}, and it has no key: {remedy}");
+                let message =
+                    format!("provider {provider} returned {status}, and its key is not set: {remedy}");
                 let error = Json::from([
-                    ("message", format!("{message} (it says: {said})").into()),
+                    ("message", format!("{message} (its message: {said})").into()),
                     ("type", "authentication_error".into()),
                     ("param", Json::Null),
                     ("code", "provider_key_missing".into()),

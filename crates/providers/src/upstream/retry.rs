@@ -57,7 +57,7 @@ impl Retries<'_> {
         if let Some(figures) = self.figures {
             figures.asked_again();
         }
-        tracing::warn!(provider, "asked again in {} ms ({attempt} of {most}): {fault}", delay.as_millis());
+        tracing::warn!(provider, "retrying in {} ms ({attempt} of {most}): {fault}", delay.as_millis());
         if let Some(turn) = self.turn {
             let (what, error) = (format!("provider {provider}"), fault.to_string());
             turn.tell(|| Notice::Retry { what, attempt, most, error, delay });
@@ -162,7 +162,7 @@ mod tests {
         assert!(wait_for(&lost(true, false)).is_none());
         let by_order = RetrySettings { lost: true, ..RetrySettings::default() };
         assert!(wait(&lost(true, false), &by_order, 0).is_some());
-        let broke_off = Fault::Provider { message: "broke off".into(), timeout: false };
+        let broke_off = Fault::Provider { message: "ended early".into(), timeout: false };
         assert!(wait(&broke_off, &by_order, 0).is_none());
     }
 

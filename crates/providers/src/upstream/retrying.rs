@@ -88,5 +88,5 @@ impl Provider for Retrying {
 
 /// The fault of a provider that forwarded once and does so no more.
 pub(super) fn no_way() -> Fault {
-    Fault::Host("a provider that passes bytes on does so no more".into())
+    Fault::Host("the provider no longer supports requests that are passed on unread".into())
 }

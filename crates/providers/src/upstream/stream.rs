@@ -85,8 +85,7 @@ fn until<T: Send + 'static>(items: Items<T>, deadline: Instant, fault: Fault) ->
 
 pub(super) fn too_long(provider: &str, total: Duration) -> Fault {
     let message = format!(
-        "provider {provider} did not come to the end of its answer within {} s; more time: timeouts.total_ms of \
-         provider {provider}",
+        "provider {provider} did not complete its response within {} s; raise timeouts.total_ms of provider {provider}",
         total.as_secs_f64()
     );
     Fault::Provider { message: message.into(), timeout: true }

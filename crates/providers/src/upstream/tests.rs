@@ -167,7 +167,7 @@ async fn the_time_of_a_whole_answer_ends_a_stream_and_a_wait_for_one() {
     let fault = fault(&late).await;
     assert_eq!(
         fault.to_string(),
-        "provider slow did not come to the end of its answer within 0.1 s; more time: timeouts.total_ms of provider slow"
+        "provider slow did not complete its response within 0.1 s; raise timeouts.total_ms of provider slow"
     );
     assert!(matches!(fault, Fault::Provider { timeout: true, .. }));
 
@@ -293,7 +293,7 @@ async fn a_service_that_wants_a_key_where_there_is_none_says_what_to_do() {
         panic!()
     };
     let message = body.at_path("error.message").to_string();
-    assert!(message.contains("answered 401, and it has no key: set LAB_KEY"), "{message}");
+    assert!(message.contains("returned 401, and its key is not set: set LAB_KEY"), "{message}");
 }
 
 #[tokio::test]

@@ -235,14 +235,14 @@ mod tests {
             let t = m + "." + base64::encode_url(hash::hmac("sha256", <RSA_PUBLIC>, m)); "#;
         let critical = r#"let m = base64::encode_url("{\"alg\":\"HS256\",\"crit\":[\"b64\"],\"b64\":false}") + ".e30";
             let t = m + "." + base64::encode_url(hash::hmac("sha256", "s", m)); "#;
-        let other = "the token is signed with another algorithm";
+        let other = "the token is not signed with the expected algorithm";
         for (made, check, words) in [
             (none, r#"jwt::verify(t, <RSA_PUBLIC>, #{ algorithm: "RS256" })"#, other),
             (none, r#"jwt::verify(t, "s", #{ algorithm: "none" })"#, "unknown algorithm `none`"),
             (none, r#"jwt::verify(t, "s", #{ algorithm: "HS256" })"#, other),
             (hmac, r#"jwt::verify(t, <RSA_PUBLIC>, #{ algorithm: "RS256" })"#, other),
-            (hmac, r#"jwt::verify(t, <RSA_PUBLIC>, #{ algorithm: "HS256" })"#, "a PEM is not a secret"),
-            (critical, r#"jwt::verify(t, "s", #{ algorithm: "HS256" })"#, "an extension (`crit`)"),
+            (hmac, r#"jwt::verify(t, <RSA_PUBLIC>, #{ algorithm: "HS256" })"#, "the secret is a PEM key"),
+            (critical, r#"jwt::verify(t, "s", #{ algorithm: "HS256" })"#, "an unknown extension (`crit`)"),
             (
                 "",
                 r#"jwt::verify(jwt::sign(#{}, "a", #{ algorithm: "HS256" }), "b", #{ algorithm: "HS256" })"#,
@@ -278,9 +278,9 @@ mod tests {
                 r#"jwt::verify(jwt::sign(#{}, <EC>, #{ algorithm: "ES256" }), <RSA_PUBLIC>, #{ algorithm: "ES256" })"#,
                 "of another kind",
             ),
-            ("", r#"jwt::verify("a.b", "s", #{ algorithm: "HS256" })"#, "not a JSON web token"),
-            ("", r#"jwt::verify("a.b.c", "s", #{ algorithm: "HS256" })"#, "not a JSON web token"),
-            ("", r#"jwt::verify(big(70_000), "s", #{ algorithm: "HS256" })"#, "limit of 64 KiB"),
+            ("", r#"jwt::verify("a.b", "s", #{ algorithm: "HS256" })"#, "invalid JSON web token"),
+            ("", r#"jwt::verify("a.b.c", "s", #{ algorithm: "HS256" })"#, "invalid JSON web token"),
+            ("", r#"jwt::verify(big(70_000), "s", #{ algorithm: "HS256" })"#, "64 KiB"),
         ] {
             refuse(&[(&format!("{made}{check}"), words)]);
         }
@@ -291,10 +291,10 @@ mod tests {
         refuse(&[
             ("jwt::sign(#{}, \"s\", #{})", "missing `algorithm`"),
             ("jwt::sign(#{}, \"\", #{ algorithm: \"HS256\" })", "the secret is empty"),
-            ("jwt::sign(#{}, <RSA>, #{ algorithm: \"HS256\" })", "a PEM is not a secret"),
+            ("jwt::sign(#{}, <RSA>, #{ algorithm: \"HS256\" })", "the secret is a PEM key"),
             ("jwt::sign(#{}, <RSA_PUBLIC>, #{ algorithm: \"RS256\" })", "`-----BEGIN PRIVATE KEY-----`"),
-            ("jwt::sign(#{}, <EC>, #{ algorithm: \"RS256\" })", "not a private key of the algorithm"),
-            ("jwt::sign(#{}, <RSA>, #{ algorithm: \"ES256\" })", "not a private key of the algorithm"),
+            ("jwt::sign(#{}, <EC>, #{ algorithm: \"RS256\" })", "not a private key for the algorithm"),
+            ("jwt::sign(#{}, <RSA>, #{ algorithm: \"ES256\" })", "not a private key for the algorithm"),
             ("jwt::sign([], \"s\", #{ algorithm: \"HS256\" })", "`claims` must be a map, not array"),
             ("jwt::sign(#{ a: big(40_000) }, \"s\", #{ algorithm: \"HS256\" })", "limit of 32 KiB"),
             (

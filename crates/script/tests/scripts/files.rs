@@ -83,11 +83,11 @@ async fn a_script_works_in_its_folder() {
         (r#"body.out = files::grep("e", "x").len();"#, "1"),
         (
             r#"try { files::read("none"); } catch (e) { body.out = e.message; }"#,
-            r#""files::read: cannot read `data/none`: it is not there""#,
+            r#""files::read: cannot read `data/none`: it does not exist""#,
         ),
         (
             r#"try { files::read("../x"); } catch (e) { body.out = e.message; }"#,
-            r#""files::read: `../x` has `..` in it: say the path without it""#,
+            r#""files::read: `../x` contains `..`: write the path without it""#,
         ),
         (
             r#"try { files::exists("/etc/passwd"); } catch (e) { body.out = e.message; }"#,
@@ -184,7 +184,7 @@ async fn bytes_are_written_and_read_as_they_are() {
     assert!(binary.contains("b.bin"), "{binary}");
     std::fs::write(data.join("large.bin"), vec![0; (8 << 20) + 1]).unwrap();
     let large = run(r#"files::read_bytes("large.bin");"#, &data).await;
-    assert!(large.contains("8388609 bytes are more than 8 MiB"), "{large}");
+    assert!(large.contains("8388609 bytes exceed the limit of 8 MiB"), "{large}");
     let wrong = run(r#"files::write_bytes("b.bin", 5);"#, &data).await;
     assert!(wrong.contains("`data` must be a text or bytes, not number"), "{wrong}");
 }

@@ -159,7 +159,7 @@ fn inlet(body) {
     assert!(refused.contains("missing canned answer for GET https://api.example.com/x"), "{refused}");
     let elsewhere = script.replace("https://api.example.com/x", "https://example.org/");
     let refused = fails(&elsewhere, "inlet(\"go\");").await;
-    assert!(refused.contains("example.org` is not among those"), "{refused}");
+    assert!(refused.contains("example.org` is not one of the hosts"), "{refused}");
     let unasked =
         fails(script, "canned::http(\"*\", #{ json: #{ word: \"hi\" } }); try { inlet(\"go\"); } catch {}")
             .await;

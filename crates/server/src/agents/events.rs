@@ -129,7 +129,7 @@ impl Following {
 
     /// The last event of a run that cannot be followed any further.
     fn failed(&self, fault: &Fault) -> Bytes {
-        tracing::warn!(run = self.run.id, "failed to follow a run: {fault}");
+        tracing::warn!(run = self.run.id, "cannot follow a run: {fault}");
         named_event("error", &crate::reply::body(fault))
     }
 }

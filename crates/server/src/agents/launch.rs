@@ -163,7 +163,9 @@ async fn resumed(
 /// The outcome of a run, for now.
 async fn outcome(app: &App, run: &RunSlot, answer: Option<&Json>, is_operator: bool) -> Result<Json, Fault> {
     let Some(begun) = run.get() else {
-        return Err(Fault::Host("cannot show the run of an agent: it answered before its run began".into()));
+        return Err(Fault::Host(
+            "cannot show the run of an agent: it answered before its run started".into(),
+        ));
     };
     let run = app.runs.run(&begun.id).await?;
     let text = answer.map(|answer| message::text_of(&response::message_of(answer)));

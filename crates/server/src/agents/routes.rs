@@ -70,7 +70,7 @@ async fn is_of(app: &App, id: &str, user: &str) -> Result<(), Fault> {
         return Ok(());
     }
     Err(Fault::Request {
-        message: format!("unknown run `{id}`; `valvehouse runs` lists all runs"),
+        message: format!("unknown run `{id}`; `valvehouse runs` lists them"),
         param: None,
         code: Some("run_not_found"),
         kind: RequestFault::NotFound,

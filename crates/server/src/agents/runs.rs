@@ -25,7 +25,7 @@ async fn all(app: &App) -> Result<Json, Fault> {
     for model in snapshot.plan().models.iter().filter(|model| model.memory) {
         let store = app.host.store();
         let held = store.conversations(Some(&model.name), i64::MAX.unsigned_abs()).await;
-        let held = held.map_err(|error| Fault::Host(format!("failed to {error}")))?;
+        let held = held.map_err(|error| Fault::Host(format!("cannot {error}")))?;
         // Tools as its turns have them; none while its provider cannot serve it.
         let ready = snapshot.ready(&model.name, &[]).ok();
         let specs = ready.iter().flat_map(|ready| ready.kernel.tool_specs());
@@ -49,7 +49,7 @@ pub(super) fn agent(snapshot: &Snapshot, id: &str, filter_ids: &[String]) -> Res
     }
     Err(Fault::Request {
         message: format!(
-            "the model `{id}` is not an agent: it keeps no conversations; set `memory = true` in its [[models]] entry"
+            "the model `{id}` does not store conversations; set `memory = true` in its [[models]] entry"
         ),
         param: Some("agent"),
         code: Some("agent_not_found"),

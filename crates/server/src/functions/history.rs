@@ -49,7 +49,7 @@ pub(super) async fn show(
         let against = match words.text("against").as_deref() {
             None => Against::Before,
             Some("current") => Against::Current,
-            Some(_) => return Err(Fault::invalid("`against` may be `current`", Some("against")).into()),
+            Some(_) => return Err(Fault::invalid("`against` must be `current`", Some("against")).into()),
         };
         app.host.written_down().await;
         admin::detail(&**app.host.store(), &app.host.snapshot(), &id, number, against).await
@@ -67,7 +67,7 @@ pub(super) async fn rollback(
 ) -> Response {
     let done = async {
         let body = object(&app, body).await?;
-        let missing = || Fault::invalid("`version` is missing in the request body", Some("version"));
+        let missing = || Fault::invalid("missing `version` in the request body", Some("version"));
         let version = number(&body, "version")?.ok_or_else(missing)?;
         let snapshot = app.admin.rollback(&id, version, &by).await?;
         one(&app, &snapshot, &id).await

@@ -140,5 +140,5 @@ fn kind(body: &Json, content: &str) -> Result<Kind, Fault> {
 /// A text that has to be in the body.
 fn needed(body: &Json, name: &'static str) -> Result<String, Fault> {
     text(body, name)?
-        .ok_or_else(|| Fault::invalid(format!("`{name}` is missing in the request body"), Some(name)))
+        .ok_or_else(|| Fault::invalid(format!("missing `{name}` in the request body"), Some(name)))
 }

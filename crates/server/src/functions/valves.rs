@@ -143,11 +143,13 @@ impl Asker {
         match (self, named) {
             (Self::Operator(by), Some(user)) => Ok((user, by)),
             (Self::Operator(_), None) => {
-                let message = "whose valves? name a user: ?user=ID, or use a key that is bound to one";
+                let message = "missing user: add ?user=ID, or use a key that belongs to a user";
                 Err(Fault::invalid(message, Some("user")))
             }
             (Self::User(own), Some(other)) if other != own => Err(Fault::Request {
-                message: format!("this key is {own}'s: the valves of others are for operators"),
+                message: format!(
+                    "this key belongs to {own}, who is not allowed to access the valves of other users; use the key of [admin]"
+                ),
                 param: Some("user"),
                 code: Some("not_your_valves"),
                 kind: RequestFault::Forbidden,

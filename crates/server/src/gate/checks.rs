@@ -109,7 +109,7 @@ fn are_single(headers: &HeaderMap) -> Result<(), Fault> {
         return Ok(());
     }
     match SINGLE.iter().find(|name| headers.get_all(*name).iter().count() > 1) {
-        Some(name) => Err(Fault::invalid(format!("the header `{name}` comes more than once"), None)),
+        Some(name) => Err(Fault::invalid(format!("the header `{name}` is sent more than once"), None)),
         None => Ok(()),
     }
 }
@@ -130,7 +130,8 @@ fn in_time(app: &App, parts: &Parts) -> Result<(), Fault> {
     let Some(asker) = asker(app, parts) else { return Ok(()) };
     rate.take(asker, app.host.kv()).map_err(|wait| {
         let often = rate.requests;
-        let what = format!("more than {often} requests a minute ([server] requests_per_minute)");
+        let what =
+            format!("requests exceeded the limit of {often} per minute ([server] requests_per_minute)");
         auth::too_often(&what, "rate_limit_exceeded", wait)
     })
 }
@@ -176,7 +177,7 @@ impl HttpBody for TimedBody {
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(SILENCE)));
         match timer.as_mut().poll(context) {
             Poll::Ready(()) => {
-                let why = format!("nothing of it came for {} s", SILENCE.as_secs());
+                let why = format!("no part of it was received for {} s", SILENCE.as_secs());
                 Poll::Ready(Some(Err(Error::new(std::io::Error::new(std::io::ErrorKind::TimedOut, why)))))
             }
             Poll::Pending => Poll::Pending,

@@ -33,8 +33,7 @@ pub(super) fn check_host(app: &App, parts: &Parts) -> Result<(), Fault> {
         None => Ok(()),
         Some(host) => Err(forbidden(
             format!(
-                "this host is only for this machine, not for {:?}, until that name is listed: \
-                 [server] hosts = [{:?}]",
+                "this host is not allowed to answer for {:?}: add the name to the settings: [server] hosts = [{:?}]",
                 host,
                 name_of(host).unwrap_or("…")
             ),
@@ -63,10 +62,13 @@ pub(super) fn check_origin(app: &App, parts: &Parts, door: Door) -> Result<Optio
         return Ok(headers.get(header::ORIGIN).cloned());
     }
     let mend = match door.may_be_shared() {
-        true => format!(", until it is listed: [server] origins = [{origin:?}]"),
-        false => "; operators' routes are only for our own".to_owned(),
+        true => format!("; add it to the settings: [server] origins = [{origin:?}]"),
+        false => "; operators' routes are only for the page of this host".to_owned(),
     };
-    Err(forbidden(format!("a page of {origin} may not ask this host{mend}"), "origin_not_allowed"))
+    Err(forbidden(
+        format!("a page of {origin} is not allowed to send requests to this host{mend}"),
+        "origin_not_allowed",
+    ))
 }
 
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");

@@ -74,30 +74,27 @@ pub(super) fn collect(doors: &Doors, families: &mut Families) {
     let used: Vec<_> = doors.iter().filter(|(_, door)| door.times().count + door.running() > 0).collect();
     let mut requests = families.counter(
         "http_requests_total",
-        "Requests that are over, by door and class of status; gone: the client left before there was one.",
+        "Completed requests by endpoint and status class; gone: the client disconnected before the response.",
     );
     for (name, door) in &used {
         for (class, count) in door.answered() {
             requests.add(&[("door", name), ("status", class)], count as f64);
         }
     }
-    let mut left = families.counter(
-        "http_answers_left_total",
-        "Answers that began and that the client did not read to their end.",
-    );
+    let mut left = families.counter("http_answers_left_total", "Responses aborted by the client.");
     used.iter().for_each(|(name, door)| left.add(&[("door", name)], door.left() as f64));
-    let mut running = families.gauge("http_requests_running", "Requests under way, streams included.");
+    let mut running = families.gauge("http_requests_running", "Requests in progress, including streams.");
     used.iter().for_each(|(name, door)| running.add(&[("door", name)], door.running() as f64));
-    let mut streams = families.gauge("http_streams_open", "Answers under way that come bit by bit.");
+    let mut streams = families.gauge("http_streams_open", "Streamed responses in progress.");
     used.iter().for_each(|(name, door)| streams.add(&[("door", name)], door.streams() as f64));
     let mut times = families.histogram(
         "http_request_duration_seconds",
-        "From a request to the end of its answer, a stream's last byte included.",
+        "Time from the request to the last byte of its response, in seconds.",
     );
     used.iter().for_each(|(name, door)| times.spread(&[("door", name)], &door.times()));
     let mut first = families.histogram(
         "http_time_to_first_byte_seconds",
-        "From a request to the first bytes of its answer's body.",
+        "Time from the request to the first byte of its response body, in seconds.",
     );
     used.iter().for_each(|(name, door)| first.spread(&[("door", name)], &door.first()));
 }

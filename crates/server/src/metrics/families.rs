@@ -47,7 +47,7 @@ impl Families {
         self.0.retain(|family| !family.get_metric().is_empty());
         TextEncoder::new().encode_to_string(&self.0).unwrap_or_else(|error| {
             // It refuses families without a name or without figures: there are none.
-            tracing::error!("figures could not be written: {error}");
+            tracing::error!("cannot write metrics: {error}");
             String::new()
         })
     }

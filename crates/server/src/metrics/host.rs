@@ -8,73 +8,75 @@ use valvehouse_store::now;
 
 pub(super) async fn collect(app: &App, families: &mut Families) {
     let version = [("version", env!("CARGO_PKG_VERSION"))];
-    families.gauge("build_info", "Always 1; its label says which version runs.").add(&version, 1.0);
+    families.gauge("build_info", "Always 1; its label is the running version.").add(&version, 1.0);
     let generation = app.host.snapshot().generation;
-    families.gauge("generation", "The generation that runs.").add(&[], generation as f64);
+    families.gauge("generation", "The running generation.").add(&[], generation as f64);
     let looks = app.host.looks();
-    let mut reloads = families.counter(
-        "reloads_total",
-        "Generations that came; faulty: with a plugin or file in them that does not load.",
-    );
+    let mut reloads = families
+        .counter("reloads_total", "Generations loaded; faulty: at least one plugin or file does not load.");
     for (result, count) in looks.reloads() {
         reloads.add(&[("result", result)], count as f64);
     }
     let times = looks.times();
     families
-        .histogram("reload_duration_seconds", "From a look at the folders to the swap.")
+        .histogram("reload_duration_seconds", "Time from the scan of the folders to the swap, in seconds.")
         .spread(&[], &times);
     let ago = looks.ago().as_secs_f64();
     families
-        .gauge("last_look_age_seconds", "Since the folders and the store were last looked at.")
+        .gauge("last_look_age_seconds", "Time since the last scan of the folders and the store, in seconds.")
         .add(&[], ago);
     let running = app.traces.running();
-    families.gauge("turns_running", "Chats, runs and work after answers under way.").add(&[], running as f64);
+    families.gauge("turns_running", "Chats, runs and background tasks in progress.").add(&[], running as f64);
     families
-        .counter("script_threads_lost_total", "Threads left behind with a script that was stuck.")
+        .counter("script_threads_lost_total", "Threads abandoned because their script did not stop.")
         .add(&[], lanes::lost_so_far() as f64);
     families
-        .gauge("script_threads_lost", "Those of them that still compute.")
+        .gauge("script_threads_lost", "Abandoned threads that are still running.")
         .add(&[], lanes::lost_now() as f64);
     let work = app.host.after_answers().counts();
-    let mut counter = families
-        .counter("after_answer_total", "What scripts did after answers (`after`, `done`), by its end.");
+    let mut counter = families.counter(
+        "after_answer_total",
+        "Background tasks of scripts after responses (`after`, `done`), by result.",
+    );
     for (end, count) in [("done", work.done), ("failed", work.failed), ("dropped", work.dropped)] {
         counter.add(&[("end", end)], count as f64);
     }
     families
-        .gauge("after_answer_pending", "Pieces of that work that wait or run.")
+        .gauge("after_answer_pending", "Background tasks of scripts that are waiting or running.")
         .add(&[], work.pending as f64);
     let scheduled = app.schedule.counts();
     let mut counter = families.counter(
         "scheduled_total",
-        "Calls of what scripts do from time to time (`tick`, and `pipes` and `tools` with a `ttl`), by their end.",
+        "Scheduled calls of scripts (`tick`, and `pipes` and `tools` with a `ttl`), by result.",
     );
     for (end, count) in [("done", scheduled.done), ("failed", scheduled.failed)] {
         counter.add(&[("end", end)], count as f64);
     }
-    families.gauge("scheduled_running", "Those that run now.").add(&[], scheduled.running as f64);
+    families
+        .gauge("scheduled_running", "Scheduled calls of scripts in progress.")
+        .add(&[], scheduled.running as f64);
     store(app, families).await;
 }
 
 async fn store(app: &App, families: &mut Families) {
     let hosts = ready::hosts(app).await;
     let up = u8::from(hosts.is_ok());
-    families.gauge("store_up", "1 while the store answers.").add(&[], up.into());
+    families.gauge("store_up", "1 while the store is available, else 0.").add(&[], up.into());
     if let Some(snapshot) = app.host.store().snapshot() {
         let age = now().saturating_sub(snapshot.at) as f64 / 1000.0;
         families
             .gauge(
                 "store_snapshot_age_seconds",
-                "Age of the file that this host starts from while the store is away.",
+                "Age of the snapshot from which this host starts while the store is unavailable, in seconds.",
             )
             .add(&[], age);
         families
-            .gauge("store_snapshot_generation", "The generation of the store in that file.")
+            .gauge("store_snapshot_generation", "Generation of the store in the snapshot.")
             .add(&[], snapshot.generation as f64);
     }
     let refused = u8::from(app.host.refused().is_some());
     families
-        .gauge("generation_refused", "1 while this host does not take the latest generation of the store.")
+        .gauge("generation_refused", "1 while this host rejects the latest generation of the store, else 0.")
         .add(&[], refused.into());
     if let Ok(hosts) = hosts {
         let lag = hosts.stored.saturating_sub(app.host.applied_generation());
@@ -83,15 +85,16 @@ async fn store(app: &App, families: &mut Families) {
             .add(&[], lag as f64);
         families.gauge("hosts", "Hosts on the same store.").add(&[], hosts.all as f64);
         families
-            .gauge("hosts_agreeing", "Those that have applied the latest change in the store.")
+            .gauge("hosts_agreeing", "Hosts that have applied the latest change of the store.")
             .add(&[], hosts.agreeing as f64);
     }
-    let mut failures = families.counter("store_failures_total", "What the store did not do, by its trouble.");
+    let mut failures =
+        families.counter("store_failures_total", "Failed operations of the store, by error kind.");
     for (trouble, count) in app.host.store().troubles() {
         failures.add(&[("trouble", trouble.word())], count as f64);
     }
     let waiting = app.host.kv().waiting();
     families
-        .gauge("kv_writes_pending", "Changes of what scripts keep that wait to be written.")
+        .gauge("kv_writes_pending", "Changes of kv entries that wait to be written.")
         .add(&[], waiting as f64);
 }

@@ -15,7 +15,7 @@ pub(super) fn collect(snapshot: &Snapshot, families: &mut Families) {
     problems(snapshot, families);
     let plugins = || snapshot.plugins.values();
     let mut resting =
-        families.gauge("plugin_resting", "1 while a plugin is left alone since it broke again and again.");
+        families.gauge("plugin_resting", "1 while the circuit breaker of a plugin is open, else 0.");
     for plugin in plugins() {
         resting.add(&[("plugin", &plugin.id)], u8::from(plugin.word() == "resting").into());
     }
@@ -32,7 +32,7 @@ fn states(snapshot: &Snapshot, families: &mut Families) {
     for plugin in snapshot.plugins.values() {
         *counts.entry((plugin.kind.word(), plugin.word())).or_default() += 1;
     }
-    let mut plugins = families.gauge("plugins", "Plugins by what they are for and how they stand.");
+    let mut plugins = families.gauge("plugins", "Plugins by kind and state.");
     for ((kind, state), count) in counts {
         plugins.add(&[("kind", kind), ("state", state)], count as f64);
     }
@@ -50,7 +50,7 @@ fn problems(snapshot: &Snapshot, families: &mut Families) {
             _ => warnings += 1,
         }
     }
-    let mut problems = families.gauge("problems", "What is wrong with files and settings now.");
+    let mut problems = families.gauge("problems", "Current problems of files and settings.");
     problems.add(&[("severity", "error")], errors as f64);
     problems.add(&[("severity", "warning")], warnings as f64);
 }
@@ -71,26 +71,26 @@ fn tallies(plugin: &Plugin) -> Vec<HookTally> {
 fn calls(tallies: &[HookTally], families: &mut Families) {
     let mut calls = families.counter(
         "plugin_calls_total",
-        "Calls of a plugin's hooks, callbacks and tools by how they ended; rests: it was not called.",
+        "Calls of hooks, callbacks and tools of a plugin by outcome; rests: not called, since its circuit breaker was open.",
     );
     for (plugin, hook, tally) in tallies {
         for (outcome, count) in tally.outcomes() {
             calls.add(&[("plugin", plugin), ("hook", hook), ("outcome", outcome)], count as f64);
         }
     }
-    let mut operations = families
-        .counter("plugin_operations_total", "Operations of the interpreter that a plugin's calls took.");
+    let mut operations =
+        families.counter("plugin_operations_total", "Interpreter operations of a plugin's calls.");
     for (plugin, hook, tally) in tallies {
         operations.add(&[("plugin", plugin), ("hook", hook)], tally.sum().operations as f64);
     }
     let mut memory =
-        families.gauge("plugin_memory_peak_bytes", "The most memory that one call of a plugin held.");
+        families.gauge("plugin_memory_peak_bytes", "Peak memory of one call of a plugin, in bytes.");
     for (plugin, hook, tally) in tallies {
         memory.add(&[("plugin", plugin), ("hook", hook)], tally.sum().most_memory as f64);
     }
     let mut times = families.histogram(
         "plugin_call_duration_seconds",
-        "Own running time of a plugin's calls, without waiting. A sample: the first calls, then one in eight.",
+        "Running time of a plugin's calls without waiting, in seconds. Sampled: the first calls, then one in eight.",
     );
     for (plugin, hook, tally) in tallies {
         times.spread(&[("plugin", plugin), ("hook", hook)], &tally.times());
@@ -99,8 +99,7 @@ fn calls(tallies: &[HookTally], families: &mut Families) {
 
 fn tools(snapshot: &Snapshot, families: &mut Families) {
     let used = || snapshot.tools.iter().filter(|tool| tool.figures().times().count > 0);
-    let mut calls =
-        families.counter("tool_calls_total", "Calls of tools by how they ended, further tries included.");
+    let mut calls = families.counter("tool_calls_total", "Calls of tools by outcome, including retries.");
     for tool in used() {
         for (outcome, count) in tool.figures().outcomes() {
             calls.add(&[("tool", tool.name()), ("outcome", outcome)], count as f64);
@@ -108,7 +107,7 @@ fn tools(snapshot: &Snapshot, families: &mut Families) {
     }
     let mut times = families.histogram(
         "tool_call_duration_seconds",
-        "How long calls of tools took, waiting and further tries included.",
+        "Duration of tool calls in seconds, including waiting and retries.",
     );
     for tool in used() {
         times.spread(&[("tool", tool.name())], &tool.figures().times());

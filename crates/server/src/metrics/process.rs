@@ -8,23 +8,21 @@ pub(super) fn collect(families: &mut Families) {
     use rustix::time::{ClockId, clock_gettime};
     let used = clock_gettime(ClockId::ProcessCPUTime);
     let seconds = used.tv_sec as f64 + used.tv_nsec as f64 / 1e9;
-    families
-        .counter("process_cpu_seconds_total", "Time on the processors, of users and system.")
-        .add(&[], seconds);
+    families.counter("process_cpu_seconds_total", "User and system CPU time, in seconds.").add(&[], seconds);
     if let Some(bytes) = resident() {
-        families.gauge("process_resident_memory_bytes", "Memory that is in use.").add(&[], bytes);
+        families.gauge("process_resident_memory_bytes", "Resident memory, in bytes.").add(&[], bytes);
     }
     if let Ok(open) = std::fs::read_dir("/proc/self/fd") {
         // One of them is this look itself.
         let open = open.count().saturating_sub(1);
-        families.gauge("process_open_fds", "Open files and connections.").add(&[], open as f64);
+        families.gauge("process_open_fds", "Open file descriptors.").add(&[], open as f64);
     }
     if let Some(most) = getrlimit(Resource::Nofile).current {
-        families.gauge("process_max_fds", "How many may be open.").add(&[], most as f64);
+        families.gauge("process_max_fds", "Maximum number of open file descriptors.").add(&[], most as f64);
     }
     if let Some(seconds) = started() {
         families
-            .gauge("process_start_time_seconds", "When the process started, in seconds since 1970.")
+            .gauge("process_start_time_seconds", "Start time of the process, in seconds since 1970.")
             .add(&[], seconds);
     }
 }

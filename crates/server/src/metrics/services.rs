@@ -8,31 +8,29 @@ pub(super) fn collect(snapshot: &Snapshot, families: &mut Families) {
     let providers = snapshot.plan().providers.iter().map(|plan| &plan.provider);
     let services: Vec<(&str, &Service)> =
         providers.clone().filter_map(|provider| Some((provider.name(), provider.figures()?))).collect();
-    let mut resting = families
-        .gauge("provider_resting", "1 while a provider is left alone since it failed again and again.");
+    let mut resting =
+        families.gauge("provider_resting", "1 while the circuit breaker of a provider is open, else 0.");
     for provider in providers {
         let rests = u8::from(provider.rests().is_some());
         resting.add(&[("provider", provider.name())], rests.into());
     }
     let mut calls = families.counter(
         "model_calls_total",
-        "Calls of models by how they ended, further tries included: rests: it was not asked; left: the client \
-         went away.",
+        "Calls of models by outcome, including retries; rests: not sent, since the circuit breaker was open; left: the client disconnected.",
     );
     for (name, service) in &services {
         for (outcome, count) in service.outcomes() {
             calls.add(&[("provider", name), ("outcome", outcome)], count as f64);
         }
     }
-    let mut running = families.gauge("model_calls_running", "Calls of models under way.");
+    let mut running = families.gauge("model_calls_running", "Calls of models in progress.");
     services.iter().for_each(|(name, own)| running.add(&[("provider", name)], own.running() as f64));
-    let mut retries =
-        families.counter("model_retries_total", "How often a provider was asked again after it failed.");
+    let mut retries = families.counter("model_retries_total", "Retries of requests to a provider.");
     services.iter().for_each(|(name, own)| retries.add(&[("provider", name)], own.retries() as f64));
     let mut fallbacks =
-        families.counter("model_fallbacks_total", "How often another model answered in a provider's place.");
+        families.counter("model_fallbacks_total", "Requests of a provider that a fallback answered.");
     services.iter().for_each(|(name, own)| fallbacks.add(&[("provider", name)], own.fallbacks() as f64));
-    let mut tokens = families.counter("model_tokens_total", "Tokens, as far as the provider told them.");
+    let mut tokens = families.counter("model_tokens_total", "Tokens, as reported by the provider.");
     for (name, service) in &services {
         for (direction, count) in ["input", "output"].into_iter().zip(service.tokens()) {
             tokens.add(&[("provider", name), ("direction", direction)], count as f64);
@@ -40,12 +38,12 @@ pub(super) fn collect(snapshot: &Snapshot, families: &mut Families) {
     }
     let mut times = families.histogram(
         "model_call_duration_seconds",
-        "From a question to the end of its answer, of calls that were answered.",
+        "Time from a request to the end of its response in seconds, of successful calls.",
     );
     services.iter().for_each(|(name, own)| times.spread(&[("provider", name)], &own.times()));
     let mut first = families.histogram(
         "model_time_to_first_chunk_seconds",
-        "From a question to the first that came of its answer.",
+        "Time from a request to the first chunk of its response, in seconds.",
     );
     services.iter().for_each(|(name, own)| first.spread(&[("provider", name)], &own.first()));
 }

@@ -41,7 +41,7 @@ pub(super) struct OllamaRequest {
 /// A request fault that names the field that is not what Ollama has there.
 pub(super) fn read(sent: &Json, kind: Kind) -> Result<OllamaRequest, Fault> {
     let Some(model) = sent.text("model").filter(|model| !model.is_empty()) else {
-        return Err(Fault::invalid("`model` is missing; it must be the name of a model", Some("model")));
+        return Err(Fault::invalid("missing `model`: name the model", Some("model")));
     };
     // Ollama streams unless it is told not to.
     let stream = sent.get("stream").and_then(|stream| stream.as_bool()).unwrap_or(true);
@@ -93,8 +93,7 @@ fn prompt(sent: &Json) -> Result<Vec<Json>, Fault> {
         return Ok(Vec::new());
     }
     if sent.text("suffix").is_some_and(|suffix| !suffix.is_empty()) {
-        let message = "`suffix` is not supported: chats have no text behind the answer; leave it out, or use \
-                       /v1/completions";
+        let message = "`suffix` is not supported: chats have no text after the response; remove it, or use /v1/completions";
         return Err(Fault::invalid(message, Some("suffix")));
     }
     let system = sent.text("system").filter(|system| !system.is_empty());
@@ -115,7 +114,7 @@ fn messages(sent: &Json) -> Result<Vec<Json>, Fault> {
     let mut out = Vec::with_capacity(all.len());
     for (place, message) in all.iter().enumerate() {
         let Some(role) = message.text("role") else {
-            let what = format!("messages[{place}].role is missing");
+            let what = format!("missing messages[{place}].role");
             return Err(Fault::invalid(what, Some("messages")));
         };
         let text = message.text_or_empty("content");
@@ -221,7 +220,7 @@ fn images(of: &Json) -> Result<Vec<Json>, Fault> {
     match images.iter().find(|image| image.as_str().is_none()) {
         None => Ok(images),
         Some(other) => {
-            let message = format!("invalid images: expected texts in base64, got {}", other.kind());
+            let message = format!("invalid images: expected base64 strings, got {}", other.kind());
             Err(Fault::invalid(message, Some("images")))
         }
     }
@@ -273,7 +272,7 @@ mod tests {
             ),
         ] {
             let fault = read(&Json::parse(sent.as_bytes()).unwrap(), kind).map(|_| ()).unwrap_err();
-            assert!(fault.to_string().contains("invalid images: expected texts in base64"), "{fault}");
+            assert!(fault.to_string().contains("invalid images: expected base64 strings"), "{fault}");
         }
     }
 

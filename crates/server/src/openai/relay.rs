@@ -64,7 +64,7 @@ async fn whole(mut body: BoxStream<'static, Result<Bytes, Fault>>) -> Result<Byt
     while let Some(bytes) = body.next().await {
         all.extend_from_slice(&bytes?);
         if all.len() > MAX_BODY {
-            let message = format!("an answer is larger than {} MiB", MAX_BODY >> 20);
+            let message = format!("a response exceeded its limit of {} MiB", MAX_BODY >> 20);
             return Err(Fault::Provider { message: message.into(), timeout: false });
         }
     }
@@ -129,7 +129,7 @@ impl Relay {
     }
 
     fn broke_off(&self, why: &str) -> Fault {
-        let message = format!("the answer of provider {} broke off: {why}", self.provider);
+        let message = format!("the response of provider {} ended early: {why}", self.provider);
         Fault::Provider { message: message.into(), timeout: false }
     }
 

@@ -68,8 +68,7 @@ fn assembled() -> Value {
         "info": {
             "title": "Valvehouse",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "A plugin host for the traffic of language models: chats in the words of OpenAI and of Anthropic, \
-                            Open WebUI's functions and pipelines, agents, traces, and what operators need.",
+            "description": "A plugin host and gateway for LLM traffic: the chat APIs of OpenAI and Anthropic, Open WebUI's functions and pipelines, agents, traces, and the operators' API.",
             "license": {"name": "MIT", "identifier": "MIT"},
         },
         "tags": tags,

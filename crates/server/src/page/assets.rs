@@ -110,7 +110,7 @@ pub(super) async fn file(Path(name): Path<String>, headers: HeaderMap) -> Respon
 
 fn answer(name: &str, headers: &HeaderMap) -> Response {
     let Some(file) = FILES.iter().find(|file| file.name == name) else {
-        let message = format!("the page has no file `{name}`");
+        let message = format!("unknown file of the page `{name}`");
         return OpenAiError(Fault::Request {
             message,
             param: None,

@@ -118,8 +118,7 @@ impl RequestBody {
         match is_readable {
             true => Ok(()),
             false => Err(Fault::invalid(
-                "cannot pass the request on: filters of this host look at its texts, so it must be JSON (with \
-                 content-type application/json and each field once) or a whole form (multipart/form-data)",
+                "cannot pass the request on: filters of this host read its texts, so it must be JSON (content-type application/json, each field once) or a complete form (multipart/form-data)",
                 None,
             )),
         }
@@ -204,8 +203,8 @@ fn limited(
 ) -> BoxStream<'static, Result<Bytes, Fault>> {
     let (limit, mut read) = (max_mb.saturating_mul(1024 * 1024), 0_u64);
     let pieces = body.into_data_stream().map(move |piece| {
-        let piece = piece
-            .map_err(|error| Fault::invalid(format!("the request body could not be read: {error}"), None))?;
+        let piece =
+            piece.map_err(|error| Fault::invalid(format!("cannot read the request body: {error}"), None))?;
         read += piece.len() as u64;
         if read > limit {
             is_too_large.store(true, Relaxed);
@@ -257,7 +256,7 @@ fn json_model(body: &Bytes) -> Result<Option<Range<usize>>, Fault> {
         (0, _) | (1, Some(b"null")) => Ok(None),
         (1, Some([b'"', ..])) => Ok(found),
         (1, _) => Err(Fault::invalid("`model` must be the name of a model, a string", Some("model"))),
-        _ => Err(Fault::invalid("`model` is named more than once", Some("model"))),
+        _ => Err(Fault::invalid("`model` is set more than once", Some("model"))),
     }
 }
 

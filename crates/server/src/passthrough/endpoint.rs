@@ -51,7 +51,7 @@ pub(crate) async fn through(
 /// Refuses a WebSocket: no bytes of one are passed on.
 pub(super) async fn realtime(headers: HeaderMap) -> Response {
     let fault = Fault::Request {
-        message: "cannot open a realtime session: this host passes no WebSockets on; connect to the service itself, or \
+        message: "cannot open a realtime session: this host does not pass WebSockets on; connect to the service directly, or \
                   use /v1/audio/speech, /v1/audio/transcriptions and /v1/chat/completions"
             .into(),
         param: None,
@@ -181,7 +181,7 @@ async fn pass_on(
 fn response_of(relayed: RelayResponse) -> Response {
     let body = relayed.body.into_stream().inspect(|bytes| {
         if let Err(fault) = bytes {
-            tracing::warn!("an answer broke off: {fault}");
+            tracing::warn!("a response ended early: {fault}");
         }
     });
     let mut response = Response::new(Body::from_stream(body));
@@ -202,7 +202,10 @@ fn climbs_nowhere(path: &str) -> Result<(), Fault> {
         matches!(&*step, "." | "..") || step.contains(['/', '\\'])
     };
     match path.split('/').any(climbs) {
-        true => Err(Fault::invalid("the path has steps that lead upwards; send it without them", None)),
+        true => Err(Fault::invalid(
+            "invalid path: it contains `.`, `..` or an encoded slash; send it without them",
+            None,
+        )),
         false => Ok(()),
     }
 }
@@ -271,8 +274,7 @@ impl Target {
                 let names: Vec<&str> = several.iter().map(|plan| plan.provider.name()).collect();
                 let takes_model = !matches!(path.split('/').next(), Some("files" | "batches"));
                 let message = format!(
-                    "several providers may have /v1/{path}: {}; {}name one of them in the header {PROVIDER}, or let \
-                     the operator say with `routes` which have it",
+                    "several providers may serve /v1/{path}: {}; {}name one of them in the header {PROVIDER}, or restrict `routes` in their settings",
                     names.join(", "),
                     if takes_model { "name a `model`, " } else { "" },
                 );
@@ -301,7 +303,7 @@ impl Target {
         let ready = snapshot.ready(model, &[])?;
         let provider = ready.kernel.provider().map(|provider| provider.name().to_owned()).unwrap_or_default();
         if let Some(named) = named.filter(|named| *named != provider) {
-            let message = format!("the model `{model}` is of provider {provider}, not of {named}");
+            let message = format!("the model `{model}` belongs to provider {provider}, not to {named}");
             return Err(Fault::invalid(message, Some("model")));
         }
         let Some(plan) = having.iter().find(|plan| plan.provider.name() == provider) else {
@@ -326,12 +328,12 @@ fn has(plan: &ProviderPlan, path: &str, anthropic: bool) -> bool {
 fn without(path: &str, provider: &[&str], having: &[&ProviderPlan]) -> Fault {
     let names: Vec<&str> = having.iter().map(|plan| plan.provider.name()).collect();
     let who = match provider {
-        [name] => format!("provider {name} has no /v1/{path}"),
-        _ => format!("no provider of this host has /v1/{path}"),
+        [name] => format!("provider {name} does not serve /v1/{path}"),
+        _ => format!("no provider of this host serves /v1/{path}"),
     };
     let how = match names.as_slice() {
-        [] => "; the operator adds one whose kind has it, such as `kind = \"openai\"`".to_owned(),
-        names => format!("; those that may have it: {}", names.join(", ")),
+        [] => "; an operator has to add a provider that does, such as `kind = \"openai\"`".to_owned(),
+        names => format!("; these may serve it: {}", names.join(", ")),
     };
     Fault::Request {
         message: format!("{who}{how}"),

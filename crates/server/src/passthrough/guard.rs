@@ -50,7 +50,7 @@ pub(super) fn check_no_way_around(
     }
     Err(Fault::Request {
         message: format!(
-            "cannot pass /v1/{path} on: these guards of chats would not see it: {}; {how} `routes` of the provider",
+            "cannot pass /v1/{path} on: these guards of chats would not run for it: {}; {how} `routes` of the provider",
             blind.join(", ")
         ),
         param: None,
@@ -101,13 +101,13 @@ pub(super) async fn run(
             let text = message::text_of(&value);
             let text = value.as_str().map_or_else(|| text.to_string(), str::to_owned);
             let shown = if text.is_empty() { "a filter answered".to_owned() } else { text };
-            let message = format!("{shown} (an answer in place of the model has no form for {endpoint})");
+            let message = format!("{shown} (a filter cannot answer in place of the model at {endpoint})");
             return Err(Refusal::new(message).into());
         }
     };
     if edited.len() != texts.len() {
         return Err(Fault::Host(format!(
-            "the inlet of a filter left {} of {} messages: for {endpoint} each text is a message, and each must stay",
+            "the inlet of a filter returned {} of {} messages: for {endpoint} each text is a message, and none may be removed",
             edited.len(),
             texts.len()
         )));
@@ -204,8 +204,7 @@ fn json_texts(
     let unseen = || {
         Fault::invalid(
             format!(
-                "cannot pass `{field}` on: filters of this host look at the texts of {endpoint}, and it holds \
-                 something else, such as tokens; send texts (LangChain: check_embedding_ctx_length=False)"
+                "cannot pass `{field}` on: filters of this host read the texts of {endpoint}, but it contains something else, such as tokens; send texts (LangChain: check_embedding_ctx_length=False)"
             ),
             Some(field),
         )

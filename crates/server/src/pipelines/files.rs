@@ -68,7 +68,7 @@ async fn uploaded(app: &App, by: &Operator, mut form: Multipart) -> Result<Strin
         write(app, by, &id, text.to_vec()).await?;
         return Ok(format!("Pipeline uploaded successfully: {id}"));
     }
-    Err(wrong_form("it has no part called `file`"))
+    Err(wrong_form("it has no field `file`"))
 }
 
 /// `DELETE /pipelines/delete {id}`
@@ -90,8 +90,8 @@ async fn deleted(app: &App, by: &Operator, body: Body) -> Result<String, Fault> 
 }
 
 async fn write(app: &App, by: &Operator, id: &str, text: Vec<u8>) -> Result<(), Fault> {
-    let text = String::from_utf8(text)
-        .map_err(|_| Fault::invalid(format!("{id}.rhai is not text: a script is written in UTF-8"), None))?;
+    let text =
+        String::from_utf8(text).map_err(|_| Fault::invalid(format!("{id}.rhai is not UTF-8 text"), None))?;
     let written = app.admin.write(Kind::guess(&text), id, &text, Expected::Whatever, &by.0).await;
     written.map(drop).map_err(|refused| refused.fault)
 }
@@ -101,7 +101,9 @@ fn id_of(name: &str) -> Result<String, Fault> {
     match name.strip_suffix(".rhai") {
         Some(id) if valvehouse_core::words::is_id(id) => Ok(id.to_owned()),
         Some(_) => Err(Fault::invalid(
-            format!("{name:?} is not a name for a plugin: 1 to 64 of a-z, 0-9, _ and - before .rhai"),
+            format!(
+                "invalid name of a plugin {name:?}: expected 1 to 64 characters of a-z, 0-9, _ and - before .rhai"
+            ),
             None,
         )),
         None => Err(Fault::invalid("Only Rhai scripts (.rhai) are allowed.", None)),
@@ -109,7 +111,7 @@ fn id_of(name: &str) -> Result<String, Fault> {
 }
 
 async fn downloaded(url: &str) -> Result<Vec<u8>, Fault> {
-    let failed = |why: String| Fault::invalid(format!("failed to download {url}: {why}"), None);
+    let failed = |why: String| Fault::invalid(format!("cannot download {url}: {why}"), None);
     let web = Web::new(&Grant::Everything, &[]).map_err(|wrong| failed(wrong.join("; ")))?;
     let ask = Ask::new("GET", url)
         .and_then(|ask| ask.within(PATIENCE))
@@ -117,7 +119,7 @@ async fn downloaded(url: &str) -> Result<Vec<u8>, Fault> {
     let answer = web.ask(ask).await.map_err(|error| failed(error.to_string()))?;
     match answer.status {
         200 => Ok(answer.body.to_vec()),
-        status => Err(failed(format!("it answered {status}"))),
+        status => Err(failed(format!("status {status}"))),
     }
 }
 
@@ -131,7 +133,7 @@ fn raw(url: &str) -> String {
 }
 
 fn wrong_form(why: &str) -> Fault {
-    Fault::invalid(format!("the upload could not be read: {why}"), None)
+    Fault::invalid(format!("cannot read the upload: {why}"), None)
 }
 
 fn answer(done: Result<String, Fault>) -> Response {

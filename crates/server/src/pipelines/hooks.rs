@@ -299,7 +299,8 @@ fn operator(app: &App, parts: &Parts) -> Result<auth::Operator, Fault> {
     if opens_less {
         // A key that is right elsewhere is not a guess at this one.
         return Err(Fault::Request {
-            message: "this is for operators: give Open WebUI the key of [admin] for this connection".into(),
+            message: "this route is for operators: set the key of [admin] for this connection in Open WebUI"
+                .into(),
             param: None,
             code: Some("admin_key_needed"),
             kind: RequestFault::Forbidden,

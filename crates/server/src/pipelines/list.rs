@@ -138,7 +138,7 @@ pub(super) async fn reload(extract::State(app): extract::State<Arc<App>>) -> Res
     let wrong = snapshot.plugins.values().filter(|plugin| !plugin.state.problems().is_empty()).count();
     let message = match wrong {
         0 => "Pipelines reloaded successfully.".to_owned(),
-        wrong => format!("Pipelines reloaded; {wrong} of them do not load as they are."),
+        wrong => format!("Pipelines reloaded; {wrong} of them do not load."),
     };
     json_response(StatusCode::OK, &Json::from([("message", message.into())]))
 }

@@ -117,7 +117,7 @@ pub(super) async fn resume(app: &Arc<App>, stored: &StoredResponse, after: i64) 
     }
     if stored.runner.is_empty() && app.host.store().response_events(id, -1, 1).await?.is_empty() {
         return invalid(
-            format!("cannot stream `{id}`: its events are not stored any more; fetch it without `stream`"),
+            format!("cannot stream `{id}`: its events are no longer stored; fetch it without `stream`"),
             "response_events_expired",
         );
     }
@@ -316,7 +316,7 @@ impl Run {
         match ended {
             Ok(()) => {}
             Err(Interruption::Lost) => {
-                tracing::info!("the response {} was canceled, deleted or taken for lost", self.id);
+                tracing::info!("the response {} was canceled, deleted or given up", self.id);
                 return;
             }
             Err(Interruption::Stopped(StopReason::Canceled)) => {
@@ -331,11 +331,11 @@ impl Run {
             }
             Err(Interruption::TooLong) => {
                 let limit = MAX_TIME.as_secs();
-                self.fail("server_error", &format!("the response took longer than {limit} seconds"));
+                self.fail("server_error", &format!("the response exceeded its limit of {limit} seconds"));
             }
         }
         if self.log.last.is_none() {
-            self.fail("server_error", "the answer ended too early");
+            self.fail("server_error", "the response ended early");
         }
         let response = Json::from(self.log.last.take());
         self.finish(response).await;
@@ -359,7 +359,7 @@ impl Run {
         let changed = self.app.host.store().change_response(&self.id, runner, &standing, None, false).await;
         if let Err(error) = changed {
             // Its end is tried again and again; only clients that look meanwhile read an old state.
-            tracing::warn!("cannot store that the response {} is worked on: {error}", self.id);
+            tracing::warn!("cannot record that the response {} is in progress: {error}", self.id);
         }
         let next = self.log.next.unsigned_abs();
         let endpoint = Responses { begun: Some((self.writer.resource().clone(), next)), in_background: true };
@@ -410,7 +410,7 @@ impl Run {
             }
             rest.drain(..from);
             if self.log.size + rest.len() > MAX_EVENTS {
-                self.fail("server_error", &format!("the response is larger than {MAX_EVENTS} bytes"));
+                self.fail("server_error", &format!("the response exceeded its limit of {MAX_EVENTS} bytes"));
                 return Ok(());
             }
             if self.log.waiting_size > MAX_WAITING {

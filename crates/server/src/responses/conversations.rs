@@ -36,8 +36,7 @@ impl<S: Send + Sync> FromRequestParts<S> for ItemPath {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, OpenAiError> {
         let path = Path::<(String, String)>::from_request_parts(parts, state).await;
-        let path =
-            path.map_err(|error| Fault::invalid(format!("the ids in the path are not text: {error}"), None));
+        let path = path.map_err(|error| Fault::invalid(format!("invalid ids in the path: {error}"), None));
         path.map(|Path((conversation, item))| Self { conversation, item }).map_err(OpenAiError)
     }
 }
@@ -166,7 +165,7 @@ pub(super) async fn append(app: &App, id: &str, items: &[Json]) -> Result<(), Fa
     }
     Err(Fault::Request {
         message: format!(
-            "cannot add to the conversation `{id}`: it was deleted, or would be larger than {MAX_CONVERSATION_SIZE} bytes"
+            "cannot add to the conversation `{id}`: it was deleted, or would exceed its limit of {MAX_CONVERSATION_SIZE} bytes"
         ),
         param: Some("items"),
         code: Some("conversation_too_large"),
@@ -179,7 +178,9 @@ async fn find(app: &App, parts: &Parts, id: &str) -> Result<ResponseConversation
     let found = app.host.store().response_conversation(id).await?;
     let asker = auth::asker(app, &parts.headers);
     found.filter(|found| found.owner == asker).ok_or_else(|| Fault::Request {
-        message: format!("unknown conversation `{id}`: it was deleted, has expired, or is another caller's"),
+        message: format!(
+            "unknown conversation `{id}`: it was deleted, has expired, or belongs to another caller"
+        ),
         param: Some("conversation"),
         code: Some("conversation_not_found"),
         kind: RequestFault::NotFound,
@@ -222,7 +223,7 @@ fn given_items(sent: &Json) -> Result<Vec<Json>, Fault> {
     })?;
     if items.len() > MAX_ITEMS {
         return Err(Fault::invalid(
-            format!("too many items: {} of at most {MAX_ITEMS} in one request", items.len()),
+            format!("{} items exceed the limit of {MAX_ITEMS} in one request", items.len()),
             Some("items"),
         ));
     }
@@ -243,7 +244,7 @@ fn metadata(sent: &Json) -> Result<Json, Fault> {
     let invalid = || {
         let (keys, key, value) = MAX_METADATA;
         let message = format!(
-            "invalid metadata: expected an object of at most {keys} texts, with keys of {key} and values of {value} characters at most"
+            "invalid metadata: expected an object of at most {keys} strings, with keys of at most {key} and values of at most {value} characters"
         );
         Err(Fault::invalid(message, Some("metadata")))
     };

@@ -34,7 +34,7 @@ pub(super) fn items(input: &Json) -> Result<Vec<Json>, Fault> {
             }
         }
         Json::Null => Ok(Vec::new()),
-        _ => Err(Fault::invalid("invalid input: expected a text or a list of items", Some("input"))),
+        _ => Err(Fault::invalid("invalid input: expected a string or a list of items", Some("input"))),
     }
 }
 
@@ -130,7 +130,7 @@ pub(super) fn messages(items: &[Json], tools: &Tools) -> Result<Vec<Json>, Fault
     }
     turn.end(&mut out);
     if out.is_empty() {
-        return Err(Fault::invalid("missing input: send a text or at least one item", Some("input")));
+        return Err(Fault::invalid("missing input: send a string or at least one item", Some("input")));
     }
     Ok(out)
 }
@@ -208,10 +208,7 @@ impl Turn {
     fn call(&mut self, item: &Json, at: usize, tools: &Tools) -> Result<(), Fault> {
         let field = |key: &str| {
             item.text(key).filter(|text| !text.is_empty()).ok_or_else(|| {
-                Fault::invalid(
-                    format!("missing input[{at}].{key}: a call of a tool needs one"),
-                    Some("input"),
-                )
+                Fault::invalid(format!("missing input[{at}].{key}: a tool call needs it"), Some("input"))
             })
         };
         let (id, name) = (field("call_id")?, field("name")?);
@@ -259,13 +256,13 @@ impl Turn {
 
 fn result(item: &Json, at: usize) -> Result<Json, Fault> {
     let id = item.text("call_id").filter(|id| !id.is_empty()).ok_or_else(|| {
-        Fault::invalid(format!("missing input[{at}].call_id: name the call that this answers"), Some("input"))
+        Fault::invalid(format!("missing input[{at}].call_id: name the call of this output"), Some("input"))
     })?;
     let output = item.field("output");
     let content = match &output {
         Json::Text(_) | Json::Array(_) => content(&output),
         _ => {
-            let text = format!("invalid input[{at}].output: expected a text or a list of parts");
+            let text = format!("invalid input[{at}].output: expected a string or a list of parts");
             return Err(Fault::invalid(text, Some("input")));
         }
     };
@@ -312,18 +309,18 @@ fn check_content(item: &Json, at: usize) -> Result<(), Fault> {
     let parts = match item.field("content") {
         Json::Text(_) => return Ok(()),
         Json::Array(parts) => parts.items(),
-        _ => return invalid(format!("invalid input[{at}].content: expected a text or a list of parts")),
+        _ => return invalid(format!("invalid input[{at}].content: expected a string or a list of parts")),
     };
     for (index, part) in parts.iter().enumerate() {
         let kind = part.text_or_empty("type");
         let place = format!("input[{at}].content[{index}]");
         match &*kind {
             "input_text" | "output_text" | "text" if part.text("text").is_none() => {
-                return invalid(format!("invalid {place}.text: expected a text"));
+                return invalid(format!("invalid {place}.text: expected a string"));
             }
             "input_image" if part.text("image_url").is_none() => {
                 return invalid(format!(
-                    "cannot send {place}: a chat service takes an image by its `image_url` only"
+                    "cannot send {place}: a chat service accepts an image only as `image_url`"
                 ));
             }
             "" => return invalid(format!("missing {place}.type")),

@@ -166,7 +166,7 @@ pub(super) fn check(sent: &Json) -> Result<(), Fault> {
     match sent.get("model") {
         Some(Json::Text(model)) if !model.is_empty() => {}
         Some(_) => return invalid("model", "the name of a model"),
-        None => return Err(Fault::invalid("missing model: name the model that answers", Some("model"))),
+        None => return Err(Fault::invalid("missing model: name a model", Some("model"))),
     }
     if !matches!(sent.get("stream"), None | Some(Json::Null | Json::Bool(_))) {
         return invalid("stream", "true or false");
@@ -187,13 +187,13 @@ pub(super) fn check(sent: &Json) -> Result<(), Fault> {
     let is = |field: &str, value: bool| sent.get(field).and_then(|given| given.as_bool()) == Some(value);
     if is("background", true) && is("store", false) {
         return Err(Fault::invalid(
-            "cannot answer in the background with `store: false`: nobody could fetch the response",
+            "cannot answer in the background with `store: false`: the response could not be fetched",
             Some("background"),
         ));
     }
     if sent.given("prompt").is_some() {
         return Err(Fault::invalid(
-            "cannot use `prompt`: this host stores no prompts; send the items in `input`",
+            "cannot use `prompt`: this host does not store prompts; send the items in `input`",
             Some("prompt"),
         ));
     }

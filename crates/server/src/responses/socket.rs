@@ -85,7 +85,7 @@ pub(super) async fn open(State(app): State<Arc<App>>, mut request: Request) -> R
                     .serve()
                     .await;
             }
-            Err(error) => tracing::debug!("a WebSocket could not be opened: {error}"),
+            Err(error) => tracing::debug!("cannot open a WebSocket: {error}"),
         }
     });
     let mut response = StatusCode::SWITCHING_PROTOCOLS.into_response();
@@ -171,10 +171,10 @@ impl Socket {
                         continue;
                     }
                     () = &mut stopped => {
-                        return self.close(CloseCode::Away, "the host stops").await;
+                        return self.close(CloseCode::Away, "the host is stopping").await;
                     }
                     () = tokio::time::sleep_until(until) => {
-                        let error = error("websocket_connection_limit_reached", "the connection was open for 60 minutes; open a new one");
+                        let error = error("websocket_connection_limit_reached", "the connection exceeded its limit of 60 minutes; open a new one");
                         let _ = self.send(&envelope(400, &error)).await;
                         return self.close(CloseCode::Normal, "60 minutes").await;
                     }
@@ -289,7 +289,7 @@ impl Socket {
             }
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(()),
             Some(Ok(Message::Text(_))) => {
-                let error = error("too_many_requests", "too many requests wait behind the one under way");
+                let error = error("too_many_requests", "too many requests are waiting for the running one");
                 self.send(&envelope(429, &error)).await
             }
             // The turn ends with its client.
@@ -338,7 +338,7 @@ fn request_of(text: &str) -> Result<Json, &'static str> {
     let own = |key: &str| !matches!(key, "type" | "stream" | "stream_options" | "background");
     let fields = fields.into_iter().filter(|(key, _)| own(key)).collect::<Object>();
     let body = Json::from(fields);
-    body.set("stream", true).map_err(|_| "the message cannot be read")?;
+    body.set("stream", true).map_err(|_| "cannot read the message")?;
     Ok(body)
 }
 

@@ -55,7 +55,7 @@ impl Keeper {
         self.add_to_conversation(response).await;
         // A response that was just made takes any value.
         if self.stores && !self.stored(response).await && response.set("store", false).is_err() {
-            tracing::error!("cannot say that a response is not stored: it is read-only");
+            tracing::error!("cannot mark a response as not stored: it is read-only");
         }
     }
 
@@ -99,7 +99,10 @@ impl Keeper {
     async fn stored(&self, response: &Json) -> bool {
         let stored = self.row(response, "");
         if stored.items.len() + stored.response.len() > MAX_SIZE {
-            tracing::warn!("cannot store the response {}: it is larger than {MAX_SIZE} bytes", stored.id);
+            tracing::warn!(
+                "cannot store the response {}: it exceeded its limit of {MAX_SIZE} bytes",
+                stored.id
+            );
             return false;
         }
         let saved = self.app.host.store().save_response(&stored).await;
@@ -118,7 +121,7 @@ impl Keeper {
         if stored.items.len() + stored.response.len() > MAX_SIZE {
             return Err(Fault::Request {
                 message: format!(
-                    "cannot answer in the background: the conversation is larger than {MAX_SIZE} bytes"
+                    "cannot answer in the background: the conversation exceeded its limit of {MAX_SIZE} bytes"
                 ),
                 param: Some("background"),
                 code: Some("request_too_large"),
@@ -178,7 +181,7 @@ async fn give_up(app: &App, stored: &StoredResponse) -> Result<(), Fault> {
         ("code", "server_error".into()),
         (
             "message",
-            "the host that made this response ended before it was finished; send the request again".into(),
+            "the host of this response stopped before it was finished; send the request again".into(),
         ),
     ];
     put(&response, "error", Json::from(error));
@@ -206,14 +209,14 @@ pub(super) async fn before(app: &App, parts: &Parts, id: &str) -> Result<Vec<Jso
     match find(app, parts, id).await {
         Ok(stored) if stored.runner.is_empty() => items(&stored),
         Ok(_) => Err(Fault::Request {
-            message: format!("previous response `{id}` is not over yet: wait until it is completed"),
+            message: format!("previous response `{id}` is not finished: wait until it is completed"),
             param: Some("previous_response_id"),
             code: Some("previous_response_not_completed"),
             kind: RequestFault::Invalid,
         }),
         Err(Fault::Request { .. }) => Err(Fault::Request {
             message: format!(
-                "previous response `{id}` not found: it was not stored, has expired, or is another caller's"
+                "previous response `{id}` not found: it was not stored, has expired, or belongs to another caller"
             ),
             param: Some("previous_response_id"),
             code: Some("previous_response_not_found"),
@@ -265,7 +268,7 @@ pub(super) async fn resolve(
         }
         let found = known.get(&id).filter(|_| !id.is_empty()).cloned();
         resolved.push(found.ok_or_else(|| Fault::Request {
-            message: format!("unknown item `{id}` in input[{at}]: none of the latest responses has it; send the item itself"),
+            message: format!("unknown item `{id}` in input[{at}]: the latest responses do not contain it; send the item itself"),
             param: Some("input"),
             code: Some("item_not_found"),
             kind: RequestFault::Invalid,
@@ -296,7 +299,9 @@ pub(super) fn response_of(stored: &StoredResponse) -> Result<Json, Fault> {
 
 fn not_found(id: &str) -> Fault {
     Fault::Request {
-        message: format!("unknown response `{id}`: it was not stored, has expired, or is another caller's"),
+        message: format!(
+            "unknown response `{id}`: it was not stored, has expired, or belongs to another caller"
+        ),
         param: None,
         code: Some("response_not_found"),
         kind: RequestFault::NotFound,

@@ -74,7 +74,7 @@ async fn sign_out(State(app): State<Arc<App>>, request: Request) -> Response {
     let given = parts.headers.get(CSRF).and_then(|value| value.to_str().ok()).unwrap_or("");
     match cookie::session(&app, &parts) {
         Some(session) if !session.has_csrf(given) => OpenAiError(Fault::Request {
-            message: "signing out needs the header `x-valvehouse-csrf`: load the page again".into(),
+            message: "cannot sign out: missing header `x-valvehouse-csrf`; load the page again".into(),
             param: None,
             code: Some("csrf_token_needed"),
             kind: RequestFault::Forbidden,

@@ -74,7 +74,7 @@ pub(super) async fn one(State(app): State<Arc<App>>, Id(id): Id) -> Response {
 pub(super) fn find(app: &App, id: &str) -> Result<Arc<Trace>, Fault> {
     app.traces.find(id).ok_or_else(|| Fault::Request {
         message: format!(
-            "there is no trace `{id}`: the last {} requests since this host began are kept ([trace] turns)",
+            "unknown trace `{id}`: this host keeps its last {} requests since its start ([trace] turns)",
             app.traces.kept()
         ),
         param: None,
@@ -116,7 +116,7 @@ pub(super) fn known(app: &App, plugin: &str) -> Result<(), Fault> {
     }
     let hint = did_you_mean(plugin, snapshot.plugins.keys().map(|id| &**id));
     Err(Fault::Request {
-        message: format!("there is no plugin `{plugin}`{hint}"),
+        message: format!("unknown plugin `{plugin}`{hint}"),
         param: Some("plugin"),
         code: Some("plugin_not_found"),
         kind: RequestFault::NotFound,

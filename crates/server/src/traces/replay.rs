@@ -23,7 +23,7 @@ use valvehouse_script::Script;
 /// The time that a whole replay may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The differences between a replay and the request itself.
-const NOTE: &str = "dry run: no other host, model, file or program was accessed, no question was asked, and kv writes were discarded";
+const NOTE: &str = "dry run: other hosts, models, files, programs and people are not reached, and changes of kv are discarded";
 
 /// `{plugin, source?}`
 pub(super) async fn replay(State(app): State<Arc<App>>, Id(id): Id, body: Body) -> Response {
@@ -37,12 +37,14 @@ pub(super) async fn replay(State(app): State<Arc<App>>, Id(id): Id, body: Body) 
         let own = snapshot.plugins.get(&*plugin);
         let recorded = recorded(&trace, &plugin)?;
         let stage = own.map(|own| Stage::of(own, text(&body, "source")?.as_deref())).transpose()?;
-        let Some(stage) = stage else { return Err(Fault::Host(format!("the plugin `{plugin}` is gone"))) };
+        let Some(stage) = stage else {
+            return Err(Fault::Host(format!("the plugin `{plugin}` no longer exists")));
+        };
         let turn = turn(&trace, snapshot.listed());
         let steps = tokio::time::timeout(PATIENCE, turn.lasting(stage.play(&recorded, &turn))).await;
         let steps = steps.map_err(|_| {
             let seconds = PATIENCE.as_secs();
-            refused(format!("the replay did not end within {seconds} s"), "replay_too_long")
+            refused(format!("the replay exceeded its limit of {seconds} s"), "replay_too_long")
         })?;
         Ok(Json::from([("plugin", plugin.into()), ("note", NOTE.into()), ("steps", steps.into())]))
     };
@@ -60,9 +62,7 @@ fn recorded(trace: &Trace, plugin: &str) -> Result<Vec<StepRecord>, Fault> {
     if records.is_empty() {
         return Err(refused(
             format!(
-                "nothing is kept of what `{plugin}` saw in this request: keep its contents (PUT \
-                 /api/v1/traces/contents/{plugin} {{\"keep\": true}}) or send the request with the header \
-                 x-valvehouse-trace: content, and try it on a later one"
+                "the values of `{plugin}` were not recorded for this request: record them (PUT /api/v1/traces/contents/{plugin} {{\"keep\": true}}), or send a request with the header x-valvehouse-trace: content, and replay that request"
             ),
             "no_contents",
         ));
@@ -85,9 +85,7 @@ struct Stage {
 
 impl Stage {
     fn of(plugin: &Plugin, source: Option<&str>) -> Result<Self, Fault> {
-        let nothing = || {
-            refused(format!("`{}` has never loaded, so there is nothing to replay", plugin.id), "not_loaded")
-        };
+        let nothing = || refused(format!("cannot replay `{}`: it has never loaded", plugin.id), "not_loaded");
         let script = plugin.script.as_ref().ok_or_else(nothing)?;
         let script = script.rehearsal(source).map_err(|problems| {
             let told: Vec<String> = problems.iter().map(ToString::to_string).collect();

@@ -48,7 +48,7 @@ pub(crate) fn typed_events(events: &[Json]) -> Bytes {
 /// The data of an event; an empty object, with an entry in the log, for one that cannot be written.
 pub(crate) fn encoded(event: &Json) -> Vec<u8> {
     event.encode().unwrap_or_else(|error| {
-        tracing::error!("an event could not be written: {error}");
+        tracing::error!("cannot write an event: {error}");
         b"{}".to_vec()
     })
 }

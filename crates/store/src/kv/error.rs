@@ -18,38 +18,38 @@ pub const MAX_TRIES: usize = 1_000;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KvError {
     /// There is no such key.
-    #[error("a key is a text of 1 to {MAX_KEY_BYTES} bytes, this one has {0}")]
+    #[error("a key must have 1 to {MAX_KEY_BYTES} bytes, and this one has {0}")]
     Key(usize),
     /// The value's text is too long.
-    #[error("a value may take {} KiB as JSON, this one takes more; keep parts of it under keys of their own", LARGEST_VALUE / 1024)]
+    #[error("a value exceeded its limit of {} KiB as JSON; store its parts under keys of their own", LARGEST_VALUE / 1024)]
     Value,
     /// The value is nested too deep.
     #[error("{0}")]
     Nested(String),
     /// The plugin has too many keys.
-    #[error(
-        "a script may keep {MAX_KEYS} keys and has them all; delete some, or let them end by themselves with a ttl"
-    )]
+    #[error("the script exceeded its limit of {MAX_KEYS} keys; delete some, or let them expire with a ttl")]
     Full,
     /// The plugin keeps too much.
     #[error(
-        "a script may keep {} MiB and keeps them all; delete something, or let it end by itself with a ttl",
+        "the script exceeded its limit of {} MiB; delete some keys, or let them expire with a ttl",
         MAX_BYTES >> 20
     )]
     Heavy,
     /// Something else than a number was to be counted up.
-    #[error("the value is {0}, which cannot be counted up")]
+    #[error("cannot increase the value: it is {0}; use another key")]
     NoNumber(&'static str),
     /// The number has left its range.
-    #[error("the number would leave its range")]
+    #[error("the number would exceed its range")]
     Overflow,
     /// Something else than a window stands under the key.
-    #[error("another value stands under this key; count under a key of its own")]
+    #[error("cannot count under this key: it has another value; use a separate key")]
     NoWindow,
     /// The store that hosts share did not take the value.
     #[error("{0}")]
     Store(String),
     /// Other turns change the key all the time.
-    #[error("other turns changed the value {MAX_TRIES} times meanwhile; use `incr`, or keys of their own")]
+    #[error(
+        "cannot update the value: other turns changed it {MAX_TRIES} times meanwhile; use `incr`, or separate keys"
+    )]
     Contended,
 }

@@ -55,11 +55,9 @@ async fn listen(options: PgConnectOptions, news: Arc<Notify>) {
         match follow(&pool.connect_lazy_with(options.clone()), &mut was_connected, &news).await {
             Ok(()) => {}
             Err(error) if was_connected => {
-                tracing::warn!(
-                    "the store's database says nothing of changes, looking for them instead: {error}"
-                );
+                tracing::warn!("cannot listen for changes of the store, polling it instead: {error}");
             }
-            Err(error) => tracing::debug!("still nothing of changes: {error}"),
+            Err(error) => tracing::debug!("still cannot listen for changes of the store: {error}"),
         }
         was_connected = false;
         tokio::time::sleep(PAUSE).await;
@@ -72,7 +70,7 @@ async fn follow(pool: &PgPool, was_connected: &mut bool, news: &Notify) -> Resul
     listener.eager_reconnect(false);
     listener.listen(CHANNEL).await?;
     if !std::mem::replace(was_connected, true) {
-        tracing::info!("the store's database says again what changes");
+        tracing::info!("listening for changes of the store again");
     }
     // Nobody said here what came before.
     news.notify_one();
@@ -86,7 +84,7 @@ async fn follow(pool: &PgPool, was_connected: &mut bool, news: &Notify) -> Resul
                 let late = |_| sqlx::Error::Io(std::io::Error::new(ErrorKind::TimedOut, "no answer"));
                 if asked.map_err(late)??.is_none() {
                     // A pooler between the two gave it another session.
-                    return Err(sqlx::Error::Protocol("the session no longer listens".to_owned()));
+                    return Err(sqlx::Error::Protocol("the session does not listen any more".to_owned()));
                 }
             }
         }

@@ -147,7 +147,8 @@ fn place(url: &str) -> Place {
 
 /// The error of a shared store without a key: each host would make one of its own.
 pub(crate) fn without_key(place: &Place) -> StoreError {
-    let cause = "hosts that share it need the same key, and [store] key is not set";
-    let mend = "set it on each host, such as key = \"env:VALVEHOUSE_STORE_KEY\"; `valvehouse key` makes one";
+    let cause = "hosts that share it need the same key, but [store] key is not set";
+    let mend =
+        "set it on each host, such as key = \"env:VALVEHOUSE_STORE_KEY\"; create one with `valvehouse key`";
     StoreError { mend: Some(mend.to_owned()), ..StoreError::new(DOING, place, Trouble::Sealed, cause) }
 }

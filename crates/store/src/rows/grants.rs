@@ -30,7 +30,7 @@ pub(crate) async fn set(
         return Ok(true);
     };
     if grants.as_object().is_none() {
-        return Err(sqlx::Error::Encode("grants must be an object of capabilities".into()));
+        return Err(sqlx::Error::Encode("invalid grants: expected an object of capabilities".into()));
     }
     if of(transaction, id).await?.as_ref() != expected {
         return Ok(false);
@@ -52,6 +52,6 @@ async fn of(transaction: &mut Session, id: &str) -> Result<Option<Json>, sqlx::E
 fn read(id: &str, content: &str) -> Result<Json, sqlx::Error> {
     Json::parse(content.as_bytes()).map_err(|error| {
         let what = format!("the stored grants of {id} are not JSON: {error}");
-        sqlx::Error::Decode(format!("{what}; `valvehouse grant {id} --revoke` drops them").into())
+        sqlx::Error::Decode(format!("{what}; delete them with `valvehouse grant {id} --revoke`").into())
     })
 }

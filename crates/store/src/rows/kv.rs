@@ -32,7 +32,7 @@ pub(crate) async fn read(session: &mut Session) -> Result<Vec<KvRow>, sqlx::Erro
                 expires_at: row.try_get("expires_at")?,
             }),
             Err(error) => {
-                tracing::warn!(plugin, key, "left out of the script's map, no JSON: {error}")
+                tracing::warn!(plugin, key, "skipped a kv entry that is not valid JSON: {error}")
             }
         }
     }

@@ -24,8 +24,8 @@ pub(crate) fn seal(key: &SealKey, value: &Json, about: &str) -> Result<String, s
 pub(crate) fn unseal(key: &SealKey, content: &str, about: &str) -> Result<Json, String> {
     // Somebody's own hand may have put it there in plain words.
     let plain = match is_sealed(content) {
-        true => key.open(content, about).ok_or("cannot be opened: they were changed by hand")?,
+        true => key.open(content, about).ok_or("cannot be decrypted: they were changed by hand")?,
         false => content.to_owned(),
     };
-    Json::parse(plain.as_bytes()).map_err(|error| format!("are not JSON: {error}"))
+    Json::parse(plain.as_bytes()).map_err(|error| format!("are not valid JSON: {error}"))
 }

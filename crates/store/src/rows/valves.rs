@@ -99,7 +99,7 @@ pub(crate) async fn change(
 /// The stored values under the given ones; a null takes its key out.
 fn merged(stored: Json, given: &Json) -> Result<Json, sqlx::Error> {
     let Some(given) = given.as_object() else {
-        return Err(sqlx::Error::Encode("valves must be an object of names and values".into()));
+        return Err(sqlx::Error::Encode("invalid valves: expected an object of names and values".into()));
     };
     for (key, value) in given.entries() {
         if value.is_null() {
@@ -114,6 +114,6 @@ fn merged(stored: Json, given: &Json) -> Result<Json, sqlx::Error> {
 fn read(key: &SealKey, plugin: &str, user: Option<&str>, content: &str) -> Result<Json, sqlx::Error> {
     sealed::unseal(key, content, &sealed::valves_of(plugin, user)).map_err(|why| {
         let what = format!("the stored valves of {plugin} {why}");
-        sqlx::Error::Decode(format!("{what}; `valvehouse valves reset {plugin}` drops them").into())
+        sqlx::Error::Decode(format!("{what}; delete them with `valvehouse valves reset {plugin}`").into())
     })
 }

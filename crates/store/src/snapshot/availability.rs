@@ -101,7 +101,7 @@ impl Availability {
         }
         match self.server.probe().await {
             Err(error) if error.trouble == Trouble::Unreachable => {
-                tracing::warn!("the store is away, going on without it: {error}");
+                tracing::warn!("the store is unavailable, continuing without it: {error}");
                 self.pool.renew();
                 self.outage.send_replace(Some((error, now())));
                 true
@@ -137,7 +137,7 @@ impl Availability {
         } else {
             self.outage.send_replace(None);
         }
-        tracing::info!("the store is back");
+        tracing::info!("the store is available again");
         Ok(())
     }
 
@@ -163,11 +163,16 @@ impl Availability {
         }
         match written.await.map_err(|error| StoreError::from_sqlx(CHECKING, &self.server.place, &error)) {
             Ok(()) => {
-                tracing::info!("{} entries that scripts changed meanwhile are in the store", pending.len());
+                tracing::info!(
+                    "{} kv entries that changed meanwhile were written to the store",
+                    pending.len()
+                );
                 journal.clear();
             }
             Err(error) if error.trouble == Trouble::Refused => {
-                tracing::error!("what scripts changed meanwhile is set aside: {error}");
+                tracing::error!(
+                    "cannot write the kv entries that changed meanwhile, which are set aside: {error}"
+                );
                 journal.set_aside();
             }
             Err(error) => return Err(error),
@@ -182,9 +187,9 @@ impl Availability {
         if proof.is_some_and(|proof| local.is_of(&proof)) {
             return Ok(());
         }
-        let cause = "it is another database than the one of the snapshot that this host started from";
+        let cause = "it is not the database of the snapshot that this host started from";
         let mend = format!(
-            "put store.url right and restart; if it is the right one, remove {} and restart",
+            "correct store.url and restart; if it is correct, remove {} and restart",
             local.file().display()
         );
         let error = StoreError::new(CHECKING, &self.server.place, Trouble::NotADatabase, cause);
@@ -197,7 +202,7 @@ impl Availability {
         self.outage.send_modify(|outage| {
             if let Some((known, _)) = outage {
                 if error.trouble != known.trouble {
-                    tracing::warn!("the store is still away: {error}");
+                    tracing::warn!("the store is still unavailable: {error}");
                 }
                 *known = error;
             }

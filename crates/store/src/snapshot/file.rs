@@ -61,7 +61,7 @@ pub(super) fn read(
 ) -> Result<Option<(Snapshot, SealKey)>, StoreError> {
     let place = Place::File(file.to_owned());
     let refused = |cause: String, mend: &str| StoreError {
-        mend: Some(format!("{mend}; a host with its database makes another one")),
+        mend: Some(format!("{mend}; a host that reaches its database writes a new one")),
         ..StoreError::new(READING, &place, Trouble::Damaged, cause)
     };
     let text = match std::fs::read(file) {
@@ -69,7 +69,7 @@ pub(super) fn read(
         Err(error) => return Err(StoreError::from_io(READING, &place, &error)),
         Ok(bytes) => bytes,
     };
-    let damaged = || refused("it is damaged".to_owned(), "put a copy of it back, or remove it");
+    let damaged = || refused("it is damaged".to_owned(), "restore a copy of it, or remove it");
     let text = String::from_utf8(text).map_err(|_| damaged())?;
     let mut lines = text.lines();
     let (Some(head), Some(sealed)) = (lines.next(), lines.next()) else { return Err(damaged()) };
@@ -77,15 +77,15 @@ pub(super) fn read(
     let header = header.ok_or_else(damaged)?;
     if header.count("format") > FORMAT {
         let cause = "it was written by a later version of valvehouse".to_owned();
-        return Err(refused(cause, "start that version, or remove it"));
+        return Err(refused(cause, "run that version, or remove it"));
     }
     let origin = Origin { database: header.string("database"), proof: header.string("proof") };
     if origin.database != database {
-        let cause = format!("it is of the database {}, and store.url names {database}", origin.database);
-        return Err(refused(cause, "put store.url right, or remove it"));
+        let cause = format!("it belongs to the database {}, but store.url names {database}", origin.database);
+        return Err(refused(cause, "correct store.url, or remove it"));
     }
     let key = key.proven(&origin.proof)?.ok_or_else(|| {
-        refused("it is sealed with another key".to_owned(), "put [store] key right, or remove it")
+        refused("it is sealed with another key".to_owned(), "correct [store] key, or remove it")
     })?;
     let plain = key.open(sealed, head).ok_or_else(damaged)?;
     let content = Json::parse(plain.as_bytes()).ok().and_then(|json| Content::from_json(&json));

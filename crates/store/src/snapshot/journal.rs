@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use valvehouse_json::Json;
 
 const FORMAT: u64 = 1;
-const DOING: &str = "write what scripts keep";
-const READING: &str = "read what scripts kept while the database was away";
+const DOING: &str = "write the kv entries of scripts";
+const READING: &str = "read the kv entries that changed while the database was unavailable";
 const MARK: &str = "valvehouse kv ";
 /// A file of this size is written anew where most of it is outdated.
 const COMPACT: u64 = 1 << 20;
@@ -75,7 +75,7 @@ impl Journal {
             let mut text = Vec::new();
             file.read_to_end(&mut text).map_err(failed)?;
             journal.read(&text).map_err(|cause| StoreError {
-                mend: Some("remove it: what scripts kept since then is lost with it".to_owned()),
+                mend: Some("remove it; the kv entries that changed since then are lost with it".to_owned()),
                 ..StoreError::new(READING, &place, Trouble::Damaged, cause)
             })?;
             journal.adopted.push((path, file));
@@ -97,7 +97,7 @@ impl Journal {
             return Err("it was written by a later version of valvehouse".to_owned());
         }
         if header.string("database") != self.origin.database || header.string("proof") != self.origin.proof {
-            return Err("it is of another database".to_owned());
+            return Err("it belongs to another database".to_owned());
         }
         for (number, line) in lines.enumerate() {
             let plain =
@@ -143,7 +143,7 @@ impl Journal {
         appended.map_err(|error| failed(&error))?;
         changes.iter().cloned().for_each(|change| self.remember(change));
         if is_outdated && let Err(error) = self.compact() {
-            tracing::warn!("cannot write the changes that wait for the database anew: {error}");
+            tracing::warn!("cannot compact the changes that wait for the database: {error}");
         }
         Ok(())
     }

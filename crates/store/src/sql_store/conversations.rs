@@ -24,13 +24,13 @@ impl Conversations for SqlStore {
     }
 
     fn messages<'a>(&'a self, conversation: &'a str, from: u64, to: u64) -> Answer<'a, Vec<Json>> {
-        self.work("read what was said", async move {
+        self.work("read the messages of a conversation", async move {
             messages::messages(&mut self.swift.session().await?, conversation, from, to).await
         })
     }
 
     fn begin_run<'a>(&'a self, beginning: &'a Beginning<'a>) -> Answer<'a, Begun> {
-        self.work("begin a run", async move {
+        self.work("start a run", async move {
             let mut transaction = self.begin(Lock::Conversation(beginning.conversation)).await?;
             let begun = runs::begin(&mut transaction, beginning).await?;
             transaction.commit().await?;
@@ -39,7 +39,7 @@ impl Conversations for SqlStore {
     }
 
     fn claim_run<'a>(&'a self, id: &'a str, step: u64, owner: &'a str, pid: u32) -> Answer<'a, Option<Run>> {
-        self.work("go on with a run", async move {
+        self.work("resume a run", async move {
             let mut transaction = self.begin(Lock::Nothing).await?;
             let run = runs::claim(&mut transaction, id, step, owner, pid).await?;
             transaction.commit().await?;
@@ -48,7 +48,7 @@ impl Conversations for SqlStore {
     }
 
     fn keep_step<'a>(&'a self, step: &'a Step<'a>) -> Answer<'a, bool> {
-        self.work("keep a step of a run", async move {
+        self.work("store a step of a run", async move {
             let mut transaction = self.begin(Lock::Nothing).await?;
             let kept = runs::keep(&mut transaction, step).await?;
             transaction.commit().await?;
@@ -57,7 +57,7 @@ impl Conversations for SqlStore {
     }
 
     fn touch_run<'a>(&'a self, id: &'a str, owner: &'a str) -> Answer<'a, ()> {
-        self.work("say that a run goes on", async move {
+        self.work("record that a run is alive", async move {
             runs::touch(&mut self.swift.session().await?, id, owner).await
         })
     }
@@ -122,7 +122,7 @@ impl Conversations for SqlStore {
     }
 
     fn prune<'a>(&'a self, conversation: Option<&'a str>, keep: Prune) -> Answer<'a, u64> {
-        self.work("drop old checkpoints", async move {
+        self.work("delete old checkpoints", async move {
             let mut transaction = self.begin(Lock::Nothing).await?;
             let dropped = checkpoints::prune(&mut transaction, conversation, keep).await?;
             transaction.commit().await?;
@@ -131,7 +131,7 @@ impl Conversations for SqlStore {
     }
 
     fn forget_conversation<'a>(&'a self, id: &'a str) -> Answer<'a, bool> {
-        self.work("forget a conversation", async move {
+        self.work("delete a conversation", async move {
             let mut transaction = self.begin(Lock::Nothing).await?;
             let forgotten = messages::forget(&mut transaction, id).await?;
             transaction.commit().await?;

@@ -47,7 +47,7 @@ impl Responses for SqlStore {
     }
 
     fn touch_response<'a>(&'a self, id: &'a str, runner: &'a str) -> Answer<'a, bool> {
-        self.work("keep a response", async move {
+        self.work("record that a response is alive", async move {
             responses::touch(&mut self.swift.session().await?, id, runner).await
         })
     }
@@ -60,7 +60,7 @@ impl Responses for SqlStore {
         items: Option<&'a str>,
         is_over: bool,
     ) -> Answer<'a, bool> {
-        self.work("change a response", async move {
+        self.work("update a response", async move {
             let mut transaction = self.begin(Lock::Nothing).await?;
             let changed = responses::change(&mut transaction, id, runner, response, items, is_over).await?;
             transaction.commit().await?;
@@ -103,7 +103,7 @@ impl Responses for SqlStore {
     }
 
     fn set_conversation_metadata<'a>(&'a self, id: &'a str, metadata: &'a str) -> Answer<'a, ()> {
-        self.work("change a conversation", async move {
+        self.work("update a conversation", async move {
             let mut transaction = self.begin(Lock::Nothing).await?;
             conversations::set_metadata(&mut transaction, id, metadata).await?;
             transaction.commit().await

@@ -40,7 +40,7 @@ impl Store for SqlStore {
     }
 
     fn settings(&self) -> Answer<'_, StoredSettings> {
-        self.read("read what is stored for plugins", |snapshot| snapshot.settings.clone(), async {
+        self.read("read the stored settings of plugins", |snapshot| snapshot.settings.clone(), async {
             let mut session = self.swift.snapshot().await?;
             let read = self.all_settings(&mut session).await?;
             session.rollback().await?;
@@ -155,7 +155,7 @@ impl Store for SqlStore {
     }
 
     fn forget_last_good<'a>(&'a self, id: &'a str) -> Answer<'a, ()> {
-        self.work("forget a last good script", async move {
+        self.work("delete a last good script", async move {
             let mut transaction = self.begin(Lock::Settings).await?;
             guards::forget_last_good(&mut transaction, id).await?;
             transaction.commit().await?;
@@ -165,7 +165,7 @@ impl Store for SqlStore {
     }
 
     fn confirm_removal<'a>(&'a self, id: &'a str, by: &'a str) -> Answer<'a, u64> {
-        self.work("confirm a removal", async move {
+        self.work("store a confirmed removal", async move {
             let mut transaction = self.begin(Lock::Settings).await?;
             guards::forget_last_good(&mut transaction, id).await?;
             guards::confirm(&mut transaction, id, &Confirmed::Gone, by).await?;
@@ -177,13 +177,13 @@ impl Store for SqlStore {
     }
 
     fn confirmed(&self) -> Answer<'_, Vec<(String, Confirmed)>> {
-        self.work("read what is confirmed of guards", async move {
+        self.work("read the confirmations of guards", async move {
             guards::confirmed(&mut self.swift.session().await?).await
         })
     }
 
     fn confirm<'a>(&'a self, id: &'a str, what: &'a Confirmed, by: &'a str) -> Answer<'a, u64> {
-        self.work("confirm a change of a guard", async move {
+        self.work("store a confirmed change of a guard", async move {
             let mut transaction = self.durable.begin(Lock::Settings).await?;
             guards::confirm(&mut transaction, id, what, by).await?;
             let generation = raise(&mut transaction).await?;
@@ -193,7 +193,7 @@ impl Store for SqlStore {
     }
 
     fn forget_confirmed<'a>(&'a self, id: &'a str, what: &'a Confirmed) -> Answer<'a, ()> {
-        self.work("end what is confirmed of a guard", async move {
+        self.work("delete the confirmations of a guard", async move {
             guards::forget_confirmed(&mut self.durable.session().await?, id, what).await?;
             self.changed_quietly();
             Ok(())
@@ -207,13 +207,13 @@ impl Store for SqlStore {
     }
 
     fn guarded_models(&self) -> Answer<'_, Vec<(String, String)>> {
-        self.work("read which models a guard is for", async move {
+        self.work("read the models of a guard", async move {
             guards::models(&mut self.swift.session().await?).await
         })
     }
 
     fn save_guarded_models<'a>(&'a self, plugin: &'a str, models: &'a [String]) -> Answer<'a, ()> {
-        self.work("store which models a guard is for", async move {
+        self.work("store the models of a guard", async move {
             let mut transaction = self.begin(Lock::Settings).await?;
             guards::save_models(&mut transaction, plugin, models).await?;
             transaction.commit().await?;
@@ -246,11 +246,13 @@ impl Store for SqlStore {
     }
 
     fn set_aside(&self) -> Answer<'_, Vec<Aside>> {
-        self.work("read what is set aside", async move { aside::all(&mut self.swift.session().await?).await })
+        self.work("read the data that is set aside", async move {
+            aside::all(&mut self.swift.session().await?).await
+        })
     }
 
     fn put_aside<'a>(&'a self, plugin: &'a str, number: u64) -> Answer<'a, u64> {
-        self.work("set aside what is stored for a plugin", async move {
+        self.work("set aside the data of a plugin", async move {
             let mut transaction = self.begin(Lock::Settings).await?;
             aside::put(&mut transaction, &self.key, plugin, number).await?;
             let generation = raise(&mut transaction).await?;
@@ -260,7 +262,7 @@ impl Store for SqlStore {
     }
 
     fn adopt<'a>(&'a self, plugin: &'a str, number: u64, by: &'a str) -> Answer<'a, u64> {
-        self.work("adopt what is set aside", async move {
+        self.work("adopt the data that is set aside", async move {
             let mut transaction = self.begin(Lock::Settings).await?;
             aside::adopt(&mut transaction, &self.key, plugin, number).await?;
             history::note(&mut transaction, &self.key, plugin, by, Action::Valves).await?;
@@ -271,10 +273,10 @@ impl Store for SqlStore {
     }
 
     fn drop_aside<'a>(&'a self, plugin: &'a str, number: u64, by: &'a str) -> Answer<'a, u64> {
-        self.work("drop what is set aside", async move {
+        self.work("delete the data that is set aside", async move {
             let mut transaction = self.begin(Lock::Settings).await?;
             aside::drop_rows(&mut transaction, plugin, number).await?;
-            tracing::info!(plugin, by, "what was set aside is dropped");
+            tracing::info!(plugin, by, "the data that was set aside is deleted");
             let generation = raise(&mut transaction).await?;
             transaction.commit().await?;
             Ok(generation)
@@ -288,11 +290,14 @@ impl Store for SqlStore {
         {
             return Box::pin(async move { Ok(local.kv(&content).await) });
         }
-        self.work("read what scripts keep", async move { kv::all(&mut self.swift.session().await?).await })
+        self.work(
+            "read the kv entries of scripts",
+            async move { kv::all(&mut self.swift.session().await?).await },
+        )
     }
 
     fn kv_write<'a>(&'a self, changes: &'a [KvChange]) -> Answer<'a, ()> {
-        let work = self.work("write what scripts keep", async move {
+        let work = self.work("write the kv entries of scripts", async move {
             if kv::is_one_statement(changes) {
                 // One statement is a transaction of its own: a third of the way to the disk and back.
                 let insert = async || kv::insert(&mut self.durable.session().await?, changes).await;
@@ -355,7 +360,7 @@ impl Store for SqlStore {
     fn kv_news(&self, since: u64) -> Answer<'_, KvNews> {
         let of_snapshot =
             |snapshot: &Content| KvNews { generation: snapshot.settings.generation, ..KvNews::default() };
-        self.look("read what other hosts' scripts keep", of_snapshot, async move {
+        self.look("read the kv entries of other hosts", of_snapshot, async move {
             match self.is_shared() {
                 true => kv::news(&mut self.swift.session().await?, since).await,
                 false => Ok(KvNews::default()),
@@ -365,7 +370,7 @@ impl Store for SqlStore {
 
     #[cfg(feature = "postgres")]
     fn kv_clear(&self) -> Answer<'_, ()> {
-        self.work("drop what scripts keep no more", async move {
+        self.work("delete expired kv entries", async move {
             match self.is_shared() {
                 true => kv::clear(&mut self.swift.session().await?).await,
                 false => Ok(()),
@@ -392,7 +397,7 @@ impl Store for SqlStore {
     }
 
     fn leave<'a>(&'a self, host_id: &'a str) -> Answer<'a, ()> {
-        self.work("take leave of the store", async move {
+        self.work("deregister from the store", async move {
             let mut transaction = self.swift.begin(Lock::Nothing).await?;
             questions::remove_of_host(&mut transaction, host_id).await?;
             hosts::leave(&mut transaction, host_id).await?;
@@ -491,7 +496,7 @@ impl SqlStore {
             switches: switches::all(session).await?,
             grants: match grants::all(session).await {
                 Err(sqlx::Error::Decode(error)) => {
-                    tracing::warn!("no stored grant counts: {error}");
+                    tracing::warn!("cannot read the stored grants, which are ignored: {error}");
                     Vec::new()
                 }
                 read => read?,

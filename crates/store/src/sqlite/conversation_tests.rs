@@ -194,7 +194,7 @@ async fn a_message_nobody_can_read_is_told_with_its_place() {
     assert_eq!(store.messages("a", 0, 1).await.unwrap(), [said("1")], "the others can be read");
     for error in [store.messages("a", 0, 9).await.unwrap_err(), store.export("a").await.unwrap_err()] {
         let error = error.to_string();
-        assert!(error.contains("message 1 of the conversation \"a\" is not JSON any more"), "{error}");
+        assert!(error.contains("message 1 of the conversation \"a\" is no longer valid JSON"), "{error}");
         assert!(error.contains("restore the store from a backup, or forget the conversation"), "{error}");
     }
     assert!(store.forget_conversation("a").await.unwrap());

@@ -21,14 +21,14 @@ pub(crate) async fn forget_valves(file: &Path, key: Option<&SecretSource>) -> Re
         Err(StoreError { mend: Some(mend.to_owned()), ..error })
     };
     if !file.exists() {
-        return refused("there is no store", "look at store.url");
+        return refused("the store does not exist", "check store.url");
     }
     let (durable, swift) = open::open(file).await?;
     swift.close().await;
     if sealing::key(place, KeyFrom::of_file(file, key), &durable).await.is_ok() {
         return refused(
-            "its key is there, and opens them",
-            "`valvehouse valves reset ID` drops those of a plugin",
+            "the store's key decrypts them",
+            "`valvehouse valves reset ID` deletes those of one plugin",
         );
     }
     let failed = |error| StoreError::from_sqlx(DOING, place, &error);
@@ -39,7 +39,7 @@ pub(crate) async fn forget_valves(file: &Path, key: Option<&SecretSource>) -> Re
         .await
         .map_err(failed)?;
     if hosts > 0 {
-        return refused("a host runs on this store and has the right key", "stop it first");
+        return refused("a host with the right key is running on this store", "stop it first");
     }
     let forgotten = forget(&durable).await.map_err(failed)?;
     durable.close().await;

@@ -88,7 +88,7 @@ async fn migrate(pool: &SqlitePool) -> Result<(), MigrateError> {
 /// Makes folder and file, private: they hold secrets.
 fn create(file: &Path) -> Result<(), StoreError> {
     if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        const MAKING: &str = "make the store's folder";
+        const MAKING: &str = "create the store's folder";
         private_folder().create(folder).map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => StoreError::new(
                 MAKING,
@@ -102,7 +102,7 @@ fn create(file: &Path) -> Result<(), StoreError> {
     // Never opened when it is there: closing it again would drop SQLite's locks of this process.
     match private_file().open(file) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-            Err(StoreError::from_io("make the store's file", &Place::File(file.to_owned()), &error))
+            Err(StoreError::from_io("create the store's file", &Place::File(file.to_owned()), &error))
         }
         _ => Ok(()),
     }

@@ -138,7 +138,8 @@ async fn a_row_nobody_can_read_is_told_and_can_be_reset() {
     sqlx::query("UPDATE valves SET content = '{'").execute(raw(&store.swift)).await.unwrap();
     let error = store.all_valves().await.unwrap_err().to_string();
     assert!(
-        error.contains("read the stored valves") && error.contains("`valvehouse valves reset a` drops them"),
+        error.contains("read the stored valves")
+            && error.contains("delete them with `valvehouse valves reset a`"),
         "{error}"
     );
     store.reset_valves("a", None, &[], "test").await.unwrap();
@@ -152,7 +153,7 @@ async fn grants_nobody_can_read_are_told_and_can_be_taken_back() {
     store.set_grants("a", Some(&json(r#"{"kv": true}"#)), None, "test").await.unwrap();
     sqlx::query("UPDATE grants SET content = '{'").execute(raw(&store.swift)).await.unwrap();
     let error = store.grants().await.unwrap_err().to_string();
-    assert!(error.contains("`valvehouse grant a --revoke` drops them"), "{error}");
+    assert!(error.contains("delete them with `valvehouse grant a --revoke`"), "{error}");
     store.set_grants("a", None, None, "test").await.unwrap();
     assert_eq!(store.grants().await.unwrap(), []);
 }
@@ -197,7 +198,7 @@ async fn a_place_that_cannot_be_written_is_told() {
     let folder = folder();
     std::fs::write(folder.path().join("file"), "").unwrap();
     let error = refusal(&folder.path().join("file/state.db")).await;
-    assert!(error.to_string().starts_with("make the store's folder"), "{error}");
+    assert!(error.to_string().starts_with("create the store's folder"), "{error}");
     assert!(error.to_string().contains("is a file, not a folder; move that file away"), "{error}");
 }
 

@@ -282,7 +282,7 @@ async fn a_fork_is_refused_where_there_is_nothing_to_share(store: &dyn Conversat
     assert!(!store.fork("a", 1, "b", &Json::object()).await.unwrap());
     assert!(!store.fork("a", 1, "a", &Json::object()).await.unwrap());
     for (from, length, kept, cause) in [
-        ("nobody", 0, Json::object(), "there is no conversation \"nobody\""),
+        ("nobody", 0, Json::object(), "unknown conversation \"nobody\""),
         ("a", 2, Json::object(), "the conversation \"a\" has 1 messages, not 2"),
         ("a", 1, Json::Null, "must be an object, not null"),
     ] {

@@ -119,7 +119,7 @@ async fn a_new_run_takes_the_place_of_one_that_could_go_on(store: &dyn Conversat
 async fn a_run_has_an_id_of_its_own(store: &dyn Conversations) {
     begin(store, "r", "a", 0, &[said("hi")]).await;
     let error = store.begin_run(&beginning("r", "b", 0, &[said("x")])).await.unwrap_err().to_string();
-    assert!(error.contains("begin a run") && error.contains("there is a run \"r\" already"), "{error}");
+    assert!(error.contains("start a run") && error.contains("the run \"r\" already exists"), "{error}");
     assert_eq!(store.conversation("b").await.unwrap(), None);
 }
 

@@ -58,7 +58,9 @@ fn greet(app: &App, address: SocketAddr, asked: &DevOptions, has_keys: bool, vie
     let version = concat!("valvehouse ", env!("CARGO_PKG_VERSION"), " dev");
     let mut text = format!("{} on {}\n", paint.bold(version), paint.bold(&url));
     text.push_str(&contents(app, &snapshot));
-    text.push_str("  kept     everything that is said, in memory, to be shown here: for development only\n");
+    text.push_str(
+        "  records  contents of all requests, in memory, to show them here: for development only\n",
+    );
     text.push_str(LEGEND);
     for problem in &problems {
         text.push_str(&format!("\n{}\n", report::shown(problem, paint)));

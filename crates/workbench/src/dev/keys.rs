@@ -24,16 +24,16 @@ pub(super) enum Key {
 
 /// The effects of the keys, as help shows them.
 pub(super) const HELP: &str = "\
-  Enter    open the last request: its steps, what each cost and changed
+  Enter    open the last request: its steps with their costs and changes
   1, 2 …   open that request
-  r        run the last request again through the chain
+  r        replay the last request through the chain
   t        run all tests
   c        clear
   q        quit";
 
 /// The signs in the bar of a request, one for each step.
 pub(super) const LEGEND: &str = "\
-  steps    . went on, ~ changed something, > skipped, ! refused or broke, ? was passed over, M model, T tool\n";
+  steps    . continued, ~ changed something, > skipped, ! refused or failed, ? not called, M model, T tool\n";
 
 /// The keys of this terminal, which is as it was when this is dropped.
 pub(super) struct Keys {

@@ -21,15 +21,18 @@ use valvehouse_server::status_of;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The text that a model reads in the place of a tool's result.
 const NEVER_CALLED: &str =
-    "this tool reaches outside and was not called with these arguments before; a replay does not run it";
+    "a replay does not run this tool: it reaches outside, and no call with these arguments is recorded";
 
 /// Runs the turn of a request again; what came of it. `Err` says why that cannot be.
 pub(super) async fn again(app: &App, trace: &Trace, models: ReplayModels) -> Result<Arc<Trace>, String> {
-    let body = trace.body().ok_or("nothing is kept of what it asked")?;
+    let body = trace.body().ok_or("its request was not recorded")?;
     let request = ChatRequest::new(body.copy()).map_err(|fault| fault.to_string())?;
     let records = trace.records();
     if models == ReplayModels::Recorded && !trace.is_whole() {
-        return Err("it is too large for all of it to be kept; --replay=live asks the model again".into());
+        return Err(
+            "its request was too large to be recorded in full; use --replay=live to call the model again"
+                .into(),
+        );
     }
     let snapshot = app.host.snapshot();
     let model = body.text_or_empty("model");
@@ -46,7 +49,7 @@ pub(super) async fn again(app: &App, trace: &Trace, models: ReplayModels) -> Res
     let turn = Turn::new(facts, context, Events::default());
     let answer = kernel.run(request, RunOptions::new(turn).streamed(trace.asked.stream)).answer();
     let replied = tokio::time::timeout(PATIENCE, answer).await;
-    let replied = replied.map_err(|_| format!("it did not end within {} s", PATIENCE.as_secs()))?;
+    let replied = replied.map_err(|_| format!("it exceeded its limit of {} s", PATIENCE.as_secs()))?;
     recording.answered(match replied {
         Ok(_) => 200,
         Err(fault) => status_of(&recording.failed(fault)),
@@ -82,7 +85,7 @@ impl<'a> Stage<'a> {
         let ready = self.snapshot.ready(model, filters).map_err(|fault| fault.to_string())?;
         let kernel = ready.kernel;
         let tools = real.toolbox().iter().map(|tool| self.tool(tool, kernel.find_tool(tool.name())));
-        let own = kernel.provider().ok_or("its model is served by nobody")?;
+        let own = kernel.provider().ok_or("no provider serves its model")?;
         let provider: Arc<dyn Provider> = match self.models {
             ReplayModels::Live => own.clone(),
             ReplayModels::Recorded => Arc::new(recorded(own.name(), self.records)),
@@ -125,12 +128,11 @@ fn recorded(provider: &str, records: &[StepRecord]) -> CannedProvider {
             }
             _ => Reply::pieces_then_fault(
                 heard,
-                fault("no more is known of what the model said; --replay=live asks it again"),
+                fault("the recorded response of the model is incomplete; use --replay=live to call it again"),
             ),
         }
     });
-    let more =
-        "the model is asked once more than it was, and nothing is recorded of that; --replay=live asks it";
+    let more = "the model is called more often than it was recorded; use --replay=live to call it";
     CannedProvider::named(provider, asked.chain([Reply::fault(fault(more))]))
 }
 

@@ -70,7 +70,7 @@ impl News {
             Change::Removed(id) => Self::new("removed", id, ""),
             Change::Updated(id) => match before.plugins.get(id).map(|plugin| &plugin.state) {
                 Some(State::Stale(_) | State::Broken(_)) => {
-                    warned(Self::new("mended", id, "runs as it is saved"), id)
+                    warned(Self::new("mended", id, "the saved version is running"), id)
                 }
                 _ => warned(Self::new("reloaded", id, ""), id),
             },
@@ -78,14 +78,16 @@ impl News {
                 changes if changes.is_empty() => warned(Self::new("settings", id, "changed"), id),
                 changes => warned(Self::new("valves", id, changes), id),
             },
-            Change::Listed(id) => warned(Self::new("listed", id, "its models or tools anew"), id),
-            Change::Stale(id, problems) => {
-                bad("broken", id, "still running: its last good version", problems)
+            Change::Listed(id) => {
+                warned(Self::new("listed", id, "its models or tools were listed again"), id)
             }
-            Change::Broken(id, problems) => bad("broken", id, "it does not load, and never has", problems),
+            Change::Stale(id, problems) => bad("broken", id, "its last good version keeps running", problems),
+            Change::Broken(id, problems) => {
+                bad("broken", id, "it does not load and has never loaded", problems)
+            }
             Change::Missing(id) => {
                 let mend =
-                    format!("requests are refused until it is back, or valvehouse confirm-removal {id}");
+                    format!("requests are refused until it is restored or: valvehouse confirm-removal {id}");
                 Self { is_new: true, ..bad("missing", id, &mend, &[]) }
             }
             Change::Problem(problem) => {

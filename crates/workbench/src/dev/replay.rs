@@ -75,8 +75,8 @@ enum Calls {
 impl Calls {
     fn in_words(self) -> &'static str {
         match self {
-            Self::AsBefore => "the model is asked",
-            Self::NoMore => "no model is asked any more",
+            Self::AsBefore => "the model is called",
+            Self::NoMore => "the model is no longer called",
         }
     }
 }
@@ -123,7 +123,7 @@ impl Difference {
         let ms = paint.dim(&format!("({took_ms:.1} ms)"));
         let name = paint.bold(&format!("#{number}"));
         if self.is_none() {
-            return format!("replay of {name}: as before {ms}");
+            return format!("replay of {name}: unchanged {ms}");
         }
         let status = match (self.was, self.is) {
             (was, is) if was == is => is.to_string(),

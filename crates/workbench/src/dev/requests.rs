@@ -62,7 +62,7 @@ impl Requests {
                 view.say(&format!("{}{}", paint.bold(&name), opened(&detail, paint)));
             }
             (None, None) => view.say("no request yet"),
-            (None, Some(number)) => view.say(&format!("there is no request #{number} to open")),
+            (None, Some(number)) => view.say(&format!("cannot open request #{number}: unknown number")),
         }
     }
 }

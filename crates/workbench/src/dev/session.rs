@@ -114,7 +114,7 @@ impl Session {
                 None => return,
                 Some(0) => {}
                 Some(missed) => self.view.tell(
-                    |_| format!("{missed} happenings went by too fast to be shown"),
+                    |_| format!("{missed} events were too fast to be shown"),
                     || Json::from([("event", "lost".into()), ("missed", missed.into())]),
                 ),
             }
@@ -161,13 +161,13 @@ impl Session {
         match key {
             Key::Open(number) => self.requests.open(number, &self.view),
             Key::Replay => match self.last(self.on_save.unwrap_or(ReplayModels::Recorded)) {
-                None => self.view.say("no request yet that could be run again"),
+                None => self.view.say("no request to replay yet"),
                 replay => self.ask(Work { replay, ..Work::default() }),
             },
             Key::Test => match self.tests.all() {
-                none if none.is_empty() => {
-                    self.view.say("no tests yet: turn_limit.test.rhai stands beside turn_limit.rhai")
-                }
+                none if none.is_empty() => self.view.say(
+                    "no tests yet: the tests of turn_limit.rhai belong in turn_limit.test.rhai beside it",
+                ),
                 tests => self.ask(Work { tests, in_sum: true, replay: None }),
             },
             Key::Clear => self.view.say("\u{1b}[2J\u{1b}[H"),
@@ -190,7 +190,7 @@ impl Session {
         let again = match again {
             Ok(again) => again,
             Err(why) => {
-                let human = || format!("#{number} cannot be run again: {why}");
+                let human = || format!("cannot replay #{number}: {why}");
                 let json = || {
                     Json::from([
                         ("event", "replay".into()),

@@ -92,7 +92,7 @@ impl Session {
                 Message::Notification(told) => {
                     // One message that cannot be understood is no reason to leave the editor alone.
                     if catch_unwind(AssertUnwindSafe(|| self.hear(told))).is_err() {
-                        tracing::error!("a message of the editor's was passed over");
+                        tracing::error!("ignored a message of the editor");
                     }
                 }
                 Message::Response(_) => {}
@@ -114,7 +114,7 @@ impl Session {
             Err(_) => Response::new_err(
                 id,
                 ErrorCode::InternalError as i32,
-                format!("{method} failed within the server"),
+                format!("{method} failed in the language server"),
             ),
         }
     }
@@ -141,7 +141,7 @@ impl Session {
                 let symbols = document.sketch.symbols().into_iter();
                 Some(symbols.map(|symbol| responses::symbol(&document.text, symbol)).collect::<Vec<_>>())
             }),
-            other => Err((ErrorCode::MethodNotFound, format!("{other} is not known here"))),
+            other => Err((ErrorCode::MethodNotFound, format!("unknown method {other}"))),
         }
     }
 
@@ -237,7 +237,7 @@ impl Session {
             .collect();
         for uri in due {
             if catch_unwind(AssertUnwindSafe(|| self.diagnose(&uri))).is_err() {
-                tracing::error!("{uri} could not be looked through");
+                tracing::error!("cannot check {uri}");
             }
         }
     }

@@ -31,7 +31,7 @@ pub fn without_project(
 fn project(asked: &NewOptions, out: &Console) -> Result<Exit, CommandError> {
     if asked.hook.is_some() || asked.from.is_some() || asked.place.is_some() {
         return Err(CommandError::usage(
-            "a project begins with a filter and a tool; --force alone goes with it",
+            "`new project` always creates a filter and a tool; it accepts only --force",
         ));
     }
     let folder = PathBuf::from(asked.name.as_deref().unwrap_or("."));
@@ -66,7 +66,7 @@ pub async fn run(
         None => None,
     };
     let name = asked.name.as_deref().or(example.as_ref().map(|example| example.id)).ok_or_else(|| {
-        CommandError::usage(format!("a {0} needs a name: valvehouse new {0} house_style", word(what)))
+        CommandError::usage(format!("missing name of the {0}: valvehouse new {0} house_style", word(what)))
     })?;
     let id = id_of(name, what)?;
     let new = match (&example, what) {
@@ -98,14 +98,14 @@ pub async fn run(
 
 fn check_options(asked: &NewOptions, what: NewKind) -> Result<(), CommandError> {
     if asked.hook.is_some() && what != NewKind::Filter {
-        return Err(CommandError::usage(format!("a {} has no hooks; --hook goes with a filter", word(what))));
+        return Err(CommandError::usage(format!("a {} has no hooks; use --hook with a filter", word(what))));
     }
     if asked.place.is_some() && what != NewKind::Module {
-        return Err(CommandError::usage("--in goes with a module: valvehouse new module words --in tools"));
+        return Err(CommandError::usage("use --in with a module: valvehouse new module words --in tools"));
     }
     if asked.from.is_some() && what == NewKind::Module {
         return Err(CommandError::usage(
-            "modules come along with the filters and tools that import them; --from goes with those",
+            "modules are copied with the filters and tools that import them; use --from with a filter or a tool",
         ));
     }
     Ok(())
@@ -127,8 +127,7 @@ fn id_of(name: &str, what: NewKind) -> Result<String, CommandError> {
     }
     let mended = mended(name, what);
     Err(CommandError::usage(format!(
-        "`{name}` cannot be the name of a {0}: a-z, 0-9, `_` and `-`, at most 64 of them, and no `_` in front; \
-         try: valvehouse new {0} {mended}",
+        "invalid name `{name}` of a {0}: expected 1 to 64 characters of a-z, 0-9, `_` and `-` that do not begin with `_`; try: valvehouse new {0} {mended}",
         word(what)
     )))
 }
@@ -151,7 +150,7 @@ fn is_free(id: &str, path: &Path, config: &Config) -> Result<(), CommandError> {
     let unread = found.problems.iter().filter(|problem| problem.id == id).map(|problem| &problem.path);
     match read.into_iter().chain(unread).find(|other| *other != path) {
         Some(other) => Err(CommandError::usage(format!(
-            "{} has that name already, and no two plugins may share one; take another",
+            "{} already has that name, and names of plugins must be unique; choose another name",
             report::near(other).display()
         ))),
         None => Ok(()),
@@ -182,14 +181,14 @@ fn put(path: &Path, text: &str, force: bool) -> Result<(), CommandError> {
     };
     made().map_err(|error: io::Error| match error.kind() {
         io::ErrorKind::AlreadyExists => there_already(path),
-        _ => CommandError::data(format!("failed to write {}: {error}", report::near(path).display())),
+        _ => CommandError::data(format!("cannot write {}: {error}", report::near(path).display())),
     })
 }
 
 fn there_already(path: &Path) -> CommandError {
     let path = report::near(path);
     CommandError::usage(format!(
-        "{} is there already; take another name, or replace it: --force",
+        "{} already exists; choose another name, or replace it with --force",
         path.display()
     ))
 }

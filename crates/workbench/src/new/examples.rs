@@ -69,15 +69,13 @@ pub(super) fn find(files: ShippedFiles, name: &str, what: NewKind) -> Result<Shi
     let all = all(files);
     let found = all.iter().find(|shipped| shipped.id == name).ok_or_else(|| {
         let hint = did_you_mean(name, all.iter().map(|shipped| shipped.id));
-        CommandError::usage(format!(
-            "no script `{name}` comes along{hint}; valvehouse new --list shows them all"
-        ))
+        CommandError::usage(format!("unknown example `{name}`{hint}; valvehouse new --list shows them all"))
     })?;
     let (is_tool, wants_tool) = (found.kind == Kind::Tool, what == NewKind::Tool);
     if is_tool != wants_tool {
         let kind = found.kind.word();
         return Err(CommandError::usage(format!(
-            "`{name}` is a {kind} and no {}: valvehouse new {kind} NAME --from {name}",
+            "`{name}` is a {kind}, not a {}: valvehouse new {kind} NAME --from {name}",
             word(what)
         )));
     }

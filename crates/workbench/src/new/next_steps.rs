@@ -31,9 +31,9 @@ pub(super) fn shown(steps: &[Step], paint: Paint) -> String {
 pub(super) fn of_script(config: &Config, id: &str, script: Option<Script>) -> Vec<Step> {
     let valvehouse = program(config);
     let test = step(format!("{valvehouse} test {id}"), "run its tests");
-    let serve = step(format!("{valvehouse} serve"), "saved is live, also where a host runs already");
+    let serve = step(format!("{valvehouse} serve"), "a saved script is live at once, on a running host too");
     let Some(script) = script else {
-        return vec![step(format!("{valvehouse} check {id}"), "see what it lacks"), test, serve];
+        return vec![step(format!("{valvehouse} check {id}"), "show what is missing"), test, serve];
     };
     let hook = script.hooks().next();
     let script = Arc::new(script);
@@ -47,11 +47,11 @@ pub(super) fn of_script(config: &Config, id: &str, script: Option<Script>) -> Ve
         (None, None) => step(format!("{valvehouse} check {id}"), "look for mistakes"),
         (None, Some(hook @ (Hook::PreInvocation | Hook::PostInvocation))) => {
             let call = r#"{"tool": "weather", "args": {}, "result": "sunny"}"#;
-            step(format!("{valvehouse} run {hook} {id} --body '{call}'"), "see what it changes")
+            step(format!("{valvehouse} run {hook} {id} --body '{call}'"), "show what it changes")
         }
         (None, Some(hook)) => {
             let text = if hook == Hook::Stream { "a streamed answer" } else { "hello" };
-            step(format!("{valvehouse} run {hook} {id} --text \"{text}\""), "see what it changes")
+            step(format!("{valvehouse} run {hook} {id} --text \"{text}\""), "show what it changes")
         }
     };
     vec![test, tries, serve]
@@ -87,7 +87,7 @@ pub(super) fn of_module(config: &Config, path: &Path) -> Vec<Step> {
     vec![
         step(format!("{valvehouse} test {}", file.with_extension("test.rhai").display()), "run its tests"),
         step(format!("{valvehouse} new filter house_style"), "a script to import it in"),
-        step(format!("{valvehouse} serve"), "saved is live in every script that imports it"),
+        step(format!("{valvehouse} serve"), "a saved module is live at once in all scripts that import it"),
     ]
 }
 
@@ -95,14 +95,14 @@ pub(super) fn of_module(config: &Config, path: &Path) -> Vec<Step> {
 pub(super) fn of_project(folder: &Path) -> Vec<Step> {
     let mut steps = vec![
         step("valvehouse test", "run the tests of all scripts"),
-        step("valvehouse chat --trace \"hello\"", "a turn, and what each filter did"),
+        step("valvehouse chat --trace \"hello\"", "run a turn and show what each filter did"),
         step(
             "valvehouse dev",
-            "on 127.0.0.1:9099, with a live view of what scripts do; `serve` for operation",
+            "serve on 127.0.0.1:9099 with a live view of scripts; use `serve` in production",
         ),
     ];
     if folder != Path::new(".") {
-        steps.insert(0, step(format!("cd {}", folder.display()), "everything happens there"));
+        steps.insert(0, step(format!("cd {}", folder.display()), "start in that folder"));
     }
     steps
 }

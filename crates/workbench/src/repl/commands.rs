@@ -47,7 +47,7 @@ impl Command {
                     Some(near) => format!("; did you mean :{near}?"),
                     None => "; :help shows them".to_owned(),
                 };
-                return Err(format!("there is no command :{word}{hint}"));
+                return Err(format!("unknown command :{word}{hint}"));
             }
         })
     }
@@ -55,16 +55,16 @@ impl Command {
 
 /// The effects of the commands.
 pub(super) const HELP: &str = "\
-:load FILE|ID            the functions, valves and state of a script
-:body FILE|JSON|TEXT     another body; without one it is shown
-:hook inlet              a hook of the script on `body`, and what that changes
-:valves                  the script's valves
-:variables               what there is
-:plugins                 the plugins of the project
-:functions TEXT          the functions with this text in their names
-:doc regex::find         what a function does
-:quit                    the end; so is Ctrl-D
-Everything else is run as a line of a script; what it declares stays.";
+:load FILE|ID            load the functions, valves and state of a script
+:body FILE|JSON|TEXT     set `body`; without an argument, show it
+:hook inlet              run a hook of the script on `body` and show its changes
+:valves                  show the script's valves
+:variables               show all variables
+:plugins                 list the plugins of the project
+:functions TEXT          list the functions with this text in their names
+:doc regex::find         show the documentation of a function
+:quit                    quit, as Ctrl-D does
+Any other input is run as a line of a script; its declarations stay.";
 
 #[cfg(test)]
 mod tests {

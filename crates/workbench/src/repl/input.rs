@@ -95,7 +95,7 @@ impl Terminal {
             (editor, line)
         });
         let (editor, line) =
-            reading.await.map_err(|error| CommandError::data(format!("failed to read a line: {error}")))?;
+            reading.await.map_err(|error| CommandError::data(format!("cannot read a line: {error}")))?;
         self.editor = Some(editor);
         match line {
             Ok(line) => Ok(Some(TypedLine::Line(line))),
@@ -109,12 +109,12 @@ impl Terminal {
 /// A session goes on without a history, too.
 fn remember(editor: &mut Editor<Help, FileHistory>, history: &Path) {
     if let Err(error) = editor.append_history(history) {
-        tracing::debug!("the history is not kept in {}: {error}", history.display());
+        tracing::debug!("cannot write the history to {}: {error}", history.display());
     }
 }
 
 fn unusable(error: ReadlineError) -> CommandError {
-    CommandError::data(format!("failed to read a line: {error}"))
+    CommandError::data(format!("cannot read a line: {error}"))
 }
 
 /// The help while a line is typed.

@@ -48,7 +48,7 @@ pub(super) fn problem(problem: &Problem, out: &Console) -> io::Result<()> {
 pub(super) fn functions(text: &str, out: &Console) -> io::Result<()> {
     let found: Vec<&Function> = all().iter().filter(|function| function.path().contains(text)).collect();
     if found.is_empty() {
-        out.say(&format!("no function has `{text}` in its name{}", near(text)));
+        out.say(&format!("unknown function: no name contains `{text}`{}", near(text)));
         return Ok(());
     }
     let first = |function: &Function| {
@@ -58,7 +58,7 @@ pub(super) fn functions(text: &str, out: &Console) -> io::Result<()> {
     let rows: Vec<Vec<String>> = found.iter().take(LISTED).map(row).collect();
     out.line(&table(&rows))?;
     if found.len() > LISTED {
-        out.say(&format!("… and {} more; say more of the name", found.len() - LISTED));
+        out.say(&format!("… and {} more; write more of the name", found.len() - LISTED));
     }
     Ok(())
 }

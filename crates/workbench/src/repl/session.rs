@@ -46,7 +46,7 @@ async fn talk(
     let mut session = Session::open(app.clone(), asked, input.is_terminal(), out).await?;
     if input.is_terminal() {
         hear_of_interrupts().await;
-        out.say(&format!("{}; :help shows what else there is, Ctrl-D ends", session.heading()));
+        out.say(&format!("{}; :help lists the commands, Ctrl-D quits", session.heading()));
     }
     let mut failed = false;
     while let Some(typed) = input.next().await? {
@@ -149,7 +149,7 @@ impl<'a> Session<'a> {
             Some(named) => format!("in the place of {named}"),
             None => "with the functions of scripts".to_owned(),
         };
-        let how = if self.live { "live" } else { "dry run: no access to other hosts, and kv is a copy" };
+        let how = if self.live { "live" } else { "dry run: nothing outside is reached, and kv is a copy" };
         format!("{what}; {how}")
     }
 
@@ -240,7 +240,7 @@ impl<'a> Session<'a> {
             Err(error) => {
                 let body = conversation(&self.model());
                 self.begin(self.script.clone(), &body)?;
-                let why = format!("{error}; what lines had declared is lost");
+                let why = format!("{error}; the declarations of earlier lines are lost");
                 Err(Problem::new(Code::Broke, ID, std::path::Path::new("line"), why))
             }
         };
@@ -323,7 +323,7 @@ impl<'a> Session<'a> {
         };
         if matches!(hook, Hook::Stream | Hook::StreamEnd) {
             return Err(CommandError::usage(
-                "a stream has events and no body: valvehouse run stream ID --text TEXT",
+                "`stream` needs events, not a body: valvehouse run stream ID --text TEXT",
             ));
         }
         let asked = RequestFacts { door: "cli", model: self.model(), ..RequestFacts::default() };

@@ -58,7 +58,7 @@ pub async fn run(asked: TestOptions, config: &Config, out: &Console) -> Result<E
 /// No test was run: there is none, or none that was meant.
 fn none(asked: &TestOptions, files: &[FileRan], out: &Console) -> Result<Exit, CommandError> {
     let Some(text) = &asked.filter else {
-        out.say("there are no tests: write some beside a script, as in filters/turn_limit.test.rhai");
+        out.say("no tests found: write tests beside a script, as in filters/turn_limit.test.rhai");
         return Ok(Exit::Done);
     };
     let known: Vec<&str> = files.iter().flat_map(FileRan::known).collect();
@@ -66,7 +66,9 @@ fn none(asked: &TestOptions, files: &[FileRan], out: &Console) -> Result<Exit, C
     let more = known.len().saturating_sub(MAX_LISTED);
     let more = if more > 0 { format!("\n  … and {more} more") } else { String::new() };
     let known = count(known.len(), "test");
-    Err(CommandError::usage(format!("no test has `{text}` in its name; there are {known}:{listed}{more}")))
+    Err(CommandError::usage(format!(
+        "unknown test: no name contains `{text}`; there are {known}:{listed}{more}"
+    )))
 }
 
 /// Names of tests that are told where none was meant.

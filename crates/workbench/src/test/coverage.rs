@@ -20,7 +20,7 @@ pub(super) fn table(files: &[FileRan], paint: Paint) -> String {
         let missing = covered.missing().join(", ");
         rows.push(vec![name, own_called.told(paint), own_lines.told(paint), paint.yellow(&missing)]);
     }
-    rows.push(vec!["all of them".to_owned(), called.told(paint), lines.told(paint)]);
+    rows.push(vec!["all scripts".to_owned(), called.told(paint), lines.told(paint)]);
     valvehouse_terminal::table(&rows)
 }
 

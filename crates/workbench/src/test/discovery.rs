@@ -47,7 +47,7 @@ impl TestSelection {
                 let file = report::near(file);
                 let file = file.display();
                 return Err(CommandError::usage(format!(
-                    "{file} is not a script: a script's name ends in .rhai"
+                    "{file} is not a script: expected a name that ends in .rhai"
                 )));
             }
             None => self.id(&word.to_string_lossy(), config)?,
@@ -78,7 +78,7 @@ impl TestSelection {
         if !tests.is_file() {
             let (script, tests) = (report::near(file), report::near(&tests));
             let (script, tests) = (script.display(), tests.display());
-            return Err(CommandError::usage(format!("{script} has no tests: write some into {tests}")));
+            return Err(CommandError::usage(format!("{script} has no tests: write them in {tests}")));
         }
         self.tests(kind, &root, &tests);
         Ok(())
@@ -94,7 +94,7 @@ impl TestSelection {
             known.extend(looked.files.into_keys());
         }
         let hint = did_you_mean(id, known.iter().map(|id| &**id));
-        Err(CommandError::usage(format!("there is no file, folder or plugin `{id}`{hint}")))
+        Err(CommandError::usage(format!("unknown file, folder or plugin `{id}`{hint}")))
     }
 
     fn tests(&mut self, kind: Kind, root: &Path, path: &Path) {

@@ -16,7 +16,7 @@ pub(super) fn write(
     path: &Path,
 ) -> Result<(), CommandError> {
     let failed =
-        |why: String| CommandError::new(Exit::Internal, format!("failed to write {}: {why}", path.display()));
+        |why: String| CommandError::new(Exit::Internal, format!("cannot write {}: {why}", path.display()));
     let text = report(files, problems, took).to_string().map_err(|why| failed(why.to_string()))?;
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder).map_err(|why| failed(why.to_string()))?;

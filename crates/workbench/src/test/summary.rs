@@ -97,7 +97,7 @@ impl SummaryStyle {
             parts.push(self.paint.red(&format!("{} failed", sum.failed)));
         }
         if sum.unreadable > 0 {
-            parts.push(self.paint.red(&format!("{} not to be run", count(sum.unreadable, "file"))));
+            parts.push(self.paint.red(&format!("{} that cannot be run", count(sum.unreadable, "file"))));
         }
         if sum.written > 0 {
             parts.push(self.paint.yellow(&format!("{} written", count(sum.written, "golden file"))));

@@ -40,8 +40,7 @@ pub(crate) fn read(word: &str) -> Result<Body, CommandError> {
     }
     Json::parse(text.as_bytes()).map(Body::Value).map_err(|error| {
         CommandError::data(format!(
-            "{from} is not JSON: {error}; a body is JSON, a stream a list of pieces or the `data: …` lines of \
-             an answer, and a plain text goes with --text"
+            "{from} is not valid JSON: {error}; a body is JSON, a stream is a list of chunks or the `data: …` lines of a response; pass plain text with --text"
         ))
     })
 }
@@ -49,13 +48,13 @@ pub(crate) fn read(word: &str) -> Result<Body, CommandError> {
 fn stdin() -> Result<String, CommandError> {
     let mut text = String::new();
     let read = std::io::stdin().read_to_string(&mut text);
-    read.map_err(|error| CommandError::data(format!("failed to read stdin as text: {error}")))?;
+    read.map_err(|error| CommandError::data(format!("cannot read stdin as text: {error}")))?;
     Ok(text)
 }
 
 fn unread(file: &str, error: &std::io::Error) -> CommandError {
     CommandError::data(format!(
-        "failed to read {file}: {error}; --body takes a file, - for stdin, or JSON that begins with {{ or ["
+        "cannot read {file}: {error}; --body accepts a file, - for stdin, or JSON that begins with {{ or ["
     ))
 }
 
@@ -67,7 +66,7 @@ fn is_recorded(text: &str) -> bool {
 
 /// The events of a recorded answer that a hook sees.
 fn events(from: &str, text: &str) -> Result<Vec<Json>, CommandError> {
-    let wrong = |error: &dyn std::fmt::Display| CommandError::data(format!("{from} cannot be read: {error}"));
+    let wrong = |error: &dyn std::fmt::Display| CommandError::data(format!("cannot read {from}: {error}"));
     let mut parser = Parser::default();
     parser.push(text.as_bytes());
     parser.push(b"\n\n");
@@ -99,13 +98,13 @@ pub(super) fn value(hook: Hook, body: Body, snapshot: &Snapshot, turn: &Turn) ->
         Body::Text(text) => of_text(hook, &text),
         Body::Events(_) => {
             return Err(CommandError::data(format!(
-                "these are events of a stream; {hook} looks at a whole value"
+                "{hook} needs a whole value, not the events of a stream"
             )));
         }
         Body::Value(messages @ Json::Array(_)) => Json::from([("messages", messages)]),
         Body::Value(value @ Json::Object(_)) => value,
         Body::Value(other) => {
-            return Err(CommandError::data(format!("{hook} looks at an object, not at {}", other.kind())));
+            return Err(CommandError::data(format!("{hook} needs an object, not {}", other.kind())));
         }
     };
     let value = match hook {
@@ -158,7 +157,7 @@ fn of_text(hook: Hook, text: &str) -> Json {
 fn conversation(hook: Hook, value: Json, turn: &Turn) -> Result<Json, CommandError> {
     if !matches!(value.get("messages"), Some(Json::Array(_))) {
         return Err(CommandError::data(format!(
-            "{hook} looks at a conversation: {{\"messages\": [{{\"role\": \"user\", \"content\": \"hello\"}}]}}"
+            "{hook} needs a conversation: {{\"messages\": [{{\"role\": \"user\", \"content\": \"hello\"}}]}}"
         )));
     }
     let facts = turn.facts();
@@ -181,7 +180,7 @@ fn ctx(hook: Hook, value: &Json, known: &[&str], needed: &[&str]) -> Result<Json
             Hook::PreInvocation => r#"{"tool": "weather", "args": {"city": "Oslo"}}"#,
             _ => r#"{"tool": "weather", "args": {"city": "Oslo"}, "result": "sunny"}"#,
         };
-        return Err(CommandError::data(format!("`{missing}` is missing: {hook} looks at {example}")));
+        return Err(CommandError::data(format!("missing `{missing}`: {hook} needs {example}")));
     }
     let parts = known.iter().filter_map(|key| Some(((*key).into(), value.get(key)?)));
     Ok(Json::Object(parts.collect()))

@@ -23,7 +23,7 @@ pub async fn run(asked: TrialOptions, config: Config, out: &Console) -> Result<E
         let done = match has {
             true => scheduled::run(&stage, what, &asked, out).await,
             false => Err(CommandError::usage(format!(
-                "`{named}` has no {} that a host calls from time to time; {}",
+                "`{named}` has no scheduled {}; {}",
                 what.as_str(),
                 if what == ScheduledCall::Tick {
                     "write `const every = \"1h\";` and `fn tick()`"
@@ -37,18 +37,20 @@ pub async fn run(asked: TrialOptions, config: Config, out: &Console) -> Result<E
     }
     if asked.body.is_none() && asked.text.is_none() {
         return Err(CommandError::usage(format!(
-            "missing input: say what {} looks at with --body FILE or --text TEXT",
+            "missing input for {}: pass --body FILE or --text TEXT",
             asked.hook
         )));
     }
     let Some(hook) = Hook::ALL.into_iter().find(|hook| hook.name() == asked.hook) else {
         return match asked.hook.as_str() {
             "turn" => turns::run(&asked, config, out).await,
-            _ => Err(CommandError::usage("a tool is called with: valvehouse invoke TOOL KEY=VALUE")),
+            _ => Err(CommandError::usage("to call a tool, run: valvehouse invoke TOOL KEY=VALUE")),
         };
     };
     let named = asked.script.as_deref().ok_or_else(|| {
-        CommandError::usage(format!("say whose {hook}: valvehouse run {hook} turn_limit --text hello"))
+        CommandError::usage(format!(
+            "missing script of {hook}: valvehouse run {hook} turn_limit --text hello"
+        ))
     })?;
     let body = body::body(&asked)?;
     let stage = Stage::open(named, &asked, config).await?;

@@ -57,8 +57,8 @@ fn problem(stage: &Stage, cause: &str) -> Problem {
 /// Says what to think of what was seen.
 pub(super) fn say_note(asked: &TrialOptions, out: &Console) {
     let note = match asked.live {
-        true => "live run: requests were sent, and writes were stored",
-        false => "dry run: no host, file or program was accessed, and kv writes were discarded",
+        true => "live: hosts, models, files and programs were reached, and changes of kv were stored",
+        false => "dry run: no host, file or program was reached, and changes of kv were discarded",
     };
     out.say(&out.talk().dim(note));
 }

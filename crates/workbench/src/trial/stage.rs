@@ -96,7 +96,7 @@ pub(crate) fn find(
         }
         let hint = did_you_mean(named, snapshot.plugins.keys().map(|id| &**id));
         return Err(CommandError::usage(format!(
-            "there is no file or plugin `{named}`{hint}; valvehouse list shows all"
+            "unknown file or plugin `{named}`{hint}; valvehouse list shows all plugins"
         )));
     };
     let kind = app::kind_of(config, &file);
@@ -117,9 +117,11 @@ fn loaded(plugin: &Plugin) -> Result<Script, CommandError> {
         (Some(script), State::Live) => {
             script.with(Other::default()).map_err(|problems| does_not_load(&problems))
         }
-        (_, State::Missing) => {
-            Err(CommandError::data(format!("the file of `{}` is gone: {}", plugin.id, plugin.path.display())))
-        }
+        (_, State::Missing) => Err(CommandError::data(format!(
+            "the file of `{}` is missing: {}",
+            plugin.id,
+            plugin.path.display()
+        ))),
         (_, state) => Err(does_not_load(state.problems())),
     }
 }

@@ -91,10 +91,7 @@ fn pieces(hook: Hook, body: Body) -> Result<Vec<Json>, CommandError> {
         }
         Body::Value(one @ Json::Object(_)) => vec![piece(&one)?],
         Body::Value(other) => {
-            return Err(CommandError::data(format!(
-                "{hook} looks at a list of pieces, not at {}",
-                other.kind()
-            )));
+            return Err(CommandError::data(format!("{hook} needs a list of chunks, not {}", other.kind())));
         }
     };
     if !events.is_empty() && !events.iter().any(delta::finishes) {
@@ -110,7 +107,7 @@ fn piece(given: &Json) -> Result<Json, CommandError> {
         Json::Object(fields) if fields.contains("choices") || fields.contains("error") => Ok(given.clone()),
         Json::Object(_) => Ok(event::complete(given, &whole("", None))),
         other => Err(CommandError::data(format!(
-            "a piece of a stream is a text, a delta such as {{\"content\": \"…\"}}, or a whole event, not {}",
+            "invalid chunk of a stream: expected a string, a delta such as {{\"content\": \"…\"}}, or a whole event, got {}",
             other.kind()
         ))),
     }

@@ -18,11 +18,11 @@ use valvehouse_terminal::{CommandError, Console, Exit, plugin_problems, report, 
 pub(super) async fn run(asked: &TrialOptions, config: Config, out: &Console) -> Result<Exit, CommandError> {
     if let Some(script) = &asked.script {
         let why = "a turn goes through all filters of the project";
-        return Err(CommandError::usage(format!("{why}; leave `{script}` out, and give --body")));
+        return Err(CommandError::usage(format!("{why}; remove `{script}`, and pass --body")));
     }
     if !asked.valves.is_empty() {
         return Err(CommandError::usage(
-            "a turn takes the valves as they are; change them: valvehouse valves set",
+            "a turn uses the stored valves; change them with: valvehouse valves set",
         ));
     }
     let body = body::conversation_of(body::body(asked)?)?;

@@ -65,7 +65,7 @@ pub(in crate::server) async fn invoke(
     params: Option<Value>,
 ) -> Result<Value, ErrorData> {
     let params: Params = serde_json::from_value(params.unwrap_or(Value::Null)).map_err(|error| {
-        invalid(format!("cannot read the parameters: {error}; send name, event, phase and payload"))
+        invalid(format!("invalid parameters: {error}; send name, event, phase and payload"))
     })?;
     let snapshot = app.host.snapshot();
     let invocation = Invocation::of(app, &snapshot, params)?;
@@ -90,14 +90,14 @@ impl<'a> Invocation<'a> {
             ))
         })?;
         let phase = Phase::named(&phase)
-            .ok_or_else(|| invalid(format!("unknown phase `{phase}`; use request or response")))?;
+            .ok_or_else(|| invalid(format!("unknown phase `{phase}`: expected request or response")))?;
         let event =
             InterceptionEvent::named(&event).filter(|event| one.acts_at(*event, phase)).ok_or_else(|| {
-                invalid(format!("the interceptor `{name}` does not act at `{event}` ({})", phase.as_str()))
+                invalid(format!("the interceptor `{name}` does not handle `{event}` ({})", phase.as_str()))
             })?;
         if config.is_some_and(|config| !config.is_empty()) {
             return Err(invalid(format!(
-                "the interceptor `{name}` takes no `config`: an operator of its host sets its valves"
+                "the interceptor `{name}` does not accept `config`: an operator of this host sets its valves"
             )));
         }
         let time = timeout_ms.map_or(MAX_TIME, Duration::from_millis).min(MAX_TIME);
@@ -107,7 +107,7 @@ impl<'a> Invocation<'a> {
     async fn run(&self, app: &Arc<App>, snapshot: &Snapshot, caller: &Caller) -> Result<Value, ErrorData> {
         let payload = Payload::read(self.event, self.phase, &self.payload).map_err(invalid)?;
         let Some(plugin) = &self.one.plugin else {
-            return Err(self.failed("its filter is missing; an operator of its host can put it back"));
+            return Err(self.failed("its filter is missing; an operator of this host can restore it"));
         };
         let mut facts = caller.facts.clone();
         facts.message_id = uuid::Uuid::new_v4().to_string();
@@ -206,13 +206,13 @@ impl<'a> Invocation<'a> {
     fn failed(&self, why: &str) -> ErrorData {
         let name = self.one.name;
         let data = json!({ "interceptor": name, "phase": self.phase.as_str(), "reason": why });
-        ErrorData::internal_error(format!("the interceptor `{name}` does not let this by: {why}"), Some(data))
+        ErrorData::internal_error(format!("the interceptor `{name}` refused the payload: {why}"), Some(data))
     }
 
     fn too_slow(&self) -> ErrorData {
         let (name, time) = (self.one.name, self.time.as_millis());
         let data = json!({ "interceptor": name, "phase": self.phase.as_str(), "timeoutMs": time });
-        let message = format!("the interceptor `{name}` did not answer within {time} ms");
+        let message = format!("the interceptor `{name}` exceeded its limit of {time} ms");
         ErrorData::new(TIMEOUT, message, Some(data))
     }
 }

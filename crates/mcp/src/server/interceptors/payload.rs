@@ -38,7 +38,7 @@ impl Payload {
             (true, _) => Ok(Self { event, phase, value: value.clone(), is_wrapped }),
             (false, what) => {
                 let (event, phase) = (event.as_str(), phase.as_str());
-                Err(format!("the payload of `{event}` ({phase}) must be an object with {what}"))
+                Err(format!("invalid payload of `{event}` ({phase}): expected an object with {what}"))
             }
         }
     }

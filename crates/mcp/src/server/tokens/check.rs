@@ -88,15 +88,15 @@ impl TokenChecker {
         let Some((claims, header)) = unverified(token) else {
             return match &self.introspector {
                 Some(introspector) => self.introspect(introspector, token).await,
-                None => Err(foreign("it is not a JSON web token that can be read")),
+                None => Err(foreign("it is not a valid JSON web token")),
             };
         };
         // Only a name to look up: the signature decides.
         let issuer = claims["iss"].as_str();
         let issuer = self.issuers.iter().find(|known| Some(known.name.as_str()) == issuer);
-        let issuer = issuer.ok_or_else(|| foreign("its issuer is not one of this host"))?;
+        let issuer = issuer.ok_or_else(|| foreign("its issuer is not in oauth.authorization_servers"))?;
         if !ALGORITHMS.contains(&header.alg) {
-            return Err(invalid("its algorithm is not one that only its issuer can sign with"));
+            return Err(invalid("its algorithm is not an asymmetric one"));
         }
         let key = issuer.key(header.kid.as_deref(), &self.client).await.map_err(|no_key| match no_key {
             NoKey::Unknown => invalid("its issuer has no such key"),
@@ -127,7 +127,7 @@ impl TokenChecker {
         let claims = introspector.answer(token, &self.client).await.map_err(TokenRefusal::Unavailable)?;
         if claims["active"] != true {
             // It may be a guess at a key.
-            return Err(TokenRefusal::Foreign("its authorization server says that it is not active".into()));
+            return Err(TokenRefusal::Foreign("its authorization server reports it as not active".into()));
         }
         let is =
             |key: &str, word: &str| claims[key].as_str().is_some_and(|own| own.eq_ignore_ascii_case(word));
@@ -142,7 +142,7 @@ impl TokenChecker {
             (Value::Null, [only]) => Some(only),
             (iss, known) => known.iter().find(|known| Some(known.name.as_str()) == iss.as_str()),
         };
-        let issuer = issuer.ok_or_else(|| invalid("its issuer is not one of this host"))?;
+        let issuer = issuer.ok_or_else(|| invalid("its issuer is not in oauth.authorization_servers"))?;
         let resource = self.settings.resource.as_str();
         let is_own = |aud: &Value| {
             aud.as_str().is_some_and(|aud| aud == resource || aud == resource.trim_end_matches('/'))
@@ -158,7 +158,7 @@ impl TokenChecker {
         let time = |key: &str| match &claims[key] {
             Value::Null => Ok(None),
             // Some servers write fractions of a second.
-            time => time.as_f64().map(Some).ok_or_else(|| invalid("its times are not numbers")),
+            time => time.as_f64().map(Some).ok_or_else(|| invalid("its time claims are not numbers")),
         };
         #[allow(clippy::cast_precision_loss, reason = "seconds since 1970 fit into 52 bits")]
         let (earliest, latest) = (now.saturating_sub(LEEWAY) as f64, (now + LEEWAY) as f64);
@@ -174,7 +174,9 @@ impl TokenChecker {
     fn holder(&self, issuer: &str, claims: &Value) -> Result<Bearer, TokenRefusal> {
         let name = &self.settings.user_claim;
         let Some(id) = claims[name.as_str()].as_str().filter(|id| !id.is_empty()) else {
-            return Err(TokenRefusal::Invalid(format!("it has no text `{name}`, which names the user")));
+            return Err(TokenRefusal::Invalid(format!(
+                "it lacks the claim `{name}` with the user's id, a string"
+            )));
         };
         let scopes = scopes(claims);
         let missing = self.settings.scopes.iter().filter(|wanted| !scopes.contains(&wanted.as_str()));
@@ -235,9 +237,9 @@ fn reason(kind: &ErrorKind) -> &'static str {
         ErrorKind::ExpiredSignature => "it has expired",
         ErrorKind::ImmatureSignature => "it is not valid yet",
         ErrorKind::InvalidAudience => "it is for another resource",
-        ErrorKind::InvalidSignature => "its signature is not its issuer's",
+        ErrorKind::InvalidSignature => "its signature does not match a key of its issuer",
         ErrorKind::MissingRequiredClaim(_) => "it lacks one of `exp`, `iss` and `aud`",
-        ErrorKind::InvalidClaimFormat(_) => "its times are not numbers",
+        ErrorKind::InvalidClaimFormat(_) => "its time claims are not numbers",
         _ => "it cannot be read",
     }
 }

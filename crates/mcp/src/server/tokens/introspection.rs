@@ -90,7 +90,7 @@ impl Introspector {
     async fn request(&self, token: &str, client: &Client) -> Result<Arc<Value>, String> {
         let url = &self.settings.url;
         let answer = tokio::time::timeout(ANSWER, self.send(token, client)).await;
-        answer.unwrap_or_else(|_| Err(format!("{url} does not answer within {} s", ANSWER.as_secs())))
+        answer.unwrap_or_else(|_| Err(format!("{url} did not answer within {} s", ANSWER.as_secs())))
     }
 
     async fn send(&self, token: &str, client: &Client) -> Result<Arc<Value>, String> {
@@ -114,19 +114,21 @@ impl Introspector {
             200 => {}
             401 | 403 => {
                 let status = response.status;
-                return Err(format!("{url} answers with status {status}: it refuses `oauth.client_id`"));
+                return Err(format!(
+                    "{url} answered with status {status}: it rejected `oauth.client_id` or its secret"
+                ));
             }
-            status => return Err(format!("{url} answers with status {status}")),
+            status => return Err(format!("{url} answered with status {status}")),
         }
         let (body, is_longer) = response.start(MAX_ANSWER).await.map_err(|fault| fault.to_string())?;
         if is_longer {
-            return Err(format!("{url} answers with more than {} KiB", MAX_ANSWER >> 10));
+            return Err(format!("the answer of {url} exceeded its limit of {} KiB", MAX_ANSWER >> 10));
         }
-        let answer: Value =
-            serde_json::from_slice(&body).map_err(|error| format!("{url} is not valid JSON: {error}"))?;
+        let answer: Value = serde_json::from_slice(&body)
+            .map_err(|error| format!("the answer of {url} is not valid JSON: {error}"))?;
         match answer["active"].is_boolean() {
             true => Ok(Arc::new(answer)),
-            false => Err(format!("{url} does not say in `active` if the token counts")),
+            false => Err(format!("the answer of {url} has no `active`, true or false")),
         }
     }
 }

@@ -88,7 +88,7 @@ impl Issuer {
     }
 
     async fn fetch(&self, client: &Client) -> Result<Vec<Jwk>, String> {
-        let mut last = format!("{:?} is not an address", self.name);
+        let mut last = format!("{:?} is not a valid URL", self.name);
         for address in metadata_addresses(&self.name) {
             match self.fetch_from(address, client).await {
                 Ok(keys) => return Ok(keys),
@@ -102,13 +102,14 @@ impl Issuer {
         let metadata = get(address.clone(), client).await?;
         // Metadata of another issuer would let that one sign for this.
         if metadata["issuer"] != self.name.as_str() {
-            return Err(format!("{address} is about the issuer {}", metadata["issuer"]));
+            return Err(format!("the metadata at {address} belongs to the issuer {}", metadata["issuer"]));
         }
         let keys = metadata["jwks_uri"].as_str().and_then(|uri| Url::parse(uri).ok());
         let keys = keys.filter(|uri| uri.scheme() == "https" || uri.scheme() == address.scheme());
-        let keys = keys.ok_or_else(|| format!("{address} has no valid `jwks_uri`"))?;
+        let keys = keys.ok_or_else(|| format!("the metadata at {address} has no valid `jwks_uri`"))?;
         let set = get(keys.clone(), client).await?;
-        let listed = set["keys"].as_array().ok_or_else(|| format!("{keys} has no list `keys`"))?;
+        let listed =
+            set["keys"].as_array().ok_or_else(|| format!("the key set at {keys} has no list `keys`"))?;
         // Keys of unknown kinds are left out; the others are used.
         let keys =
             listed.iter().take(MAX_KEYS).filter_map(|key| serde_json::from_value::<Jwk>(key.clone()).ok());
@@ -140,11 +141,12 @@ async fn get(address: Url, client: &Client) -> Result<Value, String> {
     let call = HttpCall::get(address.clone()).header("accept", "application/json").within(ANSWER);
     let response = client.send(call).await.map_err(|fault| fault.to_string())?;
     if response.status != 200 {
-        return Err(format!("{address} answers with status {}", response.status));
+        return Err(format!("{address} answered with status {}", response.status));
     }
     let (body, is_longer) = response.start(MAX_ANSWER).await.map_err(|fault| fault.to_string())?;
     if is_longer {
-        return Err(format!("{address} answers with more than {} KiB", MAX_ANSWER >> 10));
+        return Err(format!("the answer of {address} exceeded its limit of {} KiB", MAX_ANSWER >> 10));
     }
-    serde_json::from_slice(&body).map_err(|error| format!("{address} is not valid JSON: {error}"))
+    serde_json::from_slice(&body)
+        .map_err(|error| format!("the answer of {address} is not valid JSON: {error}"))
 }

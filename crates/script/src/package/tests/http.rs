@@ -161,8 +161,7 @@ async fn a_host_that_is_not_granted_is_refused_with_the_command_that_grants_it()
     let said = gives(&code("https://example.org/")).await;
     assert_eq!(
         said,
-        "\"http::get: cannot ask https://example.org/: the host `example.org` is not among those this plugin \
-         may reach (127.0.0.1); grant it with: valvehouse grant weather http=example.org\""
+        "\"http::get: cannot request https://example.org/: the host `example.org` is not one of the hosts that this plugin may reach (127.0.0.1); add it: valvehouse grant weather http=example.org\""
     );
     let script = script(&code(&url), &["*.example.org"]);
     let said = run(script, &Turn::default()).await.unwrap();
@@ -193,7 +192,7 @@ async fn a_server_that_does_not_answer_is_an_error_that_can_be_caught() {
     let url = silent.url("/");
     for (code, words) in [
         (format!(r#"http::get("http://{gone}/")"#), "connection refused"),
-        (format!(r#"http::get("{url}", #{{ timeout: 2000 }})"#), "did not answer completely within 2 s"),
+        (format!(r#"http::get("{url}", #{{ timeout: 2000 }})"#), "did not complete its response within 2 s"),
     ] {
         let said = gives(&format!("try {{ {code}; }} catch (e) {{ body.out = e.message; }}")).await;
         assert!(said.contains(words), "{said}");
@@ -302,5 +301,5 @@ async fn bytes_are_sent_as_they_are_and_as_parts_of_a_form() {
         assert!(error.contains(why), "{error}");
     }
     let error = refuses(&format!(r#"http::get("{url}", #{{ max_bytes: 10 }});"#)).await;
-    assert!(error.contains("is larger than 10 bytes"), "{error}");
+    assert!(error.contains("exceeded its limit of 10 bytes"), "{error}");
 }

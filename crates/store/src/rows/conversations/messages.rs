@@ -39,7 +39,7 @@ pub(crate) async fn conversations(
 
 fn from_row(row: &Row) -> Result<Conversation, Error> {
     let id: String = row.try_get("id")?;
-    let kept = read(|| format!("what is kept of the conversation {id:?}"), row.try_get("kept")?)?;
+    let kept = read(|| format!("the values of the conversation {id:?}"), row.try_get("kept")?)?;
     let forked_from: Option<String> = row.try_get("forked_from")?;
     let shared: Option<i64> = row.try_get("shared")?;
     Ok(Conversation {
@@ -83,7 +83,7 @@ pub(crate) async fn insert(connection: &mut Session, new: &Conversation) -> Resu
 /// Serializes the values that are kept from run to run.
 pub(crate) fn stored_kept(kept: &Json) -> Result<String, Error> {
     if kept.as_object().is_none() {
-        return Err(refused(format!("what a conversation keeps must be an object, not {}", kept.kind())));
+        return Err(refused(format!("the values of a conversation must be an object, not {}", kept.kind())));
     }
     stored(kept, AROUND_KEPT)
 }
@@ -155,7 +155,7 @@ pub(crate) async fn fork(
         return Ok(false);
     }
     let Some(original) = conversation(connection, from).await? else {
-        return Err(refused(format!("there is no conversation {from:?}")));
+        return Err(refused(format!("unknown conversation {from:?}")));
     };
     if length > original.length {
         let has = original.length;

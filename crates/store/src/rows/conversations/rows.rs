@@ -45,7 +45,7 @@ fn depth(text: &str) -> usize {
 /// A stored value; where somebody broke it, `what` it is.
 pub(crate) fn read(what: impl FnOnce() -> String, content: &str) -> Result<Json, sqlx::Error> {
     Json::parse(content.as_bytes()).map_err(|error| {
-        let cause = format!("{} is not JSON any more: {error}", what());
+        let cause = format!("{} is no longer valid JSON: {error}", what());
         let cause = format!("{cause}; restore the store from a backup, or forget the conversation");
         sqlx::Error::Decode(cause.into())
     })

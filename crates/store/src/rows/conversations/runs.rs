@@ -59,9 +59,9 @@ async fn open(connection: &mut Session, conversation: i64) -> Result<Option<Run>
 
 fn from_row(row: &Row) -> Result<Run, Error> {
     let (id, status): (String, String) = (row.try_get("id")?, row.try_get("status")?);
-    let pending = read(|| format!("what the run {id:?} waits for"), row.try_get("pending")?)?;
+    let pending = read(|| format!("the pending calls of the run {id:?}"), row.try_get("pending")?)?;
     let status = RunStatus::named(&status)
-        .ok_or_else(|| refused(format!("the run {id:?} stands so, which nobody knows: {status:?}")))?;
+        .ok_or_else(|| refused(format!("the run {id:?} has the unknown status {status:?}")))?;
     Ok(Run {
         conversation: row.try_get("conversation")?,
         status,
@@ -172,10 +172,7 @@ async fn cancel(connection: &mut Session, open: &Run, time: i64) -> Result<bool,
 /// Puts a run in, and gives its number.
 pub(crate) async fn insert(connection: &mut Session, conversation: i64, run: &Run) -> Result<i64, Error> {
     if is_known(connection, &run.id).await? {
-        return Err(refused(format!(
-            "there is a run {:?} already; give the new one an id of its own",
-            run.id
-        )));
+        return Err(refused(format!("the run {:?} already exists; use another id for the new one", run.id)));
     }
     query_scalar(
         "INSERT INTO runs (id, conversation, status, step, owner, pid, pending, error, seen_at, created_at,

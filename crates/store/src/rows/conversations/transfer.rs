@@ -22,9 +22,8 @@ pub(crate) async fn export(connection: &mut Session, id: &str) -> Result<Option<
 
 /// An exported conversation, which is to have this id.
 pub(crate) fn read(json: &Json, id: Option<&str>) -> Result<Exported, Error> {
-    let mut exported = Exported::read(json).map_err(|wrong| {
-        refused(format!("this is not what an export of a conversation looks like: {wrong}; export it again"))
-    })?;
+    let mut exported = Exported::read(json)
+        .map_err(|wrong| refused(format!("invalid export of a conversation: {wrong}; export it again")))?;
     if let Some(id) = id {
         id.clone_into(&mut exported.conversation.id);
     }
