@@ -13,13 +13,13 @@ fn files() -> Vec<(&'static str, String, Comes)> {
     };
     let many = |count: usize| (0..count).map(|i| format!("p{i}")).collect::<Vec<_>>().join(", ");
     vec![
-        ("deep parentheses", nested("(", "1", ")", 50_000), NotLoaded(&["more than 256 deep"])),
-        ("deep arrays", nested("[", "", "]", 50_000), NotLoaded(&["more than 256 deep"])),
-        ("deep maps", nested("#{a:", "1", "}", 30_000), NotLoaded(&["more than 256 deep"])),
+        ("deep parentheses", nested("(", "1", ")", 50_000), NotLoaded(&["limit of 256 levels"])),
+        ("deep arrays", nested("[", "", "]", 50_000), NotLoaded(&["limit of 256 levels"])),
+        ("deep maps", nested("#{a:", "1", "}", 30_000), NotLoaded(&["limit of 256 levels"])),
         (
             "deep blocks",
             format!("fn inlet(body) {{ {}{} }}", "{".repeat(50_000), "}".repeat(50_000)),
-            NotLoaded(&["more than 256 deep"]),
+            NotLoaded(&["limit of 256 levels"]),
         ),
         ("many unary", nested("-", "1", "", 100_000), NotLoaded(&["reserved symbol"])),
         (
@@ -65,7 +65,7 @@ fn files() -> Vec<(&'static str, String, Comes)> {
         (
             "large file",
             format!("fn inlet(body) {{ body }}\n// {}", "x".repeat(2_000_000)),
-            NotLoaded(&["at most 256 KB"]),
+            NotLoaded(&["limit of 256 KB"]),
         ),
         ("comments", format!("{}fn inlet(body) {{ body }}", "/*".repeat(100_000)), Well),
         (
@@ -81,7 +81,7 @@ fn files() -> Vec<(&'static str, String, Comes)> {
         (
             "else if",
             format!("fn inlet(body) {{ if 1 == 2 {{ }} {} body }}", "else if 1 == 2 { } ".repeat(20_000)),
-            NotLoaded(&["at most 256 KB"]),
+            NotLoaded(&["limit of 256 KB"]),
         ),
         (
             "switch",

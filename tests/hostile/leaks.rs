@@ -50,7 +50,7 @@ const CYCLES: &[(&str, &str)] = &[
     ("caught", "let m = #{ s: s, message: \"m\" }; m.f = || m; try { throw m; } catch (e) { e.message; }"),
     ("thrown", "let m = #{ s: s, message: \"m\" }; m.f = || m; throw m;"),
     ("broken off", "let m = #{ s: s }; m.f = || m; 1 / 0;"),
-    ("used up", "let m = #{ s: s }; m.f = || m; loop {}"),
+    ("exceeded its", "let m = #{ s: s }; m.f = || m; loop {}"),
     ("returned", "let m = #{ s: s }; m.f = || m; return m;"),
     ("with a live value", "let m = #{ s: s, b: body }; m.f = || m; m.g = body.messages;"),
     ("with a live text", "body.t = s; let m = #{ t: body.t }; m.f = || m;"),

@@ -6,7 +6,7 @@ use Comes::{Breaks, Ends, Fails, NotLoaded, Refuses, ToolFails, Well};
 use std::time::Duration;
 
 /// For `stream` and `stream_end`.
-const STREAM: &[&str] = &["budget of 50000 operations", "time of 5 ms"];
+const STREAM: &[&str] = &["limit of 50000 operations", "time limit of 5 ms"];
 
 /// Filters that do harm in other moments: what the file says, and what must come of it.
 const FILTERS: &[(&str, &str, Comes)] = &[
@@ -333,11 +333,11 @@ const TOOLS: &[(&str, &str, Comes)] = &[
         "fn handler(args) { let s = \"\"; s.pad(4_000_000, \"x\"); #{ a: s, b: s, c: s } }",
         ToolFails(&[SIZE, MEMORY]),
     ),
-    ("tool answers oddly", "fn handler(args) { #{ f: |x| x } }", ToolFails(&["not JSON"])),
+    ("tool answers oddly", "fn handler(args) { #{ f: |x| x } }", ToolFails(&["not valid JSON"])),
     (
         "tool laughs",
         "fn handler(args, ctx) { ctx.l = [1]; let x = ctx.l; for i in 0..60 { ctx.l = [x, x]; x = ctx.l; } ok(x, ctx) }",
-        ToolFails(&["cannot be sent"]),
+        ToolFails(&["invalid result"]),
     ),
     (
         "tool context in itself",

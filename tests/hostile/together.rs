@@ -126,7 +126,7 @@ fn answers_that_come_beside_each_other_are_held_within_the_memory_of_the_call() 
 
 /// Natives that go over megabytes within the milliseconds of a stream hook.
 pub(super) fn all() -> impl Iterator<Item = Hostile> {
-    const TIME: &[&str] = &["time of 5 ms", "budget of 50000 operations"];
+    const TIME: &[&str] = &["time limit of 5 ms", "limit of 50000 operations"];
     let natives = [
         ("html::text of a page of signs", "html::text(s)"),
         ("html::unescape of entities", "html::unescape(s)"),

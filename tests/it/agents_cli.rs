@@ -167,7 +167,7 @@ fn a_conversation_is_branched_off_carried_elsewhere_and_forgotten() {
     other.run(&format!("resume {run} --approve")).ends(0).prints("paid 10");
 
     project.run(&format!("runs prune --keep 0 --chat {chat}")).ends(0).says("dropped");
-    project.run(&format!("runs forget {chat}")).ends(0).says("is forgotten");
+    project.run(&format!("runs forget {chat}")).ends(0).says("is deleted");
     project.run(&format!("runs forget {chat}")).ends(2).says("unknown conversation");
     project.run(&format!("resume {run} --approve")).ends(2).says("unknown run");
 }

@@ -31,7 +31,7 @@ async fn a_file_that_is_no_script_is_named_with_what_is_wrong_with_it() {
         ("parameter", b"fn inlet(body, __usr__) { body }", "unknown parameter `__usr__`"),
         ("near", b"fn inlet(body, __usr__) { body }", "did you mean `__user__`"),
         ("requirement", b"/*\nrequirements: htttp\n*/\nfn inlet(body) { body }", "did you mean `http`"),
-        ("newer", b"/*\nrequired_host_version: 99.0.0\n*/\nfn inlet(body) { body }", "needs version 99.0.0"),
+        ("newer", b"/*\nrequired_host_version: 99.0.0\n*/\nfn inlet(body) { body }", "needs host version 99.0.0"),
         ("computed", b"const Valves = #{ n: 1 + time::unix() };\nfn inlet(body) { body }", "computed"),
         ("valves", b"const Valves = #{ n: #{ value: 1, minimum: 5 } };\nfn inlet(body) { body }", "minimum"),
         ("Wrong Name", b"fn inlet(body) { body }", "invalid plugin id `Wrong Name`"),
@@ -183,7 +183,7 @@ async fn a_request_that_is_none_is_refused_with_the_place() {
             "messages[0].role",
             Some("messages"),
         ),
-        (format!("{}{}", "[".repeat(100_000), long), "not JSON", None),
+        (format!("{}{}", "[".repeat(100_000), long), "not valid JSON", None),
     ];
     let host = TestHost::new().filter("good", GOOD).start().await;
     for (body, expected, param) in bad {
@@ -199,8 +199,8 @@ async fn a_request_that_is_none_is_refused_with_the_place() {
 #[tokio::test]
 async fn a_request_that_is_no_text_is_refused() {
     let host = TestHost::new().filter("good", GOOD).start().await;
-    host.post(b"{\"model\":\"mock-1\",\"messages\":\"\xff\xfe\"}".to_vec()).await.refused(400, "not JSON");
-    host.post(vec![0_u8; 1000]).await.refused(400, "not JSON");
+    host.post(b"{\"model\":\"mock-1\",\"messages\":\"\xff\xfe\"}".to_vec()).await.refused(400, "not valid JSON");
+    host.post(vec![0_u8; 1000]).await.refused(400, "not valid JSON");
     undisturbed(&host).await;
 }
 
@@ -213,7 +213,7 @@ async fn fifty_megabytes_are_refused_and_a_few_are_not() {
     // Without a length in advance it is the same.
     let pieces = (0..50).map(|_| Ok::<_, std::io::Error>(vec![b' '; 1 << 20]));
     let endless = reqwest::Body::wrap_stream(futures::stream::iter(pieces));
-    host.post(endless).await.refused(413, "larger than 32 MB");
+    host.post(endless).await.refused(413, "limit of 32 MB");
 
     let large = "y".repeat(8 << 20);
     assert_eq!(host.ask(&large).await.text(), "hello from upstream (good)");
@@ -256,7 +256,7 @@ async fn wrong_methods_and_routes_are_named() {
 async fn a_wrong_question_id_and_a_wrong_answer_are_told_apart() {
     let host = TestHost::new().start().await;
     let answer = |body: &'static str| Answer::of(host.request("POST", "/api/v1/questions/none").body(body));
-    answer("true").await.refused(404, "there is no such question");
+    answer("true").await.refused(404, "unknown question");
     answer("{").await.refused(400, "the answer is not valid JSON");
 }
 

@@ -176,6 +176,6 @@ async fn what_hooks_keep_for_each_other_over_a_turn_is_bounded() {
             }
         };
         assert!((30..40).contains(&calls), "{calls}");
-        assert!(fault.to_string().contains("keeps more than 64 MB"), "{fault}");
+        assert!(fault.to_string().contains("exceeded its limit of 64 MB"), "{fault}");
     }
 }

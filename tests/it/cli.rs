@@ -284,7 +284,7 @@ fn check_tells_what_every_bad_file_is() {
         ("", "the file is empty"),
         ("fn inlet(body, __usr__) { body }", "did you mean `__user__`?"),
         ("/*\nrequirements: htp\n*/\nfn inlet(body) { body }", "did you mean `http`?"),
-        ("/*\nrequired_host_version: 99.0.0\n*/\nfn inlet(body) { body }", "needs version 99.0.0"),
+        ("/*\nrequired_host_version: 99.0.0\n*/\nfn inlet(body) { body }", "needs host version 99.0.0"),
         ("def inlet(body):\n    return body\n", "cannot read Python"),
         (
             "const Valves = #{ a: #{ value: 1, minimun: 0 } };\nfn inlet(body) { body }",
@@ -798,7 +798,7 @@ fn invoke_calls_a_tool_through_the_filters_with_arguments_in_every_form() {
         ("invoke add a=x", 1, "`a` must be a whole number"),
         ("invoke ad a=1", 2, "did you mean `add`?"),
         ("invoke add --args [1]", 2, "must be a JSON object"),
-        ("invoke add --args {", 2, "not JSON"),
+        ("invoke add --args {", 2, "not valid JSON"),
     ] {
         let ran = project.run(words);
         assert_eq!(ran.code, code, "{words}: {}", ran.talk);

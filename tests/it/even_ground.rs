@@ -296,7 +296,7 @@ async fn a_held_approval_is_for_operators_and_no_caller() {
         let path = format!("/api/v1/questions/{}", question["id"].as_str().unwrap());
         with("sk-one-00000001", "GET", "/api/v1/questions", &Value::Null).await.refused(401, "[admin]");
         for caller in ["sk-one-00000001", "sk-two-00000002"] {
-            with(caller, "POST", &path, &json!(true)).await.refused(404, "no such question");
+            with(caller, "POST", &path, &json!(true)).await.refused(404, "unknown question");
         }
         assert_eq!(with("sk-admin-00000003", "POST", &path, &json!(true)).await.status, 200);
     };

@@ -117,7 +117,7 @@ async fn what_cannot_be_is_refused_in_the_callers_protocol_with_advice() {
     for (path, status, words) in [
         ("/v1/realtime", 404, "cannot open a realtime session"),
         ("/v1/realtime/client_secrets", 404, "cannot open a realtime session"),
-        ("/v1/files/%2e%2e%2fchat", 400, "lead upwards"),
+        ("/v1/files/%2e%2e%2fchat", 400, "it contains `.`, `..`"),
         ("/v1/embeddings", 400, "is not valid JSON"),
         ("/v1/completions", 400, "`model` must be the name of a model"),
     ] {

@@ -300,7 +300,7 @@ async fn answers_of_other_apis_are_refused_where_filters_look_and_say_whose_they
         let answer = recording.ask(&host).await;
         let expected = match () {
             () if recording.is("messages.error-first") => "Overloaded",
-            () if recording.name.ends_with(".ndjson") => "application/x-ndjson instead of a chat answer",
+            () if recording.name.ends_with(".ndjson") => "application/x-ndjson instead of a chat response",
             () if !recording.is_stream() => "without `choices`",
             () if recording.is("messages.") => "an event of Anthropic's Messages",
             () => "an event of OpenAI's Responses",

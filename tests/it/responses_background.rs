@@ -308,7 +308,7 @@ async fn a_conversation_keeps_what_is_said_in_it() {
         (json!({"items": "x"}), "list of items"),
         (json!({"metadata": {"a": 1}}), "metadata"),
         (json!({"items": [{}]}), "role"),
-        (json!({"items": vec![json!({"role": "user", "content": "x"}); 21]}), "at most 20"),
+        (json!({"items": vec![json!({"role": "user", "content": "x"}); 21]}), "limit of 20"),
     ] {
         send(&host, "POST", "/v1/conversations", &body).await.refused(400, words);
     }

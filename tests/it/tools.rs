@@ -144,8 +144,8 @@ async fn what_goes_wrong_in_a_call_is_told_to_the_model_and_the_loop_goes_on() {
         ("throws", "{}", "out of paper"),
         ("errs", "{}", "no ink"),
         ("bug", "{}", "the tool `bug` failed"),
-        ("function", "{}", "not JSON"),
-        ("not_a_number", "{}", "not JSON"),
+        ("function", "{}", "not valid JSON"),
+        ("not_a_number", "{}", "not valid JSON"),
         ("deep", "{}", "nested"),
         ("large", "{}", "KB"),
         ("ehco", "{}", "did you mean `echo`?"),
@@ -416,7 +416,7 @@ async fn a_script_that_asks_for_more_is_held_back_until_it_is_granted_and_again_
     host.stands("lists", "stale").await;
     let problems = host.problems("lists");
     let help = problems[0].help.clone().unwrap();
-    assert!(problems[0].message.contains("needs `files`"), "{problems:?}");
+    assert!(problems[0].message.contains("not allowed to use `files`"), "{problems:?}");
     assert!(help.contains("valvehouse grant lists files=FOLDER"), "{help}");
     host.chat(&saying("busy", "hi")).await;
     assert_eq!(results(&host), ["nothing yet"], "the last good version runs on");

@@ -109,7 +109,7 @@ async fn what_cannot_work_says_what_to_do() {
             "stream::window(event.copy().choices, state, 5, |text| text)",
             "`event` must be the parameter `event` of the hook",
         ),
-        ("stream::window(event, #{}, 5, |text| text)", "`state` must be the `state`"),
+        ("stream::window(event, #{}, 5, |text| text)", "`state` must be the parameter `state`"),
         ("stream::window(event, state, -5, |text| text)", "must not be negative"),
         ("stream::window(event, state, 5_000_000, |text| text)", "limit of 1048576 characters"),
         ("stream::window(event, state, 5, |text| { })", "return the text"),

@@ -66,7 +66,7 @@ fn what_is_there_is_replaced_only_on_demand() {
     project.run("new filter mine --force").ends(0);
     assert_ne!(std::fs::read_to_string(project.path("filters/mine.rhai")).unwrap(), own);
     // A tool of that name would be a second plugin of it, however it is asked for.
-    project.run("new tool mine --force").ends(2).says("filters/mine.rhai has that name already");
+    project.run("new tool mine --force").ends(2).says("filters/mine.rhai already has that name");
     assert!(!project.path("tools/mine.rhai").exists());
 }
 
@@ -75,7 +75,7 @@ fn a_name_that_cannot_be_one_is_answered_with_one_that_can() {
     let project = Project::new();
     project.run_with(&["new", "filter", "Turn Limit!"], "").ends(2).says("valvehouse new filter turn_limit");
     project.run("new tool filters/Mask.rhai").ends(2).says("valvehouse new tool mask");
-    project.run("new filter").ends(2).says("needs a name");
+    project.run("new filter").ends(2).says("missing name of the filter");
     project.run("new filter x --hook inlett").ends(2).says("inlet");
     project.run("new tool x --hook inlet").ends(2).says("has no hooks");
     project.run("new").ends(2);

@@ -61,7 +61,7 @@ fn the_body_comes_from_a_file_from_stdin_or_from_the_line_itself() {
         assert_eq!(value.at_path("seed"), Json::from(7_i64));
     }
     project.run("run inlet shout --body nothing.json").ends(65).says("cannot read nothing.json");
-    project.run_with(&["run", "inlet", "shout", "--body", "{nonsense"], "").ends(65).says("not JSON");
+    project.run_with(&["run", "inlet", "shout", "--body", "{nonsense"], "").ends(65).says("not valid JSON");
     project.run_with(&["run", "inlet", "shout", "--body", "{\"a\": 1}"], "").ends(65).says("\"messages\"");
     project.run("run inlet shout").ends(2).says("--body");
 }
@@ -137,7 +137,7 @@ fn a_tool_call_is_looked_at_before_and_after() {
     project
         .run_with(&["run", "post_invocation", "guard", "--body", "{}"], "")
         .ends(65)
-        .says("`tool` is missing");
+        .says("missing `tool`");
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn a_whole_turn_shows_every_step_and_the_answer() {
     let told = project.run("run turn --text hello --format json").ends(0).json();
     assert!(told.at_path("trace.steps").items().len() >= 3, "{told}");
     project.run("run turn --text hello --model nothing").ends(2).says("does not exist");
-    project.run("run turn loud --text hello").ends(2).says("leave `loud` out");
+    project.run("run turn loud --text hello").ends(2).says("remove `loud`");
     project.write("filters/refuses.rhai", "fn inlet(body) { deny(`not today`, 403) }");
     project.run("run turn --text hello").ends(1).says("refused (403) by refuses: not today");
 }

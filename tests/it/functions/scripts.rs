@@ -114,7 +114,7 @@ async fn requests_that_make_no_sense_are_told_what_is_wrong_with_them() {
         host.api("POST", "/create", &new(id, SHOUTS)).await.denied(400, "invalid id");
     }
     host.api("POST", "/create", &new("shouts", SHOUTS)).await.denied(409, "is taken");
-    host.api("POST", "/create", &new("counts", SHOUTS)).await.denied(409, "one space");
+    host.api("POST", "/create", &new("counts", SHOUTS)).await.denied(409, "share one set of ids");
     host.api("POST", "/create", &json!({"id": "a"})).await.denied(400, "`content` is missing");
     host.api("POST", "/create", &json!({"content": "x"})).await.denied(400, "`id` is missing");
     host.api("POST", "/create", &json!({"id": 1, "content": "x"})).await.denied(400, "must be a string");
@@ -156,11 +156,11 @@ async fn a_change_of_what_somebody_else_changed_meanwhile_is_refused() {
     let seen = host.api_get("/id/shouts").await["hash"].as_str().unwrap().to_owned();
     let update = |word: &str, hash: &str| json!({"content": says(word), "expected_hash": hash});
     host.api_post("/id/shouts/update", &update("two", &seen)).await;
-    host.api("POST", "/id/shouts/update", &update("three", &seen)).await.denied(409, "changed meanwhile");
+    host.api("POST", "/id/shouts/update", &update("three", &seen)).await.denied(409, "changed since it was read");
     // Also what was saved by hand and is not even noticed yet.
     let seen = host.api_get("/id/shouts").await["hash"].as_str().unwrap().to_owned();
     host.save("shouts", says("by hand"));
-    host.api("POST", "/id/shouts/update", &update("four", &seen)).await.denied(409, "changed meanwhile");
+    host.api("POST", "/id/shouts/update", &update("four", &seen)).await.denied(409, "changed since it was read");
     assert_eq!(std::fs::read_to_string(host.path_of("shouts")).unwrap(), says("by hand"));
 }
 

@@ -72,7 +72,7 @@ async fn users_see_and_set_their_own_valves_and_nobody_elses() {
         ("GET", "/id/shouts/valves/user?user=ann", Value::Null),
         ("POST", "/id/shouts/valves/user/update?user=ann", json!({})),
     ] {
-        host.api_with("sk-bob", method, path, &body).await.denied(403, "bob's");
+        host.api_with("sk-bob", method, path, &body).await.denied(403, "belongs to bob");
         for nobody in ["", "sk-plain", "sk-wrong"] {
             host.api_with(nobody, method, path, &body).await.denied(401, "operators");
         }

@@ -55,8 +55,8 @@ fn what_is_not_there_is_told() {
     project.run("history two").ends(2).says("no plugin of that id has ever loaded");
     project.run("history one").ends(0).says("no history yet");
     project.run("valves set one times=2").ends(0);
-    project.run("history one 9").ends(2).says("kept are 1 to 2");
-    project.run("rollback one 9").ends(2).says("kept are 1 to 2");
+    project.run("history one 9").ends(2).says("stored versions: 1 to 2");
+    project.run("rollback one 9").ends(2).says("stored versions: 1 to 2");
     project.run("history one --current").ends(2);
     project.run("history --help").ends(0).prints("Examples:");
     project.run("rollback --help").ends(0).prints("Examples:");

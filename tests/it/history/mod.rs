@@ -67,7 +67,7 @@ async fn a_version_says_how_it_differs_from_the_one_before_and_from_what_is_now(
     assert_eq!(back["valves_diff"][0], json!({"key": "times", "before": 7, "after": null}));
     let first = host.api_get("/id/shouts/history/1").await;
     assert!(first["diff"].as_str().unwrap().starts_with("--- nothing\n+++ version 1\n"), "{first}");
-    host.api("GET", "/id/shouts/history/9", &Value::Null).await.denied(404, "kept are 1 to 3");
+    host.api("GET", "/id/shouts/history/9", &Value::Null).await.denied(404, "stored versions: 1 to 3");
     host.api("GET", "/id/shouts/history/x", &Value::Null).await.denied(400, "whole number");
     host.api("GET", "/id/shouts/history/1?against=them", &Value::Null).await.denied(400, "`against`");
 }
@@ -76,5 +76,5 @@ async fn a_version_says_how_it_differs_from_the_one_before_and_from_what_is_now(
 async fn a_function_that_never_loaded_has_no_history_yet() {
     let host = TestHost::new().filter("never", crate::functions::BROKEN).start().await;
     assert_eq!(host.api_get("/id/never/history").await, json!([]));
-    host.api("GET", "/id/never/history/1", &Value::Null).await.denied(404, "no version 1");
+    host.api("GET", "/id/never/history/1", &Value::Null).await.denied(404, "unknown version 1");
 }

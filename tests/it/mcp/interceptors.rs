@@ -172,7 +172,7 @@ async fn another_host_calls_the_filters_that_the_settings_name_as_the_draft_has_
     for (params, why) in [
         (
             json!({ "name": "deny", "event": "llm/completion", "phase": "request", "payload": asked("x") }),
-            "does not act at",
+            "does not handle",
         ),
         (
             json!({ "name": "deny", "event": "tools/call", "phase": "later", "payload": payload }),

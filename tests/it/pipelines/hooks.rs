@@ -100,7 +100,7 @@ async fn refusals_and_breakage_have_a_status_and_a_detail() {
         detail(&post(&host, "/throws/filter/inlet", &wrong).await, 400, "messages");
     }
     let no_json = host.request("POST", "/throws/filter/inlet").body("{");
-    detail(&crate::host::Answer::of(no_json).await, 400, "not JSON");
+    detail(&crate::host::Answer::of(no_json).await, 400, "not valid JSON");
     detail(&inlet("nobody").await, 404, "nobody");
 }
 

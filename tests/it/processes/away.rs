@@ -205,7 +205,7 @@ async fn hosts_go_on_and_start_without_their_database_and_converge_when_it_is_ba
         assert_eq!(text(&cold).await, format!("said {number}"), "what was refused is not in force");
         assert!(cold.is_ready().await, "another host is no better off");
         let (_, ready) = cold.ask("GET", "/readyz?verbose", None).await;
-        assert!(ready.to_string().contains("the snapshot of its generation"), "{ready}");
+        assert!(ready.to_string().contains("the snapshot of generation"), "{ready}");
         assert!(cold.problems().await.contains("V229"), "{}", cold.problems().await);
         assert_eq!(metric(&cold, "valvehouse_store_up").await, Some(0.0));
         assert!(metric(&cold, "valvehouse_store_snapshot_age_seconds").await.is_some());

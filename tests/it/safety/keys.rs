@@ -42,7 +42,7 @@ async fn a_key_for_chats_or_none_answers_questions() {
     Answer::of(host.request("POST", path).body("1")).await.refused(401, "missing API key");
     for key in ["sk-chat", "sk-operator"] {
         let answer = with(host.request("POST", path).body("1"), &[("authorization", &bearer(key))]).await;
-        answer.refused(404, "no such question");
+        answer.refused(404, "unknown question");
     }
 }
 
@@ -55,7 +55,7 @@ async fn a_key_is_made_once_and_configured_by_its_hash() {
     assert_eq!(hashed.ends(0).out.trim(), hash);
     let again = Project::new().run("key").ends(0).prints("key   vh-").prints("hash  sha256:");
     assert!(!again.out.contains(&key), "no two are alike");
-    Project::new().run_with(&["key", "--hash"], "\n").ends(2).says("no key on stdin");
+    Project::new().run_with(&["key", "--hash"], "\n").ends(2).says("missing key on stdin");
 
     let host = TestHost::new()
         .config(&format!(
@@ -82,7 +82,7 @@ fn a_hash_that_is_none_is_told_before_anything_listens() {
 async fn whoever_guesses_keys_has_to_wait_whatever_they_guess_next() {
     let host = TestHost::new().config(BOTH).start().await;
     for _ in 0..50 {
-        chat_with(&host, &[("x-api-key", "sk-old")]).await.refused(401, "not one of");
+        chat_with(&host, &[("x-api-key", "sk-old")]).await.refused(401, "expected one of");
     }
     assert_eq!(
         chat_with(&host, &[("x-api-key", "sk-chat")]).await.status,
@@ -92,7 +92,7 @@ async fn whoever_guesses_keys_has_to_wait_whatever_they_guess_next() {
     for guess in 0..9 {
         let guess = format!("sk-{guess}");
         match guess.len() % 2 {
-            0 => chat_with(&host, &[("x-api-key", &guess)]).await.refused(401, "not one of"),
+            0 => chat_with(&host, &[("x-api-key", &guess)]).await.refused(401, "expected one of"),
             _ => with_key(&host, "GET", "/api/v1/agents", &guess).await.refused(401, "[admin]"),
         }
     }

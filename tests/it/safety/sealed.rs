@@ -72,7 +72,7 @@ fn a_lost_or_wrong_key_is_told_and_never_taken_for_empty_valves() {
     project.run(&format!("valves get turns limit {}", with_other.join(" "))).ends(0).prints("7");
 
     std::fs::write(key_of(&project), &key).unwrap();
-    project.run("store forget-valves").ends(69).says("its key is there");
+    project.run("store forget-valves").ends(69).says("key decrypts them");
     project.run("valves get turns limit").ends(0).prints("7");
 }
 

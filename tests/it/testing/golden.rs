@@ -23,7 +23,7 @@ fn a_golden_file_is_written_compared_and_mended() {
 
     project.write("filters/limit.golden/test_it.json", &written.replace("yes!", "yes?"));
     let ran =
-        project.run("test").ends(1).prints("the value is not that of filters/limit.golden/test_it.json");
+        project.run("test").ends(1).prints("the value differs from filters/limit.golden/test_it.json");
     ran.prints("- \"yes?\"").prints("+ \"yes!\"");
     project.run("test --update").ends(0);
     assert_eq!(std::fs::read_to_string(project.path("filters/limit.golden/test_it.json")).unwrap(), written);

@@ -129,7 +129,7 @@ async fn what_cannot_be_replayed_is_refused_with_a_reason() {
     let id = kept(&host, &saying(MODEL, "hi")).await;
     replay(&host, &id, json!({})).await.refused(400, "`plugin` must name");
     replay(&host, &id, json!({"plugin": "count"})).await.refused(404, "did you mean `counts`?");
-    replay(&host, "none", json!({"plugin": "counts"})).await.refused(404, "no trace");
+    replay(&host, "none", json!({"plugin": "counts"})).await.refused(404, "unknown trace");
     let wrong = json!({"plugin": "counts", "source": "fn inlet(body) { body.x = ; }"});
     replay(&host, &id, wrong).await.refused(422, "counts.rhai");
     let endless = json!({"plugin": "counts", "source": "fn inlet(body) { loop { } }"});
