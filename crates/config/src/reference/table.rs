@@ -40,8 +40,8 @@ const fn it(
 
 /// The text of an empty cell that means none.
 const NONE: &str = "*none*";
-/// It has to be given.
-const NEEDED: &str = "*must be given*";
+/// The default of a setting that has none and that a file must contain.
+pub(crate) const REQUIRED: &str = "*required*";
 
 /// All of them.
 pub const SECTIONS: &[Section] = &[
@@ -67,7 +67,7 @@ pub const SECTIONS: &[Section] = &[
             it(
                 "server.keys[0].key",
                 "secret",
-                NEEDED,
+                REQUIRED,
                 "The key itself, `env:NAME`, `file:PATH`, or its digest `sha256:…`.",
                 "\"env:ANNS_KEY\"",
             ),
@@ -355,7 +355,7 @@ pub const SECTIONS: &[Section] = &[
             it(
                 "providers.NAME.name",
                 "text",
-                NEEDED,
+                REQUIRED,
                 "The provider's name in models and logs.",
                 "\"openai\"",
             ),
@@ -485,7 +485,7 @@ pub const SECTIONS: &[Section] = &[
         about: "Models with your own names and settings.",
         waits: false,
         settings: &[
-            it("models.NAME.name", "text", NEEDED, "The name for clients.", "\"assistant\""),
+            it("models.NAME.name", "text", REQUIRED, "The name for clients.", "\"assistant\""),
             it(
                 "models.NAME.provider",
                 "text",
@@ -568,14 +568,14 @@ pub const SECTIONS: &[Section] = &[
             it(
                 "oauth.authorization_servers",
                 "list of issuers",
-                NEEDED,
+                REQUIRED,
                 "Their issuers, exactly as in their tokens. Their keys come from their metadata (RFC 8414, or OpenID Connect).",
                 "[\"https://login.example.com\"]",
             ),
             it(
                 "oauth.resource",
                 "URL that ends in `/mcp`",
-                NEEDED,
+                REQUIRED,
                 "The public address of this endpoint: the audience that a token needs.",
                 "\"https://example.com/mcp\"",
             ),
@@ -625,7 +625,7 @@ pub const SECTIONS: &[Section] = &[
             it(
                 "mcp.NAME.name",
                 "1 to 32 of a-z, 0-9, `_` and `-`",
-                NEEDED,
+                REQUIRED,
                 "The server's name; its tools are called `NAME_tool`.",
                 "\"github\"",
             ),
