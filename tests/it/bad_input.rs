@@ -31,7 +31,11 @@ async fn a_file_that_is_no_script_is_named_with_what_is_wrong_with_it() {
         ("parameter", b"fn inlet(body, __usr__) { body }", "unknown parameter `__usr__`"),
         ("near", b"fn inlet(body, __usr__) { body }", "did you mean `__user__`"),
         ("requirement", b"/*\nrequirements: htttp\n*/\nfn inlet(body) { body }", "did you mean `http`"),
-        ("newer", b"/*\nrequired_host_version: 99.0.0\n*/\nfn inlet(body) { body }", "needs host version 99.0.0"),
+        (
+            "newer",
+            b"/*\nrequired_host_version: 99.0.0\n*/\nfn inlet(body) { body }",
+            "needs host version 99.0.0",
+        ),
         ("computed", b"const Valves = #{ n: 1 + time::unix() };\nfn inlet(body) { body }", "computed"),
         ("valves", b"const Valves = #{ n: #{ value: 1, minimum: 5 } };\nfn inlet(body) { body }", "minimum"),
         ("Wrong Name", b"fn inlet(body) { body }", "invalid plugin id `Wrong Name`"),
@@ -199,7 +203,9 @@ async fn a_request_that_is_none_is_refused_with_the_place() {
 #[tokio::test]
 async fn a_request_that_is_no_text_is_refused() {
     let host = TestHost::new().filter("good", GOOD).start().await;
-    host.post(b"{\"model\":\"mock-1\",\"messages\":\"\xff\xfe\"}".to_vec()).await.refused(400, "not valid JSON");
+    host.post(b"{\"model\":\"mock-1\",\"messages\":\"\xff\xfe\"}".to_vec())
+        .await
+        .refused(400, "not valid JSON");
     host.post(vec![0_u8; 1000]).await.refused(400, "not valid JSON");
     undisturbed(&host).await;
 }

@@ -295,7 +295,7 @@ fn check_tells_what_every_bad_file_is() {
         project.run("check").ends(1).prints(told).prints("filters/x.rhai");
     }
     let project = Project::new().filter("Not an id", "fn inlet(body) { body }");
-    project.run("check").ends(1).prints("cannot be an id");
+    project.run("check").ends(1).prints("invalid plugin id `Not an id`");
     let project = Project::new();
     std::fs::create_dir(project.path("filters")).unwrap();
     std::fs::write(project.path("filters/x.rhai"), b"fn inlet(body) { \"\xff\" }").unwrap();

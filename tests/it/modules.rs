@@ -195,10 +195,13 @@ fn what_is_wrong_in_a_module_is_told_in_the_module() {
             "lib/a.rhai:1:10: error[V301]: `http` is used but not declared in `requirements`",
         ),
         ("fn f() { regex::find(\"a\", \"(\") }", "lib/a.rhai:1:"),
-        ("const A = 1;\nfn f() { A = 2; }", "lib/a.rhai:2:10: error[V107]: `A` is a constant"),
+        (
+            "const A = 1;\nfn f() { A = 2; }",
+            "lib/a.rhai:2:10: error[V107]: cannot assign to the constant `A`",
+        ),
         ("import \"lib/a\" as a;\nfn f() { 1 }", "cannot import modules in a cycle: `lib/a` imports `lib/a`"),
         ("import \"lib/b\" as b;\nfn f() { 1 }", "`lib/a` imports `lib/b` imports `lib/a`"),
-        ("fn string.f() { 1 }\nfn f() { 1 }", "is a method"),
+        ("fn string.f() { 1 }\nfn f() { 1 }", "cannot export the method `string.f` from a module"),
         ("fn f() { let a = `one\\n`; a }", "is not an escape"),
     ] {
         let told =
@@ -244,7 +247,7 @@ fn modules_are_bounded_in_number_depth_and_size() {
         .map(|(name, text)| (&**name, &**text))
         .chain([("x.rhai", x), ("lib/m10.rhai", "fn f() { 1 }")])
         .collect();
-    assert!(told(&files).contains("8"));
+    assert!(told(&files).contains("imports"), "{}", told(&files));
 
     let long = format!("fn f() {{ 1 }}\n//{}", "x".repeat(300 * 1024));
     let told = told(&[("x.rhai", "import \"lib/a\" as a;\nfn inlet(body) {}"), ("lib/a.rhai", &long)]);

@@ -233,14 +233,14 @@ async fn work_in_the_background_that_never_ends_is_ended_and_requests_go_on() {
         ("ticks", "exceeded its"),
         ("lists", "exceeded its"),
         ("long", "the list exceeded its limit of 4 MiB"),
-        ("doubles", "larger than 8 MiB"),
+        ("doubles", "the JSON would exceed its limit of 8 MiB"),
     ] {
         until(id, async || host.problems(id).iter().any(|problem| problem.message.contains(why))).await;
     }
     assert_eq!(host.chat(&saying("demo", "hi")).await.status, 200);
     // What breaks in the background again and again rests there, and nowhere else.
     until("it rests", async || {
-        host.problems("lists").iter().any(|problem| problem.message.contains("rests"))
+        host.problems("lists").iter().any(|problem| problem.message.contains("circuit breaker is open"))
     })
     .await;
     assert_eq!(host.chat(&saying("demo", "hi")).await.status, 200);

@@ -469,11 +469,11 @@ mod tests {
             "files needs a folder",
             "shell must be a list of strings",
             "env must be true",
-            "kv is granted",
+            "kv takes no list",
         ] {
             assert!(wrong.contains(told), "{told} in {wrong}");
         }
-        assert!(read("[]").unwrap_err()[0].contains("must be an object"));
+        assert!(read("[]").unwrap_err()[0].contains("expected an object"));
         assert!(read(r#"{"http": false, "files": [], "kv": null}"#).unwrap().is_nothing());
     }
 }

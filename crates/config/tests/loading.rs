@@ -263,10 +263,16 @@ fn every_bad_input_is_told_with_its_place_and_its_cure() {
             "[[providers]]\nname = 'a'\nkind = 'vllm'\ntimeouts = { idle_ms = -1 }",
             "providers.a.timeouts.idle_ms must be a whole number",
         ),
-        (&format!("{one}{one}"), "in valvehouse.toml:5:1: providers holds \"a\" twice"),
+        (
+            &format!("{one}{one}"),
+            "in valvehouse.toml:5:1: providers contains the name \"a\" twice: rename one of the two",
+        ),
         ("providers = 1", "providers must be a list in brackets"),
         ("providers = ['a']", "providers[0] must be a table, not text"),
-        (&format!("{one}[[models]]\nname = 'm'\n[[models]]\nname = 'm'"), "models holds \"m\" twice"),
+        (
+            &format!("{one}[[models]]\nname = 'm'\n[[models]]\nname = 'm'"),
+            "models contains the name \"m\" twice",
+        ),
         (
             &format!("{one}[[models]]\nname = 'm'\nprovider = 'b'"),
             ":6:1: models.m.provider names the unknown provider \"b\"",
@@ -436,7 +442,11 @@ fn fallbacks_that_mean_nothing_or_lead_in_a_circle_are_refused() {
             "5:1: models.assistant.fallbacks names the unknown model \"backp\"; did you mean `backup`?",
         ),
         ("'opnai/x'", "", "names the unknown model \"opnai/x\"; did you mean `openai/x`?"),
-        ("'nobody'", "", "or one of a provider as provider/model; there are: assistant, backup, openai"),
+        (
+            "'nobody'",
+            "",
+            "name a model of this file, or PROVIDER/MODEL; there are: assistant, backup, openai",
+        ),
         (
             "'assistant'",
             "",

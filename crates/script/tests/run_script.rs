@@ -136,7 +136,7 @@ async fn hostile_code_ends_within_its_budget() {
         ("loop {}", "exceeded its limit of"),
         ("let a = \"x\"; loop { a += a; }", ""),
         ("let a = []; loop { a.push(a); }", ""),
-        ("loop { shop_plus(#{}) }", "may call 256 tools"),
+        ("loop { shop_plus(#{}) }", "may call at most 256 tools"),
         (r#"tools::call("run_script", #{ code: "1/0" })"#, "division by zero"),
         (long.as_str(), "bytes and exceeded its limit"),
         (nested.as_str(), "cannot compile the code"),

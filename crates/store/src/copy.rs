@@ -511,7 +511,7 @@ mod tests {
         assert_ne!(file("first.key"), file("second.key"));
 
         let again = copy(&first, &second).await.unwrap_err();
-        assert!(again.to_string().contains("it holds valves already"), "{again}");
+        assert!(again.to_string().contains("it already contains valves"), "{again}");
     }
 
     #[cfg(all(unix, feature = "postgres"))]

@@ -214,7 +214,7 @@ impl Part {
 
     fn wrong(&self, key: &str, right: &str) -> String {
         let found = self.json.get(key).map_or("is missing".to_owned(), |value| match value {
-            Json::Array(_) | Json::Object(_) => format!("is of the kind {}", value.kind()),
+            Json::Array(_) | Json::Object(_) => format!("is of type {}", value.kind()),
             value => format!("is {value}"),
         });
         format!("`{}` must be {right}, but {found}", self.path_of(key))

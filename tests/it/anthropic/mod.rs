@@ -237,7 +237,7 @@ async fn errors_have_anthropics_shape_and_the_right_status() {
     let body = question(MODEL, "hi").to_string();
     for (answer, status, kind, words) in [
         (ask("sk-bob", body.clone()).await, 401, "authentication_error", "expected one of"),
-        (ask("sk-ann", "{".into()).await, 400, "invalid_request_error", "not JSON"),
+        (ask("sk-ann", "{".into()).await, 400, "invalid_request_error", "not valid JSON"),
         (
             ask("sk-ann", r#"{"model":"m","messages":[]}"#.into()).await,
             400,

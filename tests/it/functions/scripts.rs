@@ -115,16 +115,16 @@ async fn requests_that_make_no_sense_are_told_what_is_wrong_with_them() {
     }
     host.api("POST", "/create", &new("shouts", SHOUTS)).await.denied(409, "is taken");
     host.api("POST", "/create", &new("counts", SHOUTS)).await.denied(409, "share one set of ids");
-    host.api("POST", "/create", &json!({"id": "a"})).await.denied(400, "`content` is missing");
-    host.api("POST", "/create", &json!({"content": "x"})).await.denied(400, "`id` is missing");
+    host.api("POST", "/create", &json!({"id": "a"})).await.denied(400, "missing `content`");
+    host.api("POST", "/create", &json!({"content": "x"})).await.denied(400, "missing `id`");
     host.api("POST", "/create", &json!({"id": 1, "content": "x"})).await.denied(400, "must be a string");
-    host.api("POST", "/create", &json!([1])).await.denied(400, "must be an object");
+    host.api("POST", "/create", &json!([1])).await.denied(400, "a JSON object");
     let pipe = json!({"id": "a", "content": SHOUTS, "type": "action"});
     host.api("POST", "/create", &pipe).await.denied(400, "\"filter\" or \"tool\"");
-    host.api("POST", "/id/shouts/update", &json!({})).await.denied(400, "`content` is missing");
+    host.api("POST", "/id/shouts/update", &json!({})).await.denied(400, "missing `content`");
     host.api("POST", "/create", &new("empty", " \n")).await.denied(422, "the file is empty");
     let long = format!("{}\n{SHOUTS}", "// long\n".repeat(40_000));
-    host.api("POST", "/create", &new("long", &long)).await.denied(422, "the limit is 256 KB");
+    host.api("POST", "/create", &new("long", &long)).await.denied(422, "its limit of 256 KB");
     for (method, path, body) in [
         ("GET", "/id/shout", Value::Null),
         ("POST", "/id/shout/update", json!({"content": SHOUTS})),
@@ -147,7 +147,7 @@ async fn requests_that_make_no_sense_are_told_what_is_wrong_with_them() {
     host.api("GET", "/id/shout", &Value::Null).await.denied(404, "did you mean `shouts`?");
     host.api("GET", "/id/%2e%2e%2fx/valves", &Value::Null).await.denied(404, "unknown plugin `../x`");
     let no_json = host.request("POST", "/api/v1/functions/create").body("{");
-    crate::host::Answer::of(no_json).await.denied(400, "not JSON");
+    crate::host::Answer::of(no_json).await.denied(400, "not valid JSON");
 }
 
 #[tokio::test]
@@ -156,11 +156,15 @@ async fn a_change_of_what_somebody_else_changed_meanwhile_is_refused() {
     let seen = host.api_get("/id/shouts").await["hash"].as_str().unwrap().to_owned();
     let update = |word: &str, hash: &str| json!({"content": says(word), "expected_hash": hash});
     host.api_post("/id/shouts/update", &update("two", &seen)).await;
-    host.api("POST", "/id/shouts/update", &update("three", &seen)).await.denied(409, "changed since it was read");
+    host.api("POST", "/id/shouts/update", &update("three", &seen))
+        .await
+        .denied(409, "changed since it was read");
     // Also what was saved by hand and is not even noticed yet.
     let seen = host.api_get("/id/shouts").await["hash"].as_str().unwrap().to_owned();
     host.save("shouts", says("by hand"));
-    host.api("POST", "/id/shouts/update", &update("four", &seen)).await.denied(409, "changed since it was read");
+    host.api("POST", "/id/shouts/update", &update("four", &seen))
+        .await
+        .denied(409, "changed since it was read");
     assert_eq!(std::fs::read_to_string(host.path_of("shouts")).unwrap(), says("by hand"));
 }
 

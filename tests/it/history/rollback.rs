@@ -56,7 +56,9 @@ async fn what_was_deleted_comes_back_where_it_was() {
     host.api("DELETE", "/id/shouts/delete", &Value::Null).await.ok();
     let gone = host.api_get("/deleted").await;
     assert_eq!((&gone[0]["id"], &gone[0]["version"]), (&json!("shouts"), &json!(3)));
-    host.api("POST", "/id/shouts/rollback", &json!({"version": 3})).await.denied(409, "it is the deletion of the file");
+    host.api("POST", "/id/shouts/rollback", &json!({"version": 3}))
+        .await
+        .denied(409, "it is the deletion of the file");
     host.back_to("shouts", 2).await;
     assert_eq!(std::fs::read_to_string(&deep).unwrap(), SHOUTS);
     assert_eq!(host.ask("x").await.text(), "hello from upstream hi hi hi");
@@ -102,12 +104,14 @@ async fn a_version_that_would_not_load_any_more_is_refused_with_the_reason() {
 async fn going_back_nowhere_is_told() {
     let host =
         TestHost::new().filter("shouts", says("one")).tool("counts", "fn handler(args) { 1 }").start().await;
-    host.api("POST", "/id/shouts/rollback", &json!({"version": 7})).await.denied(404, "stored versions: 1 to 1");
+    host.api("POST", "/id/shouts/rollback", &json!({"version": 7}))
+        .await
+        .denied(404, "stored versions: 1 to 1");
     host.api("POST", "/id/shouts/rollback", &json!({})).await.denied(400, "missing `version`");
     host.api("POST", "/id/shouts/rollback", &json!({"version": "one"})).await.denied(400, "whole number");
     host.delete("shouts");
     host.stands("shouts", "gone").await;
     host.api_post("/create", &json!({"id": "shouts", "type": "tool", "content": "fn handler(args) { 1 }"}))
         .await;
-    host.api("POST", "/id/shouts/rollback", &json!({"version": 1})).await.denied(409, "one space");
+    host.api("POST", "/id/shouts/rollback", &json!({"version": 1})).await.denied(409, "share one set of ids");
 }

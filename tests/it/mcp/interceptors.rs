@@ -180,12 +180,12 @@ async fn another_host_calls_the_filters_that_the_settings_name_as_the_draft_has_
         ),
         (
             json!({ "name": "deny", "event": "tools/call", "phase": "request", "payload": 7 }),
-            "must be an object",
+            "expected an object",
         ),
         (json!({ "name": "deny", "event": "tools/call", "phase": "request" }), "payload"),
         (
             json!({ "name": "deny", "event": "tools/call", "phase": "request", "payload": payload, "config": { "x": 1 } }),
-            "takes no `config`",
+            "does not accept `config`",
         ),
     ] {
         let wrong = rpc(&host, "interceptor/invoke", params).await;

@@ -62,7 +62,7 @@ async fn a_broken_save_of_the_settings_never_weakens_a_guard() {
         assert!(server.models().await.contains(&"assistant".to_owned()), "after {text:?}");
     }
     std::fs::remove_file(&file).unwrap();
-    server.says_of_itself("is gone", 1).await;
+    server.says_of_itself("is missing", 1).await;
     assert_eq!(server.tries("a", "a secret").await.0, 400);
 
     // An operator may want to go on without it.

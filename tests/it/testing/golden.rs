@@ -22,14 +22,13 @@ fn a_golden_file_is_written_compared_and_mended() {
     project.run("test").ends(0);
 
     project.write("filters/limit.golden/test_it.json", &written.replace("yes!", "yes?"));
-    let ran =
-        project.run("test").ends(1).prints("the value differs from filters/limit.golden/test_it.json");
+    let ran = project.run("test").ends(1).prints("the value differs from filters/limit.golden/test_it.json");
     ran.prints("- \"yes?\"").prints("+ \"yes!\"");
     project.run("test --update").ends(0);
     assert_eq!(std::fs::read_to_string(project.path("filters/limit.golden/test_it.json")).unwrap(), written);
 
     project.write("filters/limit.golden/list.json", "[1");
-    project.run("test").ends(1).prints("is not JSON");
+    project.run("test").ends(1).prints("is not valid JSON");
 }
 
 #[test]

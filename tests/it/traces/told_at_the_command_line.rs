@@ -14,7 +14,7 @@ fn requests_of_a_running_host_are_listed_shown_and_replayed() {
         Project::new().filter("shouts", SHOUTS).with("valvehouse.toml", "[trace]\ncontents = [\"shouts\"]\n");
     let server = project.serve("");
     let address = server.address();
-    assert!(ask(&project, address, &[]).talk.contains("no request"));
+    assert!(ask(&project, address, &[]).talk.contains("no recorded request matches"));
     assert_eq!(server.chat(1).0, 200);
     let listed = ask(&project, address, &[]);
     assert_eq!(listed.code, 0, "{}", listed.talk);

@@ -114,7 +114,7 @@ async fn a_model_is_told_what_it_may_not_and_how_it_could() {
         ("file_read", r#"{"path":"/etc/passwd"}"#, "valvehouse grant file_read files=FOLDER"),
         ("file_read", r#"{}"#, "path"),
         ("file_read", r#"{"path":"../x"}"#, "without it"),
-        ("file_write", r#"{"path":"a/b","text":""}"#, "make it first"),
+        ("file_write", r#"{"path":"a/b","text":""}"#, "create it first"),
         ("file_grep", r#"{"pattern":"(?=x)"}"#, "look-around"),
         ("shell_exec", r#"{"argv":["git","log"]}"#, "valvehouse grant shell_exec shell=git"),
         ("shell_exec", r#"{}"#, "missing `argv`"),

@@ -286,7 +286,7 @@ mod tests {
         Chat::says(chat.call("todo_add", r#"{"content": " "}"#).await, "is empty");
         Chat::says(chat.call("todo_add", r#"{"content": "x", "status": "done"}"#).await, "in_progress");
         let long = format!(r#"{{"content": "{}"}}"#, "ü".repeat(MAX_LENGTH + 1));
-        Chat::says(chat.call("todo_add", &long).await, "has 2001 characters");
+        Chat::says(chat.call("todo_add", &long).await, "2000 characters with 2001");
         Chat::says(chat.call("todo_update", r#"{"id": 7, "status": "completed"}"#).await, "there are: 1");
         Chat::says(chat.call("todo_update", r#"{"id": 1}"#).await, "to change");
         assert_eq!(chat.call("todo_list", "{}").await.unwrap(), before);
@@ -299,7 +299,7 @@ mod tests {
         for _ in 0..MAX_TASKS {
             chat.call("todo_add", r#"{"content": "x"}"#).await.unwrap();
         }
-        Chat::says(chat.call("todo_add", r#"{"content": "x"}"#).await, "200 tasks already");
+        Chat::says(chat.call("todo_add", r#"{"content": "x"}"#).await, "its limit of 200 tasks");
         let chat = Chat::new(&kv, "long");
         let long = format!(r#"{{"content": "{}"}}"#, "x".repeat(MAX_LENGTH));
         for _ in 0..30 {

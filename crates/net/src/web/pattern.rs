@@ -241,12 +241,12 @@ mod tests {
             ("$(reboot).com", "is not a host"),
             ("a;b", "is not a host"),
             ("[::1", "is not a host"),
-            ("example.com:0", "not a port"),
-            ("example.com:99999", "not a port"),
-            ("example.com:", "not a port"),
+            ("example.com:0", "a port from 1 to 65535"),
+            ("example.com:99999", "a port from 1 to 65535"),
+            ("example.com:", "a port from 1 to 65535"),
             ("ftp://example.com", "must begin with http:// or https://"),
-            ("example.com/path", "the host alone"),
-            ("ann:pw@example.com", "the host alone"),
+            ("example.com/path", "contains more than a host"),
+            ("ann:pw@example.com", "contains more than a host"),
         ] {
             let error = Pattern::parse(text).unwrap_err();
             assert!(error.contains(why) && error.starts_with(&format!("`{text}`")), "{text}: {error}");

@@ -38,7 +38,7 @@ async fn refusal(web: &Web, url: &str) -> String {
 fn is_refused(error: &str) -> bool {
     let reasons = [
         "which needs a grant that names",
-        "the URL is none",
+        "invalid URL: ",
         "only http:// and https://",
         "contains a user name or password",
         "contains characters that are not valid in a host name",
@@ -427,7 +427,7 @@ fn a_redirect_out_of_encryption_is_not_followed() {
         next(&ask, &answer.into())
     };
     let error = answer("http://a.test/y").unwrap_err().to_string();
-    assert!(error.contains("from https:// to http://"), "{error}");
+    assert!(error.contains("from https:// to unencrypted http://"), "{error}");
     assert_eq!(answer("/y").unwrap().unwrap().url.as_str(), "https://a.test/y");
     assert_eq!(answer("//b.test/y").unwrap().unwrap().url.as_str(), "https://b.test/y");
 }
@@ -511,15 +511,15 @@ fn what_a_request_may_not_be_is_said() {
     assert!(header("x\r\ny", "x").contains("invalid header name"));
     let error = header("x-key", "KEY\r\nhost: b");
     assert!(error.contains("visible ASCII") && !error.contains("KEY"), "{error}");
-    assert!(header("x", &"y".repeat(20_000)).contains("more than"));
+    assert!(header("x", &"y".repeat(20_000)).contains("exceeded their limit"));
     let mut many = Ok(ask());
     for number in 0..65 {
         many = many.and_then(|ask: Ask| ask.header(&format!("x-{number}"), ""));
     }
-    assert!(many.unwrap_err().to_string().contains("more than 64 headers"));
+    assert!(many.unwrap_err().to_string().contains("limit of 64 headers"));
     assert!(ask().body(vec![0; MAX_ASKED + 1].into(), "a/b").unwrap_err().to_string().contains("8192 KiB"));
     assert!(ask().within(Duration::ZERO).is_err() && ask().within(Duration::from_secs(301)).is_err());
-    assert!(Ask::new("CONNECT", "http://a.test/").unwrap_err().to_string().contains("not one of GET"));
+    assert!(Ask::new("CONNECT", "http://a.test/").unwrap_err().to_string().contains("expected one of GET"));
     let long = format!("http://a.test/{}", "x".repeat(20_000));
     assert!(Ask::new("GET", &long).unwrap_err().to_string().contains("exceeded its limit"));
     assert_eq!(ask().query("a=b").query("c=%20d").url.as_str(), "http://a.test/?a=b&c=%20d");

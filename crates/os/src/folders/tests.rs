@@ -506,7 +506,9 @@ fn writing_takes_the_place_of_what_was_there_and_keeps_what_it_may_do() {
     assert!(refused(folders.write("sub", "x", Writing::default())).contains("it is a folder"));
     assert!(refused(folders.write(".", "x", Writing::default())).contains("granted folder"));
     let large = "x".repeat((1 << 20) + 1);
-    assert!(refused(folders.write("large", &large, Writing::default())).contains("more than 1 MiB"));
+    assert!(
+        refused(folders.write("large", &large, Writing::default())).contains("exceed the limit of 1 MiB")
+    );
     house.link("a.txt", "data/inner");
     folders.write("inner", "through", Writing::default()).unwrap();
     assert_eq!(text(&folders, "a.txt"), "through");

@@ -99,7 +99,7 @@ async fn a_model_that_never_fits_is_a_fault_that_says_what_does_not() {
     let fault = answer.unwrap_err();
     assert_eq!(
         fault.to_string(),
-        "the response of provider canned does not match response_format after 3 times: \"price\" is a required property"
+        "the response of provider canned does not match response_format after 3 attempts: \"price\" is a required property"
     );
     assert!(matches!(fault, Fault::Misshapen { .. }));
     assert!(

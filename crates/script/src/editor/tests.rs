@@ -153,7 +153,7 @@ fn words_say_what_they_are() {
             .contains("messages.last(role: text) -> message")
     );
     assert!(hover("fn inlet(body) { kv::in‸cr(\"x\") }").contains("Needs `requirements: kv`."));
-    assert!(hover("fn in‸let(body) { }").contains("Once per turn"));
+    assert!(hover("fn in‸let(body) { }").contains("Called once per turn"));
     assert!(hover("fn inlet(body, __us‸er__) { }").starts_with("__user__: __user__\nThe user"));
     assert!(hover("fn inlet(body) { de‸ny(\"no\") }").contains("deny(message, status: integer)"));
     assert_eq!(

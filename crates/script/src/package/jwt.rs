@@ -276,7 +276,7 @@ mod tests {
             (
                 "",
                 r#"jwt::verify(jwt::sign(#{}, <EC>, #{ algorithm: "ES256" }), <RSA_PUBLIC>, #{ algorithm: "ES256" })"#,
-                "of another kind",
+                "type does not match the algorithm",
             ),
             ("", r#"jwt::verify("a.b", "s", #{ algorithm: "HS256" })"#, "invalid JSON web token"),
             ("", r#"jwt::verify("a.b.c", "s", #{ algorithm: "HS256" })"#, "invalid JSON web token"),
@@ -303,11 +303,11 @@ mod tests {
             ),
             (
                 "jwt::verify(\"e30.e30.\", #{ kty: \"oct\", k: \"AA\" }, #{ algorithm: \"HS256\" })",
-                "of another kind",
+                "type does not match the algorithm",
             ),
             (
                 "jwt::verify(\"e30.e30.\", #{ kty: \"RSA\", n: \"AQAB\", e: \"AQAB\", d: \"AA\" }, #{ algorithm: \"RS256\" })",
-                "it is a private one",
+                "it is a private key; use the public key",
             ),
             (
                 "jwt::verify(\"e30.e30.\", 5, #{ algorithm: \"HS256\" })",

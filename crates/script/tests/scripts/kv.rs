@@ -86,7 +86,7 @@ async fn what_cannot_be_kept_says_why() {
         (r#"kv::set("", 1);"#, "kv::set: a key must have 1 to 512 bytes, and this one has 0"),
         (r#"kv::user::set("t", 1, 0);"#, "kv::user::set: `ttl_seconds` must be above 0"),
         (r#"kv::set("t", 1, "soon");"#, "`ttl_seconds` must be a number, not string"),
-        (r#"kv::set("t", "x"); kv::incr("t");"#, "kv::incr: the value is string"),
+        (r#"kv::set("t", "x"); kv::incr("t");"#, "kv::incr: cannot increase the value: it is of type string"),
         (r#"kv::window("t", 1, -1);"#, "`limit` must not be negative, not -1"),
         (r#"kv::update("t", |old| throw "no");"#, "no"),
         (r#"let s = "x"; s.pad(70_000, "x"); kv::set("t", s);"#, "a value exceeded its limit of 64 KiB"),

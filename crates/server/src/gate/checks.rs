@@ -208,6 +208,9 @@ mod tests {
         let body = unhurried(Body::from_stream(slowly.chain(stops)));
         let came: Vec<_> = body.into_data_stream().take(6).collect().await;
         assert!(came[..5].iter().all(Result::is_ok));
-        assert!(came[5].as_ref().is_err_and(|error| error.to_string().contains("came for 30 s")), "{came:?}");
+        assert!(
+            came[5].as_ref().is_err_and(|error| error.to_string().contains("received for 30 s")),
+            "{came:?}"
+        );
     }
 }

@@ -36,7 +36,7 @@ pub enum KvError {
     )]
     Heavy,
     /// Something else than a number was to be counted up.
-    #[error("cannot increase the value: it is {0}; use another key")]
+    #[error("cannot increase the value: it is of type {0}; use another key")]
     NoNumber(&'static str),
     /// The number has left its range.
     #[error("the number would exceed its range")]

@@ -561,7 +561,7 @@ async fn a_store_on_a_snapshot_stays_away_from_another_database_of_the_same_name
     let since = std::time::Instant::now();
     loop {
         let error = cold.outage().expect("it stays away").error;
-        if error.to_string().contains("another database") {
+        if error.to_string().contains("not the database of the snapshot") {
             break;
         }
         assert!(since.elapsed() < Duration::from_secs(60), "{error}");

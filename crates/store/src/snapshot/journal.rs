@@ -275,7 +275,7 @@ mod tests {
         let whole = std::fs::read(file).unwrap();
         std::fs::write(file, [&whole[..], b"sealed:half of a li"].concat()).unwrap();
         assert_eq!(open("db").unwrap().pending(), expected);
-        assert!(open("other").is_err_and(|error| error.to_string().contains("of another database")));
+        assert!(open("other").is_err_and(|error| error.to_string().contains("belongs to another database")));
         let mut changed = whole.clone();
         let at = whole.len() - 20;
         changed[at] ^= 1;

@@ -137,7 +137,7 @@ async fn values_come_back_as_they_were(store: &dyn Store) {
 async fn a_refused_change_changes_nothing(store: &dyn Store) {
     store.replace_valves("a", None, &json(r#"{"x": 1}"#), "test").await.unwrap();
     let error = store.merge_valves("a", None, &json("[1]"), "test").await.unwrap_err();
-    assert!(error.to_string().contains("must be an object"), "{error}");
+    assert!(error.to_string().contains("expected an object"), "{error}");
     assert_eq!(store.generation().await.unwrap(), 1);
     assert_eq!(store.valves("a", None).await.unwrap(), json(r#"{"x": 1}"#));
 }
@@ -189,7 +189,7 @@ async fn grants_are_changed_only_by_who_knows_them(store: &dyn Store) {
     let found = store.grants().await.unwrap();
     assert_eq!(found, [("a-tool".to_owned(), one.copy()), ("x".to_owned(), two.copy())]);
     let error = store.set_grants("x", Some(&json("[1]")), Some(&two), "test").await.unwrap_err();
-    assert!(error.to_string().contains("must be an object"), "{error}");
+    assert!(error.to_string().contains("expected an object"), "{error}");
     store.set_grants("x", None, None, "test").await.unwrap();
     assert_eq!(store.grants().await.unwrap(), [("a-tool".to_owned(), one)]);
 }

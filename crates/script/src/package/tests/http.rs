@@ -144,8 +144,8 @@ async fn what_cannot_be_sent_is_named() {
         (r#"get(U, #{ timeout: -1 })"#, "above 0 and at most 300000"),
         (r#"get(U, #{ timeout: 300_001 })"#, "above 0 and at most 300000"),
         (r#"get(U, #{ timeout: "x" })"#, "`timeout` must be a number, not"),
-        (r#"request("TRACE", U)"#, "`TRACE` is not one of GET"),
-        (r#"get("/path")"#, "write it whole"),
+        (r#"request("TRACE", U)"#, "invalid method `TRACE`: expected one of GET"),
+        (r#"get("/path")"#, "write it in full"),
     ] {
         let error = refuses(&format!("http::{};", call.replace('U', &format!("\"{url}\"")))).await;
         assert!(error.contains(words), "{call}: {error}");
@@ -161,7 +161,7 @@ async fn a_host_that_is_not_granted_is_refused_with_the_command_that_grants_it()
     let said = gives(&code("https://example.org/")).await;
     assert_eq!(
         said,
-        "\"http::get: cannot request https://example.org/: the host `example.org` is not one of the hosts that this plugin may reach (127.0.0.1); add it: valvehouse grant weather http=example.org\""
+        "\"http::get: cannot request https://example.org/: the host `example.org` is not one of the hosts that this plugin may reach (127.0.0.1); grant it with: valvehouse grant weather http=example.org\""
     );
     let script = script(&code(&url), &["*.example.org"]);
     let said = run(script, &Turn::default()).await.unwrap();
