@@ -366,6 +366,18 @@ async fn no_host_starts_from_a_snapshot_that_is_not_its_own_or_not_whole() {
         let refused = refusal(&project);
         assert!(refused.contains("it is damaged") && refused.contains("remove it"), "{refused}");
     }
+    std::fs::write(&file, [&whole[..], b"more\n"].concat()).unwrap();
+    let refused = refusal(&project);
+    assert!(refused.contains("it is damaged"), "{refused}");
+    std::fs::remove_file(&file).unwrap();
+    // Nobody writes to a pipe, and a device never ends.
+    for (program, arguments) in [("mkfifo", vec![]), ("ln", vec!["-s", "/dev/zero"])] {
+        let made = std::process::Command::new(program).args(arguments).arg(&file).status();
+        assert!(made.unwrap().success());
+        let refused = refusal(&project);
+        assert!(refused.contains("not a regular file"), "{refused}");
+        std::fs::remove_file(&file).unwrap();
+    }
     let later = String::from_utf8_lossy(&whole).replacen("\"format\":1", "\"format\":2", 1);
     std::fs::write(&file, later).unwrap();
     let refused = refusal(&project);

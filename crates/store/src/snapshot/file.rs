@@ -7,12 +7,14 @@ use crate::rows::json::encode;
 use crate::seal::{SealKey, random_word};
 use crate::sealing::KeyText;
 use crate::sqlite::open::{private_file, private_folder};
-use std::io::{self, ErrorKind, Write as _};
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use valvehouse_json::Json;
 
 /// The form that this version writes, and the latest one that it reads.
 const FORMAT: u64 = 1;
+/// The largest file that is read, in bytes.
+const MAX_SIZE: u64 = 1 << 30;
 const WRITING: &str = "write the snapshot of the store";
 const READING: &str = "start from the snapshot of the store";
 /// Words that begin the line of what opens the rest.
@@ -64,7 +66,7 @@ pub(super) fn read(
         mend: Some(format!("{mend}; a host that reaches its database writes a new one")),
         ..StoreError::new(READING, &place, Trouble::Damaged, cause)
     };
-    let text = match std::fs::read(file) {
+    let text = match read_whole(file) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(StoreError::from_io(READING, &place, &error)),
         Ok(bytes) => bytes,
@@ -72,7 +74,9 @@ pub(super) fn read(
     let damaged = || refused("it is damaged".to_owned(), "restore a copy of it, or remove it");
     let text = String::from_utf8(text).map_err(|_| damaged())?;
     let mut lines = text.lines();
-    let (Some(head), Some(sealed)) = (lines.next(), lines.next()) else { return Err(damaged()) };
+    let (Some(head), Some(sealed), None) = (lines.next(), lines.next(), lines.next()) else {
+        return Err(damaged());
+    };
     let header = head.strip_prefix(MARK).and_then(|json| Json::parse(json.as_bytes()).ok());
     let header = header.ok_or_else(damaged)?;
     if header.count("format") > FORMAT {
@@ -104,6 +108,30 @@ fn head(origin: &Origin, at: i64, generation: u64) -> String {
         ("at", at.into()),
     ]);
     format!("{MARK}{header}")
+}
+
+/// Reads a file of the snapshot. A pipe or a device in its place would be read without end.
+fn read_whole(file: &Path) -> io::Result<Vec<u8>> {
+    check_kind(&std::fs::metadata(file)?)?;
+    read_limited(&mut std::fs::File::open(file)?)
+}
+
+/// Checks that a file is a regular one.
+pub(super) fn check_kind(metadata: &std::fs::Metadata) -> io::Result<()> {
+    match metadata.is_file() {
+        true => Ok(()),
+        false => Err(io::Error::other("it is not a regular file; remove it")),
+    }
+}
+
+/// Reads the content of an open file.
+pub(super) fn read_limited(file: &mut std::fs::File) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(MAX_SIZE + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > MAX_SIZE {
+        true => Err(io::Error::other(format!("it exceeded its limit of {} MiB; remove it", MAX_SIZE >> 20))),
+        false => Ok(bytes),
+    }
 }
 
 /// Writes a file beside and moves it into place, so that a crash leaves the old one or the new one.

@@ -1,7 +1,7 @@
 //! Changes of scripts' maps that the database has not got yet, in a file beside the snapshot: one sealed line for each
 //! write, on disk when the write returns.
 
-use super::file::{Origin, beside};
+use super::file::{Origin, beside, check_kind, read_limited};
 use super::json::{change_from_json, change_to_json};
 use crate::clock::now;
 use crate::error::{Place, StoreError, Trouble};
@@ -12,7 +12,7 @@ use crate::seal::{SealKey, random_word};
 use crate::sqlite::open::{private_file, private_folder};
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
-use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use valvehouse_json::Json;
 
@@ -62,6 +62,10 @@ impl Journal {
         for path in files(snapshot) {
             let place = Place::File(path.clone());
             let failed = |error: io::Error| StoreError::from_io(READING, &place, &error);
+            match std::fs::metadata(&path) {
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                found => found.and_then(|found| check_kind(&found)).map_err(failed)?,
+            }
             let mut file = match File::options().read(true).write(true).open(&path) {
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 opened => opened.map_err(failed)?,
@@ -72,8 +76,7 @@ impl Journal {
                 Err(TryLockError::WouldBlock) => continue,
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
-            let mut text = Vec::new();
-            file.read_to_end(&mut text).map_err(failed)?;
+            let text = read_limited(&mut file).map_err(failed)?;
             journal.read(&text).map_err(|cause| StoreError {
                 mend: Some("remove it; the kv entries that changed since then are lost with it".to_owned()),
                 ..StoreError::new(READING, &place, Trouble::Damaged, cause)
@@ -156,7 +159,6 @@ impl Journal {
         let name = random_word()[..12].to_owned();
         let path = beside(&self.snapshot, "kv", &name);
         let mut file = private_file().open(&path)?;
-        file.try_lock()?;
         let header = Json::from([
             ("format", FORMAT.into()),
             ("database", self.origin.database.as_str().into()),
@@ -164,7 +166,12 @@ impl Journal {
             ("name", name.as_str().into()),
         ]);
         let head = format!("{MARK}{header}\n");
-        file.write_all(head.as_bytes())?;
+        let started = file.try_lock().map_err(io::Error::from).and_then(|()| file.write_all(head.as_bytes()));
+        if let Err(error) = started {
+            // A full disk would collect an empty file for each write.
+            std::fs::remove_file(&path)?;
+            return Err(error);
+        }
         let size = head.len() as u64;
         Ok(Own { path, file, name, lines: 0, size, compact: size })
     }
