@@ -62,6 +62,11 @@ impl SetManifest {
         if json.count("format") != FORMAT {
             return Err(format!("its manifest needs a host of version {needs}"));
         }
+        if !is_version(&needs) {
+            return Err(format!(
+                "its manifest contains the invalid version {needs:?} in `needs`: expected one such as 1.2.3"
+            ));
+        }
         let file = |file: &Json| Some((file.text("path")?.to_string(), file.text("sha256")?.to_string()));
         let files: Option<Vec<_>> = json.list("files").iter().map(file).collect();
         let files = files.ok_or("its manifest lists a file without path or hash")?;
@@ -133,4 +138,9 @@ pub trait ScriptSets: Send + Sync {
     /// Stores the files of an earlier set as a new one, signature included, and returns its generation; `None` if the
     /// store does not have that set.
     fn restore_script_set<'a>(&'a self, generation: u64, by: &'a str) -> Answer<'a, Option<u64>>;
+}
+/// Returns `true` for three numbers and a suffix.
+fn is_version(text: &str) -> bool {
+    let numbers: Vec<_> = text.split(['-', '+']).next().unwrap_or(text).split('.').collect();
+    numbers.len() == 3 && numbers.iter().all(|number| number.parse::<u64>().is_ok())
 }

@@ -306,6 +306,8 @@ async fn a_generation_that_needs_a_later_host_is_left_to_later_hosts() {
     policies(&ours, "one");
     let first = applied(&ours);
     word(&ours, "two");
+    let (code, told) = ran(&ours, &["apply", "policies", "--needs", "later"]);
+    assert!(code == 65 && told.contains("the invalid version \"later\""), "{told}");
     let (code, told) = ran(&ours, &["apply", "policies", "--needs", "99.1.0", "--wait"]);
     assert!(code == 69 && told.contains("it needs a host of version 99.1.0 or later"), "{told}");
     assert_eq!(text(&server).await, "said one 0");

@@ -30,6 +30,11 @@ async fn a_set_comes_back_as_it_was_uploaded(store: &dyn Store) {
     let manifest = SetManifest::parse(&sets[0].manifest).unwrap();
     assert_eq!(manifest, SetManifest::of(&files, "0.1.0"));
     assert_eq!(manifest.check(&files), Ok(()));
+    for needs in ["", "abc", "1.2", "1.2.x", "1.2.3.4", "-1.2.3"] {
+        let refused = SetManifest::parse(&SetManifest::of(&files, needs).text).unwrap_err();
+        assert!(refused.contains("invalid version") && refused.contains("such as 1.2.3"), "{refused}");
+    }
+    assert!(SetManifest::parse(&SetManifest::of(&files, "1.2.3-beta.1").text).is_ok());
     let changed = [files[0].clone(), file("tools/größe.rhai", "// other\n")];
     assert!(manifest.check(&changed).unwrap_err().contains("tools/größe.rhai does not match the hash"));
     assert!(manifest.check(&files[..1]).unwrap_err().contains("missing"));
