@@ -65,6 +65,25 @@ async fn check(
     Ok(if findings.problems.iter().any(counts) { Exit::Findings } else { Exit::Done })
 }
 
+/// Returns the folders of scripts that a folder names: itself, or those within it, such as `apply FOLDER` uploads.
+fn script_folders(folder: &Path, config: &Config) -> Vec<(Kind, PathBuf)> {
+    let is = |other: &Path| folder.canonicalize().ok() == other.canonicalize().ok();
+    if is(&config.folders.tools) {
+        return vec![(Kind::Tool, folder.to_owned())];
+    }
+    if is(&config.folders.filters) {
+        return vec![(Kind::Filter, folder.to_owned())];
+    }
+    let within =
+        [(Kind::Filter, "filters"), (Kind::Tool, "tools")].map(|(kind, name)| (kind, folder.join(name)));
+    let within: Vec<_> = within.into_iter().filter(|(_, folder)| folder.is_dir()).collect();
+    if within.is_empty() {
+        let is_tools = folder.file_name().is_some_and(|name| name == "tools");
+        return vec![(if is_tools { Kind::Tool } else { Kind::Filter }, folder.to_owned())];
+    }
+    within
+}
+
 /// The findings, and the files in which they were looked for.
 #[derive(Default)]
 struct Findings {
@@ -87,8 +106,9 @@ impl Findings {
         let in_project = config.project.join(word);
         match [word, &in_project].into_iter().find(|path| path.exists()) {
             Some(folder) if folder.is_dir() => {
-                let is_tools = folder.canonicalize().ok() == config.folders.tools.canonicalize().ok();
-                self.folder(if is_tools { Kind::Tool } else { Kind::Filter }, folder, config);
+                for (kind, folder) in script_folders(folder, config) {
+                    self.folder(kind, &folder, config);
+                }
             }
             Some(file) if file.extension().is_some_and(|extension| extension == "rhai") => {
                 self.file(file, config);

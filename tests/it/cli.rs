@@ -279,6 +279,22 @@ fn check_takes_files_folders_and_ids() {
 }
 
 #[test]
+fn check_of_a_folder_with_both_kinds_takes_tools_for_tools() {
+    let project = Project::new();
+    for (folder, name, code) in [
+        ("filters", "shouts", "fn inlet(body) { body }"),
+        ("tools", "adds", "fn handler(args) { args.a + args.b }"),
+    ] {
+        let folder = project.path("policies").join(folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join(name).with_extension("rhai"), code).unwrap();
+    }
+    project.run("check policies").ends(0).prints("checked 2 files");
+    project.run("check policies/tools").ends(0).prints("checked 1 file");
+    project.run("check policies/filters").ends(0).prints("checked 1 file");
+}
+
+#[test]
 fn check_tells_what_every_bad_file_is() {
     for (text, told) in [
         ("", "the file is empty"),
