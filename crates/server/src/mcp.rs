@@ -16,7 +16,7 @@ use valvehouse_config::ResourceServer;
 use valvehouse_core::fault::{Fault, RequestFault};
 use valvehouse_host::app::App;
 use valvehouse_json::{Json, Object};
-use valvehouse_mcp::{Bearer, Caller, Endpoint, TokenChecker, TokenRefusal};
+use valvehouse_mcp::{Caller, Endpoint, HeldToken, TokenChecker, TokenRefusal};
 
 /// The route; none where no tool is served.
 pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
@@ -80,13 +80,15 @@ async fn answer(
     let (parts, body) = request.into_parts();
     let caller = match &tokens {
         Some(tokens) if !has_key(&app, &parts) => match bearer(&app, tokens, &parts).await {
-            Ok(caller) => Ok(caller),
+            Ok((caller, token)) => Ok((caller, Some(token))),
             Err(refusal) => return refused(&app, tokens.settings(), &parts, refusal),
         },
-        _ => caller(&app, &parts),
+        _ => caller(&app, &parts).map(|caller| (caller, None)),
     };
     match caller {
-        Ok(caller) => endpoint.answer(Request::from_parts(parts, body), caller).await.map(Body::new),
+        Ok((caller, token)) => {
+            endpoint.answer(Request::from_parts(parts, body), caller, token).await.map(Body::new)
+        }
         Err(fault) => OpenAiError(fault).into_response(),
     }
 }
@@ -97,16 +99,21 @@ fn has_key(app: &App, parts: &Parts) -> bool {
 }
 
 /// The sender of a request, by its token; `None` as the refusal where it has none.
-async fn bearer(app: &App, tokens: &TokenChecker, parts: &Parts) -> Result<Caller, Option<TokenRefusal>> {
+async fn bearer(
+    app: &App,
+    tokens: &Arc<TokenChecker>,
+    parts: &Parts,
+) -> Result<(Caller, HeldToken), Option<TokenRefusal>> {
     let token = credentials::given_key(&parts.headers).ok_or(None)?;
-    let Bearer { user, owner } = tokens.check(token).await.map_err(Some)?;
+    let bearer = tokens.check(token).await.map_err(Some)?;
+    let held = HeldToken::new(tokens.clone(), token, &bearer);
     let tools = tokens.settings().mcp_tools.as_ref().unwrap_or(&app.config.server.mcp_tools).clone();
     // The token is for this host: no service behind it may see it, not even one that takes the callers' own keys.
     let mut parts = parts.clone();
     for name in [header::AUTHORIZATION, X_API_KEY, API_KEY, HOST_KEY] {
         parts.headers.remove(name);
     }
-    Ok(caller_of(app, &parts, &user, owner, tools))
+    Ok((caller_of(app, &parts, &bearer.user, bearer.owner, tools), held))
 }
 
 /// A refusal that says where a client gets a token (RFC 6750, RFC 9728).

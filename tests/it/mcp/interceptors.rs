@@ -219,6 +219,10 @@ async fn a_call_of_an_interceptor_has_the_filters_budget_grants_time_and_trace()
         assert_eq!(failed["error"]["data"]["interceptor"], name);
     }
     let params = json!({ "name": "waits", "event": "tools/call", "phase": "request", "payload": payload, "timeoutMs": 50 });
+    let mut without = params.clone();
+    without["timeoutMs"] = json!(0);
+    let refused = rpc(&host, "interceptor/invoke", without).await;
+    assert!(refused["error"]["message"].as_str().unwrap().contains("`timeoutMs`"), "{refused}");
     let late = rpc(&host, "interceptor/invoke", params).await;
     assert_eq!(
         (&late["error"]["code"], &late["error"]["data"]["timeoutMs"]),
@@ -231,4 +235,60 @@ async fn a_call_of_an_interceptor_has_the_filters_budget_grants_time_and_trace()
     let past = traces["past"].as_array().unwrap_or_else(|| panic!("{traces}"));
     let ours = past.iter().filter(|trace| trace["door"] == "mcp").count();
     assert_eq!(ours, 4, "{traces}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_payload_that_an_endpoint_would_refuse_reaches_no_filter_and_one_that_breaks_it_closes_no_chat() {
+    let guard = "/*\nsecurity: true\n*/\nfn inlet(body) {\n\
+        if body.messages[-1].content == \"break\" { let x = 1 / 0; }\n\
+        body\n}\nfn outlet(body) { body.messages[-1].content.len(); body }\nfn pre_invocation(ctx) { ctx.args.x = 1; ctx }";
+    let host = TestHost::new()
+        .filter("guard", guard)
+        .config("[interceptors.guard]\n[breaker]\nbreaks = 3\nrest_ms = 600000")
+        .start()
+        .await;
+    for (event, phase, payload, why) in [
+        ("llm/completion", "request", json!({ "model": "m", "messages": [] }), "at least one message"),
+        ("llm/completion", "request", json!({ "model": "m", "messages": [7] }), "messages[0]"),
+        (
+            "llm/completion",
+            "request",
+            json!({ "model": "m", "messages": [{ "content": "x" }] }),
+            "messages[0].role",
+        ),
+        ("llm/completion", "request", json!({ "messages": [{ "role": "user", "content": "x" }] }), "model"),
+        (
+            "llm/completion",
+            "request",
+            json!({ "method": "x", "params": { "model": "m", "messages": [] } }),
+            "at least one message",
+        ),
+        ("llm/completion", "response", json!({ "model": "m", "message": { "content": "x" } }), "role"),
+        ("tools/call", "request", json!({ "name": "x", "arguments": [1] }), "arguments"),
+        ("tools/call", "request", json!({ "name": "x", "arguments": "y" }), "arguments"),
+    ] {
+        let refused = invoke(&host, "guard", event, phase, payload).await;
+        assert_eq!(refused["error"]["code"], -32_602, "{refused}");
+        assert!(refused["error"]["message"].as_str().unwrap().contains(why), "{why}: {refused}");
+    }
+    let traces = host.get("/api/v1/traces").await.json();
+    assert!(traces["past"].as_array().unwrap().is_empty(), "{traces}");
+
+    let payload = json!({ "model": "m", "messages": [{ "role": "user", "content": "break" }] });
+    let mut reasons = Vec::new();
+    for _ in 0..6 {
+        let failed = invoke(&host, "guard", "llm/completion", "request", payload.clone()).await;
+        assert_eq!(failed["error"]["code"], -32_603, "{failed}");
+        reasons.push(failed["error"]["data"]["reason"].as_str().unwrap().to_owned());
+    }
+    // Its own breaker opens.
+    assert!(
+        !reasons[0].contains("circuit breaker is open") && reasons[5].contains("circuit breaker is open"),
+        "{reasons:?}"
+    );
+    let chat = host.ask("hello").await;
+    assert_eq!(chat.status, 200, "{}", chat.body());
+    // A version that is saved begins anew.
+    host.update("guard", &guard.replace("\"break\"", "\"burst\"")).await;
+    result(&invoke(&host, "guard", "llm/completion", "request", payload).await);
 }

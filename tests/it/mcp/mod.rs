@@ -7,6 +7,7 @@ mod followed;
 mod fixtures;
 pub(crate) mod mounted;
 mod interceptors;
+mod limits;
 mod login;
 mod same;
 mod search;

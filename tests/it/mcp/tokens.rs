@@ -1,6 +1,6 @@
 //! `/mcp` as a protected resource: access tokens of an authorization server beside the host's own keys.
 
-use crate::host::TestHost;
+use crate::host::{PATIENCE, TestHost};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::rand::SystemRandom;
@@ -174,6 +174,76 @@ async fn a_token_that_only_its_authorization_server_can_read_is_checked_there() 
     assert_eq!(call(&host, Some("of-bob")).await.status(), 200);
     is_away.store(false, Relaxed);
     assert_eq!(call(&host, Some("of-bob-later")).await.status(), 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_standing_stream_ends_with_its_token_and_those_of_others_go_on() {
+    let issuer = Issuer::start().await;
+    let oauth = format!(
+        "[oauth]\nauthorization_servers = [\"{}\"]\nresource = \"{RESOURCE}\"",
+        issuer.server.url("")
+    );
+    let host = TestHost::new().tool("me", TOOL).config(&oauth).start().await;
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let listen = json!({ "jsonrpc": "2.0", "id": 7, "method": "subscriptions/listen",
+        "params": { "notifications": { "toolsListChanged": true }, "_meta": meta } });
+    let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } } });
+    let send = async |method: &str, token: &str, session: Option<&str>, body: &Value| {
+        let mut request = host
+            .request(method, "/mcp")
+            .header("content-type", "application/json")
+            .header("accept", "application/json, text/event-stream")
+            .header("authorization", format!("Bearer {token}"));
+        match session {
+            Some(id) => {
+                request = request.header("mcp-session-id", id).header("mcp-protocol-version", "2025-11-25");
+            }
+            None if body["method"] == "subscriptions/listen" => {
+                request = request
+                    .header("mcp-protocol-version", "2026-07-28")
+                    .header("mcp-method", "subscriptions/listen");
+            }
+            None => {}
+        }
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        request.body(body).send().await.unwrap()
+    };
+    let streams = async |token: &str| {
+        let begun = send("POST", token, None, &hello).await;
+        let id = begun.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+        begun.text().await.unwrap();
+        let initialized = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+        send("POST", token, Some(&id), &initialized).await;
+        let streams =
+            [send("GET", token, Some(&id), &Value::Null).await, send("POST", token, None, &listen).await];
+        for stream in &streams {
+            assert_eq!(stream.status(), 200);
+        }
+        streams
+    };
+    // The clocks may differ by 30 seconds: it counts for four more.
+    let ending = streams(&issuer.token("bob", "", -26)).await;
+    let lasting = streams(&issuer.token("ann", "", 600)).await;
+    for mut stream in ending {
+        let end = async { while stream.chunk().await.unwrap().is_some() {} };
+        tokio::time::timeout(PATIENCE, end).await.expect("the stream goes on without its token");
+    }
+    host.save_tool("me", &TOOL.replace("Names the user", "Names whoever asks"));
+    for mut stream in lasting {
+        let mut text = String::new();
+        let hears = async {
+            while !text.contains("notifications/tools/list_changed") {
+                let chunk = stream.chunk().await.unwrap().expect("the stream ended");
+                text.push_str(&String::from_utf8_lossy(&chunk));
+            }
+        };
+        tokio::time::timeout(PATIENCE, hears).await.expect("in vain for news");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,24 +3,28 @@
 use super::caller::Caller;
 use super::handler::Handler;
 use super::handler::SharedParts;
+use super::interceptors::InterceptorBreakers;
+use super::limits::MessageHead;
+use super::open_sessions::{Entrance, InUse, MAX_OF_OWNER, OpenSessions, Reservation, SessionLimit};
+
 use super::sessions::StoredSessions;
+use super::tokens::HeldToken;
 use bytes::Bytes;
-use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use futures::{FutureExt as _, StreamExt as _};
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Body;
 use http_body_util::combinators::{BoxBody, UnsyncBoxBody};
-use http_body_util::{BodyExt as _, Full};
-use parking_lot::Mutex;
+use http_body_util::{BodyExt, BodyStream, Full, LengthLimitError, Limited, StreamBody};
 use rmcp::ServiceExt as _;
+use rmcp::transport::streamable_http_server::session::SessionStore as _;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
-use std::collections::HashMap;
 use std::convert::Infallible;
 use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, oneshot};
 use tokio_util::sync::CancellationToken;
 use valvehouse_host::app::App;
 use valvehouse_store::StoreError;
@@ -31,8 +35,6 @@ const SESSION: &str = "mcp-session-id";
 const VERSION: &str = "mcp-protocol-version";
 /// The first version without sessions.
 const STATELESS: &str = "2026-07-28";
-/// The most sessions at once.
-const MAX_SESSIONS: usize = 1_024;
 /// The time without a message after which a session ends.
 const IDLE: Duration = Duration::from_secs(3_600);
 /// A message that changes nothing.
@@ -42,18 +44,18 @@ const UPDATES: usize = 256;
 
 /// The body of a request.
 type RequestBody = UnsyncBoxBody<Bytes, String>;
+/// The body of an answer of the library.
+type LibraryBody = BoxBody<Bytes, Infallible>;
 /// The body of an answer.
 pub(crate) type AnswerBody = BoxBody<Bytes, Infallible>;
 
 /// The host as a server of MCP.
 pub struct Endpoint {
     shared: Arc<SharedParts>,
-    sessions: Arc<LocalSessionManager>,
+    sessions: Arc<OpenSessions>,
     service: StreamableHttpService<Handler, LocalSessionManager>,
     /// The sessions as all hosts of the store know them.
     stored: Arc<StoredSessions>,
-    /// The owners of sessions: nobody else may use them.
-    owners: Mutex<HashMap<String, String>>,
     /// Held by the request that takes up a session of another host: a message before its greeting would end it.
     restoring: tokio::sync::Mutex<()>,
 }
@@ -76,7 +78,11 @@ impl Endpoint {
         let mut sessions = LocalSessionManager::default();
         sessions.session_config.keep_alive = Some(IDLE);
         let sessions = Arc::new(sessions);
-        let shared = Arc::new(SharedParts { app: app.clone(), updates: broadcast::channel(UPDATES).0 });
+        let shared = Arc::new(SharedParts {
+            app: app.clone(),
+            updates: broadcast::channel(UPDATES).0,
+            breakers: InterceptorBreakers::new(app.config.breaker),
+        });
         let of_session = shared.clone();
         let service = StreamableHttpService::new(
             move || Ok(Handler::new(of_session.clone(), None)),
@@ -93,22 +99,26 @@ impl Endpoint {
         }
         Self {
             shared,
-            sessions,
+            sessions: Arc::new(OpenSessions::new(sessions)),
             service,
             stored,
-            owners: Mutex::default(),
             restoring: tokio::sync::Mutex::default(),
         }
     }
 
-    /// Answers one request of HTTP.
-    pub fn answer<B>(&self, request: Request<B>, caller: Caller) -> BoxFuture<'_, Response<AnswerBody>>
+    /// Answers one request of HTTP. With a token, a standing stream ends when that does not count any more.
+    pub fn answer<B>(
+        &self,
+        request: Request<B>,
+        caller: Caller,
+        token: Option<HeldToken>,
+    ) -> BoxFuture<'_, Response<AnswerBody>>
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Display,
     {
         let request = request.map(|body| body.map_err(|error| error.to_string()).boxed_unsync());
-        self.answer_boxed(request, caller)
+        self.answer_boxed(request, caller, token)
     }
 
     // Boxed in a function without parameters of type, so that the library's service is compiled here and not in the
@@ -117,119 +127,159 @@ impl Endpoint {
         &self,
         request: Request<RequestBody>,
         caller: Caller,
+        token: Option<HeldToken>,
     ) -> BoxFuture<'_, Response<AnswerBody>> {
-        self.answer_request(request, caller).boxed()
+        self.answer_request(request, caller, token).boxed()
     }
 
     async fn answer_request(
         &self,
-        mut request: Request<RequestBody>,
+        request: Request<RequestBody>,
         caller: Caller,
+        token: Option<HeldToken>,
     ) -> Response<AnswerBody> {
-        let session = request.headers().get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
-        match &session {
+        let (mut request, head) = match self.read_head(request).await {
+            Ok(read) => read,
+            Err(refusal) => return refusal,
+        };
+        let is_standing =
+            request.method() == Method::GET || head.as_ref().is_some_and(MessageHead::is_listen);
+        let session = request.headers().get(SESSION).and_then(|id| id.to_str().ok());
+        let in_use = match session {
             Some(id) => match self.take_up(id, request.headers().get(VERSION).cloned(), &caller).await {
-                Ok(true) => {}
-                Ok(false) => {
-                    return refused(
-                        StatusCode::NOT_FOUND,
-                        "cannot use this session: it ended, or belongs to another key; initialize a new one",
-                    );
-                }
-                Err(error) => {
-                    tracing::warn!("a session of another host cannot be looked for: {error}");
-                    return refused(
-                        StatusCode::SERVICE_UNAVAILABLE,
-                        "cannot look for this session: the store does not answer; try again in a moment",
-                    );
-                }
+                Ok(in_use) => Some(in_use),
+                Err(refusal) => return refusal,
             },
-            None if !is_stateless(&request) && self.sessions.sessions.read().await.len() >= MAX_SESSIONS => {
-                return refused(
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    "cannot start a session: this host has too many; try again later, or use protocol version 2026-07-28",
-                );
+            // Whatever version it names: it begins a session.
+            None if head.as_ref().is_some_and(MessageHead::is_initialize) => {
+                request.extensions_mut().insert(caller.clone());
+                return self.begin(request, &caller.owner).await;
             }
-            _ => {}
-        }
-        let owner = caller.owner.clone();
+            None => None,
+        };
         request.extensions_mut().insert(caller);
-        let response = self.service.handle(request).await;
-        if let Some(id) =
-            response.headers().get(SESSION).and_then(|id| id.to_str().ok()).filter(|_| session.is_none())
-        {
-            self.own(id, owner).await;
+        let response = readable(self.service.handle(request).await, head.is_some()).await;
+        let is_stream =
+            response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream");
+        match is_stream {
+            true => response.map(|body| held(body, in_use, token.filter(|_| is_standing))),
+            false => response,
         }
-        let is_json =
-            response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/json");
-        if response.status().is_success() || is_json {
-            return response.map(|body| body.boxed());
-        }
-        // Some refusals are plain text: every client reads JSON.
-        let (parts, body) = response.into_parts();
-        let Ok(text) = body.collect().await.map(|text| text.to_bytes());
-        let mut said = refused(parts.status, &String::from_utf8_lossy(&text));
-        if let Some(allowed) = parts.headers.get(header::ALLOW) {
-            said.headers_mut().insert(header::ALLOW, allowed.clone());
-        }
-        said
     }
 
-    /// Returns `true` if a session is here and belongs to this caller. One that the store knows is taken up.
+    /// Starts a session. A client that does not wait for its id leaves none behind that nobody counts.
+    async fn begin(&self, request: Request<RequestBody>, owner: &str) -> Response<AnswerBody> {
+        let place = match self.reserve(owner).await {
+            Ok(place) => place,
+            Err(refusal) => return refusal,
+        };
+        let (service, stored, owner) = (self.service.clone(), self.stored.clone(), owner.to_owned());
+        let beginning = tokio::spawn(async move {
+            let response = service.handle(request).await;
+            if let Some(id) = response.headers().get(SESSION).and_then(|id| id.to_str().ok()) {
+                place.begun(id);
+                stored.own(id, &owner).await;
+            }
+            response
+        });
+        match beginning.await {
+            Ok(response) => readable(response, true).await,
+            Err(error) => {
+                tracing::error!("cannot start a session of MCP: {error}");
+                refused(StatusCode::INTERNAL_SERVER_ERROR, "cannot start a session: the host failed")
+            }
+        }
+    }
+
+    /// Makes room for a session of this owner. One that is ended for it is ended at all hosts.
+    async fn reserve(&self, owner: &str) -> Result<Reservation, Response<AnswerBody>> {
+        match self.sessions.reserve(owner).await {
+            Ok(place) => {
+                if let Some(id) = &place.ended
+                    && let Err(error) = self.stored.delete(id).await
+                {
+                    tracing::warn!("an ended session remains in the store: {error}");
+                }
+                Ok(place)
+            }
+            Err(SessionLimit::Owner) => {
+                let message = format!(
+                    "cannot start a session: all {MAX_OF_OWNER} sessions of this key or user are in use; end one \
+                     (DELETE /mcp), or use protocol version {STATELESS}"
+                );
+                Err(refused(StatusCode::TOO_MANY_REQUESTS, &message))
+            }
+            Err(SessionLimit::Host) => {
+                let message = format!(
+                    "cannot start a session: this host has too many; try again later, or use protocol version \
+                     {STATELESS}"
+                );
+                Err(refused(StatusCode::SERVICE_UNAVAILABLE, &message))
+            }
+        }
+    }
+
+    /// Enters a session of this caller. One that is open at another host, or was before this host was restarted, is taken up.
     async fn take_up(
         &self,
         id: &str,
         version: Option<HeaderValue>,
         caller: &Caller,
-    ) -> Result<bool, StoreError> {
-        if let Some(is_owner) = self.is_owner(id, caller).await {
-            return Ok(is_owner);
+    ) -> Result<InUse, Response<AnswerBody>> {
+        match self.sessions.enter(id, &caller.owner).await {
+            Entrance::Open(in_use) => return Ok(in_use),
+            Entrance::Refused => return Err(unknown_session()),
+            Entrance::Closed => {}
         }
-        if self.stored.owner(id).await?.is_none_or(|owner| owner != caller.owner) {
-            return Ok(false);
+        match self.stored.owner(id).await {
+            Ok(Some(owner)) if owner == caller.owner => {}
+            Ok(_) => return Err(unknown_session()),
+            Err(error) => return Err(unavailable_store(&error)),
         }
         let _one_at_a_time = self.restoring.lock().await;
-        if let Some(is_owner) = self.is_owner(id, caller).await {
-            return Ok(is_owner);
+        match self.sessions.enter(id, &caller.owner).await {
+            Entrance::Open(in_use) => return Ok(in_use),
+            Entrance::Refused => return Err(unknown_session()),
+            Entrance::Closed => {}
         }
-        self.owners.lock().remove(id);
-        // The first message of any kind brings the session back; this one says nothing.
-        let mut first =
-            Request::new(Full::new(Bytes::from(NOTHING)).map_err(|never| match never {}).boxed_unsync());
-        *first.method_mut() = Method::POST;
-        let headers = first.headers_mut();
-        headers.insert(header::HOST, HeaderValue::from_static("localhost"));
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
-        // It came as one.
-        headers.extend(HeaderValue::from_str(id).map(|id| (HeaderName::from_static(SESSION), id)));
-        headers.extend(version.map(|version| (HeaderName::from_static(VERSION), version)));
-        first.extensions_mut().insert(caller.clone());
-        let response = self.service.handle(first).await;
-        if response.status().is_success() {
-            self.owners.lock().insert(id.to_owned(), caller.owner.clone());
-            return Ok(true);
+        let place = self.reserve(&caller.owner).await?;
+        let response = self.service.handle(first_message(id, version, caller)).await;
+        if !response.status().is_success() {
+            let Ok(why) = response.into_body().collect().await.map(|text| text.to_bytes());
+            tracing::warn!("cannot go on with a session of another host: {}", String::from_utf8_lossy(&why));
+            return Err(unknown_session());
         }
-        let Ok(why) = response.into_body().collect().await.map(|text| text.to_bytes());
-        tracing::warn!("cannot go on with a session of another host: {}", String::from_utf8_lossy(&why));
-        Ok(false)
+        Ok(place.begun(id))
     }
 
-    /// Returns `true` if a session that is open here belongs to this caller; `None` if it is not open here.
-    async fn is_owner(&self, id: &str, caller: &Caller) -> Option<bool> {
-        if !self.sessions.sessions.read().await.contains_key(id) {
-            return None;
+    /// Reads the head of a message, and gives the request back with its body.
+    async fn read_head(
+        &self,
+        request: Request<RequestBody>,
+    ) -> Result<(Request<RequestBody>, Option<MessageHead>), Response<AnswerBody>> {
+        let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        // Others are refused unread.
+        let kind = kind.and_then(|kind| kind.split(';').next()).map(str::trim);
+        let is_json = kind.is_some_and(|kind| kind.eq_ignore_ascii_case("application/json"));
+        if request.method() != Method::POST || !is_json {
+            return Ok((request, None));
         }
-        self.owners.lock().get(id).map(|owner| *owner == caller.owner)
-    }
-
-    /// Notes whose a new session is, here and for other hosts, and forgets those that ended.
-    async fn own(&self, id: &str, owner: String) {
-        self.stored.own(id, &owner).await;
-        let open = self.sessions.sessions.read().await;
-        let mut owners = self.owners.lock();
-        owners.retain(|id, _| open.contains_key(id.as_str()));
-        owners.insert(id.to_owned(), owner);
+        let max = self.service.config.max_request_body_bytes;
+        let (parts, body) = request.into_parts();
+        let body = Limited::new(body, max).collect().await.map_err(|error| {
+            match error.is::<LengthLimitError>() {
+                true => {
+                    let message = format!("the message exceeded its limit of {max} bytes");
+                    refused(StatusCode::PAYLOAD_TOO_LARGE, &message)
+                }
+                false => refused(StatusCode::BAD_REQUEST, &format!("cannot read the message: {error}")),
+            }
+        })?;
+        let body = body.to_bytes();
+        let head = MessageHead::read(&body)
+            .map_err(|(code, why)| error_response(StatusCode::BAD_REQUEST, code, &why))?;
+        let body = Full::new(body).map_err(|never| match never {}).boxed_unsync();
+        Ok((Request::from_parts(parts, body), Some(head)))
     }
 
     /// Serves one client over standard input and output until it closes them.
@@ -253,15 +303,84 @@ impl Endpoint {
     }
 }
 
-fn is_stateless<B>(request: &Request<B>) -> bool {
-    let version = request.headers().get(VERSION).and_then(|version| version.to_str().ok());
-    version.is_some_and(|version| version >= STATELESS)
+/// A message that says nothing: the first one of any kind brings a stored session back.
+fn first_message(id: &str, version: Option<HeaderValue>, caller: &Caller) -> Request<RequestBody> {
+    let mut first =
+        Request::new(Full::new(Bytes::from(NOTHING)).map_err(|never| match never {}).boxed_unsync());
+    *first.method_mut() = Method::POST;
+    let headers = first.headers_mut();
+    headers.insert(header::HOST, HeaderValue::from_static("localhost"));
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+    // It came as one.
+    headers.extend(HeaderValue::from_str(id).map(|id| (HeaderName::from_static(SESSION), id)));
+    headers.extend(version.map(|version| (HeaderName::from_static(VERSION), version)));
+    first.extensions_mut().insert(caller.clone());
+    first
+}
+
+fn unknown_session() -> Response<AnswerBody> {
+    refused(
+        StatusCode::NOT_FOUND,
+        "cannot use this session: it ended, or belongs to another key; initialize a new one",
+    )
+}
+
+fn unavailable_store(error: &StoreError) -> Response<AnswerBody> {
+    tracing::warn!("a session of another host cannot be looked for: {error}");
+    refused(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "cannot look for this session: the store does not answer; try again in a moment",
+    )
+}
+
+/// The response, with a refusal as JSON where it is plain text: every client reads JSON.
+async fn readable(response: Response<LibraryBody>, is_json_message: bool) -> Response<AnswerBody> {
+    let is_json = response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/json");
+    if response.status().is_success() || is_json {
+        return response.map(|body| body.boxed());
+    }
+    let (parts, body) = response.into_parts();
+    let Ok(text) = body.collect().await.map(|text| text.to_bytes());
+    let text = String::from_utf8_lossy(&text);
+    let mut refusal = match parts.status {
+        // Its content type is well; the message is not one of MCP, or nested too deep.
+        StatusCode::UNSUPPORTED_MEDIA_TYPE if is_json_message => {
+            error_response(StatusCode::BAD_REQUEST, -32_700, &format!("cannot read the message: {text}"))
+        }
+        status => refused(status, &text),
+    };
+    if let Some(allowed) = parts.headers.get(header::ALLOW) {
+        refusal.headers_mut().insert(header::ALLOW, allowed.clone());
+    }
+    refusal
+}
+
+/// A stream that keeps its session in use, and ends when its token does not count any more.
+fn held(body: AnswerBody, in_use: Option<InUse>, token: Option<HeldToken>) -> AnswerBody {
+    let frames = BodyStream::new(body).map(move |frame| {
+        let _held = &in_use;
+        frame
+    });
+    let Some(token) = token else { return BodyExt::boxed(StreamBody::new(frames)) };
+    let (mut counts, lapsed) = oneshot::channel::<()>();
+    tokio::spawn(async move {
+        tokio::select! {
+            () = token.lapsed() => tracing::debug!("a stream ends: its access token does not count any more"),
+            () = counts.closed() => {}
+        }
+    });
+    BodyExt::boxed(StreamBody::new(frames.take_until(lapsed)))
 }
 
 /// A refusal as JSON-RPC has it.
 fn refused(status: StatusCode, message: &str) -> Response<AnswerBody> {
+    error_response(status, -32_000, message)
+}
+
+fn error_response(status: StatusCode, code: i32, message: &str) -> Response<AnswerBody> {
     let error =
-        serde_json::json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -32000, "message": message } });
+        serde_json::json!({ "jsonrpc": "2.0", "id": null, "error": { "code": code, "message": message } });
     let mut response = Response::new(Full::from(error.to_string()).boxed());
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -5,9 +5,11 @@
 use super::call::{Call, Outcome, is_stateless};
 use super::caller::Caller;
 use super::events::rank;
+use super::interceptors::{self, InterceptorBreakers};
+use super::limits::{check_name, check_uri};
 use super::listing::{self, TTL_MS, output_schema, page};
 use super::news::{ListFollower, News};
-use super::{interceptors, offers, result};
+use super::{offers, result};
 use parking_lot::Mutex;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult,
@@ -166,6 +168,7 @@ impl ServerHandler for Handler {
     ) -> Result<CallToolResponse, ErrorData> {
         let caller = self.caller(&context.extensions)?;
         let snapshot = self.shared.app.host.snapshot();
+        check_name(&request.name)?;
         let kernel = offers::kernel(&snapshot, &caller);
         let Some(tool) = kernel.find_tool(&request.name).cloned() else {
             let tools: Vec<Tool> = kernel.toolbox().iter().cloned().collect();
@@ -210,6 +213,7 @@ impl ServerHandler for Handler {
     ) -> Result<GetPromptResponse, ErrorData> {
         let caller = self.caller(&context.extensions)?;
         let snapshot = self.shared.app.host.snapshot();
+        check_name(&request.name)?;
         let prompts = offers::prompts(&snapshot, &caller);
         let Some(prompt) = prompts.iter().find(|prompt| prompt.name() == request.name).cloned() else {
             return Err(ErrorData::invalid_params(unknown("prompt", &request.name, &prompts), None));
@@ -270,6 +274,7 @@ impl ServerHandler for Handler {
         let snapshot = self.shared.app.host.snapshot();
         let functions = offers::resources(&snapshot, &caller);
         let uri = request.uri;
+        check_uri(&uri)?;
         let missing = || {
             let known = offers::listed(&functions, "resources");
             let known: Vec<String> =
@@ -317,8 +322,14 @@ impl ServerHandler for Handler {
         let caller = self.caller(&context.extensions)?;
         let snapshot = self.shared.app.host.snapshot();
         let of = match &request.r#ref {
-            Reference::Prompt(prompt) => prompt.name.clone(),
-            Reference::Resource(template) => template.uri.clone(),
+            Reference::Prompt(prompt) => {
+                check_name(&prompt.name)?;
+                prompt.name.clone()
+            }
+            Reference::Resource(template) => {
+                check_uri(&template.uri)?;
+                template.uri.clone()
+            }
             _ => String::new(),
         };
         let is_of = |tool: &&Tool| tool.spec.metadata.text("of").is_some_and(|own| *own == *of);
@@ -372,7 +383,7 @@ impl ServerHandler for Handler {
                 () = context.ct.cancelled() => {
                     return Err(ErrorData::internal_error("the client canceled this call", None));
                 }
-                result = interceptors::invoke(app, &caller, request.params.clone()) => result?,
+                result = interceptors::invoke(app, &self.shared.breakers, &caller, request.params.clone()) => result?,
             },
             _ => return Err(unknown()),
         };
@@ -398,6 +409,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let caller = self.caller(&context.extensions)?;
+        check_uri(&request.uri)?;
         let functions = offers::resources(&self.shared.app.host.snapshot(), &caller);
         if offers::reader(&functions, &request.uri).is_none() {
             let message = format!("unknown resource `{}`", request.uri);
@@ -422,25 +434,28 @@ impl ServerHandler for Handler {
         request: UnsubscribeRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
+        check_uri(&request.uri)?;
         self.subscribed.send_if_modified(|subscribed| subscribed.remove(&request.uri));
         Ok(())
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
-        Some(requested.clone())
+        let mut accepted = requested.clone();
+        if let Some(uris) = &mut accepted.resource_subscriptions {
+            uris.retain(|uri| check_uri(uri).is_ok());
+            uris.truncate(MAX_SUBSCRIPTIONS);
+        }
+        Some(accepted)
     }
 
     /// The standing stream of a client without a session.
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let caller = self.caller(&context.request_context().extensions)?;
-        let wanted: BTreeSet<String> = context
-            .accepted()
-            .resource_subscriptions
-            .iter()
-            .flatten()
-            .take(MAX_SUBSCRIPTIONS)
-            .cloned()
-            .collect();
+        for uri in context.requested().resource_subscriptions.iter().flatten() {
+            check_uri(uri)?;
+        }
+        let wanted: BTreeSet<String> =
+            context.accepted().resource_subscriptions.iter().flatten().cloned().collect();
         let wanted = watch::Sender::new(wanted);
         let mut following =
             ListFollower::begin(&self.shared.app, caller, &self.shared.updates, wanted.subscribe());
@@ -539,4 +554,6 @@ pub(super) struct SharedParts {
     pub(super) app: Arc<App>,
     /// URIs of resources that changed.
     pub(super) updates: broadcast::Sender<String>,
+    /// The breakers of the filters that other hosts call.
+    pub(super) breakers: InterceptorBreakers,
 }

@@ -1,5 +1,6 @@
 //! Lists as clients of MCP read them: in a stable order, page by page.
 
+use super::limits::check_cursor;
 use rmcp::ErrorData;
 use rmcp::model::{Cursor, PaginatedRequestParams};
 use serde::de::DeserializeOwned;
@@ -52,9 +53,12 @@ pub(super) fn page<T: DeserializeOwned>(
     asked: Option<PaginatedRequestParams>,
 ) -> Result<(Vec<T>, Option<Cursor>), ErrorData> {
     let after = match asked.and_then(|asked| asked.cursor) {
-        Some(cursor) => Some(opened(&cursor).ok_or_else(|| {
-            ErrorData::invalid_params("unknown cursor: use the nextCursor of the previous page", None)
-        })?),
+        Some(cursor) => {
+            check_cursor(&cursor)?;
+            Some(opened(&cursor).ok_or_else(|| {
+                ErrorData::invalid_params("unknown cursor: use the nextCursor of the previous page", None)
+            })?)
+        }
         None => None,
     };
     let mut entries = entries;

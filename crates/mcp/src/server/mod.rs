@@ -6,14 +6,16 @@ mod endpoint;
 mod events;
 mod handler;
 mod interceptors;
+mod limits;
 mod listing;
 mod news;
 mod offers;
 mod question;
 mod result;
+mod open_sessions;
 mod sessions;
 mod tokens;
 
 pub use caller::Caller;
 pub use endpoint::Endpoint;
-pub use tokens::{Bearer, TokenChecker, TokenRefusal};
+pub use tokens::{Bearer, HeldToken, TokenChecker, TokenRefusal};

@@ -1,5 +1,6 @@
 //! One call of an interceptor: the filter's own chain, with its budget, grants, breaker, trace and metrics.
 
+use super::breakers::InterceptorBreakers;
 use super::listing::{InterceptionEvent, Phase};
 use super::listing::{ListedInterceptor, offered};
 use super::payload::Payload;
@@ -47,6 +48,7 @@ enum Decision {
 
 /// A call whose parameters were read.
 struct Invocation<'a> {
+    breakers: &'a InterceptorBreakers,
     one: ListedInterceptor<'a>,
     event: InterceptionEvent,
     phase: Phase,
@@ -61,6 +63,7 @@ struct Invocation<'a> {
 /// takes too long: the caller has to block what it asks about, unless `failOpen` or `mode` say otherwise.
 pub(in crate::server) async fn invoke(
     app: &Arc<App>,
+    breakers: &InterceptorBreakers,
     caller: &Caller,
     params: Option<Value>,
 ) -> Result<Value, ErrorData> {
@@ -68,7 +71,7 @@ pub(in crate::server) async fn invoke(
         invalid(format!("invalid parameters: {error}; send name, event, phase and payload"))
     })?;
     let snapshot = app.host.snapshot();
-    let invocation = Invocation::of(app, &snapshot, params)?;
+    let invocation = Invocation::of(app, breakers, &snapshot, params)?;
     let began = Instant::now();
     let mut result = invocation.run(app, &snapshot, caller).await?;
     let took = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -81,7 +84,12 @@ fn invalid(message: String) -> ErrorData {
 }
 
 impl<'a> Invocation<'a> {
-    fn of(app: &'a App, snapshot: &'a Snapshot, params: Params) -> Result<Self, ErrorData> {
+    fn of(
+        app: &'a App,
+        breakers: &'a InterceptorBreakers,
+        snapshot: &'a Snapshot,
+        params: Params,
+    ) -> Result<Self, ErrorData> {
         let Params { name, event, phase, payload, config, timeout_ms } = params;
         let one = offered(&app.config, snapshot).find(|one| one.name == name);
         let one = one.ok_or_else(|| {
@@ -100,8 +108,11 @@ impl<'a> Invocation<'a> {
                 "the interceptor `{name}` does not accept `config`: an operator of this host sets its valves"
             )));
         }
+        if timeout_ms == Some(0) {
+            return Err(invalid("invalid `timeoutMs`: expected 1 or more milliseconds".to_owned()));
+        }
         let time = timeout_ms.map_or(MAX_TIME, Duration::from_millis).min(MAX_TIME);
-        Ok(Self { one, event, phase, payload, time })
+        Ok(Self { breakers, one, event, phase, payload, time })
     }
 
     async fn run(&self, app: &Arc<App>, snapshot: &Snapshot, caller: &Caller) -> Result<Value, ErrorData> {
@@ -138,7 +149,7 @@ impl<'a> Invocation<'a> {
         let Some(filter) = plugin.filter() else {
             return Err(Fault::Host(format!("the filter `{}` does not load", plugin.id)));
         };
-        let chain = Chain::new(vec![filter]);
+        let chain = Chain::new(vec![filter.breaker(self.breakers.of(plugin))]);
         let mut payload = payload;
         for hook in self.event.hooks(self.phase).iter().copied().filter(|hook| chain.has(*hook)) {
             let shown = payload.shown(hook, turn);

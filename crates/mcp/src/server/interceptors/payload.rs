@@ -3,6 +3,7 @@
 use super::listing::{InterceptionEvent, Phase};
 use crate::server::result::of_tool;
 use serde_json::{Value, json};
+use valvehouse_core::chat::ChatRequest;
 use valvehouse_core::context::Turn;
 use valvehouse_core::filter::Hook;
 use valvehouse_json::Json;
@@ -25,22 +26,43 @@ impl Payload {
         let is_wrapped =
             phase == Phase::Request && given["method"].is_string() && given["params"].is_object();
         let value = if is_wrapped { &given["params"] } else { given };
-        let wanted = match (event, phase) {
-            (InterceptionEvent::ToolCall | InterceptionEvent::Prompt, Phase::Request) => {
-                (value["name"].is_string(), "`name` and `arguments`")
-            }
+        let is_map_or_left_out = |key: &str| value[key].is_object() || value[key].is_null();
+        let is_list_or_left_out = |key: &str| value[key].is_array() || value[key].is_null();
+        let (fits, what) = match (event, phase) {
+            (InterceptionEvent::ToolCall | InterceptionEvent::Prompt, Phase::Request) => (
+                value["name"].is_string() && is_map_or_left_out("arguments"),
+                "a `name` and an object `arguments`",
+            ),
             (InterceptionEvent::Resource, Phase::Request) => (value["uri"].is_string(), "a `uri`"),
-            (InterceptionEvent::Completion, Phase::Request) => (value["messages"].is_array(), "`messages`"),
+            (InterceptionEvent::Completion, Phase::Request) => (value.is_object(), "`model` and `messages`"),
             (InterceptionEvent::Completion, Phase::Response) => (value["message"].is_object(), "a `message`"),
-            (_, Phase::Response) => (value.is_object(), "the result"),
-        };
-        match wanted {
-            (true, _) => Ok(Self { event, phase, value: value.clone(), is_wrapped }),
-            (false, what) => {
-                let (event, phase) = (event.as_str(), phase.as_str());
-                Err(format!("invalid payload of `{event}` ({phase}): expected an object with {what}"))
+            (InterceptionEvent::ToolCall, Phase::Response) => {
+                (value.is_object() && is_list_or_left_out("content"), "the result and its list `content`")
             }
+            (InterceptionEvent::Prompt, Phase::Response) => {
+                (value.is_object() && is_list_or_left_out("messages"), "the result and its list `messages`")
+            }
+            (InterceptionEvent::Resource, Phase::Response) => {
+                (value.is_object() && is_list_or_left_out("contents"), "the result and its list `contents`")
+            }
+        };
+        let about = format!("invalid payload of `{}` ({})", event.as_str(), phase.as_str());
+        if !fits {
+            return Err(format!("{about}: expected an object with {what}"));
         }
+        let checked = match (event, phase) {
+            (InterceptionEvent::Completion, Phase::Request) => Some(value.clone()),
+            // An answer becomes the last message of its chat.
+            (InterceptionEvent::Completion, Phase::Response) => {
+                Some(json!({ "model": "any", "messages": [value["message"]] }))
+            }
+            _ => None,
+        };
+        // A filter is shown no request that the endpoints of chats would refuse.
+        if let Some(request) = checked {
+            ChatRequest::new(Json::from(request)).map_err(|fault| format!("{about}: {fault}"))?;
+        }
+        Ok(Self { event, phase, value: value.clone(), is_wrapped })
     }
 
     /// The value that a hook looks at.

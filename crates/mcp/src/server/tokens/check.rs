@@ -10,7 +10,7 @@ use futures::future::BoxFuture;
 use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation, decode, decode_header};
 use serde_json::Value;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use valvehouse_config::ResourceServer;
 use valvehouse_core::fault::Fault;
 use valvehouse_json::Json;
@@ -37,6 +37,18 @@ pub struct Bearer {
     pub user: Json,
     /// An identifier for comparisons only.
     pub owner: String,
+    /// The end of the token in seconds since 1970; none where its authorization server does not say.
+    expires: Option<f64>,
+}
+
+impl Bearer {
+    /// Returns the time for which the token counts by what is known of it now; none where it has no end.
+    pub(super) fn counts_for(&self) -> Option<Duration> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |now| now.as_secs_f64());
+        #[allow(clippy::cast_precision_loss, reason = "it is a small number")]
+        let end = self.expires? + LEEWAY as f64;
+        Some(Duration::try_from_secs_f64(end - now).unwrap_or(Duration::ZERO))
+    }
 }
 
 /// The reason for which a token does not count.
@@ -134,7 +146,7 @@ impl TokenChecker {
         let has_other_type = !claims["token_type"].is_null()
             && !is("token_type", "bearer")
             && !is("token_type", "access_token");
-        if has_other_type || is("token_use", "refresh_token") {
+        if has_other_type {
             return Err(invalid("it is not a bearer token"));
         }
         let issuer = match (&claims["iss"], self.issuers.as_slice()) {
@@ -172,6 +184,9 @@ impl TokenChecker {
     }
 
     fn holder(&self, issuer: &str, claims: &Value) -> Result<Bearer, TokenRefusal> {
+        if let Some(why) = other_purpose(claims) {
+            return Err(TokenRefusal::Invalid(why.into()));
+        }
         let name = &self.settings.user_claim;
         let Some(id) = claims[name.as_str()].as_str().filter(|id| !id.is_empty()) else {
             return Err(TokenRefusal::Invalid(format!(
@@ -198,7 +213,7 @@ impl TokenChecker {
             ("issuer", issuer.into()),
             ("scopes", scopes.iter().map(|scope| Json::from(*scope)).collect::<Vec<_>>().into()),
         ]);
-        Ok(Bearer { user, owner: format!("token {issuer} {id}") })
+        Ok(Bearer { user, owner: format!("token {issuer} {id}"), expires: claims["exp"].as_f64() })
     }
 }
 
@@ -219,6 +234,20 @@ fn unverified(token: &str) -> Option<(Value, Header)> {
         return None;
     }
     Some((read(claims)?, decode_header(token).ok()?))
+}
+
+/// Returns the reason for which a token is not one that its holder shows as it is; none for a bearer's access token.
+fn other_purpose(claims: &Value) -> Option<&'static str> {
+    // The proof that its holder has that key cannot be checked here (RFC 7800, 8705, 9449).
+    if claims.get("cnf").is_some_and(|key| !key.is_null()) {
+        return Some("it is bound to a key (`cnf`)");
+    }
+    let mut purposes = ["typ", "token_use", "token_type"].into_iter().filter_map(|key| claims[key].as_str());
+    let is_refresh = |word: &str| {
+        let word = word.to_ascii_lowercase();
+        word.split(|letter: char| !letter.is_ascii_alphanumeric()).any(|part| part == "refresh")
+    };
+    purposes.any(is_refresh).then_some("it is a refresh token")
 }
 
 /// The scopes of a token: a text with blanks between them, or a list.

@@ -17,7 +17,7 @@ use valvehouse_config::{Introspection, Secret};
 use valvehouse_net::{Client, HttpCall};
 
 /// The time for which an answer is cached. A token that is revoked meanwhile counts for that long.
-const FRESH: Duration = Duration::from_secs(30);
+pub(super) const FRESH: Duration = Duration::from_secs(30);
 /// The time that one answer may take, with the wait for others.
 const ANSWER: Duration = Duration::from_secs(5);
 /// The largest answer, in bytes.

@@ -2,9 +2,11 @@
 //! checked at the introspection endpoint.
 
 mod check;
+mod held;
 mod introspection;
 mod issuer;
 #[cfg(test)]
 mod tests;
 
 pub use check::{Bearer, TokenChecker, TokenRefusal};
+pub use held::HeldToken;

@@ -1,6 +1,6 @@
 //! TokenChecker of a real issuer on loopback, with real keys, and of those who are none.
 
-use super::{TokenChecker, TokenRefusal};
+use super::{HeldToken, TokenChecker, TokenRefusal};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use parking_lot::Mutex;
@@ -390,7 +390,18 @@ async fn an_opaque_token_that_is_not_for_this_host_now_does_not_count() {
         ("no user", without(&good, "sub"), false),
         ("an empty user", with(&good, "sub", json!("")), false),
         ("a bound token", with(&good, "token_type", json!("DPoP")), false),
+        ("a token bound to a certificate", with(&good, "cnf", json!({ "x5t#S256": "abc" })), false),
+        (
+            "a token bound to a proof",
+            with(&without(&good, "token_type"), "cnf", json!({ "jkt": "abc" })),
+            false,
+        ),
+        ("an empty binding", with(&good, "cnf", json!({})), false),
         ("a refresh token", with(&good, "token_use", json!("refresh_token")), false),
+        ("a refresh token of Cognito", with(&good, "token_use", json!("refresh")), false),
+        ("a refresh token of Keycloak", with(&without(&good, "token_type"), "typ", json!("Refresh")), false),
+        ("an access token of Keycloak", with(&without(&good, "token_type"), "typ", json!("Bearer")), true),
+        ("no binding", with(&good, "cnf", json!(null)), true),
         ("no issuer", without(&good, "iss"), true),
         ("no end", without(&good, "exp"), true),
         ("no type", without(&good, "token_type"), true),
@@ -458,6 +469,60 @@ async fn an_endpoint_that_does_not_answer_as_it_should_makes_nothing_of_a_token_
     assert!(tokens.check("opaque").await.is_ok());
     drop(endpoint);
     assert!(tokens.check("opaque").await.is_ok());
+}
+
+#[tokio::test]
+async fn a_signed_token_that_is_bound_to_a_key_or_a_refresh_token_does_not_count() {
+    let key = Key::ec();
+    let issuer = Issuer::start(vec![key.published("k")]).await;
+    let tokens = issuer.tokens();
+    let header = json!({ "alg": "ES256", "kid": "k" });
+    let good = issuer.claims();
+    for (claim, value, why) in [
+        ("cnf", json!({ "jkt": "abc" }), "bound to a key"),
+        ("cnf", json!({ "x5t#S256": "abc" }), "bound to a key"),
+        ("typ", json!("Refresh"), "refresh token"),
+        ("token_use", json!("refresh"), "refresh token"),
+    ] {
+        let token = key.token(header.clone(), &with(&good, claim, value));
+        let refused = tokens.check(&token).await;
+        assert!(
+            matches!(&refused, Err(TokenRefusal::Invalid(text)) if text.contains(why)),
+            "{claim}: {refused:?}"
+        );
+    }
+    let other = with(&with(&good, "typ", json!("Bearer")), "token_use", json!("access"));
+    assert!(tokens.check(&key.token(header, &other)).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_held_token_lapses_when_it_is_revoked_and_not_before() {
+    let endpoint = Endpoint::start().await;
+    let tokens = Arc::new(endpoint.tokens(&["https://login.example"]));
+    *endpoint.claims.lock() = Endpoint::good();
+    let bearer = tokens.check("opaque").await.unwrap();
+    let held = HeldToken::new(tokens, "opaque", &bearer);
+    let lapse = tokio::spawn(async move { held.lapsed().await });
+    for round in 1..=2 {
+        settle().await;
+        pass(Duration::from_secs(31)).await;
+        let asked_again = async {
+            while endpoint.requests.lock().len() <= round {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), asked_again).await.expect("nobody asks again");
+        assert!(!lapse.is_finished());
+    }
+    settle().await;
+    *endpoint.claims.lock() = json!({ "active": false });
+    pass(Duration::from_secs(31)).await;
+    tokio::time::timeout(Duration::from_secs(20), lapse).await.expect("it goes on").unwrap();
+}
+
+/// Lets tasks come to their next wait.
+async fn settle() {
+    tokio::time::sleep(Duration::from_millis(100)).await;
 }
 
 /// Lets this much time pass on the clock of the host alone.

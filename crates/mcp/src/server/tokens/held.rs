@@ -1,0 +1,33 @@
+//! A token that a standing stream was opened with.
+
+use super::check::{Bearer, TokenChecker};
+use super::introspection::FRESH;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A valid token that is checked again while a stream is open.
+pub struct HeldToken {
+    checker: Arc<TokenChecker>,
+    token: String,
+    owner: String,
+}
+
+impl HeldToken {
+    /// A token of this holder.
+    pub fn new(checker: Arc<TokenChecker>, token: &str, bearer: &Bearer) -> Self {
+        Self { checker, token: token.to_owned(), owner: bearer.owner.clone() }
+    }
+
+    /// Waits until a request with the token would be refused. It is checked every 30 seconds, and when it expires.
+    pub(in crate::server) async fn lapsed(&self) {
+        loop {
+            let wait = match self.checker.check(&self.token).await {
+                Ok(bearer) if bearer.owner == self.owner => bearer.counts_for(),
+                _ => return,
+            };
+            // It counts until the second of its end is over.
+            let wait = wait.map_or(FRESH, |left| FRESH.min(left + Duration::from_secs(1)));
+            tokio::time::sleep(wait).await;
+        }
+    }
+}
