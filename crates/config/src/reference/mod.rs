@@ -6,7 +6,6 @@ mod table;
 
 pub use document::document;
 pub use effective::{Effective, effective};
-pub(crate) use table::REQUIRED;
 pub use table::{SECTIONS, Section, SettingRow};
 
 #[cfg(test)]

@@ -15,6 +15,13 @@ pub struct SettingRow {
     pub example: &'static str,
 }
 
+impl SettingRow {
+    /// Returns `true` if the file must contain it where it contains its table.
+    pub fn is_required(&self) -> bool {
+        self.usual == REQUIRED
+    }
+}
+
 /// A table of the file.
 #[derive(Debug, Clone, Copy)]
 pub struct Section {
@@ -41,7 +48,7 @@ const fn it(
 /// The text of an empty cell that means none.
 const NONE: &str = "*none*";
 /// The default of a setting that has none and that a file must contain.
-pub(crate) const REQUIRED: &str = "*required*";
+const REQUIRED: &str = "*required*";
 
 /// All of them.
 pub const SECTIONS: &[Section] = &[

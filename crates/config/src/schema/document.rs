@@ -1,7 +1,7 @@
 //! The schema of the file, with what the table of the reference says of each key.
 
 use super::file::{File, Table};
-use crate::reference::{REQUIRED, SECTIONS, SettingRow};
+use crate::reference::{SECTIONS, SettingRow};
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -66,7 +66,7 @@ fn describe(at: &mut Table, described: &SettingRow) {
 /// The keys that must be given, by the table they stand in.
 fn required(settings: &[SettingRow]) -> BTreeMap<String, Vec<&str>> {
     let mut required: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    for it in settings.iter().filter(|it| it.usual == REQUIRED) {
+    for it in settings.iter().filter(|it| it.is_required()) {
         if let Some((parent, key)) = it.key.rsplit_once('.') {
             required.entry(parent.to_owned()).or_default().push(key);
         }
