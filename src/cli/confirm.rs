@@ -5,7 +5,7 @@ use super::project::{self, Project};
 use valvehouse_config::Config;
 use valvehouse_host::{State, adoptable};
 use valvehouse_json::Json;
-use valvehouse_store::Confirmed;
+use valvehouse_store::GuardChange;
 use valvehouse_terminal::{CommandError, Console, Exit, report};
 
 /// Confirms whatever a guard waits for: that it may be gone, or may become what its file says now.
@@ -25,7 +25,7 @@ pub(super) async fn run(asked: &args::Confirm, config: &Config, out: &Console) -
         out.say(&problem.message);
     }
     let generation = project.store.confirm(&asked.id, &pending, &project::author()).await?;
-    let what = if pending == Confirmed::Off { "may be off" } else { "may change" };
+    let what = if pending == GuardChange::Off { "may be off" } else { "may change" };
     ended(project, &asked.id, what, generation, out).await
 }
 

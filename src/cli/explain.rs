@@ -8,7 +8,7 @@ use valvehouse_config::Config;
 use valvehouse_core::figures::PromptCacheCount;
 use valvehouse_core::tool::Tool;
 use valvehouse_core::trace::GuardCoverageRow;
-use valvehouse_host::{Decision, HostPart, Part, Plugin, Snapshot};
+use valvehouse_host::{FilterDecision, HostPart, Part, Plugin, Snapshot};
 use valvehouse_json::Json;
 use valvehouse_terminal::{CommandError, Console, Exit, Paint, clean, table};
 
@@ -156,8 +156,8 @@ impl FilterReport {
         Self {
             id: plugin.id.to_string(),
             mark: match part.decision {
-                Decision::Runs => Mark::Runs,
-                Decision::Refuses(_) => Mark::Refuses,
+                FilterDecision::Runs => Mark::Runs,
+                FilterDecision::Refuses(_) => Mark::Refuses,
                 _ => Mark::None,
             },
             word: part.word(),

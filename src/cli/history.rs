@@ -3,7 +3,7 @@
 use super::args;
 use super::project::Project;
 use valvehouse_config::Config;
-use valvehouse_host::admin::{self, Against, Detail, Entry, Refused};
+use valvehouse_host::admin::{self, AdminError, Against, Detail, Entry};
 use valvehouse_json::Json;
 use valvehouse_terminal::{CommandError, Console, Exit, Paint, clean, table};
 
@@ -95,6 +95,6 @@ fn when(at: i64) -> String {
 }
 
 /// A refused change says all that is wrong in its message.
-pub(super) fn refused(refused: Refused) -> CommandError {
+pub(super) fn refused(refused: AdminError) -> CommandError {
     refused.fault.into()
 }

@@ -8,7 +8,7 @@ use valvehouse_core::words::{count, nearest};
 use valvehouse_host::{Owner, Plugin, Snapshot, Standing, State, app, owner};
 use valvehouse_json::Json;
 use valvehouse_script::{Code, Script};
-use valvehouse_store::{Seen, Store, StoreError, now};
+use valvehouse_store::{SeenFile, Store, StoreError, now};
 use valvehouse_terminal::{CommandError, Exit, PLAIN, report};
 
 /// The time that running hosts may take to follow.
@@ -72,7 +72,7 @@ impl Project {
             tracing::warn!("cannot set aside the stored data of a removed plugin: {error}");
         }
         let text = plugin.and_then(|plugin| Some((plugin, plugin.script.as_ref()?.file.text.clone())));
-        let seen = text.map(|(plugin, text)| Seen {
+        let seen = text.map(|(plugin, text)| SeenFile {
             plugin: id.to_owned(),
             source: Some(self.snapshot.plan().source(plugin, text)),
             at: self.at,

@@ -22,7 +22,7 @@ use valvehouse_core::fault::{Fault, RequestFault};
 use valvehouse_core::kernel::{Progress, RunOptions, TurnAnswer, TurnEnd};
 use valvehouse_core::provider::Piece;
 use valvehouse_json::Json;
-use valvehouse_store::{Beginning, Begun, First, Prune, Run, Store};
+use valvehouse_store::{Beginning, First, Prune, Run, RunStart, Store};
 
 /// The maximum number of attempts to read a conversation that changes at the same time.
 const TRIES: usize = 8;
@@ -209,15 +209,15 @@ impl Runs {
             let begun = self.store.begin_run(&beginning).await;
             leaving.done();
             match begun? {
-                Begun::Begun(run) => return Ok((run, recalled, saved)),
-                Begun::Busy(other) => {
+                RunStart::Begun(run) => return Ok((run, recalled, saved)),
+                RunStart::Busy(other) => {
                     return Err(conflict(format!(
                         "cannot continue the conversation `{id}`: run {} of process {} is using it; try again \
                          when it has ended",
                         other.id, other.pid
                     )));
                 }
-                Begun::Moved(_) => {}
+                RunStart::Moved(_) => {}
             }
         }
         Err(conflict(format!("cannot read the conversation `{id}`: it keeps changing; try again")))

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tokio::sync::broadcast;
 use valvehouse_core::fault::Fault;
 use valvehouse_json::Json;
-use valvehouse_store::{Run, RunStatus, Step, Store};
+use valvehouse_store::{Run, RunStatus, RunStep, Store};
 
 /// The journal of a run in the store.
 pub(super) struct StoreKeeper<'a> {
@@ -63,7 +63,7 @@ impl<'a> StoreKeeper<'a> {
             lasting = memory::leaving(&lasting, saved);
         }
         let state = kept.saved.map(RunSnapshot::to_json);
-        let step = Step {
+        let step = RunStep {
             run: &self.run.id,
             owner: self.owner,
             expected,
@@ -162,7 +162,7 @@ impl Drop for Leaving<'_> {
         let expected = (self.step)();
         runtime.spawn(async move {
             let pending = Json::Null;
-            let step = Step {
+            let step = RunStep {
                 run: &run,
                 owner: &owner,
                 expected,

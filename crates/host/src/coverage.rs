@@ -1,6 +1,6 @@
 //! The endpoints beside chats that filters cover.
 
-use crate::decision::Decision;
+use crate::decision::FilterDecision;
 use crate::plugin::Plugin;
 use crate::snapshot::Snapshot;
 use valvehouse_core::filter::Chain;
@@ -37,7 +37,8 @@ impl Snapshot {
     pub fn covers(&self, endpoint: &str) -> bool {
         self.filters().any(|plugin| {
             plugin.enabled
-                && (plugin.covers(endpoint) || matches!(self.decide(plugin, &[], &[]), Decision::Refuses(_)))
+                && (plugin.covers(endpoint)
+                    || matches!(self.decide(plugin, &[], &[]), FilterDecision::Refuses(_)))
         })
     }
 

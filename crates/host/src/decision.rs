@@ -2,7 +2,7 @@
 
 /// The decision on a filter for a request: it runs, or the reason why not.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Decision {
+pub enum FilterDecision {
     /// It runs.
     Runs,
     /// It cannot run and is a guard: the request is refused.
@@ -25,7 +25,7 @@ pub enum Decision {
     Elsewhere(Vec<String>),
 }
 
-impl Decision {
+impl FilterDecision {
     /// Returns its name for programs.
     pub fn word(&self) -> &'static str {
         match self {

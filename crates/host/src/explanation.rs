@@ -1,6 +1,6 @@
 //! The part of each filter in a request, in the words of the command line and of the page.
 
-use crate::decision::Decision;
+use crate::decision::FilterDecision;
 use crate::plugin::{Plugin, State};
 use crate::refusal::absence;
 use crate::snapshot::Snapshot;
@@ -17,7 +17,7 @@ pub struct Part {
     /// The filter.
     pub plugin: Arc<Plugin>,
     /// The decision on it.
-    pub decision: Decision,
+    pub decision: FilterDecision,
     /// Since when it rests, where it would run and does not.
     pub rests: Option<Open>,
     /// The reason for which it runs, or does not.
@@ -32,7 +32,7 @@ impl Part {
 
     /// Returns `true` if requests go through it.
     pub fn runs(&self) -> bool {
-        self.decision == Decision::Runs
+        self.decision == FilterDecision::Runs
     }
 }
 
@@ -77,32 +77,32 @@ impl Snapshot {
     }
 
     /// Refines the decision on a filter for a model: a filter outside its chain may run around its tools.
-    fn decided_for(&self, plugin: &Plugin, decision: Decision, model: &str) -> Decision {
+    fn decided_for(&self, plugin: &Plugin, decision: FilterDecision, model: &str) -> FilterDecision {
         match decision {
-            Decision::NotListed | Decision::NotAskedFor => {
+            FilterDecision::NotListed | FilterDecision::NotAskedFor => {
                 let tools = self.tools_around(&plugin.id, model);
-                if tools.is_empty() { decision } else { Decision::ForTools(tools) }
+                if tools.is_empty() { decision } else { FilterDecision::ForTools(tools) }
             }
-            Decision::Runs if !plugin.covers(CHAT) => {
-                Decision::Elsewhere(plugin.endpoints().into_iter().map(str::to_owned).collect())
+            FilterDecision::Runs if !plugin.covers(CHAT) => {
+                FilterDecision::Elsewhere(plugin.endpoints().into_iter().map(str::to_owned).collect())
             }
             decision => decision,
         }
     }
 
     /// Per plugin in running order: whether it runs for a model and user, and why not.
-    pub fn explain(&self, model: &str, asked: &[String]) -> Vec<(Arc<Plugin>, Decision)> {
+    pub fn explain(&self, model: &str, asked: &[String]) -> Vec<(Arc<Plugin>, FilterDecision)> {
         let listed = self.listed_for(model);
-        let mut all: Vec<(Arc<Plugin>, Decision)> = self
+        let mut all: Vec<(Arc<Plugin>, FilterDecision)> = self
             .filters()
             .map(|plugin| {
                 let decision = self.decide(plugin, &listed, asked);
                 (plugin.clone(), self.decided_for(plugin, decision, model))
             })
             .collect();
-        let place = |plugin: &Plugin, decision: &Decision| match (decision, &plugin.script) {
+        let place = |plugin: &Plugin, decision: &FilterDecision| match (decision, &plugin.script) {
             // A refusal comes before everything else.
-            (Decision::Refuses(_), _) => f64::NEG_INFINITY,
+            (FilterDecision::Refuses(_), _) => f64::NEG_INFINITY,
             (_, Some(script)) => script.priority(),
             (_, None) => 0.0,
         };
@@ -117,7 +117,7 @@ impl Snapshot {
     pub fn parts(&self, model: &str, asked: &[String], rests: impl Fn(&Plugin) -> Option<Open>) -> Vec<Part> {
         let explained = self.explain(model, asked).into_iter();
         let parts = explained.map(|(plugin, decision)| {
-            let rests = rests(&plugin).filter(|_| decision == Decision::Runs);
+            let rests = rests(&plugin).filter(|_| decision == FilterDecision::Runs);
             let reason = match &rests {
                 Some(open) => format!("{}; last: {}", plugin.rests_in_words(open), open.cause),
                 None => self.reason(&plugin, &decision, model),
@@ -127,13 +127,13 @@ impl Snapshot {
         parts.collect()
     }
 
-    fn reason(&self, plugin: &Plugin, decision: &Decision, model: &str) -> String {
+    fn reason(&self, plugin: &Plugin, decision: &FilterDecision, model: &str) -> String {
         let id = &plugin.id;
         match decision {
-            Decision::Runs if matches!(plugin.state, State::Stale(_)) => {
+            FilterDecision::Runs if matches!(plugin.state, State::Stale(_)) => {
                 format!("its last good version runs; see valvehouse check {id}")
             }
-            Decision::Runs => {
+            FilterDecision::Runs => {
                 let why = match plugin.global {
                     true => "runs for every model".to_owned(),
                     false if !self.plan().models.iter().any(|plan| plan.name == model) => {
@@ -148,22 +148,22 @@ impl Snapshot {
                     false => format!("{why}; covers {} as well", others.join(", ")),
                 }
             }
-            Decision::Refuses(why) => format!("refuses every request: {why}"),
-            Decision::Off if !self.plan().plugin(plugin.kind, id).enabled => {
+            FilterDecision::Refuses(why) => format!("refuses every request: {why}"),
+            FilterDecision::Off if !self.plan().plugin(plugin.kind, id).enabled => {
                 format!("switched off: [filters.{id}] enabled = false")
             }
-            Decision::Off => "switched off by an operator".to_owned(),
-            Decision::NotListed => format!("not global, and the model `{model}` does not list it"),
-            Decision::NotAskedFor => {
+            FilterDecision::Off => "switched off by an operator".to_owned(),
+            FilterDecision::NotListed => format!("not global, and the model `{model}` does not list it"),
+            FilterDecision::NotAskedFor => {
                 format!("a toggle: runs only for requests with \"filter_ids\": [\"{id}\"]")
             }
-            Decision::Broken => format!("has never loaded; see valvehouse check {id}"),
-            Decision::ForTools(tools) => format!("runs around these tools only: {}", tools.join(", ")),
-            Decision::Elsewhere(endpoints) => {
+            FilterDecision::Broken => format!("has never loaded; see valvehouse check {id}"),
+            FilterDecision::ForTools(tools) => format!("runs around these tools only: {}", tools.join(", ")),
+            FilterDecision::Elsewhere(endpoints) => {
                 format!("covers {} only: `endpoints` does not list \"chat\"", endpoints.join(", "))
             }
-            Decision::NoHooks => "has no hooks to run".to_owned(),
-            Decision::Idle => {
+            FilterDecision::NoHooks => "has no hooks to run".to_owned(),
+            FilterDecision::Idle => {
                 let needs = plugin.needs();
                 let first = needs.first().map_or("VALVE", |name| name.as_str());
                 format!(

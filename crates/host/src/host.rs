@@ -2,14 +2,14 @@
 
 use crate::background::AfterAnswers;
 use crate::leftovers;
-use crate::plan::{Mounted, Plan};
+use crate::plan::{MountedOffers, Plan};
 use crate::reload::look::{NEXT_LOOK, WHILE_COMPILING};
 use crate::reload::scripts::RefusedGeneration;
 use crate::reload::state::Reload;
 use crate::report::{Looks, Report};
 use crate::snapshot::Snapshot;
 use crate::status::{NodeStatus, Standing};
-use crate::writer::Writer;
+use crate::writer::ReloadLock;
 use arc_swap::ArcSwap;
 use futures::future::BoxFuture;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
@@ -187,8 +187,8 @@ impl Host {
 
     /// Holds the one writer, who knows what the store says now: nothing else changes the running set until
     /// it is dropped. What is changed meanwhile goes live by the [`reload`](Self::reload) that follows.
-    pub async fn writer(&self) -> Result<Writer<'_>, StoreError> {
-        Writer::held(self.writer.lock().await).await
+    pub async fn writer(&self) -> Result<ReloadLock<'_>, StoreError> {
+        ReloadLock::held(self.writer.lock().await).await
     }
 
     /// Goes on with another plan, of the same folders: what it says of models, providers and plugins goes live
@@ -203,7 +203,7 @@ impl Host {
     }
 
     /// Offers these tools of other servers from now on, in place of those that were mounted before.
-    pub async fn mount(&self, mounted: Mounted) -> Arc<Snapshot> {
+    pub async fn mount(&self, mounted: MountedOffers) -> Arc<Snapshot> {
         {
             let mut writer = self.writer.lock().await;
             writer.plan = Arc::new(Plan { mounted, ..(*writer.plan).clone() });

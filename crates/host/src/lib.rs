@@ -31,12 +31,12 @@ mod subscriptions;
 mod writer;
 
 pub use background::{AfterAnswers, WorkCounts};
-pub use decision::Decision;
+pub use decision::FilterDecision;
 pub use explanation::{HostPart, Part};
 pub use guard_coverage::GuardCoverageCell;
 pub use host::Host;
 pub use offers::Offers;
-pub use plan::{ModelPlan, Mounted, Passes, Plan, PluginPlan, ProviderPlan};
+pub use plan::{ModelPlan, MountedOffers, Passes, Plan, PluginPlan, ProviderPlan};
 pub use plugin::{Plugin, State, chats_only, chats_only_in_words};
 pub use questions::{HostQuestion, SharedQuestions};
 pub use reload::aside::{Owner, adoptable, owner};
@@ -46,7 +46,7 @@ pub use schedule::{Schedule, ScheduleCounts};
 pub use snapshot::{Ready, Snapshot};
 pub use status::{NodeStatus, PluginStanding, Standing};
 pub use subscriptions::{ResourceSubscription, ResourceSubscriptions, ResourceUpdate};
-pub use writer::Writer;
+pub use writer::ReloadLock;
 
 /// Unit tests are held to the limits of the binary.
 #[cfg(test)]

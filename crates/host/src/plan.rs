@@ -43,7 +43,7 @@ pub struct Plan {
     /// Further tools that are not scripts.
     pub native_tools: Vec<Tool>,
     /// The tools of other servers, as they stand now.
-    pub mounted: Mounted,
+    pub mounted: MountedOffers,
     /// Versions of plugins that are not run, beside those that the project's list names.
     pub quarantined: Vec<QuarantineEntry>,
     /// The problems of newer settings that could not replace these.
@@ -52,7 +52,7 @@ pub struct Plan {
 
 /// Tools of other servers, which come and go while the host runs.
 #[derive(Clone, Default)]
-pub struct Mounted {
+pub struct MountedOffers {
     /// The tools that are offered, each name once.
     pub tools: Vec<Tool>,
     /// The prompts and resources for clients of MCP.

@@ -13,7 +13,7 @@ use valvehouse_script::{
     Budget, Kind, Lists, LoadedFile, Pipe, Problem, ScheduledCall, Script, ScriptCallbacks, ScriptedTool,
     ServedTool, UserValves,
 };
-use valvehouse_store::Confirmed;
+use valvehouse_store::GuardChange;
 
 /// The state of a plugin beside its file.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,7 +64,7 @@ pub struct Plugin {
     /// The hash of the file as it is, which is not what runs when that is stale.
     pub(crate) hash: Arc<str>,
     /// The pending change of a guard that an operator may confirm.
-    pub pending: Option<Confirmed>,
+    pub pending: Option<GuardChange>,
     /// A guard can never drop out silently.
     pub security: bool,
     /// Runs for every model.
@@ -78,11 +78,11 @@ pub struct Plugin {
     /// The values that users set for themselves.
     pub users: Arc<UserValves>,
     /// The values and grants of operators.
-    pub(crate) given: Given,
+    pub(crate) given: OperatorSettings,
     /// The filter it is in chains.
-    pub(crate) acts: Kept<Option<Filter>>,
+    pub(crate) acts: LazyValue<Option<Filter>>,
     /// The tools it brings.
-    pub(crate) brings: Kept<Vec<ScriptedTool>>,
+    pub(crate) brings: LazyValue<Vec<ScriptedTool>>,
 }
 
 /// Plugins by id.
@@ -90,20 +90,20 @@ pub(crate) type Plugins = BTreeMap<Arc<str>, Arc<Plugin>>;
 
 /// The values and grants that operators give a plugin while it runs: others make another script.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Given {
+pub(crate) struct OperatorSettings {
     /// Values of its valves, as they are stored.
     pub(crate) valves: Json,
     /// The grants of the configuration and the store.
     pub(crate) grants: Grants,
     /// The valves and limits of the configuration.
-    pub(crate) configured: Option<Configured>,
+    pub(crate) configured: Option<ScriptSettings>,
     /// Its versions that are not run, since they ended the process.
     pub(crate) quarantined: Vec<QuarantineEntry>,
     /// The lists that its functions returned when they were called last.
     pub(crate) lists: Lists,
 }
 
-impl Given {
+impl OperatorSettings {
     /// The same without the lists.
     pub(crate) fn without_lists(&self) -> Self {
         Self { lists: Lists::default(), ..self.clone() }
@@ -112,7 +112,7 @@ impl Given {
 
 /// The settings of a script, but for its grants.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Configured {
+pub(crate) struct ScriptSettings {
     /// Its valves and budgets, as a filter and as a tool: which it is, its file says.
     pub(crate) valves: [Json; 2],
     pub(crate) budgets: [[Budget; 3]; 2],
@@ -301,27 +301,27 @@ fn is_nothing(value: &Json) -> bool {
 }
 
 /// A value that is made when it is first asked for. A copy of a plugin is another plugin: it makes its own.
-pub(crate) struct Kept<T>(OnceLock<T>);
+pub(crate) struct LazyValue<T>(OnceLock<T>);
 
-impl<T> Kept<T> {
+impl<T> LazyValue<T> {
     pub(crate) fn or_made(&self, make: impl FnOnce() -> T) -> &T {
         self.0.get_or_init(make)
     }
 }
 
-impl<T> Default for Kept<T> {
+impl<T> Default for LazyValue<T> {
     fn default() -> Self {
         Self(OnceLock::new())
     }
 }
 
-impl<T> Clone for Kept<T> {
+impl<T> Clone for LazyValue<T> {
     fn clone(&self) -> Self {
         Self::default()
     }
 }
 
-impl<T> std::fmt::Debug for Kept<T> {
+impl<T> std::fmt::Debug for LazyValue<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(if self.0.get().is_some() { "made" } else { "not made yet" })
     }

@@ -10,13 +10,13 @@ use valvehouse_json::Json;
 use valvehouse_script::{Offer, Pipes};
 
 /// A plan's providers and a snapshot's pipes.
-pub(super) struct Served {
+pub(super) struct ProviderRoutes {
     pub(super) plan: Arc<Plan>,
     pipes: Arc<Pipes>,
     pipes_as_provider: Arc<dyn Provider>,
 }
 
-impl Served {
+impl ProviderRoutes {
     pub(super) fn new(plan: Arc<Plan>, pipes: Pipes) -> Self {
         let pipes = Arc::new(pipes);
         Self { plan, pipes_as_provider: pipes.clone(), pipes }
@@ -62,7 +62,7 @@ impl Served {
     }
 }
 
-impl Routes for Served {
+impl Routes for ProviderRoutes {
     fn route(&self, name: &str) -> Option<Route> {
         if let Some(model) = self.plan.models.iter().find(|model| model.name == name) {
             let provider = self.serves(model).ok()?.clone();

@@ -4,7 +4,7 @@
 //! list is asked for by each host, which uses the last one that could be used.
 
 use crate::host::Host;
-use crate::plugin::{Given, Plugin, State};
+use crate::plugin::{OperatorSettings, Plugin, State};
 use futures::future::join_all;
 use futures::stream::{FuturesUnordered, StreamExt};
 use parking_lot::Mutex;
@@ -67,7 +67,7 @@ struct Entry {
     incarnation: u64,
     every: Duration,
     /// The text and the settings of the script.
-    version: (Arc<str>, Given),
+    version: (Arc<str>, OperatorSettings),
     due: Instant,
     is_running: bool,
     /// The failures in a row.
@@ -80,14 +80,14 @@ struct Job {
     script: Arc<Script>,
     incarnation: u64,
     every: Duration,
-    version: (Arc<str>, Given),
+    version: (Arc<str>, OperatorSettings),
     began: Instant,
 }
 
 /// The end of a call.
 struct CallEnd {
     key: Key,
-    version: (Arc<str>, Given),
+    version: (Arc<str>, OperatorSettings),
     /// The time until the next call; `None` for that of a failure.
     pause: Option<Duration>,
 }

@@ -1,11 +1,11 @@
 //! The state that a turn takes once and keeps to its end: plugins, chains, models. Never changed.
 
-use crate::decision::Decision;
+use crate::decision::FilterDecision;
 use crate::offers::Offers;
 use crate::plan::{ModelPlan, Passes, Plan};
 use crate::plugin::{Plugin, Plugins};
 use crate::refusal::absent;
-use crate::routes::Served;
+use crate::routes::ProviderRoutes;
 use std::collections::HashMap;
 use std::sync::Arc;
 use valvehouse_agent::callbacks::{Callbacks, Listener};
@@ -32,7 +32,7 @@ pub struct Snapshot {
     pub tools: Vec<Tool>,
     /// The prompts and resources of scripts and mounted servers.
     pub offered: Offers,
-    pub(crate) served: Arc<Served>,
+    pub(crate) served: Arc<ProviderRoutes>,
     /// The filters that run for every model, by id.
     everywhere: Vec<Arc<Plugin>>,
     /// Guards that still run for models which no longer list them.
@@ -42,18 +42,18 @@ pub struct Snapshot {
     /// Set if there is a plugin that requests may enable.
     has_toggles: bool,
     /// For names that are not configured.
-    passing: Selected,
+    passing: ModelSelection,
     /// The models that are known without asking a provider, as scripts see them.
     listed: Json,
     /// For configured models, by name.
-    models: HashMap<String, Selected>,
+    models: HashMap<String, ModelSelection>,
     /// Set if there is a model whose requests no plugin looks at.
     may_forward: bool,
 }
 
 /// The selection for a model when a request asks for nothing special.
 #[derive(Default)]
-pub(crate) struct Selected {
+pub(crate) struct ModelSelection {
     pub(crate) chain: Chain,
     callbacks: Vec<Arc<dyn Listener>>,
     tools: Vec<Tool>,
@@ -108,8 +108,8 @@ impl Snapshot {
             problems,
             tools,
             offered: Offers::default(),
-            served: Arc::new(Served::new(plan, pipes)),
-            passing: Selected::default(),
+            served: Arc::new(ProviderRoutes::new(plan, pipes)),
+            passing: ModelSelection::default(),
             listed: Json::Null,
             models: HashMap::new(),
             may_forward: false,
@@ -122,7 +122,7 @@ impl Snapshot {
         let names = snapshot.plan().models.iter();
         snapshot.models =
             names.map(|model| (model.name.clone(), snapshot.select(Some(model), &[]))).collect();
-        let may_forward = |selected: &Selected| selected.chain.filters().is_empty();
+        let may_forward = |selected: &ModelSelection| selected.chain.filters().is_empty();
         snapshot.may_forward = may_forward(&snapshot.passing) || snapshot.models.values().any(may_forward);
         snapshot
     }
@@ -146,35 +146,35 @@ impl Snapshot {
     }
 
     /// Selection = enabled AND (global OR listed by the model), minus toggles nobody asked for.
-    pub fn decide(&self, plugin: &Plugin, listed: &[String], asked: &[String]) -> Decision {
+    pub fn decide(&self, plugin: &Plugin, listed: &[String], asked: &[String]) -> FilterDecision {
         if plugin.enabled && !plugin.global && !listed.iter().any(|id| **id == *plugin.id) {
-            return Decision::NotListed;
+            return FilterDecision::NotListed;
         }
         self.decide_chosen(plugin, asked)
     }
 
     /// The same of one that is global or listed.
-    fn decide_chosen(&self, plugin: &Plugin, asked: &[String]) -> Decision {
+    fn decide_chosen(&self, plugin: &Plugin, asked: &[String]) -> FilterDecision {
         if !plugin.enabled {
-            return Decision::Off;
+            return FilterDecision::Off;
         }
         if let Some(message) = plugin.refusal() {
-            return Decision::Refuses(message);
+            return FilterDecision::Refuses(message);
         }
         if plugin.is_toggle() && !asked.iter().any(|id| **id == *plugin.id) {
-            return Decision::NotAskedFor;
+            return FilterDecision::NotAskedFor;
         }
         match &plugin.script {
-            None => Decision::Broken,
+            None => FilterDecision::Broken,
             Some(script)
                 if script.hooks().next().is_none()
                     && script.callbacks().next().is_none()
                     && !script.has_done() =>
             {
-                Decision::NoHooks
+                FilterDecision::NoHooks
             }
-            Some(_) if plugin.is_idle() => Decision::Idle,
-            Some(_) => Decision::Runs,
+            Some(_) if plugin.is_idle() => FilterDecision::Idle,
+            Some(_) => FilterDecision::Runs,
         }
     }
 
@@ -226,25 +226,30 @@ impl Snapshot {
     }
 
     /// Selects for a name which clients use.
-    pub(crate) fn select_for(&self, name: &str, asked: &[String]) -> Selected {
+    pub(crate) fn select_for(&self, name: &str, asked: &[String]) -> ModelSelection {
         self.select_named_at(CHAT, name, asked)
     }
 
     /// Selects at an endpoint for a name which clients use. Guards of a model also guard what that model is to its
     /// provider.
-    pub(crate) fn select_named_at(&self, endpoint: &str, name: &str, asked: &[String]) -> Selected {
+    pub(crate) fn select_named_at(&self, endpoint: &str, name: &str, asked: &[String]) -> ModelSelection {
         match self.plan().models.iter().find(|model| model.name == name) {
             Some(model) => self.select_at(endpoint, Some(model), asked),
             None => self.select_listed(endpoint, None, &self.listed_for(name), asked),
         }
     }
 
-    pub(crate) fn select(&self, model: Option<&ModelPlan>, asked: &[String]) -> Selected {
+    pub(crate) fn select(&self, model: Option<&ModelPlan>, asked: &[String]) -> ModelSelection {
         self.select_at(CHAT, model, asked)
     }
 
     /// The same for any endpoint: the filters that run there. Middleware belongs to chats.
-    pub(crate) fn select_at(&self, endpoint: &str, model: Option<&ModelPlan>, asked: &[String]) -> Selected {
+    pub(crate) fn select_at(
+        &self,
+        endpoint: &str,
+        model: Option<&ModelPlan>,
+        asked: &[String],
+    ) -> ModelSelection {
         let listed = model.map_or(&[][..], |model| &model.filters);
         self.select_listed(endpoint, model, listed, asked)
     }
@@ -255,7 +260,7 @@ impl Snapshot {
         model: Option<&ModelPlan>,
         listed: &[String],
         asked: &[String],
-    ) -> Selected {
+    ) -> ModelSelection {
         let named = listed.iter().filter_map(|id| self.plugins.get(id.as_str()));
         let named = named.filter(|plugin| plugin.kind == Kind::Filter && !plugin.global);
         let still = model.into_iter().flat_map(|model| self.held_for(&model.name));
@@ -263,8 +268,8 @@ impl Snapshot {
         chosen.sort_by(|a, b| a.id.cmp(&b.id));
         chosen.dedup_by(|a, b| a.id == b.id);
         chosen.retain(|plugin| match self.decide_chosen(plugin, asked) {
-            Decision::Runs => plugin.covers(endpoint),
-            Decision::Refuses(_) => true,
+            FilterDecision::Runs => plugin.covers(endpoint),
+            FilterDecision::Refuses(_) => true,
             _ => false,
         });
         let says = |what: fn(&valvehouse_script::Manifest) -> bool| {
@@ -290,7 +295,7 @@ impl Snapshot {
         let tools: Vec<Tool> = offered.map(wrap).collect();
         let tools = if settings.tool_search { with_search(tools, false) } else { tools };
         let provider = model.and_then(|model| Some((model, self.served.serves(model).ok()?)));
-        Selected {
+        ModelSelection {
             chain: Chain::new(filters),
             callbacks,
             tools,
@@ -375,7 +380,7 @@ impl Snapshot {
 
     fn assemble(
         &self,
-        selected: Option<&Selected>,
+        selected: Option<&ModelSelection>,
         model: Option<&ModelPlan>,
         asked: &[String],
         provider: &Arc<dyn Provider>,

@@ -1,7 +1,7 @@
 //! The host's writer: its holder may change files and store without anything going live in between.
 
 use crate::plan::Plan;
-use crate::plugin::Given;
+use crate::plugin::OperatorSettings;
 use crate::reload::compiler::aside;
 use crate::reload::state::Reload;
 use std::ops::Deref;
@@ -13,7 +13,7 @@ use valvehouse_script::{Kind, LoadedFile, Problem, Script, Settings, read_text};
 use valvehouse_store::{Kv, Store, StoreError};
 
 /// The writer of a host, or one that stands in for it where no host is.
-pub struct Writer<'a>(Lock<'a>);
+pub struct ReloadLock<'a>(Lock<'a>);
 
 enum Lock<'a> {
     Hosts(MutexGuard<'a, Reload>),
@@ -31,7 +31,7 @@ impl Deref for Lock<'_> {
     }
 }
 
-impl<'a> Writer<'a> {
+impl<'a> ReloadLock<'a> {
     pub(super) async fn held(mut reload: MutexGuard<'a, Reload>) -> Result<Self, StoreError> {
         // What is read from a snapshot cannot be changed.
         if let Some(outage) = reload.store.outage() {
@@ -42,10 +42,10 @@ impl<'a> Writer<'a> {
     }
 
     /// One of its own, for commands: hosts that run follow by themselves.
-    pub async fn alone(plan: Arc<Plan>, store: Arc<dyn Store>) -> Result<Writer<'static>, StoreError> {
+    pub async fn alone(plan: Arc<Plan>, store: Arc<dyn Store>) -> Result<ReloadLock<'static>, StoreError> {
         let mut reload = Reload::new(plan, store, Arc::<Kv>::default()).await?;
         reload.read_store().await?;
-        Ok(Writer(Lock::Own(Box::new(reload))))
+        Ok(ReloadLock(Lock::Own(Box::new(reload))))
     }
 
     /// The plan of the configuration.
@@ -76,7 +76,7 @@ impl<'a> Writer<'a> {
             None => read_text(kind, folder, path, text)?,
         };
         let given = self.0.given(&read.file.id);
-        let given = Given { valves: valves.map_or(given.valves, Json::copy), ..given };
+        let given = OperatorSettings { valves: valves.map_or(given.valves, Json::copy), ..given };
         let settings = self.0.settings_of(&read.file, &given);
         Ok(CompileJob { read, given, plan: self.0.plan.clone(), settings })
     }
@@ -89,7 +89,7 @@ impl<'a> Writer<'a> {
         path: &Path,
         text: &str,
         valves: Option<&Json>,
-        before: Option<Compiled>,
+        before: Option<CompiledText>,
     ) -> Result<Script, Vec<Problem>> {
         let job = aside(|| self.compile_job(kind, path, text, valves)).map_err(|problem| vec![problem])?;
         match before {
@@ -112,29 +112,29 @@ impl<'a> Writer<'a> {
 /// A text to be compiled, and all that its script depends on: the writer need not be held meanwhile.
 pub struct CompileJob {
     read: LoadedFile,
-    given: Given,
+    given: OperatorSettings,
     plan: Arc<Plan>,
     settings: Settings,
 }
 
 impl CompileJob {
     /// Compiles the text without holding up the turns of this thread.
-    pub fn compile(self) -> Compiled {
+    pub fn compile(self) -> CompiledText {
         let result = aside(|| match Problem::of_quarantine(&self.read.file, &self.given.quarantined) {
             Some(problem) => Err(vec![problem]),
             None => Script::compile(&self.read.file, &self.settings),
         });
-        Compiled { job: self, result }
+        CompiledText { job: self, result }
     }
 }
 
 /// The script of a text, or its problems.
-pub struct Compiled {
+pub struct CompiledText {
     job: CompileJob,
     result: Result<Script, Vec<Problem>>,
 }
 
-impl Compiled {
+impl CompiledText {
     /// Returns `true` if this is what another job would come to.
     fn is_of(&self, other: &CompileJob) -> bool {
         let own = &self.job;

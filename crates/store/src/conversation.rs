@@ -6,7 +6,7 @@
 //! Nothing here raises the store's generation: it is not a host's business what is said.
 
 use crate::clock::now;
-use crate::error::Answer;
+use crate::error::StoreFuture;
 use std::sync::LazyLock;
 use std::time::Duration;
 use valvehouse_json::Json;
@@ -99,7 +99,7 @@ pub struct Checkpoint {
 
 /// One step of a run, to be kept: messages, checkpoint and standing go in together or not at all.
 #[derive(Debug, Clone)]
-pub struct Step<'a> {
+pub struct RunStep<'a> {
     /// The run.
     pub run: &'a str,
     /// The owner of the run.
@@ -155,7 +155,7 @@ pub struct First<'a> {
 
 /// The result of beginning a run.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Begun {
+pub enum RunStart {
     /// It began; runs of this conversation that were paused, failed or left cannot go on any more.
     Begun(Run),
     /// Somebody else works on a run of this conversation.
@@ -186,31 +186,37 @@ impl Default for Prune {
 /// nested too deep to be read back, also in an exported conversation, are refused.
 pub trait Conversations: Send + Sync {
     /// The conversation of that id.
-    fn conversation<'a>(&'a self, id: &'a str) -> Answer<'a, Option<Conversation>>;
+    fn conversation<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<Conversation>>;
 
     /// The conversations of an agent, or of all; those first in which something was said last.
-    fn conversations<'a>(&'a self, agent: Option<&'a str>, limit: u64) -> Answer<'a, Vec<Conversation>>;
+    fn conversations<'a>(&'a self, agent: Option<&'a str>, limit: u64) -> StoreFuture<'a, Vec<Conversation>>;
 
     /// Messages from one place to before another, in their order. What is beyond the end is not there.
-    fn messages<'a>(&'a self, conversation: &'a str, from: u64, to: u64) -> Answer<'a, Vec<Json>>;
+    fn messages<'a>(&'a self, conversation: &'a str, from: u64, to: u64) -> StoreFuture<'a, Vec<Json>>;
 
     /// Begins a run, unless somebody else works on one of this conversation.
-    fn begin_run<'a>(&'a self, beginning: &'a Beginning<'a>) -> Answer<'a, Begun>;
+    fn begin_run<'a>(&'a self, beginning: &'a Beginning<'a>) -> StoreFuture<'a, RunStart>;
 
     /// Takes a run over to go on with it, and raises its step: what its owner of before writes is refused, also where
     /// that is the same one. None where it is gone, ended, or somebody works on it. `step` is where it is believed to
     /// stand.
-    fn claim_run<'a>(&'a self, id: &'a str, step: u64, owner: &'a str, pid: u32) -> Answer<'a, Option<Run>>;
+    fn claim_run<'a>(
+        &'a self,
+        id: &'a str,
+        step: u64,
+        owner: &'a str,
+        pid: u32,
+    ) -> StoreFuture<'a, Option<Run>>;
 
     /// Keeps a step of a run that its owner began or claimed; false, and nothing is kept, where the run has
     /// gone on elsewhere or is not running any more.
-    fn keep_step<'a>(&'a self, step: &'a Step<'a>) -> Answer<'a, bool>;
+    fn keep_step<'a>(&'a self, step: &'a RunStep<'a>) -> StoreFuture<'a, bool>;
 
     /// Says that an owner still works on a run of its own that is running; not worth waiting for the disk.
-    fn touch_run<'a>(&'a self, id: &'a str, owner: &'a str) -> Answer<'a, ()>;
+    fn touch_run<'a>(&'a self, id: &'a str, owner: &'a str) -> StoreFuture<'a, ()>;
 
     /// The run of that id.
-    fn run<'a>(&'a self, id: &'a str) -> Answer<'a, Option<Run>>;
+    fn run<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<Run>>;
 
     /// Runs of a conversation or of all, those first that came last; only those that stand so, where it
     /// says so.
@@ -219,37 +225,37 @@ pub trait Conversations: Send + Sync {
         conversation: Option<&'a str>,
         status: Option<RunStatus>,
         limit: u64,
-    ) -> Answer<'a, Vec<Run>>;
+    ) -> StoreFuture<'a, Vec<Run>>;
 
     /// The checkpoint of that id.
-    fn checkpoint<'a>(&'a self, id: &'a str) -> Answer<'a, Option<Checkpoint>>;
+    fn checkpoint<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<Checkpoint>>;
 
     /// The latest checkpoint of a run.
-    fn latest_checkpoint<'a>(&'a self, run: &'a str) -> Answer<'a, Option<Checkpoint>>;
+    fn latest_checkpoint<'a>(&'a self, run: &'a str) -> StoreFuture<'a, Option<Checkpoint>>;
 
     /// Checkpoints of a conversation without their states, newest first.
-    fn checkpoints<'a>(&'a self, conversation: &'a str, limit: u64) -> Answer<'a, Vec<Checkpoint>>;
+    fn checkpoints<'a>(&'a self, conversation: &'a str, limit: u64) -> StoreFuture<'a, Vec<Checkpoint>>;
 
     /// A new conversation of the first `length` messages of another, with what is kept. Later neither
     /// knows of the other. False where there is one of that id already; an error where the other is not
     /// there or not that long.
-    fn fork<'a>(&'a self, from: &'a str, length: u64, id: &'a str, kept: &'a Json) -> Answer<'a, bool>;
+    fn fork<'a>(&'a self, from: &'a str, length: u64, id: &'a str, kept: &'a Json) -> StoreFuture<'a, bool>;
 
     /// A conversation with its messages, runs and checkpoints as one JSON object; none where it is not
     /// there. Who works on its runs is not told: that is over where it is put in.
-    fn export<'a>(&'a self, conversation: &'a str) -> Answer<'a, Option<Json>>;
+    fn export<'a>(&'a self, conversation: &'a str) -> StoreFuture<'a, Option<Json>>;
 
     /// Puts an exported conversation in, under its own id or another; false where there is one of that
     /// id already. All or nothing. Its runs and checkpoints keep their ids, unless one of those is in use
     /// here: then all of them get new ones.
-    fn import<'a>(&'a self, exported: &'a Json, id: Option<&'a str>) -> Answer<'a, bool>;
+    fn import<'a>(&'a self, exported: &'a Json, id: Option<&'a str>) -> StoreFuture<'a, bool>;
 
     /// Drops old checkpoints, of one conversation or of all, and says how many. Never a message, nor the
     /// last checkpoint of a run that can go on.
-    fn prune<'a>(&'a self, conversation: Option<&'a str>, keep: Prune) -> Answer<'a, u64>;
+    fn prune<'a>(&'a self, conversation: Option<&'a str>, keep: Prune) -> StoreFuture<'a, u64>;
 
     /// Forgets a conversation and everything of it; false where it is not there.
-    fn forget_conversation<'a>(&'a self, id: &'a str) -> Answer<'a, bool>;
+    fn forget_conversation<'a>(&'a self, id: &'a str) -> StoreFuture<'a, bool>;
 }
 
 impl Run {

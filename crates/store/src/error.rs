@@ -172,7 +172,7 @@ impl From<StoreError> for Fault {
 }
 
 /// The answer of a store's method, later.
-pub type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
+pub type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 impl StoreError {
     pub(super) fn new(doing: &str, place: &Place, trouble: Trouble, cause: impl Into<String>) -> Self {

@@ -16,14 +16,14 @@ pub(super) const AROUND_STATE: usize = 5;
 const FORMAT: &str = "valvehouse conversation 1";
 
 /// A conversation with everything of it.
-pub(super) struct Exported {
+pub(super) struct ConversationExport {
     pub(super) conversation: Conversation,
     pub(super) messages: Vec<Json>,
     /// In the order in which they came, each with its checkpoints in the order of their steps.
     pub(super) runs: Vec<(Run, Vec<Checkpoint>)>,
 }
 
-impl Exported {
+impl ConversationExport {
     pub(super) fn to_json(&self) -> Json {
         let conversation = &self.conversation;
         let forked_from = conversation.forked_from.as_ref().map(|(from, length)| {

@@ -3,7 +3,7 @@
 //! A version is a whole state: the text of the file, the operators' valves and switches. Texts are kept
 //! once each, by their hash. What users set for themselves is theirs and is not part of it.
 
-use crate::error::Answer;
+use crate::error::StoreFuture;
 use sha2::{Digest as _, Sha256};
 use std::sync::Arc;
 use valvehouse_core::words::hex;
@@ -130,7 +130,7 @@ pub fn hash(text: &str) -> String {
 
 /// A plugin's file as it was found: none where it is gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
+pub struct SeenFile {
     /// The plugin.
     pub plugin: String,
     /// Its file.
@@ -195,20 +195,20 @@ pub struct Span {
 /// The past versions of plugins. Of each the last [`MAX_VERSIONS`] are stored.
 pub trait History: Send + Sync {
     /// The versions of a plugin, the newest first.
-    fn history<'a>(&'a self, plugin: &'a str) -> Answer<'a, Vec<Version>>;
+    fn history<'a>(&'a self, plugin: &'a str) -> StoreFuture<'a, Vec<Version>>;
 
     /// The text of that hash.
-    fn source<'a>(&'a self, hash: &'a str) -> Answer<'a, Option<String>>;
+    fn source<'a>(&'a self, hash: &'a str) -> StoreFuture<'a, Option<String>>;
 
     /// From when to when the histories of all plugins go.
-    fn spans(&self) -> Answer<'_, Vec<Span>>;
+    fn spans(&self) -> StoreFuture<'_, Vec<Span>>;
 
     /// Writes down what files were found to be, each where it is not what the newest version says; raises no
     /// generation. A version that came to be after somebody began to look may say more than they found: that
     /// is left out, and answered. Look at these plugins again.
-    fn record<'a>(&'a self, seen: &'a [Seen]) -> Answer<'a, Vec<String>>;
+    fn record<'a>(&'a self, seen: &'a [SeenFile]) -> StoreFuture<'a, Vec<String>>;
 
     /// Writes down what an operator did to a file, and sets what else belongs to it: one version, whole.
     /// Answers the generation it raised.
-    fn edit<'a>(&'a self, edit: &'a Edit<'a>) -> Answer<'a, u64>;
+    fn edit<'a>(&'a self, edit: &'a Edit<'a>) -> StoreFuture<'a, u64>;
 }

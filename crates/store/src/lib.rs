@@ -32,20 +32,21 @@ mod store;
 
 pub use clock::now;
 pub use conversation::{
-    Beginning, Begun, Checkpoint, Conversation, Conversations, First, Prune, RUN_SILENCE, Run, RunStatus,
-    Step,
+    Beginning, Checkpoint, Conversation, Conversations, First, Prune, RUN_SILENCE, Run, RunStart, RunStatus,
+    RunStep,
 };
 pub use copy::{StoreCopy, copy};
-pub use error::{Answer, StoreError, Trouble};
+pub use error::{StoreError, StoreFuture, Trouble};
 pub use history::{
-    Action, BY_FILE, Edit, FileEdit, History, MAX_VERSIONS, Seen, SettingsEdit, Source, Span, Version, hash,
+    Action, BY_FILE, Edit, FileEdit, History, MAX_VERSIONS, SeenFile, SettingsEdit, Source, Span, Version,
+    hash,
 };
 pub use kv::{Kv, KvError, KvMap, LARGEST_VALUE, MAX_KEY_BYTES, MAX_KEYS, MAX_TRIES, SeenValue, Window};
 pub use open::{forget_valves, migrate, missing_steps, open, open_or_start_without};
 pub use outage::{Outage, SnapshotInfo};
 pub use questions::{AnswerState, QuestionExchange, SentAnswer, StoredQuestion};
 pub use record::{
-    Aside, Confirmed, Fate, HOST_SILENCE, HostSeen, KvChange, KvNews, KvRow, LastGood, StoredValves, Switch,
+    Aside, Fate, GuardChange, HOST_SILENCE, HostSeen, KvChange, KvNews, KvRow, LastGood, StoredValves, Switch,
 };
 pub use responses::{
     MAX_CONVERSATION_SIZE, RECENT_RESPONSES, RUNNER_SILENCE, ResponseConversation, ResponseItem, Responses,

@@ -1,7 +1,7 @@
 //! The contract of stores for questions that wait for a person: hosts list those of each other and send answers to the host
 //! that asked, which takes one.
 
-use crate::error::Answer;
+use crate::error::StoreFuture;
 use valvehouse_json::Json;
 
 /// A question that waits for a person at one host.
@@ -49,29 +49,29 @@ pub enum AnswerState {
 /// [`HOST_SILENCE`](crate::HOST_SILENCE) are not found.
 pub trait QuestionExchange: Send + Sync {
     /// Lists questions of a host; those that are listed already stay. Drops what is left of questions that ended long ago.
-    fn add_questions<'a>(&'a self, questions: &'a [StoredQuestion]) -> Answer<'a, ()>;
+    fn add_questions<'a>(&'a self, questions: &'a [StoredQuestion]) -> StoreFuture<'a, ()>;
 
     /// Takes questions off the list. What was sent to them and not taken is refused from then on.
-    fn remove_questions<'a>(&'a self, ids: &'a [String]) -> Answer<'a, ()>;
+    fn remove_questions<'a>(&'a self, ids: &'a [String]) -> StoreFuture<'a, ()>;
 
     /// Returns the questions that operators find in a list.
-    fn held_questions(&self) -> Answer<'_, Vec<StoredQuestion>>;
+    fn held_questions(&self) -> StoreFuture<'_, Vec<StoredQuestion>>;
 
     /// Returns the question of this id.
-    fn question<'a>(&'a self, id: &'a str) -> Answer<'a, Option<StoredQuestion>>;
+    fn question<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<StoredQuestion>>;
 
     /// Sends an answer to the host that asked, and wakes it. Returns `false` if there is no such question.
-    fn send_answer<'a>(&'a self, sent: &'a SentAnswer) -> Answer<'a, bool>;
+    fn send_answer<'a>(&'a self, sent: &'a SentAnswer) -> StoreFuture<'a, bool>;
 
     /// Returns the answers that wait for a host, in the order in which they were sent.
-    fn waiting_answers<'a>(&'a self, host_id: &'a str) -> Answer<'a, Vec<SentAnswer>>;
+    fn waiting_answers<'a>(&'a self, host_id: &'a str) -> StoreFuture<'a, Vec<SentAnswer>>;
 
     /// The host that asked took an answer, or refused it: wakes the host that sent it.
-    fn settle_answer<'a>(&'a self, id: &'a str, is_taken: bool) -> Answer<'a, ()>;
+    fn settle_answer<'a>(&'a self, id: &'a str, is_taken: bool) -> StoreFuture<'a, ()>;
 
     /// Returns the state of a sent answer.
-    fn answer_state<'a>(&'a self, id: &'a str) -> Answer<'a, AnswerState>;
+    fn answer_state<'a>(&'a self, id: &'a str) -> StoreFuture<'a, AnswerState>;
 
     /// Removes a sent answer, and returns its state by then: one that still waited reaches nobody.
-    fn remove_answer<'a>(&'a self, id: &'a str) -> Answer<'a, AnswerState>;
+    fn remove_answer<'a>(&'a self, id: &'a str) -> StoreFuture<'a, AnswerState>;
 }

@@ -48,7 +48,7 @@ pub struct LastGood {
 
 /// A change of a guard that operators may confirm.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Confirmed {
+pub enum GuardChange {
     /// Its file may be gone.
     Gone,
     /// The settings may switch it off.
@@ -59,7 +59,7 @@ pub enum Confirmed {
     Change(String),
 }
 
-impl Confirmed {
+impl GuardChange {
     /// Returns the form in which it is stored.
     pub fn as_str(&self) -> &str {
         match self {
@@ -72,7 +72,7 @@ impl Confirmed {
 }
 
 /// From how it is stored.
-impl From<String> for Confirmed {
+impl From<String> for GuardChange {
     fn from(stored: String) -> Self {
         match stored.as_str() {
             "gone" => Self::Gone,

@@ -2,7 +2,7 @@
 //!
 //! A set is never changed. Putting an earlier one back writes a new set with the same files.
 
-use crate::error::Answer;
+use crate::error::StoreFuture;
 use crate::history::hash;
 use std::sync::Arc;
 use valvehouse_json::Json;
@@ -127,17 +127,17 @@ pub struct NewScriptSet<'a> {
 /// The sets of scripts in the store.
 pub trait ScriptSets: Send + Sync {
     /// Returns the sets, the latest first.
-    fn script_sets(&self) -> Answer<'_, Vec<ScriptSet>>;
+    fn script_sets(&self) -> StoreFuture<'_, Vec<ScriptSet>>;
 
     /// Returns the files of the set of a generation, in the order of their paths.
-    fn script_files(&self, generation: u64) -> Answer<'_, Vec<ScriptFile>>;
+    fn script_files(&self, generation: u64) -> StoreFuture<'_, Vec<ScriptFile>>;
 
     /// Stores a set and returns its generation: all of it, or nothing.
-    fn put_script_set<'a>(&'a self, set: &'a NewScriptSet<'a>) -> Answer<'a, u64>;
+    fn put_script_set<'a>(&'a self, set: &'a NewScriptSet<'a>) -> StoreFuture<'a, u64>;
 
     /// Stores the files of an earlier set as a new one, signature included, and returns its generation; `None` if the
     /// store does not have that set.
-    fn restore_script_set<'a>(&'a self, generation: u64, by: &'a str) -> Answer<'a, Option<u64>>;
+    fn restore_script_set<'a>(&'a self, generation: u64, by: &'a str) -> StoreFuture<'a, Option<u64>>;
 }
 /// Returns `true` for three numbers and a suffix.
 fn is_version(text: &str) -> bool {

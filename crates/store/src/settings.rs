@@ -1,6 +1,6 @@
 //! Everything in the store that a host goes by, of one moment.
 
-use crate::record::{Aside, Confirmed, LastGood, StoredValves, Switch};
+use crate::record::{Aside, GuardChange, LastGood, StoredValves, Switch};
 use crate::scripts::ScriptSet;
 use valvehouse_json::Json;
 
@@ -16,7 +16,7 @@ pub struct StoredSettings {
     /// The grants beside the configuration, by id, unchecked.
     pub grants: Vec<(String, Json)>,
     /// The confirmed changes of guards.
-    pub confirmed: Vec<(String, Confirmed)>,
+    pub confirmed: Vec<(String, GuardChange)>,
     /// The last version of every script that loaded.
     pub last_good: Vec<LastGood>,
     /// The values set aside for removed plugins.

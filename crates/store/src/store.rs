@@ -1,11 +1,11 @@
 //! The contract of every store.
 
 use crate::conversation::Conversations;
-use crate::error::{Answer, StoreError, Trouble};
+use crate::error::{StoreError, StoreFuture, Trouble};
 use crate::history::History;
 use crate::outage::{Outage, SnapshotInfo};
 use crate::questions::QuestionExchange;
-use crate::record::{Aside, Confirmed, HostSeen, KvChange, KvNews, KvRow, LastGood, StoredValves, Switch};
+use crate::record::{Aside, GuardChange, HostSeen, KvChange, KvNews, KvRow, LastGood, StoredValves, Switch};
 use crate::responses::Responses;
 use crate::scripts::ScriptSets;
 use crate::sessions::ClientSessions;
@@ -22,10 +22,10 @@ pub trait Store:
 {
     /// The number of the latest change. Read it *before* what it counts: then a change in between
     /// costs one more look and is never missed.
-    fn generation(&self) -> Answer<'_, u64>;
+    fn generation(&self) -> StoreFuture<'_, u64>;
 
     /// Reads everything that a host goes by, of one moment.
-    fn settings(&self) -> Answer<'_, StoredSettings>;
+    fn settings(&self) -> StoreFuture<'_, StoredSettings>;
 
     /// Returns `true` if hosts of other machines may live on it. Then a failure of the store is everybody's, and no
     /// reason to send requests elsewhere.
@@ -46,11 +46,11 @@ pub trait Store:
     }
 
     /// All that was set, for every plugin and user. What has no row was never set.
-    fn all_valves(&self) -> Answer<'_, Vec<StoredValves>>;
+    fn all_valves(&self) -> StoreFuture<'_, Vec<StoredValves>>;
 
     /// Returns the values that a plugin's operators, or one user for themselves, set; empty where there are
     /// none.
-    fn valves<'a>(&'a self, plugin: &'a str, user: Option<&'a str>) -> Answer<'a, Json>;
+    fn valves<'a>(&'a self, plugin: &'a str, user: Option<&'a str>) -> StoreFuture<'a, Json>;
 
     /// Puts these values in place of all that were set.
     fn replace_valves<'a>(
@@ -59,7 +59,7 @@ pub trait Store:
         user: Option<&'a str>,
         values: &'a Json,
         by: &'a str,
-    ) -> Answer<'a, u64>;
+    ) -> StoreFuture<'a, u64>;
 
     /// Adds these values to those that were set; a null takes its key out. Merges of different keys
     /// at the same time lose nothing.
@@ -69,7 +69,7 @@ pub trait Store:
         user: Option<&'a str>,
         values: &'a Json,
         by: &'a str,
-    ) -> Answer<'a, u64>;
+    ) -> StoreFuture<'a, u64>;
 
     /// Takes these keys out, or with no keys all there are.
     fn reset_valves<'a>(
@@ -78,18 +78,18 @@ pub trait Store:
         user: Option<&'a str>,
         keys: &'a [String],
         by: &'a str,
-    ) -> Answer<'a, u64>;
+    ) -> StoreFuture<'a, u64>;
 
     /// Returns the operators' switches. A plugin without a row is as its configuration says.
-    fn switches(&self) -> Answer<'_, Vec<Switch>>;
+    fn switches(&self) -> StoreFuture<'_, Vec<Switch>>;
 
     /// Switches a plugin; `None` leaves that half of its switch as it was. Whoever switches confirms it as well:
     /// of a guard, a switch alone does not count.
-    fn set_switch<'a>(&'a self, switch: &'a Switch, by: &'a str) -> Answer<'a, u64>;
+    fn set_switch<'a>(&'a self, switch: &'a Switch, by: &'a str) -> StoreFuture<'a, u64>;
 
     /// Returns the operators' grants beside the configuration: the id of a plugin or native tool, and an
     /// object of capabilities, unchecked.
-    fn grants(&self) -> Answer<'_, Vec<(String, Json)>>;
+    fn grants(&self) -> StoreFuture<'_, Vec<(String, Json)>>;
 
     /// Puts these grants in place of the expected ones; none takes back whatever there is. Answers
     /// no generation and changes nothing when others are stored than expected: whoever changes
@@ -100,72 +100,72 @@ pub trait Store:
         grants: Option<&'a Json>,
         expected: Option<&'a Json>,
         by: &'a str,
-    ) -> Answer<'a, Option<u64>>;
+    ) -> StoreFuture<'a, Option<u64>>;
 
     /// The last version of every script that loaded.
-    fn last_good(&self) -> Answer<'_, Vec<LastGood>>;
+    fn last_good(&self) -> StoreFuture<'_, Vec<LastGood>>;
 
     /// Remembers versions that loaded, each in place of the one before; all of them or none.
-    fn save_last_good<'a>(&'a self, versions: &'a [LastGood]) -> Answer<'a, ()>;
+    fn save_last_good<'a>(&'a self, versions: &'a [LastGood]) -> StoreFuture<'a, ()>;
 
     /// Forgets the last good version of a script that is gone on purpose.
-    fn forget_last_good<'a>(&'a self, id: &'a str) -> Answer<'a, ()>;
+    fn forget_last_good<'a>(&'a self, id: &'a str) -> StoreFuture<'a, ()>;
 
     /// An operator says that a `security` filter's file may be gone: forgets it and tells the hosts.
-    fn confirm_removal<'a>(&'a self, id: &'a str, by: &'a str) -> Answer<'a, u64>;
+    fn confirm_removal<'a>(&'a self, id: &'a str, by: &'a str) -> StoreFuture<'a, u64>;
 
     /// Returns the confirmed changes of guards, each with the id of its guard. All except [`Confirmed::Off`] and
     /// [`Confirmed::Narrow`] end when a version of the guard is saved.
-    fn confirmed(&self) -> Answer<'_, Vec<(String, Confirmed)>>;
+    fn confirmed(&self) -> StoreFuture<'_, Vec<(String, GuardChange)>>;
 
     /// An operator confirms a change of a guard.
-    fn confirm<'a>(&'a self, id: &'a str, what: &'a Confirmed, by: &'a str) -> Answer<'a, u64>;
+    fn confirm<'a>(&'a self, id: &'a str, what: &'a GuardChange, by: &'a str) -> StoreFuture<'a, u64>;
 
     /// Ends what was confirmed of a guard.
-    fn forget_confirmed<'a>(&'a self, id: &'a str, what: &'a Confirmed) -> Answer<'a, ()>;
+    fn forget_confirmed<'a>(&'a self, id: &'a str, what: &'a GuardChange) -> StoreFuture<'a, ()>;
 
     /// Returns the guards of the histories whose last good versions are missing, or are of no history: id, place of the
     /// file, text. Texts that do not claim to be a guard may be among them.
-    fn doubted_guards(&self) -> Answer<'_, Vec<(String, String, String)>>;
+    fn doubted_guards(&self) -> StoreFuture<'_, Vec<(String, String, String)>>;
 
     /// Returns the models that list a guard which runs for those alone: guard and model.
-    fn guarded_models(&self) -> Answer<'_, Vec<(String, String)>>;
+    fn guarded_models(&self) -> StoreFuture<'_, Vec<(String, String)>>;
 
     /// Stores the models that list a guard, in place of those before. Raises no generation.
-    fn save_guarded_models<'a>(&'a self, plugin: &'a str, models: &'a [String]) -> Answer<'a, ()>;
+    fn save_guarded_models<'a>(&'a self, plugin: &'a str, models: &'a [String]) -> StoreFuture<'a, ()>;
 
     /// Returns what was set aside for plugins that were removed, also what was adopted or dropped since then.
-    fn set_aside(&self) -> Answer<'_, Vec<Aside>>;
+    fn set_aside(&self) -> StoreFuture<'_, Vec<Aside>>;
 
     /// Sets aside what is stored for a plugin that was removed by the version of this number. Does so once.
-    fn put_aside<'a>(&'a self, plugin: &'a str, number: u64) -> Answer<'a, u64>;
+    fn put_aside<'a>(&'a self, plugin: &'a str, number: u64) -> StoreFuture<'a, u64>;
 
     /// Gives the plugin of this id what was set aside. What is stored for it now stays.
-    fn adopt<'a>(&'a self, plugin: &'a str, number: u64, by: &'a str) -> Answer<'a, u64>;
+    fn adopt<'a>(&'a self, plugin: &'a str, number: u64, by: &'a str) -> StoreFuture<'a, u64>;
 
     /// Drops what was set aside.
-    fn drop_aside<'a>(&'a self, plugin: &'a str, number: u64, by: &'a str) -> Answer<'a, u64>;
+    fn drop_aside<'a>(&'a self, plugin: &'a str, number: u64, by: &'a str) -> StoreFuture<'a, u64>;
 
     /// Everything scripts keep that has not expired; drops what has.
-    fn kv_all(&self) -> Answer<'_, Vec<KvRow>>;
+    fn kv_all(&self) -> StoreFuture<'_, Vec<KvRow>>;
 
     /// Writes changes of the scripts' maps in their order; all of them or none, on disk when it returns. What is added is
     /// added to what is stored by then.
-    fn kv_write<'a>(&'a self, changes: &'a [KvChange]) -> Answer<'a, ()>;
+    fn kv_write<'a>(&'a self, changes: &'a [KvChange]) -> StoreFuture<'a, ()>;
 
     /// Makes a change of an entry of a script's map, if that is stored as it was `before`, where a null value stands for
     /// none. Returns how it is stored where it is another one; otherwise the change is on disk.
-    fn kv_swap<'a>(&'a self, before: &'a KvRow, change: &'a KvChange) -> Answer<'a, Option<KvRow>>;
+    fn kv_swap<'a>(&'a self, before: &'a KvRow, change: &'a KvChange) -> StoreFuture<'a, Option<KvRow>>;
 
     /// Returns the entries of scripts' maps that hosts have written since a mark, which came with the last news, and the
     /// generation; those written beside the mark come again. A store that is not shared has none.
-    fn kv_news(&self, since: u64) -> Answer<'_, KvNews> {
+    fn kv_news(&self, since: u64) -> StoreFuture<'_, KvNews> {
         let _ = since;
         Box::pin(std::future::ready(Ok(KvNews::default())))
     }
 
     /// Drops the entries that have ended, and what nobody needs any more to follow their changes.
-    fn kv_clear(&self) -> Answer<'_, ()> {
+    fn kv_clear(&self) -> StoreFuture<'_, ()> {
         Box::pin(std::future::ready(Ok(())))
     }
 
@@ -177,13 +177,13 @@ pub trait Store:
         pid: u32,
         applied_generation: u64,
         tells: Option<&'a Json>,
-    ) -> Answer<'a, ()>;
+    ) -> StoreFuture<'a, ()>;
 
     /// The hosts heard of within [`HOST_SILENCE`](crate::HOST_SILENCE).
-    fn hosts(&self) -> Answer<'_, Vec<HostSeen>>;
+    fn hosts(&self) -> StoreFuture<'_, Vec<HostSeen>>;
 
     /// A host says good-bye: its questions end with it.
-    fn leave<'a>(&'a self, host_id: &'a str) -> Answer<'a, ()>;
+    fn leave<'a>(&'a self, host_id: &'a str) -> StoreFuture<'a, ()>;
 
     /// Seals a text that only this store opens again, for the same use.
     fn seal(&self, text: &str, about: &str) -> String;
@@ -192,14 +192,14 @@ pub trait Store:
     fn unseal(&self, sealed: &str, about: &str) -> Option<String>;
 
     /// Returns a text that was stored sealed under this name; `None` where there is none.
-    fn secret<'a>(&'a self, name: &'a str) -> Answer<'a, Option<String>>;
+    fn secret<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<String>>;
 
     /// Seals a text and stores it under this name in place of the one before; `None` drops that.
-    fn set_secret<'a>(&'a self, name: &'a str, text: Option<&'a str>) -> Answer<'a, ()>;
+    fn set_secret<'a>(&'a self, name: &'a str, text: Option<&'a str>) -> StoreFuture<'a, ()>;
 
     /// Takes the lease of a secret, or prolongs it, for this many milliseconds; 0 gives it back. Returns `false` while
     /// another holder has it. Nothing but other calls of this takes note of it.
-    fn lease_secret<'a>(&'a self, name: &'a str, holder: &'a str, ms: u32) -> Answer<'a, bool>;
+    fn lease_secret<'a>(&'a self, name: &'a str, holder: &'a str, ms: u32) -> StoreFuture<'a, bool>;
 
     /// Returns the number of errors of each kind since it was opened.
     fn troubles(&self) -> Vec<(Trouble, u64)> {
@@ -223,7 +223,7 @@ pub trait Store:
 
     /// Writes the snapshot from which this host starts while the database is away, where the latest change is the one
     /// that the host has applied, and it is time to write one. Returns `true` if it did.
-    fn save_snapshot(&self, applied_generation: u64) -> Answer<'_, bool> {
+    fn save_snapshot(&self, applied_generation: u64) -> StoreFuture<'_, bool> {
         let _ = applied_generation;
         Box::pin(async { Ok(false) })
     }
@@ -232,7 +232,7 @@ pub trait Store:
     ///
     /// # Errors
     /// Returns an error if another process holds the lock for longer than a writer waits.
-    fn probe(&self) -> Answer<'_, ()>;
+    fn probe(&self) -> StoreFuture<'_, ()>;
 
     /// Finishes what is under way and lets go of files and connections.
     fn close(&self) -> BoxFuture<'_, ()>;

@@ -3,7 +3,7 @@
 use super::{Action, CONVERSATIONS, process};
 use std::collections::BTreeMap;
 use valvehouse::json::Json;
-use valvehouse::store::{Beginning, Begun, Conversations, Prune, RunStatus, Step};
+use valvehouse::store::{Beginning, Conversations, Prune, RunStart, RunStatus, RunStep};
 
 /// A number that no system gives a process.
 pub(crate) const NO_PROCESS: u32 = i32::MAX.cast_unsigned();
@@ -75,7 +75,7 @@ impl Model {
                 let Some((conversation, run)) = self.run(run) else { return };
                 let found = self.conversations[&conversation].runs[run].clone();
                 let (said, state) = (self.said(said), Json::from([("n", self.next().into())]));
-                let step = Step {
+                let step = RunStep {
                     run: &found.id,
                     owner,
                     expected: found.step + ahead,
@@ -138,14 +138,14 @@ impl Model {
         }
     }
 
-    fn begin(&mut self, beginning: &Beginning<'_>, begun: &Begun) {
+    fn begin(&mut self, beginning: &Beginning<'_>, begun: &RunStart) {
         let found = self.conversations.get(beginning.conversation);
         let alive = found.and_then(|found| found.runs.iter().find(|run| run.is_alive()));
         let length = found.map_or(0, Conversation::length);
         match begun {
-            Begun::Busy(run) => assert_eq!(Some(&run.id), alive.map(|run| &run.id)),
-            Begun::Moved(to) => assert!(alive.is_none() && *to == length && length != beginning.expected),
-            Begun::Begun(_) => {
+            RunStart::Busy(run) => assert_eq!(Some(&run.id), alive.map(|run| &run.id)),
+            RunStart::Moved(to) => assert!(alive.is_none() && *to == length && length != beginning.expected),
+            RunStart::Begun(_) => {
                 assert!(alive.is_none() && length == beginning.expected);
                 let conversation = self.conversations.entry(beginning.conversation.to_owned()).or_default();
                 conversation.begin(beginning);
@@ -153,7 +153,7 @@ impl Model {
         }
     }
 
-    fn keep(&mut self, conversation: &str, run: usize, step: &Step<'_>) {
+    fn keep(&mut self, conversation: &str, run: usize, step: &RunStep<'_>) {
         let conversation = self.conversations.get_mut(conversation).unwrap();
         conversation.messages.extend_from_slice(step.messages);
         let length = conversation.length();

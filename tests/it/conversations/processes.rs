@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 use valvehouse::json::Json;
-use valvehouse::store::{Beginning, Begun, Conversations, RunStatus, SqlStore, Step};
+use valvehouse::store::{Beginning, Conversations, RunStart, RunStatus, RunStep, SqlStore};
 
 /// Names the store's file to a process that is started by a test here.
 const FILE: &str = "VALVEHOUSE_TEST_CONVERSATIONS";
@@ -18,12 +18,12 @@ fn said(text: &str) -> Json {
     Json::from([("role", "assistant".into()), ("content", text.into())])
 }
 
-fn step<'a>(owner: &'a str, expected: u64, messages: &'a [Json], status: RunStatus) -> Step<'a> {
+fn step<'a>(owner: &'a str, expected: u64, messages: &'a [Json], status: RunStatus) -> RunStep<'a> {
     let checkpoint = Some(("model", &NULL));
-    Step { run: "r", owner, expected, messages, checkpoint, status, pending: &NULL, error: "", kept: None }
+    RunStep { run: "r", owner, expected, messages, checkpoint, status, pending: &NULL, error: "", kept: None }
 }
 
-async fn begin(store: &SqlStore, run: &str, pid: u32, expected: u64) -> Begun {
+async fn begin(store: &SqlStore, run: &str, pid: u32, expected: u64) -> RunStart {
     let owner = &pid.to_string();
     let beginning = Beginning {
         run,
@@ -64,7 +64,7 @@ async fn a_run_whose_process_was_killed_goes_on_in_another() {
 
     let run = store.run("r").await.unwrap().unwrap();
     assert!(run.is_alive() && run.pid == child.id());
-    assert!(matches!(begin(&store, "mine", std::process::id(), 2).await, Begun::Busy(_)));
+    assert!(matches!(begin(&store, "mine", std::process::id(), 2).await, RunStart::Busy(_)));
     assert_eq!(store.claim_run("r", 1, "me", std::process::id()).await.unwrap(), None);
 
     child.kill().unwrap();
@@ -80,7 +80,7 @@ async fn a_run_whose_process_was_killed_goes_on_in_another() {
 async fn works_until_it_is_killed() {
     let Some(store) = given_store().await else { return };
     let pid = std::process::id();
-    assert!(matches!(begin(&store, "r", pid, 0).await, Begun::Begun(_)));
+    assert!(matches!(begin(&store, "r", pid, 0).await, RunStart::Begun(_)));
     let (owner, messages) = (pid.to_string(), [said("working")]);
     assert!(store.keep_step(&step(&owner, 0, &messages, RunStatus::Running)).await.unwrap());
     println!("one step is kept");
@@ -92,7 +92,7 @@ async fn processes_that_take_turns_at_a_run_lose_nothing_and_do_nothing_twice() 
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("state.db");
     let store = SqlStore::sqlite(&file).await.unwrap();
-    assert!(matches!(begin(&store, "r", NO_PROCESS, 0).await, Begun::Begun(_)));
+    assert!(matches!(begin(&store, "r", NO_PROCESS, 0).await, RunStart::Begun(_)));
     let children: Vec<_> = (0..3).map(|_| start("takes_turns_with_others", &file)).collect();
     for mut child in children {
         assert!(child.wait().unwrap().success());

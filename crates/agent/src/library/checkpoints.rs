@@ -8,7 +8,7 @@ use crate::state::AgentState;
 use crate::summary::Summarization;
 use valvehouse_core::fault::Fault;
 use valvehouse_json::Json;
-use valvehouse_store::{Beginning, Begun, Checkpoint, Run, RunStatus, Step, Store};
+use valvehouse_store::{Beginning, Checkpoint, Run, RunStart, RunStatus, RunStep, Store};
 
 impl Agent {
     /// Stores the current state and returns the id of its checkpoint. With `auto_checkpoint`, it is already
@@ -48,8 +48,8 @@ impl Agent {
             first: None,
         };
         let begun = match store.begin_run(&beginning).await? {
-            Begun::Begun(begun) => begun,
-            Begun::Busy(_) | Begun::Moved(_) => {
+            RunStart::Begun(begun) => begun,
+            RunStart::Busy(_) | RunStart::Moved(_) => {
                 return Err(conflict(
                     "cannot store the conversation: another run is using it; try again when that has ended",
                 ));
@@ -59,7 +59,7 @@ impl Agent {
         let status = if unfinished.is_some() { RunStatus::Paused } else { RunStatus::Done };
         let saved = unfinished.unwrap_or_else(|| self.standing());
         let (state, pending) = (saved.to_json(), saved.pending.clone());
-        let step = Step {
+        let step = RunStep {
             run: &run,
             owner,
             expected: begun.step,

@@ -14,5 +14,5 @@ pub use attempts::Attempts;
 pub use digest::Digest;
 pub use keys::{Holder, Keys};
 pub use rate::{Asker, Rate};
-pub use sessions::{Begun, LIFE, Session, Sessions};
+pub use sessions::{LIFE, NewSession, Session, Sessions};
 pub use state::Access;

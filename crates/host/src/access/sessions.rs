@@ -33,7 +33,7 @@ pub struct Session {
 }
 
 /// A session that begins: only its owner ever sees the token.
-pub struct Begun {
+pub struct NewSession {
     /// The token that the owner shows from now on.
     pub token: String,
     /// The session.
@@ -67,11 +67,11 @@ impl Sessions {
     }
 
     /// Somebody signs in with the operators' key or, where there is none, without.
-    pub fn begin(&self, by: String, key: Option<Digest>) -> Begun {
+    pub fn begin(&self, by: String, key: Option<Digest>) -> NewSession {
         self.begin_at(now(), by, key)
     }
 
-    fn begin_at(&self, now: i64, by: String, key: Option<Digest>) -> Begun {
+    fn begin_at(&self, now: i64, by: String, key: Option<Digest>) -> NewSession {
         let session = Session { by, csrf: random_word(), id: random_word() };
         let content = Json::from([
             ("by", session.by.as_str().into()),
@@ -79,7 +79,7 @@ impl Sessions {
             ("id", session.id.as_str().into()),
             ("ends", now.saturating_add(millis(LIFE)).into()),
         ]);
-        Begun { token: self.store.seal(&content.to_string(), &about(key)), session }
+        NewSession { token: self.store.seal(&content.to_string(), &about(key)), session }
     }
 
     /// The session of this token, as long as it and the key last.

@@ -2,28 +2,28 @@
 //! and the change recorded.
 
 use super::files::File;
-use super::refusal::Refused;
+use super::refusal::AdminError;
 use crate::plugin::Plugin;
-use crate::writer::{Compiled, Writer};
+use crate::writer::{CompiledText, ReloadLock};
 use valvehouse_config::ScriptSource;
 use valvehouse_json::Json;
 use valvehouse_script::{Kind, Script};
-use valvehouse_store::{Action, Edit, FileEdit, Seen, SettingsEdit, Source, now};
+use valvehouse_store::{Action, Edit, FileEdit, SeenFile, SettingsEdit, Source, now};
 
 /// The file of a plugin: where it is, where it was, or where a new one goes.
 pub(super) fn file_of(
-    writer: &Writer<'_>,
+    writer: &ReloadLock<'_>,
     plugin: Option<&Plugin>,
     kind: Kind,
     id: &str,
     was: Option<&str>,
-) -> Result<File, Refused> {
+) -> Result<File, AdminError> {
     let plan = writer.plan();
     if plan.source == ScriptSource::Store {
         let message = format!(
             "cannot change the file of `{id}`: scripts come from the store; change it in their folder, and run: valvehouse apply"
         );
-        return Err(Refused::conflict(message, "scripts_in_store"));
+        return Err(AdminError::conflict(message, "scripts_in_store"));
     }
     let place = match plugin {
         Some(plugin) if plugin.kind != kind => {
@@ -31,7 +31,7 @@ pub(super) fn file_of(
                 "the id `{id}` is taken by a {}: filters and tools share one set of ids; choose another id",
                 plugin.kind.word()
             );
-            return Err(Refused::conflict(message, "id_taken"));
+            return Err(AdminError::conflict(message, "id_taken"));
         }
         Some(plugin) => plan.place(kind, &plugin.path),
         None => was.map_or_else(|| format!("{id}.rhai"), str::to_owned),
@@ -41,19 +41,19 @@ pub(super) fn file_of(
 
 /// Compiles a text for a file, unless it was compiled before the writer was held.
 pub(super) fn compile(
-    writer: &Writer<'_>,
+    writer: &ReloadLock<'_>,
     kind: Kind,
     file: &File,
     text: &str,
     valves: Option<&Json>,
-    before: Option<Compiled>,
-) -> Result<Script, Refused> {
+    before: Option<CompiledText>,
+) -> Result<Script, AdminError> {
     let compiled = writer.compile(kind, &file.path(), text, valves, before);
-    compiled.map_err(|problems| Refused::unfit("the script does not load", problems))
+    compiled.map_err(|problems| AdminError::unfit("the script does not load", problems))
 }
 
 /// A text on its way into a file.
-pub(super) struct Put<'a> {
+pub(super) struct FileChange<'a> {
     pub(super) id: &'a str,
     pub(super) kind: Kind,
     pub(super) file: File,
@@ -65,8 +65,8 @@ pub(super) struct Put<'a> {
     pub(super) by: &'a str,
 }
 
-impl Put<'_> {
-    pub(super) async fn put(self, writer: &Writer<'_>) -> Result<u64, Refused> {
+impl FileChange<'_> {
+    pub(super) async fn put(self, writer: &ReloadLock<'_>) -> Result<u64, AdminError> {
         let Self { id, kind, file, text, before, settings, action, by } = self;
         keep(writer, kind, id, &file, before.as_deref()).await?;
         let since = now();
@@ -82,27 +82,27 @@ impl Put<'_> {
 /// Writes down what was found in a file before something else takes its place: nothing is lost, also not
 /// what somebody saved a moment ago.
 pub(super) async fn keep(
-    writer: &Writer<'_>,
+    writer: &ReloadLock<'_>,
     kind: Kind,
     id: &str,
     file: &File,
     text: Option<&str>,
-) -> Result<(), Refused> {
+) -> Result<(), AdminError> {
     let Some(text) = text else { return Ok(()) };
     let source = Source::new(kind.word(), writer.plan().place(kind, &file.path()), text);
     // This runs whatever was recorded meanwhile: a version too many is better than a text that is gone.
-    let seen = Seen { plugin: id.to_owned(), source: Some(source), at: i64::MAX };
+    let seen = SeenFile { plugin: id.to_owned(), source: Some(source), at: i64::MAX };
     writer.store().record(&[seen]).await?;
     Ok(())
 }
 
 /// Writes a change down; where that fails the file becomes what it was.
 pub(super) async fn written_down(
-    writer: &Writer<'_>,
+    writer: &ReloadLock<'_>,
     edit: &Edit<'_>,
     file: &File,
     before: Option<&str>,
-) -> Result<u64, Refused> {
+) -> Result<u64, AdminError> {
     let error = match writer.store().edit(edit).await {
         Ok(generation) => return Ok(generation),
         Err(error) => error,

@@ -1,6 +1,6 @@
 //! The files of plugins: read, written and taken away within their folder, wherever links may lead.
 
-use super::refusal::Refused;
+use super::refusal::AdminError;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use valvehouse_os::{Folders, Writing};
@@ -25,12 +25,12 @@ impl File {
     }
 
     /// The text in it now; `None` if it is not there. A text that cannot be kept must not be overwritten.
-    pub(super) fn text(&self) -> Result<Option<String>, Refused> {
+    pub(super) fn text(&self) -> Result<Option<String>, AdminError> {
         let path = self.path();
         let refused = |why: String| {
             let shown = path.display();
             let message = format!("cannot change {shown}: {why}; move it away first; nothing was changed");
-            Err(Refused::conflict(message, "file_not_changed"))
+            Err(AdminError::conflict(message, "file_not_changed"))
         };
         let metadata = match std::fs::metadata(&path) {
             Ok(metadata) => metadata,
@@ -53,7 +53,7 @@ impl File {
 
     /// Puts a text in place of what is in it, all at once. What a link points to is written within the
     /// folder only.
-    pub(super) fn write(&self, text: &str) -> Result<(), Refused> {
+    pub(super) fn write(&self, text: &str) -> Result<(), AdminError> {
         std::fs::create_dir_all(&self.folder).map_err(|error| self.failed("create the folder", &error))?;
         let path = self.really()?;
         let parents = self.path().parent().is_some_and(|folder| !folder.exists());
@@ -63,27 +63,27 @@ impl File {
     }
 
     /// Takes it away; of a link only itself.
-    pub(super) fn remove(&self) -> Result<(), Refused> {
+    pub(super) fn remove(&self) -> Result<(), AdminError> {
         let path = self.really()?;
         self.folders()?.remove(&path)?;
         Ok(())
     }
 
-    fn folders(&self) -> Result<Folders, Refused> {
+    fn folders(&self) -> Result<Folders, AdminError> {
         Ok(Folders::new(&[self.real_folder()?]))
     }
 
     /// The whole path, which means the same wherever this process stands.
-    fn really(&self) -> Result<String, Refused> {
+    fn really(&self) -> Result<String, AdminError> {
         Ok(self.real_folder()?.join(&self.place).display().to_string())
     }
 
-    fn real_folder(&self) -> Result<PathBuf, Refused> {
+    fn real_folder(&self) -> Result<PathBuf, AdminError> {
         self.folder.canonicalize().map_err(|error| self.failed("find the folder", &error))
     }
 
-    fn failed(&self, doing: &str, error: &io::Error) -> Refused {
+    fn failed(&self, doing: &str, error: &io::Error) -> AdminError {
         let message = format!("cannot {doing} {}: {error}; nothing was changed", self.folder.display());
-        Refused::conflict(message, "file_not_changed")
+        AdminError::conflict(message, "file_not_changed")
     }
 }

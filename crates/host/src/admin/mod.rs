@@ -14,8 +14,8 @@ mod valves;
 mod versions;
 
 pub use plugins::{Admin, known};
-pub use refusal::Refused;
+pub use refusal::AdminError;
 pub use rollback::rollback;
-pub use scripts::Expected;
+pub use scripts::ExpectedVersion;
 pub use valves::{schema, shown};
 pub use versions::{Against, Detail, Entry, detail, diff, entries};

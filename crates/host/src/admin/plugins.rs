@@ -1,6 +1,6 @@
 //! The plugins of a running host, as operators change them.
 
-use super::refusal::Refused;
+use super::refusal::AdminError;
 use crate::host::Host;
 use crate::plugin::Plugin;
 use crate::snapshot::Snapshot;
@@ -25,7 +25,7 @@ impl Admin {
     }
 
     /// A plugin that is there now.
-    pub fn plugin(&self, id: &str) -> Result<Arc<Plugin>, Refused> {
+    pub fn plugin(&self, id: &str) -> Result<Arc<Plugin>, AdminError> {
         known(&self.host.snapshot(), id).cloned()
     }
 
@@ -34,9 +34,9 @@ impl Admin {
         &self,
         id: String,
         change: impl FnOnce(Arc<Host>) -> F,
-    ) -> Result<Arc<Snapshot>, Refused>
+    ) -> Result<Arc<Snapshot>, AdminError>
     where
-        F: Future<Output = Result<(), Refused>> + Send + 'static,
+        F: Future<Output = Result<(), AdminError>> + Send + 'static,
     {
         self.make(id, Box::pin(change(self.host.clone()))).await
     }
@@ -44,8 +44,8 @@ impl Admin {
     async fn make(
         &self,
         id: String,
-        changing: BoxFuture<'static, Result<(), Refused>>,
-    ) -> Result<Arc<Snapshot>, Refused> {
+        changing: BoxFuture<'static, Result<(), AdminError>>,
+    ) -> Result<Arc<Snapshot>, AdminError> {
         let host = self.host.clone();
         let task = tokio::spawn(async move {
             changing.await?;
@@ -58,13 +58,13 @@ impl Admin {
 }
 
 /// A plugin by its id, or the one that was probably meant.
-pub fn known<'a>(snapshot: &'a Snapshot, id: &str) -> Result<&'a Arc<Plugin>, Refused> {
+pub fn known<'a>(snapshot: &'a Snapshot, id: &str) -> Result<&'a Arc<Plugin>, AdminError> {
     snapshot.plugins.get(id).ok_or_else(|| {
         let hint = match nearest(id, snapshot.plugins.keys().map(|id| &**id)) {
             Some(near) => format!("; did you mean `{near}`?"),
             None => String::new(),
         };
-        Refused::from(Fault::Request {
+        AdminError::from(Fault::Request {
             message: format!("unknown plugin `{}`{hint}", id.escape_debug()),
             param: Some("id"),
             code: Some("plugin_not_found"),

@@ -8,14 +8,14 @@ use valvehouse_store::StoreError;
 /// The refusal of a change; no part of it was made.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{fault}")]
-pub struct Refused {
+pub struct AdminError {
     /// The fault.
     pub fault: Fault,
     /// The problems of a script, where they are the reason.
     pub problems: Vec<Problem>,
 }
 
-impl Refused {
+impl AdminError {
     pub(super) fn invalid(message: impl Into<String>, param: &'static str) -> Self {
         Fault::invalid(message, Some(param)).into()
     }
@@ -42,19 +42,19 @@ impl Refused {
     }
 }
 
-impl From<Fault> for Refused {
+impl From<Fault> for AdminError {
     fn from(fault: Fault) -> Self {
         Self { fault, problems: Vec::new() }
     }
 }
 
-impl From<StoreError> for Refused {
+impl From<StoreError> for AdminError {
     fn from(error: StoreError) -> Self {
         Fault::from(error).into()
     }
 }
 
-impl From<Failure> for Refused {
+impl From<Failure> for AdminError {
     fn from(failure: Failure) -> Self {
         Self::conflict(failure.message, "file_not_changed")
     }

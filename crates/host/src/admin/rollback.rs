@@ -1,18 +1,18 @@
 //! Versions put back: file, valves and switches in one step.
 
-use super::change::{Put, compile, file_of};
+use super::change::{FileChange, compile, file_of};
 use super::plugins::Admin;
-use super::refusal::Refused;
+use super::refusal::AdminError;
 use super::versions::find;
 use crate::snapshot::Snapshot;
-use crate::writer::Writer;
+use crate::writer::ReloadLock;
 use std::sync::Arc;
 use valvehouse_script::Kind;
 use valvehouse_store::{Action, SettingsEdit, Version};
 
 impl Admin {
     /// Puts a version back: file, valves and switches as they were then. Brings back what was deleted.
-    pub async fn rollback(&self, id: &str, version: u64, by: &str) -> Result<Arc<Snapshot>, Refused> {
+    pub async fn rollback(&self, id: &str, version: u64, by: &str) -> Result<Arc<Snapshot>, AdminError> {
         let (id, by) = (id.to_owned(), by.to_owned());
         self.whole(id.clone(), async move |host| {
             let writer = host.writer().await?;
@@ -25,12 +25,12 @@ impl Admin {
 /// Puts a version back and answers the generation of the store. The snapshot says where the plugin's file
 /// is now.
 pub async fn rollback(
-    writer: &Writer<'_>,
+    writer: &ReloadLock<'_>,
     snapshot: &Snapshot,
     id: &str,
     number: u64,
     by: &str,
-) -> Result<u64, Refused> {
+) -> Result<u64, AdminError> {
     let versions = writer.store().history(id).await?;
     let version = find(id, &versions, number)?;
     let text = text_of(writer, id, version).await?;
@@ -41,14 +41,16 @@ pub async fn rollback(
     compile(writer, kind, &file, &text, Some(&version.valves), None)?;
     let settings =
         Some(SettingsEdit { valves: &version.valves, enabled: version.enabled, global: version.global });
-    Put { id, kind, file, text: &text, before, settings, action: Action::Rollback, by }.put(writer).await
+    FileChange { id, kind, file, text: &text, before, settings, action: Action::Rollback, by }
+        .put(writer)
+        .await
 }
 
-async fn text_of(writer: &Writer<'_>, id: &str, version: &Version) -> Result<String, Refused> {
+async fn text_of(writer: &ReloadLock<'_>, id: &str, version: &Version) -> Result<String, AdminError> {
     let number = version.number;
     let cannot = |why: &str| {
         let message = format!("cannot restore version {number} of `{id}`: {why}");
-        Refused::conflict(message, "not_to_be_put_back")
+        AdminError::conflict(message, "not_to_be_put_back")
     };
     if version.valves.is_null() {
         return Err(cannot("its stored valves cannot be read any more"));

@@ -3,14 +3,14 @@
 //! The order is always the same: the text is compiled beside the running set; what it takes the place of is
 //! in the history; the file is written whole; the change is written down; the host reloads.
 
-use super::change::{Put, compile, file_of, keep, written_down};
+use super::change::{FileChange, compile, file_of, keep, written_down};
 use super::files::File;
 use super::plugins::{Admin, known};
-use super::refusal::Refused;
+use super::refusal::AdminError;
 use crate::plugin::{Plugin, State};
 use crate::reload::aside::adoptable;
 use crate::snapshot::Snapshot;
-use crate::writer::{CompileJob, Compiled, Writer};
+use crate::writer::{CompileJob, CompiledText, ReloadLock};
 use std::sync::Arc;
 use valvehouse_core::fault::Fault;
 use valvehouse_core::words::is_id;
@@ -21,7 +21,7 @@ use valvehouse_store::{Action, Edit, FileEdit, SettingsEdit, now};
 
 /// The version that has to be there for a change to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Expected {
+pub enum ExpectedVersion {
     /// No plugin of that id.
     Nothing,
     /// A plugin of that id.
@@ -39,9 +39,9 @@ impl Admin {
         kind: Kind,
         id: &str,
         text: &str,
-        expected: Expected,
+        expected: ExpectedVersion,
         by: &str,
-    ) -> Result<Arc<Snapshot>, Refused> {
+    ) -> Result<Arc<Snapshot>, AdminError> {
         let (id, text, by) = (id.to_owned(), text.to_owned(), by.to_owned());
         self.whole(id.clone(), async move |host| {
             // A text that takes long to compile delays nobody else's change.
@@ -60,7 +60,7 @@ impl Admin {
 
     /// Takes a plugin's file away, with what operators set for it. A guard goes only when that is confirmed:
     /// otherwise every request would be refused for its lack.
-    pub async fn delete(&self, id: &str, confirmed: bool, by: &str) -> Result<Arc<Snapshot>, Refused> {
+    pub async fn delete(&self, id: &str, confirmed: bool, by: &str) -> Result<Arc<Snapshot>, AdminError> {
         let (id, by) = (id.to_owned(), by.to_owned());
         self.whole(id.clone(), async move |host| {
             let writer = host.writer().await?;
@@ -78,19 +78,19 @@ impl Admin {
     }
 
     /// Lets a guard go whose file is gone.
-    pub async fn confirm_removal(&self, id: &str, by: &str) -> Result<Arc<Snapshot>, Refused> {
+    pub async fn confirm_removal(&self, id: &str, by: &str) -> Result<Arc<Snapshot>, AdminError> {
         let snapshot = self.host.snapshot();
         let plugin = known(&snapshot, id)?;
         if plugin.state != State::Missing {
             let message = format!("cannot accept the removal of `{id}`: {} exists", plugin.path.display());
-            return Err(Refused::conflict(message, "not_missing"));
+            return Err(AdminError::conflict(message, "not_missing"));
         }
         self.host.store().confirm_removal(id, by).await?;
         Ok(self.host.reload_with(id).await)
     }
 
     /// Confirms what a guard waits for: a change that weakens it, or that its file is gone.
-    pub async fn confirm(&self, id: &str, by: &str) -> Result<Arc<Snapshot>, Refused> {
+    pub async fn confirm(&self, id: &str, by: &str) -> Result<Arc<Snapshot>, AdminError> {
         let snapshot = self.host.snapshot();
         let plugin = known(&snapshot, id)?;
         if plugin.state == State::Missing {
@@ -98,14 +98,14 @@ impl Admin {
         }
         let Some(pending) = &plugin.pending else {
             let message = format!("cannot confirm a change of `{id}`: none is pending");
-            return Err(Refused::conflict(message, "nothing_pending"));
+            return Err(AdminError::conflict(message, "nothing_pending"));
         };
         self.host.store().confirm(id, pending, by).await?;
         Ok(self.host.reload_with(id).await)
     }
 
     /// Releases the versions of a plugin that are quarantined after a crash.
-    pub async fn release(&self, id: &str, by: &str) -> Result<Arc<Snapshot>, Refused> {
+    pub async fn release(&self, id: &str, by: &str) -> Result<Arc<Snapshot>, AdminError> {
         let snapshot = self.host.snapshot();
         known(&snapshot, id)?;
         let (project, plugin) = (snapshot.plan().project.clone(), id.to_owned());
@@ -114,7 +114,7 @@ impl Admin {
         let released = released.map_err(|error| Fault::Host(format!("cannot release `{id}`: {error}")))?;
         if released == 0 {
             let message = format!("cannot release `{id}`: none of its versions is quarantined");
-            return Err(Refused::conflict(message, "not_quarantined"));
+            return Err(AdminError::conflict(message, "not_quarantined"));
         }
         tracing::info!(plugin = id, by, "released from quarantine");
         Ok(self.host.reload_with(id).await)
@@ -124,14 +124,14 @@ impl Admin {
     ///
     /// # Errors
     /// Returns a conflict if nothing is set aside.
-    pub async fn adopt(&self, id: &str, drop: bool, by: &str) -> Result<Arc<Snapshot>, Refused> {
+    pub async fn adopt(&self, id: &str, drop: bool, by: &str) -> Result<Arc<Snapshot>, AdminError> {
         let snapshot = self.host.snapshot();
         let plugin = known(&snapshot, id)?;
         let text = plugin.script.as_ref().map(|script| script.file.text.to_string());
         let store = self.host.store();
         let Some(number) = adoptable(&**store, id, &text.unwrap_or_default()).await? else {
             let message = format!("cannot adopt stored data for `{id}`: none is set aside");
-            return Err(Refused::conflict(message, "nothing_set_aside"));
+            return Err(AdminError::conflict(message, "nothing_set_aside"));
         };
         match drop {
             false => store.adopt(id, number, by).await?,
@@ -146,76 +146,83 @@ struct NewText<'a> {
     kind: Kind,
     id: &'a str,
     text: &'a str,
-    expected: &'a Expected,
+    expected: &'a ExpectedVersion,
     by: &'a str,
 }
 
 async fn write(
-    writer: &Writer<'_>,
+    writer: &ReloadLock<'_>,
     snapshot: &Snapshot,
     change: NewText<'_>,
-    compiled: Option<Compiled>,
-) -> Result<u64, Refused> {
+    compiled: Option<CompiledText>,
+) -> Result<u64, AdminError> {
     let NewText { kind, id, text, expected, by } = change;
     let (file, before) = place_of(writer, snapshot, kind, id, expected)?;
     let script = compile(writer, kind, &file, text, None, compiled)?;
     stored_must_fit(&script, &writer.stored_valves(id), text)?;
     let action = if snapshot.plugins.contains_key(id) { Action::Update } else { Action::Create };
-    Put { id, kind, file, text, before, settings: None, action, by }.put(writer).await
+    FileChange { id, kind, file, text, before, settings: None, action, by }.put(writer).await
 }
 
 /// The file of a plugin and the text in it; refused where not what is expected is there.
 fn place_of(
-    writer: &Writer<'_>,
+    writer: &ReloadLock<'_>,
     snapshot: &Snapshot,
     kind: Kind,
     id: &str,
-    expected: &Expected,
-) -> Result<(File, Option<String>), Refused> {
+    expected: &ExpectedVersion,
+) -> Result<(File, Option<String>), AdminError> {
     if !is_id(id) {
         let message = format!(
             "invalid id `{}`: expected 1 to 64 characters of a-z, 0-9, `_` and `-`",
             id.escape_debug()
         );
-        return Err(Refused::invalid(message, "id"));
+        return Err(AdminError::invalid(message, "id"));
     }
     if id.starts_with('_') {
         let message = format!("invalid id `{id}`: files that begin with `_` are modules; choose another id");
-        return Err(Refused::invalid(message, "id"));
+        return Err(AdminError::invalid(message, "id"));
     }
     let plugin = snapshot.plugins.get(id);
-    if *expected != Expected::Nothing && *expected != Expected::Whatever {
+    if *expected != ExpectedVersion::Nothing && *expected != ExpectedVersion::Whatever {
         known(snapshot, id)?;
     }
     let file = file_of(writer, plugin.map(|plugin| &**plugin), kind, id, None)?;
     let before = writer.aside(|| file.text())?;
     match expected {
-        Expected::Nothing if plugin.is_some() || before.is_some() => {
+        ExpectedVersion::Nothing if plugin.is_some() || before.is_some() => {
             let why = match before {
                 Some(_) => format!("{} exists", file.path().display()),
                 None => "its file is missing; update it, restore a version, or accept its removal".to_owned(),
             };
             let message = format!("the id `{id}` is taken: {why}");
-            return Err(Refused::conflict(message, "id_taken"));
+            return Err(AdminError::conflict(message, "id_taken"));
         }
-        Expected::Hash(hash) if before.as_deref().map(valvehouse_store::hash).as_ref() != Some(hash) => {
+        ExpectedVersion::Hash(hash)
+            if before.as_deref().map(valvehouse_store::hash).as_ref() != Some(hash) =>
+        {
             let message = format!(
                 "cannot change `{id}`: it has changed since it was read; read it again and repeat the change"
             );
-            return Err(Refused::conflict(message, "changed_meanwhile"));
+            return Err(AdminError::conflict(message, "changed_meanwhile"));
         }
         _ => {}
     }
     Ok((file, before))
 }
 
-async fn delete(writer: &Writer<'_>, plugin: &Plugin, confirmed: bool, by: &str) -> Result<u64, Refused> {
+async fn delete(
+    writer: &ReloadLock<'_>,
+    plugin: &Plugin,
+    confirmed: bool,
+    by: &str,
+) -> Result<u64, AdminError> {
     let id = &*plugin.id;
     if plugin.security && !confirmed {
         let message = format!(
             "cannot delete `{id}`: it is a guard, and without its file every request would be refused; to delete it anyway, add ?confirm=true"
         );
-        return Err(Refused::conflict(message, "guard"));
+        return Err(AdminError::conflict(message, "guard"));
     }
     let file = file_of(writer, Some(plugin), plugin.kind, id, None)?;
     let before = writer.aside(|| file.text())?;
@@ -230,7 +237,7 @@ async fn delete(writer: &Writer<'_>, plugin: &Plugin, confirmed: bool, by: &str)
 
 /// Checks that the values that operators have set fit what is declared now: a new version must not undo them in
 /// silence.
-fn stored_must_fit(script: &Script, stored: &Json, text: &str) -> Result<(), Refused> {
+fn stored_must_fit(script: &Script, stored: &Json, text: &str) -> Result<(), AdminError> {
     let (id, path) = (script.id(), &script.file.path);
     let declared = script.manifest.valves.fields().iter();
     let misfits = declared.filter_map(|field| {
@@ -244,6 +251,6 @@ fn stored_must_fit(script: &Script, stored: &Json, text: &str) -> Result<(), Ref
     if misfits.is_empty() {
         Ok(())
     } else {
-        Err(Refused::unfit("the stored valves do not fit the script", misfits))
+        Err(AdminError::unfit("the stored valves do not fit the script", misfits))
     }
 }

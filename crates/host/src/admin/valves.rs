@@ -1,7 +1,7 @@
 //! Valves and switches of plugins, changed by operators and users.
 
 use super::plugins::{Admin, known};
-use super::refusal::Refused;
+use super::refusal::AdminError;
 use crate::plugin::Plugin;
 use crate::snapshot::Snapshot;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ impl Admin {
         user: Option<&str>,
         values: &Json,
         by: &str,
-    ) -> Result<Json, Refused> {
+    ) -> Result<Json, AdminError> {
         let writer = self.host.writer().await?;
         let snapshot = self.host.snapshot();
         let schema = schema(known(&snapshot, id)?, user)?;
@@ -40,7 +40,7 @@ impl Admin {
         user: Option<&str>,
         keys: &[String],
         by: &str,
-    ) -> Result<Json, Refused> {
+    ) -> Result<Json, AdminError> {
         let writer = self.host.writer().await?;
         let snapshot = self.host.snapshot();
         let schema = schema(known(&snapshot, id)?, user)?;
@@ -56,7 +56,7 @@ impl Admin {
     }
 
     /// The stored values, masked.
-    pub async fn stored_valves(&self, id: &str, user: Option<&str>) -> Result<Json, Refused> {
+    pub async fn stored_valves(&self, id: &str, user: Option<&str>) -> Result<Json, AdminError> {
         let snapshot = self.host.snapshot();
         let plugin = known(&snapshot, id)?;
         let stored = self.host.store().valves(id, user).await?;
@@ -65,7 +65,7 @@ impl Admin {
     }
 
     /// The values in force, masked, each with its source: `{key: {value, source}}`.
-    pub fn effective_valves(&self, id: &str) -> Result<Json, Refused> {
+    pub fn effective_valves(&self, id: &str) -> Result<Json, AdminError> {
         let snapshot = self.host.snapshot();
         let plugin = known(&snapshot, id)?;
         let schema = schema(plugin, None)?;
@@ -90,17 +90,17 @@ impl Admin {
         enabled: Option<bool>,
         global: Option<bool>,
         by: &str,
-    ) -> Result<Arc<Snapshot>, Refused> {
+    ) -> Result<Arc<Snapshot>, AdminError> {
         self.switch_by(id, by, |_| (enabled, global)).await
     }
 
     /// Switches a plugin on where it is off, and off where it is on.
-    pub async fn toggle(&self, id: &str, by: &str) -> Result<Arc<Snapshot>, Refused> {
+    pub async fn toggle(&self, id: &str, by: &str) -> Result<Arc<Snapshot>, AdminError> {
         self.switch_by(id, by, |plugin| (Some(!plugin.enabled), None)).await
     }
 
     /// The same of whether it runs for models that do not list it.
-    pub async fn toggle_global(&self, id: &str, by: &str) -> Result<Arc<Snapshot>, Refused> {
+    pub async fn toggle_global(&self, id: &str, by: &str) -> Result<Arc<Snapshot>, AdminError> {
         self.switch_by(id, by, |plugin| (None, Some(!plugin.global))).await
     }
 
@@ -109,7 +109,7 @@ impl Admin {
         id: &str,
         by: &str,
         wanted: impl FnOnce(&Plugin) -> (Option<bool>, Option<bool>),
-    ) -> Result<Arc<Snapshot>, Refused> {
+    ) -> Result<Arc<Snapshot>, AdminError> {
         // One after the other, each on what the one before made of it.
         let _one_at_a_time = self.switching.lock().await;
         let (enabled, global) = wanted(&*self.plugin(id)?);
@@ -120,18 +120,18 @@ impl Admin {
 }
 
 /// The values that may be set: by operators, or by a user.
-pub fn schema<'a>(plugin: &'a Plugin, user: Option<&str>) -> Result<&'a ValveSchema, Refused> {
+pub fn schema<'a>(plugin: &'a Plugin, user: Option<&str>) -> Result<&'a ValveSchema, AdminError> {
     let id = &plugin.id;
     let manifest = plugin.script.as_ref().map(|script| &script.manifest).ok_or_else(|| {
         let message = format!("cannot read the valves of `{id}`: it has never loaded");
-        Refused::conflict(message, "does_not_load")
+        AdminError::conflict(message, "does_not_load")
     })?;
     match user {
         None => Ok(&manifest.valves),
         Some(_) => manifest
             .user_valves
             .as_ref()
-            .ok_or_else(|| Refused::missing(format!("`{id}` has no user valves"), "no_user_valves")),
+            .ok_or_else(|| AdminError::missing(format!("`{id}` has no user valves"), "no_user_valves")),
     }
 }
 
@@ -151,7 +151,7 @@ pub fn shown(schema: Option<&ValveSchema>, values: &Json) -> Json {
     shown.collect::<Object>().into()
 }
 
-fn misfit(error: ValveError) -> Refused {
+fn misfit(error: ValveError) -> AdminError {
     Fault::invalid(format!("{error}; nothing was changed"), Some("valves")).into()
 }
 

@@ -1,6 +1,6 @@
 //! Histories as people look at them: what each version changed, and how it differs from another.
 
-use super::refusal::Refused;
+use super::refusal::AdminError;
 use super::valves::shown;
 use crate::snapshot::Snapshot;
 use similar::TextDiff;
@@ -51,12 +51,12 @@ pub struct Detail {
 }
 
 /// The history of a plugin, the newest version first; it may be gone by now, or never have loaded.
-pub async fn entries(store: &dyn Store, snapshot: &Snapshot, id: &str) -> Result<Vec<Entry>, Refused> {
+pub async fn entries(store: &dyn Store, snapshot: &Snapshot, id: &str) -> Result<Vec<Entry>, AdminError> {
     let versions = store.history(id).await?;
     if versions.is_empty() && !snapshot.plugins.contains_key(id) {
         let message =
             format!("`{}` has no history: no plugin of that id has ever loaded here", id.escape_debug());
-        return Err(Refused::missing(message, "plugin_not_found"));
+        return Err(AdminError::missing(message, "plugin_not_found"));
     }
     let before = versions.iter().skip(1).map(Some).chain([None]);
     Ok(versions.iter().zip(before).map(|(version, before)| Entry::new(version, before)).collect())
@@ -69,7 +69,7 @@ pub async fn detail(
     id: &str,
     number: u64,
     against: Against,
-) -> Result<Detail, Refused> {
+) -> Result<Detail, AdminError> {
     let versions = store.history(id).await?;
     let version = find(id, &versions, number)?;
     let before = versions.iter().find(|older| older.number < number);
@@ -100,7 +100,7 @@ pub async fn detail(
 }
 
 /// The version of that number.
-pub(super) fn find<'a>(id: &str, versions: &'a [Version], number: u64) -> Result<&'a Version, Refused> {
+pub(super) fn find<'a>(id: &str, versions: &'a [Version], number: u64) -> Result<&'a Version, AdminError> {
     versions.iter().find(|version| version.number == number).ok_or_else(|| {
         let kept = match (versions.last(), versions.first()) {
             (Some(oldest), Some(newest)) => {
@@ -109,11 +109,11 @@ pub(super) fn find<'a>(id: &str, versions: &'a [Version], number: u64) -> Result
             _ => String::new(),
         };
         let message = format!("unknown version {number} of `{}`{kept}", id.escape_debug());
-        Refused::missing(message, "version_not_found")
+        AdminError::missing(message, "version_not_found")
     })
 }
 
-async fn text_of(store: &dyn Store, hash: Option<&str>) -> Result<Option<String>, Refused> {
+async fn text_of(store: &dyn Store, hash: Option<&str>) -> Result<Option<String>, AdminError> {
     match hash {
         Some(hash) => Ok(store.source(hash).await?),
         None => Ok(None),

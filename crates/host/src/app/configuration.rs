@@ -1,8 +1,8 @@
 //! The plan that a configuration describes: its providers, models with their middleware, and settings of plugins.
 
 use super::error::OpenError;
-use super::providers::{Keys, provider};
-use crate::plan::{ModelPlan, Mounted, Plan, PluginPlan, ProviderPlan};
+use super::providers::{ProviderKeys, provider};
+use crate::plan::{ModelPlan, MountedOffers, Plan, PluginPlan, ProviderPlan};
 use indexmap::IndexMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use valvehouse_providers::{Choice, Fallback};
 use valvehouse_script::{Kind, Settings};
 
 /// Returns the plan of a host with these settings.
-pub(super) fn plan(config: &Config, keys: Keys) -> Result<Plan, OpenError> {
+pub(super) fn plan(config: &Config, keys: ProviderKeys) -> Result<Plan, OpenError> {
     let mut clients = Vec::new();
     let providers = config.providers.iter().map(|settings| provider(settings, keys, &mut clients));
     let providers = providers.collect::<Result<Vec<_>, _>>()?;
@@ -51,7 +51,7 @@ pub(super) fn plan(config: &Config, keys: Keys) -> Result<Plan, OpenError> {
         providers,
         models,
         native_tools: Vec::new(),
-        mounted: Mounted::default(),
+        mounted: MountedOffers::default(),
         problems: Vec::new(),
         breaker: config.breaker,
         quarantined: Vec::new(),

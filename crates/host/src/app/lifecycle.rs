@@ -3,7 +3,7 @@
 use super::configuration::plan;
 use super::detached::DetachedTasks;
 use super::error::OpenError;
-use super::providers::Keys;
+use super::providers::ProviderKeys;
 use crate::access::{Access, Sessions};
 use crate::admin::Admin;
 use crate::host::Host;
@@ -87,7 +87,7 @@ impl App {
     pub async fn open(config: Config) -> Result<Arc<Self>, OpenError> {
         let max_text = config.server.max_text_mb.saturating_mul(1024 * 1024);
         valvehouse_script::set_max_text(usize::try_from(max_text).unwrap_or(usize::MAX));
-        let plan = plan(&config, Keys::Read)?;
+        let plan = plan(&config, ProviderKeys::Read)?;
         let store = store::open_or_start_without(&config.store).await?;
         let host = Host::open(plan, store).await?;
         let runs = Arc::new(Runs::new(host.store().clone(), uuid::Uuid::new_v4().to_string()));
@@ -144,7 +144,7 @@ impl App {
     pub async fn reconfigure(&self, mut config: Config) -> Result<Vec<&'static str>, OpenError> {
         let waiting = self.config.waiting(&config);
         config.folders = self.config.folders.clone();
-        let mut plan = plan(&config, Keys::Read)?;
+        let mut plan = plan(&config, ProviderKeys::Read)?;
         if !waiting.is_empty() {
             let message = format!("restart to apply {}", waiting.join(", "));
             let problem =

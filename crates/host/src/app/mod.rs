@@ -14,5 +14,5 @@ pub use lifecycle::App;
 pub use offline::{
     check, glance, kind_of, look, rehearse, settings_of, stored_grants, stored_standing, writer,
 };
-pub use providers::Keys;
+pub use providers::ProviderKeys;
 pub use turn::setup_of;

@@ -2,12 +2,12 @@
 
 use super::configuration::{plan, plugin};
 use super::error::OpenError;
-use super::providers::Keys;
+use super::providers::ProviderKeys;
 use crate::host::Host;
 use crate::plan::Plan;
 use crate::snapshot::Snapshot;
 use crate::status::Standing;
-use crate::writer::Writer;
+use crate::writer::ReloadLock;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use valvehouse_store::{self as store, Kv, Store};
 
 /// Checks that a host can be made of these settings; its scripts and providers' keys are not looked at.
 pub fn check(config: &Config) -> Result<(), OpenError> {
-    plan(config, Keys::Left).map(drop)
+    plan(config, ProviderKeys::Left).map(drop)
 }
 
 /// Returns what a host with these settings would run now, and its store, for commands that only look: no
@@ -31,7 +31,7 @@ async fn look_without(
     config: &Config,
     quarantined: Vec<QuarantineEntry>,
 ) -> Result<(Snapshot, Arc<dyn Store>), OpenError> {
-    let plan = Plan { quarantined, ..plan(config, Keys::Left)? };
+    let plan = Plan { quarantined, ..plan(config, ProviderKeys::Left)? };
     let store = store::open(&config.store).await?;
     let snapshot = Host::peek(plan, store.clone()).await?;
     Ok((snapshot, store))
@@ -60,7 +60,7 @@ pub async fn glance(config: &Config, quarantined: Vec<QuarantineEntry>) -> Resul
 
 /// Returns what a host with these settings would run now, with every script rehearsed: what it does stays here, and
 /// works on a copy of what it keeps.
-pub async fn rehearse(config: &Config, keys: Keys) -> Result<Snapshot, OpenError> {
+pub async fn rehearse(config: &Config, keys: ProviderKeys) -> Result<Snapshot, OpenError> {
     let plan = plan(config, keys)?;
     let store = store::open(&config.store).await?;
     let rehearsed = async {
@@ -74,9 +74,9 @@ pub async fn rehearse(config: &Config, keys: Keys) -> Result<Snapshot, OpenError
 
 /// Returns what a host with these settings would run now, and a writer that may change it where no host is at hand:
 /// hosts that run follow by themselves.
-pub async fn writer(config: &Config) -> Result<(Snapshot, Writer<'static>), OpenError> {
+pub async fn writer(config: &Config) -> Result<(Snapshot, ReloadLock<'static>), OpenError> {
     let (snapshot, store) = look(config).await?;
-    let writer = Writer::alone(Arc::new(plan(config, Keys::Left)?), store).await?;
+    let writer = ReloadLock::alone(Arc::new(plan(config, ProviderKeys::Left)?), store).await?;
     Ok((snapshot, writer))
 }
 

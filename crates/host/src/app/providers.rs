@@ -17,7 +17,7 @@ use valvehouse_providers::{
 
 /// The need of the providers' keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keys {
+pub enum ProviderKeys {
     /// Models may be asked.
     Read,
     /// None is, and no key has to be at hand.
@@ -26,7 +26,7 @@ pub enum Keys {
 
 pub(super) fn provider(
     settings: &config::ProviderSettings,
-    keys: Keys,
+    keys: ProviderKeys,
     clients: &mut Vec<Client>,
 ) -> Result<ProviderPlan, OpenError> {
     let problem = |what: String| OpenError::Config(format!("provider `{}`: {what}", settings.name));
@@ -38,12 +38,12 @@ pub(super) fn provider(
         return Ok(plan(settings, Arc::new(demo)));
     }
     let client = client(settings.timeouts, clients).map_err(|fault| problem(fault.to_string()))?;
-    if keys == Keys::Read {
+    if keys == ProviderKeys::Read {
         client.prepare(&settings.base_url);
     }
     let (key, file) = match keys {
-        Keys::Read => key(settings).map_err(|error| problem(error.to_string()))?,
-        Keys::Left => (None, None),
+        ProviderKeys::Read => key(settings).map_err(|error| problem(error.to_string()))?,
+        ProviderKeys::Left => (None, None),
     };
     let is_keyless = key.is_none() && !settings.is_paid_by_callers;
     let credentials = match (key, file) {
@@ -61,7 +61,7 @@ pub(super) fn provider(
         .within(settings.timeouts.total);
     if is_keyless {
         let remedy = settings.key_remedy();
-        if keys == Keys::Read && settings.usual_key().is_some() {
+        if keys == ProviderKeys::Read && settings.usual_key().is_some() {
             tracing::warn!(provider = settings.name, "it has no key: {remedy}");
         }
         upstream = upstream.keyless(remedy);

@@ -9,7 +9,7 @@ use crate::plugin::{Plugins, State};
 use std::path::Path;
 use std::sync::Arc;
 use valvehouse_script::{Code, FolderScan, LoadedFile, Problem};
-use valvehouse_store::{Action, Aside, BY_FILE, Confirmed, Fate, Store, StoreError, Version, hash, now};
+use valvehouse_store::{Action, Aside, BY_FILE, Fate, GuardChange, Store, StoreError, Version, hash, now};
 
 /// The time within which a file that was deleted by hand may come back with another text, in milliseconds.
 const RETURN_WINDOW: i64 = 30_000;
@@ -93,7 +93,7 @@ impl Reload {
     ) -> Result<(), StoreError> {
         let is_new = |id: &str| {
             let is_known = before.get(id).is_some_and(|plugin| {
-                plugin.state != State::Missing || !self.is_confirmed(id, &Confirmed::Gone)
+                plugin.state != State::Missing || !self.is_confirmed(id, &GuardChange::Gone)
             });
             let has_loaded = self.last_good.contains_key(id) && !self.restored.contains(id);
             !is_known && !has_loaded && !self.strangers.contains(id)

@@ -4,7 +4,7 @@
 use crate::background::AfterAnswers;
 use crate::models::Asking;
 use crate::plan::Plan;
-use crate::plugin::Given;
+use crate::plugin::OperatorSettings;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ impl Compiler {
         &self,
         plan: &Plan,
         file: &SourceFile,
-        given: &Given,
+        given: &OperatorSettings,
     ) -> Result<Script, Vec<Problem>> {
         Problem::of_quarantine(file, &given.quarantined).map_or(Ok(()), |problem| Err(vec![problem]))?;
         Script::compile(file, &self.settings_of(plan, file, given))
@@ -57,7 +57,7 @@ impl Compiler {
         &self,
         plan: &Arc<Plan>,
         read: &LoadedFile,
-        given: &Given,
+        given: &OperatorSettings,
     ) -> Option<CompileResult> {
         if let Some(problem) = Problem::of_quarantine(&read.file, &given.quarantined) {
             return Some(Err(vec![problem]));
@@ -75,7 +75,7 @@ impl Compiler {
         self.compiling.end()
     }
 
-    pub(super) fn settings_of(&self, plan: &Plan, file: &SourceFile, given: &Given) -> Settings {
+    pub(super) fn settings_of(&self, plan: &Plan, file: &SourceFile, given: &OperatorSettings) -> Settings {
         Settings {
             stored: given.valves.clone(),
             grants: given.grants.clone(),
@@ -104,7 +104,7 @@ struct Compiling(Mutex<HashMap<Arc<str>, Job>>);
 
 struct Job {
     read: LoadedFile,
-    given: Given,
+    given: OperatorSettings,
     plan: Arc<Plan>,
     result: Receiver<CompileResult>,
     /// It was asked for at the last look.
@@ -128,7 +128,7 @@ impl Compiling {
     fn soon(
         &self,
         read: &LoadedFile,
-        given: &Given,
+        given: &OperatorSettings,
         plan: &Arc<Plan>,
         settings: &Settings,
     ) -> Option<CompileResult> {

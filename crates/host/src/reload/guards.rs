@@ -18,7 +18,7 @@ use valvehouse_script::{
     Code, ENDPOINTS, FolderScan, Imports, Kind, LoadedFile, Problem, Script, SourceFile, is_id,
     says_of_itself,
 };
-use valvehouse_store::{Confirmed, LastGood};
+use valvehouse_store::{GuardChange, LastGood};
 
 /// The time for which a guard's file has to be left alone before a change of it is taken.
 const REST: Duration = Duration::from_millis(120);
@@ -37,9 +37,9 @@ pub(super) struct Baseline {
 }
 
 /// A change that waits for an operator.
-pub(super) struct Weakened {
+pub(super) struct WeakenedGuard {
     pub(super) problem: Problem,
-    pub(super) pending: Confirmed,
+    pub(super) pending: GuardChange,
     pub(super) by: Cause,
 }
 
@@ -105,7 +105,7 @@ impl Reload {
         script: &Script,
         before: Option<&Arc<Plugin>>,
         found: &FolderScan,
-    ) -> Option<Weakened> {
+    ) -> Option<WeakenedGuard> {
         let baseline = self.baseline(id, before)?;
         let path = &read.file.path;
         if *read.hash != *baseline.hash {
@@ -126,7 +126,7 @@ impl Reload {
             let pending = change(&read.hash, &lost);
             if !lost.is_empty() && !self.is_confirmed(id, &pending) {
                 let what = format!("the guard `{id}` would lose {}", lost.join(", "));
-                return Some(Weakened {
+                return Some(WeakenedGuard {
                     problem: waiting(id, path, &what, &baseline),
                     pending,
                     by: Cause::File,
@@ -140,14 +140,14 @@ impl Reload {
             };
             let what = format!("the guard `{id}` would be switched off by {by}");
             let problem = waiting(id, path, &what, &baseline);
-            return Some(Weakened { problem, pending: Confirmed::Off, by: Cause::Settings });
+            return Some(WeakenedGuard { problem, pending: GuardChange::Off, by: Cause::Settings });
         }
         if self.is_held_wide(id) && script.manifest.global {
             let what = format!(
                 "the guard `{id}` would lose the models that do not list it, by a switch in the store that no operator has set"
             );
             let problem = waiting(id, path, &what, &baseline);
-            return Some(Weakened { problem, pending: Confirmed::Narrow, by: Cause::Settings });
+            return Some(WeakenedGuard { problem, pending: GuardChange::Narrow, by: Cause::Settings });
         }
         let lost = self.models_lost_by(id);
         (!lost.is_empty() && !script.manifest.global).then(|| {
@@ -155,7 +155,7 @@ impl Reload {
             let what =
                 format!("the guard `{id}` would lose models that no longer list it: {}", models.join(", "));
             let problem = waiting(id, path, &what, &baseline);
-            Weakened { problem, pending: unlisted(&lost), by: Cause::Settings }
+            WeakenedGuard { problem, pending: unlisted(&lost), by: Cause::Settings }
         })
     }
 
@@ -179,7 +179,7 @@ impl Reload {
     pub(super) fn is_held_on(&self, id: &str) -> bool {
         self.is_off(id)
             && self.last_good.get(id).is_some_and(|row| row.security)
-            && !self.is_confirmed(id, &Confirmed::Off)
+            && !self.is_confirmed(id, &GuardChange::Off)
     }
 
     pub(super) fn is_off(&self, id: &str) -> bool {
@@ -191,10 +191,10 @@ impl Reload {
     pub(super) fn is_held_wide(&self, id: &str) -> bool {
         self.stored.switches.get(id).is_some_and(|switch| switch.global == Some(false))
             && self.last_good.get(id).is_some_and(|row| row.security)
-            && !self.is_confirmed(id, &Confirmed::Narrow)
+            && !self.is_confirmed(id, &GuardChange::Narrow)
     }
 
-    pub(super) fn is_confirmed(&self, id: &str, what: &Confirmed) -> bool {
+    pub(super) fn is_confirmed(&self, id: &str, what: &GuardChange) -> bool {
         self.confirmed.get(id).is_some_and(|confirmed| confirmed.contains(what))
     }
 
@@ -223,14 +223,14 @@ impl Reload {
     ) -> HashMap<String, LastGood> {
         let lost = self.last_good.values().filter(|row| row.security && !stored.contains_key(&row.id));
         let lost: Vec<LastGood> =
-            lost.filter(|row| !self.is_confirmed(&row.id, &Confirmed::Gone)).cloned().collect();
+            lost.filter(|row| !self.is_confirmed(&row.id, &GuardChange::Gone)).cloned().collect();
         stored.extend(lost.into_iter().map(|row| (row.id.clone(), row)));
         stored
     }
 }
 
 /// Returns the confirmation that these models may no longer list a guard.
-pub(super) fn unlisted(models: &[String]) -> Confirmed {
+pub(super) fn unlisted(models: &[String]) -> GuardChange {
     change("unlisted", models)
 }
 
@@ -276,13 +276,13 @@ fn losses(before: &Script, next: &Script) -> Vec<String> {
 }
 
 /// Returns the confirmation of a change: it covers exactly this content with these losses.
-fn change(hash: &str, lost: &[String]) -> Confirmed {
+fn change(hash: &str, lost: &[String]) -> GuardChange {
     let mut digest = Sha256::new();
     for part in std::iter::once(hash).chain(lost.iter().map(String::as_str)) {
         digest.update((part.len() as u64).to_le_bytes());
         digest.update(part);
     }
-    Confirmed::Change(hex(&digest.finalize()))
+    GuardChange::Change(hex(&digest.finalize()))
 }
 
 /// Another file of the same id that claims to be a guard: nobody knows which of the two is meant.

@@ -4,10 +4,10 @@
 use super::compiler::aside;
 use super::guards;
 use super::last_good;
-use super::state::{Reload, Settled};
+use super::state::{PriorLook, Reload};
 use crate::builtin;
 use crate::catalog::Shelf;
-use crate::plugin::{Given, Kept, Plugin, Plugins, State};
+use crate::plugin::{LazyValue, OperatorSettings, Plugin, Plugins, State};
 use crate::report::{Change, Report};
 use crate::snapshot::Snapshot;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use valvehouse_config::Grants;
 use valvehouse_script::{Code, FolderScan, Kind, Problem, says_of_itself};
-use valvehouse_store::{Confirmed, now};
+use valvehouse_store::{GuardChange, now};
 
 /// The delay of the next look while something is under way, and the longest time for which files may go on being saved.
 pub(crate) const NEXT_LOOK: Duration = Duration::from_millis(10);
@@ -164,8 +164,8 @@ impl Reload {
         let generation = snapshot.as_ref().map_or(generation, |snapshot| snapshot.generation);
         self.touched.clear();
         self.knows_nothing = false;
-        self.settled =
-            (!is_missed && compiling.is_empty()).then(|| Settled { plan: self.plan.clone(), found: folders });
+        self.settled = (!is_missed && compiling.is_empty())
+            .then(|| PriorLook { plan: self.plan.clone(), found: folders });
         Outcome {
             snapshot,
             report: Report { generation, changes, took: began.elapsed() },
@@ -177,7 +177,7 @@ impl Reload {
 
     /// Returns `true` if the folders and the store are as they were when everything went live.
     fn is_settled(&self, folders: &[Arc<FolderScan>; 2]) -> bool {
-        let is_same = |settled: &Settled| {
+        let is_same = |settled: &PriorLook| {
             let mut both = settled.found.iter().zip(folders);
             Arc::ptr_eq(&settled.plan, &self.plan) && both.all(|(then, now)| Arc::ptr_eq(then, now))
         };
@@ -275,7 +275,7 @@ impl Reload {
         for version in self.last_good.values().filter(|version| last_good::is_guards(version)) {
             let is_known = plugins.contains_key(version.id.as_str());
             if is_known
-                || self.is_confirmed(&version.id, &Confirmed::Gone)
+                || self.is_confirmed(&version.id, &GuardChange::Gone)
                 || self.has_moved(&version.id, found)
             {
                 continue;
@@ -295,10 +295,10 @@ impl Reload {
                 enabled: true,
                 incarnation: 0,
                 users: Arc::default(),
-                given: Given::default(),
+                given: OperatorSettings::default(),
                 held_for: Arc::default(),
-                acts: Kept::default(),
-                brings: Kept::default(),
+                acts: LazyValue::default(),
+                brings: LazyValue::default(),
             };
             plugins.insert(id.clone(), Arc::new(self.switched(plugin)));
             changes.push(Change::Missing(id));

@@ -1,11 +1,11 @@
 //! The plugins of the next snapshot: each is unchanged, compiled anew, or kept although its file does not load or
 //! would weaken a guard.
 
-use super::guards::{self, Cause, Weakened};
+use super::guards::{self, Cause, WeakenedGuard};
 use super::last_good;
 use super::parallel;
 use super::state::Reload;
-use crate::plugin::{Given, Kept, Plugin, Plugins, State};
+use crate::plugin::{LazyValue, OperatorSettings, Plugin, Plugins, State};
 use crate::report::Change;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use valvehouse_json::Json;
 use valvehouse_script::{
     Code, FolderScan, Imports, Kind, LoadedFile, Problem, Script, SourceFile, UserValves, says_of_itself,
 };
-use valvehouse_store::Confirmed;
+use valvehouse_store::GuardChange;
 
 /// The outcome of a look for one plugin.
 enum Next {
@@ -102,7 +102,7 @@ impl Reload {
             Err(None) => {
                 // The plugin is gone, or a guard that stays missed.
                 let Some(plugin) = before.filter(|_| self.is_guard(id, before)) else { return Next::Gone };
-                if self.is_confirmed(id, &Confirmed::Gone) || self.has_moved(id, found) {
+                if self.is_confirmed(id, &GuardChange::Gone) || self.has_moved(id, found) {
                     return Next::Gone;
                 }
                 let missing = Plugin { state: State::Missing, pending: None, ..(**plugin).clone() };
@@ -137,16 +137,16 @@ impl Reload {
         read: &LoadedFile,
         script: Script,
         before: Option<&Arc<Plugin>>,
-        given: Given,
+        given: OperatorSettings,
         found: &FolderScan,
     ) -> Plugin {
         let id = &read.file.id;
         match self.weakened(id, read, &script, before, found) {
-            Some(Weakened { problem, pending, by: Cause::Settings }) => {
+            Some(WeakenedGuard { problem, pending, by: Cause::Settings }) => {
                 let live = self.live(read, script, given);
                 Plugin { state: State::Stale(vec![problem]), pending: Some(pending), ..live }
             }
-            Some(Weakened { problem, pending, by: Cause::File }) => {
+            Some(WeakenedGuard { problem, pending, by: Cause::File }) => {
                 let path =
                     self.baseline(id, before).map_or_else(|| read.file.path.clone(), |known| known.path);
                 let kept = self.keep(id, path, vec![problem], before, given);
@@ -166,7 +166,7 @@ impl Reload {
         }
     }
 
-    fn live(&self, read: &LoadedFile, script: Script, given: Given) -> Plugin {
+    fn live(&self, read: &LoadedFile, script: Script, given: OperatorSettings) -> Plugin {
         let kind = read.file.kind;
         let security = script.manifest.security && kind == Kind::Filter;
         let global = script.manifest.global;
@@ -185,8 +185,8 @@ impl Reload {
             users: Arc::default(),
             given,
             held_for: Arc::default(),
-            acts: Kept::default(),
-            brings: Kept::default(),
+            acts: LazyValue::default(),
+            brings: LazyValue::default(),
         })
     }
 
@@ -197,7 +197,7 @@ impl Reload {
         path: PathBuf,
         problems: Vec<Problem>,
         before: Option<&Arc<Plugin>>,
-        given: Given,
+        given: OperatorSettings,
     ) -> Plugin {
         let kind = self.plan.kind_of(&path);
         let before = before.filter(|before| before.kind == kind);
@@ -255,8 +255,8 @@ impl Reload {
             users: Arc::default(),
             given,
             held_for: Arc::default(),
-            acts: Kept::default(),
-            brings: Kept::default(),
+            acts: LazyValue::default(),
+            brings: LazyValue::default(),
         })
     }
 

@@ -10,7 +10,7 @@ use crate::snapshot::Snapshot;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use valvehouse_json::Json;
-use valvehouse_store::{Confirmed, LastGood, Seen, now};
+use valvehouse_store::{GuardChange, LastGood, SeenFile, now};
 
 impl Reload {
     /// Files that went away while no host ran; guards are missed by themselves.
@@ -37,7 +37,7 @@ impl Reload {
         if ids.is_empty() {
             return;
         }
-        let seen: Vec<Seen> = ids.iter().filter_map(|id| seen(snapshot, id, self.looked_at)).collect();
+        let seen: Vec<SeenFile> = ids.iter().filter_map(|id| seen(snapshot, id, self.looked_at)).collect();
         match self.store.record(&seen).await {
             Ok(late) => self.unwritten = late.into_iter().map(Arc::from).collect(),
             Err(error) => tracing::warn!("cannot write the histories of plugins: {error}"),
@@ -97,7 +97,7 @@ impl Reload {
             for version in good.iter().filter(|version| version.security) {
                 // As in the store: what was confirmed of an earlier version says nothing of this one.
                 if let Some(confirmed) = self.confirmed.get_mut(&version.id) {
-                    confirmed.retain(|what| matches!(what, Confirmed::Off | Confirmed::Narrow));
+                    confirmed.retain(|what| matches!(what, GuardChange::Off | GuardChange::Narrow));
                 }
             }
             self.last_good.extend(good.into_iter().map(|version| (version.id.clone(), version)));
@@ -173,17 +173,17 @@ impl Reload {
         let is_off = |id: &str| self.is_off(id);
         let off = new.iter().filter(|row| row.security && is_off(&row.id)).map(|row| row.id.clone());
         let off: Vec<String> = off.filter(|id| !self.last_good.contains_key(id)).collect();
-        let on = self.confirmed.iter().filter(|(id, what)| what.contains(&Confirmed::Off) && !is_off(id));
+        let on = self.confirmed.iter().filter(|(id, what)| what.contains(&GuardChange::Off) && !is_off(id));
         let on: Vec<String> = on.map(|(id, _)| id.clone()).collect();
         for id in off {
-            self.confirmed.entry(id.clone()).or_default().insert(Confirmed::Off);
-            if let Err(error) = self.store.confirm(&id, &Confirmed::Off, "settings").await {
+            self.confirmed.entry(id.clone()).or_default().insert(GuardChange::Off);
+            if let Err(error) = self.store.confirm(&id, &GuardChange::Off, "settings").await {
                 tracing::warn!(plugin = id, "cannot store that the settings switch this guard off: {error}");
             }
         }
         for id in on {
-            self.confirmed.entry(id.clone()).or_default().remove(&Confirmed::Off);
-            if let Err(error) = self.store.forget_confirmed(&id, &Confirmed::Off).await {
+            self.confirmed.entry(id.clone()).or_default().remove(&GuardChange::Off);
+            if let Err(error) = self.store.forget_confirmed(&id, &GuardChange::Off).await {
                 tracing::warn!(plugin = id, "cannot store that this guard is switched on: {error}");
             }
         }
@@ -191,7 +191,7 @@ impl Reload {
 }
 
 /// A plugin's file as it was found: what is in it, where it loads, or that it is gone.
-fn seen(snapshot: &Snapshot, id: &str, at: i64) -> Option<Seen> {
+fn seen(snapshot: &Snapshot, id: &str, at: i64) -> Option<SeenFile> {
     let source = match snapshot.plugins.get(id) {
         Some(plugin) if plugin.state == State::Live => {
             let text = plugin.script.as_ref()?.file.text.clone();
@@ -200,5 +200,5 @@ fn seen(snapshot: &Snapshot, id: &str, at: i64) -> Option<Seen> {
         Some(_) => return None,
         None => None,
     };
-    Some(Seen { plugin: id.to_owned(), source, at })
+    Some(SeenFile { plugin: id.to_owned(), source, at })
 }

@@ -3,14 +3,14 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use valvehouse_config::Grants;
 use valvehouse_json::Json;
-use valvehouse_store::{Confirmed, StoredValves, Switch};
+use valvehouse_store::{GuardChange, StoredValves, Switch};
 
 /// The confirmed changes of guards, by id.
-pub(super) type Confirmations = HashMap<String, HashSet<Confirmed>>;
+pub(super) type Confirmations = HashMap<String, HashSet<GuardChange>>;
 
 /// The rows of the store, as of a generation.
 #[derive(Default)]
-pub(super) struct Stored {
+pub(super) struct StoreRows {
     pub(super) generation: Option<u64>,
     pub(super) valves: HashMap<String, Json>,
     pub(super) user_valves: HashMap<String, Vec<(String, Json)>>,
@@ -20,7 +20,7 @@ pub(super) struct Stored {
     pub(super) guarded: HashMap<String, BTreeSet<String>>,
 }
 
-impl Stored {
+impl StoreRows {
     pub(super) fn new(generation: u64, valves: Vec<StoredValves>, switches: Vec<Switch>) -> Self {
         let mut stored = Self { generation: Some(generation), ..Self::default() };
         for row in valves {

@@ -1,6 +1,6 @@
 //! A set of scripts of the store: checked, and looked through as a folder is.
 
-use super::rows::{Confirmations, Stored};
+use super::rows::{Confirmations, StoreRows};
 use crate::plan::Plan;
 use crate::plugin::Plugins;
 use minisign_verify::{PublicKey, Signature};
@@ -70,7 +70,7 @@ impl From<String> for RefusedSet {
 
 /// The settings and scripts in force before those that are tried now.
 pub(super) struct Undo {
-    pub(super) stored: Stored,
+    pub(super) stored: StoreRows,
     pub(super) confirmed: Confirmations,
     pub(super) last_good: HashMap<String, LastGood>,
     pub(super) restored: HashSet<String>,

@@ -2,13 +2,13 @@
 
 use super::compiler::Compiler;
 use super::last_good::restored;
-use super::rows::{Confirmations, Stored};
+use super::rows::{Confirmations, StoreRows};
 use super::scripts::{RefusedGeneration, Scripts, Undo};
 use crate::background::AfterAnswers;
 use crate::builtin;
 use crate::models::Asking;
 use crate::plan::Plan;
-use crate::plugin::{Configured, Given, Plugins};
+use crate::plugin::{OperatorSettings, Plugins, ScriptSettings};
 use crate::snapshot::Snapshot;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -29,11 +29,11 @@ pub(crate) struct Reload {
     pub(super) loader: Loader,
     pub(crate) store: Arc<dyn Store>,
     pub(super) compiler: Compiler,
-    pub(super) stored: Stored,
+    pub(super) stored: StoreRows,
     /// Plugins whose stored rows changed since the last snapshot.
     pub(super) touched: HashSet<String>,
     /// The plan and the files that the last snapshot was made of.
-    pub(super) settled: Option<Settled>,
+    pub(super) settled: Option<PriorLook>,
     /// The grants of the native tools at the last look, in their order.
     pub(super) native_grants: Vec<Grants>,
     /// The costs of calls of tools, by their names.
@@ -81,7 +81,7 @@ pub(crate) struct Reload {
 }
 
 /// The input of a look that is through: the same again is not new.
-pub(super) struct Settled {
+pub(super) struct PriorLook {
     pub(super) plan: Arc<Plan>,
     /// The files in the folders of filters and of tools.
     pub(super) found: [Arc<FolderScan>; 2],
@@ -98,7 +98,7 @@ impl Reload {
             loader: Loader::default(),
             store,
             compiler: Compiler::new(kv),
-            stored: Stored::default(),
+            stored: StoreRows::default(),
             touched: HashSet::new(),
             settled: None,
             native_grants: Vec::new(),
@@ -149,17 +149,17 @@ impl Reload {
     }
 
     /// Returns what operators give a plugin now.
-    pub(crate) fn given(&self, id: &str) -> Given {
+    pub(crate) fn given(&self, id: &str) -> OperatorSettings {
         let valves = self.stored_for(&self.stored.valves, id).cloned().unwrap_or_default();
         let plans = [Kind::Filter, Kind::Tool].map(|kind| self.plan.plugin(kind, id).settings);
-        let configured = Configured {
+        let configured = ScriptSettings {
             budgets: plans.each_ref().map(|plan| [plan.stream, plan.hook, plan.tool]),
             valves: plans.map(|plan| plan.configured),
             breaker: self.plan.breaker,
         };
         let quarantined = self.quarantine.of_plugin(id);
         let lists = self.lists.get(id).map_or_else(Lists::default, Clone::clone);
-        Given { valves, grants: self.grants(id), configured: Some(configured), quarantined, lists }
+        OperatorSettings { valves, grants: self.grants(id), configured: Some(configured), quarantined, lists }
     }
 
     /// Takes the list that a function of a plugin returned, or the reason for which its call failed; returns `true` if that
@@ -216,11 +216,15 @@ impl Reload {
     }
 
     /// Returns the settings with which a file is compiled now.
-    pub(crate) fn settings_of(&self, file: &SourceFile, given: &Given) -> Settings {
+    pub(crate) fn settings_of(&self, file: &SourceFile, given: &OperatorSettings) -> Settings {
         self.compiler.settings_of(&self.plan, file, given)
     }
 
-    pub(crate) fn compile(&self, file: &SourceFile, given: &Given) -> Result<Script, Vec<Problem>> {
+    pub(crate) fn compile(
+        &self,
+        file: &SourceFile,
+        given: &OperatorSettings,
+    ) -> Result<Script, Vec<Problem>> {
         self.compiler.compile(&self.plan, file, given)
     }
 
@@ -228,7 +232,7 @@ impl Reload {
     pub(super) fn compile_soon(
         &self,
         read: &LoadedFile,
-        given: &Given,
+        given: &OperatorSettings,
     ) -> Option<Result<Script, Vec<Problem>>> {
         // Before anything is live nothing can be delayed.
         if !self.is_serving {

@@ -1,7 +1,7 @@
 //! The store, read afresh where its generation is another one.
 
 use super::last_good;
-use super::rows::{Confirmations, Stored, unlike};
+use super::rows::{Confirmations, StoreRows, unlike};
 use super::scripts::Undo;
 use super::state::Reload;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -61,8 +61,8 @@ impl Reload {
         for (id, model) in settings.guarded_models {
             guarded.entry(id).or_default().insert(model);
         }
-        let stored = Stored::new(settings.generation, settings.valves, settings.switches);
-        let stored = Stored { grants, guarded, ..stored };
+        let stored = StoreRows::new(settings.generation, settings.valves, settings.switches);
+        let stored = StoreRows { grants, guarded, ..stored };
         self.touched.extend(stored.unlike(&self.stored));
         self.touched.extend(unlike(&confirmed, &self.confirmed));
         self.follow_aside(settings.aside);

@@ -16,7 +16,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use valvehouse_config::{FILE, McpServer};
 use valvehouse_host::app::App;
-use valvehouse_host::{Mounted, Offers};
+use valvehouse_host::{MountedOffers, Offers};
 use valvehouse_script::{Code, Problem};
 
 /// The first and the longest pause before a server is connected again; each is at most doubled by chance.
@@ -363,7 +363,7 @@ async fn publish(app: &App, board: &Board) {
     let is_news = was != now;
     if is_news {
         let tools = of_kind(&offered, PartKind::Tool).map(|(link, seen)| mounted(link, seen)).collect();
-        app.host.mount(Mounted { tools, offered: served(&offered), problems }).await;
+        app.host.mount(MountedOffers { tools, offered: served(&offered), problems }).await;
     }
     board.settled.send_if_modified(|settled| std::mem::replace(settled, is_settled) != is_settled);
 }

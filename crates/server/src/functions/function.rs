@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
-use valvehouse_host::admin::Refused;
+use valvehouse_host::admin::AdminError;
 use valvehouse_host::app::App;
 use valvehouse_host::{Plugin, Snapshot};
 use valvehouse_json::{Json, Object};
@@ -35,7 +35,7 @@ pub(super) async fn show(State(app): State<Arc<App>>, Id(id): Id) -> Response {
 }
 
 /// One function with its text, as it stands in a snapshot.
-pub(super) async fn one(app: &App, snapshot: &Snapshot, id: &str) -> Result<Json, Refused> {
+pub(super) async fn one(app: &App, snapshot: &Snapshot, id: &str) -> Result<Json, AdminError> {
     let plugin = valvehouse_host::admin::known(snapshot, id)?;
     let spans = app.host.store().spans().await?;
     let span = spans.iter().find(|span| *span.plugin == *plugin.id);
@@ -50,7 +50,7 @@ enum With {
     ContentAndValves,
 }
 
-async fn all(app: &App, with: With) -> Result<Json, Refused> {
+async fn all(app: &App, with: With) -> Result<Json, AdminError> {
     let spans = app.host.store().spans().await?;
     let snapshot = app.host.snapshot();
     let mut all = Vec::with_capacity(snapshot.plugins.len());
@@ -122,11 +122,11 @@ fn seconds_of_file(plugin: &Plugin) -> i64 {
 }
 
 /// The answer, or why there is none.
-pub(super) fn answer(app: &App, result: Result<Json, Refused>) -> Response {
+pub(super) fn answer(app: &App, result: Result<Json, AdminError>) -> Response {
     result.map_or_else(|refused| refusal(app, &refused), |value| json_response(StatusCode::OK, &value))
 }
 
-fn refusal(app: &App, refused: &Refused) -> Response {
+fn refusal(app: &App, refused: &AdminError) -> Response {
     tracing::debug!("refused: {refused}");
     let told = Json::from([("detail", body(&refused.fault).at_path("error.message"))]);
     if !refused.problems.is_empty() {

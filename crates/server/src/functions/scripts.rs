@@ -10,7 +10,7 @@ use axum::response::Response;
 use std::sync::Arc;
 use valvehouse_core::fault::Fault;
 use valvehouse_host::Snapshot;
-use valvehouse_host::admin::{Expected, Refused};
+use valvehouse_host::admin::{AdminError, ExpectedVersion};
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 use valvehouse_script::Kind;
@@ -26,7 +26,7 @@ pub(super) async fn create(
         let body = object(&app, body).await?;
         let (id, content) = (needed(&body, "id")?, needed(&body, "content")?);
         let kind = kind(&body, &content)?;
-        app.admin.write(kind, &id, &content, Expected::Nothing, &by).await?;
+        app.admin.write(kind, &id, &content, ExpectedVersion::Nothing, &by).await?;
         one(&app, &app.host.snapshot(), &id).await
     };
     answer(&app, created.await)
@@ -43,7 +43,8 @@ pub(super) async fn update(
     let updated = async {
         let body = object(&app, body).await?;
         let content = needed(&body, "content")?;
-        let expected = text(&body, "expected_hash")?.map_or(Expected::Something, Expected::Hash);
+        let expected =
+            text(&body, "expected_hash")?.map_or(ExpectedVersion::Something, ExpectedVersion::Hash);
         let kind = app.admin.plugin(&id)?.kind;
         app.admin.write(kind, &id, &content, expected, &by).await?;
         one(&app, &app.host.snapshot(), &id).await
@@ -120,7 +121,11 @@ pub(super) async fn toggle_global(
     answer(&app, switched(&app, &id, toggled).await)
 }
 
-async fn switched(app: &App, id: &str, snapshot: Result<Arc<Snapshot>, Refused>) -> Result<Json, Refused> {
+async fn switched(
+    app: &App,
+    id: &str,
+    snapshot: Result<Arc<Snapshot>, AdminError>,
+) -> Result<Json, AdminError> {
     one(app, &*snapshot?, id).await
 }
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use valvehouse_core::fault::{Fault, RequestFault};
 use valvehouse_core::valve::ValveSchema;
 use valvehouse_host::Plugin;
-use valvehouse_host::admin::Refused;
+use valvehouse_host::admin::AdminError;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
@@ -94,11 +94,11 @@ pub(super) async fn update_user(
     answer(&app, updated.await)
 }
 
-fn asked(app: &App, parts: &Parts, words: &Words) -> Result<(String, String), Refused> {
+fn asked(app: &App, parts: &Parts, words: &Words) -> Result<(String, String), AdminError> {
     Ok(Asker::of(app, parts)?.means(words.text("user"))?)
 }
 
-fn user_schema(app: &App, id: &str) -> Result<(), Refused> {
+fn user_schema(app: &App, id: &str) -> Result<(), AdminError> {
     let plugin = app.admin.plugin(id)?;
     valvehouse_host::admin::schema(&plugin, Some("")).map(drop)
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use valvehouse_core::filter::Hook;
 use valvehouse_core::trace::GuardCoverageRow;
 use valvehouse_host::app::App;
-use valvehouse_host::{Decision, HostPart, Part, Plugin, Standing};
+use valvehouse_host::{FilterDecision, HostPart, Part, Plugin, Standing};
 use valvehouse_json::Json;
 
 /// `GET /api/v1/models/{id}/chain?user=&filter_ids=`: the toggles that a request asks for are separated by commas.
@@ -60,7 +60,7 @@ pub(super) async fn coverage(State(app): State<Arc<App>>) -> Response {
 /// Returns the filters that act at a hook, in running order; `None` if there are none.
 fn stage(hook: Hook, parts: &[Part], own: &[HostPart]) -> Option<Json> {
     let place = |part: &Part| match part.decision {
-        Decision::Refuses(_) => f64::NEG_INFINITY,
+        FilterDecision::Refuses(_) => f64::NEG_INFINITY,
         _ => part.plugin.priority().unwrap_or(0.0),
     };
     let of_plugins = parts.iter().filter(|part| acts(part, hook)).map(|part| (place(part), &*part.plugin.id));
@@ -76,9 +76,9 @@ fn stage(hook: Hook, parts: &[Part], own: &[HostPart]) -> Option<Json> {
 
 fn acts(part: &Part, hook: Hook) -> bool {
     match part.decision {
-        Decision::Runs => part.plugin.hooks().contains(&hook.name()),
+        FilterDecision::Runs => part.plugin.hooks().contains(&hook.name()),
         // Requests come to the refusal first, and no further.
-        Decision::Refuses(_) => hook == Hook::Inlet,
+        FilterDecision::Refuses(_) => hook == Hook::Inlet,
         _ => false,
     }
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_config::Grant;
 use valvehouse_core::fault::Fault;
-use valvehouse_host::admin::Expected;
+use valvehouse_host::admin::ExpectedVersion;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 use valvehouse_net::Web;
@@ -92,7 +92,7 @@ async fn deleted(app: &App, by: &Operator, body: Body) -> Result<String, Fault> 
 async fn write(app: &App, by: &Operator, id: &str, text: Vec<u8>) -> Result<(), Fault> {
     let text =
         String::from_utf8(text).map_err(|_| Fault::invalid(format!("{id}.rhai is not UTF-8 text"), None))?;
-    let written = app.admin.write(Kind::guess(&text), id, &text, Expected::Whatever, &by.0).await;
+    let written = app.admin.write(Kind::guess(&text), id, &text, ExpectedVersion::Whatever, &by.0).await;
     written.map(drop).map_err(|refused| refused.fault)
 }
 

@@ -14,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use std::sync::Arc;
 use valvehouse_core::fault::{Fault, RequestFault};
-use valvehouse_host::access::{Begun, Session};
+use valvehouse_host::access::{NewSession, Session};
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
@@ -89,7 +89,7 @@ async fn sign_out(State(app): State<Arc<App>>, request: Request) -> Response {
     }
 }
 
-fn begins(app: &App, parts: &Parts, begun: &Begun) -> Response {
+fn begins(app: &App, parts: &Parts, begun: &NewSession) -> Response {
     let mut response = told(app, Some(&begun.session));
     response.headers_mut().insert(header::SET_COOKIE, cookie::of(parts, &begun.token));
     response

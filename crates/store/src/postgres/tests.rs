@@ -2,7 +2,7 @@
 
 use crate::sql::Lock;
 use crate::sql_store::SqlStore;
-use crate::{Beginning, Begun, Conversations as _, Kv, KvChange, KvRow, Store, Trouble};
+use crate::{Beginning, Conversations as _, Kv, KvChange, KvRow, RunStart, Store, Trouble};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -312,11 +312,11 @@ async fn of_many_hosts_one_begins_a_run_and_one_goes_on_with_it() {
         }))
         .await;
     let run = begun.iter().find_map(|begun| match begun {
-        Begun::Begun(run) => Some(run.clone()),
+        RunStart::Begun(run) => Some(run.clone()),
         _ => None,
     });
     let run = run.unwrap();
-    assert_eq!(begun.iter().filter(|begun| matches!(begun, Begun::Begun(_))).count(), 1, "{begun:?}");
+    assert_eq!(begun.iter().filter(|begun| matches!(begun, RunStart::Begun(_))).count(), 1, "{begun:?}");
     let change = async |text| {
         let mut session = hosts[0].durable.session().await.unwrap();
         crate::sql::query(text).execute(&mut session).await.unwrap();
@@ -347,7 +347,7 @@ async fn a_host_that_stops_within_a_transaction_keeps_nobody_from_its_conversati
         first: None,
     };
     let begun = tokio::time::timeout(Duration::from_secs(60), other.begin_run(&beginning)).await;
-    assert!(matches!(begun.expect("the lock is let go"), Ok(Begun::Begun(_))));
+    assert!(matches!(begun.expect("the lock is let go"), Ok(RunStart::Begun(_))));
     assert!(held.commit().await.is_err(), "what it wakes up to write is refused");
 }
 

@@ -2,7 +2,7 @@
 
 use super::json::{AT_ONCE, encode};
 use crate::clock::now;
-use crate::record::{Confirmed, LastGood};
+use crate::record::{GuardChange, LastGood};
 use crate::sql::{Row, Session, insert, query};
 use valvehouse_json::Json;
 
@@ -68,9 +68,9 @@ pub(crate) async fn forget_last_good(transaction: &mut Session, id: &str) -> Res
 }
 
 /// Reads the confirmed changes of guards.
-pub(crate) async fn confirmed(session: &mut Session) -> Result<Vec<(String, Confirmed)>, sqlx::Error> {
+pub(crate) async fn confirmed(session: &mut Session) -> Result<Vec<(String, GuardChange)>, sqlx::Error> {
     let rows = query("SELECT plugin, what FROM confirmed").fetch_all(session).await?;
-    let read = |row: Row| Ok((row.try_get("plugin")?, Confirmed::from(row.try_get::<String>("what")?)));
+    let read = |row: Row| Ok((row.try_get("plugin")?, GuardChange::from(row.try_get::<String>("what")?)));
     rows.into_iter().map(read).collect()
 }
 
@@ -78,7 +78,7 @@ pub(crate) async fn confirmed(session: &mut Session) -> Result<Vec<(String, Conf
 pub(crate) async fn confirm(
     transaction: &mut Session,
     id: &str,
-    what: &Confirmed,
+    what: &GuardChange,
     by: &str,
 ) -> Result<(), sqlx::Error> {
     query(
@@ -102,7 +102,7 @@ pub(crate) async fn confirm_switch(
     global: Option<bool>,
     by: &str,
 ) -> Result<(), sqlx::Error> {
-    for (is_on, what) in [(enabled, Confirmed::Off), (global, Confirmed::Narrow)] {
+    for (is_on, what) in [(enabled, GuardChange::Off), (global, GuardChange::Narrow)] {
         match is_on {
             Some(false) => confirm(transaction, id, &what, by).await?,
             Some(true) => {
@@ -121,7 +121,7 @@ pub(crate) async fn confirm_switch(
 pub(crate) async fn forget_confirmed(
     session: &mut Session,
     id: &str,
-    what: &Confirmed,
+    what: &GuardChange,
 ) -> Result<(), sqlx::Error> {
     query("DELETE FROM confirmed WHERE plugin = ? AND what = ?")
         .bind(id)

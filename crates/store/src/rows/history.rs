@@ -4,8 +4,8 @@ use super::json::AT_ONCE;
 use super::valves::{self, Change};
 use super::{guards, sealed, switches};
 use crate::clock::now;
-use crate::history::{Action, BY_FILE, Edit, FileEdit, MAX_VERSIONS, Seen, Source, Span, Version};
-use crate::record::Confirmed;
+use crate::history::{Action, BY_FILE, Edit, FileEdit, MAX_VERSIONS, SeenFile, Source, Span, Version};
+use crate::record::GuardChange;
 use crate::seal::SealKey;
 use crate::sql::{self, Row, Session, query, query_scalar};
 use std::collections::HashMap;
@@ -52,14 +52,14 @@ pub(crate) async fn spans(session: &mut Session) -> Result<Vec<Span>, sqlx::Erro
 pub(crate) async fn record(
     transaction: &mut Session,
     key: &SealKey,
-    seen: &[Seen],
+    seen: &[SeenFile],
 ) -> Result<Vec<String>, sqlx::Error> {
     let mut late = Vec::new();
     let mut known = Facts::of(seen, transaction, key).await?;
     let mut versions = Vec::new();
     // A version of the future is a clock's fault, and keeps nothing back.
     let now = now();
-    for Seen { plugin, source, at } in seen {
+    for SeenFile { plugin, source, at } in seen {
         let before = known.newest.get(plugin).cloned();
         let is_late = before.as_ref().is_some_and(|before| (*at..=now).contains(&before.at));
         let settings = known.settings.get(plugin).cloned().unwrap_or_default();
@@ -95,7 +95,7 @@ pub(crate) async fn edit(
         FileEdit::Becomes(source) => Some(source),
         FileEdit::Goes => {
             guards::forget_last_good(transaction, plugin).await?;
-            guards::confirm(transaction, plugin, &Confirmed::Gone, by).await?;
+            guards::confirm(transaction, plugin, &GuardChange::Gone, by).await?;
             None
         }
     };
@@ -217,13 +217,13 @@ struct Facts {
 }
 
 impl Facts {
-    async fn of(seen: &[Seen], transaction: &mut Session, key: &SealKey) -> Result<Self, sqlx::Error> {
+    async fn of(seen: &[SeenFile], transaction: &mut Session, key: &SealKey) -> Result<Self, sqlx::Error> {
         let mut known = Self { newest: HashMap::new(), settings: HashMap::new() };
         if seen.len() > AT_ONCE {
             known.read_all(transaction, key).await?;
             return Ok(known);
         }
-        for Seen { plugin, .. } in seen {
+        for SeenFile { plugin, .. } in seen {
             let newest = newest(transaction, key, plugin).await?;
             known.newest.extend(newest.map(|newest| (plugin.clone(), newest)));
             known.settings.insert(plugin.clone(), Settings::now(transaction, key, plugin).await?);

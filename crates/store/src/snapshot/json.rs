@@ -3,7 +3,7 @@
 
 use super::content::Content;
 use crate::history::Span;
-use crate::record::{Aside, Confirmed, Fate, KvChange, KvRow, LastGood, StoredValves, Switch};
+use crate::record::{Aside, Fate, GuardChange, KvChange, KvRow, LastGood, StoredValves, Switch};
 use crate::rows::json::encode;
 use crate::scripts::{ScriptFile, ScriptSet};
 use crate::settings::StoredSettings;
@@ -109,7 +109,7 @@ impl Content {
             grants: list(json, "grants", |row| Some((text(row, "id")?, value(row, "grants")?)))?,
             confirmed: list(json, "confirmed", |row| {
                 let [id, what] = of_texts(row)?;
-                Some((id, Confirmed::from(what)))
+                Some((id, GuardChange::from(what)))
             })?,
             last_good: list(json, "last_good", |row| {
                 Some(LastGood {
@@ -266,7 +266,10 @@ mod tests {
                 }],
                 switches: vec![Switch { plugin: "a".into(), enabled: Some(false), global: None }],
                 grants: vec![("a".into(), json(r#"{"http": ["x"]}"#))],
-                confirmed: vec![("g".into(), Confirmed::Off), ("g".into(), Confirmed::Change("ab".into()))],
+                confirmed: vec![
+                    ("g".into(), GuardChange::Off),
+                    ("g".into(), GuardChange::Change("ab".into())),
+                ],
                 last_good: vec![LastGood {
                     id: "g".into(),
                     path: "filters/g.rhai".into(),

@@ -1,6 +1,6 @@
 //! A store in an SQL database: its connections, and one piece of work on them.
 
-use crate::error::{Answer, Place, StoreError, Trouble, Troubles};
+use crate::error::{Place, StoreError, StoreFuture, Trouble, Troubles};
 #[cfg(feature = "postgres")]
 use crate::postgres;
 use crate::seal::SealKey;
@@ -195,7 +195,7 @@ impl SqlStore {
         doing: &'static str,
         of_snapshot: impl FnOnce(&Content) -> T + Send + 'a,
         work: impl Future<Output = Result<T, sqlx::Error>> + Send + 'a,
-    ) -> Answer<'a, T> {
+    ) -> StoreFuture<'a, T> {
         #[cfg(feature = "postgres")]
         if let Some(content) = self.cold() {
             return Box::pin(async move { Ok(of_snapshot(&content)) });
@@ -210,7 +210,7 @@ impl SqlStore {
         &'a self,
         doing: &'static str,
         work: impl Future<Output = Result<T, sqlx::Error>> + Send + 'a,
-    ) -> Answer<'a, T> {
+    ) -> StoreFuture<'a, T> {
         #[cfg(feature = "postgres")]
         let work = self.within(ANSWER_DEADLINE, work);
         self.watched(doing, work)
@@ -223,7 +223,7 @@ impl SqlStore {
         doing: &'static str,
         of_snapshot: impl FnOnce(&Content) -> T + Send + 'a,
         look: impl Future<Output = Result<T, sqlx::Error>> + Send + 'a,
-    ) -> Answer<'a, T> {
+    ) -> StoreFuture<'a, T> {
         #[cfg(feature = "postgres")]
         if let Some(content) = self.cold() {
             return Box::pin(async move { Ok(of_snapshot(&content)) });
@@ -256,7 +256,7 @@ impl SqlStore {
         &'a self,
         doing: &'static str,
         work: impl Future<Output = Result<T, sqlx::Error>> + Send + 'a,
-    ) -> Answer<'a, T> {
+    ) -> StoreFuture<'a, T> {
         Box::pin(async move {
             let done = match self.away(doing) {
                 Some(error) => Err(error),

@@ -1,32 +1,32 @@
 //! Histories, each method one transaction.
 
 use super::database::SqlStore;
-use crate::error::Answer;
-use crate::history::{Edit, History, Seen, Span, Version};
+use crate::error::StoreFuture;
+use crate::history::{Edit, History, SeenFile, Span, Version};
 use crate::rows::generation::raise;
 use crate::rows::history;
 use crate::sql::Lock;
 
 impl History for SqlStore {
-    fn history<'a>(&'a self, plugin: &'a str) -> Answer<'a, Vec<Version>> {
+    fn history<'a>(&'a self, plugin: &'a str) -> StoreFuture<'a, Vec<Version>> {
         self.work("read the history", async move {
             history::of(&mut self.swift.session().await?, &self.key, plugin).await
         })
     }
 
-    fn source<'a>(&'a self, hash: &'a str) -> Answer<'a, Option<String>> {
+    fn source<'a>(&'a self, hash: &'a str) -> StoreFuture<'a, Option<String>> {
         self.work("read a source of the history", async move {
             history::source(&mut self.swift.session().await?, hash).await
         })
     }
 
-    fn spans(&self) -> Answer<'_, Vec<Span>> {
+    fn spans(&self) -> StoreFuture<'_, Vec<Span>> {
         self.read("read the histories", |snapshot| snapshot.spans.clone(), async {
             history::spans(&mut self.swift.session().await?).await
         })
     }
 
-    fn record<'a>(&'a self, seen: &'a [Seen]) -> Answer<'a, Vec<String>> {
+    fn record<'a>(&'a self, seen: &'a [SeenFile]) -> StoreFuture<'a, Vec<String>> {
         self.work("write the history", async move {
             if seen.is_empty() {
                 return Ok(Vec::new());
@@ -40,7 +40,7 @@ impl History for SqlStore {
         })
     }
 
-    fn edit<'a>(&'a self, edit: &'a Edit<'a>) -> Answer<'a, u64> {
+    fn edit<'a>(&'a self, edit: &'a Edit<'a>) -> StoreFuture<'a, u64> {
         self.work("write the history", async move {
             let mut transaction = self.begin(Lock::Settings).await?;
             history::edit(&mut transaction, &self.key, edit).await?;

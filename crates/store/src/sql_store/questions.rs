@@ -2,13 +2,13 @@
 //! wait.
 
 use super::database::SqlStore;
-use crate::error::Answer;
+use crate::error::StoreFuture;
 use crate::questions::{AnswerState, QuestionExchange, SentAnswer, StoredQuestion};
 use crate::rows::questions;
 use crate::sql::Lock;
 
 impl QuestionExchange for SqlStore {
-    fn add_questions<'a>(&'a self, added: &'a [StoredQuestion]) -> Answer<'a, ()> {
+    fn add_questions<'a>(&'a self, added: &'a [StoredQuestion]) -> StoreFuture<'a, ()> {
         self.work("list a question", async move {
             let mut transaction = self.swift.begin(Lock::Nothing).await?;
             questions::add(&mut transaction, &self.key, added).await?;
@@ -16,7 +16,7 @@ impl QuestionExchange for SqlStore {
         })
     }
 
-    fn remove_questions<'a>(&'a self, ids: &'a [String]) -> Answer<'a, ()> {
+    fn remove_questions<'a>(&'a self, ids: &'a [String]) -> StoreFuture<'a, ()> {
         self.work("take a question off the list", async move {
             let mut transaction = self.swift.begin(Lock::Nothing).await?;
             questions::remove(&mut transaction, ids).await?;
@@ -24,19 +24,19 @@ impl QuestionExchange for SqlStore {
         })
     }
 
-    fn held_questions(&self) -> Answer<'_, Vec<StoredQuestion>> {
+    fn held_questions(&self) -> StoreFuture<'_, Vec<StoredQuestion>> {
         self.look("read the questions of other hosts", |_| Vec::new(), async {
             questions::held(&mut self.swift.session().await?, &self.key).await
         })
     }
 
-    fn question<'a>(&'a self, id: &'a str) -> Answer<'a, Option<StoredQuestion>> {
+    fn question<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<StoredQuestion>> {
         self.look("read a question of another host", |_| None, async move {
             questions::find(&mut self.swift.session().await?, &self.key, id).await
         })
     }
 
-    fn send_answer<'a>(&'a self, sent: &'a SentAnswer) -> Answer<'a, bool> {
+    fn send_answer<'a>(&'a self, sent: &'a SentAnswer) -> StoreFuture<'a, bool> {
         self.work("send an answer to the host that asked", async move {
             let mut transaction = self.swift.begin(Lock::Nothing).await?;
             let is_sent = questions::send(&mut transaction, &self.key, sent).await?;
@@ -45,13 +45,13 @@ impl QuestionExchange for SqlStore {
         })
     }
 
-    fn waiting_answers<'a>(&'a self, host_id: &'a str) -> Answer<'a, Vec<SentAnswer>> {
+    fn waiting_answers<'a>(&'a self, host_id: &'a str) -> StoreFuture<'a, Vec<SentAnswer>> {
         self.look("read the answers of other hosts", |_| Vec::new(), async move {
             questions::waiting(&mut self.swift.session().await?, &self.key, host_id).await
         })
     }
 
-    fn settle_answer<'a>(&'a self, id: &'a str, is_taken: bool) -> Answer<'a, ()> {
+    fn settle_answer<'a>(&'a self, id: &'a str, is_taken: bool) -> StoreFuture<'a, ()> {
         self.work("confirm an answer", async move {
             let mut transaction = self.swift.begin(Lock::Nothing).await?;
             questions::settle(&mut transaction, id, is_taken).await?;
@@ -59,13 +59,13 @@ impl QuestionExchange for SqlStore {
         })
     }
 
-    fn answer_state<'a>(&'a self, id: &'a str) -> Answer<'a, AnswerState> {
+    fn answer_state<'a>(&'a self, id: &'a str) -> StoreFuture<'a, AnswerState> {
         self.look("read what came of an answer", |_| AnswerState::Waiting, async move {
             questions::state(&mut self.swift.session().await?, id).await
         })
     }
 
-    fn remove_answer<'a>(&'a self, id: &'a str) -> Answer<'a, AnswerState> {
+    fn remove_answer<'a>(&'a self, id: &'a str) -> StoreFuture<'a, AnswerState> {
         self.work("remove an answer", async move {
             questions::remove_answer(&mut self.swift.session().await?, id).await
         })

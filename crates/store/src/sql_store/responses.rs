@@ -1,13 +1,13 @@
 //! Responses and conversations of the Responses API, each method one transaction.
 
 use super::database::SqlStore;
-use crate::error::Answer;
+use crate::error::StoreFuture;
 use crate::responses::{ResponseConversation, ResponseItem, Responses, StoredResponse};
 use crate::rows::{response_conversations as conversations, responses};
 use crate::sql::Lock;
 
 impl Responses for SqlStore {
-    fn save_response<'a>(&'a self, stored: &'a StoredResponse) -> Answer<'a, ()> {
+    fn save_response<'a>(&'a self, stored: &'a StoredResponse) -> StoreFuture<'a, ()> {
         self.work("store a response", async move {
             let mut transaction = self.begin(Lock::Nothing).await?;
             responses::save(&mut transaction, stored).await?;
@@ -15,14 +15,14 @@ impl Responses for SqlStore {
         })
     }
 
-    fn response<'a>(&'a self, id: &'a str) -> Answer<'a, Option<StoredResponse>> {
+    fn response<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<StoredResponse>> {
         self.work(
             "read a response",
             async move { responses::find(&mut self.swift.session().await?, id).await },
         )
     }
 
-    fn response_items_with<'a>(&'a self, owner: &'a str, text: &'a str) -> Answer<'a, Option<String>> {
+    fn response_items_with<'a>(&'a self, owner: &'a str, text: &'a str) -> StoreFuture<'a, Option<String>> {
         self.work("read the items of responses", async move {
             let mut session = self.swift.session().await?;
             match conversations::item_of(&mut session, owner, text.trim_matches('"')).await? {
@@ -32,7 +32,7 @@ impl Responses for SqlStore {
         })
     }
 
-    fn delete_response<'a>(&'a self, id: &'a str) -> Answer<'a, ()> {
+    fn delete_response<'a>(&'a self, id: &'a str) -> StoreFuture<'a, ()> {
         self.work("delete a response", async move {
             let mut transaction = self.begin(Lock::Nothing).await?;
             responses::delete(&mut transaction, id).await?;
@@ -40,13 +40,13 @@ impl Responses for SqlStore {
         })
     }
 
-    fn response_runner<'a>(&'a self, id: &'a str) -> Answer<'a, Option<(String, i64)>> {
+    fn response_runner<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<(String, i64)>> {
         self.work("read the runner of a response", async move {
             responses::runner(&mut self.swift.session().await?, id).await
         })
     }
 
-    fn touch_response<'a>(&'a self, id: &'a str, runner: &'a str) -> Answer<'a, bool> {
+    fn touch_response<'a>(&'a self, id: &'a str, runner: &'a str) -> StoreFuture<'a, bool> {
         self.work("record that a response is alive", async move {
             responses::touch(&mut self.swift.session().await?, id, runner).await
         })
@@ -59,7 +59,7 @@ impl Responses for SqlStore {
         response: &'a str,
         items: Option<&'a str>,
         is_over: bool,
-    ) -> Answer<'a, bool> {
+    ) -> StoreFuture<'a, bool> {
         self.work("update a response", async move {
             let mut transaction = self.begin(Lock::Nothing).await?;
             let changed = responses::change(&mut transaction, id, runner, response, items, is_over).await?;
@@ -73,7 +73,7 @@ impl Responses for SqlStore {
         id: &'a str,
         events: &'a [(i64, String)],
         expires_ms: i64,
-    ) -> Answer<'a, ()> {
+    ) -> StoreFuture<'a, ()> {
         self.work("store the events of a response", async move {
             // As records that are written continuously: a power failure may lose the latest.
             let mut transaction = self.swift.begin(Lock::Nothing).await?;
@@ -82,13 +82,21 @@ impl Responses for SqlStore {
         })
     }
 
-    fn response_events<'a>(&'a self, id: &'a str, after: i64, limit: i64) -> Answer<'a, Vec<(i64, String)>> {
+    fn response_events<'a>(
+        &'a self,
+        id: &'a str,
+        after: i64,
+        limit: i64,
+    ) -> StoreFuture<'a, Vec<(i64, String)>> {
         self.work("read the events of a response", async move {
             responses::events(&mut self.swift.session().await?, id, after, limit).await
         })
     }
 
-    fn save_response_conversation<'a>(&'a self, conversation: &'a ResponseConversation) -> Answer<'a, ()> {
+    fn save_response_conversation<'a>(
+        &'a self,
+        conversation: &'a ResponseConversation,
+    ) -> StoreFuture<'a, ()> {
         self.work("store a conversation", async move {
             let mut transaction = self.begin(Lock::Nothing).await?;
             conversations::save(&mut transaction, conversation).await?;
@@ -96,13 +104,13 @@ impl Responses for SqlStore {
         })
     }
 
-    fn response_conversation<'a>(&'a self, id: &'a str) -> Answer<'a, Option<ResponseConversation>> {
+    fn response_conversation<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<ResponseConversation>> {
         self.work("read a conversation", async move {
             conversations::find(&mut self.swift.session().await?, id).await
         })
     }
 
-    fn set_conversation_metadata<'a>(&'a self, id: &'a str, metadata: &'a str) -> Answer<'a, ()> {
+    fn set_conversation_metadata<'a>(&'a self, id: &'a str, metadata: &'a str) -> StoreFuture<'a, ()> {
         self.work("update a conversation", async move {
             let mut transaction = self.begin(Lock::Nothing).await?;
             conversations::set_metadata(&mut transaction, id, metadata).await?;
@@ -110,7 +118,7 @@ impl Responses for SqlStore {
         })
     }
 
-    fn delete_response_conversation<'a>(&'a self, id: &'a str) -> Answer<'a, ()> {
+    fn delete_response_conversation<'a>(&'a self, id: &'a str) -> StoreFuture<'a, ()> {
         self.work("delete a conversation", async move {
             let mut transaction = self.begin(Lock::Conversation(id)).await?;
             conversations::delete(&mut transaction, id).await?;
@@ -123,7 +131,7 @@ impl Responses for SqlStore {
         id: &'a str,
         items: &'a [ResponseItem],
         expires_ms: i64,
-    ) -> Answer<'a, bool> {
+    ) -> StoreFuture<'a, bool> {
         self.work("add items to a conversation", async move {
             let mut transaction = self.begin(Lock::Conversation(id)).await?;
             let added = conversations::append(&mut transaction, id, items, expires_ms).await?;
@@ -132,13 +140,13 @@ impl Responses for SqlStore {
         })
     }
 
-    fn conversation_items<'a>(&'a self, id: &'a str) -> Answer<'a, Vec<ResponseItem>> {
+    fn conversation_items<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Vec<ResponseItem>> {
         self.work("read the items of a conversation", async move {
             conversations::items(&mut self.swift.session().await?, id).await
         })
     }
 
-    fn delete_conversation_item<'a>(&'a self, conversation: &'a str, id: &'a str) -> Answer<'a, bool> {
+    fn delete_conversation_item<'a>(&'a self, conversation: &'a str, id: &'a str) -> StoreFuture<'a, bool> {
         self.work("delete an item of a conversation", async move {
             let mut transaction = self.begin(Lock::Conversation(conversation)).await?;
             let deleted = conversations::delete_item(&mut transaction, conversation, id).await?;

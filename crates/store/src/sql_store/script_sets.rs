@@ -1,19 +1,19 @@
 //! Script sets, each method one transaction.
 
 use super::database::SqlStore;
-use crate::error::Answer;
+use crate::error::StoreFuture;
 use crate::rows::script_sets;
 use crate::scripts::{NewScriptSet, ScriptFile, ScriptSet, ScriptSets};
 use crate::sql::Lock;
 
 impl ScriptSets for SqlStore {
-    fn script_sets(&self) -> Answer<'_, Vec<ScriptSet>> {
+    fn script_sets(&self) -> StoreFuture<'_, Vec<ScriptSet>> {
         self.work("list the stored scripts", async move {
             script_sets::all(&mut self.swift.session().await?).await
         })
     }
 
-    fn script_files(&self, generation: u64) -> Answer<'_, Vec<ScriptFile>> {
+    fn script_files(&self, generation: u64) -> StoreFuture<'_, Vec<ScriptFile>> {
         self.read(
             "read the stored scripts",
             // A snapshot has the files of its own generation.
@@ -22,7 +22,7 @@ impl ScriptSets for SqlStore {
         )
     }
 
-    fn put_script_set<'a>(&'a self, set: &'a NewScriptSet<'a>) -> Answer<'a, u64> {
+    fn put_script_set<'a>(&'a self, set: &'a NewScriptSet<'a>) -> StoreFuture<'a, u64> {
         self.work("store scripts", async move {
             let mut transaction = self.begin(Lock::Settings).await?;
             let generation = script_sets::put(&mut transaction, set).await?;
@@ -31,7 +31,7 @@ impl ScriptSets for SqlStore {
         })
     }
 
-    fn restore_script_set<'a>(&'a self, generation: u64, by: &'a str) -> Answer<'a, Option<u64>> {
+    fn restore_script_set<'a>(&'a self, generation: u64, by: &'a str) -> StoreFuture<'a, Option<u64>> {
         self.work("store scripts", async move {
             let mut transaction = self.begin(Lock::Settings).await?;
             let restored = script_sets::restore(&mut transaction, generation, by).await?;

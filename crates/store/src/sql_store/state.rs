@@ -3,11 +3,11 @@
 use super::database::SqlStore;
 #[cfg(feature = "postgres")]
 use crate::error::Place;
-use crate::error::{Answer, StoreError, Trouble};
+use crate::error::{StoreError, StoreFuture, Trouble};
 use crate::history::Action;
 #[cfg(feature = "postgres")]
 use crate::record::KvNews;
-use crate::record::{Aside, Confirmed, HostSeen, KvChange, KvRow, LastGood, StoredValves, Switch};
+use crate::record::{Aside, GuardChange, HostSeen, KvChange, KvRow, LastGood, StoredValves, Switch};
 use crate::rows::generation::{self, raise};
 use crate::rows::valves::{self, Change};
 use crate::rows::{aside, grants, guards, history, hosts, kv, questions, script_sets, secrets, switches};
@@ -33,13 +33,13 @@ impl Store for SqlStore {
         self.key.open(sealed, about)
     }
 
-    fn generation(&self) -> Answer<'_, u64> {
+    fn generation(&self) -> StoreFuture<'_, u64> {
         self.look("read the store's generation", |snapshot| snapshot.settings.generation, async {
             generation::read(&mut self.swift.session().await?).await
         })
     }
 
-    fn settings(&self) -> Answer<'_, StoredSettings> {
+    fn settings(&self) -> StoreFuture<'_, StoredSettings> {
         self.read("read the stored settings of plugins", |snapshot| snapshot.settings.clone(), async {
             let mut session = self.swift.snapshot().await?;
             let read = self.all_settings(&mut session).await?;
@@ -48,14 +48,14 @@ impl Store for SqlStore {
         })
     }
 
-    fn all_valves(&self) -> Answer<'_, Vec<StoredValves>> {
+    fn all_valves(&self) -> StoreFuture<'_, Vec<StoredValves>> {
         self.work("read the stored valves", async {
             let mut connection = self.swift.session().await?;
             valves::all(&mut connection, &self.key).await
         })
     }
 
-    fn valves<'a>(&'a self, plugin: &'a str, user: Option<&'a str>) -> Answer<'a, Json> {
+    fn valves<'a>(&'a self, plugin: &'a str, user: Option<&'a str>) -> StoreFuture<'a, Json> {
         self.work("read the stored valves", async move {
             let mut connection = self.swift.session().await?;
             valves::of(&mut connection, &self.key, plugin, user).await
@@ -68,7 +68,7 @@ impl Store for SqlStore {
         user: Option<&'a str>,
         values: &'a Json,
         by: &'a str,
-    ) -> Answer<'a, u64> {
+    ) -> StoreFuture<'a, u64> {
         self.change_valves("store valves", plugin, user, Change::Replace(values), by)
     }
 
@@ -78,7 +78,7 @@ impl Store for SqlStore {
         user: Option<&'a str>,
         values: &'a Json,
         by: &'a str,
-    ) -> Answer<'a, u64> {
+    ) -> StoreFuture<'a, u64> {
         self.change_valves("store valves", plugin, user, Change::Merge(values), by)
     }
 
@@ -88,18 +88,18 @@ impl Store for SqlStore {
         user: Option<&'a str>,
         keys: &'a [String],
         by: &'a str,
-    ) -> Answer<'a, u64> {
+    ) -> StoreFuture<'a, u64> {
         self.change_valves("reset valves", plugin, user, Change::Reset(keys), by)
     }
 
-    fn switches(&self) -> Answer<'_, Vec<Switch>> {
+    fn switches(&self) -> StoreFuture<'_, Vec<Switch>> {
         self.work("read the stored switches", async {
             let mut connection = self.swift.session().await?;
             switches::all(&mut connection).await
         })
     }
 
-    fn set_switch<'a>(&'a self, switch: &'a Switch, by: &'a str) -> Answer<'a, u64> {
+    fn set_switch<'a>(&'a self, switch: &'a Switch, by: &'a str) -> StoreFuture<'a, u64> {
         self.work("store a switch", async move {
             let mut transaction = self.begin(Lock::Settings).await?;
             switches::set(&mut transaction, switch).await?;
@@ -112,7 +112,7 @@ impl Store for SqlStore {
         })
     }
 
-    fn grants(&self) -> Answer<'_, Vec<(String, Json)>> {
+    fn grants(&self) -> StoreFuture<'_, Vec<(String, Json)>> {
         self.work(
             "read the stored grants",
             async move { grants::all(&mut self.swift.session().await?).await },
@@ -125,7 +125,7 @@ impl Store for SqlStore {
         grants: Option<&'a Json>,
         expected: Option<&'a Json>,
         by: &'a str,
-    ) -> Answer<'a, Option<u64>> {
+    ) -> StoreFuture<'a, Option<u64>> {
         self.work("store grants", async move {
             let mut transaction = self.begin(Lock::Settings).await?;
             if !grants::set(&mut transaction, id, grants, expected).await? {
@@ -138,13 +138,13 @@ impl Store for SqlStore {
         })
     }
 
-    fn last_good(&self) -> Answer<'_, Vec<LastGood>> {
+    fn last_good(&self) -> StoreFuture<'_, Vec<LastGood>> {
         self.read("read the last good scripts", |snapshot| snapshot.settings.last_good.clone(), async move {
             guards::last_good(&mut self.swift.session().await?).await
         })
     }
 
-    fn save_last_good<'a>(&'a self, versions: &'a [LastGood]) -> Answer<'a, ()> {
+    fn save_last_good<'a>(&'a self, versions: &'a [LastGood]) -> StoreFuture<'a, ()> {
         self.work("save the last good scripts", async move {
             let mut transaction = self.begin(Lock::Settings).await?;
             guards::save_last_good(&mut transaction, versions).await?;
@@ -154,7 +154,7 @@ impl Store for SqlStore {
         })
     }
 
-    fn forget_last_good<'a>(&'a self, id: &'a str) -> Answer<'a, ()> {
+    fn forget_last_good<'a>(&'a self, id: &'a str) -> StoreFuture<'a, ()> {
         self.work("delete a last good script", async move {
             let mut transaction = self.begin(Lock::Settings).await?;
             guards::forget_last_good(&mut transaction, id).await?;
@@ -164,11 +164,11 @@ impl Store for SqlStore {
         })
     }
 
-    fn confirm_removal<'a>(&'a self, id: &'a str, by: &'a str) -> Answer<'a, u64> {
+    fn confirm_removal<'a>(&'a self, id: &'a str, by: &'a str) -> StoreFuture<'a, u64> {
         self.work("store a confirmed removal", async move {
             let mut transaction = self.begin(Lock::Settings).await?;
             guards::forget_last_good(&mut transaction, id).await?;
-            guards::confirm(&mut transaction, id, &Confirmed::Gone, by).await?;
+            guards::confirm(&mut transaction, id, &GuardChange::Gone, by).await?;
             history::note(&mut transaction, &self.key, id, by, Action::Delete).await?;
             let generation = raise(&mut transaction).await?;
             transaction.commit().await?;
@@ -176,13 +176,13 @@ impl Store for SqlStore {
         })
     }
 
-    fn confirmed(&self) -> Answer<'_, Vec<(String, Confirmed)>> {
+    fn confirmed(&self) -> StoreFuture<'_, Vec<(String, GuardChange)>> {
         self.work("read the confirmations of guards", async move {
             guards::confirmed(&mut self.swift.session().await?).await
         })
     }
 
-    fn confirm<'a>(&'a self, id: &'a str, what: &'a Confirmed, by: &'a str) -> Answer<'a, u64> {
+    fn confirm<'a>(&'a self, id: &'a str, what: &'a GuardChange, by: &'a str) -> StoreFuture<'a, u64> {
         self.work("store a confirmed change of a guard", async move {
             let mut transaction = self.durable.begin(Lock::Settings).await?;
             guards::confirm(&mut transaction, id, what, by).await?;
@@ -192,7 +192,7 @@ impl Store for SqlStore {
         })
     }
 
-    fn forget_confirmed<'a>(&'a self, id: &'a str, what: &'a Confirmed) -> Answer<'a, ()> {
+    fn forget_confirmed<'a>(&'a self, id: &'a str, what: &'a GuardChange) -> StoreFuture<'a, ()> {
         self.work("delete the confirmations of a guard", async move {
             guards::forget_confirmed(&mut self.durable.session().await?, id, what).await?;
             self.changed_quietly();
@@ -200,19 +200,19 @@ impl Store for SqlStore {
         })
     }
 
-    fn doubted_guards(&self) -> Answer<'_, Vec<(String, String, String)>> {
+    fn doubted_guards(&self) -> StoreFuture<'_, Vec<(String, String, String)>> {
         self.read("compare guards with their histories", |snapshot| snapshot.doubted.clone(), async move {
             guards::doubted(&mut self.swift.session().await?).await
         })
     }
 
-    fn guarded_models(&self) -> Answer<'_, Vec<(String, String)>> {
+    fn guarded_models(&self) -> StoreFuture<'_, Vec<(String, String)>> {
         self.work("read the models of a guard", async move {
             guards::models(&mut self.swift.session().await?).await
         })
     }
 
-    fn save_guarded_models<'a>(&'a self, plugin: &'a str, models: &'a [String]) -> Answer<'a, ()> {
+    fn save_guarded_models<'a>(&'a self, plugin: &'a str, models: &'a [String]) -> StoreFuture<'a, ()> {
         self.work("store the models of a guard", async move {
             let mut transaction = self.begin(Lock::Settings).await?;
             guards::save_models(&mut transaction, plugin, models).await?;
@@ -222,13 +222,13 @@ impl Store for SqlStore {
         })
     }
 
-    fn secret<'a>(&'a self, name: &'a str) -> Answer<'a, Option<String>> {
+    fn secret<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Option<String>> {
         self.work("read a secret of this host", async move {
             secrets::read(&mut self.swift.session().await?, &self.key, name).await
         })
     }
 
-    fn set_secret<'a>(&'a self, name: &'a str, text: Option<&'a str>) -> Answer<'a, ()> {
+    fn set_secret<'a>(&'a self, name: &'a str, text: Option<&'a str>) -> StoreFuture<'a, ()> {
         self.work("store a secret of this host", async move {
             let mut transaction = self.begin(Lock::Settings).await?;
             secrets::write(&mut transaction, &self.key, name, text).await?;
@@ -236,7 +236,7 @@ impl Store for SqlStore {
         })
     }
 
-    fn lease_secret<'a>(&'a self, name: &'a str, holder: &'a str, ms: u32) -> Answer<'a, bool> {
+    fn lease_secret<'a>(&'a self, name: &'a str, holder: &'a str, ms: u32) -> StoreFuture<'a, bool> {
         self.work("take the lease of a secret", async move {
             let mut transaction = self.begin(Lock::Settings).await?;
             let taken = secrets::lease(&mut transaction, name, holder, ms).await?;
@@ -245,13 +245,13 @@ impl Store for SqlStore {
         })
     }
 
-    fn set_aside(&self) -> Answer<'_, Vec<Aside>> {
+    fn set_aside(&self) -> StoreFuture<'_, Vec<Aside>> {
         self.work("read the data that is set aside", async move {
             aside::all(&mut self.swift.session().await?).await
         })
     }
 
-    fn put_aside<'a>(&'a self, plugin: &'a str, number: u64) -> Answer<'a, u64> {
+    fn put_aside<'a>(&'a self, plugin: &'a str, number: u64) -> StoreFuture<'a, u64> {
         self.work("set aside the data of a plugin", async move {
             let mut transaction = self.begin(Lock::Settings).await?;
             aside::put(&mut transaction, &self.key, plugin, number).await?;
@@ -261,7 +261,7 @@ impl Store for SqlStore {
         })
     }
 
-    fn adopt<'a>(&'a self, plugin: &'a str, number: u64, by: &'a str) -> Answer<'a, u64> {
+    fn adopt<'a>(&'a self, plugin: &'a str, number: u64, by: &'a str) -> StoreFuture<'a, u64> {
         self.work("adopt the data that is set aside", async move {
             let mut transaction = self.begin(Lock::Settings).await?;
             aside::adopt(&mut transaction, &self.key, plugin, number).await?;
@@ -272,7 +272,7 @@ impl Store for SqlStore {
         })
     }
 
-    fn drop_aside<'a>(&'a self, plugin: &'a str, number: u64, by: &'a str) -> Answer<'a, u64> {
+    fn drop_aside<'a>(&'a self, plugin: &'a str, number: u64, by: &'a str) -> StoreFuture<'a, u64> {
         self.work("delete the data that is set aside", async move {
             let mut transaction = self.begin(Lock::Settings).await?;
             aside::drop_rows(&mut transaction, plugin, number).await?;
@@ -283,7 +283,7 @@ impl Store for SqlStore {
         })
     }
 
-    fn kv_all(&self) -> Answer<'_, Vec<KvRow>> {
+    fn kv_all(&self) -> StoreFuture<'_, Vec<KvRow>> {
         #[cfg(feature = "postgres")]
         if let Some(local) = self.availability().and_then(Availability::local)
             && let Some(content) = local.cold()
@@ -296,7 +296,7 @@ impl Store for SqlStore {
         )
     }
 
-    fn kv_write<'a>(&'a self, changes: &'a [KvChange]) -> Answer<'a, ()> {
+    fn kv_write<'a>(&'a self, changes: &'a [KvChange]) -> StoreFuture<'a, ()> {
         let work = self.work("write the kv entries of scripts", async move {
             if kv::is_one_statement(changes) {
                 // One statement is a transaction of its own: a third of the way to the disk and back.
@@ -339,7 +339,7 @@ impl Store for SqlStore {
         work
     }
 
-    fn kv_swap<'a>(&'a self, before: &'a KvRow, change: &'a KvChange) -> Answer<'a, Option<KvRow>> {
+    fn kv_swap<'a>(&'a self, before: &'a KvRow, change: &'a KvChange) -> StoreFuture<'a, Option<KvRow>> {
         self.work("change what scripts keep", async move {
             let swap = async || {
                 let mut transaction = self.durable.begin(Lock::Kv).await?;
@@ -357,7 +357,7 @@ impl Store for SqlStore {
     }
 
     #[cfg(feature = "postgres")]
-    fn kv_news(&self, since: u64) -> Answer<'_, KvNews> {
+    fn kv_news(&self, since: u64) -> StoreFuture<'_, KvNews> {
         let of_snapshot =
             |snapshot: &Content| KvNews { generation: snapshot.settings.generation, ..KvNews::default() };
         self.look("read the kv entries of other hosts", of_snapshot, async move {
@@ -369,7 +369,7 @@ impl Store for SqlStore {
     }
 
     #[cfg(feature = "postgres")]
-    fn kv_clear(&self) -> Answer<'_, ()> {
+    fn kv_clear(&self) -> StoreFuture<'_, ()> {
         self.work("delete expired kv entries", async move {
             match self.is_shared() {
                 true => kv::clear(&mut self.swift.session().await?).await,
@@ -384,7 +384,7 @@ impl Store for SqlStore {
         pid: u32,
         applied_generation: u64,
         tells: Option<&'a Json>,
-    ) -> Answer<'a, ()> {
+    ) -> StoreFuture<'a, ()> {
         self.work("announce this host", async move {
             let mut transaction = self.swift.begin(Lock::Nothing).await?;
             hosts::announce(&mut transaction, host_id, pid, applied_generation, tells).await?;
@@ -392,11 +392,11 @@ impl Store for SqlStore {
         })
     }
 
-    fn hosts(&self) -> Answer<'_, Vec<HostSeen>> {
+    fn hosts(&self) -> StoreFuture<'_, Vec<HostSeen>> {
         self.work("look for running hosts", async move { hosts::all(&mut self.swift.session().await?).await })
     }
 
-    fn leave<'a>(&'a self, host_id: &'a str) -> Answer<'a, ()> {
+    fn leave<'a>(&'a self, host_id: &'a str) -> StoreFuture<'a, ()> {
         self.work("deregister from the store", async move {
             let mut transaction = self.swift.begin(Lock::Nothing).await?;
             questions::remove_of_host(&mut transaction, host_id).await?;
@@ -442,7 +442,7 @@ impl Store for SqlStore {
     }
 
     #[cfg(feature = "postgres")]
-    fn save_snapshot(&self, applied_generation: u64) -> Answer<'_, bool> {
+    fn save_snapshot(&self, applied_generation: u64) -> StoreFuture<'_, bool> {
         let local = self.availability().filter(|availability| availability.error().is_none());
         let Some(local) = local.and_then(Availability::local) else { return Box::pin(async { Ok(false) }) };
         let Some(changes) = local.due(applied_generation) else { return Box::pin(async { Ok(false) }) };
@@ -462,7 +462,7 @@ impl Store for SqlStore {
         })
     }
 
-    fn probe(&self) -> Answer<'_, ()> {
+    fn probe(&self) -> StoreFuture<'_, ()> {
         self.work("lock the store", async {
             let since = Instant::now();
             loop {
@@ -528,7 +528,7 @@ impl SqlStore {
         user: Option<&'a str>,
         change: Change<'a>,
         by: &'a str,
-    ) -> Answer<'a, u64> {
+    ) -> StoreFuture<'a, u64> {
         self.work(doing, async move {
             let mut transaction = self.begin(Lock::Settings).await?;
             valves::change(&mut transaction, &self.key, plugin, user, change).await?;

@@ -2,7 +2,7 @@
 
 use super::tests::raw;
 use crate::sql_store::SqlStore;
-use crate::{Beginning, Begun, Conversations as _, RUN_SILENCE, Run, RunStatus, Step, now};
+use crate::{Beginning, Conversations as _, RUN_SILENCE, Run, RunStart, RunStatus, RunStep, now};
 use sqlx::SqlitePool;
 use std::pin::pin;
 use std::sync::Arc;
@@ -28,8 +28,8 @@ fn beginning<'a>(run: &'a str, expected: u64, messages: &'a [Json]) -> Beginning
     Beginning { run, conversation: "a", agent: "agent", owner: "me", pid, expected, messages, first: None }
 }
 
-fn step<'a>(run: &'a str, expected: u64, messages: &'a [Json]) -> Step<'a> {
-    Step {
+fn step<'a>(run: &'a str, expected: u64, messages: &'a [Json]) -> RunStep<'a> {
+    RunStep {
         run,
         owner: "me",
         expected,
@@ -44,7 +44,7 @@ fn step<'a>(run: &'a str, expected: u64, messages: &'a [Json]) -> Step<'a> {
 
 async fn begin(store: &SqlStore, run: &str, expected: u64, messages: &[Json]) {
     let begun = store.begin_run(&beginning(run, expected, messages)).await.unwrap();
-    assert!(matches!(begun, Begun::Begun(_)), "{begun:?}");
+    assert!(matches!(begun, RunStart::Begun(_)), "{begun:?}");
 }
 
 async fn change(store: &SqlStore, sql: &'static str) {
@@ -88,7 +88,7 @@ async fn a_host_that_has_the_number_of_one_that_died_takes_its_runs_over_at_once
 async fn only_runs_that_run_are_said_to_go_on() {
     let (_folder, store) = store().await;
     begin(&store, "r", 0, &[]).await;
-    assert!(store.keep_step(&Step { status: RunStatus::Paused, ..step("r", 0, &[]) }).await.unwrap());
+    assert!(store.keep_step(&RunStep { status: RunStatus::Paused, ..step("r", 0, &[]) }).await.unwrap());
     change(&store, "UPDATE runs SET seen_at = 1").await;
     store.touch_run("r", "me").await.unwrap();
     assert_eq!(store.run("r").await.unwrap().unwrap().seen_at, 1);
@@ -132,9 +132,9 @@ async fn whoever_has_the_file_open_too_goes_on_where_the_other_paused_and_only_o
     let two = SqlStore::sqlite(&folder.path().join("state.db")).await.unwrap();
     begin(&one, "r", 0, &[]).await;
     for place in (0..20).map(|round| round * 3) {
-        let paused = Step { status: RunStatus::Paused, ..step("r", place, &[]) };
+        let paused = RunStep { status: RunStatus::Paused, ..step("r", place, &[]) };
         let owner = one.run("r").await.unwrap().unwrap().owner;
-        assert!(one.keep_step(&Step { owner: &owner, ..paused }).await.unwrap());
+        assert!(one.keep_step(&RunStep { owner: &owner, ..paused }).await.unwrap());
         let pid = std::process::id();
         let (first, second) =
             tokio::join!(one.claim_run("r", place + 1, "me", pid), two.claim_run("r", place + 1, "you", pid));
@@ -142,7 +142,7 @@ async fn whoever_has_the_file_open_too_goes_on_where_the_other_paused_and_only_o
         assert!(first.is_some() != second.is_some(), "{first:?} {second:?}");
         let messages = [said("x")];
         let mine = step("r", place + 2, &messages);
-        let yours = Step { owner: "you", ..mine.clone() };
+        let yours = RunStep { owner: "you", ..mine.clone() };
         let (mine, yours) = tokio::join!(one.keep_step(&mine), two.keep_step(&yours));
         assert_eq!((mine.unwrap(), yours.unwrap()), (first.is_some(), second.is_some()));
     }
@@ -226,14 +226,14 @@ async fn saying_and_reading_something_costs_the_same_in_a_conversation_of_any_le
         let length = store.conversation("a").await.unwrap().map_or(0, |found| found.length);
         let (long, short) = (format!("long {length}"), format!("short {length}"));
         begin(&store, &long, length, grow).await;
-        assert!(store.keep_step(&Step { status: RunStatus::Done, ..step(&long, 0, &[]) }).await.unwrap());
+        assert!(store.keep_step(&RunStep { status: RunStatus::Done, ..step(&long, 0, &[]) }).await.unwrap());
         let length = length + grow.len() as u64;
         writing.store(0, Relaxed);
         reading.store(0, Relaxed);
         begin(&store, &short, length, &messages[..2]).await;
         assert!(store.keep_step(&step(&short, 0, &messages[..2])).await.unwrap());
         store.touch_run(&short, "me").await.unwrap();
-        let last = Step { status: RunStatus::Done, ..step(&short, 1, &messages[..2]) };
+        let last = RunStep { status: RunStatus::Done, ..step(&short, 1, &messages[..2]) };
         assert!(store.keep_step(&last).await.unwrap());
         assert_eq!(store.messages("a", length / 2, length / 2 + 20).await.unwrap().len(), 20);
         assert_eq!(store.messages("a", length - 14, u64::MAX).await.unwrap().len(), 20);

@@ -49,8 +49,8 @@ pub(super) fn beginning<'a>(
 }
 
 /// A step that only says something.
-pub(super) fn step<'a>(run: &'a str, expected: u64, messages: &'a [Json]) -> Step<'a> {
-    Step {
+pub(super) fn step<'a>(run: &'a str, expected: u64, messages: &'a [Json]) -> RunStep<'a> {
+    RunStep {
         run,
         owner: ME,
         expected,
@@ -63,8 +63,8 @@ pub(super) fn step<'a>(run: &'a str, expected: u64, messages: &'a [Json]) -> Ste
     }
 }
 
-pub(super) fn ended<'a>(run: &'a str, expected: u64, status: RunStatus) -> Step<'a> {
-    Step { status, ..step(run, expected, &[]) }
+pub(super) fn ended<'a>(run: &'a str, expected: u64, status: RunStatus) -> RunStep<'a> {
+    RunStep { status, ..step(run, expected, &[]) }
 }
 
 /// Begins a run where nothing is in its way.
@@ -76,7 +76,7 @@ pub(super) async fn begin(
     said: &[Json],
 ) -> Run {
     match store.begin_run(&beginning(run, conversation, expected, said)).await.unwrap() {
-        Begun::Begun(run) => run,
+        RunStart::Begun(run) => run,
         other => panic!("{run} did not begin: {other:?}"),
     }
 }
@@ -190,16 +190,18 @@ async fn a_long_message_is_a_message(store: &dyn Conversations) {
 async fn what_an_agent_keeps_stays_until_it_changes(store: &dyn Conversations) {
     let large = Json::from([("summary", "x".repeat(1 << 20).into()), ("n", json("1.50"))]);
     begin(store, "r", "a", 0, &[]).await;
-    assert!(store.keep_step(&Step { kept: Some(&large), ..step("r", 0, &[]) }).await.unwrap());
+    assert!(store.keep_step(&RunStep { kept: Some(&large), ..step("r", 0, &[]) }).await.unwrap());
     assert!(store.keep_step(&step("r", 1, &[said("x")])).await.unwrap());
     let found = store.conversation("a").await.unwrap().unwrap();
     assert_eq!(found.kept.to_string(), large.to_string());
     let other = json(r#"{"b":1,"a":2}"#);
-    assert!(store.keep_step(&Step { kept: Some(&other), ..ended("r", 2, RunStatus::Done) }).await.unwrap());
+    assert!(
+        store.keep_step(&RunStep { kept: Some(&other), ..ended("r", 2, RunStatus::Done) }).await.unwrap()
+    );
     begin(store, "next", "a", 1, &[]).await;
     assert_eq!(store.conversation("a").await.unwrap().unwrap().kept.to_string(), other.to_string());
     let error =
-        store.keep_step(&Step { kept: Some(&json("[1]")), ..step("next", 0, &[]) }).await.unwrap_err();
+        store.keep_step(&RunStep { kept: Some(&json("[1]")), ..step("next", 0, &[]) }).await.unwrap_err();
     assert!(error.to_string().contains("must be an object, not array"), "{error}");
 }
 
@@ -211,9 +213,9 @@ async fn what_cannot_be_read_back_is_refused_as_a_whole(store: &dyn Conversation
     assert!(error.to_string().contains("nested deeper than 126 levels"), "{error}");
     let (said, kept) = ([said("x")], Json::from([("x", deep(127))]));
     let refused = [
-        Step { checkpoint: Some(("model", &state)), ..step("r", 0, &said) },
-        Step { pending: &pending, ..step("r", 0, &said) },
-        Step { kept: Some(&kept), ..step("r", 0, &said) },
+        RunStep { checkpoint: Some(("model", &state)), ..step("r", 0, &said) },
+        RunStep { pending: &pending, ..step("r", 0, &said) },
+        RunStep { kept: Some(&kept), ..step("r", 0, &said) },
     ];
     for step in refused {
         assert!(store.keep_step(&step).await.is_err());
@@ -222,7 +224,7 @@ async fn what_cannot_be_read_back_is_refused_as_a_whole(store: &dyn Conversation
     assert_eq!(store.run("r").await.unwrap().unwrap().step, 0);
     assert_eq!(store.conversation("a").await.unwrap().unwrap().length, 1);
     assert_eq!(store.conversation("b").await.unwrap(), None);
-    let kept = Step {
+    let kept = RunStep {
         checkpoint: Some(("model", &state.at(0).unwrap())),
         pending: &pending.at(0).unwrap(),
         kept: Some(&Json::from([("x", pending.clone())])),
@@ -239,7 +241,7 @@ async fn the_latest_conversation_comes_first(store: &dyn Conversations) {
         until_later().await;
     }
     let with_b = Beginning { agent: "other", ..beginning("more", "b", 1, &[]) };
-    assert!(matches!(store.begin_run(&with_b).await.unwrap(), Begun::Begun(_)));
+    assert!(matches!(store.begin_run(&with_b).await.unwrap(), RunStart::Begun(_)));
     let ids = async |agent, limit| {
         let found = store.conversations(agent, limit).await.unwrap();
         found.into_iter().map(|conversation| conversation.id).collect::<Vec<_>>()
@@ -298,7 +300,9 @@ async fn a_forgotten_conversation_leaves_nothing(store: &dyn Conversations) {
     conversation_of(store, "b", &[said("other")]).await;
     begin(store, "r", "a", 1, &[]).await;
     let state = json("1");
-    assert!(store.keep_step(&Step { checkpoint: Some(("m", &state)), ..step("r", 0, &[]) }).await.unwrap());
+    assert!(
+        store.keep_step(&RunStep { checkpoint: Some(("m", &state)), ..step("r", 0, &[]) }).await.unwrap()
+    );
     let checkpoint = store.latest_checkpoint("r").await.unwrap().unwrap();
     assert!(store.forget_conversation("a").await.unwrap());
     assert!(!store.keep_step(&step("r", 1, &[said("late")])).await.unwrap(), "its run is gone");

@@ -19,12 +19,12 @@ async fn rich(store: &dyn Conversations) {
     begin(store, "first", "a", 1, &[json(r#"{"z":-0,"a":[1e2]}"#)]).await;
     for (place, state) in states.iter().enumerate() {
         let said = [said("more")];
-        let step = Step { checkpoint: Some(("model", state)), ..step("first", place as u64, &said) };
+        let step = RunStep { checkpoint: Some(("model", state)), ..step("first", place as u64, &said) };
         assert!(store.keep_step(&step).await.unwrap());
     }
     assert!(store.keep_step(&ended("first", 2, RunStatus::Done)).await.unwrap());
     begin(store, "second", "a", 4, &[said("?")]).await;
-    let paused = Step {
+    let paused = RunStep {
         checkpoint: Some(("tool", &states[0])),
         pending: &states[0],
         error: "nobody is there",

@@ -20,8 +20,8 @@ fn source(text: &str) -> Source {
     Source::new("filter", "deep/a.rhai", text)
 }
 
-fn seen(plugin: &str, text: Option<&str>) -> Seen {
-    Seen { plugin: plugin.into(), source: text.map(source), at: i64::MAX }
+fn seen(plugin: &str, text: Option<&str>) -> SeenFile {
+    SeenFile { plugin: plugin.into(), source: text.map(source), at: i64::MAX }
 }
 
 fn edit<'a>(source: &'a Source, settings: Option<SettingsEdit<'a>>) -> Edit<'a> {
@@ -58,14 +58,14 @@ async fn a_file_is_written_down_once_however_often_it_is_seen(store: &dyn Store)
 async fn what_was_found_before_a_version_came_to_be_is_not_written_down_after_it(store: &dyn Store) {
     store.record(&[seen("a", Some("one")), seen("b", Some("one"))]).await.unwrap();
     let at = store.history("a").await.unwrap()[0].at;
-    let early = |plugin: &str, text| Seen { at, ..seen(plugin, text) };
+    let early = |plugin: &str, text| SeenFile { at, ..seen(plugin, text) };
     let found =
         [early("a", Some("zero")), early("b", None), early("c", Some("one")), early("a", Some("one"))];
     assert_eq!(store.record(&found).await.unwrap(), ["a", "b"], "somebody has to look again");
     assert_eq!(store.history("a").await.unwrap().len(), 1);
     assert_eq!(store.history("b").await.unwrap().len(), 1);
     assert_eq!(store.history("c").await.unwrap().len(), 1, "of it nothing was known");
-    let later = Seen { at: at + 1, ..seen("a", Some("two")) };
+    let later = SeenFile { at: at + 1, ..seen("a", Some("two")) };
     assert!(store.record(&[later]).await.unwrap().is_empty());
     assert_eq!(store.history("a").await.unwrap().len(), 2);
 }
@@ -76,7 +76,7 @@ async fn of_many_files_each_is_written_down_like_a_single_one(store: &dyn Store)
     store.replace_valves("p8", Some("ann"), &valves, "ann").await.unwrap();
     let off = Switch { plugin: "p9".into(), enabled: Some(false), global: None };
     store.set_switch(&off, "ann").await.unwrap();
-    let all = |changed: usize| -> Vec<Seen> {
+    let all = |changed: usize| -> Vec<SeenFile> {
         let text = |index| if index == changed { "other".to_owned() } else { format!("text {}", index / 2) };
         (0..200).map(|index| seen(&format!("p{index}"), Some(&text(index)))).collect()
     };
@@ -205,7 +205,7 @@ async fn a_long_history_loses_its_oldest_versions_and_their_texts(store: &dyn St
 
 async fn histories_say_from_when_to_when_they_go(store: &dyn Store) {
     let began = now();
-    let two: Arc<[Seen]> = Arc::new([seen("b", Some("b")), seen("a", Some("a"))]);
+    let two: Arc<[SeenFile]> = Arc::new([seen("b", Some("b")), seen("a", Some("a"))]);
     store.record(&two).await.unwrap();
     store.record(&[seen("b", Some("c"))]).await.unwrap();
     let spans = store.spans().await.unwrap();

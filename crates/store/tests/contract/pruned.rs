@@ -16,7 +16,7 @@ async fn run(store: &dyn Conversations, id: &str, conversation: &str, status: Ru
     let state = json("{}");
     for place in 0..3 {
         let status = if place == 2 { status } else { RunStatus::Running };
-        let step = Step { checkpoint: Some(("model", &state)), status, ..step(id, place, &[]) };
+        let step = RunStep { checkpoint: Some(("model", &state)), status, ..step(id, place, &[]) };
         assert!(store.keep_step(&step).await.unwrap());
     }
 }

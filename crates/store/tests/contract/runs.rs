@@ -38,9 +38,9 @@ async fn a_run_begins_with_what_is_said(store: &dyn Conversations) {
 async fn nobody_speaks_while_somebody_works(store: &dyn Conversations) {
     let run = begin(store, "r", "a", 0, &[said("hi")]).await;
     let busy = store.begin_run(&beginning("s", "a", 1, &[said("me too")])).await.unwrap();
-    assert_eq!(busy, Begun::Busy(run.clone()), "not even the one who works on it");
+    assert_eq!(busy, RunStart::Busy(run.clone()), "not even the one who works on it");
     let behind = store.begin_run(&beginning("s", "a", 0, &[])).await.unwrap();
-    assert_eq!(behind, Begun::Busy(run));
+    assert_eq!(behind, RunStart::Busy(run));
     assert_eq!(store.run("s").await.unwrap(), None);
     assert_eq!(texts(store, "a").await, ["hi"]);
     begin(store, "s", "b", 0, &[said("elsewhere")]).await;
@@ -50,12 +50,12 @@ async fn nobody_speaks_while_somebody_works(store: &dyn Conversations) {
 
 async fn a_conversation_that_has_grown_is_told(store: &dyn Conversations) {
     let moved = store.begin_run(&beginning("r", "a", 3, &[said("x")])).await.unwrap();
-    assert_eq!(moved, Begun::Moved(0), "one that is new has no messages");
+    assert_eq!(moved, RunStart::Moved(0), "one that is new has no messages");
     assert_eq!(store.conversation("a").await.unwrap(), None);
     conversation_of(store, "a", &[said("1"), said("2")]).await;
     for expected in [0, 1, 3, u64::MAX] {
         let moved = store.begin_run(&beginning("r", "a", expected, &[said("x")])).await.unwrap();
-        assert_eq!(moved, Begun::Moved(2));
+        assert_eq!(moved, RunStart::Moved(2));
     }
     assert_eq!(texts(store, "a").await, ["1", "2"]);
     assert_eq!(store.run("r").await.unwrap(), None);
@@ -63,12 +63,12 @@ async fn a_conversation_that_has_grown_is_told(store: &dyn Conversations) {
 
 async fn a_run_whose_process_is_gone_is_in_nobodys_way(store: &dyn Conversations) {
     let dead = Beginning { owner: "dead", pid: NO_PROCESS, ..beginning("r", "a", 0, &[]) };
-    let Begun::Begun(run) = store.begin_run(&dead).await.unwrap() else { panic!("nobody is in the way") };
+    let RunStart::Begun(run) = store.begin_run(&dead).await.unwrap() else { panic!("nobody is in the way") };
     assert_eq!((run.status, run.is_alive()), (RunStatus::Running, false));
     let claimed = store.claim_run("r", 0, ME, std::process::id()).await.unwrap().unwrap();
     assert!(claimed.is_alive());
     assert!(
-        !store.keep_step(&Step { owner: "dead", ..step("r", 0, &[said("x")]) }).await.unwrap(),
+        !store.keep_step(&RunStep { owner: "dead", ..step("r", 0, &[said("x")]) }).await.unwrap(),
         "whoever was given up and comes back is not heard"
     );
     assert_eq!(claimed.step, 1);
@@ -77,13 +77,13 @@ async fn a_run_whose_process_is_gone_is_in_nobodys_way(store: &dyn Conversations
 
 async fn what_was_under_way_at_a_takeover_is_refused(store: &dyn Conversations) {
     let left = Beginning { pid: NO_PROCESS, ..beginning("r", "a", 0, &[]) };
-    assert!(matches!(store.begin_run(&left).await.unwrap(), Begun::Begun(_)));
+    assert!(matches!(store.begin_run(&left).await.unwrap(), RunStart::Begun(_)));
     let mut stands = 0;
     for owner in ["other", ME, ME] {
         let claimed = store.claim_run("r", stands, owner, NO_PROCESS).await.unwrap().unwrap();
         assert_eq!(claimed.step, stands + 1, "each takeover has a number of its own");
         for owner in ["other", ME] {
-            let late = Step { owner, ..ended("r", stands, RunStatus::Failed) };
+            let late = RunStep { owner, ..ended("r", stands, RunStatus::Failed) };
             assert!(!store.keep_step(&late).await.unwrap(), "also from the owner who has it again");
         }
         stands = claimed.step;
@@ -96,11 +96,11 @@ async fn a_new_run_takes_the_place_of_one_that_could_go_on(store: &dyn Conversat
     for (place, status) in [RunStatus::Paused, RunStatus::Failed, RunStatus::Done].into_iter().enumerate() {
         begin(store, status.name(), "a", place as u64, &[said(status.name())]).await;
         let pending = json(r#"{"type":"approval"}"#);
-        let step = Step { pending: &pending, error: "why", ..ended(status.name(), 0, status) };
+        let step = RunStep { pending: &pending, error: "why", ..ended(status.name(), 0, status) };
         assert!(store.keep_step(&step).await.unwrap());
     }
     let left = Beginning { owner: "dead", pid: NO_PROCESS, ..beginning("left", "a", 3, &[]) };
-    assert!(matches!(store.begin_run(&left).await.unwrap(), Begun::Begun(_)));
+    assert!(matches!(store.begin_run(&left).await.unwrap(), RunStart::Begun(_)));
     begin(store, "last", "a", 3, &[]).await;
     for (run, status) in [
         ("paused", RunStatus::Cancelled),
@@ -127,7 +127,7 @@ async fn a_step_is_kept_as_a_whole(store: &dyn Conversations) {
     begin(store, "r", "a", 0, &[said("hi")]).await;
     let (state, pending) = (json(r#"{"z":1.0,"a":[]}"#), json(r#"{"z":1.50,"a":null}"#));
     let messages = [said("one"), said("two")];
-    let paused = Step {
+    let paused = RunStep {
         checkpoint: Some(("tool", &state)),
         status: RunStatus::Paused,
         pending: &pending,
@@ -153,7 +153,7 @@ async fn a_step_that_comes_late_is_not_kept(store: &dyn Conversations) {
     assert!(store.keep_step(&step("r", 0, &[said("1")])).await.unwrap());
     let (state, kept, said) = (json("1"), json(r#"{"x":1}"#), [said("late")]);
     for (owner, expected) in [(ME, 0), (ME, 2), ("other", 1)] {
-        let late = Step {
+        let late = RunStep {
             owner,
             checkpoint: Some(("late", &state)),
             status: RunStatus::Failed,
@@ -180,16 +180,16 @@ async fn a_paused_run_goes_on_with_whoever_claims_it(store: &dyn Conversations) 
     for (place, status) in [RunStatus::Paused, RunStatus::Failed].into_iter().enumerate() {
         let (id, pending) = (status.name(), json(r#"{"hash":"x"}"#));
         begin(store, id, "a", place as u64, &[said("x")]).await;
-        let stopped = Step { pending: &pending, error: "why", ..ended(id, 0, status) };
+        let stopped = RunStep { pending: &pending, error: "why", ..ended(id, 0, status) };
         assert!(store.keep_step(&stopped).await.unwrap());
         let claimed = store.claim_run(id, 1, "other", std::process::id()).await.unwrap().unwrap();
         assert_eq!((claimed.status, claimed.owner.as_str()), (RunStatus::Running, "other"));
         assert_eq!((claimed.step, claimed.error.as_str(), &claimed.pending), (2, "", &pending));
         assert_eq!(store.run(id).await.unwrap(), Some(claimed.clone()));
         let busy = store.begin_run(&beginning("s", "a", place as u64 + 1, &[])).await.unwrap();
-        assert_eq!(busy, Begun::Busy(claimed));
+        assert_eq!(busy, RunStart::Busy(claimed));
         assert!(!store.keep_step(&step(id, 2, &[])).await.unwrap(), "it is not mine any more");
-        let done = Step { owner: "other", ..ended(id, 2, RunStatus::Done) };
+        let done = RunStep { owner: "other", ..ended(id, 2, RunStatus::Done) };
         assert!(store.keep_step(&done).await.unwrap());
     }
 }
@@ -226,8 +226,8 @@ async fn of_many_who_begin_one_begins(store: &dyn Conversations) {
     let won: Vec<&str> = begun
         .iter()
         .filter_map(|begun| match begun {
-            Begun::Begun(run) => Some(run.id.as_str()),
-            Begun::Busy(_) | Begun::Moved(_) => None,
+            RunStart::Begun(run) => Some(run.id.as_str()),
+            RunStart::Busy(_) | RunStart::Moved(_) => None,
         })
         .collect();
     assert_eq!(texts(store, "a").await, won, "{begun:?}");
@@ -259,7 +259,7 @@ async fn checkpoints_are_found_by_id_and_run_and_listed(store: &dyn Conversation
     for place in 0..3u64 {
         let state = Json::from([("place", place.into())]);
         let said = [said("x")];
-        let step = Step { checkpoint: Some(("model", &state)), ..step("r", place, &said) };
+        let step = RunStep { checkpoint: Some(("model", &state)), ..step("r", place, &said) };
         assert!(store.keep_step(&step).await.unwrap());
     }
     assert!(store.keep_step(&ended("r", 3, RunStatus::Done)).await.unwrap());
@@ -280,7 +280,7 @@ async fn a_run_can_begin_with_its_first_step(store: &dyn Conversations) {
     let first = Some(First { name: "begin", state: &state, kept: &kept });
     let messages = [said("hi")];
     let beginning = Beginning { first, ..beginning("r", "a", 0, &messages) };
-    let Begun::Begun(run) = store.begin_run(&beginning).await.unwrap() else {
+    let RunStart::Begun(run) = store.begin_run(&beginning).await.unwrap() else {
         panic!("nobody is in the way")
     };
     assert_eq!(run.step, 1);

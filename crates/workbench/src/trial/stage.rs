@@ -8,7 +8,7 @@ use valvehouse_config::Config;
 use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
 use valvehouse_core::trace::{Recording, RequestFacts, Traces};
 use valvehouse_core::words::did_you_mean;
-use valvehouse_host::app::{self, App, Keys};
+use valvehouse_host::app::{self, App, ProviderKeys};
 use valvehouse_host::{Plugin, Snapshot, State};
 use valvehouse_json::Json;
 use valvehouse_script::{LoadedFile, Other, Problem, Rehearsal, Script, UserValves, read_file};
@@ -36,7 +36,7 @@ impl Stage {
         config: Config,
     ) -> Result<Self, CommandError> {
         let settings = config.clone();
-        let (snapshot, app) = opened(config, asked.live, Keys::Left).await?;
+        let (snapshot, app) = opened(config, asked.live, ProviderKeys::Left).await?;
         let found = find(named, &snapshot, &settings).and_then(|(script, users)| {
             let script = with_valves(script, &asked.valves)?;
             Ok((if asked.live { script } else { script.rehearsed(Rehearsal::Alone) }, users))
@@ -59,7 +59,7 @@ impl Stage {
 pub(super) async fn opened(
     config: Config,
     live: bool,
-    keys: Keys,
+    keys: ProviderKeys,
 ) -> Result<(Arc<Snapshot>, Option<Arc<App>>), CommandError> {
     if !live {
         return Ok((Arc::new(app::rehearse(&config, keys).await?), None));

@@ -10,7 +10,7 @@ use valvehouse_core::chat::{ChatRequest, message, response};
 use valvehouse_core::context::Turn;
 use valvehouse_core::fault::Fault;
 use valvehouse_core::kernel::RunOptions;
-use valvehouse_host::app::{App, Keys};
+use valvehouse_host::app::{App, ProviderKeys};
 use valvehouse_host::{Ready, Snapshot};
 use valvehouse_json::Json;
 use valvehouse_terminal::{CommandError, Console, Exit, plugin_problems, report, trace_view};
@@ -26,7 +26,7 @@ pub(super) async fn run(asked: &TrialOptions, config: Config, out: &Console) -> 
         ));
     }
     let body = body::conversation_of(body::body(asked)?)?;
-    let (snapshot, app) = stage::opened(config, asked.live, Keys::Read).await?;
+    let (snapshot, app) = stage::opened(config, asked.live, ProviderKeys::Read).await?;
     for problem in plugin_problems(&snapshot) {
         out.say(&report::shown(&problem, out.talk()));
     }

@@ -3,7 +3,7 @@
 use super::rows::{counted, read, refused, stored, whole_number};
 use super::{checkpoints, messages, process};
 use crate::clock::now;
-use crate::conversation::{Beginning, Begun, Conversation, First, Run, RunStatus, Step};
+use crate::conversation::{Beginning, Conversation, First, Run, RunStart, RunStatus, RunStep};
 use crate::export::AROUND_PENDING;
 use crate::sql::{Row, Session, query, query_scalar};
 use sqlx::Error;
@@ -77,18 +77,18 @@ fn from_row(row: &Row) -> Result<Run, Error> {
     })
 }
 
-pub(crate) async fn begin(connection: &mut Session, beginning: &Beginning<'_>) -> Result<Begun, Error> {
+pub(crate) async fn begin(connection: &mut Session, beginning: &Beginning<'_>) -> Result<RunStart, Error> {
     let found = messages::find(connection, beginning.conversation).await?;
     let open = match found {
         Some((conversation, _)) => open(connection, conversation).await?,
         None => None,
     };
     if let Some(open) = open.as_ref().filter(|open| open.is_alive()) {
-        return Ok(Begun::Busy(open.clone()));
+        return Ok(RunStart::Busy(open.clone()));
     }
     let length = found.map_or(0, |(_, length)| length);
     if length != beginning.expected {
-        return Ok(Begun::Moved(length));
+        return Ok(RunStart::Moved(length));
     }
     let time = now();
     if let Some(open) = &open
@@ -96,7 +96,7 @@ pub(crate) async fn begin(connection: &mut Session, beginning: &Beginning<'_>) -
     {
         // Another host has gone on with it just now.
         let going_on = run(connection, &open.id).await?;
-        return Ok(Begun::Busy(going_on.unwrap_or_else(|| open.clone())));
+        return Ok(RunStart::Busy(going_on.unwrap_or_else(|| open.clone())));
     }
     let conversation = match found {
         Some((conversation, _)) => conversation,
@@ -111,7 +111,7 @@ pub(crate) async fn begin(connection: &mut Session, beginning: &Beginning<'_>) -
         checkpoints::insert(connection, number, None, &new).await?;
         keep_of(connection, conversation, Some(kept), time).await?;
     }
-    Ok(Begun::Begun(run))
+    Ok(RunStart::Begun(run))
 }
 
 fn new_conversation(beginning: &Beginning<'_>, time: i64) -> Conversation {
@@ -241,7 +241,7 @@ pub(crate) async fn claim(
     }))
 }
 
-pub(crate) async fn keep(connection: &mut Session, step: &Step<'_>) -> Result<bool, Error> {
+pub(crate) async fn keep(connection: &mut Session, step: &RunStep<'_>) -> Result<bool, Error> {
     let time = now();
     let row = query(
         "UPDATE runs SET status = ?, step = step + 1, pending = ?, error = ?, seen_at = ?, updated_at = ?
@@ -272,7 +272,7 @@ pub(crate) async fn keep(connection: &mut Session, step: &Step<'_>) -> Result<bo
 async fn keep_spoken(
     connection: &mut Session,
     conversation: i64,
-    step: &Step<'_>,
+    step: &RunStep<'_>,
     time: i64,
 ) -> Result<u64, Error> {
     let length = keep_of(connection, conversation, step.kept, time).await?;

@@ -3,7 +3,7 @@
 use super::rows::refused;
 use super::{checkpoints, messages, runs};
 use crate::conversation::{Checkpoint, Run};
-use crate::export::Exported;
+use crate::export::ConversationExport;
 use crate::sql::Session;
 use sqlx::Error;
 use uuid::Uuid;
@@ -17,12 +17,12 @@ pub(crate) async fn export(connection: &mut Session, id: &str) -> Result<Option<
         let checkpoints = checkpoints::of_run(connection, &run.id).await?;
         all.push((run, checkpoints));
     }
-    Ok(Some(Exported { conversation, messages, runs: all }.to_json()))
+    Ok(Some(ConversationExport { conversation, messages, runs: all }.to_json()))
 }
 
 /// An exported conversation, which is to have this id.
-pub(crate) fn read(json: &Json, id: Option<&str>) -> Result<Exported, Error> {
-    let mut exported = Exported::read(json)
+pub(crate) fn read(json: &Json, id: Option<&str>) -> Result<ConversationExport, Error> {
+    let mut exported = ConversationExport::read(json)
         .map_err(|wrong| refused(format!("invalid export of a conversation: {wrong}; export it again")))?;
     if let Some(id) = id {
         id.clone_into(&mut exported.conversation.id);
@@ -30,8 +30,8 @@ pub(crate) fn read(json: &Json, id: Option<&str>) -> Result<Exported, Error> {
     Ok(exported)
 }
 
-pub(crate) async fn import(connection: &mut Session, exported: Exported) -> Result<bool, Error> {
-    let Exported { conversation, messages, runs } = exported;
+pub(crate) async fn import(connection: &mut Session, exported: ConversationExport) -> Result<bool, Error> {
+    let ConversationExport { conversation, messages, runs } = exported;
     if messages::find(connection, &conversation.id).await?.is_some() {
         return Ok(false);
     }
