@@ -23,7 +23,7 @@ use valvehouse::provider::{Answer, Provider, Request};
 use valvehouse::store::{Conversations as _, SqlStore};
 
 #[global_allocator]
-static ALLOCATOR: valvehouse::memory::Counting = valvehouse::memory::Counting::new();
+static ALLOCATOR: valvehouse::memory::CountingAllocator = valvehouse::memory::CountingAllocator::new();
 
 const BLOCKS: usize = 10;
 const TURNS: usize = 100;

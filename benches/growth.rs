@@ -27,7 +27,7 @@ use valvehouse::script::{Kind, Script, Settings, SourceFile};
 use valvehouse::store::{Conversations as _, SqlStore};
 
 #[global_allocator]
-static ALLOCATOR: valvehouse::memory::Counting = valvehouse::memory::Counting::new();
+static ALLOCATOR: valvehouse::memory::CountingAllocator = valvehouse::memory::CountingAllocator::new();
 
 const INLET: &str = "const INFO = #{ global: true };\nfn inlet(body) { body.temperature = 0.5; }\n";
 const STREAM: &str = "const INFO = #{ global: true };\n\

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 #[global_allocator]
-static ALLOCATOR: valvehouse::memory::Counting = valvehouse::memory::Counting::new();
+static ALLOCATOR: valvehouse::memory::CountingAllocator = valvehouse::memory::CountingAllocator::new();
 
 const FILTER: &str = "fn inlet(body) { body.user = \"u1\"; }\n\
     fn outlet(body) { body.seen = true; }\n\

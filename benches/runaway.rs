@@ -10,7 +10,7 @@ use common::{DEMO, Project, Server, chat, quantile};
 use std::time::{Duration, Instant};
 
 #[global_allocator]
-static ALLOCATOR: valvehouse::memory::Counting = valvehouse::memory::Counting::new();
+static ALLOCATOR: valvehouse::memory::CountingAllocator = valvehouse::memory::CountingAllocator::new();
 
 /// Between two normal chats.
 const PACE: Duration = Duration::from_millis(20);

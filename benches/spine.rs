@@ -27,7 +27,7 @@ use valvehouse::script::{Kind, Script, Settings, SourceFile};
 use valvehouse::trace::{RequestFacts, Traces};
 
 #[global_allocator]
-static ALLOCATOR: valvehouse::memory::Counting = valvehouse::memory::Counting::new();
+static ALLOCATOR: valvehouse::memory::CountingAllocator = valvehouse::memory::CountingAllocator::new();
 
 fn main() {
     // `cargo test` builds benches and runs them too: there is nothing to measure there.

@@ -19,7 +19,7 @@ use valvehouse::json::Json;
 use valvehouse::script::{Kind, Script, Settings, SourceFile};
 
 #[global_allocator]
-static ALLOCATOR: valvehouse::memory::Counting = valvehouse::memory::Counting::new();
+static ALLOCATOR: valvehouse::memory::CountingAllocator = valvehouse::memory::CountingAllocator::new();
 
 const TURNS: usize = 64;
 const WAIT: Duration = Duration::from_millis(200);

@@ -5,7 +5,7 @@ use valvehouse::cli::{self, Exit};
 use valvehouse::lanes::STACK;
 
 #[global_allocator]
-static ALLOCATOR: valvehouse::memory::Counting = valvehouse::memory::Counting::new();
+static ALLOCATOR: valvehouse::memory::CountingAllocator = valvehouse::memory::CountingAllocator::new();
 
 /// The time for which a thread may hold up the end: one that waits for a terminal would for ever.
 const PATIENCE: Duration = Duration::from_millis(200);

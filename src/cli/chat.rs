@@ -8,7 +8,7 @@ use valvehouse_config::Config;
 use valvehouse_core::chat::{ChatRequest, message, response};
 use valvehouse_core::context::{Context, Turn, TurnFacts};
 use valvehouse_core::kernel::RunOptions;
-use valvehouse_core::trace::{Recording, RequestFacts};
+use valvehouse_core::trace::{RequestFacts, TraceGuard};
 use valvehouse_core::words::optional;
 use valvehouse_host::Ready;
 use valvehouse_host::app::App;
@@ -298,7 +298,7 @@ fn context(facts: &TurnFacts) -> Context {
 }
 
 /// Shows the steps of a turn, to people and programs alike on stderr: the answer is the result.
-fn show_steps(mut recording: Recording, failure: Option<&CommandError>, out: &Console) {
+fn show_steps(mut recording: TraceGuard, failure: Option<&CommandError>, out: &Console) {
     let trace = recording.trace().clone();
     match failure {
         Some(failure) => trace.fail(&failure.message),

@@ -4,9 +4,9 @@ use super::args;
 use super::project::Project;
 use super::{providers, stats};
 use valvehouse_config::Config;
-use valvehouse_core::breaker::Open;
+use valvehouse_core::breaker::OpenState;
 use valvehouse_core::tool::Tool;
-use valvehouse_host::{Plugin, Snapshot, Standing, State, chats_only_in_words};
+use valvehouse_host::{Plugin, SharedStatus, Snapshot, State, chats_only_in_words};
 use valvehouse_json::{Json, Object};
 use valvehouse_script::Kind;
 use valvehouse_terminal::{CommandError, Console, Exit, Paint, clean, plugin_problems, report, table};
@@ -95,18 +95,18 @@ fn show_tools(snapshot: &Snapshot, out: &Console) -> Result<(), CommandError> {
 /// The plugins that rest on some host.
 fn resting<'a>(
     snapshot: &'a Snapshot,
-    standing: &'a Standing,
-) -> impl Iterator<Item = (&'a Plugin, &'a Open)> {
+    standing: &'a SharedStatus,
+) -> impl Iterator<Item = (&'a Plugin, &'a OpenState)> {
     let plugins = snapshot.plugins.values();
     plugins.filter_map(|plugin| Some((&**plugin, standing.of(&plugin.id)?.rests.as_ref()?)))
 }
 
 /// The reason for which a plugin rests, and its last breakage.
-fn rests_in_words(plugin: &Plugin, open: &Open) -> String {
+fn rests_in_words(plugin: &Plugin, open: &OpenState) -> String {
     format!("{}\n  last: {}", plugin.rests_in_words(open), clean(&open.cause).replace('\n', " "))
 }
 
-fn as_json(plugin: &Plugin, standing: &Standing) -> Json {
+fn as_json(plugin: &Plugin, standing: &SharedStatus) -> Json {
     let standing = standing.of(&plugin.id).cloned().unwrap_or_default();
     let sums = standing.sums.into_iter().map(|(name, sum)| (name.into(), sum.into_json()));
     let rests = standing.rests.map_or(Json::Null, |open| {
@@ -136,7 +136,7 @@ fn as_json(plugin: &Plugin, standing: &Standing) -> Json {
 }
 
 /// The plugins, a line each, in the order in which they run.
-pub(super) fn as_table(snapshot: &Snapshot, standing: &Standing, paint: Paint) -> String {
+pub(super) fn as_table(snapshot: &Snapshot, standing: &SharedStatus, paint: Paint) -> String {
     let head = ["ID", "KIND", "STATE", "ENABLED", "PRIORITY", "HOOKS OR TOOLS", "TITLE"];
     let mut rows = vec![head.map(|word| paint.dim(word)).to_vec()];
     let mut plugins: Vec<_> = snapshot.plugins.values().collect();
@@ -174,7 +174,7 @@ fn native_tools(snapshot: &Snapshot) -> Vec<&str> {
     native.map(Tool::name).collect()
 }
 
-fn state(plugin: &Plugin, standing: &Standing, paint: Paint) -> String {
+fn state(plugin: &Plugin, standing: &SharedStatus, paint: Paint) -> String {
     if standing.of(&plugin.id).is_some_and(|standing| standing.rests.is_some()) {
         return paint.red("resting");
     }

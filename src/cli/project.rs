@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use valvehouse_config::{Config, Origin};
 use valvehouse_core::words::{count, nearest};
-use valvehouse_host::{Owner, Plugin, Snapshot, Standing, State, app, owner};
+use valvehouse_host::{Owner, Plugin, SharedStatus, Snapshot, State, app, owner};
 use valvehouse_json::Json;
 use valvehouse_script::{Code, Script};
 use valvehouse_store::{SeenFile, Store, StoreError, now};
@@ -95,8 +95,8 @@ impl Project {
     }
 
     /// The state of the plugins on the hosts that run.
-    pub(super) async fn standing(&self) -> Result<Standing, StoreError> {
-        Ok(Standing::told(&self.store.hosts().await?))
+    pub(super) async fn standing(&self) -> Result<SharedStatus, StoreError> {
+        Ok(SharedStatus::told(&self.store.hosts().await?))
     }
 
     /// The number of hosts that a change has reached.

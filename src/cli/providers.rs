@@ -2,14 +2,14 @@
 
 use std::io;
 use valvehouse_config::{Config, ExposedModels, ProviderSettings, Wire};
-use valvehouse_core::breaker::Open;
+use valvehouse_core::breaker::OpenState;
 use valvehouse_core::words::count;
-use valvehouse_host::Standing;
+use valvehouse_host::SharedStatus;
 use valvehouse_json::Json;
 use valvehouse_terminal::{Console, Paint, clean, table};
 
 /// The table of providers, where there are any beside the demo, and why some rest.
-pub(super) fn show(config: &Config, standing: &Standing, out: &Console) -> io::Result<()> {
+pub(super) fn show(config: &Config, standing: &SharedStatus, out: &Console) -> io::Result<()> {
     let paint = out.results();
     if config.providers.iter().all(|provider| provider.kind.wire == Wire::Demo) {
         return Ok(());
@@ -27,7 +27,7 @@ pub(super) fn show(config: &Config, standing: &Standing, out: &Console) -> io::R
 }
 
 /// The same for programs.
-pub(super) fn as_json(config: &Config, standing: &Standing) -> Json {
+pub(super) fn as_json(config: &Config, standing: &SharedStatus) -> Json {
     let providers = config.providers.iter().map(|provider| {
         let rests = standing.provider(&provider.name).map_or(Json::Null, |open| {
             Json::from([
@@ -56,7 +56,7 @@ pub(super) fn answering(config: &Config, model: &str) -> Option<String> {
     Some(names.join(", then "))
 }
 
-fn row(provider: &ProviderSettings, standing: &Standing, paint: Paint) -> Vec<String> {
+fn row(provider: &ProviderSettings, standing: &SharedStatus, paint: Paint) -> Vec<String> {
     let rests = standing.provider(&provider.name).is_some();
     vec![
         paint.bold(&provider.name),
@@ -75,7 +75,7 @@ fn models(offered: &ExposedModels) -> String {
     }
 }
 
-fn rests_in_words(open: &Open) -> String {
+fn rests_in_words(open: &OpenState) -> String {
     let (breaks, seconds) = (count(open.breaks, "time"), open.next_try.as_secs_f64().ceil());
     let cause = clean(&open.cause).replace('\n', " ");
     format!(

@@ -6,7 +6,7 @@ use valvehouse_config::Config;
 use valvehouse_core::words::count;
 use valvehouse_host::admin;
 use valvehouse_json::Json;
-use valvehouse_os::{Folders, Writing};
+use valvehouse_os::{Folders, WriteMode};
 use valvehouse_store as store;
 use valvehouse_terminal::{CommandError, Console, Exit, clean};
 
@@ -52,7 +52,7 @@ fn write(place: &std::path::Path, text: Option<&str>) -> Result<(), String> {
     let folder = folder.canonicalize().map_err(|error| error.to_string())?;
     let name = place.file_name().ok_or("it has no name")?;
     let path = folder.join(name).display().to_string();
-    let written = Folders::new(&[folder]).write(&path, text, Writing::default());
+    let written = Folders::new(&[folder]).write(&path, text, WriteMode::default());
     written.map(drop).map_err(|failure| failure.message)
 }
 

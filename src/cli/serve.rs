@@ -12,7 +12,7 @@ use valvehouse_agent::{INTERRUPTED, RunQuery};
 use valvehouse_config::{Config, FILE};
 use valvehouse_core::words::{count, optional};
 use valvehouse_host::app::App;
-use valvehouse_host::{Change, Report, Standing};
+use valvehouse_host::{Change, Report, SharedStatus};
 use valvehouse_json::Json;
 use valvehouse_script::Problem;
 use valvehouse_terminal::{CommandError, Console, Exit, contents, first_request, plugin_problems, report};
@@ -77,7 +77,7 @@ fn greet(app: &App, address: SocketAddr, out: &Console) {
         let mut text = format!("{} on {}\n", paint.bold(version), paint.bold(&url));
         text.push_str(&contents(app, &snapshot));
         if !snapshot.plugins.is_empty() {
-            text.push_str(&format!("\n{}\n", list::as_table(&snapshot, &Standing::default(), paint)));
+            text.push_str(&format!("\n{}\n", list::as_table(&snapshot, &SharedStatus::default(), paint)));
         }
         for problem in &problems {
             text.push_str(&format!("\n{}\n", report::shown(problem, paint)));

@@ -3,10 +3,10 @@
 use std::io;
 use std::time::Duration;
 use valvehouse_core::figures::Sum;
-use valvehouse_host::{Snapshot, Standing};
+use valvehouse_host::{SharedStatus, Snapshot};
 use valvehouse_terminal::{Console, Paint, table};
 
-pub(super) fn show(snapshot: &Snapshot, standing: &Standing, out: &Console) -> io::Result<()> {
+pub(super) fn show(snapshot: &Snapshot, standing: &SharedStatus, out: &Console) -> io::Result<()> {
     if standing.hosts == 0 {
         out.say("no host is running on this project: statistics exist only while a host is running");
         return Ok(());
@@ -21,7 +21,7 @@ pub(super) fn show(snapshot: &Snapshot, standing: &Standing, out: &Console) -> i
     Ok(())
 }
 
-fn rows(snapshot: &Snapshot, standing: &Standing, paint: Paint) -> Vec<Vec<String>> {
+fn rows(snapshot: &Snapshot, standing: &SharedStatus, paint: Paint) -> Vec<Vec<String>> {
     let head = ["ID", "CALL", "CALLS", "BROKEN", "OPERATIONS", "MOST", "TIME", "LONGEST", "MEMORY"];
     let mut rows = vec![head.map(|word| paint.dim(word)).to_vec()];
     for id in snapshot.plugins.keys() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use valvehouse::context::Turn;
 use valvehouse::filter::{Chain, Hook};
-use valvehouse::host::{PluginStanding, Standing};
+use valvehouse::host::{PluginStanding, SharedStatus};
 use valvehouse::json::Json;
 use valvehouse::script::{Kind, Script, Settings, SourceFile};
 
@@ -117,7 +117,7 @@ async fn with_no_breaker_it_is_tried_every_time() {
 
 /// Returns a plugin's report once it is as asked.
 async fn told(host: &TestHost, id: &str, is_so: impl Fn(&PluginStanding) -> bool) -> PluginStanding {
-    let ask = || async { Standing::told(&host.store().hosts().await.unwrap()).of(id).cloned() };
+    let ask = || async { SharedStatus::told(&host.store().hosts().await.unwrap()).of(id).cloned() };
     until("the host tells", || async { ask().await.is_some_and(|told| is_so(&told)) }).await;
     ask().await.unwrap()
 }

@@ -6,7 +6,7 @@
 
 /// As the binary has it: without it no script's memory would be bounded.
 #[global_allocator]
-static ALLOCATOR: valvehouse::memory::Counting = valvehouse::memory::Counting::new();
+static ALLOCATOR: valvehouse::memory::CountingAllocator = valvehouse::memory::CountingAllocator::new();
 
 mod memory;
 mod after_answers;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use valvehouse::host::Standing;
+use valvehouse::host::SharedStatus;
 
 /// Asks again at once, for tests that are not about waiting.
 const AT_ONCE: &str = "retry = { first_ms = 1, longest_ms = 2_000 }";
@@ -438,7 +438,7 @@ async fn a_host_tells_which_provider_it_leaves_alone() {
         assert_eq!(host.ask(prompt).await.status, 500);
     }
     assert_eq!(host.ready().await["providers"]["mock"], "resting");
-    let standing = || async { Standing::told(&host.store().hosts().await.unwrap()) };
+    let standing = || async { SharedStatus::told(&host.store().hosts().await.unwrap()) };
     until("the host tells", || async { standing().await.provider("mock").is_some() }).await;
     let standing = standing().await;
     let open = standing.provider("mock").unwrap();

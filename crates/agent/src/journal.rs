@@ -41,7 +41,7 @@ pub(super) trait Keeper: Send + Sync {
 }
 
 /// The journal of one run.
-pub(super) struct Keeping<'a> {
+pub(super) struct RunJournal<'a> {
     keeper: &'a dyn Keeper,
     stand: Mutex<Stand>,
 }
@@ -55,7 +55,7 @@ struct Stand {
     pending: Json,
 }
 
-impl<'a> Keeping<'a> {
+impl<'a> RunJournal<'a> {
     /// Creates the journal of a run of which this many new messages are already stored.
     pub(super) fn new(keeper: &'a dyn Keeper, saved: RunSnapshot, said: usize) -> Self {
         Self { keeper, stand: Mutex::new(Stand { saved, said, pending: Json::Null }) }
@@ -134,7 +134,7 @@ impl<'a> Keeping<'a> {
     }
 }
 
-impl Journal for Keeping<'_> {
+impl Journal for RunJournal<'_> {
     fn keep<'a>(&'a self, progress: &'a Progress, turn: &'a Turn) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(self.step(progress, turn))
     }

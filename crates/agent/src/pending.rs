@@ -3,7 +3,7 @@
 use super::saved::RunSnapshot;
 use valvehouse_core::chat::response::Head;
 use valvehouse_core::chat::{ModelCall, message};
-use valvehouse_core::context::{Pending, Turn};
+use valvehouse_core::context::{PendingQuestion, Turn};
 use valvehouse_core::fault::{Fault, RequestFault};
 use valvehouse_core::kernel::{Kernel, open_calls};
 use valvehouse_json::{Json, Object};
@@ -76,7 +76,7 @@ impl Decision {
 }
 
 /// Returns the pending action for a question.
-pub(super) fn of_question(asked: &Pending) -> Json {
+pub(super) fn of_question(asked: &PendingQuestion) -> Json {
     Json::from([
         ("type", asked.question.text_or_empty("type").into()),
         ("by", asked.by.as_str().into()),
@@ -204,7 +204,7 @@ fn changed(saved: &mut RunSnapshot, pending: &Json, arguments: &Json) -> Result<
     };
     fits(question.at_path("data").set("arguments", arguments.copy()))?;
 
-    let asked = Pending {
+    let asked = PendingQuestion {
         by: pending.text_or_empty("by").into(),
         place: u32::try_from(pending.count("place")).unwrap_or(0),
         question,

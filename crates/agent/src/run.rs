@@ -1,7 +1,7 @@
 //! The execution of one run until it ends or pauses, and the setup of an agent's runs.
 
 use super::callbacks::{Teller, Who};
-use super::journal::{Keeper, Keeping};
+use super::journal::{Keeper, RunJournal};
 use super::saved::RunSnapshot;
 use crate::callbacks::Callbacks;
 use std::sync::Arc;
@@ -23,13 +23,13 @@ pub(super) struct Drive<'a> {
     pub(super) turn: Turn,
     pub(super) stream: Option<Sender<Piece>>,
     /// The way in which the run starts.
-    pub(super) opening: Opening,
+    pub(super) opening: RunInput,
     /// The notifier of the callbacks.
     pub(super) teller: Option<Arc<Teller>>,
 }
 
 /// The way in which a run starts.
-pub(super) enum Opening {
+pub(super) enum RunInput {
     /// A new run with these messages.
     Begins(Json),
     /// A resumed run with this decision on its pending action.
@@ -55,13 +55,13 @@ pub(super) async fn drive(drive: Drive<'_>, keeper: &dyn Keeper) -> Result<RunEn
     };
     let tell = |tell: &dyn Fn(&Teller)| teller.as_deref().into_iter().for_each(tell);
     match &opening {
-        Opening::Begins(messages) => tell(&|teller| teller.started(messages)),
-        Opening::GoesOn { decision, pending } => {
+        RunInput::Begins(messages) => tell(&|teller| teller.started(messages)),
+        RunInput::GoesOn { decision, pending } => {
             tell(&|teller| teller.resumed(decision, pending, setup.kernel.chain()));
         }
     }
     let progress = saved.progress.clone();
-    let keeping = Keeping::new(keeper, saved, said);
+    let keeping = RunJournal::new(keeper, saved, said);
     let result = match keeping.decided().await {
         Ok(()) => {
             let options = RunOptions::new(turn).sending(stream).journal(&keeping);

@@ -3,9 +3,9 @@
 use super::memory::{self, LoadedConversation};
 use super::pending::{Decision, conflict, decide, look_at_unfinished};
 use super::run::Setup;
-use super::run::{Drive, Opening, RunEnd, teller};
+use super::run::{Drive, RunEnd, RunInput, teller};
 use super::saved::RunSnapshot;
-use super::store_keeper::{Leaving, StoreKeeper, opened_host_calls};
+use super::store_keeper::{AbandonedRunGuard, StoreKeeper, opened_host_calls};
 use super::summary::NAME as SUMMARIZATION;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
@@ -22,7 +22,7 @@ use valvehouse_core::fault::{Fault, RequestFault};
 use valvehouse_core::kernel::{Progress, RunOptions, TurnAnswer, TurnEnd};
 use valvehouse_core::provider::Piece;
 use valvehouse_json::Json;
-use valvehouse_store::{Beginning, First, Prune, Run, RunStart, Store};
+use valvehouse_store::{First, NewRun, Prune, Run, RunStart, Store};
 
 /// The maximum number of attempts to read a conversation that changes at the same time.
 const TRIES: usize = 8;
@@ -135,7 +135,7 @@ impl Runs {
         let Begin { facts, events, stream, .. } = begin;
         let keeper = self.keeper(&run, recalled.kept);
         keeper.tell();
-        let opening = Opening::Begins(recalled.new.into());
+        let opening = RunInput::Begins(recalled.new.into());
         let turn = saved.turn(facts, &Json::Null, events);
         let teller = teller(setup, &run.id, &turn);
         self.drive(Drive { setup, saved, said: 0, turn, stream, opening, teller }, &keeper).await
@@ -195,7 +195,7 @@ impl Runs {
             };
             let saved = opening(begin, &recalled);
             let state = saved.to_json();
-            let beginning = Beginning {
+            let beginning = NewRun {
                 run: &run,
                 conversation: &recalled.id,
                 agent: &setup.id,
@@ -266,7 +266,7 @@ impl Runs {
         let kept = self.conversation(&run.conversation).await?.kept;
         let keeper = self.keeper(run, kept);
         leaving.done();
-        let opening = Opening::GoesOn { decision: decision.to_json(), pending };
+        let opening = RunInput::GoesOn { decision: decision.to_json(), pending };
         let turn = saved.turn(setup.known(), &host_calls, events);
         let teller = teller(&setup, id, &turn);
         self.drive(Drive { setup: &setup, saved, said, turn, stream, opening, teller }, &keeper).await
@@ -283,8 +283,8 @@ impl Runs {
 
     async fn drive_to_end(&self, drive: Drive<'_>, keeper: &StoreKeeper<'_>) -> Result<RunOutcome, Fault> {
         let before = match &drive.opening {
-            Opening::Begins(new) => drive.saved.length - new.items().len() as u64,
-            Opening::GoesOn { .. } => drive.saved.length,
+            RunInput::Begins(new) => drive.saved.length - new.items().len() as u64,
+            RunInput::GoesOn { .. } => drive.saved.length,
         };
         let step = || keeper.step();
         let leaving = self.leaving(&keeper.run.id, &step);
@@ -308,8 +308,8 @@ impl Runs {
     }
 
     /// Returns a guard that records that the run was abandoned at this step if it is dropped.
-    fn leaving<'a>(&'a self, run: &'a str, step: &'a (dyn Fn() -> u64 + Sync)) -> Leaving<'a> {
-        Leaving::new(&self.store, &self.owner, run, step)
+    fn leaving<'a>(&'a self, run: &'a str, step: &'a (dyn Fn() -> u64 + Sync)) -> AbandonedRunGuard<'a> {
+        AbandonedRunGuard::new(&self.store, &self.owner, run, step)
     }
 
     /// Runs background work until the host closes.

@@ -19,10 +19,10 @@ pub(super) struct StoreKeeper<'a> {
     owner: &'a str,
     /// The run when this process took it over.
     pub(super) run: Run,
-    at: Mutex<At>,
+    at: Mutex<CheckpointPlace>,
 }
 
-struct At {
+struct CheckpointPlace {
     step: u64,
     kept: Json,
 }
@@ -35,7 +35,7 @@ impl<'a> StoreKeeper<'a> {
         run: &Run,
         kept: Json,
     ) -> Self {
-        let at = Mutex::new(At { step: run.step, kept });
+        let at = Mutex::new(CheckpointPlace { step: run.step, kept });
         Self { store, moved, owner, at, run: run.clone() }
     }
 
@@ -128,7 +128,7 @@ pub(super) fn opened_host_calls(store: &dyn Store, run: &str, saved: &RunSnapsho
 }
 
 /// A guard that records an abandoned run if the client disconnects, so that the run can be resumed.
-pub(super) struct Leaving<'a> {
+pub(super) struct AbandonedRunGuard<'a> {
     store: &'a Arc<dyn Store>,
     owner: &'a str,
     run: &'a str,
@@ -136,7 +136,7 @@ pub(super) struct Leaving<'a> {
     done: bool,
 }
 
-impl<'a> Leaving<'a> {
+impl<'a> AbandonedRunGuard<'a> {
     pub(super) fn new(
         store: &'a Arc<dyn Store>,
         owner: &'a str,
@@ -152,7 +152,7 @@ impl<'a> Leaving<'a> {
     }
 }
 
-impl Drop for Leaving<'_> {
+impl Drop for AbandonedRunGuard<'_> {
     fn drop(&mut self) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         if self.done {

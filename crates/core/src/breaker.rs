@@ -38,7 +38,7 @@ pub enum Admission {
 
 /// The state of an open breaker.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Open {
+pub struct OpenState {
     /// The number of failures that opened the breaker.
     pub breaks: usize,
     /// The time since the breaker opened.
@@ -240,10 +240,10 @@ impl Breaker {
     }
 
     /// Returns the state of the breaker while it is open, `None` while it is closed.
-    pub fn open(&self) -> Option<Open> {
+    pub fn open(&self) -> Option<OpenState> {
         let retry_at = self.retry_at.load(Relaxed);
         let record = self.record.lock();
-        Some(Open {
+        Some(OpenState {
             breaks: record.breaks.len(),
             since: record.opened?.elapsed(),
             next_try: Duration::from_millis(retry_at.saturating_sub(now())),

@@ -5,7 +5,7 @@ use crate::plugin::{Plugin, State};
 use crate::refusal::absence;
 use crate::snapshot::Snapshot;
 use std::sync::Arc;
-use valvehouse_core::breaker::Open;
+use valvehouse_core::breaker::OpenState;
 use valvehouse_core::filter::{Filter, Hook};
 use valvehouse_core::tool::Tool;
 use valvehouse_json::{Json, Object};
@@ -19,7 +19,7 @@ pub struct Part {
     /// The decision on it.
     pub decision: FilterDecision,
     /// Since when it rests, where it would run and does not.
-    pub rests: Option<Open>,
+    pub rests: Option<OpenState>,
     /// The reason for which it runs, or does not.
     pub reason: String,
 }
@@ -114,7 +114,12 @@ impl Snapshot {
 
     /// The filters in running order with their parts in the requests of a model; `rests` says which of them
     /// rest.
-    pub fn parts(&self, model: &str, asked: &[String], rests: impl Fn(&Plugin) -> Option<Open>) -> Vec<Part> {
+    pub fn parts(
+        &self,
+        model: &str,
+        asked: &[String],
+        rests: impl Fn(&Plugin) -> Option<OpenState>,
+    ) -> Vec<Part> {
         let explained = self.explain(model, asked).into_iter();
         let parts = explained.map(|(plugin, decision)| {
             let rests = rests(&plugin).filter(|_| decision == FilterDecision::Runs);

@@ -8,7 +8,7 @@ use crate::reload::scripts::RefusedGeneration;
 use crate::reload::state::Reload;
 use crate::report::{Looks, Report};
 use crate::snapshot::Snapshot;
-use crate::status::{NodeStatus, Standing};
+use crate::status::{NodeStatus, SharedStatus};
 use crate::writer::ReloadLock;
 use arc_swap::ArcSwap;
 use futures::future::BoxFuture;
@@ -397,7 +397,7 @@ impl Host {
             refused: refused.as_ref().map(|refused| refused.generation),
             error: refused.map(|refused| refused.message()),
         };
-        let tells = Standing::of_snapshot(&snapshot, coverage, &node);
+        let tells = SharedStatus::of_snapshot(&snapshot, coverage, &node);
         let news = (tells != *self.told.lock()).then_some(&tells);
         match self.store.announce(&self.id, std::process::id(), applied, news).await {
             Ok(()) => *self.told.lock() = tells,

@@ -44,11 +44,11 @@ pub use reload::scripts::{RefusedGeneration, check_signature};
 pub use report::{Change, Looks, Report};
 pub use schedule::{Schedule, ScheduleCounts};
 pub use snapshot::{Ready, Snapshot};
-pub use status::{NodeStatus, PluginStanding, Standing};
+pub use status::{NodeStatus, PluginStanding, SharedStatus};
 pub use subscriptions::{ResourceSubscription, ResourceSubscriptions, ResourceUpdate};
 pub use writer::ReloadLock;
 
 /// Unit tests are held to the limits of the binary.
 #[cfg(test)]
 #[global_allocator]
-static ALLOCATOR: valvehouse_memory::Counting = valvehouse_memory::Counting::new();
+static ALLOCATOR: valvehouse_memory::CountingAllocator = valvehouse_memory::CountingAllocator::new();

@@ -18,9 +18,9 @@ type InForce = Box<dyn Fn() -> Option<Arc<Snapshot>> + Send + Sync>;
 
 /// The way from a script to the models of its host, which is there once everything is loaded.
 #[derive(Default)]
-pub(crate) struct Asking(OnceLock<InForce>);
+pub(crate) struct ScriptModels(OnceLock<InForce>);
 
-impl Asking {
+impl ScriptModels {
     /// Connects the scripts with a host, by its snapshot in force.
     pub(crate) fn at(&self, in_force: impl Fn() -> Option<Arc<Snapshot>> + Send + Sync + 'static) {
         // There is one host, and it says so once.
@@ -28,13 +28,13 @@ impl Asking {
     }
 }
 
-impl fmt::Debug for Asking {
+impl fmt::Debug for ScriptModels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.0.get().is_some() { "Asking(connected)" } else { "Asking(not connected)" })
     }
 }
 
-impl Models for Asking {
+impl Models for ScriptModels {
     fn chat(&self, plugin: String, request: Json, turn: Turn) -> BoxFuture<'static, Result<Json, Fault>> {
         let snapshot = self.0.get().and_then(|in_force| in_force());
         Box::pin(async move {
@@ -52,7 +52,7 @@ impl Models for Asking {
     }
 }
 
-impl HostTools for Asking {
+impl HostTools for ScriptModels {
     fn tools(&self, is_meant: &dyn Fn(&ToolSpec) -> bool) -> Vec<Tool> {
         let snapshot = self.0.get().and_then(|in_force| in_force());
         let tools = snapshot.iter().flat_map(|snapshot| &snapshot.tools);

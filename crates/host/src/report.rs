@@ -4,7 +4,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use valvehouse_core::figures::{Spread, Spreading};
+use valvehouse_core::figures::{Spread, SpreadSnapshot};
 use valvehouse_script::Problem;
 
 /// The news of a generation.
@@ -116,7 +116,7 @@ impl Looks {
     }
 
     /// From a look to the swap.
-    pub fn times(&self) -> Spreading {
+    pub fn times(&self) -> SpreadSnapshot {
         self.times.read()
     }
 }

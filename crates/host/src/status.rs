@@ -5,7 +5,7 @@ use crate::plugin::{Plugin, State};
 use crate::snapshot::Snapshot;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use valvehouse_core::breaker::Open;
+use valvehouse_core::breaker::OpenState;
 use valvehouse_core::figures::{PromptCacheCount, Sum};
 use valvehouse_core::filter::OnBreak;
 use valvehouse_core::trace::{GuardCoverage, GuardCoverageRow};
@@ -74,12 +74,12 @@ impl Plugin {
     }
 
     /// Since when it rests, where it does on this host.
-    pub fn rests(&self) -> Option<Open> {
+    pub fn rests(&self) -> Option<OpenState> {
         self.script.as_ref().and_then(|script| script.breaker.open())
     }
 
     /// The reason for which it rests, the consequence for requests, and the end of the rest.
-    pub fn rests_in_words(&self, open: &Open) -> String {
+    pub fn rests_in_words(&self, open: &OpenState) -> String {
         let forgiven =
             self.script.as_ref().is_some_and(|script| script.manifest.on_break == OnBreak::Continue);
         let meanwhile = match self.kind {
@@ -136,10 +136,10 @@ impl NodeStatus {
 
 /// The state of the plugins on all hosts together, and of the providers.
 #[derive(Debug, Default)]
-pub struct Standing {
+pub struct SharedStatus {
     plugins: BTreeMap<String, PluginStanding>,
     /// The providers that are left alone on some host.
-    providers: BTreeMap<String, Open>,
+    providers: BTreeMap<String, OpenState>,
     /// The requests of the last hour, host by host.
     coverage: Vec<GuardCoverageRow>,
     /// The number of hosts that reported.
@@ -152,14 +152,14 @@ pub struct PluginStanding {
     /// The cost of its calls, by hook or tool.
     pub sums: BTreeMap<String, Sum>,
     /// The rest on some host, since it broke again and again.
-    pub rests: Option<Open>,
+    pub rests: Option<OpenState>,
     /// The requests in which it kept the prompt cache of the service.
     pub prompt_cache: PromptCacheCount,
     /// The problems of what some host calls from time to time.
     pub failing: BTreeSet<String>,
 }
 
-impl Standing {
+impl SharedStatus {
     /// The report of a host about its own plugins: only of those that have something to report.
     pub(crate) fn of_snapshot(
         snapshot: &Snapshot,
@@ -242,7 +242,7 @@ impl Standing {
     }
 
     /// The state of a provider that is left alone; `None` while it is used.
-    pub fn provider(&self, name: &str) -> Option<&Open> {
+    pub fn provider(&self, name: &str) -> Option<&OpenState> {
         self.providers.get(name)
     }
 }
@@ -263,7 +263,7 @@ impl PluginStanding {
     }
 }
 
-fn written(open: &Open) -> Json {
+fn written(open: &OpenState) -> Json {
     let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     Json::from([
         ("breaks", open.breaks.into()),
@@ -273,9 +273,9 @@ fn written(open: &Open) -> Json {
     ])
 }
 
-fn read(json: &Json) -> Open {
+fn read(json: &Json) -> OpenState {
     let number = |name: &str| json.get(name).and_then(|value| value.as_i64()).unwrap_or(0).unsigned_abs();
-    Open {
+    OpenState {
         breaks: usize::try_from(number("breaks")).unwrap_or(0),
         since: Duration::from_millis(number("since_ms")),
         next_try: Duration::from_millis(number("next_try_ms")),

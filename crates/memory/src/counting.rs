@@ -179,7 +179,7 @@ pub fn give_back_pages() {
     }
 }
 
-/// Returns `true` if [`Counting`] is the program's allocator: without it, no limit of memory holds.
+/// Returns `true` if [`CountingAllocator`] is the program's allocator: without it, no limit of memory holds.
 pub fn is_installed() -> bool {
     let before = net();
     let probe = std::hint::black_box(Vec::<u8>::with_capacity(1));
@@ -203,16 +203,16 @@ pub fn uncounted<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// Mimalloc, or the system's allocator without the feature `mimalloc`, counting per thread.
-pub struct Counting(Allocator);
+pub struct CountingAllocator(Allocator);
 
-impl Counting {
+impl CountingAllocator {
     /// For `#[global_allocator]`.
     pub const fn new() -> Self {
         Self(Allocator)
     }
 }
 
-impl Default for Counting {
+impl Default for CountingAllocator {
     fn default() -> Self {
         Self::new()
     }
@@ -221,7 +221,7 @@ impl Default for Counting {
 // SAFETY: every call is handed to the allocator below as it came, whose contract is the same; counting neither
 // allocates nor panics. What is called at the ceiling may allocate, before anything of this call is done: it returns,
 // or the stack never runs again.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count_new(layout.size(), 0, layout.align());
         // SAFETY: the caller's promises are handed on.

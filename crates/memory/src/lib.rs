@@ -18,10 +18,10 @@ mod pages;
 /// Unit tests are held to the limits of the binary.
 #[cfg(test)]
 #[global_allocator]
-static ALLOCATOR: Counting = Counting::new();
+static ALLOCATOR: CountingAllocator = CountingAllocator::new();
 
 pub use counting::{
-    Counting, MemoryLimits, call_at_limits, clear_limits, fixed, give_back_pages, is_installed, net,
+    CountingAllocator, MemoryLimits, call_at_limits, clear_limits, fixed, give_back_pages, is_installed, net,
     uncounted,
 };
 pub use pages::{give_back_code, in_small_pages};

@@ -48,7 +48,7 @@ impl Limits {
 }
 
 /// The bytes of an answer. After an error, and after its end, there is nothing more.
-pub(super) struct Coming<S> {
+pub(super) struct ResponseBytes<S> {
     body: Option<S>,
     peer: Peer,
     /// The time that the first bytes and the next ones may take.
@@ -61,7 +61,7 @@ pub(super) struct Coming<S> {
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Coming<S> {
+impl<S> ResponseBytes<S> {
     pub(super) fn new(body: S, peer: Peer, timeouts: Timeouts, limits: Limits) -> Self {
         let Timeouts { answer, idle, .. } = timeouts;
         let by = limits.first(limits.answer_by);
@@ -91,7 +91,7 @@ impl<S> Coming<S> {
     }
 }
 
-impl<S: Stream<Item = Result<Bytes, FailedCall>> + Unpin> Stream for Coming<S> {
+impl<S: Stream<Item = Result<Bytes, FailedCall>> + Unpin> Stream for ResponseBytes<S> {
     type Item = Result<Bytes, Fault>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {

@@ -1,7 +1,7 @@
 //! The client: pooled, without proxies on loopback, silent about keys, never waiting for ever.
 
 use super::body::Response;
-use super::body::{Coming, Limits};
+use super::body::{Limits, ResponseBytes};
 use super::call::{Address, HttpCall, Payload};
 use super::explain::{FailedCall, Peer};
 use super::plain::{self, KEEP_ALIVE, Plain, USER_AGENT};
@@ -132,7 +132,7 @@ impl Client {
         peer: Peer,
         limits: Limits,
     ) -> Response {
-        let body = Coming::new(body, peer, self.timeouts, limits).boxed();
+        let body = ResponseBytes::new(body, peer, self.timeouts, limits).boxed();
         Response::new(status.as_u16(), headers, body)
     }
 }

@@ -1,7 +1,7 @@
 //! Outward HTTP: one pooled client, server-sent events, and keys that never show.
 //!
 //! The only user of `reqwest`, and of `hyper` for calls. Who calls names the provider it talks to, so that an
-//! error can say which line of the configuration to look at. [`Yielding`] is how connections write, those that come in
+//! error can say which line of the configuration to look at. [`YieldingStream`] is how connections write, those that come in
 //! as well.
 
 mod body;
@@ -18,4 +18,4 @@ pub use call::{Address, HttpCall};
 pub use client::{Client, following_nobody};
 pub use explain::shown;
 pub use web::Web;
-pub use yielding::Yielding;
+pub use yielding::YieldingStream;

@@ -3,7 +3,7 @@
 
 use super::call::Payload;
 use super::explain::FailedCall;
-use super::yielding::Yielding;
+use super::yielding::YieldingStream;
 use async_compression::futures::bufread::{BrotliDecoder, GzipDecoder, ZlibDecoder};
 use bytes::Bytes;
 use futures::stream::{self, BoxStream};
@@ -33,7 +33,8 @@ pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(60);
 const PIECE: usize = 16 * 1024;
 
 /// Its connections are kept and shared.
-pub(super) type Plain = Client<MapResponse<HttpConnector, fn(Connection) -> Yielding<Connection>>, Outgoing>;
+pub(super) type Plain =
+    Client<MapResponse<HttpConnector, fn(Connection) -> YieldingStream<Connection>>, Outgoing>;
 
 /// The body of a request: all at once, or as it comes.
 type Outgoing = Either<Full<Bytes>, StreamBody<BoxStream<'static, Result<Frame<Bytes>, Fault>>>>;
@@ -46,7 +47,7 @@ pub(super) fn client(timeouts: &Timeouts) -> Plain {
     connector.set_nodelay(true);
     connector.set_keepalive(Some(KEEP_ALIVE));
     connector.set_connect_timeout(Some(timeouts.connect));
-    Client::builder(TokioExecutor::new()).build(MapResponse::new(connector, Yielding::new))
+    Client::builder(TokioExecutor::new()).build(MapResponse::new(connector, YieldingStream::new))
 }
 
 /// Sends a call; the headers of an answer are there.

@@ -14,7 +14,7 @@ use std::task::{Context, Poll};
 
 /// A connection that yields once before each write, unless it is alone.
 #[derive(Debug)]
-pub struct Yielding<T> {
+pub struct YieldingStream<T> {
     inner: T,
     id: usize,
     has_yielded: bool,
@@ -26,7 +26,7 @@ thread_local! {
     static LAST: Cell<[usize; 2]> = const { Cell::new([0; 2]) };
 }
 
-impl<T> Yielding<T> {
+impl<T> YieldingStream<T> {
     /// The same connection, which now yields.
     pub fn new(inner: T) -> Self {
         static NEXT: AtomicUsize = AtomicUsize::new(1);
@@ -49,13 +49,13 @@ impl<T> Yielding<T> {
     }
 }
 
-impl<T: Unpin> Yielding<T> {
+impl<T: Unpin> YieldingStream<T> {
     fn inner(self: Pin<&mut Self>) -> Pin<&mut T> {
         Pin::new(&mut self.get_mut().inner)
     }
 }
 
-impl<T: Read + Unpin> Read for Yielding<T> {
+impl<T: Read + Unpin> Read for YieldingStream<T> {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -65,7 +65,7 @@ impl<T: Read + Unpin> Read for Yielding<T> {
     }
 }
 
-impl<T: Write + Unpin> Write for Yielding<T> {
+impl<T: Write + Unpin> Write for YieldingStream<T> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
         if !self.may_write(context) {
             return Poll::Pending;
@@ -97,7 +97,7 @@ impl<T: Write + Unpin> Write for Yielding<T> {
     }
 }
 
-impl<T: Connection> Connection for Yielding<T> {
+impl<T: Connection> Connection for YieldingStream<T> {
     fn connected(&self) -> Connected {
         self.inner.connected()
     }
@@ -110,13 +110,13 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, DuplexStream, duplex};
 
     /// A connection, and its other end.
-    fn connection() -> (Yielding<TokioIo<DuplexStream>>, DuplexStream) {
+    fn connection() -> (YieldingStream<TokioIo<DuplexStream>>, DuplexStream) {
         let (here, there) = duplex(64);
-        (Yielding::new(TokioIo::new(here)), there)
+        (YieldingStream::new(TokioIo::new(here)), there)
     }
 
     /// The number of attempts until it has written.
-    fn tries(connection: &mut Yielding<TokioIo<DuplexStream>>) -> usize {
+    fn tries(connection: &mut YieldingStream<TokioIo<DuplexStream>>) -> usize {
         let mut context = Context::from_waker(std::task::Waker::noop());
         let mut asks = || Pin::new(&mut *connection).poll_write(&mut context, b"x").is_ready();
         1 + std::iter::repeat_with(&mut asks).take_while(|written| !written).count()

@@ -8,8 +8,8 @@ mod variables;
 
 pub use failure::Failure;
 pub use folders::{
-    CreatedFolder, EntryKind, FileText, FolderEntry, Folders, GlobMatches, Globbing, Grepping, Lines,
-    Listing, Match, Matches, WriteResult, Writing,
+    CreatedFolder, EntryKind, FileText, FolderEntry, Folders, GlobMatches, GlobQuery, GrepQuery, Lines,
+    Listing, Match, Matches, WriteMode, WriteResult,
 };
 pub use programs::{Command, Options, Output, Programs};
 pub use variables::Variables;

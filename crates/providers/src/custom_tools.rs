@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
 use std::collections::HashSet;
 use std::sync::Arc;
-use valvehouse_core::breaker::Open;
+use valvehouse_core::breaker::OpenState;
 use valvehouse_core::chat::delta::{call_name, continues_call, is_last};
 use valvehouse_core::chat::event;
 use valvehouse_core::chat::window::is_hollow;
@@ -80,7 +80,7 @@ impl Provider for CustomTools {
         self.0.takes_response_format(format)
     }
 
-    fn rests(&self) -> Option<Open> {
+    fn rests(&self) -> Option<OpenState> {
         self.0.rests()
     }
 

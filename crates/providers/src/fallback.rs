@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use futures::future::BoxFuture;
 use futures::{StreamExt, stream};
 use std::sync::Arc;
-use valvehouse_core::breaker::Open;
+use valvehouse_core::breaker::OpenState;
 use valvehouse_core::context::{Exchange, Turn};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::provider::{
@@ -226,7 +226,7 @@ impl Provider for Fallback {
         all.all(|choice| choice.provider.takes_response_format(format))
     }
 
-    fn rests(&self) -> Option<Open> {
+    fn rests(&self) -> Option<OpenState> {
         self.first.provider.rests()
     }
 }

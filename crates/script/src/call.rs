@@ -76,12 +76,12 @@ thread_local! {
 }
 
 /// Names the running call until it is dropped; the one before comes back then.
-pub(crate) struct Running {
+pub(crate) struct RunningCall {
     before: Option<Box<Call>>,
     mark: Mark,
 }
 
-impl Running {
+impl RunningCall {
     /// Enters a call that reaches this.
     pub(super) fn enter(caller: &Arc<Caller>, turn: &Turn, reach: Arc<Reach>) -> Self {
         let call = Call {
@@ -104,7 +104,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningCall {
     fn drop(&mut self) {
         match self.before.take() {
             None => drop(CALL.take()),

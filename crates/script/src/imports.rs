@@ -47,7 +47,7 @@ pub struct Imports(Arc<Vec<Import>>);
 impl Imports {
     /// Finds and reads everything a script imports. `read` reads one file that was found.
     pub(super) fn of(
-        finding: &mut Finding<'_>,
+        finding: &mut ModuleFinder<'_>,
         path: &Path,
         text: &str,
         read: &mut dyn FnMut(&Path) -> Result<Arc<str>, Problem>,
@@ -167,7 +167,7 @@ pub(super) trait Contents {
 }
 
 /// The modules below a plugin folder, of one moment: each is looked for once, however many import it.
-pub(super) struct Finding<'a> {
+pub(super) struct ModuleFinder<'a> {
     root: &'a Path,
     /// The files that there are in place of those on disk.
     instead: Option<&'a dyn Contents>,
@@ -175,7 +175,7 @@ pub(super) struct Finding<'a> {
     found: HashMap<(String, String), Result<ModuleFile, Problem>>,
 }
 
-impl<'a> Finding<'a> {
+impl<'a> ModuleFinder<'a> {
     pub(super) fn below(root: &'a Path) -> Self {
         Self { root, instead: None, found: HashMap::new() }
     }

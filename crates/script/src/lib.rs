@@ -92,4 +92,4 @@ pub use watch::Watch;
 /// Unit tests are held to the limits of the binary.
 #[cfg(test)]
 #[global_allocator]
-static ALLOCATOR: valvehouse_memory::Counting = valvehouse_memory::Counting::new();
+static ALLOCATOR: valvehouse_memory::CountingAllocator = valvehouse_memory::CountingAllocator::new();

@@ -3,7 +3,7 @@
 //! Calls of a script for which no request waits: behind an answer, and from time to time.
 
 use super::budget::{self, Budget, Guard};
-use super::call::{self, Caller, PieceSink, Running};
+use super::call::{self, Caller, PieceSink, RunningCall};
 use super::interpreter::Args;
 use super::redaction::redacted;
 use super::script::Script;
@@ -17,7 +17,7 @@ use valvehouse_core::breaker::Admission;
 use valvehouse_core::callback::Callback;
 use valvehouse_core::context::Turn;
 use valvehouse_core::fault::{Breakage, Fault, Refusal};
-use valvehouse_core::figures::{Ending, Spent};
+use valvehouse_core::figures::{CallCost, CallOutcome};
 use valvehouse_core::filter::Hook;
 use valvehouse_core::lanes::{self, LaneError, Pace, STUCK};
 use valvehouse_core::trace::What;
@@ -27,7 +27,7 @@ use valvehouse_json::Json;
 const BEHIND: Duration = Duration::from_secs(60);
 
 /// The result of a call, and its cost.
-pub(super) type CallResult = (Result<Dynamic, CallEnd>, Spent);
+pub(super) type CallResult = (Result<Dynamic, CallEnd>, CallCost);
 
 /// The end of a call without a value.
 pub(super) enum CallEnd {
@@ -57,7 +57,7 @@ impl Script {
     /// be left behind on.
     pub(super) fn call_cheap_hook(&self, hook: Hook, args: Args, turn: &Turn, budget: Budget) -> CallResult {
         let guard = self.settings.guarded.then(|| Guard::enter(budget));
-        let _running = Running::enter(&self.caller, turn, self.reach.clone());
+        let _running = RunningCall::enter(&self.caller, turn, self.reach.clone());
         let result = self.answer(hook.name(), args);
         self.settled(result, hook.name(), turn, budget, guard)
     }
@@ -81,7 +81,7 @@ impl Script {
         timeout: Duration,
         out: Arc<dyn PieceSink>,
         send: impl FnOnce(Dynamic) -> Result<(), Box<EvalAltResult>>,
-    ) -> (Result<(), CallEnd>, Spent) {
+    ) -> (Result<(), CallEnd>, CallCost) {
         let budget = Budget { wall: timeout, ..self.settings.tool };
         self.within(budget, "pipe", turn, || {
             call::write_to(out);
@@ -101,7 +101,7 @@ impl Script {
         turn: &Turn,
         budget: Budget,
         work: impl FnOnce() -> Result<T, Box<EvalAltResult>>,
-    ) -> (Result<T, CallEnd>, Spent) {
+    ) -> (Result<T, CallEnd>, CallCost) {
         self.within_as(&self.behind, budget, function, turn, work)
     }
 
@@ -157,7 +157,7 @@ impl Script {
         function: &str,
         turn: &Turn,
         work: impl FnOnce() -> Result<T, Box<EvalAltResult>>,
-    ) -> (Result<T, CallEnd>, Spent) {
+    ) -> (Result<T, CallEnd>, CallCost) {
         self.within_as(&self.caller, budget, function, turn, work)
     }
 
@@ -168,9 +168,9 @@ impl Script {
         function: &str,
         turn: &Turn,
         work: impl FnOnce() -> Result<T, Box<EvalAltResult>>,
-    ) -> (Result<T, CallEnd>, Spent) {
+    ) -> (Result<T, CallEnd>, CallCost) {
         let guard = self.settings.guarded.then(|| Guard::enter(budget));
-        let _running = Running::enter(caller, turn, self.reach.clone());
+        let _running = RunningCall::enter(caller, turn, self.reach.clone());
         let result = lanes::run_apart(work).unwrap_or_else(|_| Err(budget::abandoned(budget)));
         let result = result.and_then(|value| budget::check_end().map(|()| value).map_err(budget::ended));
         self.settled(result, function, turn, budget, guard)
@@ -184,7 +184,7 @@ impl Script {
         turn: &Turn,
         budget: Budget,
         guard: Option<Guard>,
-    ) -> (Result<T, CallEnd>, Spent) {
+    ) -> (Result<T, CallEnd>, CallCost) {
         let spent = guard.map(|guard| guard.spent()).unwrap_or_default();
         let result = result.map_err(|error| self.ended(function, &error));
         if result.is_ok() && turn.is_heavier_than(budget.memory, self.id(), spent.kept) {
@@ -282,7 +282,7 @@ impl Script {
             CallEnd::Refused(refusal) => refusal.message,
             CallEnd::Broken { breakage, .. } => breakage.cause,
         });
-        tally.end(&timing, spent, if result.is_ok() { Ending::Continued } else { Ending::Broken });
+        tally.end(&timing, spent, if result.is_ok() { CallOutcome::Continued } else { CallOutcome::Broken });
         if let Some(step) = step {
             let (word, cause) = match &result {
                 Ok(_) => ("continue", None),

@@ -7,9 +7,9 @@ use valvehouse_core::chat::{event, window};
 use valvehouse_json::Json;
 
 /// Lets everything out as it is.
-struct Open;
+struct PassAll;
 
-impl window::WindowVisitor for Open {
+impl window::WindowVisitor for PassAll {
     type Error = Infallible;
 
     fn changed(&mut self, text: &str) -> Result<CompactString, Infallible> {
@@ -45,7 +45,7 @@ pub(super) fn put_back(state: &Json, before: Vec<(Json, Json)>) {
 pub(super) fn release(state: &Json, event: Json) -> Json {
     for kept in keepers(state) {
         if !window::waiting(&kept).is_empty() {
-            let Ok(()) = window::pass(&event, &kept, usize::MAX, &mut Open);
+            let Ok(()) = window::pass(&event, &kept, usize::MAX, &mut PassAll);
         }
     }
     event

@@ -10,7 +10,7 @@ use valvehouse_core::tool::{Tool, ToolError};
 use valvehouse_json::Json;
 
 #[global_allocator]
-static ALLOCATOR: valvehouse_memory::Counting = valvehouse_memory::Counting::new();
+static ALLOCATOR: valvehouse_memory::CountingAllocator = valvehouse_memory::CountingAllocator::new();
 
 fn tools() -> KernelBuilder {
     let plus = Tool::from_json_fn("shop_plus", |args| {

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
-use valvehouse_net::Yielding;
+use valvehouse_net::YieldingStream;
 
 /// So long the head of a request may take, counted from when one may come.
 const HEAD: Duration = Duration::from_secs(30);
@@ -86,8 +86,8 @@ async fn connection<F>(
         request.extensions_mut().insert(ConnectInfo(client));
         answer(request.map(Body::new)).map(Ok::<_, Infallible>)
     });
-    let connection =
-        watcher.watch(builder.serve_connection_with_upgrades(Yielding::new(TokioIo::new(stream)), service));
+    let connection = watcher
+        .watch(builder.serve_connection_with_upgrades(YieldingStream::new(TokioIo::new(stream)), service));
     let mut connection = std::pin::pin!(connection);
     let ended = match timeout(HEAD, &mut connection).await {
         Ok(ended) => ended,

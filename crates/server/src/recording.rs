@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use valvehouse_core::context::{Afterwards, TurnFacts};
 use valvehouse_core::fault::Fault;
-use valvehouse_core::trace::{Recording, RequestFacts};
+use valvehouse_core::trace::{RequestFacts, TraceGuard};
 use valvehouse_host::app::App;
 
 /// A request begins at a door.
@@ -23,7 +23,7 @@ pub(super) fn begin(
     generation: u64,
     headers: &HeaderMap,
     facts: &mut TurnFacts,
-) -> Recording {
+) -> TraceGuard {
     let recording = recorded(app, door, stream, generation, wants_contents(headers), facts);
     if let Some(parent) = headers.get(TRACEPARENT).and_then(|value| value.to_str().ok()) {
         recording.trace().belongs_to(parent);
@@ -39,7 +39,7 @@ pub(super) fn recorded(
     generation: u64,
     everything: bool,
     facts: &mut TurnFacts,
-) -> Recording {
+) -> TraceGuard {
     let text = |json: &valvehouse_json::Json| json.string("id");
     let asked = RequestFacts {
         door,
@@ -61,7 +61,7 @@ fn wants_contents(headers: &HeaderMap) -> bool {
 
 /// The answer to a request, or its refusal.
 pub(super) fn ended(
-    recording: Recording,
+    recording: TraceGuard,
     answered: Result<Response, Fault>,
     refused: impl FnOnce(Fault) -> Response,
 ) -> Response {
@@ -70,7 +70,7 @@ pub(super) fn ended(
 }
 
 /// The answer to a request; it is over when the answer is.
-pub(super) fn until_end(mut recording: Recording, mut response: Response) -> Response {
+pub(super) fn until_end(mut recording: TraceGuard, mut response: Response) -> Response {
     recording.answered(response.status().as_u16());
     if let Ok(id) = HeaderValue::from_str(&recording.trace().id) {
         response.headers_mut().insert(TRACE, id);
@@ -84,7 +84,7 @@ pub(super) fn until_end(mut recording: Recording, mut response: Response) -> Res
     followed(response, recording)
 }
 
-impl Follower for Recording {
+impl Follower for TraceGuard {
     fn done(self) {
         Self::done(self);
     }

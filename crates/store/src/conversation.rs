@@ -122,7 +122,7 @@ pub struct RunStep<'a> {
 
 /// The beginning of a run.
 #[derive(Debug, Clone)]
-pub struct Beginning<'a> {
+pub struct NewRun<'a> {
     /// The new run's id.
     pub run: &'a str,
     /// The conversation, which is made where it is not there.
@@ -195,7 +195,7 @@ pub trait Conversations: Send + Sync {
     fn messages<'a>(&'a self, conversation: &'a str, from: u64, to: u64) -> StoreFuture<'a, Vec<Json>>;
 
     /// Begins a run, unless somebody else works on one of this conversation.
-    fn begin_run<'a>(&'a self, beginning: &'a Beginning<'a>) -> StoreFuture<'a, RunStart>;
+    fn begin_run<'a>(&'a self, beginning: &'a NewRun<'a>) -> StoreFuture<'a, RunStart>;
 
     /// Takes a run over to go on with it, and raises its step: what its owner of before writes is refused, also where
     /// that is the same one. None where it is gone, ended, or somebody works on it. `step` is where it is believed to

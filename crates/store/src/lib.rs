@@ -32,7 +32,7 @@ mod store;
 
 pub use clock::now;
 pub use conversation::{
-    Beginning, Checkpoint, Conversation, Conversations, First, Prune, RUN_SILENCE, Run, RunStart, RunStatus,
+    Checkpoint, Conversation, Conversations, First, NewRun, Prune, RUN_SILENCE, Run, RunStart, RunStatus,
     RunStep,
 };
 pub use copy::{StoreCopy, copy};

@@ -114,8 +114,8 @@ pub trait Store:
     /// An operator says that a `security` filter's file may be gone: forgets it and tells the hosts.
     fn confirm_removal<'a>(&'a self, id: &'a str, by: &'a str) -> StoreFuture<'a, u64>;
 
-    /// Returns the confirmed changes of guards, each with the id of its guard. All except [`Confirmed::Off`] and
-    /// [`Confirmed::Narrow`] end when a version of the guard is saved.
+    /// Returns the confirmed changes of guards, each with the id of its guard. All except [`GuardChange::Off`] and
+    /// [`GuardChange::Narrow`] end when a version of the guard is saved.
     fn confirmed(&self) -> StoreFuture<'_, Vec<(String, GuardChange)>>;
 
     /// An operator confirms a change of a guard.

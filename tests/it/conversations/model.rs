@@ -3,7 +3,7 @@
 use super::{Action, CONVERSATIONS, process};
 use std::collections::BTreeMap;
 use valvehouse::json::Json;
-use valvehouse::store::{Beginning, Conversations, Prune, RunStart, RunStatus, RunStep};
+use valvehouse::store::{Conversations, NewRun, Prune, RunStart, RunStatus, RunStep};
 
 /// A number that no system gives a process.
 pub(crate) const NO_PROCESS: u32 = i32::MAX.cast_unsigned();
@@ -58,7 +58,7 @@ impl Model {
                 let expected = self.conversations.get(conversation).map_or(0, Conversation::length) + ahead;
                 let (run, agent) = (format!("run {}", self.next()), format!("agent {owner}"));
                 let (messages, pid) = (said.as_slice(), process(dead));
-                let beginning = Beginning {
+                let beginning = NewRun {
                     run: &run,
                     conversation,
                     agent: &agent,
@@ -138,7 +138,7 @@ impl Model {
         }
     }
 
-    fn begin(&mut self, beginning: &Beginning<'_>, begun: &RunStart) {
+    fn begin(&mut self, beginning: &NewRun<'_>, begun: &RunStart) {
         let found = self.conversations.get(beginning.conversation);
         let alive = found.and_then(|found| found.runs.iter().find(|run| run.is_alive()));
         let length = found.map_or(0, Conversation::length);
@@ -229,7 +229,7 @@ impl Conversation {
         self.messages.len() as u64
     }
 
-    fn begin(&mut self, beginning: &Beginning<'_>) {
+    fn begin(&mut self, beginning: &NewRun<'_>) {
         for run in self.runs.iter_mut().filter(|run| run.status.can_go_on()) {
             (run.status, run.pending) = (RunStatus::Cancelled, Json::Null);
         }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 use valvehouse::json::Json;
-use valvehouse::store::{Beginning, Conversations, RunStart, RunStatus, RunStep, SqlStore};
+use valvehouse::store::{Conversations, NewRun, RunStart, RunStatus, RunStep, SqlStore};
 
 /// Names the store's file to a process that is started by a test here.
 const FILE: &str = "VALVEHOUSE_TEST_CONVERSATIONS";
@@ -25,7 +25,7 @@ fn step<'a>(owner: &'a str, expected: u64, messages: &'a [Json], status: RunStat
 
 async fn begin(store: &SqlStore, run: &str, pid: u32, expected: u64) -> RunStart {
     let owner = &pid.to_string();
-    let beginning = Beginning {
+    let beginning = NewRun {
         run,
         conversation: "a",
         agent: "agent",

@@ -49,7 +49,7 @@ struct Round {
 
 /// The notifier of a turn, for its filters.
 #[derive(Default)]
-struct Watching(OnceLock<Arc<Teller>>);
+struct TurnNotifier(OnceLock<Arc<Teller>>);
 
 impl Teller {
     /// Creates a notifier for a run.
@@ -77,12 +77,12 @@ impl Teller {
     #[must_use]
     pub fn watch(self: &Arc<Self>, turn: Turn) -> Turn {
         // A turn is observed once.
-        let _ = turn.local::<Watching>().0.set(self.clone());
+        let _ = turn.local::<TurnNotifier>().0.set(self.clone());
         turn.observed_by(self.clone())
     }
 
     pub(super) fn of(turn: &Turn) -> Option<Arc<Self>> {
-        turn.local::<Watching>().0.get().cloned()
+        turn.local::<TurnNotifier>().0.get().cloned()
     }
 
     /// Reports the start of the run with its input.

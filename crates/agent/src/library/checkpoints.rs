@@ -8,7 +8,7 @@ use crate::state::AgentState;
 use crate::summary::Summarization;
 use valvehouse_core::fault::Fault;
 use valvehouse_json::Json;
-use valvehouse_store::{Beginning, Checkpoint, Run, RunStart, RunStatus, RunStep, Store};
+use valvehouse_store::{Checkpoint, NewRun, Run, RunStart, RunStatus, RunStep, Store};
 
 impl Agent {
     /// Stores the current state and returns the id of its checkpoint. With `auto_checkpoint`, it is already
@@ -37,7 +37,7 @@ impl Agent {
             )
         })?;
         let (run, owner) = (uuid::Uuid::now_v7().to_string(), self.state.id.as_str());
-        let beginning = Beginning {
+        let beginning = NewRun {
             run: &run,
             conversation: &self.conversation,
             agent: &self.state.id,

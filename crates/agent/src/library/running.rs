@@ -5,7 +5,7 @@ use crate::journal::{JournalEntry, Keeper};
 use crate::memory;
 use crate::pending::{Decision, cancelled, conflict, decide, look_at_unfinished};
 use crate::run::Setup;
-use crate::run::{self, Drive, Opening, RunEnd};
+use crate::run::{self, Drive, RunEnd, RunInput};
 use crate::runs::{Begin, HistoryMatch, RunOutcome};
 use crate::saved::RunSnapshot;
 use crate::summary::NAME as SUMMARIZATION;
@@ -71,7 +71,7 @@ impl Agent {
         let length = self.state.messages.len() as u64;
         let saved = RunSnapshot::new(progress, &facts, self.variables.copy(), states, length);
         let run = uuid::Uuid::now_v7().to_string();
-        self.drive(&setup, run, saved, 0, Opening::Begins(new.into()), pieces).await
+        self.drive(&setup, run, saved, 0, RunInput::Begins(new.into()), pieces).await
     }
 
     /// Returns the maximum number of messages with which a run starts, if there is a window.
@@ -160,7 +160,7 @@ impl Agent {
         look_at_unfinished(&setup.kernel, &run, &mut saved, &decision)?;
         let pending = saved.pending.clone();
         decide(&mut saved, &decision)?;
-        let opening = Opening::GoesOn { decision: decision.to_json(), pending };
+        let opening = RunInput::GoesOn { decision: decision.to_json(), pending };
         self.drive(&setup, run, saved, said, opening, pieces).await
     }
 
@@ -170,7 +170,7 @@ impl Agent {
         run: String,
         saved: RunSnapshot,
         said: usize,
-        opening: Opening,
+        opening: RunInput,
         stream: Option<Sender<Piece>>,
     ) -> Result<AgentResponse, Fault> {
         let turn = saved.turn(setup.known(), &saved.host_calls, Events::default());

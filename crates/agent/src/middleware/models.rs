@@ -11,7 +11,7 @@ use valvehouse_config::RetrySettings;
 use valvehouse_core::provider::Provider;
 use valvehouse_core::words::did_you_mean;
 use valvehouse_json::Json;
-use valvehouse_providers::{Choice, Fallback, Retrying};
+use valvehouse_providers::{Choice, Fallback, RetryingProvider};
 
 pub(super) const RETRY: &str = "model_retry";
 pub(super) const FALLBACK: &str = "model_fallback";
@@ -28,7 +28,7 @@ pub(super) fn retry(options: &Json, _: &Parts) -> Result<Middleware, String> {
     };
     options.done()?;
     Ok(Middleware::of_provider(RETRY, move |provider: Arc<dyn Provider>| {
-        Arc::new(Retrying::new(provider, retry))
+        Arc::new(RetryingProvider::new(provider, retry))
     }))
 }
 

@@ -27,7 +27,7 @@ pub struct Reader {
     head: Option<Head>,
     with_usage: bool,
     with_first_usage: bool,
-    blocks: Incoming,
+    blocks: DeltaConverter,
     counts: Option<Json>,
     ended: bool,
 }
@@ -150,7 +150,7 @@ impl Reader {
 
 /// Converts blocks to deltas in order.
 #[derive(Debug, Default)]
-pub(super) struct Incoming {
+pub(super) struct DeltaConverter {
     layout: Layout,
     open: Vec<Open>,
     calls: usize,
@@ -181,7 +181,7 @@ enum Kind {
     },
 }
 
-impl Incoming {
+impl DeltaConverter {
     /// Handles `content_block_start`; some providers send the complete block in it.
     pub(super) fn begin(&mut self, index: i64, block: &Json) -> Vec<Json> {
         let kind = block.text_or_empty("type");

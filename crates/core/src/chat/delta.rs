@@ -289,16 +289,16 @@ mod tests;
 
 /// A value that may still grow.
 #[derive(Debug, Clone)]
-pub(super) enum Growing {
+pub(super) enum PartialValue {
     Plain(Json),
     Text(String),
-    List(Vec<Growing>),
+    List(Vec<PartialValue>),
     Map(Fields),
 }
 
 /// Keys and values in order of arrival.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Fields(Vec<(CompactString, Growing)>);
+pub(super) struct Fields(Vec<(CompactString, PartialValue)>);
 
 /// Returns `true` if a new value under this key is appended to the previous one; under other keys it replaces
 /// it.
@@ -327,26 +327,26 @@ impl Fields {
     /// Adds the value of a key. Null and "" never replace a value: providers send them for an unchanged one.
     pub(super) fn absorb(&mut self, key: &str, value: &Json) {
         match self.slot(key) {
-            None => self.0.push((key.into(), Growing::of(key, value))),
+            None => self.0.push((key.into(), PartialValue::of(key, value))),
             Some(slot) if grows(key) => slot.grow(value),
             Some(_) if value.is_null() || value.as_str() == Some("") => {}
-            Some(slot) => *slot = Growing::Plain(value.copy()),
+            Some(slot) => *slot = PartialValue::Plain(value.copy()),
         }
     }
 
     /// Sets the value of a key unless it has one.
     pub(super) fn absorb_first(&mut self, key: &str, value: &Json) {
         match self.slot(key) {
-            Some(Growing::Plain(known)) if known.is_empty() => *known = value.copy(),
+            Some(PartialValue::Plain(known)) if known.is_empty() => *known = value.copy(),
             Some(_) => {}
-            None => self.0.push((key.into(), Growing::Plain(value.copy()))),
+            None => self.0.push((key.into(), PartialValue::Plain(value.copy()))),
         }
     }
 
     /// Returns `true` if a key has this plain value; a missing key counts as null.
     pub(super) fn is(&self, key: &str, value: &Json) -> bool {
         match self.0.iter().find(|(own, _)| own == key) {
-            Some((_, Growing::Plain(known))) => known == value,
+            Some((_, PartialValue::Plain(known))) => known == value,
             Some(_) => false,
             None => value.is_null(),
         }
@@ -354,15 +354,15 @@ impl Fields {
 
     pub(super) fn map(&self, key: &str) -> Option<&Self> {
         match self.0.iter().find(|(own, _)| own == key) {
-            Some((_, Growing::Map(fields))) => Some(fields),
+            Some((_, PartialValue::Map(fields))) => Some(fields),
             _ => None,
         }
     }
 
     pub(super) fn text(&self, key: &str) -> Option<&str> {
         match self.0.iter().find(|(own, _)| own == key) {
-            Some((_, Growing::Plain(Json::Text(text)))) => Some(text),
-            Some((_, Growing::Text(text))) => Some(text),
+            Some((_, PartialValue::Plain(Json::Text(text)))) => Some(text),
+            Some((_, PartialValue::Text(text))) => Some(text),
             _ => None,
         }
     }
@@ -376,12 +376,12 @@ impl Fields {
         entries.collect::<Object>().into()
     }
 
-    fn slot(&mut self, key: &str) -> Option<&mut Growing> {
+    fn slot(&mut self, key: &str) -> Option<&mut PartialValue> {
         self.0.iter_mut().find(|(own, _)| own == key).map(|(_, value)| value)
     }
 }
 
-impl Growing {
+impl PartialValue {
     fn of(key: &str, value: &Json) -> Self {
         match value {
             value if !grows(key) => Self::Plain(value.copy()),
@@ -441,15 +441,15 @@ impl Growing {
 
 /// Appends items to a list. Only the first new item can continue the last existing one: items that arrived
 /// together are distinct.
-fn add_items(items: &mut Vec<Growing>, more: &[Json]) {
+fn add_items(items: &mut Vec<PartialValue>, more: &[Json]) {
     let Some((first, others)) = more.split_first() else { return };
     let continued = match items.last() {
-        Some(Growing::Map(last)) => is_same_part(last, first),
+        Some(PartialValue::Map(last)) => is_same_part(last, first),
         _ => false,
     };
     match items.last_mut() {
         Some(last) if continued => last.grow(first),
-        _ => items.push(Growing::item(first)),
+        _ => items.push(PartialValue::item(first)),
     }
-    items.extend(others.iter().map(Growing::item));
+    items.extend(others.iter().map(PartialValue::item));
 }

@@ -27,7 +27,7 @@ pub enum NobodyAnswers {
     /// Nobody can answer now, so the turn pauses until somebody does.
     Paused,
     /// The question could not be sent.
-    Unsent(Unsent),
+    Unsent(UnsentEvent),
 }
 
 impl fmt::Display for NobodyAnswers {
@@ -51,8 +51,8 @@ impl std::error::Error for NobodyAnswers {
     }
 }
 
-impl From<Unsent> for NobodyAnswers {
-    fn from(unsent: Unsent) -> Self {
+impl From<UnsentEvent> for NobodyAnswers {
+    fn from(unsent: UnsentEvent) -> Self {
         Self::Unsent(unsent)
     }
 }
@@ -70,14 +70,14 @@ const MAX_KEPT: usize = 2_000;
 
 /// An event that is not sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unsent {
+pub enum UnsentEvent {
     /// It cannot be written.
     Unwritable(Unwritable),
     /// The turn has sent enough.
     TooMany,
 }
 
-impl fmt::Display for Unsent {
+impl fmt::Display for UnsentEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unwritable(unwritable) => write!(f, "an event is {unwritable}"),
@@ -88,7 +88,7 @@ impl fmt::Display for Unsent {
     }
 }
 
-impl std::error::Error for Unsent {
+impl std::error::Error for UnsentEvent {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Unwritable(unwritable) => Some(unwritable),
@@ -97,7 +97,7 @@ impl std::error::Error for Unsent {
     }
 }
 
-impl From<Unwritable> for Unsent {
+impl From<Unwritable> for UnsentEvent {
     fn from(unwritable: Unwritable) -> Self {
         Self::Unwritable(unwritable)
     }
@@ -171,10 +171,10 @@ impl Events {
 
     /// Sends one event. What was emitted stays emitted, also when the hook then fails. Where nobody listens, the
     /// first 2,000 are kept.
-    pub fn emit(&self, event: Json) -> Result<(), Unsent> {
+    pub fn emit(&self, event: Json) -> Result<(), UnsentEvent> {
         let length = event.encode_within(LARGEST_EVENT)?.len();
         if self.0.sent.fetch_add(length, Relaxed) > ALL_EVENTS {
-            return Err(Unsent::TooMany);
+            return Err(UnsentEvent::TooMany);
         }
         let event = EmittedEvent(event.copy());
         match &self.0.listener {

@@ -31,7 +31,7 @@ pub(super) struct Within {
 
 /// The tool call that a script's model call belongs to.
 #[derive(Debug, Clone)]
-pub struct Nesting(pub(super) Arc<Within>);
+pub struct NestedCall(pub(super) Arc<Within>);
 
 /// The error of a tool call by a script that exceeds a limit.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use valvehouse_json::Json;
 
 /// The question that a paused turn waits for.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Pending {
+pub struct PendingQuestion {
     /// The source of the question: a plugin, a tool or a middleware.
     pub by: String,
     /// The number of earlier questions from this source in the step.
@@ -27,7 +27,7 @@ pub struct Pending {
     pub within: String,
 }
 
-impl Pending {
+impl PendingQuestion {
     /// Returns the hash that an answer is bound to: SHA-256 of source, position and question, in hexadecimal.
     pub fn hash(&self) -> String {
         let exact = Json::from([
@@ -54,7 +54,7 @@ struct Step {
     asked: HashMap<String, u32>,
     calls: HostCalls,
     call: Json,
-    pending: Option<Pending>,
+    pending: Option<PendingQuestion>,
 }
 
 impl Step {
@@ -124,7 +124,7 @@ impl Pauses {
     }
 
     /// Returns the question that the turn waits for.
-    pub fn pending(&self) -> Option<Pending> {
+    pub fn pending(&self) -> Option<PendingQuestion> {
         self.0.lock().pending.clone()
     }
 
@@ -134,14 +134,19 @@ impl Pauses {
     }
 
     /// Returns a question with its answer, if already stored.
-    pub(super) fn asked(&self, by: &str, within: &str, question: &Json) -> (Pending, Option<Json>) {
+    pub(super) fn asked(&self, by: &str, within: &str, question: &Json) -> (PendingQuestion, Option<Json>) {
         let mut step = self.0.lock();
         let key = if within.is_empty() { by.to_owned() } else { format!("{by} in {within}") };
         let place = step.count(key);
         // A person can change the arguments of a model's tool call, but not of a nested call.
         let call = if within.is_empty() { step.call.clone() } else { Json::Null };
-        let pending =
-            Pending { by: by.to_owned(), place, question: question.copy(), call, within: within.to_owned() };
+        let pending = PendingQuestion {
+            by: by.to_owned(),
+            place,
+            question: question.copy(),
+            call,
+            within: within.to_owned(),
+        };
         let answer = step.answers.get(&pending.hash()).map(Json::copy);
         (pending, answer)
     }
@@ -157,7 +162,7 @@ impl Pauses {
     }
 
     /// Pauses the step for a person. Only the first question of a step is stored.
-    pub(super) fn pause(&self, pending: Pending) {
+    pub(super) fn pause(&self, pending: PendingQuestion) {
         self.0.lock().pending.get_or_insert(pending);
     }
 }

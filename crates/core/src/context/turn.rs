@@ -2,10 +2,10 @@
 
 use super::afterwards::Afterwards;
 use super::durable::{Durable, PendingFlush};
-use super::event::{Events, NobodyAnswers, Unsent};
+use super::event::{Events, NobodyAnswers, UnsentEvent};
 use super::exchange::Exchange;
 use super::nested::Load;
-use super::nested::{Nesting, Runner, TooManyCalls, Within, recorded_by};
+use super::nested::{NestedCall, Runner, TooManyCalls, Within, recorded_by};
 use super::observer::{Notice, Observer};
 use super::pause::Pauses;
 use super::variables::Context;
@@ -59,7 +59,7 @@ pub struct TurnFacts {
     /// The load of the enclosing request, if the turn is a script's model call.
     pub load: Option<Arc<Load>>,
     /// The enclosing tool call, if the turn is a script's model call.
-    pub nesting: Option<Nesting>,
+    pub nesting: Option<NestedCall>,
     /// The queue of tasks for the time after the answer, if the endpoint supports it.
     pub afterwards: Option<Afterwards>,
 }
@@ -298,8 +298,8 @@ impl Turn {
     }
 
     /// Returns the enclosing tool call by a script.
-    pub fn nesting(&self) -> Option<Nesting> {
-        self.0.within.clone().map(Nesting)
+    pub fn nesting(&self) -> Option<NestedCall> {
+        self.0.within.clone().map(NestedCall)
     }
 
     /// Runs the work of a call returned by [`Turn::calling`]; at most 8 run at a time at each depth.
@@ -425,7 +425,7 @@ impl Turn {
     ///
     /// # Errors
     /// Returns an error if the event cannot be written or the turn has emitted too many.
-    pub fn emit(&self, by: &str, event: Json) -> Result<(), Unsent> {
+    pub fn emit(&self, by: &str, event: Json) -> Result<(), UnsentEvent> {
         self.events().emit(event.clone())?;
         if let Some(trace) = self.trace() {
             trace.emitted(by, &event);
@@ -565,7 +565,7 @@ impl Turn {
     /// Runs the work of this turn. If the future is dropped early, the turn is marked as over before its work
     /// is dropped, so that canceled parts can detect the reason.
     pub async fn lasting<F: Future>(&self, work: F) -> F::Output {
-        Lasting { _over: self.until_dropped(), work: Box::pin(work) }.await
+        TurnWork { _over: self.until_dropped(), work: Box::pin(work) }.await
     }
 
     /// Returns `true` if the turn is over or its caller is gone.
@@ -605,12 +605,12 @@ impl Behind {
 }
 
 /// The work of a turn. The order of the fields is their drop order.
-struct Lasting<F> {
+struct TurnWork<F> {
     _over: EndOfTurn,
     work: Pin<Box<F>>,
 }
 
-impl<F: Future> Future for Lasting<F> {
+impl<F: Future> Future for TurnWork<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut task::Context<'_>) -> Poll<F::Output> {

@@ -1,6 +1,6 @@
 //! Metrics of requests, by endpoint.
 
-use super::spread::{Spread, Spreading, counted};
+use super::spread::{Spread, SpreadSnapshot, counted};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
@@ -87,10 +87,10 @@ impl Default for Door {
 
 impl Door {
     /// Starts a request.
-    pub fn begin(self: &Arc<Self>) -> Answering {
+    pub fn begin(self: &Arc<Self>) -> RequestGuard {
         self.running.fetch_add(1, Relaxed);
         let (door, began) = (self.clone(), Instant::now());
-        Answering { door, began, status: None, is_stream: false, has_begun: false, is_whole: false }
+        RequestGuard { door, began, status: None, is_stream: false, has_begun: false, is_whole: false }
     }
 
     /// Returns the number of requests by the class of their status.
@@ -115,19 +115,19 @@ impl Door {
     }
 
     /// Returns the distribution of times from a request to the end of its response.
-    pub fn times(&self) -> Spreading {
+    pub fn times(&self) -> SpreadSnapshot {
         self.times.read()
     }
 
     /// Returns the distribution of times from a request to the first byte of its response.
-    pub fn first(&self) -> Spreading {
+    pub fn first(&self) -> SpreadSnapshot {
         self.first.read()
     }
 }
 
 /// A request in progress, which ends when this value is dropped.
 #[derive(Debug)]
-pub struct Answering {
+pub struct RequestGuard {
     door: Arc<Door>,
     began: Instant,
     status: Option<u16>,
@@ -136,7 +136,7 @@ pub struct Answering {
     is_whole: bool,
 }
 
-impl Answering {
+impl RequestGuard {
     /// Records the status.
     pub fn answers(&mut self, status: u16) {
         self.status = Some(status);
@@ -162,7 +162,7 @@ impl Answering {
     }
 }
 
-impl Drop for Answering {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
         let door = &self.door;
         door.running.fetch_sub(1, Relaxed);

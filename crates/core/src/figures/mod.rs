@@ -8,9 +8,9 @@ mod spread;
 mod tally;
 mod tools;
 
-pub use doors::{Answering, CLASSES, Door, Doors};
+pub use doors::{CLASSES, Door, Doors, RequestGuard};
 pub use prompt_cache::{PromptCacheCount, PromptCacheTally};
-pub use services::{Asking, Service, ServiceOutcome};
-pub use spread::{BUCKETS, Spread, Spreading};
-pub use tally::{Ending, Figures, Spent, Sum, Tally, Timing};
-pub use tools::{ToolOutcome, Tools, Uses, Using};
+pub use services::{ProviderCallGuard, Service, ServiceOutcome};
+pub use spread::{BUCKETS, Spread, SpreadSnapshot};
+pub use tally::{CallCost, CallOutcome, CallTimer, Figures, Sum, Tally};
+pub use tools::{ToolCallGuard, ToolOutcome, Tools, Uses};

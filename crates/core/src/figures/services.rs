@@ -1,6 +1,6 @@
 //! Metrics of the calls of one provider.
 
-use super::spread::{Spread, Spreading, counted};
+use super::spread::{Spread, SpreadSnapshot, counted};
 use crate::fault::Fault;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -102,9 +102,9 @@ impl Default for Service {
 
 impl Service {
     /// Starts a call.
-    pub fn ask(self: &Arc<Self>) -> Asking {
+    pub fn ask(self: &Arc<Self>) -> ProviderCallGuard {
         self.running.fetch_add(1, Relaxed);
-        Asking {
+        ProviderCallGuard {
             service: self.clone(),
             began: Instant::now(),
             has_begun: false,
@@ -150,19 +150,19 @@ impl Service {
     }
 
     /// Returns the distribution of times from a request to the end of its response, for answered calls.
-    pub fn times(&self) -> Spreading {
+    pub fn times(&self) -> SpreadSnapshot {
         self.times.read()
     }
 
     /// Returns the distribution of times from a request to the first part of its response.
-    pub fn first(&self) -> Spreading {
+    pub fn first(&self) -> SpreadSnapshot {
         self.first.read()
     }
 }
 
 /// A provider call in progress. If it is dropped early, the client disconnected.
 #[derive(Debug)]
-pub struct Asking {
+pub struct ProviderCallGuard {
     service: Arc<Service>,
     began: Instant,
     has_begun: bool,
@@ -170,7 +170,7 @@ pub struct Asking {
     tokens: Option<[u64; 2]>,
 }
 
-impl Asking {
+impl ProviderCallGuard {
     /// Records that a part of the response arrived.
     pub fn receives(&mut self) {
         if !std::mem::replace(&mut self.has_begun, true) {
@@ -213,7 +213,7 @@ impl Asking {
     }
 }
 
-impl Drop for Asking {
+impl Drop for ProviderCallGuard {
     fn drop(&mut self) {
         self.ends(ServiceOutcome::Left);
     }

@@ -67,7 +67,7 @@ pub struct Spread {
 
 /// A snapshot of a [`Spread`].
 #[derive(Debug, Clone, PartialEq)]
-pub struct Spreading {
+pub struct SpreadSnapshot {
     /// The upper bounds in seconds.
     pub bounds: [f64; BUCKETS],
     /// The number of durations up to each bound.
@@ -116,14 +116,14 @@ impl Spread {
     }
 
     /// Returns a snapshot.
-    pub fn read(&self) -> Spreading {
+    pub fn read(&self) -> SpreadSnapshot {
         let counts = counted(&self.counts);
         let mut sum = 0;
         let up_to: [u64; BUCKETS] = std::array::from_fn(|place| {
             sum += counts[place];
             sum
         });
-        Spreading {
+        SpreadSnapshot {
             bounds: self.bounds.map(|bound| bound as f64 / 1e9),
             counts: up_to,
             count: sum + counts[BUCKETS],

@@ -1,6 +1,6 @@
 //! Metrics of a plugin's calls, which persist across reloads.
 
-use super::spread::{Spread, Spreading, counted};
+use super::spread::{Spread, SpreadSnapshot, counted};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ const SLOW: (u64, u64) = (10_000, 1_000_000);
 
 /// The cost of one call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Spent {
+pub struct CallCost {
     /// The number of interpreter operations.
     pub operations: u64,
     /// The peak memory in bytes.
@@ -30,7 +30,7 @@ pub struct Spent {
 
 /// The outcome of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum CallOutcome {
     /// The hook returned a value for the next filter.
     Continued,
     /// The hook returned a value that ends its chain.
@@ -46,16 +46,16 @@ pub enum Ending {
 }
 
 /// All outcomes, in the order of the counters.
-const ENDINGS: [Ending; 6] = [
-    Ending::Continued,
-    Ending::Skipped,
-    Ending::Refused,
-    Ending::RefusalForgiven,
-    Ending::Broken,
-    Ending::BreakageForgiven,
+const ENDINGS: [CallOutcome; 6] = [
+    CallOutcome::Continued,
+    CallOutcome::Skipped,
+    CallOutcome::Refused,
+    CallOutcome::RefusalForgiven,
+    CallOutcome::Broken,
+    CallOutcome::BreakageForgiven,
 ];
 
-impl Ending {
+impl CallOutcome {
     /// Returns the name of the outcome in metrics.
     pub fn word(self) -> &'static str {
         match self {
@@ -132,25 +132,25 @@ impl Default for Tally {
 
 /// The start of a call, with the time if the call is timed.
 #[derive(Debug)]
-pub struct Timing(Option<Instant>);
+pub struct CallTimer(Option<Instant>);
 
 impl Tally {
     /// Starts a call.
-    pub fn begin(&self) -> Timing {
+    pub fn begin(&self) -> CallTimer {
         // Nearly all calls continue, and one load is cheaper than a sum.
-        let calls = self.ended[Ending::Continued as usize].load(Relaxed);
+        let calls = self.ended[CallOutcome::Continued as usize].load(Relaxed);
         let is_timed = calls < ALL_MEASURED || calls.is_multiple_of(MEASURED) || self.is_slow();
-        Timing(is_timed.then(Instant::now))
+        CallTimer(is_timed.then(Instant::now))
     }
 
     /// Ends a call.
-    pub fn end(&self, timing: &Timing, spent: Spent, ending: Ending) {
+    pub fn end(&self, timing: &CallTimer, spent: CallCost, ending: CallOutcome) {
         self.operations.fetch_add(spent.operations, Relaxed);
         raise(&self.most_operations, spent.operations);
         raise(&self.most_memory, spent.memory);
         self.ended[ending as usize].fetch_add(1, Relaxed);
         let mut slow = (spent.operations > SLOW.0).then_some(true);
-        if let Timing(Some(began)) = timing {
+        if let CallTimer(Some(began)) = timing {
             let own = began.elapsed().saturating_sub(spent.waited);
             let own = u64::try_from(own.as_nanos()).unwrap_or(u64::MAX);
             self.times.add_nanoseconds(own);
@@ -181,7 +181,7 @@ impl Tally {
     }
 
     /// Returns the distribution of running times of the timed calls.
-    pub fn times(&self) -> Spreading {
+    pub fn times(&self) -> SpreadSnapshot {
         self.times.read()
     }
 
@@ -309,8 +309,8 @@ mod tests {
     #[test]
     fn calls_are_added_up_by_name() {
         let figures = Figures::default();
-        let spent = |operations, memory| Spent { operations, memory, ..Spent::default() };
-        for (operations, memory, ending) in [(5, 100, Ending::Continued), (9, 40, Ending::Broken)] {
+        let spent = |operations, memory| CallCost { operations, memory, ..CallCost::default() };
+        for (operations, memory, ending) in [(5, 100, CallOutcome::Continued), (9, 40, CallOutcome::Broken)] {
             let tally = figures.of("inlet");
             let timing = tally.begin();
             tally.end(&timing, spent(operations, memory), ending);
@@ -327,7 +327,7 @@ mod tests {
     fn each_way_to_end_has_its_word_and_only_breakages_are_broken() {
         let tally = Tally::default();
         for ending in ENDINGS {
-            tally.end(&tally.begin(), Spent::default(), ending);
+            tally.end(&tally.begin(), CallCost::default(), ending);
         }
         tally.rests();
         let outcomes =
@@ -341,7 +341,7 @@ mod tests {
         let tally = Tally::default();
         let timing = tally.begin();
         let waited = Duration::from_secs(3_600);
-        tally.end(&timing, Spent { waited, ..Spent::default() }, Ending::Continued);
+        tally.end(&timing, CallCost { waited, ..CallCost::default() }, CallOutcome::Continued);
         assert_eq!(tally.sum().mean_time(), Duration::ZERO);
     }
 
@@ -349,7 +349,7 @@ mod tests {
     fn of_many_calls_some_are_timed() {
         let tally = Tally::default();
         for _ in 0..1_000 {
-            tally.end(&tally.begin(), Spent::default(), Ending::Continued);
+            tally.end(&tally.begin(), CallCost::default(), CallOutcome::Continued);
         }
         let sum = tally.sum();
         assert_eq!(sum.calls, 1_000);
@@ -360,7 +360,7 @@ mod tests {
     fn what_takes_long_is_known_as_slow_until_it_is_quick_again() {
         let tally = Tally::default();
         let end = |operations| {
-            tally.end(&tally.begin(), Spent { operations, ..Spent::default() }, Ending::Continued);
+            tally.end(&tally.begin(), CallCost { operations, ..CallCost::default() }, CallOutcome::Continued);
             tally.is_slow()
         };
         assert_eq!([end(100), end(50_000), end(100)], [false, true, false]);
@@ -369,7 +369,7 @@ mod tests {
     #[test]
     fn sums_are_written_down_and_added() {
         let tally = Tally::default();
-        tally.end(&tally.begin(), Spent { operations: 7, ..Spent::default() }, Ending::Broken);
+        tally.end(&tally.begin(), CallCost { operations: 7, ..CallCost::default() }, CallOutcome::Broken);
         let sum = tally.sum();
         assert_eq!(Sum::from_json(&sum.into_json()), sum);
         let both = sum.and(Sum { calls: 1, most_operations: 9, ..Sum::default() });

@@ -1,6 +1,6 @@
 //! Metrics of the calls of one tool.
 
-use super::spread::{Spread, Spreading, counted};
+use super::spread::{Spread, SpreadSnapshot, counted};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -73,8 +73,8 @@ impl Default for Uses {
 
 impl Uses {
     /// Starts a call.
-    pub fn begin(self: &Arc<Self>) -> Using {
-        Using { uses: self.clone(), began: Instant::now(), ending: ToolOutcome::Left }
+    pub fn begin(self: &Arc<Self>) -> ToolCallGuard {
+        ToolCallGuard { uses: self.clone(), began: Instant::now(), ending: ToolOutcome::Left }
     }
 
     /// Returns the number of calls for each outcome, with its name.
@@ -84,27 +84,27 @@ impl Uses {
     }
 
     /// Returns the distribution of durations, including waiting and retries.
-    pub fn times(&self) -> Spreading {
+    pub fn times(&self) -> SpreadSnapshot {
         self.times.read()
     }
 }
 
 /// A tool call in progress. If it is dropped early, the caller disconnected.
 #[derive(Debug)]
-pub struct Using {
+pub struct ToolCallGuard {
     uses: Arc<Uses>,
     began: Instant,
     ending: ToolOutcome,
 }
 
-impl Using {
+impl ToolCallGuard {
     /// Ends the call.
     pub fn ends(mut self, ending: ToolOutcome) {
         self.ending = ending;
     }
 }
 
-impl Drop for Using {
+impl Drop for ToolCallGuard {
     fn drop(&mut self) {
         self.uses.ended[self.ending as usize].fetch_add(1, Relaxed);
         self.uses.times.add(self.began.elapsed());

@@ -42,7 +42,7 @@ pub(super) async fn invoke(
     tool: &Tool,
     args: Json,
     turn: &Turn,
-    starting: Option<Starting<'_>>,
+    starting: Option<StoredCall<'_>>,
 ) -> Result<Json, Fault> {
     // Filters must see the value that the tool receives: a list sent as a JSON string is converted first. A
     // filter may still correct invalid arguments.
@@ -73,7 +73,7 @@ pub(super) async fn invoke(
     // Filters after the tool see the arguments that it received or that were refused.
     let (args, result) = match tool.check(&args) {
         Ok(args) => {
-            if let Some(Starting { call, progress, journal }) = starting {
+            if let Some(StoredCall { call, progress, journal }) = starting {
                 journal.starting(call, &args, progress, turn).await?;
             }
             (args.clone(), run_once(tool, args, turn).await)
@@ -232,7 +232,7 @@ fn chain_of(kernel: &Kernel, tool: &Tool) -> Chain {
 }
 
 /// A model's tool call in a stored turn.
-pub(super) struct Starting<'a> {
+pub(super) struct StoredCall<'a> {
     call: &'a ModelCall,
     progress: &'a Progress,
     journal: &'a dyn Journal,
@@ -258,7 +258,7 @@ pub(super) async fn answer_call(
     turn.tell(|| Notice::ToolStart { call: called() });
     let result = match &args {
         Ok(args) => {
-            let starting = journal.map(|journal| Starting { call, progress, journal });
+            let starting = journal.map(|journal| StoredCall { call, progress, journal });
             match find(kernel, &call.name) {
                 Ok(tool) => invoke(kernel, tool, args.clone(), turn, starting).await,
                 Err(unknown) => Err(unknown),

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokio::sync::mpsc::Sender;
 use valvehouse_json::Json;
 
-pub(super) struct Outgoing {
+pub(super) struct AnswerStream {
     client: Option<Sender<Piece>>,
     with_usage: bool,
     hold: bool,
@@ -44,7 +44,7 @@ struct Progress {
     calls_held: bool,
 }
 
-impl Outgoing {
+impl AnswerStream {
     /// Creates the stream to a client; `None` for an answer that is not streamed. `with_usage` adds the usage.
     pub(super) fn new(client: Option<Sender<Piece>>, with_usage: bool) -> Self {
         Self {
@@ -244,7 +244,7 @@ impl Outgoing {
                 self.add(index, "tool_calls", calls).await?;
             }
         }
-        let ending = Ending {
+        let ending = AnswerEnd {
             answer,
             before: self
                 .sent
@@ -294,7 +294,7 @@ fn gone() -> Fault {
 }
 
 /// The state at the end of an answer.
-pub(super) struct Ending<'a> {
+pub(super) struct AnswerEnd<'a> {
     /// The answer, after all filters.
     pub(super) answer: &'a Json,
     /// The finish reasons of earlier model calls, by choice.
@@ -303,7 +303,7 @@ pub(super) struct Ending<'a> {
     pub(super) first: Option<&'a Json>,
 }
 
-impl Ending<'_> {
+impl AnswerEnd<'_> {
     /// Returns the final events, from the held events and the choices that have begun.
     pub(super) fn of(&self, held: Vec<Piece>, begun: Vec<i64>) -> Vec<Piece> {
         let reasons: BTreeMap<i64, CompactString> = reasons(self.answer).collect();

@@ -2,7 +2,7 @@
 //! provider, without the fields that belong to this host.
 
 use super::assembly::Kernel;
-use super::outgoing::Outgoing;
+use super::outgoing::AnswerStream;
 use super::progress::Progress;
 use super::recorded::{self, Record};
 use super::{answer, stream};
@@ -33,7 +33,7 @@ pub(super) async fn model(
     kernel: &Kernel,
     progress: &mut Progress,
     turn: &Turn,
-    outgoing: &mut Outgoing,
+    outgoing: &mut AnswerStream,
     takes_bytes: bool,
 ) -> Result<Option<PassthroughAnswer>, Fault> {
     let asked = match prepare(kernel, progress, turn).await? {
@@ -141,7 +141,7 @@ fn provider(kernel: &Kernel) -> Result<&Arc<dyn Provider>, Fault> {
 }
 
 /// Calls the model and sends its answer on through the stream chain as it arrives.
-async fn ask(kernel: &Kernel, asked: &Json, turn: &Turn, outgoing: &mut Outgoing) -> Result<Json, Fault> {
+async fn ask(kernel: &Kernel, asked: &Json, turn: &Turn, outgoing: &mut AnswerStream) -> Result<Json, Fault> {
     let wants_stream = outgoing.wants_pieces();
     if !wants_stream {
         asked.remove("stream_options");
@@ -173,7 +173,7 @@ async fn answered(
     kernel: &Kernel,
     answer: Result<Answer, Fault>,
     turn: &Turn,
-    outgoing: &mut Outgoing,
+    outgoing: &mut AnswerStream,
     (call, record): Notes<'_, '_>,
 ) -> Result<Json, Fault> {
     match answer? {
@@ -201,7 +201,7 @@ async fn streamed(
     kernel: &Kernel,
     pieces: &mut BoxStream<'static, Result<Piece, Fault>>,
     turn: &Turn,
-    outgoing: &mut Outgoing,
+    outgoing: &mut AnswerStream,
     (call, record): Notes<'_, '_>,
 ) -> Result<Json, Fault> {
     let mut fold = Fold::default();
@@ -259,7 +259,7 @@ async fn pass(
     fold: &mut Fold,
     kernel: &Kernel,
     turn: &Turn,
-    outgoing: &mut Outgoing,
+    outgoing: &mut AnswerStream,
 ) -> Result<(), Fault> {
     outgoing.mend(&mut piece);
     fold.push(&piece.event);

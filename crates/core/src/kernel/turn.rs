@@ -5,7 +5,7 @@
 
 use super::assembly::Kernel;
 use super::options::RunOptions;
-use super::outgoing::Outgoing;
+use super::outgoing::AnswerStream;
 use super::outgoing::messages;
 use super::progress::{Next, Progress};
 use super::turn_stream::{TurnAnswer, TurnEnd, TurnStream};
@@ -40,7 +40,7 @@ impl Kernel {
 struct Machine<'a> {
     kernel: Kernel,
     progress: Progress,
-    outgoing: Outgoing,
+    outgoing: AnswerStream,
     options: RunOptions<'a>,
 }
 
@@ -52,7 +52,7 @@ async fn run(kernel: Kernel, progress: Progress, mut options: RunOptions<'_>) ->
     options.takes_bytes &= !kernel.looks_at_answers() && !turn.is_observed();
     let sender = options.sender.take();
     let with_usage = sender.is_some() && request::wants_usage(&progress.body);
-    let mut outgoing = Outgoing::new(sender, with_usage);
+    let mut outgoing = AnswerStream::new(sender, with_usage);
     // A formatted answer consists of the last model call only.
     outgoing.hold(kernel.settings().hold || (!kernel.toolbox().is_empty() && progress.has_form()));
     let conversation = left_behind(&kernel, &progress, &turn);

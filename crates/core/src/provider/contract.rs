@@ -1,6 +1,6 @@
 //! The contract of a provider: requests, answers and the trait.
 
-use crate::breaker::Open;
+use crate::breaker::OpenState;
 use crate::chat::{ChunkParts, Fold};
 use crate::context::{Exchange, Header, Turn};
 use crate::fault::Fault;
@@ -210,7 +210,7 @@ pub trait Provider: Send + Sync {
     }
 
     /// Returns the state of the circuit breaker while it is open.
-    fn rests(&self) -> Option<Open> {
+    fn rests(&self) -> Option<OpenState> {
         None
     }
 

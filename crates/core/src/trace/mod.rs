@@ -22,4 +22,4 @@ pub(crate) use prompt_cache::PromptCacheWatch;
 pub use record::{Cost, Details, StepRecord, Tokens, What};
 pub use step::{End, Step};
 pub use trace::{News, Trace};
-pub use traces::{Recording, Traces};
+pub use traces::{TraceGuard, Traces};

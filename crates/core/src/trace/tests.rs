@@ -1,5 +1,5 @@
 use super::*;
-use crate::figures::Spent;
+use crate::figures::CallCost;
 use std::sync::Arc;
 use valvehouse_json::Json;
 
@@ -43,7 +43,7 @@ fn calls_for_events_are_added_up_per_answer_and_others_are_steps_of_their_own() 
     let (trace, plugin) = (recording.trace(), Arc::from("redact"));
     let call = |hook| {
         let step = trace.begin(What::Hook(&plugin, hook), &Json::Null);
-        trace.spend(hook, "redact", Spent { operations: 5, memory: 100, ..Spent::default() });
+        trace.spend(hook, "redact", CallCost { operations: 5, memory: 100, ..CallCost::default() });
         step.end("continue", None, None);
     };
     call("inlet");

@@ -3,7 +3,7 @@
 use super::facts::{Contents, EventRecord, Line, MAX_FACTS, RequestEnd, RequestFacts, short};
 use super::prompt_cache::{PromptCacheWatch, PromptCaches};
 use super::record::{StepRecord, TraceContents};
-use crate::figures::Spent;
+use crate::figures::CallCost;
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
@@ -121,7 +121,7 @@ impl Trace {
     }
 
     /// Adds the cost of a script's call to the running step of this hook.
-    pub fn spend(&self, hook: &str, plugin: &str, spent: Spent) {
+    pub fn spend(&self, hook: &str, plugin: &str, spent: CallCost) {
         let mut taken = self.taken.lock();
         let Some(record) = taken.under_way(hook, plugin) else { return };
         record.cost.operations += spent.operations;

@@ -52,7 +52,7 @@ impl Traces {
     }
 
     /// Starts a trace, which ends when the returned value is dropped.
-    pub fn begin(self: &Arc<Self>, mut asked: RequestFacts, everything: bool) -> Recording {
+    pub fn begin(self: &Arc<Self>, mut asked: RequestFacts, everything: bool) -> TraceGuard {
         for name in [&mut asked.model, &mut asked.user, &mut asked.chat_id] {
             if name.len() > MAX_LENGTH {
                 *name = short(name);
@@ -81,7 +81,7 @@ impl Traces {
         });
         self.live.lock().insert(number, trace.clone());
         tell(&self.news, || News::Begun(trace.clone()));
-        Recording { trace, number, traces: self.clone(), status: 0, afterwards: None }
+        TraceGuard { trace, number, traces: self.clone(), status: 0, afterwards: None }
     }
 
     /// Returns the running requests, the oldest first.
@@ -173,7 +173,7 @@ impl Traces {
 }
 
 /// The trace of a running request, which ends when this value is dropped.
-pub struct Recording {
+pub struct TraceGuard {
     trace: Arc<Trace>,
     number: u64,
     traces: Arc<Traces>,
@@ -182,7 +182,7 @@ pub struct Recording {
     afterwards: Option<Afterwards>,
 }
 
-impl Recording {
+impl TraceGuard {
     /// Returns the trace.
     pub fn trace(&self) -> &Arc<Trace> {
         &self.trace
@@ -223,7 +223,7 @@ impl Recording {
     }
 }
 
-impl Drop for Recording {
+impl Drop for TraceGuard {
     fn drop(&mut self) {
         // This has no effect if the request has already ended.
         self.end(false);

@@ -3,7 +3,7 @@
 use super::refusal::AdminError;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use valvehouse_os::{Folders, Writing};
+use valvehouse_os::{Folders, WriteMode};
 
 /// Longer files are not scripts, and no history keeps them.
 const MAX: u64 = 1 << 20;
@@ -57,7 +57,7 @@ impl File {
         std::fs::create_dir_all(&self.folder).map_err(|error| self.failed("create the folder", &error))?;
         let path = self.really()?;
         let parents = self.path().parent().is_some_and(|folder| !folder.exists());
-        let how = Writing { parents, ..Writing::default() };
+        let how = WriteMode { parents, ..WriteMode::default() };
         self.folders()?.write(&path, text, how)?;
         Ok(())
     }

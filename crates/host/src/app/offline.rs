@@ -6,7 +6,7 @@ use super::providers::ProviderKeys;
 use crate::host::Host;
 use crate::plan::Plan;
 use crate::snapshot::Snapshot;
-use crate::status::Standing;
+use crate::status::SharedStatus;
 use crate::writer::ReloadLock;
 use std::collections::HashMap;
 use std::path::Path;
@@ -115,9 +115,9 @@ pub async fn stored_grants(config: &Config) -> HashMap<String, Grants> {
 }
 
 /// Returns the state of the plugins on the hosts that run; empty where the store cannot be read.
-pub async fn stored_standing(config: &Config) -> Standing {
+pub async fn stored_standing(config: &Config) -> SharedStatus {
     if config.store.address.is_new() {
-        return Standing::default();
+        return SharedStatus::default();
     }
     let hosts = match store::open(&config.store).await {
         Ok(store) => {
@@ -131,7 +131,7 @@ pub async fn stored_standing(config: &Config) -> Standing {
         tracing::warn!("cannot read the state of running hosts: {error}");
         Vec::new()
     });
-    Standing::told(&hosts)
+    SharedStatus::told(&hosts)
 }
 
 /// Returns the kind of a script: by the folder it lies in, elsewhere by what is in it.

@@ -6,7 +6,7 @@ use valvehouse_config::Grants;
 use valvehouse_core::context::Turn;
 use valvehouse_core::tool::{Handler, Tool, ToolError, ToolResult};
 use valvehouse_json::Json;
-use valvehouse_os::{Failure, Folders, Globbing, Grepping, Lines, Writing};
+use valvehouse_os::{Failure, Folders, GlobQuery, GrepQuery, Lines, WriteMode};
 
 /// Those of the tools that have a grant, each with the folders of its own.
 pub(super) fn tools(grants: &dyn Fn(&str) -> Grants) -> Vec<Tool> {
@@ -125,7 +125,7 @@ fn read(folders: &Folders, args: &Json) -> Result<Json, Failure> {
 }
 
 fn write(folders: &Folders, args: &Json) -> Result<Json, Failure> {
-    let how = Writing { append: truth(args, "append"), parents: truth(args, "parents") };
+    let how = WriteMode { append: truth(args, "append"), parents: truth(args, "parents") };
     folders.write(&text(args, "path"), &text(args, "text"), how).map(|written| written.into_json())
 }
 
@@ -135,13 +135,13 @@ fn list(folders: &Folders, args: &Json) -> Result<Json, Failure> {
 
 fn glob(folders: &Folders, args: &Json) -> Result<Json, Failure> {
     let (pattern, path) = (text(args, "pattern"), args.text("path"));
-    folders.glob(Globbing { pattern: &pattern, path: path.as_deref() }).map(|found| found.into_json())
+    folders.glob(GlobQuery { pattern: &pattern, path: path.as_deref() }).map(|found| found.into_json())
 }
 
 fn grep(folders: &Folders, args: &Json) -> Result<Json, Failure> {
     let (pattern, path, glob) = (text(args, "pattern"), args.text("path"), args.text("glob"));
     let context = number(args, "context").unwrap_or(0);
-    let what = Grepping { pattern: &pattern, path: path.as_deref(), glob: glob.as_deref(), context };
+    let what = GrepQuery { pattern: &pattern, path: path.as_deref(), glob: glob.as_deref(), context };
     folders.grep(what).map(|matches| matches.into_json())
 }
 

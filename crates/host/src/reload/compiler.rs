@@ -2,7 +2,7 @@
 //! compiled beside the look that found them: they delay nobody else's change.
 
 use crate::background::AfterAnswers;
-use crate::models::Asking;
+use crate::models::ScriptModels;
 use crate::plan::Plan;
 use crate::plugin::OperatorSettings;
 use parking_lot::Mutex;
@@ -21,12 +21,12 @@ use valvehouse_store::Kv;
 pub(super) struct Compiler {
     pub(super) kv: Arc<Kv>,
     pub(super) secrets: SecretGroup,
-    pub(super) asking: Arc<Asking>,
+    pub(super) asking: Arc<ScriptModels>,
     pub(super) after: Arc<AfterAnswers>,
     /// The costs of calls, by plugin: whichever version of it ran.
     figures: Mutex<HashMap<String, Arc<Figures>>>,
     /// Files that take long to compile.
-    compiling: Compiling,
+    compiling: CompileJobs,
 }
 
 impl Compiler {
@@ -37,7 +37,7 @@ impl Compiler {
             asking: Arc::default(),
             after: AfterAnswers::new(),
             figures: Mutex::default(),
-            compiling: Compiling::default(),
+            compiling: CompileJobs::default(),
         }
     }
 
@@ -100,7 +100,7 @@ type CompileResult = Result<Script, Vec<Problem>>;
 
 /// The files that are being compiled, by the ids of their plugins.
 #[derive(Default)]
-struct Compiling(Mutex<HashMap<Arc<str>, Job>>);
+struct CompileJobs(Mutex<HashMap<Arc<str>, Job>>);
 
 struct Job {
     read: LoadedFile,
@@ -111,7 +111,7 @@ struct Job {
     is_wanted: bool,
 }
 
-impl Compiling {
+impl CompileJobs {
     /// Forgets that files were asked for: a look begins.
     fn begin(&self) {
         self.0.lock().values_mut().for_each(|job| job.is_wanted = false);

@@ -6,7 +6,7 @@ use super::rows::{Confirmations, StoreRows};
 use super::scripts::{RefusedGeneration, Scripts, Undo};
 use crate::background::AfterAnswers;
 use crate::builtin;
-use crate::models::Asking;
+use crate::models::ScriptModels;
 use crate::plan::Plan;
 use crate::plugin::{OperatorSettings, Plugins, ScriptSettings};
 use crate::snapshot::Snapshot;
@@ -206,7 +206,7 @@ impl Reload {
     }
 
     /// Returns the way from scripts to the models of their host.
-    pub(crate) fn asking(&self) -> Arc<Asking> {
+    pub(crate) fn asking(&self) -> Arc<ScriptModels> {
         self.compiler.asking.clone()
     }
 

@@ -21,11 +21,11 @@ use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::{broadcast, mpsc};
-use valvehouse_core::context::{Context, EmittedEvent, Events, Pauses, Pending, Questions, Turn};
+use valvehouse_core::context::{Context, EmittedEvent, Events, Pauses, PendingQuestion, Questions, Turn};
 use valvehouse_core::fault::{Fault, Refusal};
 use valvehouse_core::kernel::Kernel;
 use valvehouse_core::tool::Tool;
-use valvehouse_core::trace::Recording;
+use valvehouse_core::trace::TraceGuard;
 use valvehouse_core::words::hex;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
@@ -87,7 +87,7 @@ impl Call<'_> {
         outcome
     }
 
-    fn turn(&self, recording: &Recording, events: Events) -> Turn {
+    fn turn(&self, recording: &TraceGuard, events: Events) -> Turn {
         let mut facts = self.caller.facts.clone();
         facts.trace = Some(recording.trace().clone());
         Turn::new(facts, Context::new(self.caller.variables.copy()), events)
@@ -105,7 +105,7 @@ impl Call<'_> {
     }
 
     /// With a session: the client is asked while the call runs.
-    async fn at_once(&self, recording: &Recording) -> Result<Outcome, ErrorData> {
+    async fn at_once(&self, recording: &TraceGuard) -> Result<Outcome, ErrorData> {
         // Nobody answers through another endpoint.
         let questions = Questions::default();
         let (mut events, heard) = listening(Some(questions.clone()));
@@ -119,7 +119,7 @@ impl Call<'_> {
     }
 
     /// Without one: a question ends the request, and the next one goes on behind it.
-    async fn in_rounds(&self, recording: &Recording) -> Result<Outcome, ErrorData> {
+    async fn in_rounds(&self, recording: &TraceGuard) -> Result<Outcome, ErrorData> {
         let about = self.about();
         let store = self.app.host.store();
         let mut state = match &self.state {
@@ -177,7 +177,7 @@ impl Call<'_> {
         &self,
         question: &Question,
         possible: &[&Ask],
-        pending: &Pending,
+        pending: &PendingQuestion,
         issued: Option<&str>,
     ) -> Option<Json> {
         let responses = self.responses.as_ref()?;

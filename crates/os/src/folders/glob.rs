@@ -19,7 +19,7 @@ const MAX_LENGTH: usize = 1_000;
 
 /// The search for paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Globbing<'a> {
+pub struct GlobQuery<'a> {
     /// `*` and `?` within a name, `**` across folders, `{a,b}`, `[a-z]`. Matched against the path in
     /// full, the path within its granted folder, and the absolute path.
     pub pattern: &'a str,
@@ -38,7 +38,7 @@ pub struct GlobMatches {
 
 impl Folders {
     /// The files whose paths fit a pattern. Links are not followed.
-    pub fn glob(&self, what: Globbing<'_>) -> Result<GlobMatches, Failure> {
+    pub fn glob(&self, what: GlobQuery<'_>) -> Result<GlobMatches, Failure> {
         let pattern = Pattern::new(what.pattern)?;
         let start = self.place_or_all(what.path.unwrap_or("."))?;
         let below = start.clone().filter(|_| what.path.is_some());

@@ -28,7 +28,7 @@ const MAX_PATTERN_LENGTH: usize = 64 << 10;
 
 /// The search for texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Grepping<'a> {
+pub struct GrepQuery<'a> {
     /// A regular expression, tried on each line; `(?i)` ignores case.
     pub pattern: &'a str,
     /// Only in this file, or below this folder.
@@ -69,7 +69,7 @@ pub struct Matches {
 
 impl Folders {
     /// The lines of files that fit a regular expression. Links are not followed.
-    pub fn grep(&self, what: Grepping<'_>) -> Result<Matches, Failure> {
+    pub fn grep(&self, what: GrepQuery<'_>) -> Result<Matches, Failure> {
         let mut search = Search::new(what)?;
         let start = self.place_or_all(what.path.unwrap_or("."))?;
         if let Some(place) = &start {
@@ -122,7 +122,7 @@ struct Search {
 }
 
 impl Search {
-    fn new(what: Grepping<'_>) -> Result<Self, Failure> {
+    fn new(what: GrepQuery<'_>) -> Result<Self, Failure> {
         if what.pattern.len() > MAX_PATTERN_LENGTH {
             let most = MAX_PATTERN_LENGTH >> 10;
             return Err(Failure::new(format!("the pattern exceeded its limit of {most} KiB")));

@@ -25,9 +25,9 @@ mod write;
 #[cfg(target_os = "linux")]
 mod tests;
 
-pub use glob::{GlobMatches, Globbing};
+pub use glob::{GlobMatches, GlobQuery};
 pub use granted::Folders;
-pub use grep::{Grepping, Match, Matches};
+pub use grep::{GrepQuery, Match, Matches};
 pub use list::{EntryKind, FolderEntry, Listing};
 pub use read::{FileText, Lines};
-pub use write::{CreatedFolder, WriteResult, Writing};
+pub use write::{CreatedFolder, WriteMode, WriteResult};

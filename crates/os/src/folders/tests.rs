@@ -1,6 +1,6 @@
 //! Granted folders as seen by those who want out, and by those who want in.
 
-use super::{EntryKind, Folders, Globbing, Grepping, Lines, Writing};
+use super::{EntryKind, Folders, GlobQuery, GrepQuery, Lines, WriteMode};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -81,12 +81,12 @@ fn refused<T: std::fmt::Debug>(result: Result<T, crate::Failure>) -> String {
     result.unwrap_err().to_string()
 }
 
-fn glob(pattern: &str) -> Globbing<'_> {
-    Globbing { pattern, path: None }
+fn glob(pattern: &str) -> GlobQuery<'_> {
+    GlobQuery { pattern, path: None }
 }
 
-fn grep(pattern: &str) -> Grepping<'_> {
-    Grepping { pattern, path: None, glob: None, context: 0 }
+fn grep(pattern: &str) -> GrepQuery<'_> {
+    GrepQuery { pattern, path: None, glob: None, context: 0 }
 }
 
 /// Returns all paths that could lead to a secret: links, and the ways to write a path.
@@ -249,9 +249,9 @@ fn no_path_leads_outside() {
             let listed = folders.list(way);
             tell(format!("{listed:?}"));
             for pattern in ["**/*secret*", "**", way] {
-                let found = folders.glob(Globbing { pattern, path: Some(way) });
+                let found = folders.glob(GlobQuery { pattern, path: Some(way) });
                 tell(format!("{:?}", found.map(|found| found.paths.contains(&"secret.txt".to_owned()))));
-                let found = folders.grep(Grepping {
+                let found = folders.grep(GrepQuery {
                     pattern: "SECRET|root:",
                     path: Some(way),
                     glob: Some(pattern),
@@ -259,13 +259,13 @@ fn no_path_leads_outside() {
                 });
                 tell(format!("{:?}", found.map(|found| found.matches)));
             }
-            tell(format!("{:?}", folders.write(way, "gone", Writing::default())));
-            tell(format!("{:?}", folders.write(way, "gone", Writing { append: true, parents: true })));
+            tell(format!("{:?}", folders.write(way, "gone", WriteMode::default())));
+            tell(format!("{:?}", folders.write(way, "gone", WriteMode { append: true, parents: true })));
             tell(format!("{:?}", folders.make(way)));
             tell(format!("{:?}", folders.make(&format!("{way}/made"))));
             tell(format!(
                 "{:?}",
-                folders.write(&format!("{way}/f"), "gone", Writing { parents: true, append: false })
+                folders.write(&format!("{way}/f"), "gone", WriteMode { parents: true, append: false })
             ));
             tell(format!("{:?}", folders.folder(way)));
             for told in told {
@@ -309,10 +309,10 @@ fn nothing_tells_whether_something_outside_is_there() {
         same(refused(folders.read(&there, Lines::ALL)), refused(folders.read(&gone, Lines::ALL)));
         same(refused(folders.exists(&there)), refused(folders.exists(&gone)));
         same(refused(folders.list(&there)), refused(folders.list(&gone)));
-        let write = |path: &str| refused(folders.write(path, "x", Writing::default()));
+        let write = |path: &str| refused(folders.write(path, "x", WriteMode::default()));
         same(write(&there), write(&gone));
         same(refused(folders.make(&there)), refused(folders.make(&gone)));
-        let grep = |path: &str| refused(folders.grep(Grepping { path: Some(path), ..grep("x") }));
+        let grep = |path: &str| refused(folders.grep(GrepQuery { path: Some(path), ..grep("x") }));
         same(grep(&there), grep(&gone));
     }
 }
@@ -348,8 +348,8 @@ fn what_is_swapped_while_it_is_used_leads_nowhere_else() {
                     assert!(read.text.is_empty() || read.text == "inside", "{path}: {}", read.text);
                     good += 1;
                 }
-                let _ = folders.write(path, "inside", Writing::default());
-                let _ = folders.write(path, "", Writing { append: true, parents: true });
+                let _ = folders.write(path, "inside", WriteMode::default());
+                let _ = folders.write(path, "", WriteMode { append: true, parents: true });
             }
             let found = folders.grep(grep(SECRET)).unwrap();
             assert!(found.matches.is_empty(), "{found:?}");
@@ -428,12 +428,12 @@ fn honest_names_work_whatever_they_look_like() {
         "é\u{301}",
     ];
     for name in names {
-        let written = folders.write(name, name, Writing { parents: true, append: false }).unwrap();
+        let written = folders.write(name, name, WriteMode { parents: true, append: false }).unwrap();
         assert_eq!(written.path, format!("data/{name}"));
         assert_eq!(text(&folders, name), name);
         assert_eq!(text(&folders, &written.path), name, "as the answer says it");
         assert!(folders.exists(name).unwrap());
-        let found = folders.grep(Grepping { path: Some(name), ..grep(".") }).unwrap();
+        let found = folders.grep(GrepQuery { path: Some(name), ..grep(".") }).unwrap();
         assert_eq!(found.matches[0].text, name);
     }
     let listed = folders.list(".").unwrap();
@@ -489,28 +489,28 @@ fn writing_takes_the_place_of_what_was_there_and_keeps_what_it_may_do() {
     let folders = house.one();
     house.file("data/run.sh", "old");
     fs::set_permissions(house.at("data/run.sh"), fs::Permissions::from_mode(0o750)).unwrap();
-    let written = folders.write("run.sh", "new", Writing::default()).unwrap();
+    let written = folders.write("run.sh", "new", WriteMode::default()).unwrap();
     assert!(!written.created && written.bytes == 3);
     let mode = fs::metadata(house.at("data/run.sh")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o750);
-    assert!(folders.write("fresh", "x", Writing::default()).unwrap().created);
+    assert!(folders.write("fresh", "x", WriteMode::default()).unwrap().created);
 
-    let more = Writing { append: true, parents: false };
+    let more = WriteMode { append: true, parents: false };
     assert!(folders.write("log", "a\n", more).unwrap().created);
     assert!(!folders.write("log", "b\n", more).unwrap().created);
     assert_eq!(text(&folders, "log"), "a\nb\n");
 
-    let missing = refused(folders.write("no/such/x", "x", Writing::default()));
+    let missing = refused(folders.write("no/such/x", "x", WriteMode::default()));
     assert!(missing.contains("the folder `data/no/such` does not exist; create it first"), "{missing}");
-    folders.write("no/such/x", "x", Writing { parents: true, append: false }).unwrap();
-    assert!(refused(folders.write("sub", "x", Writing::default())).contains("it is a folder"));
-    assert!(refused(folders.write(".", "x", Writing::default())).contains("granted folder"));
+    folders.write("no/such/x", "x", WriteMode { parents: true, append: false }).unwrap();
+    assert!(refused(folders.write("sub", "x", WriteMode::default())).contains("it is a folder"));
+    assert!(refused(folders.write(".", "x", WriteMode::default())).contains("granted folder"));
     let large = "x".repeat((1 << 20) + 1);
     assert!(
-        refused(folders.write("large", &large, Writing::default())).contains("exceed the limit of 1 MiB")
+        refused(folders.write("large", &large, WriteMode::default())).contains("exceed the limit of 1 MiB")
     );
     house.link("a.txt", "data/inner");
-    folders.write("inner", "through", Writing::default()).unwrap();
+    folders.write("inner", "through", WriteMode::default()).unwrap();
     assert_eq!(text(&folders, "a.txt"), "through");
     assert!(fs::symlink_metadata(house.at("data/inner")).unwrap().is_symlink());
 
@@ -527,11 +527,11 @@ fn nobody_ever_reads_half_a_text() {
     let house = House::new();
     let folders = house.one();
     let texts = ["a".repeat(300_000), "b".repeat(200_000)];
-    folders.write("f", &texts[0], Writing::default()).unwrap();
+    folders.write("f", &texts[0], WriteMode::default()).unwrap();
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
             for round in 0..100 {
-                folders.write("f", &texts[round % 2], Writing::default()).unwrap();
+                folders.write("f", &texts[round % 2], WriteMode::default()).unwrap();
             }
         });
         while !writer.is_finished() {
@@ -556,12 +556,12 @@ fn pipes_sockets_and_devices_keep_nobody_waiting() {
         let cases =
             [(&folders, "pipe", "a pipe"), (&folders, "socket", "a socket"), (&devices, "zero", "a device")];
         for (folders, path, kind) in cases {
-            let more = Writing { append: true, parents: false };
+            let more = WriteMode { append: true, parents: false };
             for refusal in [
                 refused(folders.read(path, Lines::ALL)),
-                refused(folders.write(path, "x", Writing::default())),
+                refused(folders.write(path, "x", WriteMode::default())),
                 refused(folders.write(path, "x", more)),
-                refused(folders.grep(Grepping { path: Some(path), ..grep("x") })),
+                refused(folders.grep(GrepQuery { path: Some(path), ..grep("x") })),
             ] {
                 told.push((refusal, kind));
             }
@@ -618,7 +618,7 @@ fn globbing_matches_a_path_however_it_may_be_said() {
     assert_eq!(found(&one, "sub/*"), ["data/sub/b.md"]);
     assert_eq!(found(&two, "*.md"), ["notes/n.md"]);
     assert_eq!(found(&two, "**/*.md").len(), 3);
-    let below = two.glob(Globbing { pattern: "*.md", path: Some("data/sub") }).unwrap();
+    let below = two.glob(GlobQuery { pattern: "*.md", path: Some("data/sub") }).unwrap();
     assert_eq!(below.paths, ["data/sub/b.md"]);
     assert!(refused(one.glob(glob("a[")).map(|_| ())).contains("invalid pattern `a[`"));
     for number in 0..2_010 {
@@ -632,16 +632,16 @@ fn globbing_matches_a_path_however_it_may_be_said() {
 fn grepping_names_file_and_line_and_what_is_around() {
     let house = House::new();
     fs::write(house.at("data/binary"), b"needle\0").unwrap();
-    let found = house.two().grep(Grepping { context: 1, ..grep("(?i)NEEDLE in .") }).unwrap();
+    let found = house.two().grep(GrepQuery { context: 1, ..grep("(?i)NEEDLE in .") }).unwrap();
     let told: Vec<_> = found.matches.iter().map(|it| (it.path.as_str(), it.line, it.text.as_str())).collect();
     let expected = [("data/sub/b.md", 1, "needle in b"), ("data/sub/deep/c.md", 2, "needle in c")];
     assert_eq!(told, expected);
     assert_eq!(found.matches[1].before, ["x"]);
     assert_eq!(found.matches[1].after, ["y"]);
     assert_eq!((found.files, found.skipped, found.cut), (5, 1, false));
-    let some = house.one().grep(Grepping { glob: Some("**/c.*"), ..grep("needle") }).unwrap();
+    let some = house.one().grep(GrepQuery { glob: Some("**/c.*"), ..grep("needle") }).unwrap();
     assert_eq!(some.matches.len(), 1);
-    let some = house.one().grep(Grepping { path: Some("sub/deep"), ..grep("needle") }).unwrap();
+    let some = house.one().grep(GrepQuery { path: Some("sub/deep"), ..grep("needle") }).unwrap();
     assert_eq!(some.matches.len(), 1);
     assert!(refused(house.one().grep(grep("(?=x)"))).contains("look-around"));
     assert!(refused(house.one().grep(grep("x{1000}{1000}"))).contains("invalid pattern"));
@@ -649,7 +649,7 @@ fn grepping_names_file_and_line_and_what_is_around() {
     let many = house.one().grep(grep("needle")).unwrap();
     assert!(many.cut && many.matches.len() == 500);
     house.file("data/many", &format!("needle{}\n", "x".repeat(100_000)));
-    let long = house.one().grep(Grepping { path: Some("many"), ..grep("needle") }).unwrap();
+    let long = house.one().grep(GrepQuery { path: Some("many"), ..grep("needle") }).unwrap();
     assert!(long.matches[0].text.len() < 1_100 && long.matches[0].text.ends_with("(100006 bytes)"));
     // Linear: what takes other engines for ever takes a moment.
     house.file("data/many", &"a".repeat(50_000));

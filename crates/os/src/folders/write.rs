@@ -18,7 +18,7 @@ const LARGEST: u64 = file::LARGEST;
 
 /// The way in which a text is written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Writing {
+pub struct WriteMode {
     /// Behind what is there, instead of in its place.
     pub append: bool,
     /// Missing folders on the way are made.
@@ -48,7 +48,7 @@ pub struct CreatedFolder {
 impl Folders {
     /// Writes a text. Readers see the old text or the new one, never half of it, unless it is
     /// appended.
-    pub fn write(&self, path: &str, text: &str, how: Writing) -> Result<WriteResult, Failure> {
+    pub fn write(&self, path: &str, text: &str, how: WriteMode) -> Result<WriteResult, Failure> {
         self.write_at_most(path, text.as_bytes(), how, MAX)
     }
 
@@ -57,7 +57,7 @@ impl Folders {
     /// # Errors
     ///
     /// Returns an error if they are more, or if the path does not lead to a file in a granted folder.
-    pub fn write_bytes(&self, path: &str, bytes: &[u8], how: Writing) -> Result<WriteResult, Failure> {
+    pub fn write_bytes(&self, path: &str, bytes: &[u8], how: WriteMode) -> Result<WriteResult, Failure> {
         self.write_at_most(path, bytes, how, MAX_BYTES)
     }
 
@@ -65,7 +65,7 @@ impl Folders {
         &self,
         path: &str,
         text: &[u8],
-        how: Writing,
+        how: WriteMode,
         most: usize,
     ) -> Result<WriteResult, Failure> {
         let place = self.place(path)?;

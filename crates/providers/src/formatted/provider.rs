@@ -5,7 +5,7 @@
 use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::time::Duration;
-use valvehouse_core::breaker::Open;
+use valvehouse_core::breaker::OpenState;
 use valvehouse_core::chat::{ModelCall, message};
 use valvehouse_core::context::Notice;
 use valvehouse_core::fault::Fault;
@@ -228,7 +228,7 @@ impl Provider for FormattedProvider {
         true
     }
 
-    fn rests(&self) -> Option<Open> {
+    fn rests(&self) -> Option<OpenState> {
         self.inner.rests()
     }
 }

@@ -15,7 +15,7 @@ use valvehouse_core::provider::Piece;
 use valvehouse_json::Json;
 
 /// Makes chunks of one answer of its lines.
-pub(super) struct Reading {
+pub(super) struct AnswerReader {
     head: Head,
     wants_usage: bool,
     begun: bool,
@@ -30,7 +30,7 @@ pub(super) struct Read {
     pub(super) is_last: bool,
 }
 
-impl Reading {
+impl AnswerReader {
     pub(super) fn new(model: CompactString, wants_usage: bool) -> Self {
         Self { head: Head::new(model), wants_usage, begun: false, calls: 0 }
     }
@@ -154,7 +154,7 @@ const MAX_LINE: usize = 16 * 1024 * 1024;
 /// The pieces of an answer. An error is the last item.
 pub(super) fn pieces(
     origin: Origin,
-    reading: Reading,
+    reading: AnswerReader,
     body: BoxStream<'static, Result<Bytes, Fault>>,
 ) -> BoxStream<'static, Result<Piece, Fault>> {
     let lines = Lines {
@@ -171,7 +171,7 @@ pub(super) fn pieces(
 
 struct Lines {
     origin: Origin,
-    reading: Reading,
+    reading: AnswerReader,
     body: BoxStream<'static, Result<Bytes, Fault>>,
     /// The bytes of a line that has no end yet.
     held: BytesMut,

@@ -1,6 +1,6 @@
 //! The service as a provider.
 
-use super::answer::Reading;
+use super::answer::AnswerReader;
 use super::{answer, request};
 use crate::origin::is_error;
 use crate::relay;
@@ -60,7 +60,7 @@ impl Ollama {
             return Err(self.service.origin.fault(&what));
         }
         let model = request.body.text_or_empty("model");
-        let reading = Reading::new(model, wants_usage(&request.body));
+        let reading = AnswerReader::new(model, wants_usage(&request.body));
         if request.stream {
             let body = response.into_stream();
             return Ok(Answer::Stream(answer::pieces(self.service.origin.clone(), reading, body)));

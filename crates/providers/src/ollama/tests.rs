@@ -1,6 +1,6 @@
 //! Requests as Ollama takes them, and answers however they are cut.
 
-use super::answer::Reading;
+use super::answer::AnswerReader;
 use super::{Ollama, answer, request};
 use crate::origin::Origin;
 use axum::Router;
@@ -123,7 +123,7 @@ fn origin() -> Origin {
 
 async fn read(chunks: Vec<Bytes>) -> Vec<Result<Piece, Fault>> {
     let body = stream::iter(chunks.into_iter().map(Ok)).boxed();
-    answer::pieces(origin(), Reading::new("asked".into(), true), body).collect().await
+    answer::pieces(origin(), AnswerReader::new("asked".into(), true), body).collect().await
 }
 
 async fn folded(chunks: Vec<Bytes>) -> Json {

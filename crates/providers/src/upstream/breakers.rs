@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use valvehouse_core::breaker::{Admission, Breaker, BreakerSettings, Open};
+use valvehouse_core::breaker::{Admission, Breaker, BreakerSettings, OpenState};
 
 /// The largest number of models with a breaker of their own; clients choose names.
 const MAX_MODELS: usize = 1_000;
@@ -53,7 +53,7 @@ impl Breakers {
     }
 
     /// The state of the model that will be tried last, of those that are left alone.
-    pub(super) fn open(&self) -> Option<Open> {
+    pub(super) fn open(&self) -> Option<OpenState> {
         if !self.has_failed.load(Relaxed) {
             return None;
         }
@@ -61,7 +61,7 @@ impl Breakers {
         let open = models.iter().filter_map(|(model, breaker)| {
             let open = breaker.open()?;
             let cause = format!("model {model}: {}", open.cause);
-            Some(Open { cause, ..open })
+            Some(OpenState { cause, ..open })
         });
         open.max_by_key(|open| open.next_try)
     }

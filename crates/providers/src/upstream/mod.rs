@@ -13,7 +13,7 @@ mod watch;
 
 pub use credentials::Credentials;
 pub use provider::Upstream;
-pub use retrying::Retrying;
+pub use retrying::RetryingProvider;
 
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 use valvehouse_config::RetrySettings;
-use valvehouse_core::breaker::{Admission, BreakerSettings, Open};
+use valvehouse_core::breaker::{Admission, BreakerSettings, OpenState};
 use valvehouse_core::context::{Exchange, Turn};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::figures::{Service, ServiceOutcome};
@@ -304,7 +304,7 @@ impl Provider for Upstream {
         self.credentials.first().takes_response_format(format)
     }
 
-    fn rests(&self) -> Option<Open> {
+    fn rests(&self) -> Option<OpenState> {
         self.breakers.open()
     }
 

@@ -5,7 +5,7 @@ use super::stream::{begin, begin_forwarded};
 use futures::future::BoxFuture;
 use std::sync::Arc;
 use valvehouse_config::RetrySettings;
-use valvehouse_core::breaker::Open;
+use valvehouse_core::breaker::OpenState;
 use valvehouse_core::context::Exchange;
 use valvehouse_core::fault::Fault;
 use valvehouse_core::figures::Service;
@@ -13,19 +13,19 @@ use valvehouse_core::provider::{Answer, ForwardRequest, PassthroughAnswer, Provi
 use valvehouse_json::Json;
 
 /// Wraps any provider.
-pub struct Retrying {
+pub struct RetryingProvider {
     provider: Arc<dyn Provider>,
     retry: RetrySettings,
 }
 
-impl Retrying {
+impl RetryingProvider {
     /// Creates a provider that is retried by these rules.
     pub fn new(provider: Arc<dyn Provider>, retry: RetrySettings) -> Self {
         Self { provider, retry }
     }
 }
 
-impl Provider for Retrying {
+impl Provider for RetryingProvider {
     fn name(&self) -> &str {
         self.provider.name()
     }
@@ -77,7 +77,7 @@ impl Provider for Retrying {
         self.provider.takes_response_format(format)
     }
 
-    fn rests(&self) -> Option<Open> {
+    fn rests(&self) -> Option<OpenState> {
         self.provider.rests()
     }
 

@@ -1,6 +1,6 @@
 //! A provider that fails as told, and waits short enough for a test.
 
-use super::{Credentials, Retrying, Upstream};
+use super::{Credentials, RetryingProvider, Upstream};
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
@@ -236,7 +236,7 @@ async fn the_retries_of_all_layers_count_once() {
     for (outer, inner, tries) in [(2, 2, 3), (5, 2, 6), (0, 2, 3), (2, 0, 3), (0, 0, 1)] {
         let (canned, upstream) = patient([answered(503, None).into()]);
         let upstream = upstream.with_retry(RetrySettings { times: inner, ..SHORT });
-        let agent = Retrying::new(Arc::new(upstream), RetrySettings { times: outer, ..SHORT });
+        let agent = RetryingProvider::new(Arc::new(upstream), RetrySettings { times: outer, ..SHORT });
         let request = Request { turn: Some(Turn::default()), ..request(false) };
         assert!(agent.chat(request).await.is_err());
         assert_eq!(canned.requests().len(), tries, "{outer} around {inner}");

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::LazyLock;
 use std::task::{Context, Poll};
 use valvehouse_core::fault::Fault;
-use valvehouse_core::figures::{Asking, ServiceOutcome};
+use valvehouse_core::figures::{ProviderCallGuard, ServiceOutcome};
 use valvehouse_core::provider::Piece;
 use valvehouse_json::Json;
 
@@ -17,10 +17,10 @@ const TAIL: usize = 4 * 1024;
 
 /// Looks for what a service says of its tokens.
 pub(super) trait Looks<T>: Send + Unpin + 'static {
-    fn looks(&mut self, item: &T, asking: &mut Asking);
+    fn looks(&mut self, item: &T, asking: &mut ProviderCallGuard);
 
     /// There is no more.
-    fn last(&mut self, asking: &mut Asking) {
+    fn last(&mut self, asking: &mut ProviderCallGuard) {
         let _ = asking;
     }
 }
@@ -28,7 +28,7 @@ pub(super) trait Looks<T>: Send + Unpin + 'static {
 pub(super) struct LastWords;
 
 impl Looks<Piece> for LastWords {
-    fn looks(&mut self, piece: &Piece, asking: &mut Asking) {
+    fn looks(&mut self, piece: &Piece, asking: &mut ProviderCallGuard) {
         if let Some(usage @ Json::Object(_)) = piece.event.get("usage") {
             asking.tells(&usage);
         }
@@ -44,7 +44,7 @@ pub(super) struct LastBytes {
 }
 
 impl Looks<Bytes> for LastBytes {
-    fn looks(&mut self, bytes: &Bytes, _: &mut Asking) {
+    fn looks(&mut self, bytes: &Bytes, _: &mut ProviderCallGuard) {
         // A copy: these bytes are part of a whole read buffer, which they would keep alive.
         let end = Bytes::copy_from_slice(&bytes[bytes.len().saturating_sub(TAIL)..]);
         self.length += end.len();
@@ -55,7 +55,7 @@ impl Looks<Bytes> for LastBytes {
         }
     }
 
-    fn last(&mut self, asking: &mut Asking) {
+    fn last(&mut self, asking: &mut ProviderCallGuard) {
         if let Some(usage) = usage_in(&self.tail.drain(..).collect::<Vec<_>>().concat()) {
             asking.tells(&usage);
         }
@@ -84,7 +84,7 @@ fn object_after(key: &[u8]) -> Option<Json> {
 
 pub(super) fn watched<T: Send + 'static>(
     items: BoxStream<'static, Result<T, Fault>>,
-    asking: Asking,
+    asking: ProviderCallGuard,
     looks: impl Looks<T>,
 ) -> BoxStream<'static, Result<T, Fault>> {
     WatchedStream { items, asking, looks }.boxed()
@@ -93,7 +93,7 @@ pub(super) fn watched<T: Send + 'static>(
 /// An answer under way; dropped before its end, its reader went away.
 struct WatchedStream<T, L> {
     items: BoxStream<'static, Result<T, Fault>>,
-    asking: Asking,
+    asking: ProviderCallGuard,
     looks: L,
 }
 

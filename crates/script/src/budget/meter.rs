@@ -7,7 +7,7 @@ use rhai::EvalAltResult;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 use valvehouse_core::context::{Claim, LoadExceeded, Share};
-use valvehouse_core::figures::Spent;
+use valvehouse_core::figures::CallCost;
 use valvehouse_core::lanes;
 use valvehouse_memory as memory;
 
@@ -309,8 +309,8 @@ impl Guard {
     }
 
     /// Returns the cost of the call so far.
-    pub(crate) fn spent(&self) -> Spent {
-        METER.with(|meter| Spent {
+    pub(crate) fn spent(&self) -> CallCost {
+        METER.with(|meter| CallCost {
             operations: meter.operations.get(),
             memory: u64::try_from(meter.peak.get().saturating_sub(meter.memory.get())).unwrap_or(0),
             kept: u64::try_from(memory::net().saturating_sub(meter.memory.get())).unwrap_or(0),

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use valvehouse_core::breaker::Admission;
 use valvehouse_core::callback::{Callback, Listener};
 use valvehouse_core::context::Turn;
-use valvehouse_core::figures::{Ending, Tally};
+use valvehouse_core::figures::{CallOutcome, Tally};
 use valvehouse_core::lanes::{self, LaneError, Pace, STUCK};
 use valvehouse_json::Json;
 
@@ -94,7 +94,7 @@ impl ScriptCallbacks {
             Err(CallEnd::Refused(refusal)) => Err(refusal.message),
             Err(CallEnd::Broken { breakage, .. }) => Err(breakage.cause),
         };
-        let ending = if result.is_ok() { Ending::Continued } else { Ending::Broken };
+        let ending = if result.is_ok() { CallOutcome::Continued } else { CallOutcome::Broken };
         self.tallies[place].end(&timing, spent, ending);
         result
     }

@@ -7,7 +7,7 @@ use crate::{Kind, Script, Settings, SourceFile};
 use rhai::Dynamic;
 use std::sync::Arc;
 use valvehouse_core::context::Turn;
-use valvehouse_core::figures::Spent;
+use valvehouse_core::figures::CallCost;
 use valvehouse_core::filter::Hook;
 use valvehouse_json::Json;
 
@@ -133,7 +133,7 @@ fn a_script_of_thousands_of_lines_is_counted_to_its_end() {
 fn call(script: &Script, body: &str) -> (String, u64) {
     let body = Json::parse(body.as_bytes()).unwrap();
     let args = vec![live(&body), dynamic_of(&script.valves)];
-    let (answer, Spent { operations, .. }) = script.call(Hook::Inlet, args, &Turn::default());
+    let (answer, CallCost { operations, .. }) = script.call(Hook::Inlet, args, &Turn::default());
     let ended = match answer {
         Ok(_) => body.to_string(),
         Err(CallEnd::Refused(refusal)) => refusal.message,

@@ -94,20 +94,20 @@ fn store(what: u64, since: u64) -> Mark {
 
 /// Stores that this thread loads a version, until what it returns is dropped.
 #[must_use]
-pub fn loading(id: &str, hash: &str, tick: u64) -> Loading {
+pub fn loading(id: &str, hash: &str, tick: u64) -> LoadedVersion {
     let version = RunVersion::of(id, hash);
     let what = if version.0 == 0 { 0 } else { u64::from(version.0) | LOADING };
-    Loading { before: store(what, tick), _version: version }
+    LoadedVersion { before: store(what, tick), _version: version }
 }
 
 /// A version that is loaded.
 #[derive(Debug)]
-pub struct Loading {
+pub struct LoadedVersion {
     before: Mark,
     _version: RunVersion,
 }
 
-impl Drop for Loading {
+impl Drop for LoadedVersion {
     fn drop(&mut self) {
         stopped(self.before);
     }

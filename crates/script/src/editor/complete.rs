@@ -1,6 +1,6 @@
 //! Completion: what may be written at a place.
 
-use super::infer::Of;
+use super::infer::ValueFacts;
 use super::outline::Sketch;
 use super::scan::Kind;
 use super::suggestion::{Suggestion, SuggestionKind as Is, escaped};
@@ -128,7 +128,7 @@ impl Sketch {
         let name = self.word(chain.start).to_owned();
         let is_name = chain.len() == 1;
         match self.infer(chain) {
-            Of::Fields(constant) => self.constant_named(constant).map_or_else(Vec::new, |constant| {
+            ValueFacts::Fields(constant) => self.constant_named(constant).map_or_else(Vec::new, |constant| {
                 let detail = |kind: Type, written: &str| format!("{kind} = {written}");
                 let fields = constant.fields.iter();
                 fields
@@ -138,7 +138,7 @@ impl Sketch {
                     })
                     .collect()
             }),
-            Of::Type(kind) => {
+            ValueFacts::Type(kind) => {
                 let mut names = BTreeSet::new();
                 let members = reference::members(kind);
                 let first = members.iter().filter(|word| names.insert(word.name.clone()));
@@ -302,8 +302,8 @@ impl Sketch {
         for binding in self.visible(at).rev().filter(|binding| binding.at.end < at) {
             if names.insert(binding.name.as_str()) {
                 let detail = match self.bound(binding) {
-                    Of::Type(kind) => kind.name(),
-                    Of::Fields(constant) => constant.to_owned(),
+                    ValueFacts::Type(kind) => kind.name(),
+                    ValueFacts::Fields(constant) => constant.to_owned(),
                 };
                 all.push(Suggestion::new(&binding.name, Is::Variable, detail));
             }

@@ -7,13 +7,13 @@ use std::ops::Range;
 
 /// The facts that are known of a value.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Of {
+pub(super) enum ValueFacts {
     Type(Type),
     /// A map with the keys of this constant: the valves, a tool's arguments.
     Fields(&'static str),
 }
 
-const UNKNOWN: Of = Of::Type(Type::Any);
+const UNKNOWN: ValueFacts = ValueFacts::Type(Type::Any);
 /// Guesses that lead to guesses.
 const DEEPEST: u8 = 12;
 
@@ -33,11 +33,11 @@ impl Sketch {
     }
 
     /// The kind of what these tokens say.
-    pub(super) fn infer(&self, tokens: Range<usize>) -> Of {
+    pub(super) fn infer(&self, tokens: Range<usize>) -> ValueFacts {
         self.infer_at(tokens, 0)
     }
 
-    fn infer_at(&self, tokens: Range<usize>, depth: u8) -> Of {
+    fn infer_at(&self, tokens: Range<usize>, depth: u8) -> ValueFacts {
         let Range { start, end } = tokens;
         if depth > DEEPEST || start >= end || start >= self.tokens.len() {
             return UNKNOWN;
@@ -58,9 +58,11 @@ impl Sketch {
                 "??" => {
                     return if of == UNKNOWN { self.infer_at(place + 1..end, depth + 1) } else { of };
                 }
-                "==" | "!=" | "<" | ">" | "<=" | ">=" | "&&" | "||" | "in" => return Of::Type(Type::Boolean),
+                "==" | "!=" | "<" | ">" | "<=" | ">=" | "&&" | "||" | "in" => {
+                    return ValueFacts::Type(Type::Boolean);
+                }
                 "+" | "-" | "*" | "/" | "%" => return of,
-                ".." | "..=" => return Of::Type(Type::Range),
+                ".." | "..=" => return ValueFacts::Type(Type::Range),
                 _ => return if matches!(self.word(place), ";" | "{") { of } else { UNKNOWN },
             }
         }
@@ -68,7 +70,7 @@ impl Sketch {
     }
 
     /// Infers the value that begins at a token, and returns the token behind it.
-    fn primary(&self, start: usize, end: usize, depth: u8) -> (Of, usize) {
+    fn primary(&self, start: usize, end: usize, depth: u8) -> (ValueFacts, usize) {
         let token = &self.tokens[start];
         match (token.kind, self.word(start)) {
             (Kind::Text, _) => {
@@ -79,17 +81,17 @@ impl Sketch {
                     place +=
                         usize::from(self.tokens.get(place).is_some_and(|token| token.kind == Kind::Text));
                 }
-                (Of::Type(Type::Text), place)
+                (ValueFacts::Type(Type::Text), place)
             }
-            (Kind::Number, _) => (Of::Type(self.literal(start)), start + 1),
+            (Kind::Number, _) => (ValueFacts::Type(self.literal(start)), start + 1),
             (_, "-") => (self.infer_at(start + 1..start + 2, depth + 1), start + 2),
-            (_, "!") => (Of::Type(Type::Boolean), end),
+            (_, "!") => (ValueFacts::Type(Type::Boolean), end),
             (_, "(") => {
                 let close = self.end_of(start);
                 (self.infer_at(start + 1..close, depth + 1), close + 1)
             }
-            (_, "[" | "#{") => (Of::Type(self.literal(start)), self.end_of(start) + 1),
-            (Kind::Word, "true" | "false") => (Of::Type(Type::Boolean), start + 1),
+            (_, "[" | "#{") => (ValueFacts::Type(self.literal(start)), self.end_of(start) + 1),
+            (Kind::Word, "true" | "false") => (ValueFacts::Type(Type::Boolean), start + 1),
             (Kind::Word, "if" | "switch" | "return" | "throw") => (UNKNOWN, end),
             (Kind::Word, _) if self.word(start + 1) == "::" => self.of_module(start),
             (Kind::Word, name) if self.word(start + 1) == "(" => {
@@ -103,7 +105,7 @@ impl Sketch {
     }
 
     /// `regex::find(…)`
-    fn of_module(&self, start: usize) -> (Of, usize) {
+    fn of_module(&self, start: usize) -> (ValueFacts, usize) {
         let mut place = start;
         while self.word(place + 1) == "::" && self.is_word(place + 2) {
             place += 2;
@@ -114,49 +116,49 @@ impl Sketch {
         (of, next)
     }
 
-    fn variable(&self, name: &str, at: usize, depth: u8) -> Of {
+    fn variable(&self, name: &str, at: usize, depth: u8) -> ValueFacts {
         if name == "Valves" && self.constant_named("Valves").is_some() {
-            return Of::Fields("Valves");
+            return ValueFacts::Fields("Valves");
         }
         // `let x = x.y` means the one before.
         let binding = self.visible(at).rfind(|binding| binding.name == name && binding.at.start < at);
         match binding {
             Some(binding) => self.value(binding, depth),
-            None => self.constant_named(name).map_or(UNKNOWN, |constant| Of::Type(constant.kind)),
+            None => self.constant_named(name).map_or(UNKNOWN, |constant| ValueFacts::Type(constant.kind)),
         }
     }
 
     /// Infers the value that a name stands for.
-    pub(super) fn bound(&self, binding: &Binding) -> Of {
+    pub(super) fn bound(&self, binding: &Binding) -> ValueFacts {
         self.value(binding, 0)
     }
 
-    fn value(&self, binding: &Binding, depth: u8) -> Of {
+    fn value(&self, binding: &Binding, depth: u8) -> ValueFacts {
         match &binding.value {
             Value::Is(tokens) => self.infer_at(tokens.clone(), depth + 1),
             Value::ElementOf(tokens) => element(&self.infer_at(tokens.clone(), depth + 1)),
             Value::GivenBy(bracket) => self.given_by(*bracket, depth),
-            Value::Caught => Of::Type(Type::Handle("error")),
+            Value::Caught => ValueFacts::Type(Type::Handle("error")),
             Value::Parameter { function, has_args } => parameter(function, &binding.name, *has_args),
             Value::Unknown => UNKNOWN,
         }
     }
 
     /// Infers the value that the method before a bracket passes to a closure: an element of its receiver.
-    fn given_by(&self, bracket: usize, depth: u8) -> Of {
+    fn given_by(&self, bracket: usize, depth: u8) -> ValueFacts {
         let Some(method) = bracket.checked_sub(1).filter(|method| self.is_word(*method)) else {
             return UNKNOWN;
         };
         let Some(dot) = method.checked_sub(1).filter(|dot| matches!(self.word(*dot), "." | "?.")) else {
             return match self.word(method) {
                 "replace" | "update" => UNKNOWN,
-                "window" => Of::Type(Type::Text),
+                "window" => ValueFacts::Type(Type::Text),
                 _ => UNKNOWN,
             };
         };
         let over = self.infer_at(self.chain_before(dot), depth + 1);
         match &over {
-            Of::Type(kind) if kind.is_list() && self.word(method) != "reduce" => element(&over),
+            ValueFacts::Type(kind) if kind.is_list() && self.word(method) != "reduce" => element(&over),
             _ => UNKNOWN,
         }
     }
@@ -196,24 +198,28 @@ impl Sketch {
         self.is_word(place) && !SPEAKING.contains(&self.word(place)) || matches!(self.word(place), ")" | "]")
     }
 
-    fn indexed(&self, of: Of, index: Range<usize>) -> Of {
+    fn indexed(&self, of: ValueFacts, index: Range<usize>) -> ValueFacts {
         let is_range = index.clone().any(|place| matches!(self.word(place), ".." | "..="));
         let key =
             index.len() == 1 && self.tokens.get(index.start).is_some_and(|token| token.kind == Kind::Text);
         match &of {
-            Of::Type(kind) if kind.is_list() && is_range => of,
-            Of::Type(kind) if kind.is_list() => element(&of),
+            ValueFacts::Type(kind) if kind.is_list() && is_range => of,
+            ValueFacts::Type(kind) if kind.is_list() => element(&of),
             _ if key => self.member(&of, self.word(index.start).trim_matches('"'), false),
             _ => UNKNOWN,
         }
     }
 
     /// Infers the value of the member behind the dot.
-    pub(super) fn member(&self, of: &Of, name: &str, is_call: bool) -> Of {
+    pub(super) fn member(&self, of: &ValueFacts, name: &str, is_call: bool) -> ValueFacts {
         match of {
-            Of::Fields(constant) => self.field(constant, name).map_or(UNKNOWN, |field| Of::Type(field.kind)),
-            Of::Type(Type::Handle("__user__")) if name == "valves" => Of::Fields("UserValves"),
-            Of::Type(kind) => {
+            ValueFacts::Fields(constant) => {
+                self.field(constant, name).map_or(UNKNOWN, |field| ValueFacts::Type(field.kind))
+            }
+            ValueFacts::Type(Type::Handle("__user__")) if name == "valves" => {
+                ValueFacts::Fields("UserValves")
+            }
+            ValueFacts::Type(kind) => {
                 if is_call && name == "copy" || is_call && kind.is_list() && SELECTING.contains(&name) {
                     return of.clone();
                 }
@@ -222,7 +228,7 @@ impl Sketch {
                     .iter()
                     .filter(|word| word.name == name && matches!(word.form, Form::Method(_)) == is_call);
                 match fitting.next() {
-                    Some(word) if word.kind != Type::Any => Of::Type(word.kind),
+                    Some(word) if word.kind != Type::Any => ValueFacts::Type(word.kind),
                     _ if is_call && kind.is_list() && PICKING.contains(&name) => element(of),
                     _ => UNKNOWN,
                 }
@@ -236,40 +242,40 @@ impl Sketch {
     }
 }
 
-fn element(of: &Of) -> Of {
+fn element(of: &ValueFacts) -> ValueFacts {
     match of {
-        Of::Type(kind) => Of::Type(kind.element()),
-        Of::Fields(_) => Of::Type(Type::Text),
+        ValueFacts::Type(kind) => ValueFacts::Type(kind.element()),
+        ValueFacts::Fields(_) => ValueFacts::Type(Type::Text),
     }
 }
 
 /// Returns the value of a function of the host.
-fn returned(module: &str, name: &str) -> Of {
+fn returned(module: &str, name: &str) -> ValueFacts {
     let mut named = reference::functions().iter().filter(|function| {
         function.module == module
             && function.name == name
             && (!module.is_empty() || function.origin == FunctionOrigin::Host || !function.is_method)
     });
-    named.next().map_or(UNKNOWN, |function| Of::Type(function.returns))
+    named.next().map_or(UNKNOWN, |function| ValueFacts::Type(function.returns))
 }
 
 /// Infers a function's parameter by its name. In functions of the file's own, names mean what they usually
 /// do.
-fn parameter(function: &str, name: &str, has_args: bool) -> Of {
+fn parameter(function: &str, name: &str, has_args: bool) -> ValueFacts {
     if let Some((subject, kind)) = reference::entry(function).and_then(|entry| entry.subject)
         && subject == name
     {
-        return if name == "args" { Of::Fields("parameters") } else { Of::Type(kind) };
+        return if name == "args" { ValueFacts::Fields("parameters") } else { ValueFacts::Type(kind) };
     }
     match name {
-        "valves" => Of::Fields("Valves"),
-        "args" => Of::Fields("parameters"),
-        "ctx" if has_args => Of::Type(Type::Handle("context")),
+        "valves" => ValueFacts::Fields("Valves"),
+        "args" => ValueFacts::Fields("parameters"),
+        "ctx" if has_args => ValueFacts::Type(Type::Handle("context")),
         _ => {
             let asked = reference::PARAMETERS.iter().find(|key| key.name == name);
             let usual = ["body", "event", "ctx", "messages", "message", "context", "result"];
             let usual = usual.into_iter().find(|usual| *usual == name);
-            asked.map(|key| key.kind).or(usual.map(Type::Handle)).map_or(UNKNOWN, Of::Type)
+            asked.map(|key| key.kind).or(usual.map(Type::Handle)).map_or(UNKNOWN, ValueFacts::Type)
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Hover, definitions, and the signature of the call that is being written.
 
-use super::infer::Of;
+use super::infer::ValueFacts;
 use super::outline::{Binding, Field, Sketch};
 use super::scan::Kind;
 use super::suggestion::doc_of;
@@ -79,14 +79,14 @@ impl Sketch {
             Meaning::Bound(binding) => {
                 let asked = reference::PARAMETERS.iter().find(|key| key.name == binding.name);
                 match self.bound(binding) {
-                    Of::Type(kind) => {
+                    ValueFacts::Type(kind) => {
                         let about = match kind {
                             Type::Handle(name) => reference::handle(name).map_or("", |handle| handle.about),
                             _ => "",
                         };
                         (format!("{}: {kind}", binding.name), asked.map_or(about, |key| key.doc).to_owned())
                     }
-                    Of::Fields(constant) => {
+                    ValueFacts::Fields(constant) => {
                         (format!("{}: {constant}", binding.name), asked.map_or("", |key| key.doc).to_owned())
                     }
                 }
@@ -247,8 +247,8 @@ impl Sketch {
     fn member_meaning(&self, place: usize) -> Option<Meaning<'_>> {
         let name = self.word(place);
         match self.infer(self.chain_before(place - 1)) {
-            Of::Fields(constant) => Some(Meaning::Field(constant, self.field(constant, name)?)),
-            Of::Type(of) => {
+            ValueFacts::Fields(constant) => Some(Meaning::Field(constant, self.field(constant, name)?)),
+            ValueFacts::Type(of) => {
                 let words: Vec<Word> =
                     reference::members(of).into_iter().filter(|word| word.name == name).collect();
                 (!words.is_empty()).then_some(Meaning::Member(of, words))

@@ -20,7 +20,7 @@ use std::time::Duration;
 use valvehouse_core::chat::event;
 use valvehouse_core::context::{FinishedChat, Turn};
 use valvehouse_core::fault::{Breakage, Refusal};
-use valvehouse_core::figures::{Ending, Spent, Tally};
+use valvehouse_core::figures::{CallCost, CallOutcome, Tally};
 use valvehouse_core::filter::{
     Filter, FilterContext, Hook, HookRunner, Hooks, OnBreak, Verdict, is_broken_stream, wrong_events,
 };
@@ -284,7 +284,7 @@ impl ScriptFilter {
         if let Some(trace) = ctx.turn.trace() {
             // Of one that never waits, only others went first for a moment.
             let waited = if self.script.waits() { spent.waited } else { Duration::ZERO };
-            trace.spend(hook.name(), self.script.id(), Spent { waited, ..spent });
+            trace.spend(hook.name(), self.script.id(), CallCost { waited, ..spent });
         }
         let verdict = match result {
             Ok(value) => {
@@ -405,15 +405,15 @@ fn wrong(script: &Script, hook: Hook, what: &str) -> Breakage {
 }
 
 /// The end of a call, as the chain counts it.
-pub(super) fn ending(script: &Script, hook: Hook, verdict: &Result<Verdict, Breakage>) -> Ending {
+pub(super) fn ending(script: &Script, hook: Hook, verdict: &Result<Verdict, Breakage>) -> CallOutcome {
     let forgives = script.manifest.on_break == OnBreak::Continue;
     match verdict {
-        Ok(Verdict::Continue(_)) => Ending::Continued,
-        Ok(Verdict::Skip(_)) => Ending::Skipped,
-        Ok(Verdict::Error(_)) if forgives && !hook.is_before() => Ending::RefusalForgiven,
-        Ok(Verdict::Error(_)) => Ending::Refused,
-        Err(_) if forgives => Ending::BreakageForgiven,
-        Err(_) => Ending::Broken,
+        Ok(Verdict::Continue(_)) => CallOutcome::Continued,
+        Ok(Verdict::Skip(_)) => CallOutcome::Skipped,
+        Ok(Verdict::Error(_)) if forgives && !hook.is_before() => CallOutcome::RefusalForgiven,
+        Ok(Verdict::Error(_)) => CallOutcome::Refused,
+        Err(_) if forgives => CallOutcome::BreakageForgiven,
+        Err(_) => CallOutcome::Broken,
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
 use valvehouse_core::fault::Fault;
-use valvehouse_core::figures::{Ending, Spent};
+use valvehouse_core::figures::{CallCost, CallOutcome};
 use valvehouse_core::filter::{Chain, ChainOutcome, FilterContext, Hook, HookRunner};
 use valvehouse_core::lanes::Pace;
 use valvehouse_json::Json;
@@ -67,7 +67,7 @@ fn who_was_slow_once_runs_elsewhere_until_several_calls_were_fast() {
     for _ in 0..AFTER_SLOW {
         assert_eq!(pace(), Some(Pace::Slow));
         // A fast call, which the tally times since the one before was slow.
-        tally.end(&tally.begin(), Spent::default(), Ending::Continued);
+        tally.end(&tally.begin(), CallCost::default(), CallOutcome::Continued);
         filter.watch(Hook::Inlet, tally, 0, Some(Duration::ZERO));
     }
     assert_eq!(pace(), None);

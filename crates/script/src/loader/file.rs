@@ -3,7 +3,7 @@
 //! The result of one look at a folder.
 
 use super::listing::{READABLE, Stamp, TESTS};
-use crate::imports::{Finding, Imports, MAX_SOURCE, is_module};
+use crate::imports::{Imports, MAX_SOURCE, ModuleFinder, is_module};
 use crate::problem::{Code, Problem};
 use crate::source::{Kind, SourceFile};
 use sha2::{Digest, Sha256};
@@ -64,7 +64,7 @@ pub(super) fn stamp_of(path: &Path) -> Result<Stamp, Problem> {
 /// A script with everything that it imports.
 fn with_imports(script: LoadedFile, root: &Path) -> Result<LoadedFile, Problem> {
     let kind = script.file.kind;
-    let mut finding = Finding::below(root);
+    let mut finding = ModuleFinder::below(root);
     let imports = Imports::of(&mut finding, &script.file.path, &script.file.text, &mut |path| {
         Ok(read(As::Module, kind, path, &stamp_of(path)?)?.file.text)
     });

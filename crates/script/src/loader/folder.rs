@@ -3,7 +3,7 @@
 use super::file::FolderScan;
 use super::file::{As, LoadedFile, importing, read, stamp_of};
 use super::listing::{ListedFile, Listing, Stamp};
-use crate::imports::{Finding, Imports};
+use crate::imports::{Imports, ModuleFinder};
 use crate::manifest::says_of_itself;
 use crate::problem::{Code, Problem};
 use crate::source::Kind;
@@ -85,7 +85,7 @@ impl Loader {
             latest: listing.scripts.iter().filter_map(|listed| listed.stamp.changed).max(),
             ..FolderScan::default()
         };
-        let mut finding = Finding::below(folder);
+        let mut finding = ModuleFinder::below(folder);
         let mut imported = HashSet::new();
         for ListedFile { path, stamp, is_module } in &listing.scripts {
             if *is_module {
@@ -125,7 +125,7 @@ impl Loader {
         kind: Kind,
         path: &Path,
         stamp: &Stamp,
-        finding: &mut Finding<'_>,
+        finding: &mut ModuleFinder<'_>,
         imported: &mut HashSet<PathBuf>,
     ) -> Result<Arc<LoadedFile>, Problem> {
         let own = self.read(As::Plugin, kind, path, stamp)?;

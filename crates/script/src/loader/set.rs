@@ -3,7 +3,7 @@
 use super::file::FolderScan;
 use super::file::{As, LoadedFile, check_name, importing, read_bytes};
 use super::listing::{MAX_NESTING, TESTS};
-use crate::imports::{Contents, Finding, Imports};
+use crate::imports::{Contents, Imports, ModuleFinder};
 use crate::manifest::says_of_itself;
 use crate::problem::{Code, Problem};
 use crate::source::Kind;
@@ -36,7 +36,7 @@ impl SourceSet {
     /// Looks at the files below a folder, as [`Loader::look`](super::Loader::look) does at those on disk.
     pub fn look(&self, kind: Kind, folder: &Path) -> FolderScan {
         let mut found = FolderScan::default();
-        let mut finding = Finding::within(folder, self);
+        let mut finding = ModuleFinder::within(folder, self);
         for (path, text) in &self.0 {
             match Role::of(folder, path) {
                 None => {}
@@ -66,7 +66,7 @@ impl SourceSet {
     /// # Errors
     /// Returns the problem of a text that cannot be a script.
     pub fn read_text(&self, kind: Kind, root: &Path, path: &Path, text: &str) -> Result<LoadedFile, Problem> {
-        self.read(kind, path, text, &mut Finding::within(root, self))
+        self.read(kind, path, text, &mut ModuleFinder::within(root, self))
     }
 
     fn read(
@@ -74,7 +74,7 @@ impl SourceSet {
         kind: Kind,
         path: &Path,
         text: &str,
-        finding: &mut Finding<'_>,
+        finding: &mut ModuleFinder<'_>,
     ) -> Result<LoadedFile, Problem> {
         check_name(path)?;
         let own = read_bytes(As::Plugin, kind, path, text.as_bytes().to_vec())?;

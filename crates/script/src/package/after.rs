@@ -2,7 +2,7 @@
 
 use super::argument::effect;
 use super::argument::{RhaiResultOf, fail, running};
-use super::reading::Reading;
+use super::reading::OpenAnswer;
 use crate::call;
 use crate::value::{List, Map as Live, json_of, live};
 use rhai::{Dynamic, FnNamespace, FnPtr, Module};
@@ -71,7 +71,7 @@ fn copy(value: &Dynamic, kept: &mut usize, depth: usize) -> RhaiResultOf<Dynamic
         keep(json.weight())?;
         return Ok(live(&json.copy(), shape));
     }
-    if value.read_lock::<Reading>().is_some() {
+    if value.read_lock::<OpenAnswer>().is_some() {
         return Err(fail(
             NAME,
             "cannot capture a stream that is being read: it ends with its turn; read it before",

@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use std::time::Duration;
 use valvehouse_core::words::{did_you_mean, hex};
 use valvehouse_json::Json;
-use valvehouse_os::{Failure, Folders, Globbing, Grepping, Lines, Writing};
+use valvehouse_os::{Failure, Folders, GlobQuery, GrepQuery, Lines, WriteMode};
 
 const PATHS: &str = "A path starts with the name of a granted folder, `data/notes.txt`; the name is \
                      optional if only one folder is granted.";
@@ -46,7 +46,7 @@ pub(super) fn module() -> Module {
         "Replaces the content of a file with a text of at most 1 MiB. The write is atomic: a reader gets \
          the old text or the new one. The folder must exist.",
     )
-    .set_into_module(&mut module, |path: &str, text: &str| write(path, text, Writing::default()));
+    .set_into_module(&mut module, |path: &str, text: &str| write(path, text, WriteMode::default()));
     effect(
         "write",
         &["path: &str", "text: &str", "options: map"],
@@ -72,7 +72,7 @@ pub(super) fn module() -> Module {
         "Replaces the content of a file with at most 8 MiB of bytes, like files::write() for a text.",
     )
     .set_into_module(&mut module, |path: &str, data: TextOrBytes| {
-        write_bytes(path, &data, Writing::default())
+        write_bytes(path, &data, WriteMode::default())
     });
     effect(
         "write_bytes",
@@ -196,14 +196,14 @@ fn read_lines(path: &str, lines: Lines) -> RhaiResultOf<String> {
     Err(fail("files::read", why))
 }
 
-fn write(path: &str, text: &str, how: Writing) -> RhaiResultOf<()> {
+fn write(path: &str, text: &str, how: WriteMode) -> RhaiResultOf<()> {
     let (path, text) = (path.to_owned(), text.to_owned());
     once("files::write", vec![path.as_str().into(), text.as_str().into()], || {
         within("write", move |folders| folders.write(&path, &text, how)).map(|_| ())
     })
 }
 
-fn write_bytes(path: &str, data: &Dynamic, how: Writing) -> RhaiResultOf<()> {
+fn write_bytes(path: &str, data: &Dynamic, how: WriteMode) -> RhaiResultOf<()> {
     const FUNCTION: &str = "files::write_bytes";
     let (path, data) = (path.to_owned(), with_bytes(FUNCTION, "data", data, |bytes| Ok(bytes.to_vec()))?);
     let written = hex(&Sha256::digest(&data));
@@ -212,12 +212,12 @@ fn write_bytes(path: &str, data: &Dynamic, how: Writing) -> RhaiResultOf<()> {
     })
 }
 
-fn writing(options: &Dynamic) -> RhaiResultOf<Writing> {
+fn writing(options: &Dynamic) -> RhaiResultOf<WriteMode> {
     const FUNCTION: &str = "files::write";
     let Ok(Json::Object(options_map)) = json_of(options) else {
         return Err(unfit(FUNCTION, "options", "a map", options));
     };
-    let mut how = Writing::default();
+    let mut how = WriteMode::default();
     for (name, value) in options_map.entries() {
         let truth = value.as_bool();
         let truth = truth
@@ -246,7 +246,7 @@ fn list(path: &str) -> RhaiResultOf<Array> {
 fn glob(pattern: &str) -> RhaiResultOf<Array> {
     let pattern = pattern.to_owned();
     once("files::glob", vec![pattern.as_str().into()], || {
-        let found = within("glob", move |folders| folders.glob(Globbing { pattern: &pattern, path: None }))?;
+        let found = within("glob", move |folders| folders.glob(GlobQuery { pattern: &pattern, path: None }))?;
         whole("glob", found.cut, "use a pattern for fewer files, for example `notes/*.md`")?;
         Ok(elements(&found.into_json(), "paths"))
     })
@@ -256,7 +256,7 @@ fn grep(pattern: &str, path: Option<&str>) -> RhaiResultOf<Array> {
     let (pattern, path) = (pattern.to_owned(), path.map(str::to_owned));
     once("files::grep", vec![pattern.as_str().into(), path.as_deref().into()], || {
         let found = within("grep", move |folders| {
-            folders.grep(Grepping { pattern: &pattern, path: path.as_deref(), glob: None, context: 0 })
+            folders.grep(GrepQuery { pattern: &pattern, path: path.as_deref(), glob: None, context: 0 })
         })?;
         whole("grep", found.cut, "search below one folder, or for a longer pattern")?;
         Ok(elements(&found.into_json(), "matches"))

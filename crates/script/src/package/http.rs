@@ -6,7 +6,7 @@
 use super::argument::effect;
 use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail, float, items, running, unfit};
 use super::json::MAX_VALUES;
-use super::reading::{self, Form, Reading};
+use super::reading::{self, Form, OpenAnswer};
 use super::waiting::{self, beside_each_other};
 use super::{host_calls, multipart, output, url};
 use crate::budget;
@@ -116,7 +116,7 @@ fn parted(function: &str, options: &Dynamic, keys: &[&str]) -> RhaiResultOf<(Dyn
     Ok((rest.into(), own))
 }
 
-fn stream(url: &str, options: &Dynamic) -> RhaiResultOf<Reading> {
+fn stream(url: &str, options: &Dynamic) -> RhaiResultOf<OpenAnswer> {
     const NAME: &str = "http::stream";
     let (options, own) = parted(NAME, options, &["method", "read"])?;
     let form = match own[1].as_deref() {
@@ -145,7 +145,7 @@ fn stream(url: &str, options: &Dynamic) -> RhaiResultOf<Reading> {
         body = Some(reading::split(form, bytes));
         Ok(Json::Object(reading::head(opened.status, opened.headers)))
     })?;
-    Ok(Reading::new(NAME, reading::head_of(&head), body))
+    Ok(OpenAnswer::new(NAME, reading::head_of(&head), body))
 }
 
 /// Asks several times beside each other.

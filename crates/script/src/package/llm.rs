@@ -3,7 +3,7 @@
 use super::argument::effect;
 use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail, items, running, unfit};
 use super::host_calls;
-use super::reading::{Item, Reading};
+use super::reading::{Item, OpenAnswer};
 use super::waiting::{Options, beside_each_other};
 use crate::budget;
 use crate::call::Call;
@@ -117,7 +117,7 @@ fn all(requests: &Dynamic, options: &Dynamic) -> RhaiResultOf<Array> {
     beside_each_other(NAME, works.collect(), limit, settles)
 }
 
-fn stream(request: &Dynamic) -> RhaiResultOf<Reading> {
+fn stream(request: &Dynamic) -> RhaiResultOf<OpenAnswer> {
     const NAME: &str = "llm::stream";
     let Question { call, claim, models, request } = Question::read(NAME, request)?;
     let plugin = call.caller.plugin.to_string();
@@ -136,5 +136,5 @@ fn stream(request: &Dynamic) -> RhaiResultOf<Reading> {
             Ok(())
         },
     )?;
-    Ok(Reading::new(NAME, Object::default(), events))
+    Ok(OpenAnswer::new(NAME, Object::default(), events))
 }

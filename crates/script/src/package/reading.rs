@@ -63,7 +63,7 @@ pub(super) type Items = BoxStream<'static, Result<Item, String>>;
 
 /// An answer that is being read. Its connection is closed when the script lets go of it.
 #[derive(Clone)]
-pub(crate) struct Reading {
+pub(crate) struct OpenAnswer {
     name: &'static str,
     /// `status` and `headers` of a host; empty for a model.
     head: Object,
@@ -79,7 +79,7 @@ enum State {
     Recorded,
 }
 
-impl Reading {
+impl OpenAnswer {
     pub(super) fn new(name: &'static str, head: Object, items: Option<Items>) -> Self {
         let state = items.map_or(State::Recorded, State::Open);
         Self { name, head, state: Arc::new(Mutex::new(state)) }
@@ -127,9 +127,9 @@ impl Reading {
 
 /// `for event in answer`, `answer.next()`, `answer.status`.
 pub(crate) fn register(module: &mut Module) {
-    module.set_custom_type::<Reading>("stream");
-    module.set_iter_result(std::any::TypeId::of::<Reading>(), |reading: Dynamic| {
-        let reading = reading.cast::<Reading>();
+    module.set_custom_type::<OpenAnswer>("stream");
+    module.set_iter_result(std::any::TypeId::of::<OpenAnswer>(), |reading: Dynamic| {
+        let reading = reading.cast::<OpenAnswer>();
         Box::new(std::iter::from_fn(move || reading.next().transpose()))
     });
     let method = |name: &str, params: &[&str], about: &str| {
@@ -140,7 +140,7 @@ pub(crate) fn register(module: &mut Module) {
         &["answer: &mut stream", "any"],
         "Waits for the next part of a streamed answer and returns it; `()` at its end.",
     )
-    .set_into_module(module, |reading: &mut Reading| -> RhaiResultOf<Dynamic> {
+    .set_into_module(module, |reading: &mut OpenAnswer| -> RhaiResultOf<Dynamic> {
         Ok(reading.next()?.unwrap_or(Dynamic::UNIT))
     });
     for (name, about) in [
@@ -148,7 +148,7 @@ pub(crate) fn register(module: &mut Module) {
         ("headers", "The headers of the answer, a map with names in lower case."),
     ] {
         let getter = method(&format!("get${name}"), &["answer: &mut stream", "any"], about);
-        getter.set_into_module(module, move |reading: &mut Reading| -> RhaiResultOf<Dynamic> {
+        getter.set_into_module(module, move |reading: &mut OpenAnswer| -> RhaiResultOf<Dynamic> {
             let value = reading.head.get(name);
             value
                 .map(|value| live(&value, Shape::Plain))
@@ -159,7 +159,9 @@ pub(crate) fn register(module: &mut Module) {
         FuncRegistration::new(name)
             .with_namespace(FnNamespace::Global)
             .with_purity(true)
-            .set_into_module(module, |reading: &mut Reading| format!("{} (a streamed answer)", reading.name));
+            .set_into_module(module, |reading: &mut OpenAnswer| {
+                format!("{} (a streamed answer)", reading.name)
+            });
     }
 }
 

@@ -6,7 +6,7 @@ use crate::argument::UserValves;
 use crate::budget;
 use crate::call::PieceSink;
 use crate::hooks::Param;
-use crate::package::reading::Reading;
+use crate::package::reading::OpenAnswer;
 use crate::run::CallEnd;
 use crate::script::Script;
 use crate::thrown::ThrownError;
@@ -22,7 +22,7 @@ use valvehouse_core::breaker::Admission;
 use valvehouse_core::chat::{Head, call, delta, event, response};
 use valvehouse_core::context::Turn;
 use valvehouse_core::fault::{Breakage, Fault, Refusal, RequestFault};
-use valvehouse_core::figures::{Ending, Tally};
+use valvehouse_core::figures::{CallOutcome, Tally};
 use valvehouse_core::kernel::answer_of;
 use valvehouse_core::lanes::{self, LaneError, Pace, STUCK};
 use valvehouse_core::provider::{self, Answer, Piece, Provider, Request};
@@ -199,9 +199,9 @@ impl Pipe {
             .script
             .call_pipe(args, turn, pipe.timeout, out.clone(), |value| give(&self.script, value, &out));
         let ending = match &result {
-            Err(CallEnd::Broken { .. }) if !turn.is_over() => Ending::Broken,
-            Err(CallEnd::Refused(_)) => Ending::Refused,
-            _ => Ending::Continued,
+            Err(CallEnd::Broken { .. }) if !turn.is_over() => CallOutcome::Broken,
+            Err(CallEnd::Refused(_)) => CallOutcome::Refused,
+            _ => CallOutcome::Continued,
         };
         self.tally.end(&timing, spent, ending);
         if let Some(trace) = turn.trace() {
@@ -347,7 +347,7 @@ fn give(script: &Script, value: Dynamic, out: &Out) -> Result<(), Box<EvalAltRes
             out.piece(&json_of(&piece)?)?;
         }
     }
-    if let Some(reading) = value.read_lock::<Reading>().map(|reading| reading.clone()) {
+    if let Some(reading) = value.read_lock::<OpenAnswer>().map(|reading| reading.clone()) {
         while let Some(piece) = reading.next()? {
             out.piece(&json_of(&piece)?)?;
         }

@@ -3,7 +3,7 @@
 use crate::UserValves;
 use crate::answer::HookAnswer;
 use crate::budget::{self, Budget, Guard};
-use crate::call::Running;
+use crate::call::RunningCall;
 use crate::compile::ParsedFile;
 use crate::engine;
 use crate::folding;
@@ -125,7 +125,7 @@ impl Repl {
         let before = self.scope.len();
         let ran = {
             let _guard = Guard::enter(self.budget());
-            let _running = Running::enter(&self.script.caller, turn, self.script.reach.clone());
+            let _running = RunningCall::enter(&self.script.caller, turn, self.script.reach.clone());
             engine.eval_ast_with_scope::<Dynamic>(&mut self.scope, &whole).and_then(|value| came(&value))
         };
         match ran {

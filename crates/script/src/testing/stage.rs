@@ -22,7 +22,7 @@ use valvehouse_core::context::{Context, Turn};
 use valvehouse_core::figures::Figures;
 use valvehouse_core::filter::Filter;
 use valvehouse_core::tool::{Retry, Tool, ToolSpec};
-use valvehouse_core::trace::{Recording, RequestFacts, Traces};
+use valvehouse_core::trace::{RequestFacts, TraceGuard, Traces};
 use valvehouse_json::{Json, Object};
 use valvehouse_os::{Folders, Programs, Variables};
 use valvehouse_store::Kv;
@@ -47,7 +47,7 @@ pub(super) struct Stage {
     pub(super) wrong: Mutex<Option<Wrong>>,
     pub(super) on: On,
     pub(super) written: Mutex<Vec<PathBuf>>,
-    pub(super) recording: Recording,
+    pub(super) recording: TraceGuard,
     laid: Mutex<StageInputs>,
 }
 

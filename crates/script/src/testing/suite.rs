@@ -4,7 +4,7 @@ use super::failure::{self, TestFailure};
 use super::stage::{self, On, Stage};
 use super::words;
 use crate::budget::{Budget, Guard};
-use crate::call::Running;
+use crate::call::RunningCall;
 use crate::interpreter::Args;
 use crate::problem::{Code, Problem};
 use crate::script::Script;
@@ -135,7 +135,7 @@ impl Suite {
         let budget = Budget { wall: PATIENCE, hurries_people: true, ..self.settings.tool };
         let run = lanes::run(Pace::Waits, move || {
             let _guard = Guard::enter(budget);
-            let _running = Running::enter(&tests.caller, &on.turn(), on.reach());
+            let _running = RunningCall::enter(&tests.caller, &on.turn(), on.reach());
             let result = tests.evaluate(&name, Args::new());
             result.err().map(|error| failure::told(&tests, &name, &error, on.wrong.lock().take()))
         });

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use valvehouse_core::breaker::Admission;
 use valvehouse_core::context::{Context, Turn};
 use valvehouse_core::fault::Refusal;
-use valvehouse_core::figures::{Ending, Tally};
+use valvehouse_core::figures::{CallOutcome, Tally};
 use valvehouse_core::lanes::{self, LaneError, Pace, STUCK};
 use valvehouse_core::tool::{Handler, Tool, ToolDeclaration, ToolError, ToolResult};
 use valvehouse_json::Json;
@@ -171,9 +171,9 @@ impl ScriptTool {
             }
         };
         let ending = match &result {
-            Err(CallFailure::Broken { .. }) if !turn.is_over() => Ending::Broken,
-            Err(CallFailure::Refused(_)) => Ending::Refused,
-            _ => Ending::Continued,
+            Err(CallFailure::Broken { .. }) if !turn.is_over() => CallOutcome::Broken,
+            Err(CallFailure::Refused(_)) => CallOutcome::Refused,
+            _ => CallOutcome::Continued,
         };
         self.tally.end(&timing, spent, ending);
         result

@@ -4,7 +4,7 @@
 
 /// As the binary has it: without it no script's memory would be bounded.
 #[global_allocator]
-static ALLOCATOR: valvehouse_memory::Counting = valvehouse_memory::Counting::new();
+static ALLOCATOR: valvehouse_memory::CountingAllocator = valvehouse_memory::CountingAllocator::new();
 
 #[cfg(target_os = "linux")]
 mod files;

@@ -17,14 +17,14 @@ use valvehouse_store::{Span, hash};
 
 /// `GET /api/v1/functions/`: all of them, without their text.
 pub(super) async fn list(State(app): State<Arc<App>>) -> Response {
-    answer(&app, all(&app, With::Nothing).await)
+    answer(&app, all(&app, FunctionDetail::Nothing).await)
 }
 
 /// `GET /api/v1/functions/export?include_valves=true`: all of them, with their text; secrets stay here.
 pub(super) async fn export(State(app): State<Arc<App>>, words: Words) -> Response {
     let with = match words.text("include_valves").as_deref() {
-        Some("true" | "1") => With::ContentAndValves,
-        _ => With::Content,
+        Some("true" | "1") => FunctionDetail::ContentAndValves,
+        _ => FunctionDetail::Content,
     };
     answer(&app, all(&app, with).await)
 }
@@ -39,25 +39,25 @@ pub(super) async fn one(app: &App, snapshot: &Snapshot, id: &str) -> Result<Json
     let plugin = valvehouse_host::admin::known(snapshot, id)?;
     let spans = app.host.store().spans().await?;
     let span = spans.iter().find(|span| *span.plugin == *plugin.id);
-    Ok(told(app, plugin, span, With::Content))
+    Ok(told(app, plugin, span, FunctionDetail::Content))
 }
 
 /// The detail in which a function is described.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum With {
+enum FunctionDetail {
     Nothing,
     Content,
     ContentAndValves,
 }
 
-async fn all(app: &App, with: With) -> Result<Json, AdminError> {
+async fn all(app: &App, with: FunctionDetail) -> Result<Json, AdminError> {
     let spans = app.host.store().spans().await?;
     let snapshot = app.host.snapshot();
     let mut all = Vec::with_capacity(snapshot.plugins.len());
     for plugin in snapshot.plugins.values() {
         let span = spans.binary_search_by(|span| (*span.plugin).cmp(&plugin.id)).ok();
         let function = told(app, plugin, span.map(|place| &spans[place]), with);
-        if with == With::ContentAndValves {
+        if with == FunctionDetail::ContentAndValves {
             // A fresh object takes any key.
             function.put("valves", app.admin.stored_valves(&plugin.id, None).await?);
         }
@@ -66,7 +66,7 @@ async fn all(app: &App, with: With) -> Result<Json, AdminError> {
     Ok(all.into())
 }
 
-fn told(app: &App, plugin: &Plugin, span: Option<&Span>, with: With) -> Json {
+fn told(app: &App, plugin: &Plugin, span: Option<&Span>, with: FunctionDetail) -> Json {
     let title = plugin.script.as_ref().map_or(&*plugin.id, |script| script.manifest.title(&plugin.id));
     let written = || seconds_of_file(plugin);
     let mut fields: Vec<(&str, Json)> = vec![
@@ -84,7 +84,7 @@ fn told(app: &App, plugin: &Plugin, span: Option<&Span>, with: With) -> Json {
         ("version", span.map(|span| span.last).into()),
         ("problems", problem::of_plugin(app, plugin).into()),
     ];
-    if with != With::Nothing {
+    if with != FunctionDetail::Nothing {
         let content = content(plugin);
         fields.insert(4, ("hash", hash(&content).into()));
         fields.insert(4, ("content", content.into()));

@@ -4,7 +4,7 @@ use super::families::Families;
 use crate::openai;
 use crate::recording::Follower;
 use axum::extract::MatchedPath;
-use valvehouse_core::figures::{Answering, Doors};
+use valvehouse_core::figures::{Doors, RequestGuard};
 
 /// The door of those who look after the host.
 pub(crate) const OPERATIONS: &str = "operations";
@@ -56,7 +56,7 @@ pub(crate) fn door_of(route: Option<&MatchedPath>) -> &'static str {
     }
 }
 
-impl Follower for Answering {
+impl Follower for RequestGuard {
     fn streams(&mut self) {
         Self::streams(self);
     }

@@ -2,7 +2,7 @@
 
 use prometheus::TextEncoder;
 use prometheus::proto::{Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType};
-use valvehouse_core::figures::Spreading;
+use valvehouse_core::figures::SpreadSnapshot;
 
 /// Every family so far, in the order in which they were begun.
 #[derive(Default)]
@@ -70,7 +70,7 @@ impl Family<'_> {
     }
 
     /// One figure of a histogram.
-    pub(super) fn spread(&mut self, labels: Labels<'_>, spread: &Spreading) {
+    pub(super) fn spread(&mut self, labels: Labels<'_>, spread: &SpreadSnapshot) {
         let buckets = spread.bounds.iter().zip(spread.counts).map(|(bound, count)| {
             let mut bucket = Bucket::default();
             bucket.set_upper_bound(*bound);

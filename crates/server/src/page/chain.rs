@@ -10,7 +10,7 @@ use std::sync::Arc;
 use valvehouse_core::filter::Hook;
 use valvehouse_core::trace::GuardCoverageRow;
 use valvehouse_host::app::App;
-use valvehouse_host::{FilterDecision, HostPart, Part, Plugin, Standing};
+use valvehouse_host::{FilterDecision, HostPart, Part, Plugin, SharedStatus};
 use valvehouse_json::Json;
 
 /// `GET /api/v1/models/{id}/chain?user=&filter_ids=`: the toggles that a request asks for are separated by commas.
@@ -49,7 +49,7 @@ pub(super) async fn coverage(State(app): State<Arc<App>>) -> Response {
     let others = match app.host.store().hosts().await {
         Ok(hosts) => {
             let others: Vec<_> = hosts.into_iter().filter(|host| host.host_id != app.host.id()).collect();
-            Standing::told(&others).coverage()
+            SharedStatus::told(&others).coverage()
         }
         Err(error) => return reply::refused(error.into()),
     };

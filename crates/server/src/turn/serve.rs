@@ -20,7 +20,7 @@ use std::time::Duration;
 use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::kernel::{RunOptions, TurnEnd, TurnEvent, TurnStream};
-use valvehouse_core::trace::Recording;
+use valvehouse_core::trace::TraceGuard;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
@@ -114,7 +114,7 @@ pub(crate) async fn respond<E: Encoder>(
     call: &Call<'_>,
     encoder: E,
     way: Way,
-    recording: Option<&Recording>,
+    recording: Option<&TraceGuard>,
     answer: TurnStream<'static>,
 ) -> Response {
     let turn = answer.turn().clone();

@@ -2,7 +2,7 @@
 
 use crate::sql::Lock;
 use crate::sql_store::SqlStore;
-use crate::{Beginning, Conversations as _, Kv, KvChange, KvRow, RunStart, Store, Trouble};
+use crate::{Conversations as _, Kv, KvChange, KvRow, NewRun, RunStart, Store, Trouble};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -295,7 +295,7 @@ async fn of_many_hosts_one_begins_a_run_and_one_goes_on_with_it() {
     let Some(server) = Postgres::start() else { return };
     let url = server.database();
     let hosts = futures::future::join_all((0..4).map(|_| open(&url))).await;
-    let beginning = |run, owner| Beginning {
+    let beginning = |run, owner| NewRun {
         run,
         conversation: "c",
         agent: "agent",
@@ -336,7 +336,7 @@ async fn a_host_that_stops_within_a_transaction_keeps_nobody_from_its_conversati
     let url = server.database();
     let (stopped, other) = (open(&url).await, open(&url).await);
     let held = stopped.durable.begin(Lock::Conversation("c")).await.unwrap();
-    let beginning = Beginning {
+    let beginning = NewRun {
         run: "r",
         conversation: "c",
         agent: "agent",

@@ -3,7 +3,7 @@
 
 use super::database::SqlStore;
 use crate::conversation::{
-    Beginning, Checkpoint, Conversation, Conversations, Prune, Run, RunStart, RunStatus, RunStep,
+    Checkpoint, Conversation, Conversations, NewRun, Prune, Run, RunStart, RunStatus, RunStep,
 };
 use crate::error::StoreFuture;
 use crate::rows::conversations::{checkpoints, messages, runs, transfer};
@@ -29,7 +29,7 @@ impl Conversations for SqlStore {
         })
     }
 
-    fn begin_run<'a>(&'a self, beginning: &'a Beginning<'a>) -> StoreFuture<'a, RunStart> {
+    fn begin_run<'a>(&'a self, beginning: &'a NewRun<'a>) -> StoreFuture<'a, RunStart> {
         self.work("start a run", async move {
             let mut transaction = self.begin(Lock::Conversation(beginning.conversation)).await?;
             let begun = runs::begin(&mut transaction, beginning).await?;

@@ -2,7 +2,7 @@
 
 use super::tests::raw;
 use crate::sql_store::SqlStore;
-use crate::{Beginning, Conversations as _, RUN_SILENCE, Run, RunStart, RunStatus, RunStep, now};
+use crate::{Conversations as _, NewRun, RUN_SILENCE, Run, RunStart, RunStatus, RunStep, now};
 use sqlx::SqlitePool;
 use std::pin::pin;
 use std::sync::Arc;
@@ -23,9 +23,9 @@ fn said(text: &str) -> Json {
     Json::from([("role", "user".into()), ("content", text.into())])
 }
 
-fn beginning<'a>(run: &'a str, expected: u64, messages: &'a [Json]) -> Beginning<'a> {
+fn beginning<'a>(run: &'a str, expected: u64, messages: &'a [Json]) -> NewRun<'a> {
     let pid = std::process::id();
-    Beginning { run, conversation: "a", agent: "agent", owner: "me", pid, expected, messages, first: None }
+    NewRun { run, conversation: "a", agent: "agent", owner: "me", pid, expected, messages, first: None }
 }
 
 fn step<'a>(run: &'a str, expected: u64, messages: &'a [Json]) -> RunStep<'a> {

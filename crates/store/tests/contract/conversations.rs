@@ -35,8 +35,8 @@ pub(super) fn beginning<'a>(
     conversation: &'a str,
     expected: u64,
     messages: &'a [Json],
-) -> Beginning<'a> {
-    Beginning {
+) -> NewRun<'a> {
+    NewRun {
         run,
         conversation,
         agent: "agent",
@@ -240,7 +240,7 @@ async fn the_latest_conversation_comes_first(store: &dyn Conversations) {
         conversation_of(store, id, &[said(id)]).await;
         until_later().await;
     }
-    let with_b = Beginning { agent: "other", ..beginning("more", "b", 1, &[]) };
+    let with_b = NewRun { agent: "other", ..beginning("more", "b", 1, &[]) };
     assert!(matches!(store.begin_run(&with_b).await.unwrap(), RunStart::Begun(_)));
     let ids = async |agent, limit| {
         let found = store.conversations(agent, limit).await.unwrap();

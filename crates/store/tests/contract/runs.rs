@@ -62,7 +62,7 @@ async fn a_conversation_that_has_grown_is_told(store: &dyn Conversations) {
 }
 
 async fn a_run_whose_process_is_gone_is_in_nobodys_way(store: &dyn Conversations) {
-    let dead = Beginning { owner: "dead", pid: NO_PROCESS, ..beginning("r", "a", 0, &[]) };
+    let dead = NewRun { owner: "dead", pid: NO_PROCESS, ..beginning("r", "a", 0, &[]) };
     let RunStart::Begun(run) = store.begin_run(&dead).await.unwrap() else { panic!("nobody is in the way") };
     assert_eq!((run.status, run.is_alive()), (RunStatus::Running, false));
     let claimed = store.claim_run("r", 0, ME, std::process::id()).await.unwrap().unwrap();
@@ -76,7 +76,7 @@ async fn a_run_whose_process_is_gone_is_in_nobodys_way(store: &dyn Conversations
 }
 
 async fn what_was_under_way_at_a_takeover_is_refused(store: &dyn Conversations) {
-    let left = Beginning { pid: NO_PROCESS, ..beginning("r", "a", 0, &[]) };
+    let left = NewRun { pid: NO_PROCESS, ..beginning("r", "a", 0, &[]) };
     assert!(matches!(store.begin_run(&left).await.unwrap(), RunStart::Begun(_)));
     let mut stands = 0;
     for owner in ["other", ME, ME] {
@@ -99,7 +99,7 @@ async fn a_new_run_takes_the_place_of_one_that_could_go_on(store: &dyn Conversat
         let step = RunStep { pending: &pending, error: "why", ..ended(status.name(), 0, status) };
         assert!(store.keep_step(&step).await.unwrap());
     }
-    let left = Beginning { owner: "dead", pid: NO_PROCESS, ..beginning("left", "a", 3, &[]) };
+    let left = NewRun { owner: "dead", pid: NO_PROCESS, ..beginning("left", "a", 3, &[]) };
     assert!(matches!(store.begin_run(&left).await.unwrap(), RunStart::Begun(_)));
     begin(store, "last", "a", 3, &[]).await;
     for (run, status) in [
@@ -279,7 +279,7 @@ async fn a_run_can_begin_with_its_first_step(store: &dyn Conversations) {
     let (state, kept) = (json(r#"{"at":"begin"}"#), json(r#"{"seen":1}"#));
     let first = Some(First { name: "begin", state: &state, kept: &kept });
     let messages = [said("hi")];
-    let beginning = Beginning { first, ..beginning("r", "a", 0, &messages) };
+    let beginning = NewRun { first, ..beginning("r", "a", 0, &messages) };
     let RunStart::Begun(run) = store.begin_run(&beginning).await.unwrap() else {
         panic!("nobody is in the way")
     };

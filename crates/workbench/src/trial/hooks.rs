@@ -1,7 +1,7 @@
 //! One hook on one value.
 
 use super::body::{self, Body};
-use super::outcome::{self, CallOutcome};
+use super::outcome::{self, TrialOutcome};
 use super::stage::{self, Stage, TrialTurn};
 use super::stage::{Print, TrialOptions};
 use valvehouse_core::chat::{ChatRequest, message};
@@ -31,7 +31,7 @@ pub(super) async fn run(
 /// The value that a hook saw, and what it made of it.
 struct Observation {
     before: Json,
-    came: CallOutcome,
+    came: TrialOutcome,
     trace: Json,
 }
 
@@ -44,9 +44,9 @@ async fn see(stage: &Stage, hook: Hook, body: Body, tried: TrialTurn) -> Result<
     let work = chain.run(hook, before.copy(), &tried.turn);
     let outcome = tried.turn.lasting(work).await;
     let came = match outcome {
-        Ok(ChainOutcome::Done(value)) => CallOutcome { word: "continue", value: Some(value), fault: None },
-        Ok(ChainOutcome::Skipped(value)) => CallOutcome { word: "skip", value: Some(value), fault: None },
-        Err(fault) => CallOutcome::failed(fault),
+        Ok(ChainOutcome::Done(value)) => TrialOutcome { word: "continue", value: Some(value), fault: None },
+        Ok(ChainOutcome::Skipped(value)) => TrialOutcome { word: "skip", value: Some(value), fault: None },
+        Err(fault) => TrialOutcome::failed(fault),
     };
     let trace = outcome::ended(tried.recording, &came);
     Ok(Observation { before, came, trace })

@@ -3,7 +3,7 @@
 use super::stage::Stage;
 use super::stage::TrialOptions;
 use valvehouse_core::fault::Fault;
-use valvehouse_core::trace::Recording;
+use valvehouse_core::trace::TraceGuard;
 use valvehouse_json::Json;
 use valvehouse_json::diff::diff;
 use valvehouse_script::{Code, Problem};
@@ -11,14 +11,14 @@ use valvehouse_terminal::report::{self, Broke};
 use valvehouse_terminal::{CommandError, Console, Exit, clean, trace_view};
 
 /// The end of a call.
-pub(super) struct CallOutcome {
+pub(super) struct TrialOutcome {
     /// `continue skip refused broke`
     pub(super) word: &'static str,
     pub(super) value: Option<Json>,
     pub(super) fault: Option<Fault>,
 }
 
-impl CallOutcome {
+impl TrialOutcome {
     pub(super) fn failed(fault: Fault) -> Self {
         let word = if matches!(fault, Fault::Refused(_)) { "refused" } else { "broke" };
         Self { word, value: None, fault: Some(fault) }
@@ -64,7 +64,7 @@ pub(super) fn say_note(asked: &TrialOptions, out: &Console) {
 }
 
 /// The end of what is written down.
-pub(super) fn ended(mut recording: Recording, came: &CallOutcome) -> Json {
+pub(super) fn ended(mut recording: TraceGuard, came: &TrialOutcome) -> Json {
     let trace = recording.trace().clone();
     match &came.fault {
         Some(fault) => trace.fail(&fault.to_string()),
@@ -77,7 +77,7 @@ pub(super) fn ended(mut recording: Recording, came: &CallOutcome) -> Json {
 /// The steps with what they cost, what was said and emitted.
 pub(super) fn show_steps(
     stage: &Stage,
-    came: &CallOutcome,
+    came: &TrialOutcome,
     trace: &Json,
     out: &Console,
 ) -> Result<(), CommandError> {
@@ -93,7 +93,7 @@ pub(super) fn show_steps(
 pub(super) fn show(
     stage: &Stage,
     before: &Json,
-    came: &CallOutcome,
+    came: &TrialOutcome,
     trace: &Json,
     out: &Console,
 ) -> Result<(), CommandError> {
@@ -115,7 +115,7 @@ pub(super) fn as_json(
     stage: &Stage,
     asked: &TrialOptions,
     before: &Json,
-    came: &CallOutcome,
+    came: &TrialOutcome,
     trace: &Json,
 ) -> Json {
     let value = Json::from(came.value.clone());
@@ -129,7 +129,7 @@ pub(super) fn as_json(
 }
 
 /// The part that is the same for every hook.
-pub(super) fn head(stage: &Stage, asked: &TrialOptions, came: &CallOutcome, trace: &Json) -> Json {
+pub(super) fn head(stage: &Stage, asked: &TrialOptions, came: &TrialOutcome, trace: &Json) -> Json {
     let refusal = match &came.fault {
         Some(Fault::Refused(refusal)) => Some(refusal),
         _ => None,

@@ -1,6 +1,6 @@
 //! One call of what a host calls from time to time.
 
-use super::outcome::{self, CallOutcome};
+use super::outcome::{self, TrialOutcome};
 use super::stage::{self, Stage};
 use super::stage::{Print, TrialOptions};
 use valvehouse_core::fault::{Breakage, Fault};
@@ -17,8 +17,8 @@ pub(super) async fn run(
     let stage::TrialTurn { recording, .. } = stage::turn(asked, &stage.snapshot)?;
     let called = stage.script.run_scheduled(what, Some(recording.trace().clone())).await;
     let came = match called {
-        Ok(list) => CallOutcome { word: "continue", value: Some(Lists::entries(&list)), fault: None },
-        Err(why) => CallOutcome::failed(Fault::Broken(Breakage::new(why))),
+        Ok(list) => TrialOutcome { word: "continue", value: Some(Lists::entries(&list)), fault: None },
+        Err(why) => TrialOutcome::failed(Fault::Broken(Breakage::new(why))),
     };
     let trace = outcome::ended(recording, &came);
     match (asked.print, &came.value) {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use valvehouse_config::Config;
 use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
-use valvehouse_core::trace::{Recording, RequestFacts, Traces};
+use valvehouse_core::trace::{RequestFacts, TraceGuard, Traces};
 use valvehouse_core::words::did_you_mean;
 use valvehouse_host::app::{self, App, ProviderKeys};
 use valvehouse_host::{Plugin, Snapshot, State};
@@ -155,7 +155,7 @@ fn with_valves(script: Script, given: &[(String, String)]) -> Result<Script, Com
 /// A turn, and what is written down of it.
 pub(crate) struct TrialTurn {
     pub(crate) turn: Turn,
-    pub(crate) recording: Recording,
+    pub(crate) recording: TraceGuard,
 }
 
 /// A turn of the given facts, all of which is written down.

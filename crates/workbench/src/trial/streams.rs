@@ -1,7 +1,7 @@
 //! The stream hooks on the events of an answer.
 
 use super::body::Body;
-use super::outcome::{self, CallOutcome};
+use super::outcome::{self, TrialOutcome};
 use super::stage::{self, Stage};
 use super::stage::{Print, TrialOptions};
 use valvehouse_core::chat::{delta, event, response};
@@ -32,8 +32,8 @@ pub(super) async fn run(
     let mut passed = Vec::new();
     let work = through(&kernel, hook, events, &tried.turn, &mut passed);
     let came = match tried.turn.lasting(work).await {
-        Ok(()) => CallOutcome { word: "continue", value: None, fault: None },
-        Err(fault) => CallOutcome::failed(fault),
+        Ok(()) => TrialOutcome { word: "continue", value: None, fault: None },
+        Err(fault) => TrialOutcome::failed(fault),
     };
     let trace = outcome::ended(tried.recording, &came);
     let after = || passed.iter().flat_map(|passed| passed.after.iter());

@@ -1,7 +1,7 @@
 //! A whole turn through all filters, from a body.
 
 use super::body;
-use super::outcome::{self, CallOutcome};
+use super::outcome::{self, TrialOutcome};
 use super::stage::{self, TrialTurn};
 use super::stage::{Print, TrialOptions};
 use std::sync::Arc;
@@ -52,8 +52,8 @@ async fn turn(
     let TrialTurn { turn, recording } = stage::turn(asked, snapshot)?;
     let answered = answer(&ready, request, turn, app).await;
     let (answer, came) = match answered {
-        Ok(answer) => (Some(answer), CallOutcome { word: "continue", value: None, fault: None }),
-        Err(fault) => (None, CallOutcome::failed(fault)),
+        Ok(answer) => (Some(answer), TrialOutcome { word: "continue", value: None, fault: None }),
+        Err(fault) => (None, TrialOutcome::failed(fault)),
     };
     let trace = outcome::ended(recording, &came);
     match (asked.print, &answer) {

@@ -3,7 +3,7 @@
 use super::rows::{counted, read, refused, stored, whole_number};
 use super::{checkpoints, messages, process};
 use crate::clock::now;
-use crate::conversation::{Beginning, Conversation, First, Run, RunStart, RunStatus, RunStep};
+use crate::conversation::{Conversation, First, NewRun, Run, RunStart, RunStatus, RunStep};
 use crate::export::AROUND_PENDING;
 use crate::sql::{Row, Session, query, query_scalar};
 use sqlx::Error;
@@ -77,7 +77,7 @@ fn from_row(row: &Row) -> Result<Run, Error> {
     })
 }
 
-pub(crate) async fn begin(connection: &mut Session, beginning: &Beginning<'_>) -> Result<RunStart, Error> {
+pub(crate) async fn begin(connection: &mut Session, beginning: &NewRun<'_>) -> Result<RunStart, Error> {
     let found = messages::find(connection, beginning.conversation).await?;
     let open = match found {
         Some((conversation, _)) => open(connection, conversation).await?,
@@ -114,7 +114,7 @@ pub(crate) async fn begin(connection: &mut Session, beginning: &Beginning<'_>) -
     Ok(RunStart::Begun(run))
 }
 
-fn new_conversation(beginning: &Beginning<'_>, time: i64) -> Conversation {
+fn new_conversation(beginning: &NewRun<'_>, time: i64) -> Conversation {
     Conversation {
         id: beginning.conversation.to_owned(),
         agent: beginning.agent.to_owned(),
@@ -126,7 +126,7 @@ fn new_conversation(beginning: &Beginning<'_>, time: i64) -> Conversation {
     }
 }
 
-fn new_run(beginning: &Beginning<'_>, time: i64) -> Run {
+fn new_run(beginning: &NewRun<'_>, time: i64) -> Run {
     Run {
         id: beginning.run.to_owned(),
         conversation: beginning.conversation.to_owned(),
