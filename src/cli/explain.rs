@@ -79,7 +79,7 @@ async fn coverage(asked: &args::Explain, project: &Project, out: &Console) -> Re
     if out.is_json() {
         out.json(&project.snapshot.coverage_table(&rows))?;
     } else if standing.hosts == 0 {
-        out.say("no host is running on this store: there are no counts");
+        out.say("no host is running on this store, so there are no counts");
     } else if project.snapshot.guards().is_empty() {
         out.say("no guards: no filter has `security: true`");
     } else if rows.is_empty() {

@@ -20,7 +20,7 @@ pub(super) fn show(config: &Config, standing: &SharedStatus, out: &Console) -> i
     out.line(&format!("\n{}", table(&rows)))?;
     for provider in &config.providers {
         if let Some(open) = standing.provider(&provider.name) {
-            out.line(&format!("\n{}: {}", paint.yellow(&provider.name), rests_in_words(open)))?;
+            out.line(&format!("\n{}: {}", paint.yellow(&provider.name), open_breaker_text(open)))?;
         }
     }
     Ok(())
@@ -75,11 +75,11 @@ fn models(offered: &ExposedModels) -> String {
     }
 }
 
-fn rests_in_words(open: &OpenState) -> String {
+fn open_breaker_text(open: &OpenState) -> String {
     let (breaks, seconds) = (count(open.breaks, "time"), open.next_try.as_secs_f64().ceil());
     let cause = clean(&open.cause).replace('\n', " ");
     format!(
-        "is left alone: it failed {breaks} in a short time; its models answer by their fallbacks or with 503, and a \
-         call tries again within {seconds} s\n  last: {cause}"
+        "is not called: its circuit breaker opened after it failed {breaks} in a short time; requests use the fallbacks of \
+         its models or get 503, and the next attempt is within {seconds} s\n  last: {cause}"
     )
 }

@@ -39,7 +39,7 @@ pub(crate) fn encoding(tokenizer: Tokenizer) -> &'static CoreBPE {
 fn unpack(packed: &[u8], at_most: usize, pattern: &str) -> CoreBPE {
     let mut text = Vec::new();
     ZlibDecoder::new(packed).read_to_end(&mut text).expect("a file that was packed whole");
-    let (count, text) = text.split_first_chunk().expect("the count stands first");
+    let (count, text) = text.split_first_chunk().expect("the count comes first");
     let (lengths, mut bytes) = text.split_at(u32::from_le_bytes(*count) as usize);
     let mut ranks = FxHashMap::with_capacity_and_hasher(lengths.len(), Default::default());
     for (rank, length) in (0 as Rank..).zip(lengths).take(at_most) {

@@ -94,7 +94,7 @@ fn found(kernel: &Kernel, query: &str, limit: usize, shows_parameters: bool) -> 
         let hint = match tools.len() {
             0 => "there are no tools".to_owned(),
             count => format!(
-                "no tool has one of these words; there are {count} tools, of {}{more}: search with other words",
+                "no tool matches these words; the {count} tools come from {}{more}: search with other words",
                 modules.join(", ")
             ),
         };

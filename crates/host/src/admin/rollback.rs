@@ -53,7 +53,7 @@ async fn text_of(writer: &ReloadLock<'_>, id: &str, version: &Version) -> Result
         AdminError::conflict(message, "not_to_be_put_back")
     };
     if version.valves.is_null() {
-        return Err(cannot("its stored valves cannot be read any more"));
+        return Err(cannot("its stored valves can no longer be read"));
     }
     let Some(hash) = &version.hash else {
         return Err(cannot("it is the deletion of the file; delete the file, or name an earlier version"));

@@ -366,7 +366,7 @@ fn held(body: AnswerBody, in_use: Option<InUse>, token: Option<HeldToken>) -> An
     let (mut counts, lapsed) = oneshot::channel::<()>();
     tokio::spawn(async move {
         tokio::select! {
-            () = token.lapsed() => tracing::debug!("a stream ends: its access token does not count any more"),
+            () = token.lapsed() => tracing::debug!("a stream ended: its access token is no longer valid"),
             () = counts.closed() => {}
         }
     });

@@ -84,7 +84,7 @@ async fn follow(pool: &PgPool, was_connected: &mut bool, news: &Notify) -> Resul
                 let late = |_| sqlx::Error::Io(std::io::Error::new(ErrorKind::TimedOut, "no answer"));
                 if asked.map_err(late)??.is_none() {
                     // A pooler between the two gave it another session.
-                    return Err(sqlx::Error::Protocol("the session does not listen any more".to_owned()));
+                    return Err(sqlx::Error::Protocol("the session is closed".to_owned()));
                 }
             }
         }
