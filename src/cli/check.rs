@@ -30,7 +30,7 @@ pub(super) async fn load(config: &Config) -> Result<Exit, CommandError> {
     load_process::run(config, &app::stored_grants(config).await)
 }
 
-/// Looks for mistakes before scripts are uploaded. What an operator may confirm later is told, and is not a finding.
+/// Checks scripts before an upload. A change that an operator may confirm later is reported, but is not a finding.
 pub(super) async fn before_apply(config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let all = args::Check { paths: Vec::new(), strict: false, load: false };
     check(&all, config, out, true).await
@@ -158,7 +158,7 @@ impl Findings {
         self.tell_once(problems);
     }
 
-    /// A module's problems are those of every script that imports it, and are told once.
+    /// A module's problems concern every script that imports it, and are reported once.
     fn tell_once(&mut self, problems: Vec<Problem>) {
         for problem in problems {
             if self.told.insert((problem.place(), problem.message.clone())) {

@@ -8,7 +8,7 @@ use valvehouse_json::Json;
 use valvehouse_store::GuardChange;
 use valvehouse_terminal::{CommandError, Console, Exit, report};
 
-/// Confirms whatever a guard waits for: that it may be gone, or may become what its file says now.
+/// Confirms the pending change of a guard: its removal, or the new version of its file.
 pub(super) async fn run(asked: &args::Confirm, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let project = Project::look(config).await?;
     let plugin = project.plugin(&asked.id)?;

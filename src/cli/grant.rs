@@ -10,7 +10,7 @@ use valvehouse_json::Json;
 use valvehouse_store::{self as store, Store};
 use valvehouse_terminal::{CommandError, Console, Exit, clean, report, table};
 
-/// The number of attempts at a change while somebody else is faster.
+/// The number of attempts at a change that conflicts with others.
 const TRIES: usize = 20;
 
 pub(super) async fn run(asked: &args::Grant, config: &Config, out: &Console) -> Result<Exit, CommandError> {
@@ -137,7 +137,7 @@ impl Subject<'_> {
         format!("`{name}` is not granted to `{}`", self.id)
     }
 
-    /// A native tool uses one or two things; more would be granted in vain.
+    /// A native tool uses one or two capabilities; further grants would have no effect.
     fn must_be_usable(&self, capability: Capability) -> Result<(), CommandError> {
         let used = GUARDED.iter().find(|(name, _)| *name == self.id).map(|(_, used)| *used);
         if used.is_none_or(|used| used.contains(&capability)) {
@@ -162,7 +162,7 @@ impl Subject<'_> {
         }
     }
 
-    /// Changes what is stored; tries again when somebody else has changed it meanwhile.
+    /// Changes the stored grants; retries after a concurrent change.
     async fn change(&self, change: impl Fn(Grants) -> Result<Grants, String>) -> Result<u64, CommandError> {
         for _ in 0..TRIES {
             let stored = self.stored().await?;

@@ -7,7 +7,7 @@ use valvehouse_host::admin::{self, AdminError, Against, Detail, Entry};
 use valvehouse_json::Json;
 use valvehouse_terminal::{CommandError, Console, Exit, Paint, clean, table};
 
-/// As much of a hash tells texts apart.
+/// The length of a hash prefix that distinguishes texts.
 const SHORT: usize = 8;
 
 pub(super) async fn run(asked: &args::History, config: &Config, out: &Console) -> Result<Exit, CommandError> {

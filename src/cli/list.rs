@@ -101,7 +101,7 @@ fn resting<'a>(
     plugins.filter_map(|plugin| Some((&**plugin, standing.of(&plugin.id)?.rests.as_ref()?)))
 }
 
-/// The reason for which a plugin rests, and its last breakage.
+/// The reason for the open circuit breaker of a plugin, and its last failure.
 fn rests_in_words(plugin: &Plugin, open: &OpenState) -> String {
     format!("{}\n  last: {}", plugin.rests_in_words(open), clean(&open.cause).replace('\n', " "))
 }

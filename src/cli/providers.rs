@@ -1,4 +1,4 @@
-//! The providers as `list` and `explain` show them: where they are, and which of them are left alone.
+//! The providers in `list` and `explain`: their addresses and open circuit breakers.
 
 use std::io;
 use valvehouse_config::{Config, ExposedModels, ProviderSettings, Wire};

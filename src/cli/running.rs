@@ -1,5 +1,5 @@
 //! Addresses of the hosts that run on a project: each leaves its own in a file while it runs, and commands that ask a
-//! host find it there, whatever port it was started with.
+//! host find it there, for any port.
 
 use std::fs;
 use std::io;

@@ -165,7 +165,7 @@ async fn show(runs: &Runs, id: &str, config: &Config, out: &Console) -> Result<(
     Ok(())
 }
 
-/// The setup with which the run would go on; `None` where the project does not have its model any more.
+/// The setup with which the run would continue; `None` if the project no longer has its model.
 async fn setup(runs: &Runs, run: &Run, config: &Config) -> Result<Option<Setup>, CommandError> {
     let Some(saved) = runs.last_saved(run).await? else { return Ok(None) };
     let (snapshot, store) = app::look(config).await?;

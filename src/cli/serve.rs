@@ -1,4 +1,4 @@
-//! `valvehouse serve`: opens the project, listens, follows its folder, tells what happens.
+//! `valvehouse serve`: opens the project, listens, watches its folder, and reports events.
 
 #[cfg(feature = "workbench")]
 use super::args;
@@ -53,7 +53,7 @@ pub(super) async fn dev(
     valvehouse_workbench::dev::run(&asked.into(), &app, address, stop, ended, out).await
 }
 
-/// Says which runs of agents somebody has to look at: they wait, or were broken off with an earlier host.
+/// Prints the agent runs that need attention: they wait for an answer, or were interrupted with an earlier host.
 async fn tell_waiting(app: &App, out: &Console) {
     for word in [INTERRUPTED, "paused"] {
         let wanted = RunQuery { status: Some(word.to_owned()), limit: 1_000, ..RunQuery::default() };

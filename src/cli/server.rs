@@ -25,7 +25,7 @@ const DRAIN: Duration = Duration::from_secs(30);
 const MOMENT: Duration = Duration::from_secs(1);
 /// The time after which the work of the start is over.
 const SETTLED: Duration = Duration::from_secs(2);
-/// The time that the store may take to let go.
+/// The time limit for closing the store.
 const CLOSING: Duration = Duration::from_secs(2);
 
 /// A port that is taken, and who says when to stop.
@@ -39,7 +39,7 @@ pub(super) struct Serving {
 }
 
 impl Serving {
-    /// Takes the port, so that what cannot be served is told before anything is opened.
+    /// Binds the port first, so that a failure is reported before anything is opened.
     pub(super) async fn open(config: &Config) -> Result<Self, CommandError> {
         let listen = &config.server.listen;
         let signals = Signals::new()?;

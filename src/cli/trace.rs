@@ -74,7 +74,7 @@ fn begun(summary: &Json) -> String {
     local.map_or_else(|| "-".to_owned(), |time| time.strftime("%H:%M:%S").to_string())
 }
 
-/// Until the host stops, or whoever reads has seen enough.
+/// Follows until the host stops or the reader closes the output.
 async fn follow(host: &Remote, asked: &Asked, out: &Console) -> Result<(), CommandError> {
     let response = host.open(&["api", "v1", "events"], &[]).await?;
     out.say("following requests; Ctrl-C ends");

@@ -69,7 +69,7 @@ impl Shelf {
         shelf
     }
 
-    /// Puts a tool in; of two with one name the later one counts, and both are told.
+    /// Adds a tool; of two with the same name the later one is used, and both are reported.
     fn put(&mut self, tool: Tool, plugin: &Plugin, other: Option<&Plugin>) {
         let Some(&place) = self.places.get(tool.name()) else {
             self.place(tool);
@@ -149,7 +149,7 @@ impl Shelf {
         self.tools.push(tool);
     }
 
-    /// Tools that models list and nobody brings.
+    /// The tools that models list and no plugin provides.
     fn look_for_missing(&mut self, plan: &Plan) {
         let file = plan.project.join("valvehouse.toml");
         for model in &plan.models {

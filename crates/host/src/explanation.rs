@@ -18,7 +18,7 @@ pub struct Part {
     pub plugin: Arc<Plugin>,
     /// The decision on it.
     pub decision: FilterDecision,
-    /// Since when it rests, where it would run and does not.
+    /// The time since which its circuit breaker is open.
     pub rests: Option<OpenState>,
     /// The reason for which it runs, or does not.
     pub reason: String,

@@ -140,7 +140,7 @@ impl Host {
         &self.after
     }
 
-    /// Returns the generation of the store that the running set goes by. One that runs in part is not applied.
+    /// Returns the store generation that the running set is based on. A partly applied one does not count.
     pub fn applied_generation(&self) -> u64 {
         let applied = self.applied.load(Relaxed);
         match &*self.refused.lock() {

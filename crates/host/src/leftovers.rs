@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-/// A writer takes moments: a file that is older belongs to nobody any more.
+/// A write takes moments: an older file was left behind by a process that ended.
 pub(super) const ABANDONED: Duration = Duration::from_secs(60);
 /// Folders within folders are looked through this deep.
 const MAX_DEPTH: usize = 8;

@@ -34,7 +34,7 @@ pub struct Plan {
     pub plugins: HashMap<(Kind, String), PluginPlan>,
     /// The grants of the configuration, by the id of a plugin or native tool.
     pub grants: HashMap<String, Grants>,
-    /// The rules by which a plugin that breaks again and again is left alone.
+    /// The settings of the circuit breakers of plugins.
     pub breaker: BreakerSettings,
     /// The providers that serve models, in order.
     pub providers: Vec<ProviderPlan>,

@@ -24,7 +24,7 @@ pub enum State {
     Stale(Vec<Problem>),
     /// The file does not load and never has.
     Broken(Vec<Problem>),
-    /// The file of a guard is gone, and nobody has said that it may be.
+    /// The file of a guard is missing, and its removal is not confirmed.
     Missing,
 }
 
@@ -69,11 +69,11 @@ pub struct Plugin {
     pub security: bool,
     /// Runs for every model.
     pub global: bool,
-    /// The models that no longer list this guard, as long as nobody has confirmed that: it runs for them.
+    /// The models that no longer list this guard: until that is confirmed, it runs for them.
     pub(crate) held_for: Arc<[String]>,
     /// Set if the plugin is switched on.
     pub enabled: bool,
-    /// The number that tells apart the plugins that had its id one after the other.
+    /// The number that distinguishes successive plugins with the same id.
     pub incarnation: u64,
     /// The values that users set for themselves.
     pub users: Arc<UserValves>,
@@ -180,7 +180,7 @@ impl Plugin {
         }
     }
 
-    /// Returns `true` if somebody set any valve of it, in the settings or in the store.
+    /// Returns `true` if any of its valves is set, in the settings or in the store.
     fn has_values(&self) -> bool {
         let layers = self.script.iter().flat_map(|script| script.valve_layers());
         layers.into_iter().any(|layer| layer.as_object().is_some_and(|values| !values.is_empty()))

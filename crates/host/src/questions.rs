@@ -19,7 +19,7 @@ use valvehouse_store::{AnswerState, SentAnswer, Store, StoreError, StoredQuestio
 const CONFIRMATION_DEADLINE: Duration = Duration::from_secs(5);
 /// The longest time between two looks at the store while something waits, should the host not look at it by itself.
 const LOOK: Duration = Duration::from_secs(1);
-/// The interval at which questions are listed again, should somebody have dropped them.
+/// The interval at which questions are listed again, in case rows were dropped.
 const LISTED_AGAIN: Duration = Duration::from_secs(5);
 
 /// The questions of all hosts of a store.

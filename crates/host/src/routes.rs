@@ -32,7 +32,7 @@ impl ProviderRoutes {
         if model.provider == PIPES { Ok(&self.pipes_as_provider) } else { self.plan.serves(model) }
     }
 
-    /// The provider that has a name nobody configured, and the name it knows. Whoever puts a script there
+    /// The provider of a name that is not configured, and the name it uses. The author of a script there
     /// means it, before a provider that takes any name.
     pub(super) fn passes<'a>(&'a self, name: &'a str) -> Option<(&'a Arc<dyn Provider>, &'a str)> {
         let prefixed = name.strip_prefix(PIPES).and_then(|rest| rest.strip_prefix('/'));
@@ -43,7 +43,7 @@ impl ProviderRoutes {
         self.plan.passes(name).filter(|_| prefixed.is_none())
     }
 
-    /// A model that nobody configured, as scripts see it.
+    /// A model without configuration, as scripts see it.
     pub(super) fn facts(&self, name: &str, provider: &str) -> Json {
         let offers = self.offers();
         let title = offers.iter().find(|offer| provider == PIPES && offer.id == name);

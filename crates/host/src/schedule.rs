@@ -131,7 +131,7 @@ impl Schedule {
         }
     }
 
-    /// Begins no call any more, ends those that run, and gives their leases back.
+    /// Starts no further call, ends the running ones, and releases their leases.
     pub(crate) async fn stop(&self) {
         self.stopping.send_replace(true);
         drop(self.following.lock().await);
@@ -299,7 +299,7 @@ impl Schedule {
         }
     }
 
-    /// Stores a list for the time after a restart, sealed: a service may have said in it what is nobody's business.
+    /// Stores a list for the time after a restart, sealed: it may contain private data of a service.
     async fn keep(&self, name: &str, list: &Json) {
         // Such a function has another name in another process.
         let text = Some(list.to_string()).filter(|text| !text.contains(ANONYMOUS));

@@ -145,7 +145,7 @@ impl Snapshot {
         self.plugins.values().filter(|plugin| plugin.kind == Kind::Filter)
     }
 
-    /// Selection = enabled AND (global OR listed by the model), minus toggles nobody asked for.
+    /// Selection = enabled AND (global OR listed by the model), minus toggles that the request does not select.
     pub fn decide(&self, plugin: &Plugin, listed: &[String], asked: &[String]) -> FilterDecision {
         if plugin.enabled && !plugin.global && !listed.iter().any(|id| **id == *plugin.id) {
             return FilterDecision::NotListed;
@@ -189,7 +189,7 @@ impl Snapshot {
         self.held.iter().filter(move |plugin| plugin.held_for.iter().any(|name| name == model))
     }
 
-    /// Returns the guards that run for a model because it lists them, or did until somebody confirms.
+    /// Returns the guards that run for a model because it lists them, or did and the removal is not confirmed.
     fn guards_of<'a>(&'a self, model: &'a ModelPlan) -> impl Iterator<Item = &'a str> {
         let is_guard = |id: &str| {
             let plugin = self.plugins.get(id).filter(|plugin| plugin.kind == Kind::Filter);
@@ -200,7 +200,7 @@ impl Snapshot {
     }
 
     /// Returns the ids of the guards that a model of a provider has under its own name: those of the configured models
-    /// for which it may answer. Whoever names it gets no further than whoever names those.
+    /// for which it may answer. Naming it allows no more than naming those.
     fn guards_of_passed(&self, provider: &str, upstream: &str) -> Vec<String> {
         if !self.lists_guards {
             return Vec::new();
@@ -325,7 +325,7 @@ impl Snapshot {
         self.models.get(model).map_or(&[], |selected| &selected.tools)
     }
 
-    /// Returns `true` if there may be turns in which nobody has a part; those of a model without filters alone.
+    /// Returns `true` if turns without any plugin are possible: those of a model without filters.
     pub fn may_forward(&self) -> bool {
         self.may_forward
     }

@@ -35,7 +35,7 @@ impl Plugin {
         self.script.as_ref().map_or(PromptCacheCount::default(), |script| script.prompt_cache.count())
     }
 
-    /// The state in one word: that of its file, or that it rests since it broke again and again.
+    /// The state in one word: that of its file, or of its open circuit breaker.
     pub fn word(&self) -> &'static str {
         match &self.script {
             Some(script) if script.breaker.open().is_some() => "resting",
@@ -73,12 +73,12 @@ impl Plugin {
         problems
     }
 
-    /// Since when it rests, where it does on this host.
+    /// The time since which its circuit breaker is open on this host.
     pub fn rests(&self) -> Option<OpenState> {
         self.script.as_ref().and_then(|script| script.breaker.open())
     }
 
-    /// The reason for which it rests, the consequence for requests, and the end of the rest.
+    /// The reason for the open circuit breaker, the consequence for requests, and the next attempt.
     pub fn rests_in_words(&self, open: &OpenState) -> String {
         let forgiven =
             self.script.as_ref().is_some_and(|script| script.manifest.on_break == OnBreak::Continue);
@@ -138,7 +138,7 @@ impl NodeStatus {
 #[derive(Debug, Default)]
 pub struct SharedStatus {
     plugins: BTreeMap<String, PluginStanding>,
-    /// The providers that are left alone on some host.
+    /// The providers with an open circuit breaker on any host.
     providers: BTreeMap<String, OpenState>,
     /// The requests of the last hour, host by host.
     coverage: Vec<GuardCoverageRow>,
@@ -241,7 +241,7 @@ impl SharedStatus {
         self.plugins.iter().filter_map(of_plugin).flatten().collect()
     }
 
-    /// The state of a provider that is left alone; `None` while it is used.
+    /// The open circuit breaker of a provider; `None` if it is closed.
     pub fn provider(&self, name: &str) -> Option<&OpenState> {
         self.providers.get(name)
     }

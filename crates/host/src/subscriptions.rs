@@ -57,7 +57,7 @@ impl ResourceSubscriptions {
         Some(ResourceSubscription { all: self.clone(), server: server.to_owned(), uri: uri.to_owned() })
     }
 
-    /// Returns the resources of a server that somebody follows.
+    /// Returns the resources of a server that have subscribers.
     pub fn wanted(&self, server: &str) -> BTreeSet<String> {
         self.wanted.lock().get(server).into_iter().flat_map(BTreeMap::keys).cloned().collect()
     }
@@ -67,7 +67,7 @@ impl ResourceSubscriptions {
         self.changes.subscribe()
     }
 
-    /// Tells the followers of a resource that it changed; nobody is told of a resource that nobody follows.
+    /// Notifies the subscribers of a resource that it changed; does nothing if there are none.
     pub fn updated(&self, server: &str, uri: &str) {
         if self.wanted.lock().get(server).is_some_and(|of_server| of_server.contains_key(uri)) {
             // A follower may have left meanwhile.

@@ -87,7 +87,7 @@ impl VerifyingKey {
 
 const OTHER_KIND: JwtError = JwtError::BadKey("its type does not match the algorithm");
 
-/// The secret of HS256. A public key is not one: whoever has it could sign.
+/// The secret of HS256. A public key is refused: everyone who has it could sign.
 fn secret(key: &[u8]) -> Result<&[u8], JwtError> {
     match key.trim_ascii() {
         [] => Err(JwtError::EmptySecret),

@@ -98,7 +98,7 @@ pub struct ToolParts {
 pub enum PinStatus {
     /// It is as it was approved, or its server is trusted.
     Approved,
-    /// Nobody approved a tool of this name.
+    /// No tool of this name is approved.
     New,
     /// It differs from what was approved.
     Changed,

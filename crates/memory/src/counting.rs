@@ -193,7 +193,7 @@ pub fn net() -> isize {
     NET.get()
 }
 
-/// Does what takes memory for somebody else than who is counted.
+/// Runs work whose memory is not counted for the current call.
 pub fn uncounted<T>(work: impl FnOnce() -> T) -> T {
     let (net, fixed) = (NET.get(), FIXED.get());
     let made = protected(work);

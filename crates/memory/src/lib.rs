@@ -10,7 +10,7 @@
 //! # fn main() {}
 //! ```
 //!
-//! And what the system is told of this program's memory: [`in_small_pages`], [`give_back_code`].
+//! Advice to the system on this program's memory: [`in_small_pages`], [`give_back_code`].
 
 mod counting;
 mod pages;

@@ -26,7 +26,7 @@ const PROXIES: [&str; 4] = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"
 /// Calls other machines. A clone shares the connections.
 #[derive(Debug, Clone)]
 pub struct Client {
-    /// For whatever is neither behind TLS nor a proxy: all that many hosts ever ask.
+    /// The client for addresses without TLS and proxy, which is all that many hosts need.
     plain: Plain,
     /// Set if the environment names a proxy for such addresses.
     is_proxied: bool,
@@ -137,7 +137,7 @@ impl Client {
     }
 }
 
-/// One crypto library for the whole process; somebody else may already have chosen.
+/// Installs one crypto library for the whole process, if none is installed.
 pub(super) fn install_crypto() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -173,7 +173,7 @@ pub(super) fn build(settings: impl Fn() -> reqwest::ClientBuilder) -> Result<req
 }
 
 /// Returns a client for others that speak their own protocol on top of HTTP: without a total limit of time, and never
-/// following a redirect, which could carry a key to somebody else.
+/// following a redirect, which could send a key to another service.
 ///
 /// # Errors
 /// Returns an error if it cannot be set up.
@@ -195,7 +195,7 @@ pub(super) async fn aside(
     built.map_err(|error| not_set_up(&error))?
 }
 
-/// For `http://`, or where there is nobody to trust.
+/// For `http://`, or without trusted certificates.
 fn trust_nobody(settings: reqwest::ClientBuilder) -> reqwest::ClientBuilder {
     let nobody = rustls::ClientConfig::builder()
         .with_root_certificates(rustls::RootCertStore::empty())

@@ -27,7 +27,7 @@ pub struct SseEvent {
     pub data: Bytes,
 }
 
-/// A stream that cannot be read on: what comes is not an event any more.
+/// An unreadable stream: the received bytes are not an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TooLong {
     /// Longer than [`MAX_LINE`].
@@ -176,7 +176,7 @@ impl Parser {
         }
     }
 
-    /// Without `data:` it is not an event, whatever else was said.
+    /// Without `data:` it is not an event.
     fn dispatch(&mut self) {
         let name = self.name.take().filter(|name| !name.is_empty());
         if let Some(data) = self.data.take() {

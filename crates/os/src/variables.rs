@@ -19,7 +19,7 @@ impl Variables {
         Self { granted: granted.clone(), given: None }
     }
 
-    /// These and no others, whatever this process has.
+    /// Exactly these variables, independent of this process.
     pub fn given(variables: impl IntoIterator<Item = (String, String)>) -> Self {
         Self { granted: Grant::Everything, given: Some(Arc::new(variables.into_iter().collect())) }
     }

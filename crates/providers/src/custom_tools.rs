@@ -205,7 +205,7 @@ fn restore(answer: &Json, custom: &HashSet<String>) {
     }
 }
 
-/// Makes a call, of an answer that nobody else has yet, one of a custom tool.
+/// Converts a call in an answer that is not shared yet into a call of a custom tool.
 fn become_custom(call: &Json, name: Json, input: String) {
     call.remove("function");
     let custom = Json::from([("name", name), (INPUT, input.into())]);

@@ -155,7 +155,7 @@ impl Choice {
     }
 }
 
-/// Records who answers in the exchange of the request; without one nobody wants to know.
+/// Records the answering model in the exchange of the request, if there is one.
 fn note(exchange: Option<&Exchange>, provider: &str, model: &str) {
     if let Some(exchange) = exchange {
         exchange.serve(provider, model);

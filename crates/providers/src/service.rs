@@ -1,4 +1,4 @@
-//! A service over HTTP, whatever its wire: where it is, what it is paid with, and what goes wrong with it.
+//! A service over HTTP, for every protocol: its address, its credentials and its errors.
 
 use super::origin::{Origin, is_time};
 use bytes::Bytes;

@@ -60,7 +60,7 @@ pub(crate) trait PieceSink: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Returns an error if the piece is neither, if the answer is too large, or if nobody reads it any more.
+    /// Returns an error if the piece is neither, if the answer is too large, or if the stream is closed.
     fn piece(&self, given: &Json) -> Result<(), Box<EvalAltResult>>;
 }
 
@@ -75,7 +75,7 @@ thread_local! {
     static CALL: RefCell<Option<Call>> = const { RefCell::new(None) };
 }
 
-/// Names the running call until it is dropped; the one before comes back then.
+/// Names the running call until it is dropped; then the previous one is current again.
 pub(crate) struct RunningCall {
     before: Option<Box<Call>>,
     mark: Mark,
@@ -183,7 +183,7 @@ pub(crate) fn plugin() -> String {
     CALL.with_borrow(|call| call.as_ref().map(|call| call.caller.plugin.to_string()).unwrap_or_default())
 }
 
-/// Returns `true` if nobody waits for the running call any more.
+/// Returns `true` if the running call is abandoned.
 pub(super) fn is_over() -> bool {
     CALL.with_borrow(|call| call.as_ref().is_some_and(|call| call.turn.is_over()))
 }
@@ -196,7 +196,7 @@ pub(super) fn claim(share: Share, amount: usize, most: usize) -> Result<Option<C
     })
 }
 
-/// The time as the running call is told it, in milliseconds since 1970.
+/// The time that the running call sees, in milliseconds since 1970.
 pub(crate) fn now_ms() -> i64 {
     CALL.with_borrow(|call| match call {
         Some(call) => call.reach.clock.now_ms(),

@@ -1,6 +1,6 @@
 //! The functions that are proven to be over at once: from their syntax alone, before they ever ran.
 //!
-//! A hook that is not proven runs its first calls where they hold up nobody (see [`super::filter`]).
+//! The first calls of an unproven hook run where they block no request (see [`super::filter`]).
 
 use rhai::{AST, ASTNode, Expr, FnCallExpr, Module, ScriptFuncDef, Stmt};
 use std::collections::HashSet;

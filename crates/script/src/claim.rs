@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 
 /// The key that makes a filter a guard.
 const KEY: &str = "security";
-/// Words that mean `true` to whoever writes them.
+/// Words that are meant as `true`.
 const YES: [&str; 9] = ["true", "yes", "on", "1", "y", "t", "ok", "enable", "enabled"];
 /// Words that mean `false`.
 const NO: [&str; 9] = ["false", "no", "off", "0", "n", "f", "none", "disabled", "never"];
@@ -114,7 +114,7 @@ fn header_end(source: &str) -> usize {
     end
 }
 
-/// The lines of a text, whatever ends them, each with its place.
+/// The lines of a text with any line endings, each with its place.
 fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let ends = ['\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'];
     text.split(ends).map(move |line| (line.as_ptr() as usize - text.as_ptr() as usize, line))

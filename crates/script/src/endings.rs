@@ -39,7 +39,7 @@ pub(super) fn settled(source: &str) -> Cow<'_, str> {
 }
 
 /// The code of a file, with what is looked up in it again and again: everything here takes time in
-/// proportion to its length, whatever stands in it.
+/// proportion to its length, for any content.
 struct Code<'a> {
     text: &'a str,
     /// For each bracket the place of the one that closes or opens it.

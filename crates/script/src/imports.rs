@@ -36,7 +36,7 @@ struct Import {
     /// The module it stands in; "" for the script.
     from: String,
     name: String,
-    /// A problem without a path is told where the import stands.
+    /// A problem without a path is reported at the import.
     found: Result<ModuleFile, Problem>,
 }
 

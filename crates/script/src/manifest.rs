@@ -286,7 +286,7 @@ pub(super) fn misplaced_match(
     Some(Problem::of(Code::BadMatch, file, message).at_said(source, "match", "match").help(help))
 }
 
-/// The endpoint of chats, whatever their protocol.
+/// The chat endpoints of all protocols.
 pub const CHAT: &str = "chat";
 /// The endpoints that a filter may list.
 pub const ENDPOINTS: [&str; 4] = [CHAT, "embeddings", "images", "completions"];

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use valvehouse_config::Capability;
 use valvehouse_json::Json;
 
-/// Capabilities whose functions may wait for somebody else.
+/// Capabilities whose functions may wait.
 pub(super) const WAITING: [Capability; 5] =
     [Capability::Http, Capability::Files, Capability::Shell, Capability::Llm, Capability::Tools];
 
@@ -46,7 +46,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Returns `true` if a call may wait for somebody: a person, a network, another program.
+    /// Returns `true` if a call may wait for a person, a network or another program.
     pub(super) fn may_wait(&self) -> bool {
         const ASKING: [&str; 9] = [
             "ask",

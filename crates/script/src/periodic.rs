@@ -1,4 +1,4 @@
-//! Functions that a host calls from time to time: `tick()`, and lists that may wait for somebody.
+//! Functions that a host calls periodically: `tick()`, and lists that may wait.
 
 use super::budget::Budget;
 use super::hooks::{self, Param};

@@ -15,7 +15,7 @@ use valvehouse_net::Web;
 use valvehouse_os::{Folders, Programs, Variables};
 use valvehouse_store::{self as store, Kv};
 
-/// The time that a script is told, in milliseconds since 1970.
+/// The time that a script sees, in milliseconds since 1970.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum Clock {
     /// That of the machine.
@@ -131,7 +131,7 @@ pub(crate) enum Tools {
     },
 }
 
-/// The rules for a script that a model wrote: it sends no events and asks nobody.
+/// The rules for a script that a model wrote: it sends no events and asks no questions.
 #[derive(Debug, Default)]
 pub(crate) struct OfModel {
     /// The refusal that ends the turn, although the script may have caught it.

@@ -125,7 +125,7 @@ pub(super) fn written(list: &Dynamic) -> Result<Json, Box<EvalAltResult>> {
     Ok(entries.collect::<Result<Vec<Json>, Box<EvalAltResult>>>()?.into())
 }
 
-/// A value that nobody else holds; all of a list share what may be copied.
+/// An unshared value; the entries of a list share the limit of what may be copied.
 fn owned(value: &Dynamic, rest: &mut usize) -> Result<Json, Box<EvalAltResult>> {
     let json = json_within(value, rest)?;
     *rest = rest

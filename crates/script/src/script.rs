@@ -47,7 +47,7 @@ pub struct Script {
     pub(super) done: Option<Vec<Param>>,
     /// The parameters of `fn tick`, where it is called from time to time.
     pub(super) tick: Option<Vec<Param>>,
-    /// The circuit breaker of its callbacks; its hooks do not rest because somebody listens badly.
+    /// The circuit breaker of its callbacks; their failures do not open the breaker of its hooks.
     pub(super) listening: Breaker,
     pub(super) tools: Vec<ToolFunction>,
     /// Its prompts and resources.
@@ -99,7 +99,7 @@ impl Script {
         self.done.is_some()
     }
 
-    /// Returns `true` if a call may wait for somebody.
+    /// Returns `true` if a call may wait.
     pub(super) fn waits(&self) -> bool {
         self.waiting
     }

@@ -32,7 +32,7 @@ impl Kind {
         if !is_filter && (defines("handler") || defines("tools")) { Self::Tool } else { Self::Filter }
     }
 
-    /// As people are told.
+    /// The position for people: line and column from 1.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Filter => "filter",

@@ -21,7 +21,7 @@ pub(crate) struct ThrownError {
 }
 
 impl ThrownError {
-    /// A failure that nobody decided on.
+    /// An unintended failure.
     pub(crate) fn bug(message: String, line: Option<usize>) -> Self {
         let refusal = Refusal { plugin: call::plugin(), ..Refusal::new(readable(&message)) }.with_status(500);
         Self { refusal, line, value: Json::Null, bug: true }

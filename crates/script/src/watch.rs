@@ -37,7 +37,7 @@ pub struct Watch {
     /// The first and the latest event of those that wait for a tick.
     stirred: Option<(Instant, Instant)>,
     next_poll: Instant,
-    /// Files that were written to and not closed since, where the file system tells of that.
+    /// Files that are open for writing, if the file system reports that.
     written: Arc<Mutex<HashSet<PathBuf>>>,
 }
 
@@ -109,7 +109,7 @@ impl Watch {
         watch
     }
 
-    /// Waits until there may be something new. Who stops waiting and comes back loses nothing.
+    /// Waits until there may be a change. Cancel safe.
     pub async fn tick(&mut self) {
         self.watch_folders();
         loop {

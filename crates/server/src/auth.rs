@@ -19,7 +19,7 @@ use valvehouse_host::access::{Digest, Holder};
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
-/// The user bound to the key of a request; null where the key is nobody's, or none is needed.
+/// The user bound to the key of a request; null if the key has none, or none is needed.
 ///
 /// # Errors
 /// Returns a request fault for a missing or wrong key, which counts as an attempt of the client's address.
@@ -44,8 +44,8 @@ pub(crate) fn user_of_key(app: &App, parts: &Parts) -> Result<Json, Fault> {
     }
 }
 
-/// Lets operators by: whoever has the key of `[admin]` or is signed in with it or, where there is none,
-/// whoever sits at this machine.
+/// Admits operators: callers that have the key of `[admin]` or are signed in with it or, without a key,
+/// all local callers.
 pub(crate) async fn operators_only(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     match operator(&app, &parts) {

@@ -147,7 +147,7 @@ pub(crate) fn context(app: &App, facts: &TurnFacts, body: &Json) -> Context {
     context_with(app, facts, body, Json::object())
 }
 
-/// The same of an operator's request: whatever variables it names are plain ones.
+/// The same for an operator's request, whose variables are all plain.
 pub(crate) fn context_of_operator(app: &App, facts: &TurnFacts, body: &Json) -> Context {
     let context = context(app, facts, body);
     let configured = facts.variables.as_object();

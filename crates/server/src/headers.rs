@@ -18,7 +18,7 @@ const EVENTS_LENGTH: usize = 8 * 1024;
 pub(crate) const TRACE: HeaderName = HeaderName::from_static("x-valvehouse-trace");
 /// Names the caller's own trace, by the standard of W3C.
 pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
-/// The token of the page, in whatever it sends to change something.
+/// The token of the page, in its requests that change something.
 pub(crate) const CSRF: HeaderName = HeaderName::from_static("x-valvehouse-csrf");
 
 /// An answer with the name of the generation that it comes from.

@@ -1,4 +1,4 @@
-//! From a socket to who answers: connections that say nothing for long are let go, and all are let finish.
+//! Accepts connections: silent ones are closed after a while, and all may finish at a shutdown.
 
 use axum::body::Body;
 use axum::extract::ConnectInfo;

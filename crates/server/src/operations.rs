@@ -12,7 +12,7 @@ use valvehouse_host::HostQuestion;
 use valvehouse_host::app::App;
 use valvehouse_json::{Json, Object};
 
-/// `GET /`, for whoever is not a browser.
+/// `GET /`, for clients other than browsers.
 pub(crate) async fn status() -> Response {
     json_response(StatusCode::OK, &Json::from([("status", true.into())]))
 }

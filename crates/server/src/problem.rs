@@ -102,7 +102,7 @@ pub(super) fn told(app: &App, problem: &Problem, plugin: Option<&str>, state: &'
     ])
 }
 
-/// A problem that stands at no place of a file.
+/// A problem without a place in a file.
 fn said(severity: &str, plugin: Option<&str>, state: &str, message: String, command: Option<String>) -> Json {
     Json::from([
         ("severity", severity.into()),

@@ -1,6 +1,6 @@
 //! `GET /readyz`: whether this host should be sent requests, and if not, why.
 //!
-//! Strangers are told yes or no and which part; who is an operator also reads how everything stands.
+//! Other clients receive yes or no and the failed part; operators also receive the details.
 
 use super::auth;
 use super::reply::json_response;

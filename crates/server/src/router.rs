@@ -152,7 +152,7 @@ async fn enter(State(app): State<Arc<App>>, request: Request, next: Next) -> Res
     pass(&app, door, request, |request| next.run(request)).await
 }
 
-/// On the way to whoever does the work at this door. While the host stops, what is new is refused.
+/// Passes a request to the handler of its endpoint. While the host stops, new requests are rejected.
 async fn pass<F: Future<Output = Response>>(
     app: &Arc<App>,
     door: &'static str,

@@ -36,7 +36,7 @@ pub struct Conversation {
 /// The status of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunStatus {
-    /// Somebody works on it, or has died while they did: see [`Run::is_alive`].
+    /// A host works on it, or ended while it did: see [`Run::is_alive`].
     Running,
     /// It waits for a person.
     Paused,
@@ -104,7 +104,7 @@ pub struct RunStep<'a> {
     pub run: &'a str,
     /// The owner of the run.
     pub owner: &'a str,
-    /// The step the run was at before; where it is not, somebody else went on with it.
+    /// The previous step of the run; if it differs, another host has continued the run.
     pub expected: u64,
     /// The messages of this step.
     pub messages: &'a [Json],
@@ -138,7 +138,7 @@ pub struct NewRun<'a> {
     pub expected: u64,
     /// The first messages.
     pub messages: &'a [Json],
-    /// Its first step, where that is kept at once: whoever dies right after can be gone on for.
+    /// Its first step, if it is stored at once, so that another host can continue right after a crash.
     pub first: Option<First<'a>>,
 }
 
@@ -156,9 +156,9 @@ pub struct First<'a> {
 /// The result of beginning a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RunStart {
-    /// It began; runs of this conversation that were paused, failed or left cannot go on any more.
+    /// It started; paused, failed or abandoned runs of this conversation can no longer be resumed.
     Begun(Run),
-    /// Somebody else works on a run of this conversation.
+    /// Another host works on a run of this conversation.
     Busy(Run),
     /// The conversation has grown meanwhile.
     Moved(u64),
@@ -194,7 +194,7 @@ pub trait Conversations: Send + Sync {
     /// Messages from one place to before another, in their order. What is beyond the end is not there.
     fn messages<'a>(&'a self, conversation: &'a str, from: u64, to: u64) -> StoreFuture<'a, Vec<Json>>;
 
-    /// Begins a run, unless somebody else works on one of this conversation.
+    /// Starts a run, unless another host works on one of this conversation.
     fn begin_run<'a>(&'a self, beginning: &'a NewRun<'a>) -> StoreFuture<'a, RunStart>;
 
     /// Takes a run over to go on with it, and raises its step: what its owner of before writes is refused, also where
@@ -259,7 +259,7 @@ pub trait Conversations: Send + Sync {
 }
 
 impl Run {
-    /// Returns `true` if somebody works on it: its owner was heard of lately, and its process is there.
+    /// Returns `true` if a host works on it: its owner sent a recent heartbeat, and its process exists.
     pub fn is_alive(&self) -> bool {
         let silence = now().abs_diff(self.seen_at);
         self.status == RunStatus::Running
@@ -299,7 +299,7 @@ impl RunStatus {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::Running, Self::Paused, Self::Done, Self::Failed, Self::Cancelled];
 
-    /// Returns `true` if a run of this status can be resumed, should nobody work on it.
+    /// Returns `true` if a run of this status can be resumed when no host works on it.
     pub const fn can_go_on(self) -> bool {
         matches!(self, Self::Running | Self::Paused | Self::Failed)
     }

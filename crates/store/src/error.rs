@@ -28,7 +28,7 @@ pub enum Trouble {
     Failing,
     /// Its content is broken.
     Damaged,
-    /// The value cannot be stored, or the request cannot be done, whatever the store.
+    /// The value cannot be stored, or the request cannot be executed, in any store.
     Refused,
     /// The key that opens it is missing or another one.
     Sealed,

@@ -30,7 +30,7 @@ pub enum Action {
     Delete,
     /// An earlier version was put back.
     Rollback,
-    /// It was granted something, or had it taken back; that is told, and not part of its state.
+    /// A grant was added or revoked, which is listed but not part of the state.
     Grant,
     /// Its file was found to be another one.
     File,

@@ -41,7 +41,7 @@ pub enum AnswerState {
     Waiting,
     /// The turn goes on with it.
     Taken,
-    /// The question was answered or ended before, or the answer is not there any more.
+    /// The question was answered or ended before, or the answer is deleted.
     Refused,
 }
 
@@ -72,6 +72,6 @@ pub trait QuestionExchange: Send + Sync {
     /// Returns the state of a sent answer.
     fn answer_state<'a>(&'a self, id: &'a str) -> StoreFuture<'a, AnswerState>;
 
-    /// Removes a sent answer, and returns its state by then: one that still waited reaches nobody.
+    /// Removes a sent answer, and returns its last state: one that was still waiting is undeliverable.
     fn remove_answer<'a>(&'a self, id: &'a str) -> StoreFuture<'a, AnswerState>;
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 use valvehouse_json::Json;
 
-/// The values that somebody set for a plugin.
+/// The valve values that are set for a plugin.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredValves {
     /// The plugin.
@@ -176,7 +176,7 @@ impl KvChange {
 pub struct KvNews {
     /// The store's generation at that moment.
     pub generation: u64,
-    /// The entries as they are stored; the value is null where there is none any more.
+    /// The stored entries; the value of a deleted one is null.
     pub rows: Vec<KvRow>,
     /// The mark from which the next news are to be asked for.
     pub mark: u64,

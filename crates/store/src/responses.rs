@@ -15,7 +15,7 @@ pub const MAX_CONVERSATION_SIZE: i64 = 16 << 20;
 pub struct StoredResponse {
     /// Its id, `resp_…`.
     pub id: String,
-    /// The caller whose it is: nobody else finds it.
+    /// The caller that it belongs to; other callers cannot find it.
     pub owner: String,
     /// The time when it expires, in milliseconds since 1970.
     pub expires_ms: i64,
@@ -36,7 +36,7 @@ pub struct StoredResponse {
 pub struct ResponseConversation {
     /// Its id, `conv_…`.
     pub id: String,
-    /// The caller whose it is: nobody else finds it.
+    /// The caller that it belongs to; other callers cannot find it.
     pub owner: String,
     /// The time when it was made, in milliseconds since 1970.
     pub created_ms: i64,

@@ -133,7 +133,7 @@ fn read_or_make(file: &Path, is_sealed: bool) -> Result<String, StoreError> {
     }
 }
 
-/// Makes a whole key file at once, or leaves the one that somebody else made.
+/// Creates a key file atomically, or keeps the one that another process created.
 fn make(file: &Path) -> io::Result<()> {
     let beside = file.with_extension(format!("key-{}", &random_word()[..12]));
     let made = (|| {
@@ -202,7 +202,7 @@ async fn seal_versions(key: &SealKey, transaction: &mut Session) -> Result<usize
     Ok(rows.len())
 }
 
-/// Writes pages anew that are free now and still hold values in plain words.
+/// Rewrites free pages that still contain unsealed values.
 async fn forget_plain_words(pool: &Pool) {
     #[allow(irrefutable_let_patterns, reason = "the only one without the feature `postgres`")]
     let Pool::Sqlite(pool) = pool else { return };

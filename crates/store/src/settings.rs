@@ -1,10 +1,10 @@
-//! Everything in the store that a host goes by, of one moment.
+//! All settings of a host in the store, as of one moment.
 
 use crate::record::{Aside, GuardChange, LastGood, StoredValves, Switch};
 use crate::scripts::ScriptSet;
 use valvehouse_json::Json;
 
-/// Everything in the store that a host goes by, of one moment.
+/// All settings of a host in the store, as of one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredSettings {
     /// The number of the latest change.

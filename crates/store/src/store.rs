@@ -24,7 +24,7 @@ pub trait Store:
     /// costs one more look and is never missed.
     fn generation(&self) -> StoreFuture<'_, u64>;
 
-    /// Reads everything that a host goes by, of one moment.
+    /// Reads all settings of a host, as of one moment.
     fn settings(&self) -> StoreFuture<'_, StoredSettings>;
 
     /// Returns `true` if hosts of other machines may live on it. Then a failure of the store is everybody's, and no
@@ -111,7 +111,7 @@ pub trait Store:
     /// Forgets the last good version of a script that is gone on purpose.
     fn forget_last_good<'a>(&'a self, id: &'a str) -> StoreFuture<'a, ()>;
 
-    /// An operator says that a `security` filter's file may be gone: forgets it and tells the hosts.
+    /// Confirms the removal of a `security` filter's file: deletes its record and notifies the hosts.
     fn confirm_removal<'a>(&'a self, id: &'a str, by: &'a str) -> StoreFuture<'a, u64>;
 
     /// Returns the confirmed changes of guards, each with the id of its guard. All except [`GuardChange::Off`] and
@@ -164,7 +164,7 @@ pub trait Store:
         Box::pin(std::future::ready(Ok(KvNews::default())))
     }
 
-    /// Drops the entries that have ended, and what nobody needs any more to follow their changes.
+    /// Deletes expired entries, and change records that no host needs.
     fn kv_clear(&self) -> StoreFuture<'_, ()> {
         Box::pin(std::future::ready(Ok(())))
     }
@@ -228,12 +228,12 @@ pub trait Store:
         Box::pin(async { Ok(false) })
     }
 
-    /// Takes the lock of writers and lets go of it.
+    /// Takes and releases the lock of writers.
     ///
     /// # Errors
     /// Returns an error if another process holds the lock for longer than a writer waits.
     fn probe(&self) -> StoreFuture<'_, ()>;
 
-    /// Finishes what is under way and lets go of files and connections.
+    /// Finishes the work in progress and closes files and connections.
     fn close(&self) -> BoxFuture<'_, ()>;
 }

@@ -15,7 +15,7 @@ pub type OpenQuestions = mpsc::UnboundedReceiver<Json>;
 
 /// Events for a person at the keyboard: what plugins emit is talk, what they ask is to be answered.
 ///
-/// Without `questions` nobody can answer, and a run that may wait does.
+/// Without `questions` no answer is possible, and a run that may wait pauses.
 pub fn listening(questions: Option<&Questions>, out: &Console) -> (Events, OpenQuestions) {
     let (ask, asked) = mpsc::unbounded_channel();
     let out = out.clone();
@@ -156,7 +156,7 @@ impl Question {
     }
 }
 
-/// The call that somebody has to approve, with its exact arguments.
+/// The call to approve, with its exact arguments.
 fn call(data: &Json) -> String {
     let why = data.text("description").map(|why| format!("\n  {}", clean(&why).replace('\n', "\n  ")));
     let arguments = data.field("arguments").pretty(2).replace('\n', "\n  ");
@@ -190,7 +190,7 @@ pub struct StdinLines {
 }
 
 impl StdinLines {
-    /// The lines of stdin. Nothing is read before somebody wants a line.
+    /// The lines of stdin. Nothing is read before the first line is needed.
     pub fn of_stdin() -> Self {
         Self { coming: None }
     }

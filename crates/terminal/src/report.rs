@@ -50,7 +50,7 @@ pub fn all_as_json<'a>(problems: impl IntoIterator<Item = &'a Problem>) -> Json 
     problems.into_iter().map(as_json).collect::<Vec<_>>().into()
 }
 
-/// The path as somebody in this folder would type it.
+/// The path relative to the current folder.
 pub fn near(path: &Path) -> PathBuf {
     let here = std::env::current_dir().ok();
     let inside = here.and_then(|here| path.strip_prefix(&here).ok().map(Path::to_owned));

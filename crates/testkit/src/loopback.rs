@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A server on loopback that counts who comes and answers what it is told to, byte for byte.
+/// A server on loopback that counts requests and sends canned answers, byte for byte.
 pub struct Server {
     pub port: u16,
     hits: Arc<AtomicUsize>,

@@ -213,7 +213,7 @@ impl Proxy {
         Self { folder, is_dead }
     }
 
-    /// Passes nothing on any more; connections of now never say anything again.
+    /// Stops forwarding; existing connections stay silent.
     pub fn die(&self) {
         self.is_dead.send_replace(true);
     }

@@ -98,7 +98,7 @@ impl Reply {
         self
     }
 
-    /// And this for as long as somebody reads.
+    /// And this repeatedly, as long as the answer is read.
     pub fn then_for_ever(mut self, more: &'static str) -> Self {
         self.body.push(Part::ForEver(more));
         self

@@ -69,7 +69,7 @@ impl Counter {
         self.encoding.is_none()
     }
 
-    /// The tokens of a message, whatever it is.
+    /// Counts the tokens of any message.
     pub fn message(&self, message: &Json) -> usize {
         let Ok(tokens) = self.message_between(message, &mut || Ok::<_, Infallible>(()));
         tokens

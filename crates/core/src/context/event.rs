@@ -15,7 +15,7 @@ use valvehouse_json::{Json, Unwritable};
 #[derive(Debug, Clone)]
 pub struct EmittedEvent(pub Json);
 
-/// Nobody answered a question in time.
+/// A question was not answered in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NobodyAnswers {
     /// The client takes no events, so it can never answer.
@@ -24,7 +24,7 @@ pub enum NobodyAnswers {
     Timeout(u64),
     /// The person cannot answer, or will not.
     Gone,
-    /// Nobody can answer now, so the turn pauses until somebody does.
+    /// No client can answer now, so the turn pauses until one does.
     Paused,
     /// The question could not be sent.
     Unsent(UnsentEvent),
@@ -59,13 +59,13 @@ impl From<UnsentEvent> for NobodyAnswers {
 
 /// The largest event, in bytes of its JSON.
 const LARGEST_EVENT: usize = 1 << 20;
-/// The most bytes of all events of one turn: nobody need take them as fast as they come.
+/// The maximum size of all events of one turn, in bytes, since clients may read them slowly.
 const ALL_EVENTS: usize = 8 << 20;
 
 /// The longest time for which a client's question waits until other hosts know it.
 const LISTING_DEADLINE: Duration = Duration::from_secs(1);
 
-/// Events of one turn that are kept for whoever takes them at its end.
+/// Events of one turn that are kept until its end.
 const MAX_KEPT: usize = 2_000;
 
 /// An event that is not sent.
@@ -323,7 +323,7 @@ impl Board {
     }
 }
 
-/// A question that can be answered; closed when nobody waits for the answer any more.
+/// A question that can be answered; closed when the waiting hook has ended.
 struct Open {
     id: String,
     questions: Questions,
@@ -354,7 +354,7 @@ impl Questions {
         changes
     }
 
-    /// Answers a question for somebody; false also when it is for somebody else.
+    /// Answers a question for a user; returns `false` if it is meant for another user.
     pub fn answer_as(&self, who: &str, id: &str, answer: Json) -> bool {
         let is_theirs = self.board.open.lock().get(id).is_some_and(|open| *open.whose == *who);
         is_theirs && self.answer(id, answer)
@@ -383,7 +383,7 @@ impl Questions {
         (open, receiver, listed)
     }
 
-    /// Answers a question; false when there is none of that id (any more).
+    /// Answers a question; returns `false` if there is none with this id.
     pub fn answer(&self, id: &str, answer: Json) -> bool {
         let sender = self.board.open.lock().remove(id);
         sender.is_some_and(|open| open.answer.send(answer).is_ok())
@@ -403,17 +403,17 @@ impl Questions {
         held
     }
 
-    /// Says that nobody will answer: whoever asked hears so at once. False as for an answer.
+    /// Ends a question without an answer. Returns `false` if there is none with this id.
     pub fn dismiss(&self, id: &str) -> bool {
         self.board.open.lock().remove(id).is_some()
     }
 
-    /// Returns `true` if somebody waits for the answer.
+    /// Returns `true` if a hook waits for the answer.
     pub fn is_open(&self, id: &str) -> bool {
         self.board.open.lock().contains_key(id)
     }
 
-    /// Waits until nobody waits for the answer any more.
+    /// Waits until the answer is no longer needed.
     pub async fn until_closed(&self, id: &str) {
         loop {
             let mut closed = std::pin::pin!(self.board.closed.notified());

@@ -1,4 +1,4 @@
-//! Wrong keys: whoever tries many has to wait.
+//! A delay for clients that try many wrong keys.
 
 use super::digest::Digest;
 use super::rate::of_one;
@@ -32,7 +32,7 @@ impl Attempts {
         self.wait_at(Instant::now, from)
     }
 
-    /// The time is only asked for where somebody guessed, which is nearly nowhere.
+    /// The clock is read only after wrong keys, which are rare.
     fn wait_at(&self, now: impl FnOnce() -> Instant, from: IpAddr) -> Option<Duration> {
         let all = self.0.lock();
         let tried = all.get(&of_one(from)).filter(|tried| tried.keys.len() >= MAX)?;

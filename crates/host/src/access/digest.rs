@@ -6,12 +6,12 @@ use subtle::ConstantTimeEq;
 use valvehouse_config::HASHED;
 use valvehouse_core::words::{hex, unhex};
 
-/// The SHA-256 of a key. Keys are long and random, so that nobody finds one by its digest.
+/// The SHA-256 of a key. Keys are long and random, so a key cannot be found from its digest.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// Of a key as somebody sends it.
+    /// Returns the digest of a key as a client sends it.
     pub fn of(key: &str) -> Self {
         Self(Sha256::digest(key.as_bytes()).into())
     }

@@ -28,7 +28,7 @@ struct UserKey {
 pub enum Holder<'a> {
     /// The operators'.
     Admin,
-    /// A user's: who that is, or null where nobody is named.
+    /// A user's key, with the user, or null if the key names none.
     User(&'a Json),
 }
 
@@ -44,7 +44,7 @@ impl Keys {
         Self { admin: admin.map(KeyFile::new), users: users.collect() }
     }
 
-    /// Returns `true` if operators have a key; without one, they are whoever sits at this machine.
+    /// Returns `true` if operators have a key; without one, every local user is an operator.
     pub fn has_admin(&self) -> bool {
         self.admin.is_some()
     }
@@ -77,7 +77,7 @@ impl Keys {
         self.users.iter().find(|user_key| user_key.held.is(given))
     }
 
-    /// Returns `true` if some user's key is the operators' as well: whoever has it may do everything.
+    /// Returns `true` if a user's key is also the operators' key, which allows everything.
     pub fn are_shared(&self) -> bool {
         self.admin().is_some_and(|admin| self.user_key(&admin).is_some())
     }

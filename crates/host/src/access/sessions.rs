@@ -21,7 +21,7 @@ pub struct Sessions {
     kv: Arc<Kv>,
 }
 
-/// Somebody who is signed in.
+/// A signed-in user.
 #[derive(Debug, Clone)]
 pub struct Session {
     /// The name of the owner, as the history writes it.
@@ -66,7 +66,7 @@ impl Sessions {
         Self { store, kv }
     }
 
-    /// Somebody signs in with the operators' key or, where there is none, without.
+    /// Signs a user in with the operators' key or, if there is none, without a key.
     pub fn begin(&self, by: String, key: Option<Digest>) -> NewSession {
         self.begin_at(now(), by, key)
     }
@@ -95,7 +95,7 @@ impl Sessions {
         (ends > now && self.ended().get(&session.id).is_none()).then_some(session)
     }
 
-    /// Somebody signs out.
+    /// Signs a user out.
     pub fn end(&self, session: &Session) {
         if let Err(error) = self.ended().set(&session.id, &true.into(), Some(LIFE)) {
             tracing::warn!(

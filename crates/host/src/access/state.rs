@@ -18,7 +18,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// As configured; nobody has come yet.
+    /// Returns the configured state, before the first request.
     pub fn new(config: &Config) -> Self {
         Self {
             keys: Keys::new(&config.server.keys, config.admin.key.clone()),

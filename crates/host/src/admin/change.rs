@@ -80,7 +80,7 @@ impl FileChange<'_> {
 }
 
 /// Writes down what was found in a file before something else takes its place: nothing is lost, also not
-/// what somebody saved a moment ago.
+/// a version that was saved a moment ago.
 pub(super) async fn keep(
     writer: &ReloadLock<'_>,
     kind: Kind,

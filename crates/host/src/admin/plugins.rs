@@ -29,7 +29,7 @@ impl Admin {
         known(&self.host.snapshot(), id).cloned()
     }
 
-    /// Makes a change to its end, also when whoever asked for it goes away meanwhile; and makes it live.
+    /// Applies a change completely, even if the client disconnects meanwhile, and makes it live.
     pub(super) async fn whole<F>(
         &self,
         id: String,

@@ -10,7 +10,7 @@ use valvehouse_json::Json;
 use valvehouse_script::declared_valves;
 use valvehouse_store::{Store, Version};
 
-/// Longer nobody waits for the best way to say what differs.
+/// The time limit for computing the shortest diff.
 const PATIENCE: Duration = Duration::from_millis(200);
 /// As many lines around a change are shown.
 const CONTEXT: usize = 3;
@@ -135,7 +135,7 @@ impl Entry {
         }
     }
 
-    /// As the Functions API tells it.
+    /// The representation in the Functions API.
     pub fn to_json(&self) -> Json {
         let version = &self.version;
         Json::from([
@@ -156,7 +156,7 @@ impl Entry {
 }
 
 impl Detail {
-    /// As the Functions API tells it.
+    /// The representation in the Functions API.
     pub fn to_json(&self) -> Json {
         let told = self.entry.to_json();
         let changes = self.valves_diff.iter().map(|(key, before, after)| {

@@ -202,7 +202,7 @@ impl App {
         }
     }
 
-    /// Takes no new requests from now on; comes back when the chats under way are finished.
+    /// Rejects new requests from now on, and returns when the chats in progress are finished.
     pub async fn stop(&self) {
         self.stopping.send_replace(true);
         self.schedule.stop().await;
@@ -214,7 +214,7 @@ impl App {
         self.host.after_answers().idle().await;
     }
 
-    /// Returns `true` if it takes no new requests any more.
+    /// Returns `true` if new requests are rejected.
     pub fn is_stopping(&self) -> bool {
         *self.stopping.borrow()
     }
@@ -228,7 +228,7 @@ impl App {
         }
     }
 
-    /// Ends the background tasks and lets go of the store.
+    /// Stops the background tasks and closes the store.
     pub async fn close(&self) {
         self.detached.close().await;
         self.schedule.stop().await;

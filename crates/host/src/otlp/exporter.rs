@@ -21,7 +21,7 @@ const EVERY: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Requests in one batch.
 const BATCH: usize = 128;
-/// Requests that wait for a collector that is away; then the oldest are let go of.
+/// The maximum number of requests that wait for an unreachable collector; beyond it the oldest are dropped.
 const WAITING: usize = 1_000;
 
 /// Sends what ends to a collector.

@@ -1,4 +1,4 @@
-//! Traces for whoever collects them: OTLP over HTTP, in batches.
+//! Export of traces: OTLP over HTTP, in batches.
 //!
 //! In its JSON form, which every collector takes on the same port: it needs no other crate, and no second
 //! way out of this process. Spans and attributes are named as OpenTelemetry's conventions for generative AI

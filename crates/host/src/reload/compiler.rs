@@ -1,5 +1,5 @@
 //! The compiler of plugins: what every script of a host is compiled with, and the files that take long, which are
-//! compiled beside the look that found them: they delay nobody else's change.
+//! compiled apart from the scan that found them, so they do not delay other changes.
 
 use crate::background::AfterAnswers;
 use crate::models::ScriptModels;

@@ -20,9 +20,9 @@ use valvehouse_script::{
 };
 use valvehouse_store::{GuardChange, LastGood};
 
-/// The time for which a guard's file has to be left alone before a change of it is taken.
+/// The time without writes after which a change of a guard's file is applied.
 const REST: Duration = Duration::from_millis(120);
-/// A guard's file that is never left alone is taken after this.
+/// The time after which a guard's file that is written all the time is applied anyway.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The version of a guard that changes are measured against.
@@ -32,7 +32,7 @@ pub(super) struct Baseline {
     /// None where it never loaded, or loads no longer.
     script: Option<Arc<Script>>,
     has_loaded: bool,
-    /// It is not run any more, since it ended the process: saving another text is what mends it.
+    /// It is quarantined, since it ended the process: saving a different text releases it.
     is_quarantined: bool,
 }
 
@@ -159,7 +159,7 @@ impl Reload {
         })
     }
 
-    /// Returns the models that listed a guard, list it no longer, and for which nobody has confirmed that.
+    /// Returns the models that no longer list a guard without a confirmation.
     pub(super) fn models_lost_by(&self, id: &str) -> Vec<String> {
         let lost = self.models_unlisting(id);
         if lost.is_empty() || self.is_confirmed(id, &unlisted(&lost)) { Vec::new() } else { lost }
@@ -175,7 +175,7 @@ impl Reload {
     }
 
     /// Returns `true` if a guard runs although the settings or a stored switch disable it: the change waits for a
-    /// confirmation. Whoever switches a guard off as an operator has confirmed it by that.
+    /// confirmation. An operator who switches a guard off confirms it by that.
     pub(super) fn is_held_on(&self, id: &str) -> bool {
         self.is_off(id)
             && self.last_good.get(id).is_some_and(|row| row.security)
@@ -285,7 +285,7 @@ fn change(hash: &str, lost: &[String]) -> GuardChange {
     GuardChange::Change(hex(&digest.finalize()))
 }
 
-/// Another file of the same id that claims to be a guard: nobody knows which of the two is meant.
+/// Another file with the same id that claims to be a guard: it is unknown which of the two is meant.
 pub(super) fn shadowed_guard<'a>(read: &LoadedFile, found: &'a FolderScan) -> Option<&'a LoadedFile> {
     let is_other =
         |other: &&Arc<LoadedFile>| other.file.id == read.file.id && other.file.kind == Kind::Filter;

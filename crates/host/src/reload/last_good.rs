@@ -8,8 +8,7 @@ use valvehouse_core::words::hex;
 use valvehouse_script::{Imports, Kind, says_of_itself};
 use valvehouse_store::{LastGood, StoreError, StoredValves, Trouble};
 
-/// Refuses valves of guards that were written into the store by hand: nobody has checked them, and nobody has answered
-/// for them.
+/// Rejects valves of guards that were written directly into the store: they are neither checked nor confirmed.
 pub(super) fn check_sealed(
     rows: &[StoredValves],
     last_good: &HashMap<String, LastGood>,

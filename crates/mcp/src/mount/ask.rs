@@ -9,10 +9,10 @@ use valvehouse_core::context::Turn;
 use valvehouse_core::words::yes_or_no;
 use valvehouse_json::Json;
 
-/// Asks whoever listens to a turn all that a server needs to go on with a call; returns the answers by name.
+/// Asks the client of a turn the questions of a server that a call waits for; returns the answers by name.
 ///
 /// # Errors
-/// Returns the reason in words: nobody answers, or the server asks for something else than a person's answer.
+/// Returns the reason: no client answers, or the server asks for something other than a person's answer.
 pub(super) async fn answers(
     server: &str,
     turn: &Turn,
@@ -35,7 +35,7 @@ pub(super) async fn answers(
 /// Asks one question.
 ///
 /// # Errors
-/// Returns the reason in words if nobody answers, or the answer does not fit the server's form.
+/// Returns the reason if no client answers, or the answer does not match the server's form.
 pub(super) async fn elicit(
     server: &str,
     turn: &Turn,

@@ -45,7 +45,7 @@ struct State {
 }
 
 impl Link {
-    /// Without a store nobody is logged in.
+    /// Without a store there is no login.
     pub(super) fn new(
         server: McpServer,
         store: Option<&Arc<dyn Store>>,

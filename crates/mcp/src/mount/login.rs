@@ -1,4 +1,4 @@
-//! A person's login to another server: in a browser, which comes back to this machine with a code.
+//! A person's login to another server: in a browser, which returns to this machine with a code.
 
 use super::connection::{Connection, parts};
 use super::link::Link;
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 const REQUEST: Duration = Duration::from_secs(10);
 /// The longest request of a browser, in bytes.
 const MAX_REQUEST: usize = 16 << 10;
-/// The path that the browser comes back to.
+/// The path that the browser returns to.
 const CALLBACK: &str = "/callback";
 
 /// Logs a person in; returns the scopes that were granted. `announce` is called with the address to open in a browser.
@@ -111,7 +111,7 @@ fn oauth_of<'s>(
     }
 }
 
-/// The challenge of the server to somebody without a token. Some let anybody connect and refuse the list of tools.
+/// The challenge of the server to a client without a token. Some accept any connection and reject the list of tools.
 async fn challenge(server: &McpServer) -> Option<String> {
     let mut without = server.clone();
     if let McpTransport::Http { auth, .. } = &mut without.transport {

@@ -203,7 +203,7 @@ async fn keep(link: Arc<Link>, board: Arc<Board>) {
     }
 }
 
-/// Waits until somebody logs in to a server anew; for ever where it has no login.
+/// Waits for a new login to a server; forever if it has no login.
 async fn another_login(link: &Link, known: Option<&str>) {
     match &link.vault {
         Some(vault) => vault.changed(known).await,

@@ -17,7 +17,7 @@ use valvehouse_store::Store;
 const REFRESH: Duration = Duration::from_secs(60);
 /// The pause between two looks at a lease that another host has.
 const LEASE_POLL: Duration = Duration::from_millis(100);
-/// The interval at which the store is asked whether somebody logged in.
+/// The interval at which the store is checked for a login.
 const LOGIN_POLL: Duration = Duration::from_secs(1);
 
 /// A login: who this host is for the authorization server, and the tokens it got.
@@ -199,7 +199,7 @@ impl Drop for Lease {
 /// The keeper of a server's tokens, and the name of the login that they are from.
 ///
 /// # Errors
-/// Returns an error in words if nobody logged in, or the authorization server cannot be asked.
+/// Returns the reason if there is no login, or the authorization server is unreachable.
 pub(super) async fn manager(
     server: &str,
     url: &Url,

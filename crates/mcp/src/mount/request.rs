@@ -16,7 +16,7 @@ pub(super) const MAX_ROUNDS: usize = 10;
 /// The most blocks of content in a result.
 const MAX_BLOCKS: usize = 256;
 
-/// Sends a request; its progress goes to the turn, and it is canceled when nobody waits any more.
+/// Sends a request; its progress goes to the turn, and it is canceled when its turn ends.
 ///
 /// # Errors
 /// Returns an error for models if the server fails or refuses.
@@ -90,7 +90,7 @@ async fn refused(link: &Link, error: &ServiceError) -> Option<String> {
     ))
 }
 
-/// A call under way: its turn hears of its progress, and the server hears when nobody waits any more.
+/// A call under way: its progress goes to its turn, and the server is notified when the turn ends.
 struct OpenCall<'a> {
     link: &'a Arc<Link>,
     token: ProgressToken,

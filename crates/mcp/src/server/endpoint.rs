@@ -106,7 +106,7 @@ impl Endpoint {
         }
     }
 
-    /// Answers one request of HTTP. With a token, a standing stream ends when that does not count any more.
+    /// Answers one request of HTTP. With a token, a standing stream ends when the token becomes invalid.
     pub fn answer<B>(
         &self,
         request: Request<B>,
@@ -167,7 +167,7 @@ impl Endpoint {
         }
     }
 
-    /// Starts a session. A client that does not wait for its id leaves none behind that nobody counts.
+    /// Starts a session. It is counted even if the client does not wait for its id.
     async fn begin(&self, request: Request<RequestBody>, owner: &str) -> Response<AnswerBody> {
         let place = match self.reserve(owner).await {
             Ok(place) => place,
@@ -356,7 +356,7 @@ async fn readable(response: Response<LibraryBody>, is_json_message: bool) -> Res
     refusal
 }
 
-/// A stream that keeps its session in use, and ends when its token does not count any more.
+/// A stream that keeps its session in use, and ends when its token becomes invalid.
 fn held(body: AnswerBody, in_use: Option<InUse>, token: Option<HeldToken>) -> AnswerBody {
     let frames = BodyStream::new(body).map(move |frame| {
         let _held = &in_use;

@@ -13,7 +13,7 @@ pub(super) struct Notifier {
     pub(super) token: Option<ProgressToken>,
     /// The least level of lines; none are sent without one.
     pub(super) level: Option<LoggingLevel>,
-    /// The name of the tool, which logs where an event names nobody.
+    /// The name of the tool, which is the logger of events without one.
     pub(super) logger: String,
     /// URIs of resources that changed.
     pub(super) updates: broadcast::Sender<String>,

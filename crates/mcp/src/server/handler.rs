@@ -45,7 +45,7 @@ pub(crate) struct Handler {
     /// The sender of all requests where the transport has no headers.
     local: Option<Caller>,
     level: Arc<Mutex<LoggingLevel>>,
-    /// The resources that the session follows; it ended where nobody can send any more.
+    /// The resources that the session follows; closed at its end.
     subscribed: Arc<watch::Sender<BTreeSet<String>>>,
 }
 

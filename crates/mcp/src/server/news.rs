@@ -61,7 +61,7 @@ impl Lists {
 }
 
 impl ListFollower {
-    /// Follows the lists, and the resources of `subscribed`, until nobody can change these any more.
+    /// Follows the lists, and the resources of `subscribed`, until these can no longer change.
     pub(super) fn begin(
         app: &Arc<App>,
         caller: Caller,

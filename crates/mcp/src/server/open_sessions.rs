@@ -12,7 +12,7 @@ pub(super) const MAX_SESSIONS: usize = 1_024;
 /// The most of them of one owner.
 pub(super) const MAX_OF_OWNER: usize = 64;
 
-/// The sessions and their owners: nobody else may use them.
+/// The sessions and their owners, who alone may use them.
 pub(super) struct OpenSessions {
     manager: Arc<LocalSessionManager>,
     entries: Mutex<HashMap<String, Entry>>,

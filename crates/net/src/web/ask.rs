@@ -19,7 +19,7 @@ pub const LARGEST_ANSWER: usize = 8 * 1024 * 1024;
 pub const MAX_STREAM: usize = 64 * 1024 * 1024;
 /// The longest time a request may be given.
 pub const MAX_WITHIN: Duration = Duration::from_secs(300);
-/// The time it has where nobody says otherwise.
+/// The default timeout.
 const WITHIN: Duration = Duration::from_secs(10);
 /// Characters of a URL.
 const MAX_URL: usize = 16 * 1024;

@@ -4,13 +4,13 @@
 //! How a path is said:
 //! - Relative paths begin with the name of a granted folder: `data/notes/x.txt` for `/srv/data`.
 //!   Where only one folder is granted, its name may be left out: `notes/x.txt`.
-//! - Two folders of the same name are told apart by what they stand in: `old/data`, `new/data`.
+//! - Two folders of the same name are distinguished by their parent folders: `old/data`, `new/data`.
 //! - Absolute paths are fine when they begin with a granted folder.
 //! - `.` is all there is: the one folder, or the list of them.
 //! - `..`, backslashes and control characters are refused, harmless or not.
 //!
 //! Answers always name paths in full, `data/notes/x.txt`, so that each can be said again. Links are
-//! followed as long as they stay inside; nothing tells whether something outside is there.
+//! followed as long as they stay inside; nothing reveals whether a path outside exists.
 
 mod file;
 mod glob;

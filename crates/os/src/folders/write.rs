@@ -52,7 +52,7 @@ impl Folders {
         self.write_at_most(path, text.as_bytes(), how, MAX)
     }
 
-    /// Writes up to 8 MiB of whatever bytes, as [`Folders::write`] writes a text.
+    /// Writes up to 8 MiB of any bytes, as [`Folders::write`] writes a text.
     ///
     /// # Errors
     ///

@@ -26,7 +26,7 @@ pub(super) struct Mark {
     /// The value of the variable: this run, behind the runs that this host itself is part of.
     value: String,
     own: String,
-    /// The most locks of files it may hold: nothing limits these any more, so nobody misses them.
+    /// The maximum number of file locks, which current kernels ignore.
     limit: u64,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Family(Option<Kin>);
 #[derive(Debug)]
 struct Kin {
     group: Option<group::Group>,
-    /// The folder is removed when nobody works there any more.
+    /// The folder is removed when no process works in it.
     _workplace: Workplace,
 }
 
@@ -121,7 +121,7 @@ mod group {
     #[derive(Debug)]
     pub(super) struct Group {
         leader: Pid,
-        /// Nobody in the family is older.
+        /// The oldest process of the family.
         born: u64,
         variable: String,
         limit: String,
@@ -233,7 +233,7 @@ mod group {
     enum Role {
         Member,
         Stranger,
-        /// The program has ended, and nobody has read its status.
+        /// The program has ended, and its status is not read yet.
         Over {
             born: u64,
         },

@@ -15,9 +15,9 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use valvehouse_config::Grant;
 use valvehouse_json::Json;
 
-/// The time that a program may run when nobody names another one.
+/// The default time limit of a program.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// The time for which the end of an output is waited for, once nobody is left to write it.
+/// The time limit for the end of an output after its last writer ended.
 const LAST_WORDS: Duration = Duration::from_millis(50);
 /// The time that a killed program may take to be gone.
 const LAST_BREATH: Duration = Duration::from_secs(1);
@@ -38,7 +38,7 @@ pub struct Options {
     /// The folder in which it starts: a path in a granted folder. Otherwise in the first granted folder, and where none
     /// is granted in an empty one, taken away afterwards.
     pub folder: Option<String>,
-    /// The time that it may run; 30 seconds when nobody names another one.
+    /// The time limit, 30 seconds by default.
     pub timeout: Option<Duration>,
 }
 

@@ -40,7 +40,7 @@ impl OpenAi {
         })
     }
 
-    /// A success on its way to a client at whose answer nobody looks.
+    /// A successful answer that is relayed without being parsed.
     pub(super) async fn forwarded(
         &self,
         mut response: Response,
@@ -74,7 +74,7 @@ impl OpenAi {
         Ok(PassthroughAnswer { provider: self.service.origin.provider.clone(), status, content_type, body })
     }
 
-    /// A body that nobody reads, but for the key.
+    /// A body that is not parsed; only the key is removed.
     fn unread(&self, response: Response) -> PassthroughBody {
         PassthroughBody::Stream(hidden(response.into_stream(), self.service.origin.key.as_ref()))
     }

@@ -1,4 +1,4 @@
-//! The service as a provider: requests go out as they are, answers are told apart by what they are.
+//! The service as a provider: requests are sent unchanged, answers are classified by their content.
 //!
 //! An answer that comes as events: pieces, errors among them, and whether the end is a proper end.
 

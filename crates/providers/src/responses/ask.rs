@@ -222,7 +222,7 @@ fn said(said: &Json, blocks: &[(usize, Json)], custom: &mut HashSet<CompactStrin
     before(usize::MAX, out);
 }
 
-/// A part of a message of somebody else than the model.
+/// A part of a message that is not the model's.
 fn part(part: &Json) -> Json {
     let kind = part.text_or_empty("type");
     match &*kind {

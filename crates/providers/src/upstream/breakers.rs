@@ -52,7 +52,7 @@ impl Breakers {
         }
     }
 
-    /// The state of the model that will be tried last, of those that are left alone.
+    /// The state of the open breaker whose next attempt is last.
     pub(super) fn open(&self) -> Option<OpenState> {
         if !self.has_failed.load(Relaxed) {
             return None;

@@ -105,7 +105,7 @@ impl Credentials {
     }
 }
 
-/// Nothing is sent by what nobody waits for.
+/// An abandoned request sends nothing.
 fn forwards(provider: &dyn Provider) -> bool {
     let exchange = Exchange::default();
     let request = ForwardRequest { body: bytes::Bytes::new(), stream: false, model: "", exchange: &exchange };

@@ -275,7 +275,7 @@ impl Provider for Upstream {
         &self.name
     }
 
-    /// Once, also while a model is left alone, and not counted: a list is not work.
+    /// Sends one attempt, even while a circuit breaker is open; a list does not count for the breaker.
     fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Fault>> {
         let service = self.credentials.any();
         Box::pin(async move { service.models().await })

@@ -51,7 +51,7 @@ impl Retries<'_> {
         Err(last)
     }
 
-    /// Reports a retry to the metrics, the log and whoever watches the turn.
+    /// Reports a retry to the metrics, the log and the observers of the turn.
     fn report(&self, attempt: u32, fault: &Fault, delay: Duration) {
         let (provider, most) = (self.name, self.retry.times);
         if let Some(figures) = self.figures {

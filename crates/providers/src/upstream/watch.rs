@@ -12,7 +12,7 @@ use valvehouse_core::figures::{ProviderCallGuard, ServiceOutcome};
 use valvehouse_core::provider::Piece;
 use valvehouse_json::Json;
 
-/// At the end of bytes that nobody reads, `usage` is looked for in as many of them.
+/// The number of bytes at the end of an unparsed answer in which `usage` is searched.
 const TAIL: usize = 4 * 1024;
 
 /// Looks for what a service says of its tokens.
@@ -62,7 +62,7 @@ impl Looks<Bytes> for LastBytes {
     }
 }
 
-/// The usage at the end of an answer that nobody reads.
+/// Finds the usage at the end of an unparsed answer.
 pub(super) fn usage_at_the_end(body: &[u8]) -> Option<Json> {
     usage_in(&body[body.len().saturating_sub(TAIL)..])
 }
@@ -74,7 +74,7 @@ fn usage_in(bytes: &[u8]) -> Option<Json> {
     places.into_iter().rev().find_map(|place| object_after(&bytes[place + KEY.needle().len()..]))
 }
 
-/// The object behind a colon, whatever comes after it.
+/// Reads the object after a colon, ignoring the rest.
 fn object_after(key: &[u8]) -> Option<Json> {
     let value = key.trim_ascii_start().strip_prefix(b":")?;
     let mut values = serde_json::Deserializer::from_slice(value).into_iter::<serde::de::IgnoredAny>();

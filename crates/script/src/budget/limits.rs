@@ -40,9 +40,9 @@ pub(crate) enum ExceededLimit {
     Wall(Duration),
     /// It writes a text of more bytes than this.
     Text(usize),
-    /// Nobody waits for what it does any more.
+    /// The call is abandoned.
     Over,
-    /// It asked what nobody can answer now, and runs again when somebody has.
+    /// It asked a question that cannot be answered now, and runs again after the answer.
     Paused,
     /// It runs again and made another host call than before it paused.
     Replay,

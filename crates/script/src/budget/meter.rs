@@ -35,7 +35,7 @@ struct Meter {
     ticks: Cell<[u64; 3]>,
     /// Ticks at which own time is looked at: not yet known to be used up.
     look: Cell<u64>,
-    /// Ticks at which the call ends whatever it does.
+    /// The ticks at which the call is ended in any case.
     wall: Cell<u64>,
     /// Time of this thread at which the call ends; none before it was looked at for the first time.
     end: Cell<Option<Duration>>,
@@ -451,7 +451,7 @@ pub(super) fn look_soon() {
     });
 }
 
-/// No call runs on this thread any more: the one that did never goes on.
+/// Clears the running call of this thread: it is never continued.
 pub(super) fn forget() {
     METER.with(Meter::stop);
 }
@@ -461,7 +461,7 @@ pub(crate) fn forgive(operations: u64) {
     METER.with(|meter| meter.operations.set(meter.operations.get().saturating_sub(operations)));
 }
 
-/// The tick at which the running call ends whatever it does, and its budget.
+/// The tick at which the running call is ended in any case, and its budget.
 pub(super) fn limits() -> (u64, Budget) {
     METER.with(|meter| (meter.wall.get(), meter.budget.get()))
 }

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 #[cfg(not(unix))]
 pub(super) fn watch_faults() {}
 
-/// Notes the thread of a fault that ends the process; whoever handled it before does so still.
+/// Records the thread of a fault that ends the process, then calls the previous handler.
 #[cfg(unix)]
 pub(super) fn watch_faults() {
     for (number, old) in FAULTS.into_iter().zip(&BEFORE) {

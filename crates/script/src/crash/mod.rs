@@ -5,10 +5,10 @@
 //! host ends in order. A file that is left over was left by a process that is gone: the next start reads it,
 //! decides which version ended the process, and puts that version into [`Quarantine`].
 //!
-//! The rule is fair to plugins that merely ran when somebody killed a healthy host:
+//! Plugins that were merely running when a healthy host was killed are not blamed:
 //!
 //! - The process was ended by a fault of its own (SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, as after a stack
-//!   overflow or a failed allocation): the version that ran on the thread of the fault, and nobody else.
+//!   overflow or a failed allocation): only the version that ran on the thread of the fault.
 //! - It was ended from outside (SIGKILL, the system out of memory, power): a version whose file was being loaded
 //!   for [`LONG_LOAD`] or more; and a version that ran for [`LONG_CALL`] or more without letting others go first,
 //!   the second time within [`MEMORY`]. Scripts let others go first every few milliseconds, so that only one that

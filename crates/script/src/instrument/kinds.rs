@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use valvehouse_core::filter::Hook;
 use valvehouse_json::Json;
 
-/// Functions that return a number whatever they are called on.
+/// Functions that return a number for any receiver.
 const COUNTING: [&str; 9] =
     ["len", "count", "parse_int", "parse_float", "to_int", "to_float", "floor", "ceiling", "round"];
 /// Functions of the host's modules that return a number.

@@ -1,4 +1,4 @@
-//! Answers that are built and lost: `error(…)` that nobody returns, and a `try` that is used as a value.
+//! Unused answers: an `error(…)` that is not returned, and a `try` that is used as a value.
 
 use super::tree::{self, Link, Node};
 use super::tree::{Body, View};

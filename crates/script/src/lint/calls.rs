@@ -1,4 +1,4 @@
-//! Functions that are not there, are called with too many or too few arguments, or by nobody.
+//! Unknown functions, wrong numbers of arguments, and unused functions.
 
 use super::tree::{self, Node};
 use super::tree::{Body, View};
@@ -190,7 +190,7 @@ fn wrong_count(
     )
 }
 
-/// Functions of a script that nobody calls.
+/// The unused functions of a script.
 fn unused(view: &View<'_>) -> Vec<Problem> {
     let Some(script) = view.script else { return Vec::new() };
     let mut named: HashSet<String> = view.texts.clone();

@@ -18,7 +18,7 @@ impl Script {
         Self::compile(file, settings).map_or_else(|problems| problems, |script| script.findings())
     }
 
-    /// Everything that is wrong with a module, looked at by itself: whoever imports it may still lack something.
+    /// All problems of a module by itself; a script that imports it may have more.
     pub fn check_module(file: &SourceFile, root: &Path) -> Vec<Problem> {
         let key = imports::key_of(root, &file.path);
         [link::check(file, &key), all(file, None, &key)].concat()

@@ -1,4 +1,4 @@
-//! The last values of hooks and handlers: a value that nobody can use, or nothing where one is expected.
+//! The last values of hooks and handlers: an unusable value, or none where one is expected.
 
 use super::tree::{self, Link, Node};
 use super::tree::{Body, View};

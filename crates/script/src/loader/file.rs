@@ -207,7 +207,7 @@ pub struct FolderScan {
 }
 
 impl FolderScan {
-    /// Returns `true` if somebody seems to be in the middle of saving.
+    /// Returns `true` if the file seems to be partly written.
     pub fn is_restless(&self) -> bool {
         let age = self.latest.and_then(|latest| latest.elapsed().ok());
         self.is_torn || age.is_some_and(|age| age < REST)
@@ -233,7 +233,7 @@ impl FolderScan {
         self.files.contains_key(id) || self.problems.iter().any(|problem| problem.id == id)
     }
 
-    /// Adds a file; of two with one id the later one counts, and both are told.
+    /// Adds a file; of two with the same id the later one is used, and both are reported.
     pub(super) fn add(&mut self, read: Arc<LoadedFile>) {
         let id = read.file.id.clone();
         let path = read.file.path.clone();

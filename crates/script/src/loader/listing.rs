@@ -38,7 +38,7 @@ pub(super) struct ListedFile {
     pub(super) is_module: bool,
 }
 
-/// The stamp that tells one state of a file from another without reading it.
+/// The stamp that distinguishes states of a file without reading it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Stamp {
     pub(super) len: u64,

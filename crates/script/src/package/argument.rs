@@ -85,7 +85,7 @@ pub(super) fn unfit(function: &str, name: &str, wanted: &str, value: &Dynamic) -
     fail(function, format!("`{name}` must be {wanted}, not {kind}"))
 }
 
-/// A function that is called each time it stands in a script, whatever its arguments. A line of the comment is a line of
+/// A function that is called at each occurrence in a script, for any arguments. A line of the comment is a line of
 /// the reference.
 pub(super) fn effect(name: &str, params: &[&str], comment: &str) -> FuncRegistration {
     FuncRegistration::new(name)

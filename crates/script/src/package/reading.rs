@@ -61,7 +61,7 @@ impl Recordable for Option<Item> {
 /// The items that come; the text of an error is the script's to catch.
 pub(super) type Items = BoxStream<'static, Result<Item, String>>;
 
-/// An answer that is being read. Its connection is closed when the script lets go of it.
+/// An answer that is being read. Its connection is closed when the script drops it.
 #[derive(Clone)]
 pub(crate) struct OpenAnswer {
     name: &'static str,
@@ -72,7 +72,7 @@ pub(crate) struct OpenAnswer {
 
 enum State {
     Open(Items),
-    /// Somebody reads it at this moment.
+    /// A call is reading it now.
     Busy,
     Over,
     /// It was opened before the step paused, and is not opened again.

@@ -1,4 +1,4 @@
-//! `regex::…`: patterns in linear time, whoever wrote them.
+//! `regex::…`: patterns in linear time.
 //!
 //! The replacement text of `regex::replace`: `$1`, `${name}`, `$$`.
 

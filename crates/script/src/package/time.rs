@@ -84,7 +84,7 @@ pub(super) mod functions {
     }
 }
 
-/// The time now, as the running call is told it.
+/// The current time as the running call sees it.
 fn now() -> Timestamp {
     Timestamp::from_millisecond(host_calls::value("time", call::now_ms)).unwrap_or_default()
 }

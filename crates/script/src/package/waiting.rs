@@ -85,7 +85,7 @@ pub(super) mod functions {
     }
 }
 
-/// Milliseconds on the clock that the running call is told of.
+/// The milliseconds on the clock of the running call.
 fn now() -> i64 {
     host_calls::value("time::unix_ms", call::now_ms)
 }

@@ -158,7 +158,7 @@ impl Pipe {
         }
     }
 
-    /// One call, unless the script rests since it broke again and again.
+    /// Runs one call, unless the script's circuit breaker is open.
     fn run(&self, request: &Request, sender: Sender<Message>) -> Result<(), Fault> {
         let turn = request.turn.clone().unwrap_or_default();
         let breaker = &self.script.breaker;
@@ -218,7 +218,7 @@ impl Pipe {
     }
 }
 
-/// The pieces as they come; the script runs as long as somebody reads.
+/// The pieces as the script yields them; it runs as long as the stream is read.
 fn pieces(
     first: Json,
     sent: Receiver<Message>,

@@ -79,7 +79,7 @@ codes! {
     Computed = "V205",
     /// `match` stands where it does nothing, or harm.
     BadMatch = "V206",
-    /// A parameter that nobody fills.
+    /// A parameter that is never set.
     UnknownParameter = "V207",
     /// A function is called almost like a hook.
     AlmostHook = "V208",
@@ -105,7 +105,7 @@ codes! {
     ValveMisfit = "V218",
     /// A filter that no hook calls.
     NoHook = "V219",
-    /// A key of the opening comment that nobody reads.
+    /// An unknown key of the opening comment.
     UnknownKey = "V220",
     /// The settings name a filter, tool or valve that is not there.
     UnknownName = "V221",
@@ -173,17 +173,17 @@ codes! {
     NeedlessLoop = "V603",
     /// A valve that nothing reads.
     UnusedValve = "V604",
-    /// A function that nobody calls.
+    /// An unused function.
     UnusedFunction = "V605",
     /// A variable that nothing reads.
     UnusedVariable = "V606",
     /// Nothing gets there.
     Unreachable = "V607",
-    /// A comparison whose outcome nobody takes.
+    /// A comparison without effect.
     IdleComparison = "V608",
     /// A hook returns what it cannot.
     WrongReturn = "V609",
-    /// A parameter gets a new value that nobody else sees.
+    /// A parameter is assigned a value that the caller does not receive.
     LostAssignment = "V610",
     /// A tool gives a value on one way and nothing on another.
     NoResult = "V611",

@@ -12,7 +12,7 @@ pub enum Severity {
     Warning,
 }
 
-/// Most problems of one sort that a file is told: nobody reads more, and each costs a look at it.
+/// The maximum number of problems of one kind that are reported for a file.
 pub(crate) const MAX_PROBLEMS: usize = 50;
 
 /// Something wrong with a script file.

@@ -54,7 +54,7 @@ fn unclosed(bracket: &Bracket, problem: &Problem, source: &str) -> Problem {
     told.at_byte(source, bracket.at).help(format!("add `{}` at its end", bracket.closing()))
 }
 
-/// The byte that a problem stands at; the end where it has no place.
+/// The byte position of a problem; the end of the text if it has none.
 fn byte_of(problem: &Problem, source: &str) -> usize {
     let (Some(line), Some(column)) = (problem.line, problem.column) else { return source.len() };
     let start: usize = source.split_inclusive('\n').take(line - 1).map(str::len).sum();

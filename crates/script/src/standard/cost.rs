@@ -50,7 +50,7 @@ impl Cost {
     }
 }
 
-/// The cost of a function of a name and parameter types; `None` if nobody declared it.
+/// The cost of a function of a name and parameter types; `None` if it is not declared.
 pub(super) fn cost(name: &str, parameters: &[TypeId]) -> Option<Cost> {
     use Cost::*;
     let is = |index: usize, of: TypeId| parameters.get(index) == Some(&of);

@@ -1,4 +1,4 @@
-//! The text form of any value, cut where nobody would read on.
+//! The text form of any value, with a limit of length.
 
 use rhai::Dynamic;
 use std::fmt::{self, Write};

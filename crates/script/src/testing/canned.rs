@@ -362,7 +362,7 @@ impl People {
         self.0.lock().seen.iter().map(Json::copy).collect()
     }
 
-    /// An event arrives; a question is answered at once, or by nobody.
+    /// Receives an event; a question is answered at once or never.
     pub(super) fn hear(&self, event: &EmittedEvent, questions: &Questions) {
         let (event, id) = (event.0.copy(), event.0.text("id"));
         event.remove("id");

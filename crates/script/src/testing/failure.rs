@@ -39,7 +39,7 @@ pub(super) fn end(position: Position) -> Box<EvalAltResult> {
     EvalAltResult::ErrorTerminated(Dynamic::from(TestEnd(position)), position).into()
 }
 
-/// Returns `true` if nobody but the runner may see an error: a failed assertion, a used-up budget.
+/// Returns `true` if only the runner may see an error: a failed assertion, an exceeded budget.
 pub(super) fn is_final(error: &EvalAltResult) -> bool {
     matches!(error.unwrap_inner(), EvalAltResult::ErrorTerminated(..))
 }

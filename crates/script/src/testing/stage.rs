@@ -86,7 +86,7 @@ impl Stage {
 pub(super) struct On {
     /// Its function.
     pub(super) name: String,
-    /// The folder of the values that are compared with files, and `true` if they are written anew.
+    /// The folder of the golden files, and `true` if they are rewritten.
     pub(super) golden: (PathBuf, bool),
     /// The recorder of the script's lines that ran.
     pub(super) coverage: Option<Arc<Coverage>>,
@@ -231,7 +231,7 @@ impl Stage {
         change(&mut laid)
     }
 
-    /// Changes what is laid out in it; it is compiled anew when it is next called.
+    /// Changes the stage; the script is recompiled at its next call.
     fn laid_anew<T>(&self, change: impl FnOnce(&mut StageInputs) -> T) -> T {
         self.laid(|laid| {
             laid.script = None;
@@ -334,7 +334,7 @@ fn patient(budget: Budget) -> Budget {
     Budget { time: budget.time.saturating_mul(times), ..budget }
 }
 
-/// A tool that is tried again at once: nobody waits for a clock that stands still.
+/// A tool that is retried at once, because the clock of a test does not advance.
 fn without_pauses(mut tool: Tool) -> Tool {
     let retry = Retry { delay: Duration::ZERO, ..tool.spec.retry };
     tool.spec = Arc::new(ToolSpec { retry, ..(*tool.spec).clone() });

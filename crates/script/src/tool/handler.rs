@@ -112,7 +112,7 @@ impl Handler for ScriptTool {
 enum CallFailure {
     /// The tool said so.
     Refused(ToolError),
-    /// It broke: what the model is told, and why.
+    /// It failed: the message for the model, and the cause.
     Broken { told: ToolError, cause: String },
 }
 
@@ -123,7 +123,7 @@ impl From<Refusal> for CallFailure {
 }
 
 impl ScriptTool {
-    /// One call, unless the tool rests since it broke again and again.
+    /// Runs one call, unless the tool's circuit breaker is open.
     fn run(&self, args: &Json, turn: &Turn) -> Result<ToolResult, ToolError> {
         let breaker = &self.script.breaker;
         let admission = breaker.admit();
@@ -214,7 +214,7 @@ impl ScriptTool {
         self.checked(&value, context)
     }
 
-    /// The value as nobody else holds it, when a model can read it.
+    /// The unshared value, if a model can read it.
     fn checked(&self, value: &Json, context: &Context) -> Result<ToolResult, CallFailure> {
         let value = value.copy();
         let length = length_of(&value)

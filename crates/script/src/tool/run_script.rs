@@ -120,7 +120,7 @@ fn failed(cause: &str) -> String {
     format!("the code failed: {}", text.trim_end_matches(", in main"))
 }
 
-/// The result as nobody else holds it, when a model can read it.
+/// The unshared result, if a model can read it.
 fn value_of(value: &Dynamic) -> Result<Json, ToolError> {
     let value = match value.read_lock::<HookAnswer>().as_deref() {
         Some(HookAnswer::Ok(value, _) | HookAnswer::Skip(value)) => value.copy(),

@@ -47,7 +47,7 @@ pub(super) fn written(json: &Json) -> Result<String, Error> {
     String::from_utf8(bytes).map_err(|why| error(why.to_string()))
 }
 
-/// An independent copy in Rhai's own values, for constants and arguments that nobody shares.
+/// An independent copy in Rhai's own values, for unshared constants and arguments.
 pub(crate) fn dynamic_of(json: &Json) -> Dynamic {
     match json {
         Json::Array(array) => array.items().iter().map(dynamic_of).collect::<rhai::Array>().into(),

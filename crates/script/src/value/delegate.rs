@@ -34,7 +34,7 @@ const CHANGING: [&str; 14] = [
 /// Functions that answer with some of the elements; the answer is as live as they are.
 const SELECTING: [&str; 4] = ["drain", "extract", "filter", "splice"];
 
-/// Lets an engine call on live values whatever it can call on arrays and maps.
+/// Registers the functions of arrays and maps for live values.
 pub(crate) fn lend_missing_functions(engine: &mut Engine) {
     #[allow(deprecated)] // volatile, not deprecated: the version of Rhai is pinned
     engine.on_missing_function(|name, args, _, context| lend(name, args, context));

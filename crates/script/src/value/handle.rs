@@ -54,7 +54,7 @@ pub(crate) struct Map {
     pub(crate) object: Object,
 }
 
-/// Bytes that nobody changes: a clone refers to the same ones.
+/// Immutable bytes: a clone shares them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bytes(pub(crate) bytes::Bytes);
 

@@ -12,7 +12,7 @@ use valvehouse_host::app::App;
 use valvehouse_json::Json;
 use valvehouse_store::Prune;
 
-/// As many conversations are listed where nobody says how many.
+/// The default number of listed conversations.
 const LISTED: u64 = 50;
 /// As many messages or checkpoints come at once.
 const PAGE: u64 = 1000;

@@ -17,7 +17,7 @@ use valvehouse_host::app::App;
 use valvehouse_json::Json;
 use valvehouse_store::Run;
 
-/// The interval at which a run is read that may have gone on in another process, which notifies nobody here.
+/// The interval at which a run is read that another process may have continued, without a notification here.
 const ELSEWHERE: Duration = Duration::from_secs(1);
 /// Of a conversation's checkpoints the newest are looked through for those of the run.
 const STEPS: u64 = 1000;

@@ -11,7 +11,7 @@ use valvehouse_host::app::{self, App};
 use valvehouse_host::{Ready, Snapshot};
 use valvehouse_json::Json;
 
-/// As many runs are listed where nobody says how many.
+/// The default number of listed runs.
 const LISTED: u64 = 50;
 
 /// `GET /api/v1/agents`: the models with a memory.

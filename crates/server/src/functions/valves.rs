@@ -128,7 +128,7 @@ pub(super) enum Asker {
 }
 
 impl Asker {
-    /// Returns the sender of this request; nobody where that is not known.
+    /// Returns the sender of this request, if it is known.
     pub(super) fn of(app: &App, parts: &Parts) -> Result<Self, Fault> {
         // A user's own key is checked first: it does not count as a failed attempt at the operators' key. The
         // operators' key may name any user.

@@ -1,6 +1,6 @@
 //! The checks of the gate, in their order.
 //!
-//! Bodies that do not come: whoever sends nothing for long has broken off.
+//! A request whose body makes no progress for long is ended.
 
 use super::door::Door;
 use super::{origin, proxies};
@@ -36,7 +36,7 @@ const SAFE: [(HeaderName, &str); 4] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
-/// Lets a request through to whoever does its work, or refuses it in the words of its door.
+/// Passes a request to its handler, or rejects it in the error format of its endpoint.
 pub(crate) async fn gate<F: Future<Output = Response>>(
     app: &App,
     request: Request,

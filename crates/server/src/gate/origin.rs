@@ -73,7 +73,7 @@ pub(super) fn check_origin(app: &App, parts: &Parts, door: Door) -> Result<Optio
 
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Somebody follows a link to us: a page of its own, which nobody else reads.
+/// A followed link: a page of its own, which no other page can read.
 fn is_visit(parts: &Parts) -> bool {
     let is = |name: &str, word: &str| parts.headers.get(name).is_some_and(|value| value == word);
     let is_reading = matches!(parts.method, Method::GET | Method::HEAD);

@@ -1,4 +1,4 @@
-//! Requests: every one that comes in, at whatever door.
+//! The metrics of requests, by endpoint.
 
 use super::families::Families;
 use crate::openai;

@@ -30,7 +30,7 @@ pub(super) fn collect(families: &mut Families) {
 #[cfg(not(target_os = "linux"))]
 pub(super) fn collect(_: &mut Families) {}
 
-/// `VmRSS` of the process, which the kernel tells in kibibytes.
+/// `VmRSS` of the process, which the kernel reports in kibibytes.
 #[cfg(target_os = "linux")]
 fn resident() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;

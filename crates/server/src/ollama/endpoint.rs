@@ -54,7 +54,7 @@ async fn tags(State(app): State<Arc<App>>, parts: Parts) -> Response {
     json_response(StatusCode::OK, &Json::from([("models", models.into())]))
 }
 
-/// A model as Ollama lists it. What nobody knows of it is empty.
+/// A model as Ollama lists it. Unknown fields are empty.
 fn tag(model: &Json) -> Json {
     let id = model.field("id");
     let created = model.get("created").and_then(|time| time.as_i64()).unwrap_or(0);

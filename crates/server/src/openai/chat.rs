@@ -87,7 +87,7 @@ impl Endpoint for OpenAi {
 }
 
 /// A turn in which no filter, no tool and no word of the configuration has a part: its bytes can
-/// go both ways as they are. Whoever names a field of ours wants to be looked at.
+/// pass unchanged both ways. A request with a field of this host is parsed.
 fn nobody_looks<'a>(snapshot: &Snapshot, bytes: &'a [u8]) -> Option<(Ready, &'a str, bool)> {
     if !snapshot.may_forward() {
         return None;

@@ -23,7 +23,7 @@ use valvehouse_net::sse::{self, MAX_LINE, Parser, SseEvent, TooLong};
 const TAIL: usize = 8 * 1024;
 
 /// Passes a successful answer on. A stream that is silent for `keep_alive_ms` says that it is still
-/// there. How it fails is told in its trace.
+/// there. A failure is recorded in its trace.
 pub(crate) async fn relay(
     forwarded: PassthroughAnswer,
     keep_alive_ms: u64,
@@ -226,7 +226,7 @@ fn is_end_elsewhere(json: &serde_json::Value) -> bool {
 /// The end of every stream.
 pub(super) const DONE: &[u8] = b"data: [DONE]\n\n";
 
-/// One event. What nobody changed goes out as it came in.
+/// One event. An unchanged one is sent as it was received.
 pub(super) fn event(piece: &Piece) -> Bytes {
     let mut out = BytesMut::with_capacity(piece.raw.len() + 32);
     let name = piece.name.as_deref();

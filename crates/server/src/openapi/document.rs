@@ -1,4 +1,4 @@
-//! The document, assembled when somebody asks for the first time.
+//! The document, assembled at the first request.
 
 use axum::Router;
 use axum::http::{HeaderValue, header};
@@ -27,10 +27,10 @@ const DOORS: [&str; 13] = [
     include_str!("operations.json"),
 ];
 
-/// Made when somebody asks for the first time.
+/// The document, made at the first request.
 static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| assembled().to_string().into());
 
-/// The route: for everybody, since it tells nothing of this host.
+/// The route, which is public because the document reveals nothing about this host.
 pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new().route("/openapi.json", get(show))
 }

@@ -51,7 +51,7 @@ impl Form {
 }
 
 impl RequestBody {
-    /// Reads a body: JSON whole, a form to its model, or whole where somebody looks at it; anything else is streamed.
+    /// Reads a body: JSON whole, a form to its model, or whole if a filter looks at it; anything else is streamed.
     pub(super) async fn read(
         headers: &HeaderMap,
         body: Body,
@@ -107,7 +107,7 @@ impl RequestBody {
         }
     }
 
-    /// Refuses a body in which somebody else could read another text than the host: one that is neither JSON nor a
+    /// Rejects a body that another reader could parse differently than the host: one that is neither JSON nor a
     /// whole form, or names a field twice.
     pub(super) fn check_readable(&self) -> Result<(), Fault> {
         let is_readable = match &self.form {

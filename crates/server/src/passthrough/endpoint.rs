@@ -240,7 +240,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Finds the service for a route. `anthropic` tells the two APIs with `/v1/files` apart.
+    /// Finds the service for a route. `anthropic` distinguishes the two APIs with `/v1/files`.
     pub(super) fn find(
         snapshot: &Snapshot,
         headers: &HeaderMap,
@@ -324,7 +324,7 @@ fn has(plan: &ProviderPlan, path: &str, anthropic: bool) -> bool {
         && (first != "files" || speaks_anthropic == anthropic)
 }
 
-/// The refusal of a route that the provider, or nobody, has.
+/// The rejection of a route that the provider, or every provider, lacks.
 fn without(path: &str, provider: &[&str], having: &[&ProviderPlan]) -> Fault {
     let names: Vec<&str> = having.iter().map(|plan| plan.provider.name()).collect();
     let who = match provider {

@@ -263,11 +263,11 @@ impl Call {
     }
 }
 
-/// The user bound to the key of a request, null where it is nobody's: handlers take it as an extension.
+/// The user bound to the key of a request, or null: handlers take it as an extension.
 #[derive(Debug, Clone)]
 pub(super) struct KeyUser(pub(super) Json);
 
-/// Lets by whoever may chat, and operators.
+/// Admits callers that may chat, and operators.
 pub(super) async fn all(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     match user(&app, &parts) {

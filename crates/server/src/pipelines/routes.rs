@@ -8,7 +8,7 @@ use axum::routing::{delete, get, post};
 use std::sync::Arc;
 use valvehouse_host::app::App;
 
-/// The routes. Models and hooks are there for whoever may chat, everything else for operators.
+/// The routes. Models and hooks are open to callers that may chat, everything else to operators.
 pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
     let for_all = Router::new()
         .route("/models", get(list::models))

@@ -283,7 +283,7 @@ impl Log {
 
 /// The end of the work on a response before the model's.
 enum Interruption {
-    /// It is not this host's any more.
+    /// Another host took it over.
     Lost,
     /// It has to end.
     Stopped(StopReason),
@@ -427,7 +427,7 @@ impl Run {
         self.log.push_all(&events);
     }
 
-    /// Stores the end: first the events, so that whoever sees the end has them all.
+    /// Stores the end: first the events, so that a reader who sees the end has all of them.
     async fn finish(mut self, response: Json) {
         let mut is_added = false;
         for attempt in 1..=TRIES {

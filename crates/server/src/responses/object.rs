@@ -29,7 +29,7 @@ pub(super) fn read_stored(text: &str, of: &str) -> Result<Json, Fault> {
     Json::parse(text.as_bytes()).map_err(damaged)
 }
 
-/// An id that nobody guesses: `resp_…`, `msg_…`.
+/// An unguessable id: `resp_…`, `msg_…`.
 pub(super) fn new_id(prefix: &str) -> String {
     format!("{prefix}_{}", uuid::Uuid::new_v4().simple())
 }

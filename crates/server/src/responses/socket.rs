@@ -27,7 +27,7 @@ use valvehouse_json::{Json, Object};
 
 /// The longest time for which a connection is served: that of OpenAI's own.
 const LIMIT: Duration = Duration::from_secs(3600);
-/// The time after which a silent connection is asked whether its client is still there, and after which it is let go.
+/// The time after which a silent connection is pinged, and after which it is closed.
 const PULSE: Duration = Duration::from_secs(60);
 /// The most requests that wait behind the one under way.
 const MAX_WAITING: usize = 16;

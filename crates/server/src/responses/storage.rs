@@ -131,7 +131,7 @@ impl Keeper {
         Ok(self.app.host.store().save_response(&stored).await?)
     }
 
-    /// Stores the end of a response in the background. Returns `false` if it is not this host's any more. Its items are
+    /// Stores the end of a response in the background. Returns `false` if another host took it over. Its items are
     /// in its conversation, once (`is_added`), before anybody sees that it is over.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ use valvehouse_core::kernel::RunOptions;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
-/// `{model, messages | text, stream?, filter_ids?, user?, chat_id?}` and whatever else a chat may say.
+/// `{model, messages | text, stream?, filter_ids?, user?, chat_id?}` and all other fields of a chat.
 pub(super) async fn run(State(app): State<Arc<App>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     answer(tried(&app, &parts, body).await)

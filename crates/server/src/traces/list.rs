@@ -12,7 +12,7 @@ use valvehouse_core::words::did_you_mean;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
-/// As many of those that ended are listed where nobody says how many.
+/// The default number of listed traces that ended.
 const LISTED: u64 = 50;
 
 /// `GET /api/v1/traces?limit=&model=&user=&plugin=&failed=`

@@ -138,7 +138,7 @@ impl Maps {
         }
     }
 
-    /// Takes out what is not stored any more, and is not waiting to be written either.
+    /// Removes entries that are neither stored nor waiting to be written.
     pub(super) fn keep_stored(&mut self, is_stored: impl Fn(&str, &str) -> bool) {
         let entries =
             self.scopes.iter().flat_map(|(scope, entries)| entries.keys().map(move |key| (scope, key)));

@@ -8,7 +8,7 @@ use valvehouse_json::{Json, Number};
 /// A change that is not written yet.
 #[derive(Debug, Clone)]
 pub(super) enum Pending {
-    /// The value takes the place of whatever is stored.
+    /// The value replaces the stored one.
     Replace,
     /// The number is added to the one that is stored.
     Add(Json),

@@ -166,7 +166,7 @@ struct Disk {
     wanted: AtomicU64,
     /// The writes up to this number are on disk.
     flushed: AtomicU64,
-    /// The lock of the writer; whoever waits for it finds its own write done, as a rule.
+    /// The lock of the writer; those who wait for it usually find their write done.
     writing: tokio::sync::Mutex<()>,
     failure: Mutex<Option<(Instant, StoreError)>>,
     wake: Notify,
@@ -211,7 +211,7 @@ impl Kv {
         self
     }
 
-    /// Returns the number of hosts that share the maps, as of the last exchange; 0 if nobody does or none is known.
+    /// Returns the number of hosts that share the maps, as of the last exchange; 0 if unknown.
     pub fn hosts(&self) -> u64 {
         self.disk.hosts.load(Relaxed)
     }
@@ -303,7 +303,7 @@ impl Kv {
         Some(write)
     }
 
-    /// Waits until somebody wants a durable write.
+    /// Waits for a durable write.
     pub async fn wanted(&self) {
         self.disk.wake.notified().await;
     }

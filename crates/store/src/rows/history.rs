@@ -320,7 +320,7 @@ async fn name(
     Ok(())
 }
 
-/// Drops what is too old, and texts that nobody names any more.
+/// Deletes outdated entries, and texts without references.
 async fn prune(transaction: &mut Session, plugin: &str, newest: u64) -> Result<(), sqlx::Error> {
     if newest <= MAX_VERSIONS {
         return Ok(());

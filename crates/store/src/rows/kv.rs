@@ -97,7 +97,7 @@ pub(crate) fn are_merged(changes: &[KvChange]) -> bool {
     changes.iter().any(|change| matches!(change, KvChange::Add(_) | KvChange::Hits(..)))
 }
 
-/// Reads the entries at these places, by one statement. Nobody writes those that are there until the transaction ends.
+/// Reads the entries at these places with one statement, and locks them until the transaction ends.
 async fn stored(
     transaction: &mut Session,
     places: &[[&str; 3]],

@@ -9,7 +9,7 @@ use crate::seal::SealKey;
 use crate::sql::{self, Row, Session, query, query_scalar};
 use valvehouse_json::Json;
 
-/// The time after which rows that nobody removed are dropped, in milliseconds.
+/// The time after which remaining rows are deleted, in milliseconds.
 const LEFT_MS: i64 = 60_000;
 /// The states of answers as they are stored.
 const WAITING: i64 = 0;
@@ -206,7 +206,7 @@ pub(crate) async fn settle(transaction: &mut Session, id: &str, is_taken: bool) 
     wake(transaction).await
 }
 
-/// Reads the state of an answer. One whose question is gone reaches nobody.
+/// Reads the state of an answer. An answer without its question is undeliverable.
 pub(crate) async fn state(session: &mut Session, id: &str) -> Result<AnswerState, sqlx::Error> {
     // One statement: what a host took is noted before its question is removed.
     let row = query(

@@ -39,7 +39,7 @@ pub(crate) async fn write(
     Ok(())
 }
 
-/// Takes a lease that nobody else has; returns `true` if it was taken.
+/// Takes a free lease; returns `true` if it was taken.
 pub(crate) async fn lease(
     session: &mut Session,
     name: &str,

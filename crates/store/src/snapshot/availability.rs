@@ -72,7 +72,7 @@ impl Availability {
         self.local.as_ref()?.seen()
     }
 
-    /// Somebody could not reach it: has it asked.
+    /// Notes a failed connection and starts a check of the database.
     pub(crate) fn doubt(&self) {
         self.doubt.notify_one();
     }
@@ -217,7 +217,7 @@ impl Drop for Availability {
     }
 }
 
-/// Asks for the database whenever somebody doubts that it is there, and until it is back.
+/// Checks the database after every reported failure, and until it is back.
 async fn follow(availability: std::sync::Weak<Availability>, doubt: Arc<Notify>) {
     loop {
         doubt.notified().await;

@@ -20,7 +20,7 @@ const FORMAT: u64 = 1;
 const DOING: &str = "write the kv entries of scripts";
 const READING: &str = "read the kv entries that changed while the database was unavailable";
 const MARK: &str = "valvehouse kv ";
-/// A file of this size is written anew where most of it is outdated.
+/// The size from which a file is rewritten if most of it is outdated, in bytes.
 const COMPACT: u64 = 1 << 20;
 
 /// The changes that wait for the database, the latest of each entry.
@@ -195,7 +195,7 @@ impl Journal {
         self.take_files(|path| std::fs::remove_file(path));
     }
 
-    /// The database refuses them: nothing reads them any more, and nothing removes them.
+    /// Renames the files, because the database rejects their changes: they are neither read nor removed.
     pub(super) fn set_aside(&mut self) {
         self.take_files(|path| std::fs::rename(path, path.with_extension("refused")));
     }

@@ -45,7 +45,7 @@ pub struct SqlStore {
     /// Writers in their order, and when one of them last failed to get the lock.
     queue: tokio::sync::Mutex<Option<Instant>>,
     pub(super) troubles: Troubles,
-    /// Wakes whoever follows the generation.
+    /// Wakes the subscribers of the generation.
     #[cfg(feature = "postgres")]
     pub(super) listener: Option<crate::postgres::Listener>,
     /// The server, there or away.
@@ -235,7 +235,7 @@ impl SqlStore {
         self.watched(doing, look)
     }
 
-    /// Gives a server this long to answer; then opens new connections for whatever comes next.
+    /// Waits this long for the server; then replaces the connections.
     #[cfg(feature = "postgres")]
     async fn within<T>(
         &self,

@@ -488,7 +488,7 @@ impl Store for SqlStore {
 }
 
 impl SqlStore {
-    /// Reads everything that a host goes by.
+    /// Reads all settings of a host.
     async fn all_settings(&self, session: &mut Session) -> Result<StoredSettings, sqlx::Error> {
         Ok(StoredSettings {
             generation: generation::read(session).await?,

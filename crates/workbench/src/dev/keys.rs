@@ -59,7 +59,7 @@ struct Number {
 }
 
 impl Keys {
-    /// None where nobody can press any: stdin or stdout is not a terminal, or somebody else's.
+    /// `None` if stdin or stdout is not a terminal of this process.
     pub(super) fn of_terminal() -> Option<Self> {
         let terminal = terminal::Terminal::take()?;
         Some(Self { typing: Typing::of(read()), _terminal: terminal })

@@ -1,6 +1,6 @@
 //! The options of a session.
 
-/// The choices of whoever develops.
+/// The options of `valvehouse dev`.
 #[derive(Debug, Clone)]
 pub struct DevOptions {
     /// The model that the command to try names; the first one where none is named.

@@ -211,7 +211,7 @@ fn excerpt(cause: &str) -> Option<String> {
     Some(format!("         {margin} |\n         {number} | {shown}\n         {margin} | {gap}^"))
 }
 
-/// A cause with the paths of files as somebody in this folder would type them.
+/// A cause with file paths relative to the current folder.
 pub(super) fn near(cause: &str) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     let here = if here == Path::new("/") { String::new() } else { format!("{}/", here.display()) };

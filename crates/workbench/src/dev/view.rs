@@ -20,7 +20,7 @@ pub(super) struct View {
 }
 
 impl View {
-    /// On stdout; when nobody reads that any more, `stop` is told.
+    /// Writes to stdout; when that is closed, `stop` is called.
     pub(super) fn new(out: Console, stop: Arc<Notify>) -> Self {
         Self { out, stop }
     }

@@ -71,7 +71,7 @@ impl Project {
         Script::check(&file, &settings)
     }
 
-    /// The problems of a file of tests. Before it is saved once, nobody knows its script.
+    /// The problems of a test file. Its script is unknown until the file is saved.
     fn of_tests(&self, config: &Config, of: (Kind, &Path), path: &Path, text: &str) -> Vec<Problem> {
         if !path.is_file() {
             return Vec::new();

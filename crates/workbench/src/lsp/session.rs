@@ -1,4 +1,4 @@
-//! The talk with one editor: its texts, its questions, and what it is told unasked.
+//! The session with one editor: its documents, requests and notifications.
 //!
 //! One editor, served from its greeting to its good-bye.
 

@@ -71,5 +71,5 @@ fn none(asked: &TestOptions, files: &[FileRan], out: &Console) -> Result<Exit, C
     )))
 }
 
-/// Names of tests that are told where none was meant.
+/// The maximum number of listed test names.
 const MAX_LISTED: usize = 40;

@@ -1,4 +1,4 @@
-//! Runs tests, many at a time, and tells of the files in their order.
+//! Runs tests in parallel, and reports the files in their order.
 //!
 //! The options of a run of tests.
 

@@ -106,7 +106,7 @@ impl SummaryStyle {
         format!("{tests} in {files}: {}, in {}", parts.join(", "), ms(sum.took))
     }
 
-    /// The scripts that nobody tests.
+    /// The scripts without tests.
     pub(crate) fn untested(&self, scripts: &[PathBuf]) -> String {
         let names = scripts.iter().map(|script| report::near(script).display().to_string());
         let verb = if scripts.len() == 1 { "has" } else { "have" };
@@ -125,7 +125,7 @@ fn broken(of_test: &Problem) -> Option<Problem> {
     Some(Problem { path, line, column, excerpt, message, ..of_test.clone() })
 }
 
-/// A message with its paths as somebody in this folder would type them.
+/// A message with its paths relative to the current folder.
 fn shortened(message: &str) -> String {
     match std::env::current_dir() {
         Ok(here) => message.replace(&format!("{}/", here.display()), ""),

@@ -111,7 +111,7 @@ pub(crate) fn find(
     Ok((script, Arc::new(users)))
 }
 
-/// A plugin's script as its file is now: the last good version is not what somebody wants to try.
+/// A plugin's script in its current version on disk, not its last good version.
 fn loaded(plugin: &Plugin) -> Result<Script, CommandError> {
     match (&plugin.script, &plugin.state) {
         (Some(script), State::Live) => {

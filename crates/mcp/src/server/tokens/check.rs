@@ -217,7 +217,7 @@ impl TokenChecker {
     }
 }
 
-/// The claims and the header of a token, which nobody has checked.
+/// The unverified claims and header of a token.
 fn unverified(token: &str) -> Option<(Value, Header)> {
     let mut parts = token.split('.');
     let (Some(header), Some(claims), Some(_), None) =
@@ -273,7 +273,7 @@ fn reason(kind: &ErrorKind) -> &'static str {
     }
 }
 
-/// The algorithms that are taken: signatures that nobody makes without the issuer's private key.
+/// The accepted algorithms: signatures that require the issuer's private key.
 pub(super) const ALGORITHMS: [Algorithm; 9] = [
     Algorithm::RS256,
     Algorithm::RS384,

@@ -15,7 +15,7 @@ use valvehouse_net::{Client, HttpCall};
 const FRESH: Duration = Duration::from_secs(3_600);
 /// The age at which keys count no longer, where the issuer cannot be asked.
 const MAX_AGE: Duration = Duration::from_secs(24 * 3_600);
-/// The least time between two looks, whatever keys tokens name.
+/// The minimum time between two requests for keys.
 const BETWEEN: Duration = Duration::from_secs(10);
 /// The time that one answer may take.
 const ANSWER: Duration = Duration::from_secs(5);

@@ -42,7 +42,7 @@ fn depth(text: &str) -> usize {
     deepest
 }
 
-/// A stored value; where somebody broke it, `what` it is.
+/// Reads a stored value; the error names `what` is damaged.
 pub(crate) fn read(what: impl FnOnce() -> String, content: &str) -> Result<Json, sqlx::Error> {
     Json::parse(content.as_bytes()).map_err(|error| {
         let cause = format!("{} is no longer valid JSON: {error}", what());
