@@ -172,7 +172,7 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// One turn; what was said stays in the conversation.
+    /// Runs one turn; its messages stay in the conversation.
     async fn say(&mut self, text: &str) -> Result<(), CommandError> {
         self.messages.push(message::user(text));
         let ready = self.app.host.snapshot().ready(&self.model, &[])?;
@@ -225,7 +225,7 @@ impl<'a> Conversation<'a> {
         Ok(())
     }
 
-    /// A conversation that is kept can be gone on with.
+    /// A stored conversation can be continued.
     fn say_how_to_continue(&self) {
         if let Some(id) = self.kept.get() {
             self.out.say(&format!("to continue: valvehouse chat --continue={id}"));

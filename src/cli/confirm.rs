@@ -53,7 +53,7 @@ async fn removed(project: Project, id: &str, out: &Console) -> Result<Exit, Comm
     ended(project, id, "is no longer required: its removal is accepted", generation, out).await
 }
 
-/// Gives a plugin what was stored for a removed one of its id, or drops it.
+/// Assigns a plugin the stored data of a removed one with its id, or deletes it.
 pub(super) async fn adopt(args: &args::Adopt, config: &Config, out: &Console) -> Result<Exit, CommandError> {
     let project = Project::look(config).await?;
     let (id, by) = (args.id.as_str(), project::author());

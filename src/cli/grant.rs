@@ -96,7 +96,7 @@ impl Subject<'_> {
         }
     }
 
-    /// Checks that the plugin is there. One that is gone may still have grants, which can be read and taken back.
+    /// Checks that the plugin exists. A removed one may still have grants, which can be listed and revoked.
     async fn must_be_there(&self, project: &Project) -> Result<(), CommandError> {
         if self.config.grants.contains_key(self.id) || self.stored().await?.is_some() {
             return Ok(());

@@ -1,5 +1,5 @@
 //! A host that serves from the command line: opens its port, serves until a signal says otherwise, lets
-//! answers under way finish.
+//! answers in progress finish.
 
 use super::migrate;
 use super::running::Announcement;
@@ -19,7 +19,7 @@ use valvehouse_script::crash::CrashRecord;
 use valvehouse_server as server;
 use valvehouse_terminal::{CommandError, Console, Exit, report::near};
 
-/// The time that answers under way may take to finish.
+/// The time that answers in progress may take to finish.
 const DRAIN: Duration = Duration::from_secs(30);
 /// The time without a line at the start.
 const MOMENT: Duration = Duration::from_secs(1);
@@ -98,7 +98,7 @@ fn unavailable(listen: &Listen, error: &io::Error) -> CommandError {
     CommandError::new(Exit::Unavailable, format!("cannot listen on {listen}: {error}; {mend}"))
 }
 
-/// Serves until a signal says otherwise; then lets answers under way finish.
+/// Serves until a signal says otherwise; then lets answers in progress finish.
 async fn serve(
     listener: TcpListener,
     app: &Arc<App>,

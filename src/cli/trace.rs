@@ -1,4 +1,4 @@
-//! `valvehouse trace`: what a running host knows of its requests.
+//! `valvehouse trace`: the recorded requests of a running host.
 
 use super::args::Trace as Asked;
 use super::remote::Remote;

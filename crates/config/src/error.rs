@@ -3,7 +3,7 @@
 use crate::origin::Origin;
 use std::fmt;
 
-/// One thing that is wrong, where, and how to mend it.
+/// One problem, with its place and its fix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigProblem {
     /// The origin of the setting.

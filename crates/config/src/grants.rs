@@ -150,7 +150,7 @@ impl Capability {
         }
     }
 
-    /// The one of that name; else what was probably meant.
+    /// The capability of that name, or a similar name.
     pub fn named(word: &str) -> Result<Self, String> {
         let names = || Self::ALL.map(Self::name);
         Self::ALL.into_iter().find(|capability| capability.name() == word).ok_or_else(|| {

@@ -65,7 +65,7 @@ fn read_all(
     Ok((config, log))
 }
 
-/// The settings of a file alone, right or wrong, and what was asked for.
+/// The settings of a file alone, valid or invalid, and the keys that were read.
 #[cfg(test)]
 pub(super) fn read_with_log(project: &Path) -> (Config, Log) {
     read_all(project, [], &[]).expect("a file that can be parsed")

@@ -112,9 +112,9 @@ impl McpTrust {
 /// `[interceptors.ID]`: a filter that other hosts may call at `/mcp`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Interceptor {
-    /// The type that other hosts are told.
+    /// The type as other hosts see it.
     pub kind: InterceptorKind,
-    /// The mode that other hosts are told.
+    /// The mode as other hosts see it.
     pub mode: InterceptorMode,
 }
 

@@ -182,7 +182,7 @@ impl<'l> Reader<'l> {
         std::mem::take(&mut self.table).into_iter().collect()
     }
 
-    /// Says what was written and never asked for.
+    /// Returns the settings that were written and never read.
     pub(super) fn finish(mut self) {
         for (key, setting) in self.rest() {
             let key_path = self.key(&key);

@@ -374,7 +374,7 @@ pub struct ModelSettings {
 pub struct PluginSettings {
     /// Set if the plugin runs, unless an operator switched it off.
     pub enabled: bool,
-    /// Values of its valves, unchecked: only the script knows them.
+    /// Values of its valves, unchecked: only the script declares them.
     pub valves: Json,
     /// Limits other than the usual ones.
     pub budget: BudgetSettings,
@@ -387,7 +387,7 @@ impl Default for PluginSettings {
 }
 
 impl fmt::Debug for PluginSettings {
-    /// Only the valves' names: values may be secrets, and only the script knows which.
+    /// Only the valves' names: values may be secrets, which only the script declares.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PluginSettings")
             .field("enabled", &self.enabled)

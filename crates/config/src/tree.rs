@@ -1,4 +1,4 @@
-//! Settings as a tree in which every leaf knows where it came from.
+//! Settings as a tree in which every leaf has its source.
 
 use crate::origin::Origin;
 use indexmap::IndexMap;
@@ -143,7 +143,7 @@ fn lay_over_entry(
     }
 }
 
-/// The key as the table spells it: the environment knows neither case nor `-`.
+/// The key as the table spells it: environment variables have neither case nor `-`.
 fn known_key(table: &Table, key: &str) -> String {
     table.keys().find(|known| is_same(known, key)).cloned().unwrap_or_else(|| key.to_owned())
 }

@@ -13,7 +13,7 @@ use valvehouse_core::tool::{Tool, ToolSpec};
 use valvehouse_json::Json;
 use valvehouse_script::{HostTools, Models};
 
-/// Returns the snapshot in force; `None` once its host is gone.
+/// Returns the current snapshot; `None` after its host ended.
 type InForce = Box<dyn Fn() -> Option<Arc<Snapshot>> + Send + Sync>;
 
 /// The way from a script to the models of its host, which is there once everything is loaded.

@@ -220,7 +220,7 @@ impl Plan {
         }
     }
 
-    /// The provider that passes a name through, and the name it knows.
+    /// The provider that passes a name through, and the name it uses.
     pub(super) fn passes<'a>(&'a self, name: &'a str) -> Option<(&'a Arc<dyn Provider>, &'a str)> {
         let providers = &self.providers;
         let listed = providers.iter().find_map(|plan| match &plan.passes {

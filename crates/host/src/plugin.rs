@@ -211,7 +211,7 @@ impl Plugin {
             && self.script.as_ref().is_some_and(lists)
     }
 
-    /// The models it offers; none while it is switched off, or its file is gone.
+    /// The models it offers; none while it is disabled, or its file is missing.
     pub(crate) fn pipe(&self) -> Option<Pipe> {
         let script = self.script.as_ref().filter(|_| self.enabled && self.state != State::Missing)?;
         script.clone().into_pipe(self.users.clone())

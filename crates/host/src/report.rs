@@ -29,9 +29,9 @@ pub enum Change {
     Stale(Arc<str>, Vec<Problem>),
     /// A new file does not load.
     Broken(Arc<str>, Vec<Problem>),
-    /// A file is gone, and what it was with it.
+    /// A file was removed, and its plugin with it.
     Removed(Arc<str>),
-    /// A guard's file is gone: requests are refused.
+    /// A guard's file is missing: requests are rejected.
     Missing(Arc<str>),
     /// Valves or switches are other ones.
     Settings(Arc<str>),
@@ -93,7 +93,7 @@ impl Default for Looks {
 }
 
 impl Looks {
-    /// A look is over; with what was new, where anything was.
+    /// A scan ended, with the changes that it found.
     pub(crate) fn looked(&self, report: Option<&Report>) {
         *self.last.lock() = Instant::now();
         let Some(report) = report else { return };

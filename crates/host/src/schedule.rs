@@ -353,7 +353,7 @@ fn finish(entries: &mut BTreeMap<Key, Entry>, finished: CallEnd) {
     entry.due = Instant::now() + pause;
 }
 
-/// The name under which the store knows a function.
+/// The name of a function in the store.
 fn name_of(id: &str, what: ScheduledCall, incarnation: u64) -> String {
     format!("{}/{id}/{incarnation}", what.as_str())
 }

@@ -93,14 +93,14 @@ pub struct ToolParts {
     pub annotations: Option<Value>,
 }
 
-/// A tool of a server beside what was approved of it.
+/// A tool of a server compared with its approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PinStatus {
     /// It is as it was approved, or its server is trusted.
     Approved,
     /// No tool of this name is approved.
     New,
-    /// It differs from what was approved.
+    /// It differs from the approved version.
     Changed,
     /// It was approved, and the server has it no longer.
     Gone,

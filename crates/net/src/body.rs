@@ -1,4 +1,4 @@
-//! A body on its way: never waited for longer than allowed, and what goes wrong with it told.
+//! A body in transfer, with time limits and described errors.
 //!
 //! An answer: status and headers at once, the body as it comes.
 

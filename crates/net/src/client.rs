@@ -36,7 +36,7 @@ pub struct Client {
     timeouts: Timeouts,
 }
 
-/// A client that knows whom this machine trusts. Reading that takes longer than a whole start, and
+/// A client with the trusted certificates of this machine. Reading those takes longer than a whole start, and
 /// memory: it is made when it is first needed.
 type Trusting = Arc<OnceCell<reqwest::Client>>;
 

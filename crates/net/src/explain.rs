@@ -1,4 +1,4 @@
-//! Says why a call failed: what was tried, where, what went wrong, and what to look at.
+//! Describes why a call failed: the attempt, the address, the cause, and what to check.
 
 use std::error::Error;
 use std::sync::Arc;

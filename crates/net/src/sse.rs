@@ -115,7 +115,7 @@ impl Parser {
         }
     }
 
-    /// The input is at its end: what was not ended by an empty line is an event all the same.
+    /// The end of the input: an event without a final empty line counts too.
     pub fn finish(&mut self) {
         if self.state == State::Reading {
             self.end_line(b"");

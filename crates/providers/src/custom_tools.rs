@@ -23,7 +23,7 @@ use valvehouse_json::{Json, Object};
 /// The argument of the function that stands for a custom tool.
 const INPUT: &str = "input";
 
-/// A provider around one that only knows functions.
+/// A provider around one that supports only functions.
 pub struct CustomTools(Arc<dyn Provider>);
 
 impl CustomTools {
@@ -216,7 +216,7 @@ fn become_custom(call: &Json, name: Json, input: String) {
     }
 }
 
-/// A call under way.
+/// A call in progress.
 struct OpenCall {
     choice: i64,
     /// As the service numbers it.

@@ -35,7 +35,7 @@ const STATUSES: [(&str, u16); 14] = [
     ("server_overloaded", 503),
 ];
 
-/// A service as errors name it. It knows the key only to keep it out of them.
+/// A service as errors name it. The key is included only to redact it.
 #[derive(Debug, Clone)]
 pub(super) struct Origin {
     pub(super) provider: Arc<str>,

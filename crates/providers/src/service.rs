@@ -145,7 +145,7 @@ impl Service {
         self.origin.fault(&format!("returned a response without `{key}`; it begins: {start}"))
     }
 
-    /// An answer that is something else than what was asked for.
+    /// An answer of an unexpected kind.
     pub(super) async fn unexpected(&self, response: Response, instead_of: &str) -> Fault {
         let kind = match response.media_type() {
             kind if kind.is_empty() => "a response without a content-type".to_owned(),

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use valvehouse_core::words::shortened;
 use valvehouse_json::Json;
 
-/// As many misfits are reported; the model mends the others with them, or is told of them next.
+/// The maximum number of reported violations; the model fixes the others too, or receives them next.
 const MAX_MISFITS: usize = 5;
 
-/// The longest report of one misfit, in bytes; it may quote what does not fit.
+/// The longest report of one misfit, in bytes; it may quote what does not match.
 const MAX_MISFIT: usize = 400;
 
 /// The number of times that a pattern may go back and try another way.
@@ -46,7 +46,7 @@ impl Schema {
         &self.text
     }
 
-    /// Returns the reasons why a value does not fit, at most five of them; `None` if it fits.
+    /// Returns the reasons why a value does not match, at most five of them; `None` if it fits.
     ///
     /// # Errors
     /// The check takes more than two seconds.

@@ -165,7 +165,7 @@ pub(super) fn built() -> AnswerPositions {
     CALL.with_borrow(|call| call.as_ref().map(|call| call.built).unwrap_or_default())
 }
 
-/// Takes the running call from the thread, to be gone on with later.
+/// Takes the running call from the thread, to be continued later.
 pub(super) fn put_aside() -> Option<Call> {
     crash::stopped(Mark::default());
     CALL.take()

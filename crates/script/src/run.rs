@@ -334,7 +334,7 @@ mod tests {
         assert!(result.is_ok() && other.breaker.admit() == Admission::Usual);
     }
 
-    /// A file whose list of tools calls a native that no meter knows.
+    /// A file whose list of tools calls a native without a declared cost.
     fn lists_too_much() -> Option<String> {
         let text = "fn tools() { [#{ name: \"t\", description: \"d\", handler: |args| 1 }] }\nfn bad() { take_too_much() }";
         let file = SourceFile::new(Kind::Tool, "x", "tools/x.rhai", text);

@@ -27,7 +27,7 @@ const PULSE: Duration = Duration::from_secs(30);
 /// After a failure that is the system's, such as too many open files.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Serves until `shutdown` comes; requests under way are finished.
+/// Serves until `shutdown` comes; requests in progress are finished.
 pub(super) async fn serve<F>(
     listener: TcpListener,
     answer: impl Fn(Request<Body>) -> F + Clone + Send + Sync + 'static,

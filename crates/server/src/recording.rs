@@ -95,7 +95,7 @@ impl Follower for Afterwards {
     fn done(self) {}
 }
 
-/// The follower of an answer. Dropped before the end, it knows that the client went away.
+/// The follower of an answer. Dropped before the end, it records that the client disconnected.
 pub(super) trait Follower: Send + Unpin + 'static {
     /// The answer comes bit by bit.
     fn streams(&mut self) {}

@@ -1,4 +1,4 @@
-//! From a fault to an answer: the only file that knows status codes.
+//! Converts a fault to an answer: the only file with status codes.
 
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -71,7 +71,7 @@ pub fn status(fault: &Fault) -> u16 {
     }
 }
 
-/// Logs a fault: clients are not told where a provider or the store is, so operators read it here.
+/// Logs a fault: clients do not receive the address of a provider or the store, so operators read it here.
 pub(crate) fn log(fault: &Fault) {
     match fault {
         Fault::Provider { .. } | Fault::Unanswered { .. } | Fault::Unstored { .. } => {
@@ -187,7 +187,7 @@ fn whole_seconds(seconds: f64) -> Option<HeaderValue> {
     HeaderValue::from_str(&format!("{:.0}", seconds.ceil().clamp(0.0, 1.0e9))).ok()
 }
 
-/// New requests while those under way are finished: another host takes them, or this one's successor.
+/// New requests while those in progress are finished: another host takes them, or this one's successor.
 pub(crate) fn stopping() -> Response {
     let error = Json::from([
         ("message", "this host is stopping; try again in a moment".into()),

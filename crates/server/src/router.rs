@@ -81,7 +81,7 @@ fn tools_routes(_: &Arc<App>) -> Router<Arc<App>> {
     Router::new()
 }
 
-/// Serves until `shutdown` comes; requests under way are finished. As long as there are any, new ones are told
+/// Serves until `shutdown` comes; requests in progress are finished. As long as there are any, new ones are told
 /// to go elsewhere, and `/readyz` says so.
 pub async fn serve(
     listener: TcpListener,

@@ -3,7 +3,7 @@
 //!
 //! A message has a place in its conversation, from 0, and is written once. A run is one turn of an
 //! agent; a checkpoint is a run after one of its steps, and names how many messages there were then.
-//! Nothing here raises the store's generation: it is not a host's business what is said.
+//! Nothing here raises the store's generation, because hosts do not depend on it.
 
 use crate::clock::now;
 use crate::error::StoreFuture;
@@ -188,7 +188,7 @@ pub trait Conversations: Send + Sync {
     /// The conversation of that id.
     fn conversation<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<Conversation>>;
 
-    /// The conversations of an agent, or of all; those first in which something was said last.
+    /// The conversations of an agent, or of all, by their last message, newest first.
     fn conversations<'a>(&'a self, agent: Option<&'a str>, limit: u64) -> StoreFuture<'a, Vec<Conversation>>;
 
     /// Messages from one place to before another, in their order. What is beyond the end is not there.

@@ -26,7 +26,7 @@ pub enum Action {
     Valves,
     /// It was switched.
     Toggle,
-    /// Its file is gone, and what operators set for it may be gone too.
+    /// Its file was removed, and perhaps its operators' settings.
     Delete,
     /// An earlier version was put back.
     Rollback,
@@ -83,7 +83,7 @@ pub struct Version {
     pub kind: String,
     /// Its file, within the folder of its kind.
     pub place: String,
-    /// The hash of its text, hex SHA-256; none where the file is gone.
+    /// The hash of its text, hex SHA-256; `None` if the file is missing.
     pub hash: Option<String>,
     /// The operators' values, an object.
     pub valves: Json,
@@ -128,7 +128,7 @@ pub fn hash(text: &str) -> String {
     hex(&Sha256::digest(text))
 }
 
-/// A plugin's file as it was found: none where it is gone.
+/// A plugin's file as it was found; `None` if it is missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeenFile {
     /// The plugin.
@@ -188,7 +188,7 @@ pub struct Span {
     pub last_at: i64,
     /// The number of its newest version.
     pub last: u64,
-    /// `true` if its file is gone since then.
+    /// `true` if its file was removed since then.
     pub is_gone: bool,
 }
 

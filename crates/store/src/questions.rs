@@ -51,7 +51,7 @@ pub trait QuestionExchange: Send + Sync {
     /// Lists questions of a host; those that are listed already stay. Drops what is left of questions that ended long ago.
     fn add_questions<'a>(&'a self, questions: &'a [StoredQuestion]) -> StoreFuture<'a, ()>;
 
-    /// Takes questions off the list. What was sent to them and not taken is refused from then on.
+    /// Removes questions from the list. Answers that were sent and not taken are rejected from then on.
     fn remove_questions<'a>(&'a self, ids: &'a [String]) -> StoreFuture<'a, ()>;
 
     /// Returns the questions that operators find in a list.

@@ -10,7 +10,7 @@ pub struct StoredValves {
     pub plugin: String,
     /// The user whose own values these are; none for the operators' values for everybody.
     pub user: Option<String>,
-    /// An object of what was set, unchecked: the script may have changed since.
+    /// An object of the set values, unchecked: the script may have changed since.
     pub values: Json,
     /// Set if the row is not sealed, because it was written by hand.
     pub is_plain: bool,
@@ -196,7 +196,7 @@ pub struct HostSeen {
     pub pid: u32,
     /// The latest generation it serves.
     pub applied_generation: u64,
-    /// Its report about its plugins; the reader knows the shape.
+    /// Its report about its plugins, in the reader's format.
     pub tells: Json,
     /// The time when it was last heard of, in milliseconds since 1970.
     pub seen_at: i64,

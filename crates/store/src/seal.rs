@@ -29,7 +29,7 @@ impl SealKey {
         Some(Self(Arc::new(LessSafeKey::new(UnboundKey::from(key)))))
     }
 
-    /// A value sealed; it opens only as what it is said to be about.
+    /// Seals a value; it opens only with the same subject.
     pub fn seal(&self, plain: &str, about: &str) -> String {
         // 96 random bits: two of the values that operators set never have the same.
         let nonce: [u8; NONCE_LEN] = random();

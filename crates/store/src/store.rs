@@ -108,7 +108,7 @@ pub trait Store:
     /// Remembers versions that loaded, each in place of the one before; all of them or none.
     fn save_last_good<'a>(&'a self, versions: &'a [LastGood]) -> StoreFuture<'a, ()>;
 
-    /// Forgets the last good version of a script that is gone on purpose.
+    /// Deletes the last good version of a script that was removed on purpose.
     fn forget_last_good<'a>(&'a self, id: &'a str) -> StoreFuture<'a, ()>;
 
     /// Confirms the removal of a `security` filter's file: deletes its record and notifies the hosts.
@@ -121,7 +121,7 @@ pub trait Store:
     /// An operator confirms a change of a guard.
     fn confirm<'a>(&'a self, id: &'a str, what: &'a GuardChange, by: &'a str) -> StoreFuture<'a, u64>;
 
-    /// Ends what was confirmed of a guard.
+    /// Ends the confirmed change of a guard.
     fn forget_confirmed<'a>(&'a self, id: &'a str, what: &'a GuardChange) -> StoreFuture<'a, ()>;
 
     /// Returns the guards of the histories whose last good versions are missing, or are of no history: id, place of the
@@ -134,16 +134,16 @@ pub trait Store:
     /// Stores the models that list a guard, in place of those before. Raises no generation.
     fn save_guarded_models<'a>(&'a self, plugin: &'a str, models: &'a [String]) -> StoreFuture<'a, ()>;
 
-    /// Returns what was set aside for plugins that were removed, also what was adopted or dropped since then.
+    /// Returns the data that was set aside for removed plugins, with data that was adopted or deleted since.
     fn set_aside(&self) -> StoreFuture<'_, Vec<Aside>>;
 
     /// Sets aside what is stored for a plugin that was removed by the version of this number. Does so once.
     fn put_aside<'a>(&'a self, plugin: &'a str, number: u64) -> StoreFuture<'a, u64>;
 
-    /// Gives the plugin of this id what was set aside. What is stored for it now stays.
+    /// Assigns the data that was set aside to the plugin of this id. Its current data stays.
     fn adopt<'a>(&'a self, plugin: &'a str, number: u64, by: &'a str) -> StoreFuture<'a, u64>;
 
-    /// Drops what was set aside.
+    /// Deletes the data that was set aside.
     fn drop_aside<'a>(&'a self, plugin: &'a str, number: u64, by: &'a str) -> StoreFuture<'a, u64>;
 
     /// Everything scripts keep that has not expired; drops what has.

@@ -156,7 +156,7 @@ impl Console {
         Log(self.held.clone())
     }
 
-    /// Writes a piece of what a model said.
+    /// Writes a piece of a model's answer.
     pub fn text(&self, text: &str) -> io::Result<()> {
         if self.is_terminal { self.piece(&clean(text)) } else { self.piece(text) }
     }

@@ -242,7 +242,7 @@ impl Server {
         panic!("{text:?} was never said, only:\n{}", self.heard.borrow().join("\n"));
     }
 
-    /// A line that it said or is going to say, counted from nought.
+    /// A past or future line of its output, counted from 0.
     #[cfg(unix)]
     pub fn line(&self, number: usize) -> String {
         while self.heard.borrow().len() <= number {
@@ -251,7 +251,7 @@ impl Server {
         self.heard.borrow()[number].clone()
     }
 
-    /// Ends it, and gives all that it said on stderr.
+    /// Ends it, and returns its stderr.
     #[cfg(unix)]
     pub fn last_words(mut self) -> String {
         signal(self.child.id(), "-TERM");

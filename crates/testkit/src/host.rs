@@ -260,7 +260,7 @@ impl TestHost {
         self.app().resume(run.to_owned(), decision, None, RunOptions::default()).answer().await
     }
 
-    /// Tells it to stop, and lets it finish what is under way.
+    /// Tells it to stop, and lets it finish what is in progress.
     pub fn shut_down(&mut self) {
         self.running.as_mut().expect("the host runs").shut_down();
     }
@@ -308,7 +308,7 @@ impl TestHost {
         self.live_after(generation, id).await;
     }
 
-    /// Waits until what was stored up to this generation of the store is obeyed.
+    /// Waits until this generation of the store is applied.
     pub async fn obeys(&self, stored: u64) {
         until("the store is obeyed", || async {
             let hosts = self.store().hosts().await.expect("the store answers");

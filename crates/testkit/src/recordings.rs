@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// A recording's text; None, and said so, where there are no recordings.
+/// A recording's text; `None`, with a note, without recordings.
 pub fn recorded(name: &str) -> Option<String> {
     Some(std::fs::read_to_string(folder()?.join(name)).unwrap())
 }

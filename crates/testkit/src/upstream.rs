@@ -221,7 +221,7 @@ struct Inner {
 }
 
 impl Upstream {
-    /// Starts on a free port; says `hello from upstream` until told otherwise.
+    /// Starts on a free port; answers `hello from upstream` by default.
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port on loopback");
         let port = listener.local_addr().expect("a bound socket has an address").port();

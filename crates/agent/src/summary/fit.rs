@@ -95,7 +95,7 @@ pub(super) fn fit(
     head.into_iter().chain(units.into_iter().flat_map(|unit| unit.messages)).collect()
 }
 
-/// Truncates the newest unit if it does not fit beside the summary: first tool results, then the summary, but
+/// Truncates the newest unit if it does not match beside the summary: first tool results, then the summary, but
 /// never a user message.
 fn squeeze(
     newest: &mut Unit,

@@ -347,7 +347,7 @@ impl Questions {
     }
 
     /// Returns the changes of questions that have an owner ([`Questions::of`]) from now on, for the one who shares them with
-    /// other hosts. An earlier follower hears of nothing more.
+    /// other hosts. An earlier follower receives nothing more.
     pub fn changes(&self) -> UnboundedReceiver<QuestionChange> {
         let (sender, changes) = mpsc::unbounded_channel();
         *self.board.follower.lock() = Some(sender);

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use valvehouse_json::Json;
 
-/// The runner of a turn; the caller knows its type.
+/// The runner of a turn, of a type that the caller chooses.
 pub(crate) type Runner = Arc<dyn Any + Send + Sync>;
 
 /// A tool call by a script.

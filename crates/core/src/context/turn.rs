@@ -568,12 +568,12 @@ impl Turn {
         TurnWork { _over: self.until_dropped(), work: Box::pin(work) }.await
     }
 
-    /// Returns `true` if the turn is over or its caller is gone.
+    /// Returns `true` if the turn has ended or its client disconnected.
     pub fn is_over(&self) -> bool {
         *self.0.shared.over.borrow()
     }
 
-    /// Waits until the turn is over or its caller is gone.
+    /// Waits until the turn has ended or its client disconnected.
     pub async fn over(&self) {
         // The sender lives as long as the turn, so this cannot fail.
         let _ = self.0.shared.over.subscribe().wait_for(|over| *over).await;

@@ -11,7 +11,7 @@ use valvehouse_script::Kind;
 use valvehouse_store::{Action, SettingsEdit, Version};
 
 impl Admin {
-    /// Puts a version back: file, valves and switches as they were then. Brings back what was deleted.
+    /// Restores a version: file, valves and switches, also of a deleted plugin.
     pub async fn rollback(&self, id: &str, version: u64, by: &str) -> Result<Arc<Snapshot>, AdminError> {
         let (id, by) = (id.to_owned(), by.to_owned());
         self.whole(id.clone(), async move |host| {

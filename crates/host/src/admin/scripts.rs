@@ -77,7 +77,7 @@ impl Admin {
         .await
     }
 
-    /// Lets a guard go whose file is gone.
+    /// Confirms the removal of a guard whose file is missing.
     pub async fn confirm_removal(&self, id: &str, by: &str) -> Result<Arc<Snapshot>, AdminError> {
         let snapshot = self.host.snapshot();
         let plugin = known(&snapshot, id)?;
@@ -89,7 +89,7 @@ impl Admin {
         Ok(self.host.reload_with(id).await)
     }
 
-    /// Confirms what a guard waits for: a change that weakens it, or that its file is gone.
+    /// Confirms the pending change of a guard: a weakening, or the removal of its file.
     pub async fn confirm(&self, id: &str, by: &str) -> Result<Arc<Snapshot>, AdminError> {
         let snapshot = self.host.snapshot();
         let plugin = known(&snapshot, id)?;
@@ -120,7 +120,7 @@ impl Admin {
         Ok(self.host.reload_with(id).await)
     }
 
-    /// Gives a plugin what was stored for a removed one of its id; or drops that.
+    /// Assigns a plugin the stored data of a removed one with its id, or deletes that data.
     ///
     /// # Errors
     /// Returns a conflict if nothing is set aside.

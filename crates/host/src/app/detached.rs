@@ -1,4 +1,4 @@
-//! Work that goes on when its client has left: bounded, drained when the host stops, and told when it has to end.
+//! Work that continues after its client disconnected: bounded, drained at a shutdown, and canceled at its end.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -149,7 +149,7 @@ impl DetachedTasks {
     }
 }
 
-/// One piece of work among those under way.
+/// One piece of work among those in progress.
 struct Entry {
     stops: Stops,
     ended: Arc<Notify>,

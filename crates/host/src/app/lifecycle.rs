@@ -24,7 +24,7 @@ use valvehouse_core::trace::Traces;
 use valvehouse_script::{Code, Problem};
 use valvehouse_store as store;
 
-/// The interval at which a stopping host checks for chats under way.
+/// The interval at which a stopping host checks for chats in progress.
 const STOP_POLL: Duration = Duration::from_millis(20);
 /// The longest time for which a command that ends waits for what scripts do after its answers.
 const LAST_WORK: Duration = Duration::from_secs(30);
@@ -46,7 +46,7 @@ pub struct App {
     pub admin: Admin,
     /// The runs of agents.
     pub runs: Arc<Runs>,
-    /// Requests under way, and the last ones that ended.
+    /// Requests in progress, and the last ones that ended.
     pub traces: Arc<Traces>,
     /// The time at which it was opened.
     pub started: Instant,

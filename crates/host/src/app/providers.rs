@@ -20,7 +20,7 @@ use valvehouse_providers::{
 pub enum ProviderKeys {
     /// Models may be asked.
     Read,
-    /// None is, and no key has to be at hand.
+    /// None is needed, and no key either.
     Left,
 }
 
@@ -136,7 +136,7 @@ fn service(
     Ok(custom_tools(settings, service))
 }
 
-/// A service that takes custom tools: OpenAI's own API knows them, and so does Responses.
+/// A service that accepts custom tools: OpenAI's own API, and Responses.
 fn custom_tools(settings: &config::ProviderSettings, service: Arc<dyn Provider>) -> Arc<dyn Provider> {
     let is_native = matches!(settings.kind.name, "openai" | "azure") || settings.api == Api::Responses;
     if is_native { service } else { Arc::new(CustomTools::new(service)) }

@@ -158,7 +158,7 @@ mod tests {
         Json::parse(text.as_bytes()).unwrap()
     }
 
-    /// Calls a tool and answers its question; what was asked, and what came of it.
+    /// Calls a tool and answers its question; returns the question and the result.
     async fn talk(name: &str, args: &str, answer: &str) -> (Json, Result<Json, String>) {
         let (sender, mut heard) = mpsc::unbounded_channel();
         let questions = Questions::default();

@@ -26,7 +26,7 @@ pub enum Owner {
     Earlier(u64, u64),
 }
 
-/// Returns whose values are stored under the id of a file that no host knows yet.
+/// Returns the owner of the values that are stored under the id of a new file.
 ///
 /// # Errors
 /// Returns an error if the store cannot be read.

@@ -18,7 +18,7 @@ use valvehouse_config::Grants;
 use valvehouse_script::{Code, FolderScan, Kind, Problem, says_of_itself};
 use valvehouse_store::{GuardChange, now};
 
-/// The delay of the next look while something is under way, and the longest time for which files may go on being saved.
+/// The delay of the next look while something is in progress, and the longest time for which files may go on being saved.
 pub(crate) const NEXT_LOOK: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_millis(100);
 /// The delay of the next look while a file is still being compiled.

@@ -56,7 +56,7 @@ impl Reload {
         self.save(snapshot, &all).await;
     }
 
-    /// Remembers what loaded, forgets what is gone, and writes both down in their histories.
+    /// Records what was loaded and removed, in memory and in the histories.
     pub(crate) async fn save(&mut self, snapshot: &Snapshot, changes: &[Change]) {
         let of_files =
             |change: &&Change| matches!(change, Change::Loaded(_) | Change::Updated(_) | Change::Removed(_));
@@ -190,7 +190,7 @@ impl Reload {
     }
 }
 
-/// A plugin's file as it was found: what is in it, where it loads, or that it is gone.
+/// A plugin's file as it was found: its content if it loads, or its absence.
 fn seen(snapshot: &Snapshot, id: &str, at: i64) -> Option<SeenFile> {
     let source = match snapshot.plugins.get(id) {
         Some(plugin) if plugin.state == State::Live => {

@@ -102,7 +102,7 @@ impl Link {
         Ok(remote)
     }
 
-    /// The turn of the call that is under way, where it is the only one.
+    /// The turn of the call that is in progress, where it is the only one.
     pub(super) fn only_call(&self) -> Option<Turn> {
         let open = self.progress.lock();
         let mut turns = open.values();

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use valvehouse_config::{McpServer, McpTrust};
 use valvehouse_store::Store;
 
-/// A tool, prompt, resource or template of a server, or of what was approved of it.
+/// A tool, prompt, resource or template of a server, or of its approval.
 #[derive(Debug, Clone)]
 pub struct ServerOffer {
     /// The name under which the host offers it; the URI or template of a resource.
@@ -23,7 +23,7 @@ pub struct ServerOffer {
     pub standing: PinStatus,
     /// The parts that are not as they were approved.
     pub differences: Vec<Difference>,
-    /// The hash of what was approved under this name.
+    /// The hash of the approved part of this name.
     pub approved_hash: Option<String>,
     /// Another tool of the same name is offered in its place.
     pub is_hidden: bool,

@@ -29,7 +29,7 @@ const APPROVALS: Duration = Duration::from_millis(500);
 /// The least time between two looks at the list of one server.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(200);
 
-/// The time after which the list of a connected server is looked at without being told to.
+/// The time after which the list of a connected server is read again without a notification.
 const WITHOUT_NEWS: Duration = Duration::from_secs(300);
 
 /// The state of one server.
@@ -39,7 +39,7 @@ pub struct Status {
     pub tools: Vec<ServerOffer>,
     /// The reason why it is not available.
     pub trouble: Option<String>,
-    /// It was connected, or could not be: what there is to say is said.
+    /// The first connection succeeded or failed, and was reported.
     pub is_settled: bool,
 }
 

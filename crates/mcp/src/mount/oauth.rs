@@ -51,7 +51,7 @@ struct VaultState {
     /// The name of the secret.
     name: String,
     url: String,
-    /// The client of the login that is under way.
+    /// The client of the login that is in progress.
     pending: Mutex<Option<ClientIdentity>>,
 }
 

@@ -90,7 +90,7 @@ async fn refused(link: &Link, error: &ServiceError) -> Option<String> {
     ))
 }
 
-/// A call under way: its progress goes to its turn, and the server is notified when the turn ends.
+/// A call in progress: its progress goes to its turn, and the server is notified when the turn ends.
 struct OpenCall<'a> {
     link: &'a Arc<Link>,
     token: ProgressToken,

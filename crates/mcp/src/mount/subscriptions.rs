@@ -10,9 +10,9 @@ use valvehouse_host::ResourceSubscriptions;
 
 /// The time in which a server has to answer.
 const ANSWER: Duration = Duration::from_secs(30);
-/// The time in which changes of what clients follow are collected before the server hears of them.
+/// The time in which changes of subscriptions are collected before they are sent to the server.
 const COLLECTING: Duration = Duration::from_millis(20);
-/// The first and the longest pause before a stream that broke off is opened again; each is at most doubled by chance.
+/// The first and the longest pause before an interrupted stream is reopened; jitter at most doubles each.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 

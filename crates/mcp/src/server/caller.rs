@@ -1,4 +1,4 @@
-//! The sender of a request, as the entry layer knows it.
+//! The sender of a request, as identified by the entry layer.
 
 use valvehouse_core::context::TurnFacts;
 use valvehouse_core::trace::RequestFacts;

@@ -22,7 +22,7 @@ pub(super) struct Notifier {
 }
 
 impl Notifier {
-    /// Sends one event `{type, data}`. A client that is gone misses it.
+    /// Sends one event `{type, data}`. A disconnected client misses it.
     pub(super) async fn send(&mut self, event: &Json) {
         let kind = event.text_or_empty("type");
         let data = event.field("data");

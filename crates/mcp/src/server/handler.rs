@@ -483,7 +483,7 @@ impl ServerHandler for Handler {
         }
     }
 
-    /// A session begins: it hears of changes until it ends.
+    /// Starts a session, which is notified of changes until it ends.
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         let Ok(caller) = self.caller(&context.extensions) else { return };
         let subscribed = self.subscribed.subscribe();

@@ -21,7 +21,7 @@ pub(super) struct OpenSessions {
 struct Entry {
     owner: String,
     used: Instant,
-    /// Requests and streams under way hold a copy.
+    /// Requests and streams in progress hold a copy.
     in_use: InUse,
     /// It is being initialized.
     is_beginning: bool,

@@ -182,7 +182,7 @@ fn in_words(value: &Json) -> String {
 }
 
 impl Reading {
-    /// Returns `None` for a result that is not what was asked for.
+    /// Returns `None` for a result of another kind.
     fn read(self, result: &Value, needs: Needs) -> Option<Json> {
         let has = |key: &str| result.get(key).is_some();
         let fits = match needs {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use valvehouse_core::fault::Fault;
 use valvehouse_json::Json;
 
-/// The types of content that MCP knows.
+/// The types of content in MCP.
 const CONTENT: [&str; 5] = ["text", "image", "audio", "resource", "resource_link"];
 
 /// A tool's value: `#{ content: […], structuredContent, isError }` is a result of MCP and passed on; a text is a text;

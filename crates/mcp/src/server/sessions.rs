@@ -1,7 +1,7 @@
 //! Sessions in the store: a client goes on with its session at another host, as it does where its own was started again.
 //!
 //! The greeting of a session is all that is stored. What a host keeps for it besides, such as the resources that it follows, and
-//! the questions of calls under way, stay with that host.
+//! the questions of calls in progress, stay with that host.
 
 use async_trait::async_trait;
 use parking_lot::Mutex;

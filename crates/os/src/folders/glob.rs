@@ -75,7 +75,7 @@ impl Pattern {
         Ok(Self(glob.compile_matcher()))
     }
 
-    /// Returns `true` if a place fits, in any of the ways it may be said.
+    /// Returns `true` if a place matches in any of its notations.
     pub(super) fn fits(&self, place: &Place<'_>, below: Option<&Place<'_>>) -> bool {
         let sayings = place.sayings();
         let from = below.and_then(|below| {

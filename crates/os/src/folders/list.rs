@@ -18,7 +18,7 @@ pub enum EntryKind {
     File,
     /// A folder.
     Folder,
-    /// A link; where to is not told.
+    /// A link; its target is not revealed.
     Link,
     /// A pipe, a socket, a device.
     Other,

@@ -1,7 +1,7 @@
 //! Granted folders, by open folder: any path, also while things are moved or linked, ends inside or in an
 //! error.
 //!
-//! How a path is said:
+//! Notations of a path:
 //! - Relative paths begin with the name of a granted folder: `data/notes/x.txt` for `/srv/data`.
 //!   Where only one folder is granted, its name may be left out: `notes/x.txt`.
 //! - Two folders of the same name are distinguished by their parent folders: `old/data`, `new/data`.
@@ -9,7 +9,7 @@
 //! - `.` is all there is: the one folder, or the list of them.
 //! - `..`, backslashes and control characters are refused, harmless or not.
 //!
-//! Answers always name paths in full, `data/notes/x.txt`, so that each can be said again. Links are
+//! Answers always name paths in full, `data/notes/x.txt`, so that each can be used again. Links are
 //! followed as long as they stay inside; nothing reveals whether a path outside exists.
 
 mod file;

@@ -165,7 +165,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The ways in which this place may be said: in full, within its folder, absolutely.
+    /// The notations of this place: in full, within its folder, absolute.
     pub(super) fn sayings(&self) -> [String; 3] {
         let whole = self.folder.path.to_string_lossy();
         let inside = self.inside.to_string_lossy().into_owned();

@@ -17,7 +17,7 @@ const VARIABLE: &str = "VALVEHOUSE_RUN";
 
 /// The shell that marks a family before there is one, where there is a shell.
 const SHELL: &str = "/bin/sh";
-/// Sets the limit, by the letter that this shell knows it under, and becomes the program.
+/// Sets the limit, by this shell's letter for it, and executes the program.
 const BEGIN: &str = r#"ulimit -w "$0" 2>/dev/null || ulimit -x "$0" 2>/dev/null; exec "$@""#;
 
 /// The marks by which a family is known.
@@ -317,7 +317,7 @@ impl Workplace {
         Self { path, fresh: false }
     }
 
-    /// An empty folder that is gone when this is dropped.
+    /// An empty folder that is removed when this is dropped.
     pub(super) fn fresh() -> Result<Self, Failure> {
         let path = std::env::temp_dir().join(format!("valvehouse-{}", uuid::Uuid::new_v4().simple()));
         make(&path).map_err(|error| {

@@ -150,7 +150,7 @@ impl Pipes {
         Self { stdin: child.stdin.take(), stdout: child.stdout.take(), stderr: child.stderr.take() }
     }
 
-    /// Says what there is to say and hears what there is to hear.
+    /// Writes the input and reads the outputs.
     async fn talk(self, said: String, stdout: &Capture, stderr: &Capture) {
         tokio::join!(say(self.stdin, said), stdout.hear(self.stdout), stderr.hear(self.stderr));
     }

@@ -198,7 +198,7 @@ impl Provider for Anthropic {
         })
     }
 
-    /// A schema it knows; "some JSON" it does not.
+    /// A schema is supported; "some JSON" is not.
     fn takes_response_format(&self, format: &Json) -> bool {
         format.text("type").is_none_or(|kind| kind == "json_schema")
     }
@@ -234,7 +234,7 @@ struct Reader {
 #[derive(PartialEq)]
 enum Input {
     Open,
-    /// The message has said that it is over.
+    /// The message has ended.
     Stopped,
     Ended,
 }

@@ -1,4 +1,4 @@
-//! Arguments for a tool, made of its schema and of what the user said.
+//! Arguments for a tool, made from its schema and the user's message.
 
 use valvehouse_json::{Json, Object};
 

@@ -15,7 +15,7 @@ use valvehouse_json::Json;
 
 /// The provider `demo` with the model `demo`: offline, and the same question has the same answer.
 ///
-/// It repeats what the user said. When the message names a tool the request offers, it calls it
+/// It repeats the user's message. When the message names a tool the request offers, it calls it
 /// with arguments made of the message; several tools are called together, those after the word
 /// "then" one round later. Tool results it quotes.
 #[derive(Debug, Clone, Default)]

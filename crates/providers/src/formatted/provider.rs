@@ -1,6 +1,6 @@
 //! The provider around another one.
 //!
-//! The form that a request asks for, and what of an answer does not fit it.
+//! The form that a request asks for, and what of an answer does not match it.
 
 use futures::future::BoxFuture;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub struct FormattedProvider {
 }
 
 impl FormattedProvider {
-    /// As often a model is asked again whose answer does not fit.
+    /// As often a model is asked again whose answer does not match.
     pub const RETRIES: u32 = 2;
 
     /// Around a provider, which is asked again this many times at most.
@@ -123,7 +123,7 @@ impl FormattedProvider {
     }
 }
 
-/// An answer that does not fit.
+/// An answer that does not match.
 struct Misfit {
     said: String,
     why: String,
@@ -144,7 +144,7 @@ impl Misfit {
     }
 }
 
-/// Checks every choice of an answer, and leaves of each only its JSON. The first that does not fit.
+/// Checks every choice of an answer, and leaves of each only its JSON. The first that does not match.
 async fn misfit(shape: &Shape, answer: &Json) -> Result<Option<Misfit>, Fault> {
     for choice in answer.list("choices") {
         let said = choice.field("message");
@@ -265,7 +265,7 @@ impl Shape {
         Ok(Some(Self { format, schema }))
     }
 
-    /// The JSON of an answer as the model wrote it, or why it does not fit. A fault where that cannot be told.
+    /// The JSON of an answer as the model wrote it, or why it does not match. A fault if the answer cannot be read.
     pub(super) async fn read(&self, said: &str) -> Result<Result<String, String>, Fault> {
         let (text, json) = match find_json(said) {
             Ok(found) => found,

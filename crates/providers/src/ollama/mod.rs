@@ -1,4 +1,4 @@
-//! Ollama by its own API, which knows more than its copy of OpenAI's: thinking, options, whole arguments.
+//! Ollama by its own API, which supports more than its copy of OpenAI's: thinking, options, whole arguments.
 
 mod answer;
 mod provider;

@@ -84,7 +84,7 @@ impl Ollama {
     }
 }
 
-/// A model as OpenAI lists it, and what Ollama knows of it beside that.
+/// A model as OpenAI lists it, with Ollama's further details.
 fn model(known: &Json) -> Option<Json> {
     let name = known.text("name").or_else(|| known.text("model"))?;
     let modified = known.text("modified_at").and_then(|text| text.parse::<jiff::Timestamp>().ok());

@@ -208,7 +208,7 @@ struct Reader {
     body: BoxStream<'static, Result<Bytes, Fault>>,
     parser: Parser,
     ended: bool,
-    /// By index, whether a choice has said why it ended.
+    /// The choices by index, `true` after their finish reason.
     choices: BTreeMap<i64, bool>,
 }
 
@@ -284,7 +284,7 @@ impl Reader {
         });
     }
 
-    /// Returns `true` if every choice has said why it ended: then a missing `[DONE]` is only a habit.
+    /// Returns `true` if every choice has a finish reason: then a missing `[DONE]` is harmless.
     fn is_complete(&self) -> bool {
         !self.choices.is_empty() && self.choices.values().all(|ended| *ended)
     }

@@ -9,7 +9,7 @@ use valvehouse_core::fault::Fault;
 use valvehouse_core::provider::ONLY_RESPONSES;
 use valvehouse_json::{Json, Object};
 
-/// Fields of a chat request that mean nothing here, or are said in another field.
+/// Fields of a chat request that have no effect here, or are sent in another field.
 const TRANSLATED: [&str; 18] = [
     "messages",
     "tools",

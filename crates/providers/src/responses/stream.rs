@@ -41,7 +41,7 @@ struct Response {
     /// The first event's, with its id.
     head: Json,
     ready: VecDeque<Json>,
-    /// Items that have said something in pieces, by their place.
+    /// The items that were streamed in pieces, by their position.
     spoken: HashSet<i64>,
     /// The number of each call, by the place of its item.
     calls: HashMap<i64, usize>,

@@ -90,7 +90,7 @@ pub(super) fn watched<T: Send + 'static>(
     WatchedStream { items, asking, looks }.boxed()
 }
 
-/// An answer under way; dropped before its end, its reader went away.
+/// An answer in progress; dropped before its end, its reader went away.
 struct WatchedStream<T, L> {
     items: BoxStream<'static, Result<T, Fault>>,
     asking: ProviderCallGuard,

@@ -10,7 +10,7 @@ use valvehouse_core::lanes::{self, Job, TogetherError};
 
 type Answer<T> = Result<T, Box<EvalAltResult>>;
 
-/// The most parts of calls that one request has under way at a time, those of its questions and tools included.
+/// The most parts of calls that one request has in progress at a time, those of its questions and tools included.
 const MAX_PARTS: usize = 1_024;
 
 /// Runs parts of the running call beside each other, at most `limit` at a time; returns their values in order, `None`

@@ -64,7 +64,7 @@ pub(crate) fn never_run(ast: &AST, file: &SourceFile, source: &str) -> Vec<Probl
     problems
 }
 
-/// The valves that a text declares, also when it would not load; None where that cannot be told.
+/// The valves that a text declares, even if it does not load; `None` if they cannot be determined.
 pub fn declared_valves(text: &str) -> Option<ValveSchema> {
     let ParsedFile { constants, .. } = ParsedFile::of(text.trim_start_matches('\u{feff}')).ok()?;
     match constants.iter().find(|(name, _)| name == "Valves") {

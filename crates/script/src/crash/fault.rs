@@ -1,4 +1,4 @@
-//! Faults that end the process: the thread they happened on is noted before it is gone.
+//! Faults that end the process: their thread is recorded first.
 
 // The handler of signals that a process does not survive cannot be had otherwise.
 #![cfg_attr(unix, allow(unsafe_code))]

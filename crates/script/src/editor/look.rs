@@ -273,7 +273,7 @@ impl Sketch {
         Some(Meaning::Host(named))
     }
 
-    /// A key of a constant's map, where it is declared, or what may be said of it.
+    /// A key of a constant's map, where it is declared or used.
     fn declared_field(&self, place: usize) -> Option<Meaning<'_>> {
         if self.word(place + 1) != ":" || self.tokens[place].kind != Kind::Word {
             return None;

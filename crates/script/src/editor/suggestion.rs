@@ -56,7 +56,7 @@ impl Suggestion {
         Self { insert: insert.into(), ..self }
     }
 
-    /// A function of the host or the language; overloads are one, told by the first.
+    /// A function of the host or the language; overloads count once, described by the first.
     pub(super) fn function(function: &Function) -> Self {
         let kind = SuggestionKind::Function;
         Self::new(&function.name, kind, function.signature())

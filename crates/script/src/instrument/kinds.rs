@@ -152,7 +152,7 @@ impl<'a> Kinds<'a> {
         kinds
     }
 
-    /// The kind of an expression; `None` if it depends on values that only a run knows.
+    /// The kind of an expression; `None` if it depends on values that are only known at run time.
     pub(crate) fn kind_of(&self, expression: &Expr) -> Option<ValueKind> {
         match self.guess(expression) {
             Guess::Is(kind) => Some(kind),

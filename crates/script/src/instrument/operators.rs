@@ -1,4 +1,4 @@
-//! Operators whose operands only a run knows.
+//! Operators whose operands are only known at run time.
 //!
 //! Rhai's own operators answer before any function of the host's is looked for: `"5" > 3` is `false`, so that a limit
 //! never bites, and `[] += live` puts a live array into the array as one element. Where syntax does not prove the

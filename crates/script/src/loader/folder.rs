@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Remembers what was read, so that unchanged files are not read again.
+/// Caches files, so that unchanged ones are not read again.
 #[derive(Debug, Default)]
 pub struct Loader {
     seen: HashMap<PathBuf, Entry>,

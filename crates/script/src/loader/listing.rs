@@ -63,7 +63,7 @@ impl Stamp {
         }
     }
 
-    /// Returns `true` if a later save could not be told from this one by its stamp.
+    /// Returns `true` if a later save could have the same stamp.
     pub(super) fn is_fresh(&self, read_at: SystemTime) -> bool {
         match self.modified {
             Some(modified) => {

@@ -13,7 +13,7 @@ use valvehouse_json::{Json, Object};
 const MAX_CELLS: usize = 100_000;
 /// The bytes that are read between two looks at the budgets.
 const SLICE: usize = 64 << 10;
-/// The times that a table is gone over: cells are taken apart, checked and kept.
+/// The number of passes over a table: cells are split, checked and stored.
 const WALKS: u64 = 4;
 
 #[export_module]

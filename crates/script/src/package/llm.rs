@@ -52,7 +52,7 @@ pub(super) fn module() -> Module {
     module
 }
 
-/// The most questions to models that the scripts of one request have under way at a time.
+/// The most questions to models that the scripts of one request have in progress at a time.
 const MAX_QUESTIONS: usize = 256;
 
 /// A question that may be asked.
@@ -128,7 +128,7 @@ fn stream(request: &Dynamic) -> RhaiResultOf<OpenAnswer> {
         || {
             let asked = models.stream(plugin, request.copy(), call.turn.clone());
             let asked = asked.map(move |event| {
-                // It is under way as long as it is read.
+                // It is in progress as long as it is read.
                 let _ = &claim;
                 event.map(Item::Event).map_err(|fault| fault.to_string())
             });

@@ -111,7 +111,7 @@ impl Pattern {
         self.nfa.get_or_init(build).as_ref()
     }
 
-    /// Counts what was built for searches of this pattern to what the cache holds.
+    /// Adds the size of the automata built for searches of this pattern to the size of the cache.
     fn has_grown(&self, bytes: usize) {
         CACHE.lock().grow(self, bytes.div_ceil(STEP));
     }
@@ -220,7 +220,7 @@ pub(crate) fn check(pattern: &str) -> Result<(), String> {
     compiled(pattern).map(|_| ())
 }
 
-/// Compiles within the smallest size that will do, so that the cache knows what it keeps.
+/// Compiles within the smallest sufficient size, so that the cache has an exact size.
 fn build(pattern: &str) -> Result<(Regex, usize), regex::Error> {
     let mut result = Err(regex::Error::CompiledTooBig(0));
     for size in SIZES {

@@ -281,7 +281,7 @@ pub(super) fn head(status: u16, headers: Vec<(String, String)>) -> Object {
     [("status".into(), i64::from(status).into()), ("headers".into(), Json::Object(all))].into_iter().collect()
 }
 
-/// Returns the part of an answer that a step knows when it runs again: its head.
+/// Returns the part of an answer that a repeated step can use: its head.
 pub(super) fn head_of(json: &Json) -> Object {
     match live(json, Shape::Plain).try_cast::<Map>() {
         Some(map) => map.object,

@@ -88,7 +88,7 @@ pub(super) mod functions {
     }
 
     /// The text truncated to `n` characters, ending with the mark if truncated; the mark is included in `n`, and
-    /// omitted if it does not fit.
+    /// omitted if it does not match.
     #[rhai_fn(return_raw, name = "truncate")]
     pub fn truncate_with(text: ImmutableString, n: i64, mark: &str) -> RhaiResultOf<ImmutableString> {
         cut(text, n, mark)

@@ -243,7 +243,7 @@ struct Out {
 #[derive(Default)]
 struct Progress {
     begun: bool,
-    /// `true` if a piece has said why the answer ended.
+    /// `true` if a piece had a finish reason.
     ended: bool,
     /// Calls of tools so far.
     calls: usize,

@@ -35,7 +35,7 @@ codes! {
     BadId = "V005",
     /// Another file has the same id.
     SameId = "V006",
-    /// A guard's file is gone.
+    /// A guard's file is missing.
     GuardGone = "V007",
     /// A change would weaken a guard.
     GuardWeakened = "V008",
@@ -101,7 +101,7 @@ codes! {
     MissingTool = "V216",
     /// Models are offered in a wrong way.
     BadPipe = "V217",
-    /// The value of a valve does not fit.
+    /// The value of a valve does not match.
     ValveMisfit = "V218",
     /// A filter that no hook calls.
     NoHook = "V219",

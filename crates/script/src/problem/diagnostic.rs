@@ -1,4 +1,4 @@
-//! A problem of a script: its kind, its place, its text, and how to mend it.
+//! A problem of a script: its kind, its place, its text, and its fix.
 
 use super::codes::Code;
 use std::path::{Path, PathBuf};
@@ -57,7 +57,7 @@ impl Problem {
         }
     }
 
-    /// The same, with how to mend it.
+    /// The same, with its fix.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());

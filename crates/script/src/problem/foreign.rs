@@ -7,7 +7,7 @@ use valvehouse_core::words::nearest;
 const NOTHING_TO_IMPORT: &str = "remove the import: the host's modules, such as json:: and http::, need \
                                  none; import a file of your own with `import \"lib/words\" as words;`";
 
-/// The same problem told as such a mistake.
+/// The same problem described as such a mistake.
 pub(super) fn told(problem: &Problem, source: &str) -> Option<Problem> {
     if problem.code == Code::TooComplex {
         return None;

@@ -11,9 +11,9 @@ use crate::sources::{Source, Sources};
 use rhai::{EvalAltResult, Position};
 use std::path::Path;
 
-/// An error while a script ran, told for the log: message, function, file:line:column, the calls.
+/// A run-time error as the log shows it: message, function, file:line:column, the calls.
 ///
-/// Functions of the host are not told where they are called: the source is asked for them.
+/// Functions of the host have no call position: it is searched in the source.
 pub(crate) fn of_run(sources: &Sources, function: &str, error: &EvalAltResult) -> String {
     let root = error.unwrap_inner();
     let message = message_of(root);

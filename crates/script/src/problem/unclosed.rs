@@ -1,4 +1,4 @@
-//! A bracket that is never closed: told where it opens, since the parser only notices at the end.
+//! A bracket that is never closed: reported where it opens, since the parser only notices at the end.
 
 use super::codes::Code;
 use super::diagnostic::Problem;

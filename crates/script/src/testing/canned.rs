@@ -163,7 +163,7 @@ fn piece(piece: &Json) -> Json {
     }
 }
 
-/// A message, with what is said of the whole answer beside it.
+/// A message, with the properties of the whole answer.
 fn message_reply(said: Json) -> Reply {
     let (usage, why) = (said.remove("usage"), said.remove("finish_reason"));
     if usage.is_none() && why.is_none() {

@@ -68,7 +68,7 @@ impl Background for LeftWork {
 }
 
 impl Stage {
-    /// The client has its answer: what was left for that time is done, one after the other.
+    /// The client has its answer: deferred work is executed in order.
     pub(super) async fn answered_in(&self, turn: &Turn) {
         turn.afterwards().hand_on();
         let left = std::mem::take(&mut *self.left.0.lock());

@@ -56,7 +56,7 @@ pub struct TestResult {
     pub printed: Vec<(&'static str, String)>,
     /// The hooks, tools and pipes of the script that ran.
     pub called: Vec<String>,
-    /// Files that were written, since [`SuiteOptions::update`] said so.
+    /// The files that were written because of [`SuiteOptions::update`].
     pub written: Vec<PathBuf>,
 }
 

@@ -272,7 +272,7 @@ fn tool_info(script: &Script) -> Result<Vec<String>, String> {
     }
 }
 
-/// One entry of `tools()`: what is said of the tool, and its function.
+/// One entry of `tools()`: the declaration of the tool, and its function.
 fn entry_of(entry: &Dynamic, orders: &KeyOrders) -> Result<(Json, FunctionRef), Vec<String>> {
     let map = entry.as_map_ref().map_err(|kind| vec![format!("expected a map, got {kind}")])?;
     let handler = match map.get("handler") {

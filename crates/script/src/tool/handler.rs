@@ -110,7 +110,7 @@ impl Handler for ScriptTool {
 
 /// The reason a call has no result.
 enum CallFailure {
-    /// The tool said so.
+    /// The tool returned an error.
     Refused(ToolError),
     /// It failed: the message for the model, and the cause.
     Broken { told: ToolError, cause: String },

@@ -78,7 +78,7 @@ impl Handler for RunScript {
     }
 }
 
-/// An error that calling again would not mend.
+/// An error that a retry would not fix.
 fn wrong(message: String) -> ToolError {
     ToolError::from(message).answer()
 }
@@ -110,7 +110,7 @@ fn run(code: &str, turn: &Turn) -> Result<ToolResult, ToolError> {
     Ok(ToolResult { value, context: Some(turn.context().clone()) })
 }
 
-/// The failure of code with its line: the model knows no file and no function.
+/// The failure of code with its line, without file and function, which the model does not see.
 fn failed(cause: &str) -> String {
     let placed = cause.strip_prefix(RUN_SCRIPT).and_then(|rest| rest.strip_prefix(':')).and_then(|rest| {
         let (place, cause) = rest.split_once(": ")?;

@@ -40,7 +40,7 @@ pub(crate) fn lend_missing_functions(engine: &mut Engine) {
     engine.on_missing_function(|name, args, _, context| lend(name, args, context));
 }
 
-/// Does the same for an engine that also knows these modules: a function of theirs that failed is not called again.
+/// Does the same for an engine that also has these modules: a function of theirs that failed is not called again.
 pub(crate) fn lend_functions_missing_beside<'a>(
     engine: &mut Engine,
     modules: impl IntoIterator<Item = &'a Shared<Module>>,

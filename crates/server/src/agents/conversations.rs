@@ -28,7 +28,7 @@ pub(super) async fn list(State(app): State<Arc<App>>, words: Words) -> Response 
     answer(listed.await)
 }
 
-/// `GET …/conversations/{chat_id}?from=&to=`: what was said, never shortened.
+/// `GET …/conversations/{chat_id}?from=&to=`: the messages, never shortened.
 pub(super) async fn show(State(app): State<Arc<App>>, Id(id): Id, words: Words) -> Response {
     answer(shown(&app, &id, &words).await)
 }

@@ -47,7 +47,7 @@ struct Following {
     told: ClientView,
 }
 
-/// The state of a run as the client knows it.
+/// The state of a run that the client received last.
 #[derive(Default)]
 struct ClientView {
     /// The latest of the run's steps.

@@ -1,4 +1,4 @@
-//! A run is begun, or gone on with: its answer at once, or streamed and then told how it ended.
+//! Starts or resumes a run, with its answer as a whole or as a stream that ends with the outcome.
 
 use super::runs::agent;
 use crate::body::read_plain;

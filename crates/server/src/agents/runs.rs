@@ -86,7 +86,7 @@ async fn whole(app: &App, id: &str) -> Result<Json, Fault> {
     app.runs.state(&run, setup.as_ref()).await
 }
 
-/// `GET /api/v1/agents/runs/{run}/pending`: what it waits for, and what may be said to it.
+/// `GET /api/v1/agents/runs/{run}/pending`: what it waits for, and the possible answers.
 pub(super) async fn pending(State(app): State<Arc<App>>, Id(id): Id) -> Response {
     answer(waits(&app, &id).await)
 }

@@ -93,7 +93,7 @@ fn told(app: &App, plugin: &Plugin, span: Option<&Span>, with: FunctionDetail) -
     function.into()
 }
 
-/// The text of the file; that of the version that ran last, where the file is gone.
+/// The text of the file; if it is missing, that of the version that ran last.
 fn content(plugin: &Plugin) -> String {
     let text = beginning(&plugin.path);
     match &plugin.script {

@@ -13,7 +13,7 @@ use valvehouse_host::admin::{self, Against};
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
-/// `GET /api/v1/functions/deleted`: those whose file is gone, which a rollback brings back.
+/// `GET /api/v1/functions/deleted`: plugins whose file was deleted, which a rollback restores.
 pub(super) async fn deleted(State(app): State<Arc<App>>) -> Response {
     app.host.written_down().await;
     let spans = app.host.store().spans().await;

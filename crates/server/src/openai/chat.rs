@@ -149,7 +149,7 @@ pub(crate) fn encode_chunk(chunk: &Chunk) -> Bytes {
     }
 }
 
-/// The end of a stream, with an error where it broke off, and `last` before the word for it.
+/// The end of a stream, with an error if it was interrupted, and `last` before the end marker.
 pub(crate) fn encode_end(failure: Option<&Fault>, last: &[u8]) -> Bytes {
     let Some(failure) = failure else { return [last, relay::DONE].concat().into() };
     [&relay::error(failure)[..], last, relay::DONE].concat().into()

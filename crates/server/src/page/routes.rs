@@ -9,7 +9,7 @@ use axum::routing::get;
 use std::sync::Arc;
 use valvehouse_host::app::App;
 
-/// The routes. The page itself is for everybody: it shows nothing until it knows an operator.
+/// The routes. The page itself is public: it shows nothing before an operator signs in.
 pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
     let data = Router::new()
         .route("/api/v1/overview", get(overview::show))

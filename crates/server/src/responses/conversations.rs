@@ -153,7 +153,7 @@ pub(super) async fn before(app: &App, parts: &Parts, id: &str) -> Result<Vec<Jso
 /// Adds items at the end of a conversation.
 ///
 /// # Errors
-/// Returns a request fault if it is gone or would be too large, and a store's fault.
+/// Returns a request fault if it is missing or would be too large, and a store's fault.
 pub(super) async fn append(app: &App, id: &str, items: &[Json]) -> Result<(), Fault> {
     if items.is_empty() {
         return Ok(());

@@ -173,7 +173,7 @@ pub(super) fn code_of(fault: &Fault) -> &'static str {
     })
 }
 
-/// The message of an error, without what only operators are told. A limit that ends says when, in the words that Codex reads.
+/// The message of an error, without details for operators. A temporary limit names its end as Codex reads it.
 pub(super) fn message_of(fault: &Fault) -> String {
     let message = told(fault);
     let seconds = reply::retry_after(fault).and_then(|after| after.to_str().ok()?.parse::<u64>().ok());

@@ -77,7 +77,7 @@ fn is_encrypted(item: &Json) -> bool {
         && item.text("encrypted_content").is_some_and(|text| !text.is_empty() && !text.starts_with(OWN))
 }
 
-/// The messages of a conversation. What a model said, thought and called between two others' words is one message.
+/// The messages of a conversation. The text, reasoning and calls of a model between two other messages are one message.
 ///
 /// # Errors
 /// Returns a request fault that names the item if one has no role or no `call_id`, or nothing can be sent.

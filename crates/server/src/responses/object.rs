@@ -34,7 +34,7 @@ pub(super) fn new_id(prefix: &str) -> String {
     format!("{prefix}_{}", uuid::Uuid::new_v4().simple())
 }
 
-/// The most items of a page, 1 to 100; 20 where nothing is said.
+/// The maximum number of items of a page, 1 to 100, 20 by default.
 ///
 /// # Errors
 /// Returns a request fault if it is not a number.

@@ -29,7 +29,7 @@ use valvehouse_json::{Json, Object};
 const LIMIT: Duration = Duration::from_secs(3600);
 /// The time after which a silent connection is pinged, and after which it is closed.
 const PULSE: Duration = Duration::from_secs(60);
-/// The most requests that wait behind the one under way.
+/// The most requests that wait behind the one in progress.
 const MAX_WAITING: usize = 16;
 /// The most bytes of one event.
 const MAX_EVENT: usize = 64 << 20;

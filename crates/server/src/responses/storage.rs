@@ -59,7 +59,7 @@ impl Keeper {
         }
     }
 
-    /// Adds what was said to the conversation of the request. A response that failed is not part of it.
+    /// Adds the new items to the conversation of the request. A failed response is not part of it.
     async fn add_to_conversation(&self, response: &Json) {
         let Some(id) = &self.conversation else { return };
         if matches!(response.text("status").as_deref(), Some("failed" | "cancelled")) {
@@ -173,7 +173,7 @@ pub(super) fn is_lost(seen_ms: i64) -> bool {
     now().saturating_sub(seen_ms) > silence
 }
 
-/// Marks a response as failed whose runner is gone.
+/// Marks a response as failed whose runner ended.
 async fn give_up(app: &App, stored: &StoredResponse) -> Result<(), Fault> {
     let response = response_of(stored)?;
     put(&response, "status", "failed");

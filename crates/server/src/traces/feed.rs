@@ -50,7 +50,7 @@ struct Feed {
     told: ClientView,
 }
 
-/// The figures that were told last.
+/// The figures that were sent last.
 #[derive(Default)]
 struct ClientView {
     running: Option<usize>,
@@ -59,7 +59,7 @@ struct ClientView {
 }
 
 impl Feed {
-    /// The next event; None when the host is gone.
+    /// The next event; `None` after the host ended.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             tokio::select! {
@@ -107,7 +107,7 @@ fn of_report(report: &Report) -> Bytes {
 }
 
 impl ClientView {
-    /// The number of requests under way, and the plugins that were called since the last look; `None` if nothing
+    /// The number of requests in progress, and the plugins that were called since the last look; `None` if nothing
     /// changed.
     fn news(&mut self, app: &App) -> Option<Json> {
         let running = app.traces.running();

@@ -118,7 +118,7 @@ pub(crate) trait Encoder: Send + Unpin + Sized + 'static {
     /// The whole answer.
     ///
     /// # Errors
-    /// Returns a fault if it cannot be said in this protocol.
+    /// Returns a fault if this protocol cannot express it.
     fn encode(self, answer: Json) -> impl Future<Output = Result<Json, Fault>> + Send;
 
     /// Waits for what the first part of a streamed answer says of itself.
@@ -129,7 +129,7 @@ pub(crate) trait Encoder: Send + Unpin + Sized + 'static {
     /// A part of a streamed answer; no bytes where it is not to be seen yet.
     fn encode_chunk(&mut self, chunk: Chunk) -> Bytes;
 
-    /// The end of a streamed answer: the answer as a whole, or the reason for which it broke off.
+    /// The end of a streamed answer: the answer as a whole, or the reason for its interruption.
     fn encode_end(self, end: Result<Json, Fault>) -> BoxFuture<'static, Bytes>;
 
     /// A fault before anything was sent, with its status.

@@ -64,7 +64,7 @@ async fn listen(options: PgConnectOptions, news: Arc<Notify>) {
     }
 }
 
-/// Passes on what is said until the connection is lost.
+/// Passes notifications on until the connection is lost.
 async fn follow(pool: &PgPool, was_connected: &mut bool, news: &Notify) -> Result<(), sqlx::Error> {
     let mut listener = PgListener::connect_with(pool).await?;
     listener.eager_reconnect(false);

@@ -43,7 +43,7 @@ impl Server {
         Pool::Postgres(Arc::new(ServerPool::lazy(self.options.clone())))
     }
 
-    /// A connection that hears of changes; `None` where notifications do not arrive.
+    /// A connection that is notified of changes; `None` if notifications do not arrive.
     pub(crate) fn listener(&self, pool: &Pool) -> Option<Listener> {
         match (&self.listen, pool) {
             (Some(past), _) => Some(Listener::new(past.clone())),

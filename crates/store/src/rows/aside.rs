@@ -65,7 +65,7 @@ pub(crate) async fn put(
     Ok(true)
 }
 
-/// Takes over what was set aside. What is stored for the plugin now stays; the rest is added.
+/// Restores the data that was set aside. The plugin's current data stays; the rest is added.
 pub(crate) async fn adopt(
     transaction: &mut Session,
     key: &SealKey,
@@ -76,7 +76,7 @@ pub(crate) async fn adopt(
     take_over(transaction, key, &Aside::key(plugin, number), plugin).await
 }
 
-/// Drops what was set aside.
+/// Deletes the data that was set aside.
 pub(crate) async fn drop_rows(
     transaction: &mut Session,
     plugin: &str,

@@ -1,4 +1,4 @@
-//! A request once more, through the chain as it is now. Nothing it does stays, and no client hears of it.
+//! Replays a request through the current chain, without lasting effects and without a client.
 
 use super::options::ReplayModels;
 use futures::future::{BoxFuture, FutureExt};
@@ -79,8 +79,8 @@ impl<'a> Stage<'a> {
         Self { snapshot, models, reaches, records, calls: Arc::new(calls.collect()) }
     }
 
-    /// The kernel with rehearsing scripts and, unless they are live, models that say what they said. It has
-    /// the tools of the real one, since models are told of them.
+    /// The kernel with rehearsing scripts and, unless they are live, models that repeat their answers. It has
+    /// the tools of the real one, since requests list them.
     fn kernel(&self, real: &Kernel, model: &str, filters: &[String]) -> Result<Kernel, String> {
         let ready = self.snapshot.ready(model, filters).map_err(|fault| fault.to_string())?;
         let kernel = ready.kernel;
@@ -95,7 +95,7 @@ impl<'a> Stage<'a> {
         Ok(kernel.played_by(tools.collect(), provider, Arc::new(leads)))
     }
 
-    /// A tool that runs again where it changes nothing outside, and says what it said where it might.
+    /// A tool that runs again if it changes nothing outside, and otherwise repeats its result.
     fn tool(&self, real: &Tool, rehearsing: Option<&Tool>) -> Tool {
         let module = real.spec.module.as_deref();
         let script = module.and_then(|module| self.snapshot.plugins.get(module)?.script.as_ref());
@@ -113,7 +113,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// The models of a request, saying what they said, call by call.
+/// The models of a request, which repeat their answers, call by call.
 fn recorded(provider: &str, records: &[StepRecord]) -> CannedProvider {
     let fault = |message: &str| Fault::Provider { message: message.into(), timeout: false };
     let asked = records.iter().filter(|record| record.hook == "model" && !is_within(record, records));
@@ -180,7 +180,7 @@ impl ToolCall {
     }
 }
 
-/// Says what a tool said, in its place.
+/// Repeats the result of a tool in its place.
 struct Again {
     name: String,
     calls: Arc<Vec<ToolCall>>,

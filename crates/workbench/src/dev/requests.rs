@@ -47,7 +47,7 @@ impl Requests {
         self.kept.iter().rev().find(|(_, trace)| trace.body().is_some()).cloned()
     }
 
-    /// Opens one of them; without a number what was shown last.
+    /// Opens one of them, by default the one shown last.
     pub(super) fn open(&self, number: Option<usize>, view: &View) {
         let found = match number {
             None => self.latest.clone(),

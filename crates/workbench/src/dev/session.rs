@@ -1,4 +1,4 @@
-//! A session: what was seen so far, and what is to be done about it.
+//! A session: its events so far, and the handling of keys.
 
 use super::keys::{HELP, Key, Keys};
 use super::options::{DevOptions, ReplayModels, StepDetail};
@@ -90,7 +90,7 @@ impl Session {
         }
     }
 
-    /// Until it is dropped, or the host is gone.
+    /// Runs until it is dropped, or the host ended.
     pub(super) async fn watch(
         mut self,
         mut reports: Receiver<Arc<Report>>,

@@ -57,7 +57,7 @@ impl FileCoverage {
         Part { reached: self.lines.ran().len(), all: self.lines.runnable().len() }
     }
 
-    /// Names of what was not called, and lines that did not run.
+    /// The names of functions that were not called, and lines that did not run.
     fn missing(&self) -> Vec<String> {
         let names = self.called.iter().filter(|(_, called)| !called).map(|(name, _)| name.clone());
         let ranges = self.lines.missing();

@@ -54,7 +54,7 @@ impl SummaryStyle {
         vec![format!("  {outcome}"), name, ms(ran.took), self.paint.yellow(&wrote)]
     }
 
-    /// The reason for which it failed, and what was printed.
+    /// The reason for its failure, and the printed text.
     fn below(&self, TestRan { ran, .. }: &TestRan) -> String {
         let mut text = ran.failed.as_ref().map_or_else(String::new, |failed| self.failed(failed));
         if (self.output || ran.failed.is_some()) && !ran.printed.is_empty() {
@@ -115,7 +115,7 @@ impl SummaryStyle {
     }
 }
 
-/// The problem of a script that broke, told where it did.
+/// The problem of a failed script, at its place.
 fn broken(of_test: &Problem) -> Option<Problem> {
     let broke = Broke::of(&of_test.message)?;
     let text = std::fs::read_to_string(broke.path).ok()?;

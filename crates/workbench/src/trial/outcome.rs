@@ -54,7 +54,7 @@ fn problem(stage: &Stage, cause: &str) -> Problem {
     problem
 }
 
-/// Says what to think of what was seen.
+/// Evaluates the outcome.
 pub(super) fn say_note(asked: &TrialOptions, out: &Console) {
     let note = match asked.live {
         true => "live: hosts, models, files and programs were reached, and changes of kv were stored",
@@ -74,7 +74,7 @@ pub(super) fn ended(mut recording: TraceGuard, came: &TrialOutcome) -> Json {
     trace.detail()
 }
 
-/// The steps with what they cost, what was said and emitted.
+/// The steps with their costs, messages and events.
 pub(super) fn show_steps(
     stage: &Stage,
     came: &TrialOutcome,

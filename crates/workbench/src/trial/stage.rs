@@ -24,7 +24,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// A script that is at hand.
+    /// An available script.
     pub(crate) fn of(script: Arc<Script>, users: Arc<UserValves>, snapshot: Arc<Snapshot>) -> Self {
         Self { script, users, snapshot, app: None }
     }

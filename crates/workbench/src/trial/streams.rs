@@ -77,7 +77,7 @@ async fn through(
     Ok(())
 }
 
-/// The events of what was given, ended as an answer is.
+/// The events of the input, with the end of an answer.
 fn pieces(hook: Hook, body: Body) -> Result<Vec<Json>, CommandError> {
     let mut events = match body {
         Body::Text(text) => text.split_inclusive(' ').map(|word| whole(word, None)).collect(),

@@ -107,7 +107,7 @@ fn holds(ctx: &NativeCallContext<'_>, holds: bool, message: impl FnOnce() -> Str
     if holds { Ok(()) } else { Err(wrong(ctx, message(), None)) }
 }
 
-/// Ends the test, and keeps what was compared.
+/// Ends the test, and stores the compared values.
 fn wrong(ctx: &NativeCallContext<'_>, message: String, compared: Option<(Json, Json)>) -> Box<EvalAltResult> {
     match stage("assert") {
         Ok(stage) => {

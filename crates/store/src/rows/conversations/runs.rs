@@ -212,7 +212,7 @@ pub(crate) async fn claim(
     }
     let time = now();
     // The request that it waits for stays until its next step is stored: the claimant may die on the way
-    // there. The step is raised, so that nothing under way from before fits, of whatever owner.
+    // there. The step is raised, so that nothing in progress from before fits, of whatever owner.
     let claimed = query(
         "UPDATE runs SET status = 'running', step = step + 1, error = '', owner = ?, pid = ?, seen_at = ?,
             updated_at = ?
@@ -268,7 +268,7 @@ pub(crate) async fn keep(connection: &mut Session, step: &RunStep<'_>) -> Result
     Ok(true)
 }
 
-/// Keeps what was said and what the agent keeps, and gives the new length.
+/// Stores the messages and the agent's data, and returns the new length.
 async fn keep_spoken(
     connection: &mut Session,
     conversation: i64,
