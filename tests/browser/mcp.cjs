@@ -45,7 +45,7 @@ run({
     await become("Pays an amount twice");
     await page.getByText("Something is different by now.").waitFor();
     await pay.getByRole("button", { name: "Approve shop_pay as shown" }).click();
-    await page.getByText(/Not done: .*changed since it was shown/).waitFor();
+    await page.getByText(/Not done: .*changed since it was listed/).waitFor();
     await difference.getByText("+Pays an amount twice").waitFor();
     assert.doesNotMatch(await call("shop_pay", { amount: 1 }), /paid/);
     await pay.getByRole("button", { name: "Approve shop_pay as shown" }).click();

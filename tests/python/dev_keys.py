@@ -51,7 +51,7 @@ terminal = Terminal(sys.argv[1])
 url = terminal.until(r"curl (http://[0-9.:]+)").group(1)
 terminal.until(r"\? shows the keys")
 terminal.press("?")
-terminal.until("run the last request again")
+terminal.until("replay the last request")
 terminal.press("\n")
 terminal.until("no request yet")
 for number, text in enumerate(["one", "two"], 1):

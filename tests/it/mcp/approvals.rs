@@ -55,7 +55,7 @@ async fn operators_approve_what_they_were_shown_and_nothing_that_came_since() {
         ("/shop/approve", json!({"tools": {"pay": 1}}), 400, "hash of each"),
         ("/shpo/approve", shown("pay", &pay["hash"]), 404, "did you mean `shop`?"),
         ("/shop/approve", shown("pya", &pay["hash"]), 404, "did you mean `pay`?"),
-        ("/shop/approve", shown("pay", &become_["hash"]), 409, "it has changed since it was shown"),
+        ("/shop/approve", shown("pay", &become_["hash"]), 409, "it has changed since it was listed"),
         // All or none.
         ("/shop/approve", json!({"tools": {"become": become_["hash"], "pay": "0"}}), 409, "`pay`"),
         ("/shop/forget", shown("pay", &pay["hash"]), 404, "`pay` of `shop` has none"),
@@ -88,7 +88,7 @@ async fn operators_approve_what_they_were_shown_and_nothing_that_came_since() {
     .await;
     ask(&host, "POST", "/shop/approve", &shown("pay", &harmless))
         .await
-        .refused(409, "changed since it was shown");
+        .refused(409, "changed since it was listed");
     assert_eq!(offered(&host), ["shop_become"]);
     let changed = tool(&seen, "pay");
     assert_eq!(changed["approved_hash"], pay["hash"]);
@@ -111,7 +111,7 @@ async fn operators_approve_what_they_were_shown_and_nothing_that_came_since() {
     let seen = server(&host, "the name is missed", |server| tool(server, "pay")["state"] == "gone").await;
     assert_eq!((&tool(&seen, "pay2")["state"], &tool(&seen, "pay")["hash"]), (&json!("new"), &Value::Null));
     let pin = &tool(&seen, "pay")["approved_hash"];
-    ask(&host, "POST", "/shop/forget", &shown("pay", &pay["hash"])).await.refused(409, "given anew");
+    ask(&host, "POST", "/shop/forget", &shown("pay", &pay["hash"])).await.refused(409, "changed since it was listed");
     ask(&host, "POST", "/shop/approve", &shown("pay", pin)).await.refused(404, "no such tool");
     ask(&host, "POST", "/shop/forget", &shown("pay", pin)).await.ok();
     let now = ask(&host, "GET", "", &Value::Null).await.json();

@@ -117,7 +117,7 @@ async fn tools_of_a_server_are_offered_once_they_are_approved_and_pass_the_filte
     let seen = call(&host, "shop_environment", json!({})).await.unwrap();
     assert!(seen.contains("GRANTED") && !seen.contains("HOME") && !seen.contains("CARGO"), "{seen}");
     let error = call(&host, "shop_large", json!({"kilobytes": 100})).await.unwrap_err();
-    assert!(error.contains("at most 64 KB"), "{error}");
+    assert!(error.contains("its limit of 64 KB"), "{error}");
     let (done, text) = cli(host.folder(), &["mcp", "list"]).await;
     assert!(done && text.contains("approved"), "{text}");
 }
