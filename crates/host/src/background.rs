@@ -44,7 +44,7 @@ pub struct AfterAnswers {
 pub struct WorkCounts {
     /// Wait or run.
     pub pending: usize,
-    /// Did what they were to do.
+    /// The work succeeded.
     pub done: u64,
     /// Broke, or were ended with the host.
     pub failed: u64,

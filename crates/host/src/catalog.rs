@@ -1,4 +1,4 @@
-//! The tools of a generation, native ones and scripts', each name once; and what is wrong with them.
+//! The tools of a generation, native ones and scripts', each name once, with their problems.
 
 use crate::builtin;
 use crate::offers::Offers;

@@ -48,7 +48,7 @@ pub struct Host {
     exchanged: watch::Sender<u64>,
     /// The store's generation that the current snapshot obeys.
     applied: AtomicU64,
-    /// The time since when it does, in milliseconds since 1970.
+    /// The start of that state, in milliseconds since 1970.
     applied_at: AtomicI64,
     /// The generation of the store that it does not take.
     refused: parking_lot::Mutex<Option<RefusedGeneration>>,
@@ -103,7 +103,7 @@ impl Host {
         Ok(host)
     }
 
-    /// Returns what a host would run now. Leaves no trace in the store: for those who only look.
+    /// Returns the plugins that a host would run now, without a change of the store.
     pub async fn peek(plan: Plan, store: Arc<dyn Store>) -> Result<Snapshot, StoreError> {
         let mut reader = Reload::new(Arc::new(plan), store, Arc::default()).await?;
         reader.only_looks = true;
@@ -211,7 +211,7 @@ impl Host {
         self.reload().await
     }
 
-    /// Goes on with the plan in force, and shows what is wrong with the settings that should have replaced it.
+    /// Keeps the current plan, and reports the problems of the settings that should have replaced it.
     pub async fn keep_plan(&self, problems: Vec<Problem>) -> Arc<Snapshot> {
         {
             let mut writer = self.writer.lock().await;
@@ -345,7 +345,7 @@ impl Host {
         }
     }
 
-    /// Also says from time to time that this host lives, and which generation it serves.
+    /// Also sends a periodic heartbeat of this host, with the generation that it serves.
     async fn follow_store(&self) {
         let mut poll =
             tokio::time::interval(if self.store.is_shared() { SHARED_STORE_POLL } else { STORE_POLL });
@@ -466,7 +466,7 @@ impl Host {
         written.is_ok()
     }
 
-    /// Writes what is left and says good-bye to the store.
+    /// Writes pending changes and signs off from the store.
     pub async fn close(&self) {
         self.write_kv().await;
         if let Err(error) = self.store.leave(&self.id).await {
@@ -475,7 +475,7 @@ impl Host {
     }
 }
 
-/// Loads the maps of all scripts. Says the store's generation with each exchange.
+/// Loads the maps of all scripts. Each exchange returns the store's generation.
 async fn open_kv(store: &Arc<dyn Store>, exchanged: &watch::Sender<u64>) -> Result<Kv, StoreError> {
     // Before the entries: what is written in between is among the first news.
     let mark = store.kv_news(u64::MAX).await?.mark;

@@ -16,7 +16,7 @@ use valvehouse_script::{HostTools, Models};
 /// Returns the current snapshot; `None` after its host ended.
 type InForce = Box<dyn Fn() -> Option<Arc<Snapshot>> + Send + Sync>;
 
-/// The way from a script to the models of its host, which is there once everything is loaded.
+/// A script's access to the models of its host, which is set once everything is loaded.
 #[derive(Default)]
 pub(crate) struct ScriptModels(OnceLock<InForce>);
 
@@ -60,7 +60,7 @@ impl HostTools for ScriptModels {
     }
 }
 
-/// The kernel of the model that a script asks, without the script's own filter, and the turn of the question.
+/// The kernel of the model that a script calls, without the script's own filter, and the turn of the call.
 fn question(
     snapshot: &Snapshot,
     plugin: String,

@@ -64,7 +64,7 @@ pub struct MountedOffers {
 /// The settings of one plugin.
 #[derive(Debug, Clone)]
 pub struct PluginPlan {
-    /// Values for its valves, and what it may spend.
+    /// Values for its valves, and its budget.
     pub settings: Settings,
     /// Set if the plugin is switched on.
     pub enabled: bool,
@@ -170,7 +170,7 @@ impl Plan {
         }
     }
 
-    /// The folder of plugins of a kind, and of what they import.
+    /// The folder of plugins of a kind, and of their modules.
     pub fn folder(&self, kind: Kind) -> &Path {
         match kind {
             Kind::Filter => &self.filters,

@@ -113,7 +113,7 @@ impl OperatorSettings {
 /// The settings of a script, but for its grants.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ScriptSettings {
-    /// Its valves and budgets, as a filter and as a tool: which it is, its file says.
+    /// Its valves and budgets as a filter and as a tool; its file determines which it is.
     pub(crate) valves: [Json; 2],
     pub(crate) budgets: [[Budget; 3]; 2],
     pub(crate) breaker: BreakerSettings,
@@ -295,7 +295,7 @@ pub fn chats_only_in_words(id: &str, hooks: &[&str]) -> String {
     )
 }
 
-/// Returns `true` if a valve's value asks for nothing.
+/// Returns `true` if a valve's value is empty.
 fn is_nothing(value: &Json) -> bool {
     value.is_empty() || value.as_str().is_some_and(|text| text.trim().is_empty())
 }

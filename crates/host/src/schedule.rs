@@ -55,7 +55,7 @@ pub struct Schedule {
 pub struct ScheduleCounts {
     /// Run now.
     pub running: usize,
-    /// Did what they were to do.
+    /// The work succeeded.
     pub done: u64,
     /// Broke, or gave a list that cannot be used.
     pub failed: u64,
@@ -116,7 +116,7 @@ impl Schedule {
         }
     }
 
-    /// Calls what is due until it is stopped.
+    /// Calls due functions until it is stopped.
     pub(crate) async fn follow(self: Arc<Self>) {
         let _following = self.following.lock().await;
         let mut stopping = self.stopping.subscribe();
@@ -137,7 +137,7 @@ impl Schedule {
         drop(self.following.lock().await);
     }
 
-    /// Asks for each list that has never been asked for, and waits until all of them are there, or failed.
+    /// Requests each list that has not been loaded yet, and waits until all are loaded or failed.
     pub(crate) async fn fetch_lists(&self) {
         let mut entries = BTreeMap::new();
         self.follow_snapshot(&mut entries);
@@ -177,7 +177,7 @@ impl Schedule {
         }
     }
 
-    /// Takes up what is new in the snapshot in force.
+    /// Applies the changes of the current snapshot.
     fn follow_snapshot(&self, entries: &mut BTreeMap<Key, Entry>) {
         let snapshot = self.host.snapshot();
         let mut kept = BTreeSet::new();

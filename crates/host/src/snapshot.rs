@@ -51,7 +51,7 @@ pub struct Snapshot {
     may_forward: bool,
 }
 
-/// The selection for a model when a request asks for nothing special.
+/// The default selection for a model.
 #[derive(Default)]
 pub(crate) struct ModelSelection {
     pub(crate) chain: Chain,
@@ -304,7 +304,7 @@ impl Snapshot {
         }
     }
 
-    /// All tools behind the filters of every model, for who calls a tool and asks no model.
+    /// All tools behind the filters of every model, for direct calls of tools.
     pub fn invoking(&self) -> Kernel {
         self.invoking_only(self.tools.clone())
     }
@@ -330,7 +330,7 @@ impl Snapshot {
         self.may_forward
     }
 
-    /// Checks that the filters a request asks for exist.
+    /// Checks that the filters selected by a request exist.
     ///
     /// # Errors
     /// Returns a request fault that names the first unknown id and the nearest known one.
@@ -349,7 +349,7 @@ impl Snapshot {
         })
     }
 
-    /// The model that a request names with the filters it asks for, which have to exist.
+    /// The model of a request with its selected filters, which must exist.
     ///
     /// # Errors
     /// Returns the fault of [`Snapshot::check_filter_ids`] or [`Snapshot::ready`].
@@ -358,7 +358,7 @@ impl Snapshot {
         self.ready(name, asked)
     }
 
-    /// The model a request names, with the filters it asks for.
+    /// The model of a request, with its selected filters.
     pub fn ready(&self, name: &str, asked: &[String]) -> Result<Ready, Fault> {
         if let Some(model) = self.plan().models.iter().find(|model| model.name == name) {
             let provider = self.served.serves(model)?;

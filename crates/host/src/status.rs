@@ -99,7 +99,7 @@ impl Plugin {
 pub struct NodeStatus {
     /// Its version; empty for one that does not report it.
     pub version: String,
-    /// The time since when it serves its generation, in milliseconds since 1970; 0 where that is not known.
+    /// The time at which it started to serve its generation, in milliseconds since 1970; 0 if unknown.
     pub since: i64,
     /// The latest generation of the store, where it does not take that.
     pub refused: Option<u64>,

@@ -4,7 +4,7 @@
 //! The file belongs to the project as a lock file does: it is written where an operator approves (`valvehouse mcp approve`,
 //! the page), and read by every host.
 //!
-//! JSON as text that does not depend on the order of keys: what is hashed or bound.
+//! JSON as text that does not depend on the order of keys, for hashes and bindings.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -37,7 +37,7 @@ pub struct Pin {
     pub seen: ToolParts,
 }
 
-/// The kind of what a server offers.
+/// The kind of an offer of a server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PartKind {
@@ -175,7 +175,7 @@ pub struct Difference {
     pub now: String,
 }
 
-/// The address of a server, as far as it says whose tools they are: the URL, or the command line.
+/// The address of a server, which identifies the owner of its tools: the URL, or the command line.
 fn address(server: &McpServer) -> Value {
     match &server.transport {
         McpTransport::Http { url, .. } => serde_json::json!({ "url": url.as_str() }),

@@ -91,7 +91,7 @@ fn packing(headers: &HeaderMap) -> Option<&str> {
     packing.filter(|packing| !packing.is_empty() && !packing.eq_ignore_ascii_case("identity"))
 }
 
-/// Refuses a body that is packed: it would not be read as what it is.
+/// Rejects a compressed body, which would not be parsed correctly.
 pub(crate) fn unpacked(headers: &HeaderMap) -> Result<(), Fault> {
     match packing(headers) {
         None => Ok(()),

@@ -8,7 +8,7 @@ use axum::response::Response;
 use valvehouse_core::context::{Credential, Exchange};
 use valvehouse_host::app::App;
 
-/// Says which retry of a client's own this request is.
+/// The number of the client's own retry.
 const CLIENT_RETRY: HeaderName = HeaderName::from_static("x-stainless-retry-count");
 /// Tells clients that retry by themselves whether they shall.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");

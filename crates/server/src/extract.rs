@@ -72,7 +72,7 @@ pub(crate) async fn json(app: &App, body: Body) -> Result<Json, Fault> {
     parsed(&read(body, app.config.server.max_body_mb).await?)
 }
 
-/// A body that is an object; none is an empty one.
+/// A body that is an object; a missing one is empty.
 pub(crate) async fn object(app: &App, body: Body) -> Result<Json, Fault> {
     object_of(&read(body, app.config.server.max_body_mb).await?)
 }
@@ -90,7 +90,7 @@ pub(crate) fn object_of(bytes: &Bytes) -> Result<Json, Fault> {
     }
 }
 
-/// A whole number of a body, where it is there.
+/// A whole number of a body, if present.
 pub(crate) fn number(body: &Json, name: &'static str) -> Result<Option<u64>, Fault> {
     let Some(value) = body.get(name).filter(|value| !value.is_null()) else { return Ok(None) };
     match value.as_i64().and_then(|number| u64::try_from(number).ok()) {
@@ -99,7 +99,7 @@ pub(crate) fn number(body: &Json, name: &'static str) -> Result<Option<u64>, Fau
     }
 }
 
-/// A text of a body, where it is there.
+/// A text of a body, if present.
 pub(crate) fn text(body: &Json, name: &'static str) -> Result<Option<String>, Fault> {
     match body.get(name) {
         None | Some(Json::Null) => Ok(None),

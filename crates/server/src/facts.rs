@@ -97,13 +97,13 @@ pub(crate) fn of_body(
     }
 }
 
-/// The toggle filters a request asks for.
+/// The toggle filters that a request selects.
 pub(crate) fn filter_ids(body: &Json) -> Vec<String> {
     let ids = body.get("filter_ids").unwrap_or_else(|| body.field("metadata").field("filter_ids"));
     ids.items().iter().filter_map(|id| id.as_str().map(str::to_owned)).collect()
 }
 
-/// Returns the filters a request asks for.
+/// Returns the filters that a request selects.
 ///
 /// # Errors
 /// Returns a request fault if they are not a list of texts: a name that is not read would not be missed.
@@ -217,7 +217,7 @@ pub(super) fn trusted_user(app: &App, headers: &HeaderMap) -> Option<Json> {
     (!user.is_empty()).then(|| user.into())
 }
 
-/// Open WebUI percent-encodes what is not ASCII.
+/// Open WebUI percent-encodes non-ASCII characters.
 fn decoded(value: &str) -> String {
     percent_encoding::percent_decode_str(value).decode_utf8_lossy().into_owned()
 }

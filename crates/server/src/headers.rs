@@ -32,7 +32,7 @@ pub(crate) async fn named(
     response
 }
 
-/// Returns `true` if a client asks to see what plugins emit.
+/// Returns `true` if a client requests the events of plugins.
 pub(crate) fn wants_events(headers: &HeaderMap) -> bool {
     headers.get(&EVENTS).is_some_and(|value| value == "1")
 }

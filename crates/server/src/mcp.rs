@@ -116,7 +116,7 @@ async fn bearer(
     Ok((caller_of(app, &parts, &bearer.user, bearer.owner, tools), held))
 }
 
-/// A refusal that says where a client gets a token (RFC 6750, RFC 9728).
+/// A rejection that names the source of tokens (RFC 6750, RFC 9728).
 fn refused(app: &App, oauth: &ResourceServer, parts: &Parts, refusal: Option<TokenRefusal>) -> Response {
     let fault = |message: String, code, kind| Fault::Request { message, param: None, code: Some(code), kind };
     let does_not_count = |why: &str| format!("invalid access token: {why}; log in again");

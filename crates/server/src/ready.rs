@@ -31,7 +31,7 @@ pub(super) struct Hosts {
     pub(super) stored: u64,
 }
 
-/// The hosts that the store lists; an error says why it lists none.
+/// The hosts that the store lists, or the reason why it cannot list them.
 pub(super) async fn hosts(app: &App) -> Result<Hosts, String> {
     let store = app.host.store();
     if let Some(outage) = store.outage() {
@@ -50,7 +50,7 @@ pub(super) async fn hosts(app: &App) -> Result<Hosts, String> {
     }
 }
 
-/// Says since when a store is away, and what its host has of it.
+/// Describes the outage of a store: its start, and the snapshot of this host.
 fn away(outage: &Outage) -> String {
     let ago = |time: i64| now().saturating_sub(time) / 1000;
     let snapshot = outage.snapshot.map_or_else(

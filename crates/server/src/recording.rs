@@ -101,7 +101,7 @@ pub(super) trait Follower: Send + Unpin + 'static {
     fn streams(&mut self) {}
     /// A bit of it.
     fn sends(&mut self) {}
-    /// All of it is there.
+    /// The answer is complete.
     fn done(self);
 }
 

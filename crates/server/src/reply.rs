@@ -202,7 +202,7 @@ pub(crate) fn stopping() -> Response {
     response
 }
 
-/// The answer, or why there is none.
+/// The answer, or the fault.
 pub(crate) fn answer(result: Result<Json, Fault>) -> Response {
     match result {
         Ok(value) => json_response(StatusCode::OK, &value),

@@ -123,7 +123,7 @@ fn serve_until(
     Box::pin(served)
 }
 
-/// Chats go straight to their door: what the router does on the way costs more than theirs.
+/// Chats bypass the router, whose work costs more than their own.
 async fn answer(app: Arc<App>, router: Router, request: Request) -> Response {
     if request.method() == Method::POST && request.uri().path() == CHAT {
         let work = |request| openai::chat::chat(State(app.clone()), request);

@@ -191,7 +191,7 @@ pub trait Conversations: Send + Sync {
     /// The conversations of an agent, or of all, by their last message, newest first.
     fn conversations<'a>(&'a self, agent: Option<&'a str>, limit: u64) -> StoreFuture<'a, Vec<Conversation>>;
 
-    /// Messages from one place to before another, in their order. What is beyond the end is not there.
+    /// The messages of a range, in order; positions after the end are left out.
     fn messages<'a>(&'a self, conversation: &'a str, from: u64, to: u64) -> StoreFuture<'a, Vec<Json>>;
 
     /// Starts a run, unless another host works on one of this conversation.
@@ -212,7 +212,7 @@ pub trait Conversations: Send + Sync {
     /// gone on elsewhere or is not running any more.
     fn keep_step<'a>(&'a self, step: &'a RunStep<'a>) -> StoreFuture<'a, bool>;
 
-    /// Says that an owner still works on a run of its own that is running; not worth waiting for the disk.
+    /// Writes the heartbeat of the owner of a running run, without waiting for the disk.
     fn touch_run<'a>(&'a self, id: &'a str, owner: &'a str) -> StoreFuture<'a, ()>;
 
     /// The run of that id.

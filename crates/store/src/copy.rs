@@ -32,7 +32,7 @@ enum Kind {
     Text,
     Integer,
     Bool,
-    /// Text under the key of its store, about what the row's other columns say.
+    /// Text under the key of its store, with the row's other columns as its subject.
     Sealed(fn(&[Value<'static>]) -> String),
 }
 
@@ -464,7 +464,7 @@ mod tests {
         session.commit().await.unwrap();
     }
 
-    /// All rows by table, with what is sealed opened.
+    /// All rows by table, with sealed values opened.
     async fn rows(store: &SqlStore) -> BTreeMap<&'static str, Vec<String>> {
         let mut session = store.swift.session().await.unwrap();
         let mut all = BTreeMap::new();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use valvehouse_core::words::hex;
 use valvehouse_json::Json;
 
-/// As many versions of a plugin are kept.
+/// The number of stored versions of a plugin.
 pub const MAX_VERSIONS: u64 = 200;
 
 /// The author of changes to a file by hand, as far as anybody can tell.
@@ -102,7 +102,7 @@ impl Version {
     }
 }
 
-/// A plugin's file and what is in it.
+/// A plugin's file and its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
     /// `filter` or `tool`.
@@ -171,9 +171,9 @@ pub struct Edit<'a> {
 pub struct SettingsEdit<'a> {
     /// Their valves, an object.
     pub valves: &'a Json,
-    /// `true` if it runs at all; none: as the configuration says.
+    /// `true` if it is enabled; `None` follows the configuration.
     pub enabled: Option<bool>,
-    /// `true` if it runs for models that do not list it; none: as the script says.
+    /// `true` if it runs for models that do not list it; `None` follows the script.
     pub global: Option<bool>,
 }
 

@@ -7,7 +7,7 @@ use crate::error::StoreError;
 pub struct Outage {
     /// The reason.
     pub error: StoreError,
-    /// The time since when it does not, in milliseconds since 1970.
+    /// The start of the outage, in milliseconds since 1970.
     pub since: i64,
     /// The snapshot on the disk of this host, if there is one.
     pub snapshot: Option<SnapshotInfo>,

@@ -1,4 +1,4 @@
-//! The contract of stores for sessions of clients with which any host goes on.
+//! The contract of stores for client sessions that any host can continue.
 
 use crate::error::StoreFuture;
 

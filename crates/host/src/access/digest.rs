@@ -1,4 +1,4 @@
-//! The digest of a key: what is compared and kept in its place.
+//! The digest of a key, which is compared and stored instead of the key.
 
 use sha2::{Digest as _, Sha256};
 use std::fmt;
@@ -24,7 +24,7 @@ impl Digest {
         }
     }
 
-    /// Returns `true` if both are the same; how long that takes says nothing of them.
+    /// Compares both in constant time.
     pub fn is(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()
     }

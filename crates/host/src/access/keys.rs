@@ -49,7 +49,7 @@ impl Keys {
         self.admin.is_some()
     }
 
-    /// The operators' key as it is now; none where there is none, or it cannot be read.
+    /// The current operators' key; `None` if there is none, or it cannot be read.
     pub fn admin(&self) -> Option<Digest> {
         self.admin.as_ref()?.digest()
     }

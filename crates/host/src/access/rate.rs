@@ -25,7 +25,7 @@ pub enum Asker {
 }
 
 /// Returns the address that stands for a client: an IPv4 address itself, or the /64 network of an IPv6 address, in
-/// which one client has as many addresses as it likes.
+/// in which one client can have any number of addresses.
 pub(super) fn of_one(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

@@ -32,7 +32,7 @@ impl Access {
         self.rate.read().clone()
     }
 
-    /// Sets how many requests a minute everybody has from now on; 0: as many as they like.
+    /// Sets the limit of requests per minute; 0 disables it.
     pub fn limit_rate(&self, requests: u32) {
         let mut rate = self.rate.write();
         if rate.as_ref().map_or(0, |rate| rate.requests) != requests {

@@ -96,7 +96,7 @@ pub(super) async fn keep(
     Ok(())
 }
 
-/// Writes a change down; where that fails the file becomes what it was.
+/// Records a change; if that fails, the file is restored.
 pub(super) async fn written_down(
     writer: &ReloadLock<'_>,
     edit: &Edit<'_>,

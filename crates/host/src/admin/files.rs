@@ -51,7 +51,7 @@ impl File {
         }
     }
 
-    /// Puts a text in place of what is in it, all at once. What a link points to is written within the
+    /// Replaces the content of a file atomically. What a link points to is written within the
     /// folder only.
     pub(super) fn write(&self, text: &str) -> Result<(), AdminError> {
         std::fs::create_dir_all(&self.folder).map_err(|error| self.failed("create the folder", &error))?;

@@ -24,7 +24,7 @@ impl Admin {
         Self { host, switching: Mutex::default() }
     }
 
-    /// A plugin that is there now.
+    /// A current plugin.
     pub fn plugin(&self, id: &str) -> Result<Arc<Plugin>, AdminError> {
         known(&self.host.snapshot(), id).cloned()
     }

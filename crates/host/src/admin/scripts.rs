@@ -33,7 +33,7 @@ pub enum ExpectedVersion {
 }
 
 impl Admin {
-    /// Puts a text into a plugin's file: a new one where there is none. Refused when it would not load.
+    /// Writes a text to a plugin's file, or creates the file. Rejected if the text does not load.
     pub async fn write(
         &self,
         kind: Kind,
@@ -164,7 +164,7 @@ async fn write(
     FileChange { id, kind, file, text, before, settings: None, action, by }.put(writer).await
 }
 
-/// The file of a plugin and the text in it; refused where not what is expected is there.
+/// The file of a plugin and its text; rejected if it differs from the expected version.
 fn place_of(
     writer: &ReloadLock<'_>,
     snapshot: &Snapshot,

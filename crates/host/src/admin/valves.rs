@@ -83,7 +83,7 @@ impl Admin {
         Ok(told.collect::<Object>().into())
     }
 
-    /// Switches a plugin; what is none stays.
+    /// Switches a plugin; `None` leaves a switch unchanged.
     pub async fn switch(
         &self,
         id: &str,

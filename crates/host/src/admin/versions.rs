@@ -12,10 +12,10 @@ use valvehouse_store::{Store, Version};
 
 /// The time limit for computing the shortest diff.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// As many lines around a change are shown.
+/// The number of lines shown around a change.
 const CONTEXT: usize = 3;
 
-/// A version and what it changed.
+/// A version and its changes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
     /// The version.
@@ -176,11 +176,11 @@ impl Detail {
     }
 }
 
-/// A text and what was set for it, of whichever time.
+/// A text and its settings, of any version.
 struct State {
     content: Option<String>,
     valves: Json,
-    /// The declaration of the text, which says what is secret; `None` where it cannot be read.
+    /// The declaration of the text, which names the secret valves; `None` if it cannot be read.
     schema: Option<ValveSchema>,
 }
 

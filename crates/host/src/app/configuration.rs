@@ -58,7 +58,7 @@ pub(super) fn plan(config: &Config, keys: ProviderKeys) -> Result<Plan, OpenErro
     })
 }
 
-/// Returns what is configured for one plugin.
+/// Returns the settings of one plugin.
 pub(super) fn plugin(kind: Kind, settings: &config::PluginSettings) -> PluginPlan {
     let mut own = Settings { configured: settings.valves.clone(), ..Settings::default() };
     for budget in [&mut own.stream, &mut own.hook, &mut own.tool] {
@@ -91,13 +91,13 @@ fn fallback(
     Some(Arc::new(Fallback::new(first, others)))
 }
 
-/// A model of a provider that is there.
+/// A model of a configured provider.
 fn choice(providers: &[ProviderPlan], provider: &str, model: &str) -> Option<Choice> {
     let found = providers.iter().map(|plan| &plan.provider).find(|own| own.name() == provider)?;
     Some(Choice { provider: found.clone(), model: model.to_owned() })
 }
 
-/// The middleware of a model: what its preset says, and over it what it says itself.
+/// The middleware of a model: its preset, overridden by its own settings.
 fn middleware(
     settings: &config::ModelSettings,
     known: &[(String, Choice)],

@@ -47,7 +47,7 @@ pub struct Ticket {
 pub struct QueueSlot(Arc<Semaphore>);
 
 impl QueueSlot {
-    /// Waits until the work may begin; it runs as long as what is returned is held.
+    /// Waits until the work may start; its permit is the returned value.
     pub async fn begin(&self) -> Option<OwnedSemaphorePermit> {
         self.0.clone().acquire_owned().await.ok()
     }

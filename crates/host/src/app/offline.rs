@@ -1,4 +1,4 @@
-//! A host without a running process: for commands that only look, rehearse, or change what is stored.
+//! A host without a running process: for commands that only read, rehearse, or change the store.
 
 use super::configuration::{plan, plugin};
 use super::error::OpenError;
@@ -80,7 +80,7 @@ pub async fn writer(config: &Config) -> Result<(Snapshot, ReloadLock<'static>), 
     Ok((snapshot, writer))
 }
 
-/// Returns what is configured for a script, for those who compile it by themselves.
+/// Returns the settings of a script, for callers that compile it themselves.
 pub fn settings_of(config: &Config, stored: &HashMap<String, Grants>, kind: Kind, id: &str) -> Settings {
     let all = match kind {
         Kind::Filter => &config.filters,
@@ -92,7 +92,7 @@ pub fn settings_of(config: &Config, stored: &HashMap<String, Grants>, kind: Kind
     Settings { grants, ..settings }
 }
 
-/// Returns what is granted by command, as far as there is a store that can be read: none is made.
+/// Returns the grants made by command, if the store exists and can be read; it is not created.
 pub async fn stored_grants(config: &Config) -> HashMap<String, Grants> {
     if matches!(&config.store.address, StoreAddress::Sqlite(file) if !file.exists()) {
         return HashMap::new();
@@ -134,7 +134,7 @@ pub async fn stored_standing(config: &Config) -> SharedStatus {
     SharedStatus::told(&hosts)
 }
 
-/// Returns the kind of a script: by the folder it lies in, elsewhere by what is in it.
+/// Returns the kind of a script: by its folder, elsewhere by its content.
 pub fn kind_of(config: &Config, path: &Path) -> Kind {
     let lies_in = |folder: &Path| path.canonicalize().ok().zip(folder.canonicalize().ok());
     if lies_in(&config.folders.tools).is_some_and(|(path, folder)| path.starts_with(folder)) {

@@ -95,7 +95,7 @@ impl App {
     }
 }
 
-/// Returns what a turn was begun with: its facts, its model, and what is shared in it.
+/// Returns the input of a turn: its facts, its model, and its shared data.
 fn begun_with(turn: &Turn) -> Json {
     let facts = turn.facts().to_json();
     let parts = [
@@ -110,7 +110,7 @@ fn begun_with(turn: &Turn) -> Json {
     facts
 }
 
-/// Returns what a stored run would resume with now.
+/// Returns the input with which a stored run would resume now.
 pub fn setup_of(snapshot: &Snapshot, saved: &RunSnapshot) -> Result<Setup, Fault> {
     Ok(setup(&snapshot.ready(&saved.model(), &saved.filter_ids())?))
 }

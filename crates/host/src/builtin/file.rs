@@ -149,7 +149,7 @@ fn make(folders: &Folders, args: &Json) -> Result<Json, Failure> {
     folders.make(&text(args, "path")).map(|made| made.into_json())
 }
 
-/// An argument that is a text: what is required was checked before the call.
+/// A text argument: required ones were checked before the call.
 fn text(args: &Json, name: &str) -> String {
     args.string(name)
 }

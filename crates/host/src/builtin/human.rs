@@ -1,4 +1,4 @@
-//! `human_input human_confirm`: a model asks the person it talks with.
+//! `human_input human_confirm`: a model asks its user.
 //!
 //! The questions travel as Open WebUI's own event calls, so that a client which knows those shows a
 //! dialog.

@@ -1,4 +1,4 @@
-//! `todo_add todo_list todo_update`: what a model has set out to do in this chat.
+//! `todo_add todo_list todo_update`: a model's list of tasks in this chat.
 //!
 //! One list a chat, kept with what scripts keep; without a chat id the list ends with the turn. It
 //! stands under one key, so that every change of it is atomic.

@@ -6,7 +6,7 @@ use valvehouse_config::{Capability, Grants};
 use valvehouse_core::tool::Tool;
 use valvehouse_store::Kv;
 
-/// The tools that touch the machine, each with the capabilities it can use: none is there until the
+/// The tools that access the machine, each with the capabilities it can use: none is offered until the
 /// first of them is granted, by the tool's own name.
 pub const GUARDED: [(&str, &[Capability]); 7] = [
     ("file_read", &[Capability::Files]),

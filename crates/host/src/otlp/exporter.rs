@@ -45,7 +45,7 @@ enum Outcome {
 }
 
 impl Exporter {
-    /// An exporter of these settings; `Err` says which of them cannot be had.
+    /// Creates an exporter with these settings. The error names an unusable one.
     pub fn new(settings: &OtlpSettings) -> Result<Self, String> {
         let mut url = settings.endpoint.clone();
         match url.path_segments_mut() {
@@ -70,7 +70,7 @@ impl Exporter {
         Ok(Self { client, url, headers, resource, waiting: VecDeque::new(), is_away: false })
     }
 
-    /// Sends what ends from now on, and what is left when `closing` comes.
+    /// Sends traces that end from now on, and the rest at `closing`.
     pub async fn run(mut self, mut news: Receiver<News>, mut closing: oneshot::Receiver<()>) {
         let mut every = interval(EVERY);
         every.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -187,7 +187,7 @@ impl Reload {
         !switched.unwrap_or_else(|| self.plan.is_enabled(Kind::Filter, id))
     }
 
-    /// Returns `true` if a guard runs for models that do not list it, although a stored switch says otherwise.
+    /// Returns `true` if a guard runs for models that do not list it, despite a stored switch.
     pub(super) fn is_held_wide(&self, id: &str) -> bool {
         self.stored.switches.get(id).is_some_and(|switch| switch.global == Some(false))
             && self.last_good.get(id).is_some_and(|row| row.security)
@@ -216,7 +216,7 @@ impl Reload {
         age.is_some_and(|age| age < REST) && before.iter().any(is_other)
     }
 
-    /// Takes over what the store says of last good versions. A guard is forgotten only where that is confirmed.
+    /// Applies the last good versions of the store. A guard is removed only with a confirmation.
     pub(super) fn with_known_guards(
         &self,
         mut stored: HashMap<String, LastGood>,

@@ -40,7 +40,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Nothing yet: what is on its way goes live together.
+    /// Not yet: changes that belong together go live together.
     fn later(again: Duration, generation: u64, began: Instant) -> Self {
         let report = Report { generation, changes: Vec::new(), took: began.elapsed() };
         Self { snapshot: None, report, stored_generation: None, again: Some(again), compiling: Vec::new() }

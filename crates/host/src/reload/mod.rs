@@ -1,4 +1,4 @@
-//! From what the folders and the store say now to the next snapshot. One writer at a time.
+//! Builds the next snapshot from the folders and the store. One writer at a time.
 //!
 //! Every tick reads the folder afresh and compares content: a lost event costs a delay, never a
 //! wrong state. Nothing is taken away before what takes its place has loaded.

@@ -31,7 +31,7 @@ impl From<(Arc<Plugin>, Option<Change>)> for Next {
 }
 
 impl Reload {
-    /// Every plugin as it is next, and what is new about them.
+    /// The next state of every plugin, and the changes.
     pub(super) fn next_plugins(
         &self,
         found: &FolderScan,
@@ -287,7 +287,7 @@ impl Reload {
         plugin
     }
 
-    /// The plugin, and what is new about it. What is not new keeps its old pointer.
+    /// The plugin, and its changes. An unchanged plugin keeps its pointer.
     fn compared(&self, next: Plugin, before: Option<&Arc<Plugin>>) -> (Arc<Plugin>, Option<Change>) {
         let id = next.id.clone();
         let Some(before) = before else {

@@ -23,7 +23,7 @@ pub(super) struct Scripts {
     pub(super) found: [Arc<FolderScan>; 2],
 }
 
-/// A generation of the store that a host does not take: it goes on with the one before.
+/// A generation of the store that a host does not apply: it keeps the previous one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedGeneration {
     /// The generation.
@@ -42,7 +42,7 @@ impl RefusedGeneration {
         format!("cannot apply generation {} of the store: {}", self.generation, self.why)
     }
 
-    /// The problem of the host that goes on with the generation before.
+    /// The problem of a host that keeps the previous generation.
     pub(super) fn problem(&self, plan: &Plan) -> Problem {
         let help = match self.in_part {
             true => {
@@ -78,7 +78,7 @@ pub(super) struct Undo {
 }
 
 impl Scripts {
-    /// Reads a set, if it is signed as the plan says and this host can run it.
+    /// Reads a set, if it is signed as the plan requires and this host can run it.
     pub(super) fn open(set: &ScriptSet, files: &[ScriptFile], plan: &Plan) -> Result<Self, RefusedSet> {
         let manifest = SetManifest::parse(&set.manifest)?;
         if let Some(key) = &plan.public_key {

@@ -1,4 +1,4 @@
-//! The memory of the writer between two looks, and what it derives from it for a single plugin.
+//! The state of the writer between two scans, and its results for a single plugin.
 
 use super::compiler::Compiler;
 use super::last_good::restored;
@@ -50,7 +50,7 @@ pub(crate) struct Reload {
     pub(super) strangers: HashSet<String>,
     /// It only looks, and writes nothing at all.
     pub(crate) only_looks: bool,
-    /// A snapshot is live that goes on meanwhile.
+    /// A snapshot that stays live meanwhile.
     pub(super) is_serving: bool,
     /// Nothing is remembered and nothing was looked at: a file that cannot be read may be a guard's.
     pub(super) knows_nothing: bool,
@@ -60,7 +60,7 @@ pub(crate) struct Reload {
     pub(super) unsaved: HashSet<String>,
     /// Files that were gone at the last look: a save by rename leaves a gap.
     pub(super) vanished: BTreeSet<Arc<str>>,
-    /// Since when news wait for each other.
+    /// The time at which the first of the collected changes was found.
     pub(super) waiting: Option<Instant>,
     /// The start of the look that was through last, in milliseconds since 1970.
     pub(super) looked_at: i64,
@@ -137,7 +137,7 @@ impl Reload {
         own.into_iter().chain(further.cloned()).collect()
     }
 
-    /// Returns what a plugin or native tool may reach, by the configuration and the store.
+    /// Returns the grants of a plugin or native tool, by the configuration and the store.
     pub(super) fn grants(&self, id: &str) -> Grants {
         let configured = self.plan.grants.get(id).cloned().unwrap_or_default();
         self.stored_for(&self.stored.grants, id).map_or(configured.clone(), |stored| configured.merge(stored))

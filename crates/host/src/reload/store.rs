@@ -90,7 +90,7 @@ impl Reload {
         Problem::new(Code::StoreAway, "", self.plan.folder(Kind::Filter), what).help(help).warning()
     }
 
-    /// Reads what is granted by command. A row that cannot be read grants nothing and is logged.
+    /// Reads the grants made by command. An unreadable row grants nothing and is logged.
     fn read_grants(&self, rows: Vec<(String, Json)>) -> HashMap<String, Grants> {
         let read = |(id, row): (String, Json)| match Grants::from_json(&row, &self.plan.project) {
             Ok(grants) => Some((id, grants)),

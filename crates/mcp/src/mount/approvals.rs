@@ -138,7 +138,7 @@ impl Approvals {
         }
     }
 
-    /// Changes the file of approvals; what it says is in force on this host when it returns.
+    /// Changes the file of approvals, and applies it on this host.
     async fn change(
         &self,
         change: impl FnOnce(&mut Pins) -> Result<Vec<String>, ApprovalError> + Send + 'static,

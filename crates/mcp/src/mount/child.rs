@@ -1,4 +1,4 @@
-//! A server that is a program: it sees only what is granted, and ends with everything it started.
+//! A server that is a program: it sees only granted data, and ends with all processes it started.
 
 use parking_lot::Mutex;
 use std::path::Path;
@@ -33,7 +33,7 @@ impl Program {
     /// Starts a program; returns it with its standard input and output.
     ///
     /// # Errors
-    /// Returns an error that says why it cannot be started.
+    /// Returns an error with the reason if it cannot be started.
     pub(super) fn start(
         server: &str,
         command: &[String],

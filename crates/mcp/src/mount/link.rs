@@ -75,7 +75,7 @@ impl Link {
         why.replace(url.as_str(), &shown).replace(anonymous.as_str(), &shown)
     }
 
-    /// Notes the way to the server, or why there is none.
+    /// Records the connection to the server, or the reason for its absence.
     pub(super) fn set(&self, remote: Result<Remote, String>) {
         self.state.lock().remote = remote;
     }

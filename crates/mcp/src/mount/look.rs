@@ -1,4 +1,4 @@
-//! One look at a server: its tools beside what is approved of them.
+//! A scan of a server: its tools compared with their approvals.
 
 use super::connection::{Connection, parts};
 use super::link::Link;

@@ -68,7 +68,7 @@ impl Vault {
         Some(Self(Arc::new(shared)))
     }
 
-    /// The login of this very server: one of another address is none.
+    /// The login of this server; one of another address does not count.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.

@@ -11,7 +11,7 @@ use valvehouse_config::McpTransport;
 use valvehouse_core::context::Turn;
 use valvehouse_core::tool::ToolError;
 
-/// The most times that a server asks the person something within one call.
+/// The maximum number of questions of a server within one call.
 pub(super) const MAX_ROUNDS: usize = 10;
 /// The most blocks of content in a result.
 const MAX_BLOCKS: usize = 256;

@@ -29,7 +29,7 @@ enum Use {
     Completion,
 }
 
-/// A function of the host that asks the server.
+/// A function of the host that calls the server.
 struct RemotePart {
     link: Arc<Link>,
     purpose: Use,

@@ -94,7 +94,7 @@ impl RemoteTool {
         Err(format!("the server exceeded its limit of {MAX_ROUNDS} questions in one call").into())
     }
 
-    /// Sends the call, with the answers to what the server asked before.
+    /// Sends the call, with the answers to the server's earlier questions.
     async fn round(
         &self,
         remote: &Remote,

@@ -33,7 +33,7 @@ use valvehouse_json::Json;
 /// The most questions that one request answers.
 const MAX_ROUNDS: usize = 16;
 
-/// A request to call a tool, or what is called as one.
+/// A request to call a tool, or a prompt or resource like one.
 pub(super) struct Call<'a> {
     pub(super) app: &'a Arc<App>,
     pub(super) caller: &'a Caller,
@@ -118,7 +118,7 @@ impl Call<'_> {
         Ok(done.map_or_else(Outcome::Failed, Outcome::Value))
     }
 
-    /// Without one: a question ends the request, and the next one goes on behind it.
+    /// Without a session: a question ends the request, and the next request continues after it.
     async fn in_rounds(&self, recording: &TraceGuard) -> Result<Outcome, ErrorData> {
         let about = self.about();
         let store = self.app.host.store();

@@ -303,7 +303,7 @@ impl Endpoint {
     }
 }
 
-/// A message that says nothing: the first one of any kind brings a stored session back.
+/// A message without effect: the first one of any kind restores a stored session.
 fn first_message(id: &str, version: Option<HeaderValue>, caller: &Caller) -> Request<RequestBody> {
     let mut first =
         Request::new(Full::new(Bytes::from(NOTHING)).map_err(|never| match never {}).boxed_unsync());

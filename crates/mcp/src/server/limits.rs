@@ -13,7 +13,7 @@ pub(super) const MAX_URI: usize = 2_048;
 const MAX_NAME: usize = 256;
 /// The longest cursor, in characters.
 const MAX_CURSOR: usize = 64 << 10;
-/// The largest `initialize`, in bytes: what it says of the client is kept for the session.
+/// The largest `initialize`, in bytes: its data on the client is stored for the session.
 const MAX_INITIALIZE: usize = 64 << 10;
 /// The largest `subscriptions/listen`, in bytes: its filter is kept for the stream.
 const MAX_LISTEN: usize = 1 << 20;

@@ -171,7 +171,7 @@ fn title(data: &Json, other: &str) -> String {
     data.text("title").map_or_else(|| other.to_owned(), String::from)
 }
 
-/// The text for the person: the message, else the title, else all that the question says.
+/// The text for the person: the message, else the title, else the whole question.
 fn message(data: &Json) -> String {
     let text = data.text("message").or_else(|| data.text("title")).filter(|text| !text.trim().is_empty());
     text.map_or_else(|| in_words(data), String::from)

@@ -14,7 +14,7 @@ use valvehouse_store::Prune;
 
 /// The default number of listed conversations.
 const LISTED: u64 = 50;
-/// As many messages or checkpoints come at once.
+/// The maximum number of messages or checkpoints per page.
 const PAGE: u64 = 1000;
 
 /// `GET /api/v1/agents/conversations?agent=&limit=`

@@ -22,7 +22,7 @@ const ELSEWHERE: Duration = Duration::from_secs(1);
 /// Of a conversation's checkpoints the newest are looked through for those of the run.
 const STEPS: u64 = 1000;
 
-/// Steps, changes of its status, what it waits for, and its end.
+/// Steps, changes of its status, its questions, and its end.
 pub(super) async fn follow(State(app): State<Arc<App>>, Id(id): Id) -> Response {
     // Before the first look, so that nothing falls in between.
     let moved = app.runs.moved();

@@ -103,7 +103,7 @@ impl Encoder for Outcome {
     }
 }
 
-/// The body of a chat: what it says, and a conversation to say it in.
+/// The body of a chat: its messages, and its conversation.
 fn asked(agent: &str, body: Json) -> Result<Json, Fault> {
     let fits = |result: Result<(), valvehouse_json::MisplacedValue>| {
         result.map_err(|error| Fault::invalid(error.to_string(), None))

@@ -121,7 +121,7 @@ fn seconds_of_file(plugin: &Plugin) -> i64 {
     since.and_then(|since| i64::try_from(since.as_secs()).ok()).unwrap_or(0)
 }
 
-/// The answer, or why there is none.
+/// The answer, or the fault.
 pub(super) fn answer(app: &App, result: Result<Json, AdminError>) -> Response {
     result.map_or_else(|refused| refusal(app, &refused), |value| json_response(StatusCode::OK, &value))
 }

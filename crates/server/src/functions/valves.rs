@@ -20,7 +20,7 @@ use valvehouse_host::admin::AdminError;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
-/// `GET …/valves`: what is stored, not what is in force.
+/// `GET …/valves`: the stored values, not the effective ones.
 pub(super) async fn stored(State(app): State<Arc<App>>, Id(id): Id) -> Response {
     answer(&app, app.admin.stored_valves(&id, None).await)
 }
@@ -31,7 +31,7 @@ pub(super) async fn spec(State(app): State<Arc<App>>, Id(id): Id) -> Response {
     answer(&app, app.admin.plugin(&id).map(|plugin| schema(plugin).into()))
 }
 
-/// `GET …/valves/effective`: what is in force, and where each value comes from.
+/// `GET …/valves/effective`: the effective values, with their sources.
 pub(super) async fn effective(State(app): State<Arc<App>>, Id(id): Id) -> Response {
     answer(&app, app.admin.effective_valves(&id))
 }
@@ -50,7 +50,7 @@ pub(super) async fn update(
     answer(&app, updated.await)
 }
 
-/// `GET …/valves/user?user=`: what a user set for themselves.
+/// `GET …/valves/user?user=`: the values that a user set.
 pub(super) async fn of_user(
     State(app): State<Arc<App>>,
     Id(id): Id,

@@ -24,7 +24,7 @@ use valvehouse_core::fault::{Fault, RequestFault};
 use valvehouse_host::access::{Asker, Digest};
 use valvehouse_host::app::App;
 
-/// Headers that say who asks for what: two of them would say two things.
+/// Headers that identify the caller and the request, which may not occur twice.
 const SINGLE: [HeaderName; 7] =
     [header::HOST, header::ORIGIN, header::AUTHORIZATION, X_API_KEY, API_KEY, HOST_KEY, CSRF];
 

@@ -21,7 +21,7 @@ pub(super) enum Door {
     Ollama,
     /// Tools, by the Model Context Protocol.
     Mcp,
-    /// A pipelines server's, as Open WebUI asks it.
+    /// The pipelines endpoint of Open WebUI.
     Pipelines,
     /// The Functions API, for operators as well.
     Functions,

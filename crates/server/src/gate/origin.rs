@@ -15,7 +15,7 @@ use valvehouse_host::app::App;
 /// The headers of our own that pages may read.
 const SHOWN: &str = "retry-after, www-authenticate, mcp-session-id, x-valvehouse-generation, x-valvehouse-trace, x-valvehouse-events, x-valvehouse-model";
 
-/// Without keys only names of this machine are ours; with keys, any as long as none is listed.
+/// Without keys only names of this machine are accepted; with keys, any name unless some are listed.
 pub(super) fn check_host(app: &App, parts: &Parts) -> Result<(), Fault> {
     let server = &app.config.server;
     // Whoever asks whether the process lives may not know its name, and learns nothing.

@@ -20,7 +20,7 @@ pub(crate) fn list(models: &[Json]) -> Json {
     ])
 }
 
-/// One model, from what OpenAI's list says of it.
+/// One model, converted from OpenAI's list.
 pub(crate) fn entry(model: &Json) -> Json {
     let id = model.field("id");
     let created = model.get("created").and_then(|time| time.as_i64()).unwrap_or(0);

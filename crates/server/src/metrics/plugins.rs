@@ -58,7 +58,7 @@ fn problems(snapshot: &Snapshot, families: &mut Families) {
 /// A plugin's id, the name of a hook, and what its calls came to.
 type HookTally = (Arc<str>, String, Arc<Tally>);
 
-/// Of what a plugin was called for at all, or would have been if it did not rest.
+/// The hooks for which a plugin was called, or skipped by its circuit breaker.
 fn tallies(plugin: &Plugin) -> Vec<HookTally> {
     let Some(script) = &plugin.script else { return Vec::new() };
     let called = script.figures().tallies().into_iter().filter(|(_, tally)| {

@@ -22,7 +22,7 @@ impl Writer {
         Self { kind, model, began: Instant::now(), fold, has_first: false, has_others: false }
     }
 
-    /// The line that a chunk is, where it says something. Calls of tools come whole, before the end.
+    /// The line for a chunk, if it has content. Tool calls are sent whole, before the end.
     pub(super) fn write(&mut self, chunk: &Json) -> Option<Json> {
         self.fold.push(chunk);
         // An answer of Ollama's has one choice.

@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use valvehouse_core::fault::{Fault, RequestFault};
 use valvehouse_core::words::hex;
 
-/// The policy of the page: it uses only what it brought along, and talks to this host alone.
+/// The policy of the page: it uses only its own files, and connects only to this host.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
                       font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 

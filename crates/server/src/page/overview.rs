@@ -1,4 +1,4 @@
-//! `/api/v1/overview`: plugins, models, providers, and what is wrong with them, in one answer.
+//! `/api/v1/overview`: plugins, models, providers, and their problems, in one answer.
 
 use crate::extract::Words;
 use crate::problem;

@@ -228,7 +228,7 @@ fn door_of(path: &str) -> &'static str {
 /// Names the provider, where a route names no model and several have it.
 const PROVIDER: HeaderName = HeaderName::from_static("x-valvehouse-provider");
 
-/// A service, and what it calls the model.
+/// A service, and its name of the model.
 pub(super) struct Target {
     pub(super) provider: Arc<dyn Provider>,
     /// Empty where the request names none.

@@ -56,7 +56,7 @@ enum Place {
     Preamble,
     /// The head of a part, from the end of its delimiter.
     Head(usize),
-    /// The value of a field, from its first byte; a part without a name is none.
+    /// The value of a field, from its first byte; a part without a name is not a field.
     Value { begin: usize, name: Option<String>, is_file: bool },
 }
 

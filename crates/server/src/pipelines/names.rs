@@ -6,7 +6,7 @@ use valvehouse_core::fault::{Fault, RequestFault};
 use valvehouse_host::{Plugin, Ready, Snapshot};
 use valvehouse_script::Kind;
 
-/// A name, and what is left of it after each dot.
+/// A name, and its rest after each dot.
 pub(super) fn meanings(name: &str) -> impl Iterator<Item = &str> {
     let shorter = name.match_indices('.').map(|(dot, _)| &name[dot + 1..]);
     std::iter::once(name).chain(shorter).filter(|name| !name.is_empty())
@@ -18,7 +18,7 @@ pub(super) fn filter<'s>(snapshot: &'s Snapshot, name: &str) -> Option<&'s Arc<P
     found.filter(|plugin| plugin.kind == Kind::Filter)
 }
 
-/// The filter of this name, or why there is none.
+/// The filter of this name, or the reason for its absence.
 pub(super) fn known_filter<'s>(snapshot: &'s Snapshot, name: &str) -> Result<&'s Arc<Plugin>, Fault> {
     filter(snapshot, name).ok_or_else(|| unknown(name))
 }

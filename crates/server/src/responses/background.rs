@@ -38,7 +38,7 @@ const MAX_EVENTS: usize = 64 << 20;
 const FLUSH: Duration = Duration::from_millis(100);
 /// The bytes of events that are stored at once.
 const MAX_WAITING: usize = 1 << 20;
-/// The interval at which a runner says that it still works on it.
+/// The interval of a runner's heartbeats.
 const PULSE: Duration = Duration::from_secs(2);
 /// The interval at which a reader looks for further events.
 const LOOK: Duration = Duration::from_millis(100);
@@ -260,7 +260,7 @@ impl Log {
         events.iter().for_each(|event| self.push(event.to_string()));
     }
 
-    /// Stores what waits. What cannot be stored goes on waiting.
+    /// Stores the waiting events. Those that cannot be stored keep waiting.
     async fn flush(&mut self, app: &App, id: &str) -> bool {
         if self.waiting.is_empty() {
             return true;
@@ -447,7 +447,7 @@ impl Run {
     }
 }
 
-/// Waits until the work on a response has to end. Meanwhile says that it goes on.
+/// Waits until the work on a response has to end, and sends heartbeats meanwhile.
 async fn interruption(app: Arc<App>, id: String, mut ticket: Ticket) -> Interruption {
     let until = Instant::now() + MAX_TIME;
     loop {

@@ -60,7 +60,7 @@ pub(crate) fn is_asked(request: &Request) -> bool {
         && request.uri().path().trim_end_matches('/').ends_with("/responses")
 }
 
-/// Opens the WebSocket, where a client asks for one that there can be.
+/// Opens the WebSocket for a valid request.
 pub(super) async fn open(State(app): State<Arc<App>>, mut request: Request) -> Response {
     let turns = request.extensions().get::<Turns>().cloned();
     let key = key_of(&request);
@@ -277,7 +277,7 @@ impl Socket {
         request
     }
 
-    /// Hears what a client sends while it is answered.
+    /// Reads a client's messages while it is answered.
     async fn hear(
         &mut self,
         message: Option<Result<Message, tokio_tungstenite::tungstenite::Error>>,

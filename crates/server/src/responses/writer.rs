@@ -291,7 +291,7 @@ impl Writer {
         object(own.into_iter().chain(fields))
     }
 
-    /// An event about an item: `output_index` and `item_id` beside what is given.
+    /// An event about an item, with `output_index` and `item_id`.
     fn event_of(&mut self, name: &str, at: usize, fields: Vec<(&str, Json)>) -> Json {
         let id = self.items[at].id.as_str().into();
         let place = vec![("output_index", at.into()), ("item_id", id)];
@@ -377,7 +377,7 @@ impl Writer {
         }
     }
 
-    /// The place of a thought's part, and what an event says of it.
+    /// The position of a part of the reasoning, and its event.
     fn thought_at(&self, fields: Vec<(&'static str, Json)>) -> Vec<(&'static str, Json)> {
         let index = if self.resource.with_summary { "summary_index" } else { "content_index" };
         [(index, 0_i64.into())].into_iter().chain(fields).collect()

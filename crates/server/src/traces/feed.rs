@@ -18,7 +18,7 @@ use valvehouse_json::{Json, Object};
 
 /// The interval at which changed figures are sent.
 const FIGURES: Duration = Duration::from_secs(2);
-/// After so long without an event a comment says that the host is there.
+/// The time without an event after which a comment is sent.
 const KEEP_ALIVE_MS: u64 = 15_000;
 
 /// Requests as they begin and end, what plugins emit in them, new generations, figures. Who listens too

@@ -108,7 +108,7 @@ pub(super) async fn keep_contents(State(app): State<Arc<App>>, Id(plugin): Id, b
     answer(set.await)
 }
 
-/// Refuses what is not a plugin.
+/// Rejects an unknown plugin.
 pub(super) fn known(app: &App, plugin: &str) -> Result<(), Fault> {
     let snapshot = app.host.snapshot();
     if snapshot.plugins.contains_key(plugin) {

@@ -121,7 +121,7 @@ pub(crate) trait Encoder: Send + Unpin + Sized + 'static {
     /// Returns a fault if this protocol cannot express it.
     fn encode(self, answer: Json) -> impl Future<Output = Result<Json, Fault>> + Send;
 
-    /// Waits for what the first part of a streamed answer says of itself.
+    /// Waits for the first part of a streamed answer, with its properties.
     fn before_first(&mut self) -> impl Future<Output = ()> + Send {
         async {}
     }

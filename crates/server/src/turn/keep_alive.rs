@@ -76,7 +76,7 @@ pub(crate) struct End {
 }
 
 impl End {
-    /// As many bytes tell whether an event is over.
+    /// The number of bytes that determine the end of an event.
     const LENGTH: usize = 4;
 
     pub(crate) fn follow(&mut self, bytes: &[u8]) {

@@ -109,7 +109,7 @@ pub(crate) struct Way {
     pub(crate) is_held: bool,
 }
 
-/// Writes what comes of a turn.
+/// Writes the answer of a turn.
 pub(crate) async fn respond<E: Encoder>(
     call: &Call<'_>,
     encoder: E,

@@ -1,4 +1,4 @@
-//! A connection of its own on which the database says that the generation was raised.
+//! A connection of its own on which the database notifies of new generations.
 //!
 //! A dead connection looks like a quiet one, so it is asked from time to time whether it lives; whoever follows the
 //! generation also looks by itself.

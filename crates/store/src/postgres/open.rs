@@ -52,7 +52,7 @@ impl Server {
         }
     }
 
-    /// Asks on a connection of its own whether the database answers.
+    /// Checks on a connection of its own that the database answers.
     pub(crate) async fn probe(&self) -> Result<(), StoreError> {
         let asked = async {
             let mut connection = PgConnection::connect_with(&self.options).await?;

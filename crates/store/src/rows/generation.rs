@@ -10,7 +10,7 @@ pub(crate) async fn read(session: &mut Session) -> Result<u64, sqlx::Error> {
     Ok(generation.unsigned_abs())
 }
 
-/// Raises it; every transaction that changes what a running host must notice ends with this.
+/// Raises it at the end of every transaction whose changes a running host must notice.
 pub(crate) async fn raise(session: &mut Session) -> Result<u64, sqlx::Error> {
     let raise = query_scalar::<i64>("UPDATE store SET generation = generation + 1 RETURNING generation");
     let generation = raise.fetch_one(session).await?;

@@ -84,7 +84,7 @@ pub(crate) async fn news(session: &mut Session, since: u64) -> Result<KvNews, sq
     Ok(KvNews { rows, ..news })
 }
 
-/// Drops entries that have ended, and what is known of changes that all hosts have seen.
+/// Deletes expired entries, and records of changes that all hosts have seen.
 #[cfg(feature = "postgres")]
 pub(crate) async fn clear(session: &mut Session) -> Result<(), sqlx::Error> {
     query("DELETE FROM kv WHERE expires_at <= ?").bind(now()).execute(session).await?;
@@ -92,7 +92,7 @@ pub(crate) async fn clear(session: &mut Session) -> Result<(), sqlx::Error> {
     Ok(())
 }
 
-/// Returns `true` if some of these changes are added to what is stored.
+/// Returns `true` if some of these changes are added to stored values.
 pub(crate) fn are_merged(changes: &[KvChange]) -> bool {
     changes.iter().any(|change| matches!(change, KvChange::Add(_) | KvChange::Hits(..)))
 }

@@ -32,7 +32,7 @@ pub(crate) struct Availability {
 }
 
 impl Availability {
-    /// A database that is away from the beginning where `outage` says so.
+    /// A database, with the outage at the start if there is one.
     pub(crate) fn new(
         server: Server,
         pool: Pool,
@@ -58,7 +58,7 @@ impl Availability {
         self.local.as_ref()
     }
 
-    /// Returns why the database is away; `None` while it is there.
+    /// Returns the reason for the outage; `None` while the database is reachable.
     pub(crate) fn error(&self) -> Option<StoreError> {
         self.outage.borrow().as_ref().map(|(error, _)| error.clone())
     }
@@ -93,7 +93,7 @@ impl Availability {
         }
     }
 
-    /// Asks whether the database is away.
+    /// Returns `true` during an outage.
     pub(crate) async fn is_away(&self) -> bool {
         let _one = self.checking.lock().await;
         if self.outage.borrow().is_some() {
@@ -121,7 +121,7 @@ impl Availability {
         journal.append(changes).map(|()| true)
     }
 
-    /// Goes back to the database, if it is there.
+    /// Returns to the database, if it is reachable.
     async fn recover(&self) -> Result<(), StoreError> {
         self.server.probe().await?;
         if let Some(local) = &self.local {
@@ -196,7 +196,7 @@ impl Availability {
         Err(StoreError { mend: Some(mend), ..error })
     }
 
-    /// Tries to go back. Returns `true` if the database is there.
+    /// Tries to return. Returns `true` if the database is reachable.
     async fn try_recover(&self) -> bool {
         let Err(error) = self.recover().await else { return true };
         self.outage.send_modify(|outage| {

@@ -1,4 +1,4 @@
-//! The file of a snapshot: a line that says of which database it is, and the sealed content.
+//! The file of a snapshot: a line that names its database, and the sealed content.
 
 use super::content::Content;
 use crate::clock::now;

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 const SETTINGS_PAUSE: Duration = Duration::from_secs(1);
 /// The shortest time between two that differ in what scripts keep.
 const KV_PAUSE: Duration = Duration::from_secs(5);
-/// The pause after a snapshot, in times of what it took to write.
+/// The pause after a snapshot, as a multiple of its write time.
 const SHARE: u32 = 20;
 
 /// The files of a shared store on the disk of its host.

@@ -1,4 +1,4 @@
-//! The way out when the key is lost: what it sealed is dropped, and all else stays.
+//! Recovery after the loss of the key: sealed values are deleted, everything else stays.
 
 use super::open;
 use crate::clock::now;

@@ -1,4 +1,4 @@
-//! The embedded store: one SQLite file, opened by as many processes as like.
+//! The embedded store: one SQLite file, shared by any number of processes.
 
 pub(crate) mod forget;
 pub(crate) mod open;

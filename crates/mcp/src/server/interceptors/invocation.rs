@@ -40,7 +40,7 @@ struct Params {
 
 /// The decision of a filter about a payload.
 enum Decision {
-    /// It goes on, changed or not.
+    /// It continues, changed or not.
     Payload(Value),
     /// It does not, in words.
     Refused(String),
@@ -144,7 +144,7 @@ impl<'a> Invocation<'a> {
         result
     }
 
-    /// Runs the filter's hooks of this event, each on what the one before made.
+    /// Runs the filter's hooks of this event, each on the result of the previous one.
     async fn decide(&self, plugin: &Plugin, payload: Payload, turn: &Turn) -> Result<Decision, Fault> {
         let Some(filter) = plugin.filter() else {
             return Err(Fault::Host(format!("the filter `{}` does not load", plugin.id)));

@@ -89,7 +89,7 @@ impl Payload {
         }
     }
 
-    /// Takes over what a hook made of that value.
+    /// Applies a hook's changes of that value.
     pub(super) fn take(&mut self, hook: Hook, made: &Json) {
         let field = |name: &str| Value::from(&made.field(name));
         match hook {
@@ -131,7 +131,7 @@ impl Payload {
         Json::from(self.value[name].clone())
     }
 
-    /// The tool, prompt or resource, as far as the payload says what it is.
+    /// The tool, prompt or resource, if the payload names it.
     fn tool(&self) -> Json {
         let (name, tags) = match self.event {
             InterceptionEvent::Resource => ("resource", vec!["resource".into()]),

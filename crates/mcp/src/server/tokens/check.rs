@@ -42,7 +42,7 @@ pub struct Bearer {
 }
 
 impl Bearer {
-    /// Returns the time for which the token counts by what is known of it now; none where it has no end.
+    /// Returns the remaining lifetime of the token; `None` if it does not expire.
     pub(super) fn counts_for(&self) -> Option<Duration> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |now| now.as_secs_f64());
         #[allow(clippy::cast_precision_loss, reason = "it is a small number")]
@@ -130,7 +130,7 @@ impl TokenChecker {
         self.holder(&issuer.name, &claims.claims)
     }
 
-    /// Checks a token by what its authorization server says of it.
+    /// Checks a token at its authorization server.
     async fn introspect(&self, introspector: &Introspector, token: &str) -> Result<Bearer, TokenRefusal> {
         let invalid = |why: &str| TokenRefusal::Invalid(why.to_owned());
         if token.is_empty() {

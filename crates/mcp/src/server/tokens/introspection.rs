@@ -59,7 +59,7 @@ impl Introspector {
         Self { settings: settings.clone(), cache: Mutex::default(), requests: Semaphore::new(MAX_REQUESTS) }
     }
 
-    /// Returns what the authorization server says of a token: an object whose `active` is a boolean.
+    /// Returns the authorization server's answer about a token: an object whose `active` is a boolean.
     ///
     /// # Errors
     /// Returns why the authorization server did not answer; such a failure is not cached.
