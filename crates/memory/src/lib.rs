@@ -6,7 +6,7 @@
 //!
 //! ```
 //! #[global_allocator]
-//! static ALLOCATOR: valvehouse_memory::Counting = valvehouse_memory::Counting::new();
+//! static ALLOCATOR: valvehouse_memory::CountingAllocator = valvehouse_memory::CountingAllocator::new();
 //! # fn main() {}
 //! ```
 //!
