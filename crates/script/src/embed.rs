@@ -16,7 +16,7 @@ pub struct NotLoaded(pub Vec<Problem>);
 /// Compiles the text of a filter with its default valves, no grants and the default budgets.
 ///
 /// Takes any thread: compiling, which wants a deep stack, runs on a thread of its own for its time. Logs one warning per
-/// process if `valvehouse_memory::Counting` is not the global allocator: then budgets of operations and time hold, and
+/// process if `valvehouse_memory::CountingAllocator` is not the global allocator: then budgets of operations and time hold, and
 /// that of memory does not.
 ///
 /// ```
@@ -49,7 +49,7 @@ fn warn_without_allocator() {
         if !valvehouse_memory::is_installed() {
             tracing::warn!(
                 "cannot limit the memory of scripts: missing counting allocator; install \
-                 `valvehouse_memory::Counting` as the global allocator"
+                 `valvehouse_memory::CountingAllocator` as the global allocator"
             );
         }
     });

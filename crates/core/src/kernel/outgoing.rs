@@ -103,7 +103,7 @@ impl AnswerStream {
         self.form.edited();
     }
 
-    /// Normalizes an event for clients; called before [`Outgoing::send`].
+    /// Normalizes an event for clients; called before [`AnswerStream::send`].
     pub(super) fn mend(&mut self, piece: &mut Piece) {
         if self.hold {
             // The event is converted later, once the complete answer is known.
