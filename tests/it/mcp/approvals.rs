@@ -111,7 +111,9 @@ async fn operators_approve_what_they_were_shown_and_nothing_that_came_since() {
     let seen = server(&host, "the name is missed", |server| tool(server, "pay")["state"] == "gone").await;
     assert_eq!((&tool(&seen, "pay2")["state"], &tool(&seen, "pay")["hash"]), (&json!("new"), &Value::Null));
     let pin = &tool(&seen, "pay")["approved_hash"];
-    ask(&host, "POST", "/shop/forget", &shown("pay", &pay["hash"])).await.refused(409, "changed since it was listed");
+    ask(&host, "POST", "/shop/forget", &shown("pay", &pay["hash"]))
+        .await
+        .refused(409, "changed since it was listed");
     ask(&host, "POST", "/shop/approve", &shown("pay", pin)).await.refused(404, "no such tool");
     ask(&host, "POST", "/shop/forget", &shown("pay", pin)).await.ok();
     let now = ask(&host, "GET", "", &Value::Null).await.json();
