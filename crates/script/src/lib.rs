@@ -77,10 +77,11 @@ pub use loader::{
     script_of_tests, tests_of_script,
 };
 pub use manifest::{CHAT, ENDPOINTS, Manifest, says_of_itself};
+pub use pieces::is_whole;
 pub use pipe::{Offer, Pipe, Pipes};
 pub use problem::{Code, Problem, Severity};
 pub use reach::{Background, HostTools, Models, Work};
-pub use repl::{LineResult, Repl, is_whole};
+pub use repl::{LineResult, Repl};
 pub use sandbox::{Sandbox, SandboxRun, SandboxScript};
 pub use schedule::{Lists, ScheduledCall};
 pub use script::Script;
