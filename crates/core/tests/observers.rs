@@ -10,7 +10,7 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use valvehouse_core::chat::message;
 use valvehouse_core::context::{Notice, NoticeKind, NoticeKinds, Observer, Turn};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::kernel::{ChatOptions, Kernel, RunOptions};
 use valvehouse_core::provider::{CannedProvider, Reply};
 use valvehouse_core::tool::Tool;
@@ -124,7 +124,7 @@ async fn an_ordinary_subscriber_sees_a_span_per_turn_model_call_and_tool_call() 
 async fn a_span_of_a_failure_says_so() {
     let spans = Spans::default();
     let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(spans.clone()));
-    let fault = Fault::Provider { message: "out of order".into(), timeout: false };
+    let fault = Error::Provider { message: "out of order".into(), timeout: false };
     let kernel = kernel(vec![calling("broken"), Reply::fault(fault)]);
     kernel.chat_with_tools(vec![message::user("hi")], ChatOptions::default()).await.unwrap_err();
     for (name, cause) in [("execute_tool", "no cable"), ("chat", "out of order"), ("turn", "out of order")] {

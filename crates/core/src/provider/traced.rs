@@ -1,7 +1,7 @@
 //! The observation of a model call: its step in the trace of its turn, and its `tracing` span.
 
 use super::contract::{PIPES, PassthroughAnswer, PassthroughBody};
-use crate::fault::Fault;
+use crate::error::Error;
 use crate::trace::{Step, Tokens, Trace, What, spans};
 use futures_util::stream::{self, StreamExt};
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl TracedCall {
     }
 
     /// Records the answer or the fault, and returns it.
-    pub(crate) fn end(self, answered: Result<Json, Fault>) -> Result<Json, Fault> {
+    pub(crate) fn end(self, answered: Result<Json, Error>) -> Result<Json, Error> {
         match &answered {
             Err(fault) => self.failed(fault),
             Ok(_) if self.is_unseen() => {}
@@ -74,7 +74,7 @@ impl TracedCall {
     ///
     /// # Errors
     /// Returns the fault in `forwarded`.
-    pub fn follow(mut self, forwarded: Result<PassthroughAnswer, Fault>) -> Result<PassthroughAnswer, Fault> {
+    pub fn follow(mut self, forwarded: Result<PassthroughAnswer, Error>) -> Result<PassthroughAnswer, Error> {
         if self.is_unseen() {
             return forwarded;
         }
@@ -125,8 +125,8 @@ impl TracedCall {
         }
     }
 
-    fn failed(self, fault: &Fault) {
-        if !matches!(fault, Fault::Paused) {
+    fn failed(self, fault: &Error) {
+        if !matches!(fault, Error::Paused) {
             spans::failed(&self.span, fault);
         }
         if let Some(step) = self.step {
@@ -135,10 +135,10 @@ impl TracedCall {
     }
 }
 
-fn failed(step: Step<Arc<Trace>>, fault: &Fault) {
+fn failed(step: Step<Arc<Trace>>, fault: &Error) {
     let plugin = match fault {
-        Fault::Refused(refusal) => Some(&refusal.plugin),
-        Fault::Broken(breakage) => Some(&breakage.plugin),
+        Error::Refused(refusal) => Some(&refusal.plugin),
+        Error::Broken(failure) => Some(&failure.plugin),
         _ => None,
     };
     let word = match plugin {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_core::chat::ChatRequest;
 use valvehouse_core::context::{Events, Turn, TurnFacts, begun_again};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::kernel::{Kernel, Route, Routes, RunOptions};
 use valvehouse_core::provider::{CannedProvider, Provider, Reply};
 use valvehouse_core::tool::{Handler, Tool, ToolError, ToolResult};
@@ -47,13 +47,13 @@ pub async fn replay_turn(
     app: &App,
     trace: &Trace,
     models: ReplayModels,
-    status_of: impl FnOnce(&Fault) -> u16,
-) -> Result<Arc<Trace>, Fault> {
-    let body = trace.body().ok_or_else(|| Fault::invalid("its request was not recorded", None))?;
+    status_of: impl FnOnce(&Error) -> u16,
+) -> Result<Arc<Trace>, Error> {
+    let body = trace.body().ok_or_else(|| Error::invalid("its request was not recorded", None))?;
     let request = ChatRequest::new(body.copy())?;
     let records = trace.records();
     if models == ReplayModels::Recorded && !trace.is_whole() {
-        return Err(Fault::invalid(
+        return Err(Error::invalid(
             "its request was too large to be recorded in full; use --replay=live to call the model again",
             None,
         ));
@@ -66,7 +66,7 @@ pub async fn replay_turn(
         ReplayStage::new(&snapshot, models, &records).kernel(&ready.kernel, &model, &facts.filter_ids)?;
 
     // A record of its own, which nobody else reads.
-    let asked = RequestFacts { door: "replay", generation: snapshot.generation, ..trace.asked.clone() };
+    let asked = RequestFacts { endpoint: "replay", generation: snapshot.generation, ..trace.asked.clone() };
     let mut recording = Traces::new(0).begin(asked, true);
     let played = recording.trace().clone();
     let own = Some(played.clone());
@@ -75,7 +75,7 @@ pub async fn replay_turn(
     let answer = kernel.run(request, RunOptions::new(turn).streamed(trace.asked.stream)).answer();
     let replied = tokio::time::timeout(PATIENCE, answer).await;
     let replied = replied
-        .map_err(|_| Fault::invalid(format!("it exceeded its limit of {} s", PATIENCE.as_secs()), None))?;
+        .map_err(|_| Error::invalid(format!("it exceeded its limit of {} s", PATIENCE.as_secs()), None))?;
     recording.answered(match replied {
         Ok(_) => 200,
         Err(fault) => status_of(&recording.failed(fault)),
@@ -104,11 +104,11 @@ impl<'a> ReplayStage<'a> {
 
     /// The kernel with scripts in the sandbox and, unless they are live, models that repeat their answers. It has
     /// the tools of the real one, since requests list them.
-    fn kernel(&self, real: &Kernel, model: &str, filters: &[String]) -> Result<Kernel, Fault> {
+    fn kernel(&self, real: &Kernel, model: &str, filters: &[String]) -> Result<Kernel, Error> {
         let ready = self.snapshot.ready(model, filters)?;
         let kernel = ready.kernel;
         let tools = real.toolbox().iter().map(|tool| self.tool(tool, kernel.find_tool(tool.name())));
-        let own = kernel.provider().ok_or_else(|| Fault::invalid("no provider serves its model", None))?;
+        let own = kernel.provider().ok_or_else(|| Error::invalid("no provider serves its model", None))?;
         let provider: Arc<dyn Provider> = match self.models {
             ReplayModels::Live => own.clone(),
             ReplayModels::Recorded => Arc::new(recorded(own.name(), self.records)),
@@ -138,7 +138,7 @@ impl<'a> ReplayStage<'a> {
 
 /// The models of a request, which repeat their answers, call by call.
 fn recorded(provider: &str, records: &[StepRecord]) -> CannedProvider {
-    let fault = |message: &str| Fault::Provider { message: message.into(), timeout: false };
+    let fault = |message: &str| Error::Provider { message: message.into(), timeout: false };
     let asked = records.iter().filter(|record| record.hook == "model" && !is_within(record, records));
     let asked = asked.map(|record| {
         let heard = record.details().heard.iter().map(Json::copy);

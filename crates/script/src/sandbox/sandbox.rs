@@ -12,13 +12,13 @@ use std::sync::Arc;
 use valvehouse_config::Capability;
 use valvehouse_core::breaker::BreakerSettings;
 use valvehouse_core::context::Turn;
-use valvehouse_core::fault::{Fault, Refusal};
+use valvehouse_core::error::{Error, Rejection};
 use valvehouse_json::Json;
 use valvehouse_net::web::{Ask, WebError, WebResponse};
 use valvehouse_os::{Folders, Programs, Variables};
 use valvehouse_store::Kv;
 
-/// The replacements of a run. A script in it has its own figures and an own breaker that never opens.
+/// The replacements of a run. A script in it has its own metrics and an own breaker that never opens.
 #[derive(Clone, Default)]
 pub struct Sandbox {
     text: Option<Arc<str>>,
@@ -117,8 +117,8 @@ impl Sandbox {
         };
         let own = &script.settings;
         let settings = Settings {
-            figures: Arc::default(),
-            breaker: BreakerSettings { breaks: 0, ..own.breaker },
+            metrics: Arc::default(),
+            breaker: BreakerSettings { failure_threshold: 0, ..own.breaker },
             stored: self.valves.as_ref().unwrap_or(&own.stored).clone(),
             kv: self.kv.as_ref().unwrap_or(&own.kv).clone(),
             ..own.clone()
@@ -181,12 +181,12 @@ impl Sandbox {
 struct NoModels;
 
 impl Models for NoModels {
-    fn chat(&self, plugin: String, _: Json, _: Turn) -> BoxFuture<'static, Result<Json, Fault>> {
-        let refusal = Refusal::new("cannot call a model in a dry run");
-        future::ready(Err(Fault::Refused(Refusal { plugin, ..refusal }))).boxed()
+    fn chat(&self, plugin: String, _: Json, _: Turn) -> BoxFuture<'static, Result<Json, Error>> {
+        let refusal = Rejection::new("cannot call a model in a dry run");
+        future::ready(Err(Error::Refused(Rejection { plugin, ..refusal }))).boxed()
     }
 
-    fn stream(&self, plugin: String, request: Json, turn: Turn) -> BoxStream<'static, Result<Json, Fault>> {
+    fn stream(&self, plugin: String, request: Json, turn: Turn) -> BoxStream<'static, Result<Json, Error>> {
         stream::once(self.chat(plugin, request, turn)).boxed()
     }
 }

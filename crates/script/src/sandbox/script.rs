@@ -5,10 +5,10 @@ use crate::script::Script;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use valvehouse_core::context::Turn;
-use valvehouse_core::fault::Fault;
-use valvehouse_core::figures::Tally;
+use valvehouse_core::error::Error;
 use valvehouse_core::filter::{ChainOutcome, Filter, Hook, TraceOutcome, told};
 use valvehouse_core::kernel::{Kernel, KernelBuilder};
+use valvehouse_core::metrics::CallMetrics;
 use valvehouse_core::tool::Tool;
 use valvehouse_core::trace::{Trace, What};
 use valvehouse_json::Json;
@@ -26,7 +26,7 @@ pub struct SandboxScript {
 
 /// The end of a hook or of a tool, with its cost.
 pub struct SandboxRun {
-    /// `continue skip refused broke forgiven rests paused` of a hook, `ended failed` of a tool; `no_hook` and
+    /// `continue skip refused failed ignored breaker_open paused` of a hook, `ended failed` of a tool; `no_hook` and
     /// `no_tool` if the script has none of that name.
     pub word: &'static str,
     /// The reason for a failure.
@@ -34,7 +34,7 @@ pub struct SandboxRun {
     /// The value that the hook left, the value that it skipped with, or the tool's result.
     pub value: Option<Json>,
     /// The fault that would end the turn.
-    pub fault: Option<Fault>,
+    pub fault: Option<Error>,
     /// The time of the call, including waiting.
     pub took: Duration,
     /// The operations of the interpreter.
@@ -68,7 +68,7 @@ impl SandboxScript {
         if !self.filter.hooks().contains(hook) {
             return SandboxRun::of("no_hook", Some(value));
         }
-        let meter = Meter::start(self.script.figures().of(hook.name()));
+        let meter = Meter::start(self.script.metrics().of(hook.name()));
         let TraceOutcome { word, cause, outcome } = told(&self.filter, hook, value, turn).await;
         let (value, fault) = match outcome {
             Ok(ChainOutcome::Done(value) | ChainOutcome::Skipped(value)) => (Some(value), None),
@@ -82,7 +82,7 @@ impl SandboxScript {
         let Some(tool) = self.tools.iter().find(|tool| tool.name() == name) else {
             return SandboxRun::of("no_tool", None);
         };
-        let meter = Meter::start(self.script.figures().of(name));
+        let meter = Meter::start(self.script.metrics().of(name));
         let run = match tool.invoke(args, turn).await {
             Ok(result) => SandboxRun::of("ended", Some(result.value)),
             Err(error) => SandboxRun { cause: Some(error.message), ..SandboxRun::of("failed", None) },
@@ -97,20 +97,20 @@ impl SandboxRun {
     }
 }
 
-/// The cost of one call, by the figures before and after it.
+/// The cost of one call, by the metrics before and after it.
 struct Meter {
-    tally: Arc<Tally>,
+    call_metrics: Arc<CallMetrics>,
     before: u64,
     begun: Instant,
 }
 
 impl Meter {
-    fn start(tally: Arc<Tally>) -> Self {
-        Self { before: tally.sum().operations, tally, begun: Instant::now() }
+    fn start(call_metrics: Arc<CallMetrics>) -> Self {
+        Self { before: call_metrics.sum().operations, call_metrics, begun: Instant::now() }
     }
 
     fn read(self, run: SandboxRun) -> SandboxRun {
-        let operations = self.tally.sum().operations - self.before;
+        let operations = self.call_metrics.sum().operations - self.before;
         SandboxRun { took: self.begun.elapsed(), operations, ..run }
     }
 }

@@ -9,7 +9,7 @@ use crate::sandbox::{SandboxRun, SandboxScript};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use valvehouse_core::chat::ChatRequest;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::filter::{Hook, Hooks};
 use valvehouse_core::kernel::{Kernel, ModelDefaults, RunOptions, TurnEvent, TurnStream};
 use valvehouse_core::tool::Tool;
@@ -17,8 +17,8 @@ use valvehouse_json::Json;
 
 impl Stage {
     /// One hook of the script.
-    pub(super) async fn hook(self: Arc<Self>, hook: Hook, value: Json) -> Result<Json, Fault> {
-        let made = self.made().map_err(Fault::Host)?;
+    pub(super) async fn hook(self: Arc<Self>, hook: Hook, value: Json) -> Result<Json, Error> {
+        let made = self.made().map_err(Error::Host)?;
         let turn = self.turn();
         made.own.chain().tools(made.tools()).build().runs(&turn);
         if matches!(hook, Hook::PreChat | Hook::PostChat | Hook::PreInvocation | Hook::PostInvocation) {
@@ -31,7 +31,7 @@ impl Stage {
         }
         let SandboxRun { word, cause, value, fault, .. } = made.own.hook(hook, value, &turn).await;
         self.answered_in(&turn).await;
-        if let ("forgiven", Some(cause)) = (word, cause) {
+        if let ("ignored", Some(cause)) = (word, cause) {
             // `on_error: continue`: nobody else would hear of it.
             self.recording.trace().line(
                 made.own.script.id(),
@@ -47,18 +47,18 @@ impl Stage {
                 }
                 Ok(value)
             }
-            _ => Err(Fault::Host(format!("the script has no `{hook}`"))),
+            _ => Err(Error::Host(format!("the script has no `{hook}`"))),
         }
     }
 
     /// A whole turn with the script in it, and the events of its answer where it is streamed.
-    pub(super) async fn chat(self: Arc<Self>, body: Json, stream: bool) -> Result<(Json, Vec<Json>), Fault> {
+    pub(super) async fn chat(self: Arc<Self>, body: Json, stream: bool) -> Result<(Json, Vec<Json>), Error> {
         let kernel = self.kernel(self.model.clone(), Hooks::default())?;
         self.answered(&kernel, body, stream).await
     }
 
     /// Pieces of an answer through the hooks for streams alone.
-    pub(super) async fn stream(self: Arc<Self>, pieces: Json) -> Result<(Json, Vec<Json>), Fault> {
+    pub(super) async fn stream(self: Arc<Self>, pieces: Json) -> Result<(Json, Vec<Json>), Error> {
         let others = Hook::ALL.into_iter().filter(|hook| !matches!(hook, Hook::Stream | Hook::StreamEnd));
         let model = Model::default();
         model.answers(&pieces);
@@ -67,16 +67,16 @@ impl Stage {
     }
 
     /// One of the script's tools, with the filters a turn would have around it.
-    pub(super) async fn invoke(self: Arc<Self>, name: Option<String>, args: Json) -> Result<Json, Fault> {
-        let made = self.made().map_err(Fault::Host)?;
+    pub(super) async fn invoke(self: Arc<Self>, name: Option<String>, args: Json) -> Result<Json, Error> {
+        let made = self.made().map_err(Error::Host)?;
         let names: Vec<&str> = made.own.tools.iter().map(Tool::name).collect();
         let name = match (&name, names.as_slice()) {
             (Some(name), _) => name.as_str(),
             (None, [only]) => only,
-            (None, []) => return Err(Fault::Host("the script has no tools".into())),
+            (None, []) => return Err(Error::Host("the script has no tools".into())),
             (None, _) => {
                 let names = names.join(", ");
-                return Err(Fault::Host(format!(
+                return Err(Error::Host(format!(
                     "the script has several tools; pass the name of one: {names}"
                 )));
             }
@@ -90,8 +90,8 @@ impl Stage {
         Ok(invoked.value)
     }
 
-    fn kernel(&self, model: Model, spared: Hooks) -> Result<Kernel, Fault> {
-        let made = self.made().map_err(Fault::Host)?;
+    fn kernel(&self, model: Model, spared: Hooks) -> Result<Kernel, Error> {
+        let made = self.made().map_err(Error::Host)?;
         let SandboxScript { script, users, filter, .. } = &made.own;
         let settings = ModelDefaults {
             hold: script.manifest.hold,
@@ -112,10 +112,10 @@ impl Stage {
         kernel: &Kernel,
         body: Json,
         stream: bool,
-    ) -> Result<(Json, Vec<Json>), Fault> {
+    ) -> Result<(Json, Vec<Json>), Error> {
         if body.get("model").is_none() {
             let offered =
-                self.made().map_err(Fault::Host)?.own.script.offers().first().map(|offer| offer.id.clone());
+                self.made().map_err(Error::Host)?.own.script.offers().first().map(|offer| offer.id.clone());
             let model = offered.or_else(|| self.turn().facts().model.text("id").map(String::from));
             body.edit("model", model.unwrap_or_else(|| "test".into()));
         }
@@ -128,7 +128,7 @@ impl Stage {
 }
 
 /// The answer of a turn, and the events before it.
-async fn collected(mut answer: TurnStream<'_>) -> Result<(Json, Vec<Json>), Fault> {
+async fn collected(mut answer: TurnStream<'_>) -> Result<(Json, Vec<Json>), Error> {
     let mut events = Vec::new();
     while let Some(event) = answer.next().await {
         match event? {
@@ -137,5 +137,5 @@ async fn collected(mut answer: TurnStream<'_>) -> Result<(Json, Vec<Json>), Faul
             TurnEvent::Emitted(_) | TurnEvent::Passthrough(_) => {}
         }
     }
-    Err(Fault::Host("the turn ended without an answer".into()))
+    Err(Error::Host("the turn ended without an answer".into()))
 }

@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::response::Response;
 use std::sync::Arc;
 use std::time::Duration;
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::trace::{StepRecord, Trace};
 use valvehouse_host::app::App;
 use valvehouse_host::{StepReplay, replay_steps};
@@ -27,13 +27,13 @@ pub(super) async fn replay(State(app): State<Arc<App>>, Id(id): Id, body: Body) 
     let replayed = async {
         let body = object(&app, body).await?;
         let plugin = text(&body, "plugin")?;
-        let plugin = plugin.ok_or_else(|| Fault::invalid("`plugin` must name a plugin", Some("plugin")))?;
+        let plugin = plugin.ok_or_else(|| Error::invalid("`plugin` must name a plugin", Some("plugin")))?;
         let trace = find(&app, &id)?;
         known(&app, &plugin)?;
         let snapshot = app.host.snapshot();
         let records = recorded(&trace, &plugin)?;
         let Some(own) = snapshot.plugins.get(&*plugin) else {
-            return Err(Fault::Host(format!("the plugin `{plugin}` no longer exists")));
+            return Err(Error::Host(format!("the plugin `{plugin}` no longer exists")));
         };
         let source = text(&body, "source")?;
         let replay = replay_steps(own, records, source.as_deref(), &trace, snapshot.listed());
@@ -50,22 +50,22 @@ pub(super) async fn replay(State(app): State<Arc<App>>, Id(id): Id, body: Body) 
     answer(replayed.await)
 }
 
-fn refused(message: String, code: &'static str) -> Fault {
-    Fault::Request { message, param: None, code: Some(code), kind: RequestFault::Unusable }
+fn refused(message: String, code: &'static str) -> Error {
+    Error::Request { message, param: None, code: Some(code), kind: RequestErrorKind::Unusable }
 }
 
-fn does_not_load(problems: &[Problem]) -> Fault {
+fn does_not_load(problems: &[Problem]) -> Error {
     let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
-    Fault::Request {
+    Error::Request {
         message: format!("the script does not load: {}", told.join("; ")),
         param: Some("source"),
         code: Some("script_does_not_load"),
-        kind: RequestFault::Unusable,
+        kind: RequestErrorKind::Unusable,
     }
 }
 
 /// The steps of a plugin whose values are kept.
-fn recorded(trace: &Trace, plugin: &str) -> Result<Vec<StepRecord>, Fault> {
+fn recorded(trace: &Trace, plugin: &str) -> Result<Vec<StepRecord>, Error> {
     let own = |record: &StepRecord| record.plugin() == Some(plugin) && !record.details().values.is_empty();
     let records: Vec<StepRecord> = trace.records().into_iter().filter(own).collect();
     if records.is_empty() {
