@@ -305,7 +305,7 @@ fn events() {
     }
 }
 
-/// A turn as a door has it: with a trace, without contents.
+/// A turn as an endpoint has it: with a trace, without contents.
 fn traced(traces: &Arc<Traces>) -> Turn {
     let recording = traces.begin(RequestFacts::default(), false);
     let facts = TurnFacts { trace: Some(recording.trace().clone()), ..TurnFacts::default() };

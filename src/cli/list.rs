@@ -111,7 +111,7 @@ fn as_json(plugin: &Plugin, standing: &SharedStatus) -> Json {
     let sums = standing.sums.into_iter().map(|(name, sum)| (name.into(), sum.into_json()));
     let rests = standing.rests.map_or(Json::Null, |open| {
         Json::from([
-            ("breaks", open.breaks.into()),
+            ("failures", open.breaks.into()),
             ("next_try_seconds", open.next_try.as_secs_f64().into()),
             ("cause", open.cause.into()),
         ])
@@ -130,7 +130,7 @@ fn as_json(plugin: &Plugin, standing: &SharedStatus) -> Json {
         ("tools", plugin.tool_names().into_iter().map(Json::from).collect::<Vec<_>>().into()),
         ("file", report::near(&plugin.path).display().to_string().into()),
         ("problems", report::all_as_json(plugin.problems())),
-        ("rests", rests),
+        ("breaker_open", rests),
         ("stats", sums.collect::<Object>().into()),
     ])
 }
@@ -176,7 +176,7 @@ fn native_tools(snapshot: &Snapshot) -> Vec<&str> {
 
 fn state(plugin: &Plugin, standing: &SharedStatus, paint: Paint) -> String {
     if standing.of(&plugin.id).is_some_and(|standing| standing.rests.is_some()) {
-        return paint.red("resting");
+        return paint.red("breaker open");
     }
     let word = plugin.state.word();
     match plugin.state {

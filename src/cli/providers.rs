@@ -31,7 +31,7 @@ pub(super) fn as_json(config: &Config, standing: &SharedStatus) -> Json {
     let providers = config.providers.iter().map(|provider| {
         let rests = standing.provider(&provider.name).map_or(Json::Null, |open| {
             Json::from([
-                ("breaks", open.breaks.into()),
+                ("failures", open.breaks.into()),
                 ("next_try_seconds", open.next_try.as_secs_f64().into()),
                 ("cause", open.cause.as_str().into()),
             ])
@@ -41,7 +41,7 @@ pub(super) fn as_json(config: &Config, standing: &SharedStatus) -> Json {
             ("kind", provider.kind.name.into()),
             ("base_url", provider.base_url.as_str().into()),
             ("models", models(&provider.models).into()),
-            ("rests", rests),
+            ("breaker_open", rests),
         ])
     });
     providers.collect::<Vec<_>>().into()
@@ -61,7 +61,7 @@ fn row(provider: &ProviderSettings, standing: &SharedStatus, paint: Paint) -> Ve
     vec![
         paint.bold(&provider.name),
         provider.kind.name.to_owned(),
-        if rests { paint.red("resting") } else { paint.green("used") },
+        if rests { paint.red("breaker open") } else { paint.green("used") },
         models(&provider.models),
         provider.base_url.clone(),
     ]

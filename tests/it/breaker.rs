@@ -34,14 +34,14 @@ async fn a_filter_that_breaks_three_times_refuses_at_once_and_says_when_to_come_
     let answer = host.ask("hello").await;
     answer.refused(503, "cannot call the plugin `moody`: its circuit breaker is open");
     assert_eq!(answer.header("retry-after"), Some("3600"));
-    host.stands("moody", "resting").await;
+    host.stands("moody", "breaker_open").await;
 }
 
 #[tokio::test]
 async fn a_forgiven_filter_is_skipped_while_it_rests() {
     let host = broken_three_times(LONG, "moody", &forgiven(MOODY)).await;
     assert_eq!(host.ask("hello").await.status, 200);
-    host.stands("moody", "resting").await;
+    host.stands("moody", "breaker_open").await;
 }
 
 #[tokio::test]
@@ -103,7 +103,7 @@ async fn a_tool_that_breaks_again_and_again_says_so_to_the_model() {
         "{}",
         answer.body()
     );
-    host.stands("look", "resting").await;
+    host.stands("look", "breaker_open").await;
 }
 
 #[tokio::test]

@@ -163,7 +163,7 @@ fn list_tells_what_calls_cost_and_which_plugin_rests() {
     let statuses = [1, 2, 2, 1].map(|turns| server.chat(turns).0);
     assert_eq!(statuses, [200, 500, 500, 503]);
     let end = Instant::now() + PATIENCE;
-    while !project.run("list").ends(0).out.contains("resting") {
+    while !project.run("list").ends(0).out.contains("breaker open") {
         assert!(Instant::now() < end, "it never rests");
     }
     let listed = project.run("list").ends(0).prints("refused with 503").prints("division by zero");
@@ -173,7 +173,7 @@ fn list_tells_what_calls_cost_and_which_plugin_rests() {
     assert_eq!(row[..4], ["moody", "inlet", "3", "2"], "{}", stats.out);
     project.run("explain --model demo").ends(0).prints("its circuit breaker is open: it failed 2 times");
     let json = project.run("list --format json").ends(0).json();
-    assert_eq!(json.at_path("plugins.0.rests.breaks").as_i64(), Some(2));
+    assert_eq!(json.at_path("plugins.0.breaker_open.failures").as_i64(), Some(2));
     assert_eq!(json.at_path("plugins.0.stats.inlet.broken").as_i64(), Some(2));
     assert_eq!(json.get("hosts").and_then(|hosts| hosts.as_i64()), Some(1));
 }
@@ -853,6 +853,6 @@ fn list_and_explain_say_who_answers() {
     project.run("list").ends(0).prints("http://127.0.0.1:8000/v1").prints("groq").prints("used");
     let json = project.run("list --format json").ends(0).json();
     assert_eq!(json.at_path("providers.1.name").as_str(), Some("groq"));
-    assert!(json.at_path("providers.1.rests").is_null());
+    assert!(json.at_path("providers.1.breaker_open").is_null());
     project.run("explain --model assistant").ends(0).prints("answered by: mine/llama, then groq/llama-small");
 }

@@ -35,7 +35,7 @@ async fn bytes_go_both_ways_untouched_and_the_key_is_the_operators() {
         assert_eq!(asked.headers["authorization"], "Bearer sk-upstream");
     }
     let metrics = host.get("/metrics").await;
-    let counted = "valvehouse_http_requests_total{door=\"embeddings\",status=\"2xx\"} 1";
+    let counted = "valvehouse_http_requests_total{endpoint=\"embeddings\",status=\"2xx\"} 1";
     assert!(metrics.body().contains(counted), "{}", metrics.body());
 }
 

@@ -299,7 +299,7 @@ async fn a_service_that_fails_again_and_again_is_left_alone_and_tried_again() {
                 "cannot call model mock-1 of provider mock: its circuit breaker is open after repeated failures; \
                  the next attempt is in ",
             );
-            assert_eq!(answer.error()["code"], "upstream_resting");
+            assert_eq!(answer.error()["code"], "upstream_breaker_open");
             let seconds: u64 = answer.header("retry-after").unwrap().parse().unwrap();
             assert!((1..=3).contains(&seconds), "{seconds}");
         }
@@ -437,7 +437,7 @@ async fn a_host_tells_which_provider_it_leaves_alone() {
     for prompt in ["one", "two"] {
         assert_eq!(host.ask(prompt).await.status, 500);
     }
-    assert_eq!(host.ready().await["providers"]["mock"], "resting");
+    assert_eq!(host.ready().await["providers"]["mock"], "breaker_open");
     let standing = || async { SharedStatus::told(&host.store().hosts().await.unwrap()) };
     until("the host tells", || async { standing().await.provider("mock").is_some() }).await;
     let standing = standing().await;

@@ -393,7 +393,7 @@ fn a_secret_is_read_from_where_it_is_kept() {
         unset,
         "the environment variable A_KEY is not set; set it before the host starts, or change `env:A_KEY`"
     );
-    assert!(source.read_with(|_| Some(" ".into())).is_err(), "an empty key opens every door");
+    assert!(source.read_with(|_| Some(" ".into())).is_err(), "an empty key opens every endpoint");
 }
 
 #[test]

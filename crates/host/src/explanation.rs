@@ -27,7 +27,7 @@ pub struct Part {
 impl Part {
     /// The name of the decision for programs.
     pub fn word(&self) -> &'static str {
-        if self.rests.is_some() { "rests" } else { self.decision.word() }
+        if self.rests.is_some() { "breaker_open" } else { self.decision.word() }
     }
 
     /// Returns `true` if requests go through it.

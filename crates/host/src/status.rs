@@ -38,7 +38,7 @@ impl Plugin {
     /// The state in one word: that of its file, or of its open circuit breaker.
     pub fn word(&self) -> &'static str {
         match &self.script {
-            Some(script) if script.breaker.open().is_some() => "resting",
+            Some(script) if script.breaker.open().is_some() => "breaker_open",
             _ => self.state.word(),
         }
     }

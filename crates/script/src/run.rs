@@ -282,11 +282,11 @@ impl Script {
             CallEnd::Refused(refusal) => refusal.message,
             CallEnd::Broken { breakage, .. } => breakage.cause,
         });
-        tally.end(&timing, spent, if result.is_ok() { CallOutcome::Continued } else { CallOutcome::Broken });
+        tally.end(&timing, spent, if result.is_ok() { CallOutcome::Continued } else { CallOutcome::Failed });
         if let Some(step) = step {
             let (word, cause) = match &result {
                 Ok(_) => ("continue", None),
-                Err(cause) => ("broke", Some(cause.as_str())),
+                Err(cause) => ("failed", Some(cause.as_str())),
             };
             step.end(word, cause, None);
         }

@@ -21,7 +21,7 @@ pub(super) fn all(app: &App, snapshot: &Snapshot) -> Vec<Json> {
             plan.provider.name(),
             open.cause
         );
-        Some(said("error", None, "resting", message, None))
+        Some(said("error", None, "breaker_open", message, None))
     });
     let mut all: Vec<Json> = of_plugins.chain(of_providers).chain(of_files).collect();
     all.sort_by_key(|problem| problem.text("severity").is_some_and(|word| word == "warning"));
@@ -66,7 +66,7 @@ pub(super) fn of_plugin(app: &App, plugin: &Plugin) -> Vec<Json> {
     }
     if let Some(open) = plugin.rests() {
         let message = format!("{}; last failure: {}", plugin.rests_in_words(&open), open.cause);
-        all.push(said("error", Some(id), "resting", message, None));
+        all.push(said("error", Some(id), "breaker_open", message, None));
     }
     all
 }

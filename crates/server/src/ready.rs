@@ -219,7 +219,7 @@ fn plugins(snapshot: &Snapshot) -> Object {
 
 fn providers(snapshot: &Snapshot) -> Object {
     let providers = snapshot.plan().providers.iter().map(|plan| {
-        let word = if plan.provider.rests().is_some() { "resting" } else { "used" };
+        let word = if plan.provider.rests().is_some() { "breaker_open" } else { "used" };
         (plan.provider.name().into(), Json::from(word))
     });
     providers.collect()

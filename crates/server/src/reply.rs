@@ -123,7 +123,7 @@ pub(crate) fn body(fault: &Fault) -> Json {
         }
         Fault::Answered { provider, status, body, .. } => passed_on(provider, *status, body),
         Fault::Resting { message, .. } => {
-            error(message.public().into(), "upstream_error", Json::Null, "upstream_resting".into())
+            error(message.public().into(), "upstream_error", Json::Null, "upstream_breaker_open".into())
         }
         Fault::Provider { message, timeout } | Fault::Unanswered { message, timeout, .. } => {
             let code = if *timeout { "upstream_timeout" } else { "upstream_unreachable" };

@@ -6,7 +6,7 @@
 use crate::headers::GENERATION;
 use crate::messages::models::speaks_anthropic;
 use crate::messages::refusal::AnthropicError;
-use crate::metrics::doors::{OPERATIONS, door_of};
+use crate::metrics::endpoints::{OPERATIONS, endpoint_of};
 use crate::recording::followed;
 use crate::reply::{self, OpenAiError};
 use crate::{
@@ -148,19 +148,19 @@ async fn answer(app: Arc<App>, router: Router, request: Request) -> Response {
 
 /// On the way to a route of the router.
 async fn enter(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let door = door_of(request.extensions().get::<MatchedPath>());
-    pass(&app, door, request, |request| next.run(request)).await
+    let endpoint = endpoint_of(request.extensions().get::<MatchedPath>());
+    pass(&app, endpoint, request, |request| next.run(request)).await
 }
 
 /// Passes a request to the handler of its endpoint. While the host stops, new requests are rejected.
 async fn pass<F: Future<Output = Response>>(
     app: &Arc<App>,
-    door: &'static str,
+    endpoint: &'static str,
     request: Request,
     work: impl FnOnce(Request) -> F,
 ) -> Response {
-    let mut answering = app.doors.of(door).begin();
-    let mut response = match app.is_stopping() && door != OPERATIONS {
+    let mut answering = app.endpoints.of(endpoint).begin();
+    let mut response = match app.is_stopping() && endpoint != OPERATIONS {
         true => reply::stopping(),
         false => gate::checks::gate(app, request, work).await,
     };

@@ -233,7 +233,7 @@ async fn a_call_of_an_interceptor_has_the_filters_budget_grants_time_and_trace()
     result(&invoke(&host, "upper", "tools/call", "request", payload).await);
     let traces = host.get("/api/v1/traces").await.json();
     let past = traces["past"].as_array().unwrap_or_else(|| panic!("{traces}"));
-    let ours = past.iter().filter(|trace| trace["door"] == "mcp").count();
+    let ours = past.iter().filter(|trace| trace["endpoint"] == "mcp").count();
     assert_eq!(ours, 4, "{traces}");
 }
 

@@ -56,7 +56,7 @@ async fn whoever_listens_hears_of_requests_events_generations_and_figures() {
     let first = id(&host.chat(&streaming(MODEL, CANARY)).await);
     let begun = feed.next("begun").await;
     assert_eq!(
-        (&begun["id"], &begun["running"], &begun["door"]),
+        (&begun["id"], &begun["running"], &begun["endpoint"]),
         (&json!(first), &json!(true), &json!("chat"))
     );
     let emitted = feed.next("emitted").await;

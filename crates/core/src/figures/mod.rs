@@ -1,14 +1,14 @@
 //! In-memory metrics of plugins, tools, providers and endpoints. They can be updated from any thread at low
 //! cost.
 
-mod doors;
+mod endpoints;
 mod prompt_cache;
 mod services;
 mod spread;
 mod tally;
 mod tools;
 
-pub use doors::{CLASSES, Door, Doors, RequestGuard};
+pub use endpoints::{CLASSES, EndpointMetrics, EndpointMetricsMap, RequestGuard};
 pub use prompt_cache::{PromptCacheCount, PromptCacheTally};
 pub use services::{ProviderCallGuard, Service, ServiceOutcome};
 pub use spread::{BUCKETS, Spread, SpreadSnapshot};

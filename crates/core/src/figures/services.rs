@@ -15,7 +15,7 @@ pub enum ServiceOutcome {
     /// The provider rejected the request: status 400 to 499.
     Refused,
     /// The provider limited the rate: status 429.
-    Busy,
+    RateLimited,
     /// The provider failed: status 500 and above, or an invalid response.
     Failed,
     /// The provider could not be reached.
@@ -23,23 +23,23 @@ pub enum ServiceOutcome {
     /// The call exceeded its deadline.
     TooSlow,
     /// The response was interrupted.
-    BrokeOff,
+    Interrupted,
     /// The call was skipped because the circuit breaker is open.
-    Rests,
+    BreakerOpen,
     /// The client disconnected.
-    Left,
+    Canceled,
 }
 
 const ALL: [ServiceOutcome; 9] = [
     ServiceOutcome::Whole,
     ServiceOutcome::Refused,
-    ServiceOutcome::Busy,
+    ServiceOutcome::RateLimited,
     ServiceOutcome::Failed,
     ServiceOutcome::Unreachable,
     ServiceOutcome::TooSlow,
-    ServiceOutcome::BrokeOff,
-    ServiceOutcome::Rests,
-    ServiceOutcome::Left,
+    ServiceOutcome::Interrupted,
+    ServiceOutcome::BreakerOpen,
+    ServiceOutcome::Canceled,
 ];
 
 impl ServiceOutcome {
@@ -48,27 +48,27 @@ impl ServiceOutcome {
         match self {
             Self::Whole => "answered",
             Self::Refused => "refused",
-            Self::Busy => "busy",
+            Self::RateLimited => "rate_limited",
             Self::Failed => "failed",
             Self::Unreachable => "unreachable",
             Self::TooSlow => "timeout",
-            Self::BrokeOff => "broke_off",
-            Self::Rests => "rests",
-            Self::Left => "left",
+            Self::Interrupted => "interrupted",
+            Self::BreakerOpen => "breaker_open",
+            Self::Canceled => "canceled",
         }
     }
 }
 
-/// Converts a fault from before the start of a response. Later failures are `BrokeOff`.
+/// Converts a fault from before the start of a response. Later failures are `Interrupted`.
 impl From<&Fault> for ServiceOutcome {
     fn from(fault: &Fault) -> Self {
         match fault {
-            Fault::Answered { status: 429, .. } => Self::Busy,
+            Fault::Answered { status: 429, .. } => Self::RateLimited,
             Fault::Answered { status: 400..=499, .. } => Self::Refused,
             Fault::Unanswered { timeout: true, .. } | Fault::Provider { timeout: true, .. } => Self::TooSlow,
             Fault::Unanswered { .. } => Self::Unreachable,
-            Fault::Resting { .. } => Self::Rests,
-            Fault::Paused => Self::Left,
+            Fault::Resting { .. } => Self::BreakerOpen,
+            Fault::Paused => Self::Canceled,
             _ => Self::Failed,
         }
     }
@@ -190,7 +190,7 @@ impl ProviderCallGuard {
     /// Records a failure.
     pub fn fails(&mut self, fault: &Fault) {
         let ending = match fault.into() {
-            ServiceOutcome::Failed if self.has_begun => ServiceOutcome::BrokeOff,
+            ServiceOutcome::Failed if self.has_begun => ServiceOutcome::Interrupted,
             other => other,
         };
         self.ends(ending);
@@ -215,7 +215,7 @@ impl ProviderCallGuard {
 
 impl Drop for ProviderCallGuard {
     fn drop(&mut self) {
-        self.ends(ServiceOutcome::Left);
+        self.ends(ServiceOutcome::Canceled);
     }
 }
 
@@ -242,7 +242,7 @@ mod tests {
         }
         asking.ends(ServiceOutcome::Whole);
         drop(asking);
-        assert_eq!((service.running(), of(&service, "answered"), of(&service, "left")), (0, 1, 0));
+        assert_eq!((service.running(), of(&service, "answered"), of(&service, "canceled")), (0, 1, 0));
         assert_eq!((service.tokens(), service.first().count, service.times().count), ([3, 9], 1, 1));
     }
 
@@ -255,7 +255,7 @@ mod tests {
         begun.receives();
         begun.fails(&broken);
         drop(service.ask());
-        for word in ["failed", "broke_off", "left"] {
+        for word in ["failed", "interrupted", "canceled"] {
             assert_eq!(of(&service, word), 1, "{word}");
         }
         assert_eq!(service.times().count, 0, "what failed says nothing of how long answers take");

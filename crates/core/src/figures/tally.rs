@@ -38,11 +38,11 @@ pub enum CallOutcome {
     /// The hook refused.
     Refused,
     /// The hook refused, and the refusal was ignored by the failure policy.
-    RefusalForgiven,
+    RejectionIgnored,
     /// The hook failed: a bug, an exceeded budget or an invalid return value.
-    Broken,
+    Failed,
     /// The hook failed, and the failure was ignored by the failure policy.
-    BreakageForgiven,
+    ErrorIgnored,
 }
 
 /// All outcomes, in the order of the counters.
@@ -50,9 +50,9 @@ const ENDINGS: [CallOutcome; 6] = [
     CallOutcome::Continued,
     CallOutcome::Skipped,
     CallOutcome::Refused,
-    CallOutcome::RefusalForgiven,
-    CallOutcome::Broken,
-    CallOutcome::BreakageForgiven,
+    CallOutcome::RejectionIgnored,
+    CallOutcome::Failed,
+    CallOutcome::ErrorIgnored,
 ];
 
 impl CallOutcome {
@@ -62,13 +62,13 @@ impl CallOutcome {
             Self::Continued => "continue",
             Self::Skipped => "skip",
             Self::Refused => "refused",
-            Self::RefusalForgiven | Self::BreakageForgiven => "forgiven",
-            Self::Broken => "broke",
+            Self::RejectionIgnored | Self::ErrorIgnored => "ignored",
+            Self::Failed => "failed",
         }
     }
 
     fn is_breakage(self) -> bool {
-        matches!(self, Self::Broken | Self::BreakageForgiven)
+        matches!(self, Self::Failed | Self::ErrorIgnored)
     }
 }
 
@@ -167,7 +167,7 @@ impl Tally {
         self.rested.fetch_add(1, Relaxed);
     }
 
-    /// Returns the number of calls for each outcome, with its name; `rests` counts skipped calls.
+    /// Returns the number of calls for each outcome, with its name; `breaker_open` counts skipped calls.
     pub fn outcomes(&self) -> Vec<(&'static str, u64)> {
         let mut outcomes: Vec<(&'static str, u64)> = Vec::new();
         for (ending, count) in ENDINGS.iter().zip(counted(&self.ended)) {
@@ -176,7 +176,7 @@ impl Tally {
                 None => outcomes.push((ending.word(), count)),
             }
         }
-        outcomes.push(("rests", self.rested.load(Relaxed)));
+        outcomes.push(("breaker_open", self.rested.load(Relaxed)));
         outcomes
     }
 
@@ -310,7 +310,7 @@ mod tests {
     fn calls_are_added_up_by_name() {
         let figures = Figures::default();
         let spent = |operations, memory| CallCost { operations, memory, ..CallCost::default() };
-        for (operations, memory, ending) in [(5, 100, CallOutcome::Continued), (9, 40, CallOutcome::Broken)] {
+        for (operations, memory, ending) in [(5, 100, CallOutcome::Continued), (9, 40, CallOutcome::Failed)] {
             let tally = figures.of("inlet");
             let timing = tally.begin();
             tally.end(&timing, spent(operations, memory), ending);
@@ -331,7 +331,7 @@ mod tests {
         }
         tally.rests();
         let outcomes =
-            [("continue", 1), ("skip", 1), ("refused", 1), ("forgiven", 2), ("broke", 1), ("rests", 1)];
+            [("continue", 1), ("skip", 1), ("refused", 1), ("ignored", 2), ("failed", 1), ("breaker_open", 1)];
         assert_eq!(tally.outcomes(), outcomes);
         assert_eq!((tally.sum().calls, tally.sum().broken, tally.times().count), (6, 2, 6));
     }
@@ -369,7 +369,7 @@ mod tests {
     #[test]
     fn sums_are_written_down_and_added() {
         let tally = Tally::default();
-        tally.end(&tally.begin(), CallCost { operations: 7, ..CallCost::default() }, CallOutcome::Broken);
+        tally.end(&tally.begin(), CallCost { operations: 7, ..CallCost::default() }, CallOutcome::Failed);
         let sum = tally.sum();
         assert_eq!(Sum::from_json(&sum.into_json()), sum);
         let both = sum.and(Sum { calls: 1, most_operations: 9, ..Sum::default() });

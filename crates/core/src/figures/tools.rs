@@ -21,7 +21,7 @@ pub enum ToolOutcome {
     /// The call paused for a person.
     Paused,
     /// The caller disconnected.
-    Left,
+    Canceled,
 }
 
 const ALL: [ToolOutcome; 6] = [
@@ -30,7 +30,7 @@ const ALL: [ToolOutcome; 6] = [
     ToolOutcome::TooSlow,
     ToolOutcome::Panicked,
     ToolOutcome::Paused,
-    ToolOutcome::Left,
+    ToolOutcome::Canceled,
 ];
 
 impl ToolOutcome {
@@ -42,7 +42,7 @@ impl ToolOutcome {
             Self::TooSlow => "timeout",
             Self::Panicked => "panicked",
             Self::Paused => "paused",
-            Self::Left => "left",
+            Self::Canceled => "canceled",
         }
     }
 }
@@ -74,7 +74,7 @@ impl Default for Uses {
 impl Uses {
     /// Starts a call.
     pub fn begin(self: &Arc<Self>) -> ToolCallGuard {
-        ToolCallGuard { uses: self.clone(), began: Instant::now(), ending: ToolOutcome::Left }
+        ToolCallGuard { uses: self.clone(), began: Instant::now(), ending: ToolOutcome::Canceled }
     }
 
     /// Returns the number of calls for each outcome, with its name.

@@ -207,9 +207,9 @@ pub async fn told(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> Trac
         (None, Ok(ChainOutcome::Done(_))) => ("continue", None),
         (None, Ok(ChainOutcome::Skipped(_))) => ("skip", None),
         (None, Err(Fault::Refused(refusal))) => ("refused", Some(refusal.message.clone())),
-        (None, Err(Fault::Broken(breakage))) => ("broke", Some(breakage.cause.clone())),
+        (None, Err(Fault::Broken(breakage))) => ("failed", Some(breakage.cause.clone())),
         (None, Err(Fault::Paused)) => ("paused", None),
-        (None, Err(_)) => ("broke", None),
+        (None, Err(_)) => ("failed", None),
     };
     TraceOutcome { word, cause, outcome }
 }
@@ -230,7 +230,7 @@ impl From<Result<ChainOutcome, Fault>> for Decision {
 impl Decision {
     /// Creates the outcome of a failure that the policy ignores.
     fn forgiven(outcome: ChainOutcome, cause: String) -> Self {
-        Self { outcome: Ok(outcome), passed_over: Some(("forgiven", cause)) }
+        Self { outcome: Ok(outcome), passed_over: Some(("ignored", cause)) }
     }
 }
 
@@ -291,7 +291,7 @@ fn settled(
         (Ok(Verdict::Continue(ctx)), _) => Ok(ChainOutcome::Done(ctx.value)).into(),
         (Ok(Verdict::Skip(value)), _) => Ok(ChainOutcome::Skipped(value)).into(),
         (Ok(Verdict::Error(refusal)), Some(before)) if !hook.is_before() => {
-            tracing::warn!(plugin = filter.name(), %hook, message = refusal.message, "error forgiven");
+            tracing::warn!(plugin = filter.name(), %hook, message = refusal.message, "error ignored");
             Decision::forgiven(without(filter, hook, before.again(), turn), refusal.message)
         }
         (Ok(Verdict::Error(refusal)), _) => {
@@ -359,7 +359,7 @@ fn article(value: &Json) -> String {
 /// otherwise, the request is refused.
 fn resting(filter: &Filter, hook: Hook, value: Json, instead: Refusal, turn: &Turn) -> Decision {
     filter.run.rests(hook);
-    let passed_over = Some(("rests", instead.message.clone()));
+    let passed_over = Some(("breaker_open", instead.message.clone()));
     let outcome = match filter.on_break {
         OnBreak::Continue => Ok(without(filter, hook, value, turn)),
         OnBreak::Abort => {

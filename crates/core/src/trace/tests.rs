@@ -4,7 +4,7 @@ use std::sync::Arc;
 use valvehouse_json::Json;
 
 fn asked(model: &str) -> RequestFacts {
-    RequestFacts { door: "chat", model: model.into(), ..RequestFacts::default() }
+    RequestFacts { endpoint: "chat", model: model.into(), ..RequestFacts::default() }
 }
 
 fn json(text: &str) -> Json {

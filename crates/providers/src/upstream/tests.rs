@@ -265,11 +265,11 @@ async fn whole_answers_streams_failures_and_those_who_leave_are_told_apart() {
     let Ok(Answer::Stream(mut pieces)) = left.chat(request(true)).await else { panic!("no stream") };
     assert!(pieces.next().await.is_some());
     drop(pieces);
-    assert_eq!(ended(&left), ["left"]);
+    assert_eq!(ended(&left), ["canceled"]);
 
     let busy = measured(answered(429, None).into());
     assert!(busy.chat(request(false)).await.is_err());
-    assert_eq!(ended(&busy), ["busy"]);
+    assert_eq!(ended(&busy), ["rate_limited"]);
 }
 
 #[tokio::test]

@@ -94,7 +94,7 @@ impl ScriptCallbacks {
             Err(CallEnd::Refused(refusal)) => Err(refusal.message),
             Err(CallEnd::Broken { breakage, .. }) => Err(breakage.cause),
         };
-        let ending = if result.is_ok() { CallOutcome::Continued } else { CallOutcome::Broken };
+        let ending = if result.is_ok() { CallOutcome::Continued } else { CallOutcome::Failed };
         self.tallies[place].end(&timing, spent, ending);
         result
     }

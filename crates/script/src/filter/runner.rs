@@ -410,10 +410,10 @@ pub(super) fn ending(script: &Script, hook: Hook, verdict: &Result<Verdict, Brea
     match verdict {
         Ok(Verdict::Continue(_)) => CallOutcome::Continued,
         Ok(Verdict::Skip(_)) => CallOutcome::Skipped,
-        Ok(Verdict::Error(_)) if forgives && !hook.is_before() => CallOutcome::RefusalForgiven,
+        Ok(Verdict::Error(_)) if forgives && !hook.is_before() => CallOutcome::RejectionIgnored,
         Ok(Verdict::Error(_)) => CallOutcome::Refused,
-        Err(_) if forgives => CallOutcome::BreakageForgiven,
-        Err(_) => CallOutcome::Broken,
+        Err(_) if forgives => CallOutcome::ErrorIgnored,
+        Err(_) => CallOutcome::Failed,
     }
 }
 

@@ -199,7 +199,7 @@ impl Pipe {
             .script
             .call_pipe(args, turn, pipe.timeout, out.clone(), |value| give(&self.script, value, &out));
         let ending = match &result {
-            Err(CallEnd::Broken { .. }) if !turn.is_over() => CallOutcome::Broken,
+            Err(CallEnd::Broken { .. }) if !turn.is_over() => CallOutcome::Failed,
             Err(CallEnd::Refused(_)) => CallOutcome::Refused,
             _ => CallOutcome::Continued,
         };

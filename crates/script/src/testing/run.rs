@@ -34,7 +34,7 @@ impl Stage {
         }
         let TraceOutcome { word, cause, outcome } = told(&made.filter, hook, value, &turn).await;
         self.answered_in(&turn).await;
-        if let ("forgiven", Some(cause)) = (word, cause) {
+        if let ("ignored", Some(cause)) = (word, cause) {
             // `on_error: continue`: nobody else would hear of it.
             self.recording.trace().line(
                 made.script.id(),

@@ -163,7 +163,7 @@ impl Stage {
             wrong: Mutex::default(),
             on,
             written: Mutex::default(),
-            recording: Traces::new(0).begin(RequestFacts { door: "test", ..RequestFacts::default() }, true),
+            recording: Traces::new(0).begin(RequestFacts { endpoint: "test", ..RequestFacts::default() }, true),
             laid: Mutex::new(StageInputs {
                 valves: Json::object(),
                 user_valves: Json::object(),

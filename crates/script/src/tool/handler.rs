@@ -171,7 +171,7 @@ impl ScriptTool {
             }
         };
         let ending = match &result {
-            Err(CallFailure::Broken { .. }) if !turn.is_over() => CallOutcome::Broken,
+            Err(CallFailure::Broken { .. }) if !turn.is_over() => CallOutcome::Failed,
             Err(CallFailure::Refused(_)) => CallOutcome::Refused,
             _ => CallOutcome::Continued,
         };

@@ -2,7 +2,7 @@
 //!
 //! A request whose body makes no progress for long is ended.
 
-use super::door::Door;
+use super::endpoint::EndpointGroup;
 use super::{origin, proxies};
 use crate::body::{drain, too_large};
 use crate::credentials::{API_KEY, HOST_KEY, X_API_KEY, given_key};
@@ -48,8 +48,8 @@ pub(crate) async fn gate<F: Future<Output = Response>>(
         let address = proxies::client_of(peer, &parts.headers, trusted);
         parts.extensions.insert(address::Client(address));
     }
-    let door = Door::of(&parts);
-    let passed = pass(app, &parts, door);
+    let endpoint = EndpointGroup::of(&parts);
+    let passed = pass(app, &parts, endpoint);
     let (mut response, allowed) = match passed {
         Ok(allowed) if allowed.is_some() && parts.method == Method::OPTIONS => {
             (origin::preflight(&parts.headers), allowed)
@@ -66,7 +66,7 @@ pub(crate) async fn gate<F: Future<Output = Response>>(
             if is_too_large && !parts.headers.contains_key(header::EXPECT) {
                 drain(unhurried(body).into_data_stream()).await;
             }
-            (door.refused(fault), None)
+            (endpoint.refused(fault), None)
         }
     };
     let headers = response.headers_mut();
@@ -76,20 +76,20 @@ pub(crate) async fn gate<F: Future<Output = Response>>(
     for (name, value) in SAFE {
         headers.entry(name).or_insert(HeaderValue::from_static(value));
     }
-    if door.is_operators() {
+    if endpoint.is_operators() {
         headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     }
     response
 }
 
 /// The origin of another site's page that may read the answer, where it is one.
-fn pass(app: &App, parts: &Parts, door: Door) -> Result<Option<HeaderValue>, Fault> {
+fn pass(app: &App, parts: &Parts, endpoint: EndpointGroup) -> Result<Option<HeaderValue>, Fault> {
     is_text(parts.uri.path())?;
     are_single(&parts.headers)?;
     origin::check_host(app, parts)?;
-    let allowed = origin::check_origin(app, parts, door)?;
+    let allowed = origin::check_origin(app, parts, endpoint)?;
     fits(app, &parts.headers)?;
-    if door.is_asked(&parts.method) {
+    if endpoint.is_asked(&parts.method) {
         in_time(app, parts)?;
     }
     Ok(allowed)

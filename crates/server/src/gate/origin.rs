@@ -3,7 +3,7 @@
 //! A browser lets any page send requests anywhere, also to this machine, and a name of somebody else's may
 //! point here. So the name that is asked for must be one of ours, and the page one of ours or a listed one.
 
-use super::door::Door;
+use super::endpoint::EndpointGroup;
 use crate::address::{host_of, is_own, name_of};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
@@ -43,7 +43,7 @@ pub(super) fn check_host(app: &App, parts: &Parts) -> Result<(), Fault> {
 }
 
 /// The origin of another site's page, where it is listed and may read the answer.
-pub(super) fn check_origin(app: &App, parts: &Parts, door: Door) -> Result<Option<HeaderValue>, Fault> {
+pub(super) fn check_origin(app: &App, parts: &Parts, endpoint: EndpointGroup) -> Result<Option<HeaderValue>, Fault> {
     let headers = &parts.headers;
     let text = |name: &HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let (site, origin) = (text(&SITE), text(&header::ORIGIN));
@@ -58,10 +58,10 @@ pub(super) fn check_origin(app: &App, parts: &Parts, door: Door) -> Result<Optio
     }
     let origin = origin.unwrap_or("another site");
     let is_listed = app.config.server.origins.iter().any(|listed| listed.eq_ignore_ascii_case(origin));
-    if is_listed && door.may_be_shared() {
+    if is_listed && endpoint.may_be_shared() {
         return Ok(headers.get(header::ORIGIN).cloned());
     }
-    let mend = match door.may_be_shared() {
+    let mend = match endpoint.may_be_shared() {
         true => format!("; add it to the settings: [server] origins = [{origin:?}]"),
         false => "; operators' routes are only for the page of this host".to_owned(),
     };

@@ -23,7 +23,7 @@ pub(super) async fn collect(app: &App, families: &mut Families) {
         .spread(&[], &times);
     let ago = looks.ago().as_secs_f64();
     families
-        .gauge("last_look_age_seconds", "Time since the last scan of the folders and the store, in seconds.")
+        .gauge("last_scan_age_seconds", "Time since the last scan of the folders and the store, in seconds.")
         .add(&[], ago);
     let running = app.traces.running();
     families.gauge("turns_running", "Chats, runs and background tasks in progress.").add(&[], running as f64);
@@ -91,7 +91,7 @@ async fn store(app: &App, families: &mut Families) {
     let mut failures =
         families.counter("store_failures_total", "Failed operations of the store, by error kind.");
     for (trouble, count) in app.host.store().troubles() {
-        failures.add(&[("trouble", trouble.word())], count as f64);
+        failures.add(&[("error", trouble.word())], count as f64);
     }
     let waiting = app.host.kv().waiting();
     families

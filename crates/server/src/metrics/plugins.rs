@@ -8,16 +8,16 @@ use valvehouse_host::{Plugin, Snapshot};
 use valvehouse_script::{Kind, Severity};
 
 /// Every word for how a plugin stands.
-const STATES: [&str; 5] = ["live", "stale", "broken", "missing", "resting"];
+const STATES: [&str; 5] = ["live", "stale", "broken", "missing", "breaker_open"];
 
 pub(super) fn collect(snapshot: &Snapshot, families: &mut Families) {
     states(snapshot, families);
     problems(snapshot, families);
     let plugins = || snapshot.plugins.values();
     let mut resting =
-        families.gauge("plugin_resting", "1 while the circuit breaker of a plugin is open, else 0.");
+        families.gauge("plugin_breaker_open", "1 while the circuit breaker of a plugin is open, else 0.");
     for plugin in plugins() {
-        resting.add(&[("plugin", &plugin.id)], u8::from(plugin.word() == "resting").into());
+        resting.add(&[("plugin", &plugin.id)], u8::from(plugin.word() == "breaker_open").into());
     }
     let tallies = plugins().flat_map(|plugin| tallies(plugin).into_iter());
     calls(&tallies.collect::<Vec<_>>(), families);
@@ -71,7 +71,7 @@ fn tallies(plugin: &Plugin) -> Vec<HookTally> {
 fn calls(tallies: &[HookTally], families: &mut Families) {
     let mut calls = families.counter(
         "plugin_calls_total",
-        "Calls of hooks, callbacks and tools of a plugin by outcome; rests: not called, since its circuit breaker was open.",
+        "Calls of hooks, callbacks and tools of a plugin by outcome; breaker_open: not called, since its circuit breaker was open.",
     );
     for (plugin, hook, tally) in tallies {
         for (outcome, count) in tally.outcomes() {

@@ -1,7 +1,7 @@
 //! The route of the figures.
 
 use super::families::Families;
-use super::{doors, host, plugins, process, services};
+use super::{endpoints, host, plugins, process, services};
 use crate::auth;
 use axum::Router;
 use axum::extract::State;
@@ -22,7 +22,7 @@ pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
 async fn metrics(State(app): State<Arc<App>>) -> Response {
     let mut families = Families::default();
     host::collect(&app, &mut families).await;
-    doors::collect(&app.doors, &mut families);
+    endpoints::collect(&app.endpoints, &mut families);
     services::collect(&app.host.snapshot(), &mut families);
     plugins::collect(&app.host.snapshot(), &mut families);
     process::collect(&mut families);

@@ -9,14 +9,14 @@ pub(super) fn collect(snapshot: &Snapshot, families: &mut Families) {
     let services: Vec<(&str, &Service)> =
         providers.clone().filter_map(|provider| Some((provider.name(), provider.figures()?))).collect();
     let mut resting =
-        families.gauge("provider_resting", "1 while the circuit breaker of a provider is open, else 0.");
+        families.gauge("provider_breaker_open", "1 while the circuit breaker of a provider is open, else 0.");
     for provider in providers {
         let rests = u8::from(provider.rests().is_some());
         resting.add(&[("provider", provider.name())], rests.into());
     }
     let mut calls = families.counter(
         "model_calls_total",
-        "Calls of models by outcome, including retries; rests: not sent, since the circuit breaker was open; left: the client disconnected.",
+        "Calls of models by outcome, including retries; breaker_open: not sent, since the circuit breaker was open; canceled: the client disconnected.",
     );
     for (name, service) in &services {
         for (outcome, count) in service.outcomes() {

@@ -106,8 +106,8 @@ async fn answer(
     };
     let listed = snapshot.listed().clone();
     let mut facts = facts::of_body(&app, &parts, &seen, &key_user, target.facts.clone(), listed);
-    let door = door_of(&path);
-    let watch = recording::begin(&app, door, false, snapshot.generation, &parts.headers, &mut facts);
+    let endpoint = endpoint_of(&path);
+    let watch = recording::begin(&app, endpoint, false, snapshot.generation, &parts.headers, &mut facts);
     let context = facts::context(&app, &facts, &seen);
     let turn = Turn::new(facts, context, Events::default());
     let relayed = async {
@@ -211,7 +211,7 @@ fn climbs_nowhere(path: &str) -> Result<(), Fault> {
 }
 
 /// The name of a route in metrics and traces.
-fn door_of(path: &str) -> &'static str {
+fn endpoint_of(path: &str) -> &'static str {
     match path.split('/').next() {
         Some("embeddings") => "embeddings",
         Some("completions") => "completions",

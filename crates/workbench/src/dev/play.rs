@@ -41,7 +41,7 @@ pub(super) async fn again(app: &App, trace: &Trace, models: ReplayModels) -> Res
     let kernel = Stage::new(&snapshot, models, &records).kernel(&ready.kernel, &model, &facts.filter_ids)?;
 
     // A record of its own, which nobody else reads.
-    let asked = RequestFacts { door: "replay", generation: snapshot.generation, ..trace.asked.clone() };
+    let asked = RequestFacts { endpoint: "replay", generation: snapshot.generation, ..trace.asked.clone() };
     let mut recording = Traces::new(0).begin(asked, true);
     let played = recording.trace().clone();
     let own = Some(played.clone());

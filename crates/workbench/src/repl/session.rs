@@ -326,7 +326,7 @@ impl<'a> Session<'a> {
                 "`stream` needs events, not a body: valvehouse run stream ID --text TEXT",
             ));
         }
-        let asked = RequestFacts { door: "cli", model: self.model(), ..RequestFacts::default() };
+        let asked = RequestFacts { endpoint: "cli", model: self.model(), ..RequestFacts::default() };
         let recording = Traces::new(1).begin(asked, true);
         let facts = TurnFacts { trace: Some(recording.trace().clone()), ..self.facts() };
         let turn = Turn::new(facts, self.context.clone(), questions::listening(None, self.out).0);

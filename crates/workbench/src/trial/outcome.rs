@@ -12,7 +12,7 @@ use valvehouse_terminal::{CommandError, Console, Exit, clean, trace_view};
 
 /// The end of a call.
 pub(super) struct TrialOutcome {
-    /// `continue skip refused broke`
+    /// `continue skip refused failed`
     pub(super) word: &'static str,
     pub(super) value: Option<Json>,
     pub(super) fault: Option<Fault>,
@@ -20,7 +20,7 @@ pub(super) struct TrialOutcome {
 
 impl TrialOutcome {
     pub(super) fn failed(fault: Fault) -> Self {
-        let word = if matches!(fault, Fault::Refused(_)) { "refused" } else { "broke" };
+        let word = if matches!(fault, Fault::Refused(_)) { "refused" } else { "failed" };
         Self { word, value: None, fault: Some(fault) }
     }
 

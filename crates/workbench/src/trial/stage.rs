@@ -176,7 +176,7 @@ pub(super) fn turn(asked: &TrialOptions, snapshot: &Snapshot) -> Result<TrialTur
     };
     let recording = Traces::new(1).begin(
         RequestFacts {
-            door: "cli",
+            endpoint: "cli",
             model,
             user: asked.user.clone().unwrap_or_default(),
             chat_id: asked.chat.clone().unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! OpenAI's door: what goes in, what the model's service sees, what comes out.
+//! OpenAI's endpoint: what goes in, what the model's service sees, what comes out.
 
 use crate::host::{Answer, PATIENCE, TestHost, saying, streaming, until};
 use crate::upstream::{Gate, MODEL, Reply, chunk};
@@ -750,7 +750,7 @@ async fn told(request: reqwest::RequestBuilder) -> Value {
 }
 
 #[tokio::test]
-async fn keys_open_the_door_and_name_their_user() {
+async fn keys_open_the_endpoint_and_name_their_user() {
     let host = TestHost::new()
         .filter("tells", TELLS)
         .config("[server]\nkeys = [\"sk-plain\", { key = \"sk-ann\", user = { id = \"ann\", role = \"admin\", timezone = \"Europe/Berlin\" } }]")

@@ -10,9 +10,9 @@ use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use valvehouse_core::fault::Fault;
 
-/// A kind of door.
+/// A kind of endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Door {
+pub(super) enum EndpointGroup {
     /// Models, asked in OpenAI's words,
     OpenAi,
     /// or in Anthropic's,
@@ -42,12 +42,12 @@ const PASSED: [&str; 9] = [
     "/realtime",
 ];
 
-impl Door {
+impl EndpointGroup {
     pub(super) fn of(parts: &Parts) -> Self {
         let path = parts.uri.path();
         let bare = path.strip_prefix("/v1").unwrap_or(path);
         let is_in =
-            |door: &str| bare.strip_prefix(door).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+            |endpoint: &str| bare.strip_prefix(endpoint).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
         if path.starts_with("/api/v1/questions/") {
             Self::OpenAi
         } else if path == "/mcp" || path.starts_with("/.well-known/oauth-protected-resource") {
