@@ -144,7 +144,7 @@ security: true
 fn inlet(body) { after(|| body.nothing.at.all); body }
 fn done(body) { throw "no"; }
 "#;
-    let config = "[breaker]\nbreaks = 2\nwindow_ms = 60000\nrest_ms = 60000\n";
+    let config = "[breaker]\nfailure_threshold = 2\nwindow_ms = 60000\ncool_down_ms = 60000\n";
     let host = TestHost::new().config(config).filter("guard", guard).start().await;
     host.upstream.script(|asked| Reply::fitting(asked, "fine"));
     for _ in 0..6 {

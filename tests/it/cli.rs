@@ -156,7 +156,7 @@ fn list_shows_how_every_plugin_stands() {
 fn list_tells_what_calls_cost_and_which_plugin_rests() {
     let project = Project::new()
         .filter("moody", "fn inlet(body) { if body.messages.len() > 1 { let x = 1 / 0; } body }")
-        .with("valvehouse.toml", "[breaker]\nbreaks = 2\nrest_ms = 3_600_000\n");
+        .with("valvehouse.toml", "[breaker]\nfailure_threshold = 2\ncool_down_ms = 3_600_000\n");
     project.run("list --stats").ends(0).says("no host is running on this project");
     let server = project.serve("");
     project.run("list --stats").ends(0).says("no plugin has been called");

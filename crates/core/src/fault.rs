@@ -193,11 +193,11 @@ pub enum Fault {
         timeout: bool,
     },
     /// The circuit breaker of the provider is open.
-    Resting {
+    BreakerOpen {
         /// The provider, the time of the next attempt and the last failure.
         message: Explanation,
         /// The time until the next attempt.
-        rest: Duration,
+        cool_down: Duration,
     },
     /// The provider failed while answering or could not be used.
     Provider {
@@ -243,7 +243,7 @@ impl fmt::Display for Fault {
             Self::Broken(breakage) => breakage.fmt(f),
             Self::Answered { provider, status, .. } => write!(f, "provider {provider} answered {status}"),
             Self::Unanswered { message, .. }
-            | Self::Resting { message, .. }
+            | Self::BreakerOpen { message, .. }
             | Self::Provider { message, .. }
             | Self::Unstored { message, .. } => message.fmt(f),
             Self::ToolLoop { limit, .. } => {
@@ -290,7 +290,7 @@ impl Fault {
             Self::Broken(_) | Self::Unguarded { .. } => Blame::Plugin,
             Self::Answered { .. }
             | Self::Unanswered { .. }
-            | Self::Resting { .. }
+            | Self::BreakerOpen { .. }
             | Self::Provider { .. }
             | Self::Misshapen { .. } => Blame::Provider,
             Self::ToolLoop { .. } | Self::Paused | Self::Unstored { .. } | Self::Host(_) => Blame::Host,

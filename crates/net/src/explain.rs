@@ -82,7 +82,7 @@ impl Peer {
     /// No answer began for so long.
     pub(super) fn silent(&self, patience: Duration) -> Fault {
         let message = self.both(|who| {
-            format!("{who} sent no response within {} s{}", patience.as_secs_f64(), self.raise("answer_ms"))
+            format!("{who} sent no response within {} s{}", patience.as_secs_f64(), self.raise("response_ms"))
         });
         Fault::Provider { message, timeout: true }
     }

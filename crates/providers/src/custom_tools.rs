@@ -80,8 +80,8 @@ impl Provider for CustomTools {
         self.0.takes_response_format(format)
     }
 
-    fn rests(&self) -> Option<OpenState> {
-        self.0.rests()
+    fn open_breaker(&self) -> Option<OpenState> {
+        self.0.open_breaker()
     }
 
     fn figures(&self) -> Option<&Service> {

@@ -190,7 +190,7 @@ fn is_unable(fault: &Fault) -> bool {
         Fault::Answered { status, .. } => {
             matches!(status, 401 | 402 | 408 | 409 | 425 | 429) || *status >= 500
         }
-        Fault::Unanswered { .. } | Fault::Resting { .. } | Fault::Provider { .. } => true,
+        Fault::Unanswered { .. } | Fault::BreakerOpen { .. } | Fault::Provider { .. } => true,
         _ => false,
     }
 }
@@ -226,8 +226,8 @@ impl Provider for Fallback {
         all.all(|choice| choice.provider.takes_response_format(format))
     }
 
-    fn rests(&self) -> Option<OpenState> {
-        self.first.provider.rests()
+    fn open_breaker(&self) -> Option<OpenState> {
+        self.first.provider.open_breaker()
     }
 }
 

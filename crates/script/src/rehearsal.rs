@@ -62,7 +62,7 @@ impl Script {
         };
         let settings = Settings {
             figures: Arc::default(),
-            breaker: BreakerSettings { breaks: 0, ..self.settings.breaker },
+            breaker: BreakerSettings { failure_threshold: 0, ..self.settings.breaker },
             stored: other.valves.unwrap_or_else(|| self.settings.stored.clone()),
             kv: other.kv.unwrap_or_else(|| self.settings.kv.clone()),
             ..self.settings.clone()

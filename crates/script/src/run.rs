@@ -13,7 +13,7 @@ use rhai::{Dynamic, EvalAltResult};
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
-use valvehouse_core::breaker::Admission;
+use valvehouse_core::breaker::BreakerState;
 use valvehouse_core::callback::Callback;
 use valvehouse_core::context::Turn;
 use valvehouse_core::fault::{Breakage, Fault, Refusal};
@@ -243,8 +243,8 @@ impl Script {
         let tally = self.figures().of(name);
         let breaker = self.behind.breaker.clone();
         let admission = breaker.admit();
-        if let Admission::Rests(rest) = admission {
-            tally.rests();
+        if let BreakerState::Open(rest) = admission {
+            tally.record_skipped();
             return Err(breaker.refusal(rest).message);
         }
         let pace = if tally.is_slow() { Pace::Slow } else { Pace::Waits };
@@ -256,8 +256,8 @@ impl Script {
         }
         let worked = worked.unwrap_or_else(|error| Err(error.to_string()));
         match &worked {
-            Ok(_) => breaker.went_well(admission),
-            Err(cause) => breaker.broke(cause),
+            Ok(_) => breaker.record_success(admission),
+            Err(cause) => breaker.record_failure(cause),
         }
         // What it stored with `durable` is on disk before it counts as done.
         let flushed = turn.flush().await.map_err(|fault| fault.to_string());
@@ -300,7 +300,7 @@ mod tests {
     use crate::{Kind, Settings, SourceFile};
     use std::sync::atomic::AtomicBool;
     use std::sync::atomic::Ordering::Relaxed;
-    use valvehouse_core::breaker::Admission;
+    use valvehouse_core::breaker::BreakerState;
     use valvehouse_core::filter::Chain;
 
     fn script() -> Script {
@@ -328,10 +328,10 @@ mod tests {
     fn a_call_that_takes_far_more_than_its_memory_within_one_native_is_abandoned() {
         let script = script();
         assert_eq!(takes_too_much(&script).as_deref(), Some("exceeded its memory limit of 64 MB"));
-        assert!(matches!(script.breaker.admit(), Admission::Rests(_)), "the plugin is used again");
+        assert!(matches!(script.breaker.admit(), BreakerState::Open(_)), "the plugin is used again");
         let other = self::script();
         let (result, _) = other.within(other.settings.hook, "inlet", &Turn::default(), || Ok(Dynamic::ONE));
-        assert!(result.is_ok() && other.breaker.admit() == Admission::Usual);
+        assert!(result.is_ok() && other.breaker.admit() == BreakerState::Closed);
     }
 
     /// A file whose list of tools calls a native without a declared cost.
@@ -395,7 +395,7 @@ mod tests {
         let stuck = filter("stuck", "fn inlet(body) { spins(); body }");
         let fault = run(&stuck).await.err().unwrap();
         assert!(format!("{fault:?}").contains("within one operation"), "{fault:?}");
-        assert!(matches!(stuck.breaker.admit(), Admission::Rests(_)), "the plugin is used again");
+        assert!(matches!(stuck.breaker.admit(), BreakerState::Open(_)), "the plugin is used again");
         let other = filter("other", "fn inlet(body) { for i in 0..1 { body.seen = i; } body }");
         assert!(run(&other).await.is_ok());
         ends.store(true, Relaxed);

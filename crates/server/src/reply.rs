@@ -64,7 +64,7 @@ pub fn status(fault: &Fault) -> u16 {
         Fault::Refused(refusal) => refusal.status,
         Fault::Unguarded { .. } => 503,
         Fault::Answered { status, .. } => *status,
-        Fault::Resting { .. } | Fault::Unstored { .. } => 503,
+        Fault::BreakerOpen { .. } | Fault::Unstored { .. } => 503,
         Fault::Provider { timeout: true, .. } | Fault::Unanswered { timeout: true, .. } => 504,
         Fault::Provider { .. } | Fault::Unanswered { .. } | Fault::Misshapen { .. } => 502,
         Fault::Broken(_) | Fault::ToolLoop { .. } | Fault::Paused | Fault::Host(_) => 500,
@@ -122,7 +122,7 @@ pub(crate) fn body(fault: &Fault) -> Json {
             error(message.clone(), "policy_violation", Json::Null, plugin.as_str().into())
         }
         Fault::Answered { provider, status, body, .. } => passed_on(provider, *status, body),
-        Fault::Resting { message, .. } => {
+        Fault::BreakerOpen { message, .. } => {
             error(message.public().into(), "upstream_error", Json::Null, "upstream_breaker_open".into())
         }
         Fault::Provider { message, timeout } | Fault::Unanswered { message, timeout, .. } => {
@@ -170,7 +170,7 @@ pub(crate) fn retry_after(fault: &Fault) -> Option<HeaderValue> {
     match fault {
         Fault::Refused(refusal) => whole_seconds(refusal.retry_after?),
         Fault::TooOften { wait, .. } => whole_seconds(wait.as_secs_f64().max(1.0)),
-        Fault::Resting { rest, .. } => whole_seconds(rest.as_secs_f64().max(1.0)),
+        Fault::BreakerOpen { cool_down, .. } => whole_seconds(cool_down.as_secs_f64().max(1.0)),
         Fault::Answered { retry_after, .. } => {
             let given = retry_after.as_deref()?;
             // Parts of a second are some services' own; the header knows whole ones and dates.

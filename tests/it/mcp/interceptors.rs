@@ -244,7 +244,7 @@ async fn a_payload_that_an_endpoint_would_refuse_reaches_no_filter_and_one_that_
         body\n}\nfn outlet(body) { body.messages[-1].content.len(); body }\nfn pre_invocation(ctx) { ctx.args.x = 1; ctx }";
     let host = TestHost::new()
         .filter("guard", guard)
-        .config("[interceptors.guard]\n[breaker]\nbreaks = 3\nrest_ms = 600000")
+        .config("[interceptors.guard]\n[breaker]\nfailure_threshold = 3\ncool_down_ms = 600000")
         .start()
         .await;
     for (event, phase, payload, why) in [

@@ -177,7 +177,7 @@ fn compiled(name: &str, text: &str) -> Filter {
     known.unwrap_or_else(|| {
         let file = SourceFile::new(Kind::Filter, name, format!("filters/{name}.rhai"), text);
         // Budgets and breakers are the business of other tests, and look at the clock.
-        let breaker = BreakerSettings { breaks: 0, ..BreakerSettings::default() };
+        let breaker = BreakerSettings { failure_threshold: 0, ..BreakerSettings::default() };
         let settings = Settings { guarded: false, breaker, ..Settings::default() };
         let script = Script::compile(&file, &settings).unwrap_or_else(|problems| {
             panic!("{text}\n{}", problems.iter().map(ToString::to_string).collect::<String>())

@@ -140,7 +140,7 @@ async fn each_way_in_which_a_filter_fails_has_its_word_and_its_reason() {
         )
         .filter("breaks", r#"fn inlet(body) { if body.messages[-1].content == "break" { nothing() } }"#)
         .filter("ignored", "/*\non_error: continue\n*/\nfn outlet(body) { nothing() }")
-        .config("[breaker]\nbreaks = 3")
+        .config("[breaker]\nfailure_threshold = 3")
         .start()
         .await;
     let asked = async |text: &str| trace_of(&host, &host.ask(text).await).await;

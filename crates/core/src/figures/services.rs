@@ -67,7 +67,7 @@ impl From<&Fault> for ServiceOutcome {
             Fault::Answered { status: 400..=499, .. } => Self::Refused,
             Fault::Unanswered { timeout: true, .. } | Fault::Provider { timeout: true, .. } => Self::TooSlow,
             Fault::Unanswered { .. } => Self::Unreachable,
-            Fault::Resting { .. } => Self::BreakerOpen,
+            Fault::BreakerOpen { .. } => Self::BreakerOpen,
             Fault::Paused => Self::Canceled,
             _ => Self::Failed,
         }

@@ -163,7 +163,7 @@ impl Tally {
     }
 
     /// Counts a call that was skipped because the circuit breaker is open.
-    pub fn rests(&self) {
+    pub fn record_skipped(&self) {
         self.rested.fetch_add(1, Relaxed);
     }
 
@@ -329,7 +329,7 @@ mod tests {
         for ending in ENDINGS {
             tally.end(&tally.begin(), CallCost::default(), ending);
         }
-        tally.rests();
+        tally.record_skipped();
         let outcomes =
             [("continue", 1), ("skip", 1), ("refused", 1), ("ignored", 2), ("failed", 1), ("breaker_open", 1)];
         assert_eq!(tally.outcomes(), outcomes);

@@ -3,7 +3,7 @@
 use super::definition::{Filter, OnBreak, Verdict};
 use super::hook::FilterContext;
 use super::hook::{Hook, Hooks};
-use crate::breaker::Admission;
+use crate::breaker::BreakerState;
 use crate::context::{FinishedChat, Turn};
 use crate::fault::{Breakage, Fault, Refusal};
 use crate::lanes::{self, LaneError, Pace, STUCK};
@@ -236,9 +236,9 @@ impl Decision {
 
 /// Runs one filter and applies its failure policy.
 async fn decide(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> Decision {
-    let admission = filter.breaker.as_ref().map_or(Admission::Usual, |breaker| breaker.admit());
-    if let (Some(breaker), Admission::Rests(rest)) = (&filter.breaker, admission) {
-        return resting(filter, hook, value, breaker.refusal(rest), turn);
+    let admission = filter.breaker.as_ref().map_or(BreakerState::Closed, |breaker| breaker.admit());
+    if let (Some(breaker), BreakerState::Open(rest)) = (&filter.breaker, admission) {
+        return skipped(filter, hook, value, breaker.refusal(rest), turn);
     }
     // A copy is needed only for a filter whose failures are ignored.
     let before = (filter.on_break == OnBreak::Continue).then(|| Before::of(hook, &value));
@@ -268,7 +268,7 @@ fn settled(
     hook: Hook,
     verdict: Result<Verdict, Breakage>,
     before: Option<Before>,
-    admission: Admission,
+    admission: BreakerState,
     turn: &Turn,
 ) -> Decision {
     if turn.is_paused() {
@@ -281,10 +281,10 @@ fn settled(
     });
     if let Some(breaker) = &filter.breaker {
         match &verdict {
-            Ok(_) => breaker.went_well(admission),
+            Ok(_) => breaker.record_success(admission),
             // A call that was canceled with its turn is not a failure of the filter.
             Err(_) if turn.is_over() => {}
-            Err(breakage) => breaker.broke(&breakage.cause),
+            Err(breakage) => breaker.record_failure(&breakage.cause),
         }
     }
     match (verdict, before) {
@@ -357,8 +357,8 @@ fn article(value: &Json) -> String {
 
 /// Returns the decision for a filter with an open circuit breaker: it is skipped if its failures are ignored;
 /// otherwise, the request is refused.
-fn resting(filter: &Filter, hook: Hook, value: Json, instead: Refusal, turn: &Turn) -> Decision {
-    filter.run.rests(hook);
+fn skipped(filter: &Filter, hook: Hook, value: Json, instead: Refusal, turn: &Turn) -> Decision {
+    filter.run.record_skipped(hook);
     let passed_over = Some(("breaker_open", instead.message.clone()));
     let outcome = match filter.on_break {
         OnBreak::Continue => Ok(without(filter, hook, value, turn)),

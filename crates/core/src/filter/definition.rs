@@ -47,7 +47,7 @@ pub trait HookRunner: Send + Sync {
     }
 
     /// Records that the hook was skipped because its circuit breaker is open.
-    fn rests(&self, hook: Hook) {
+    fn record_skipped(&self, hook: Hook) {
         let _ = hook;
     }
 

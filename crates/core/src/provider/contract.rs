@@ -210,7 +210,7 @@ pub trait Provider: Send + Sync {
     }
 
     /// Returns the state of the circuit breaker while it is open.
-    fn rests(&self) -> Option<OpenState> {
+    fn open_breaker(&self) -> Option<OpenState> {
         None
     }
 

@@ -32,7 +32,7 @@ pub(super) fn provider(
     let problem = |what: String| OpenError::Config(format!("provider `{}`: {what}", settings.name));
     if settings.kind.wire == Wire::Demo {
         // It is nowhere else and cannot fail.
-        let never = BreakerSettings { breaks: 0, ..BreakerSettings::default() };
+        let never = BreakerSettings { failure_threshold: 0, ..BreakerSettings::default() };
         let demo = Credentials::fixed(Arc::new(Demo::default()));
         let demo = Upstream::new(demo).with_breaker(never);
         return Ok(plan(settings, Arc::new(demo)));

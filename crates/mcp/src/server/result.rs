@@ -156,7 +156,7 @@ pub(super) fn words(fault: &Fault) -> String {
         Fault::Unguarded { message, .. } => message.clone(),
         Fault::Paused => "this call needs the approval of a person, and this client does not support elicitation: approve it elsewhere, or use a client with elicitation".into(),
         Fault::Host(_) => "the host failed; its operator finds the reason in the log".into(),
-        Fault::Provider { message, .. } | Fault::Unanswered { message, .. } | Fault::Unstored { message, .. } | Fault::Resting { message, .. } => {
+        Fault::Provider { message, .. } | Fault::Unanswered { message, .. } | Fault::Unstored { message, .. } | Fault::BreakerOpen { message, .. } => {
             message.public().into()
         }
         other => other.to_string(),

@@ -228,8 +228,8 @@ impl Provider for FormattedProvider {
         true
     }
 
-    fn rests(&self) -> Option<OpenState> {
-        self.inner.rests()
+    fn open_breaker(&self) -> Option<OpenState> {
+        self.inner.open_breaker()
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 use valvehouse_config::RetrySettings;
-use valvehouse_core::breaker::{Admission, BreakerSettings, OpenState};
+use valvehouse_core::breaker::{BreakerState, BreakerSettings, OpenState};
 use valvehouse_core::context::{Exchange, Turn};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::figures::{Service, ServiceOutcome};
@@ -101,8 +101,8 @@ impl Upstream {
         let once = || {
             let admitted = self.breakers.admit(model);
             let asked = match (admitted.admission, admitted.breaker()) {
-                (Admission::Rests(rest), Some(breaker)) => {
-                    Err(Fault::Resting { message: breaker.explains(rest), rest })
+                (BreakerState::Open(rest), Some(breaker)) => {
+                    Err(Fault::BreakerOpen { message: breaker.explains(rest), cool_down: rest })
                 }
                 _ => self.credentials.service(exchange),
             };
@@ -304,7 +304,7 @@ impl Provider for Upstream {
         self.credentials.first().takes_response_format(format)
     }
 
-    fn rests(&self) -> Option<OpenState> {
+    fn open_breaker(&self) -> Option<OpenState> {
         self.breakers.open()
     }
 

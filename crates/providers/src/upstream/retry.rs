@@ -36,7 +36,7 @@ impl Retries<'_> {
         };
         while let Some(delay) = wait(&last, self.retry, own)
             && deadline.is_none_or(|deadline| Instant::now() + delay < deadline)
-            && let Some(number) = self.exchange.retry(self.retry.times)
+            && let Some(number) = self.exchange.retry(self.retry.max_retries)
         {
             own += 1;
             self.report(number, &last, delay);
@@ -44,7 +44,7 @@ impl Retries<'_> {
             last = match once().await {
                 Ok(answer) => return Ok(answer),
                 // It rests since it failed: why it failed says more.
-                Err(Fault::Resting { .. }) => break,
+                Err(Fault::BreakerOpen { .. }) => break,
                 Err(fault) => fault,
             };
         }
@@ -53,7 +53,7 @@ impl Retries<'_> {
 
     /// Reports a retry to the metrics, the log and the observers of the turn.
     fn report(&self, attempt: u32, fault: &Fault, delay: Duration) {
-        let (provider, most) = (self.name, self.retry.times);
+        let (provider, most) = (self.name, self.retry.max_retries);
         if let Some(figures) = self.figures {
             figures.asked_again();
         }
@@ -76,19 +76,19 @@ pub(super) fn wait(fault: &Fault, retry: &RetrySettings, asked_again: u32) -> Op
     let asked_for = match fault {
         Fault::Unanswered { sent: false, .. } => None,
         // The work may be done already: only where the operator says so.
-        Fault::Unanswered { sent: true, timeout: false, .. } if retry.lost => None,
+        Fault::Unanswered { sent: true, timeout: false, .. } if retry.after_send => None,
         Fault::Answered { status, body, retry_after, .. } if NOT_NOW.contains(status) && !is_spent(body) => {
             retry_after.as_deref().and_then(asked_for)
         }
         _ => return None,
     };
     match asked_for {
-        Some(wait) if wait > retry.longest => None,
+        Some(wait) if wait > retry.max_delay => None,
         // A little later than asked for: others were told the same moment.
-        Some(wait) => Some(wait + up_to(retry.first / 4)),
+        Some(wait) => Some(wait + up_to(retry.initial_delay / 4)),
         None => {
-            let longest = retry.first.saturating_mul(2_u32.saturating_pow(asked_again));
-            Some(up_to(longest.min(retry.longest)))
+            let longest = retry.initial_delay.saturating_mul(2_u32.saturating_pow(asked_again));
+            Some(up_to(longest.min(retry.max_delay)))
         }
     }
 }
@@ -160,7 +160,7 @@ mod tests {
         let lost = |sent, timeout| Fault::Unanswered { message: "gone".into(), sent, timeout };
         assert!(wait_for(&lost(false, false)).is_some() && wait_for(&lost(false, true)).is_some());
         assert!(wait_for(&lost(true, false)).is_none());
-        let by_order = RetrySettings { lost: true, ..RetrySettings::default() };
+        let by_order = RetrySettings { after_send: true, ..RetrySettings::default() };
         assert!(wait(&lost(true, false), &by_order, 0).is_some());
         let broke_off = Fault::Provider { message: "ended early".into(), timeout: false };
         assert!(wait(&broke_off, &by_order, 0).is_none());
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn waits_double_up_to_the_longest_and_are_shortened_by_chance() {
-        let retry = RetrySettings { first: SECOND, longest: 3 * SECOND, ..RetrySettings::default() };
+        let retry = RetrySettings { initial_delay: SECOND, max_delay: 3 * SECOND, ..RetrySettings::default() };
         for (asked_again, longest) in [(0, 1), (1, 2), (2, 3), (30, 3), (40, 3)] {
             let waits: Vec<_> =
                 (0..200).map(|_| wait(&answered(503, None), &retry, asked_again).unwrap()).collect();
@@ -197,7 +197,7 @@ mod tests {
         }
         for nonsense in ["soon", "", "NaN"] {
             let wait = wait_for(&answered(503, Some(nonsense))).unwrap();
-            assert!(wait <= RetrySettings::default().first, "{nonsense}");
+            assert!(wait <= RetrySettings::default().initial_delay, "{nonsense}");
         }
     }
 

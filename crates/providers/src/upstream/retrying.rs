@@ -77,8 +77,8 @@ impl Provider for RetryingProvider {
         self.provider.takes_response_format(format)
     }
 
-    fn rests(&self) -> Option<OpenState> {
-        self.provider.rests()
+    fn open_breaker(&self) -> Option<OpenState> {
+        self.provider.open_breaker()
     }
 
     fn figures(&self) -> Option<&Service> {

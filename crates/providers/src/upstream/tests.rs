@@ -16,10 +16,10 @@ use valvehouse_core::provider::{Answer, CannedProvider, Piece, Provider, Reply, 
 use valvehouse_json::Json;
 
 const SHORT: RetrySettings = RetrySettings {
-    times: 2,
-    first: Duration::from_millis(10),
-    longest: Duration::from_secs(1),
-    lost: false,
+    max_retries: 2,
+    initial_delay: Duration::from_millis(10),
+    max_delay: Duration::from_secs(1),
+    after_send: false,
 };
 
 fn answered(status: u16, retry_after: Option<&str>) -> Fault {
@@ -74,7 +74,7 @@ async fn whoever_watches_the_turn_is_told_of_each_further_try() {
     impl Observer for SeenNotices {
         fn notice(&self, notice: Notice) {
             let Notice::Retry { what, attempt, most, error, delay } = notice else { return };
-            assert!(delay <= SHORT.longest);
+            assert!(delay <= SHORT.max_delay);
             self.0.lock().push((what, attempt, most, error));
         }
     }
@@ -91,7 +91,7 @@ async fn after_so_many_times_the_last_failure_is_the_answer() {
     let (canned, patient) = patient([answered(500, None).into(), answered(503, Some("0")).into()]);
     assert!(matches!(fault(&patient).await, Fault::Answered { status: 503, .. }));
     assert_eq!(canned.requests().len(), 3);
-    let never = patient.with_retry(RetrySettings { times: 0, ..SHORT });
+    let never = patient.with_retry(RetrySettings { max_retries: 0, ..SHORT });
     assert!(matches!(fault(&never).await, Fault::Answered { status: 503, .. }));
     assert_eq!(canned.requests().len(), 4);
 }
@@ -190,8 +190,8 @@ async fn what_fails_again_and_again_is_left_alone_until_one_call_tries_and_succe
     let replies = [unreachable(), unreachable(), unreachable()].map(Reply::fault).into_iter();
     let (canned, upstream) = patient(replies.chain([Reply::text("back")]));
     let settings =
-        BreakerSettings { breaks: 2, rest: Duration::from_millis(200), ..BreakerSettings::default() };
-    let upstream = upstream.with_breaker(settings).with_retry(RetrySettings { times: 0, ..SHORT });
+        BreakerSettings { failure_threshold: 2, cool_down: Duration::from_millis(200), ..BreakerSettings::default() };
+    let upstream = upstream.with_breaker(settings).with_retry(RetrySettings { max_retries: 0, ..SHORT });
     let fault = async |text: &str| upstream.chat(asking(text)).await.err().expect("a fault");
     // Two requests open it; why it failed is reported, not that it is open by now.
     assert!(matches!(fault("one").await, Fault::Unanswered { .. }));
@@ -203,29 +203,29 @@ async fn what_fails_again_and_again_is_left_alone_until_one_call_tries_and_succe
         "cannot call model m of provider canned: its circuit breaker is open after repeated failures; the next \
          attempt is in 1 s (last failure: cannot reach it)"
     );
-    assert!(matches!(resting, Fault::Resting { .. }) && upstream.rests().is_some());
+    assert!(matches!(resting, Fault::BreakerOpen { .. }) && upstream.open_breaker().is_some());
     assert_eq!(canned.requests().len(), 2, "it was not asked");
     sleep(Duration::from_millis(250)).await;
     assert!(matches!(fault("four").await, Fault::Unanswered { .. }));
     assert_eq!(canned.requests().len(), 3, "one call tried, and only once");
     sleep(Duration::from_millis(250)).await;
     assert_eq!(text(upstream.chat(asking("five")).await.unwrap()).await, "back");
-    assert_eq!(upstream.rests(), None);
+    assert_eq!(upstream.open_breaker(), None);
 }
 
 #[tokio::test]
 async fn a_request_that_always_fails_closes_its_model_to_nobody_and_a_model_closes_no_other() {
     let (canned, upstream) = patient([answered(500, None).into()]);
-    let settings = BreakerSettings { breaks: 2, ..BreakerSettings::default() };
-    let upstream = upstream.with_breaker(settings).with_retry(RetrySettings { times: 0, ..SHORT });
+    let settings = BreakerSettings { failure_threshold: 2, ..BreakerSettings::default() };
+    let upstream = upstream.with_breaker(settings).with_retry(RetrySettings { max_retries: 0, ..SHORT });
     let fault = async |request| upstream.chat(request).await.err().expect("a fault");
     for _ in 0..10 {
         assert!(matches!(fault(asking("the same")).await, Fault::Answered { .. }));
     }
-    assert!(upstream.rests().is_none());
+    assert!(upstream.open_breaker().is_none());
     assert!(matches!(fault(asking("another")).await, Fault::Answered { .. }));
-    assert!(matches!(fault(asking("a third")).await, Fault::Resting { .. }));
-    assert_eq!(upstream.rests().unwrap().cause, "model m: provider canned answered 500");
+    assert!(matches!(fault(asking("a third")).await, Fault::BreakerOpen { .. }));
+    assert_eq!(upstream.open_breaker().unwrap().cause, "model m: provider canned answered 500");
     let other = Request::new(Json::from([("model", "n".into())]), false);
     assert!(matches!(fault(other).await, Fault::Answered { .. }));
     assert_eq!(canned.requests().len(), 12);
@@ -235,8 +235,8 @@ async fn a_request_that_always_fails_closes_its_model_to_nobody_and_a_model_clos
 async fn the_retries_of_all_layers_count_once() {
     for (outer, inner, tries) in [(2, 2, 3), (5, 2, 6), (0, 2, 3), (2, 0, 3), (0, 0, 1)] {
         let (canned, upstream) = patient([answered(503, None).into()]);
-        let upstream = upstream.with_retry(RetrySettings { times: inner, ..SHORT });
-        let agent = RetryingProvider::new(Arc::new(upstream), RetrySettings { times: outer, ..SHORT });
+        let upstream = upstream.with_retry(RetrySettings { max_retries: inner, ..SHORT });
+        let agent = RetryingProvider::new(Arc::new(upstream), RetrySettings { max_retries: outer, ..SHORT });
         let request = Request { turn: Some(Turn::default()), ..request(false) };
         assert!(agent.chat(request).await.is_err());
         assert_eq!(canned.requests().len(), tries, "{outer} around {inner}");
@@ -245,7 +245,7 @@ async fn the_retries_of_all_layers_count_once() {
 
 #[tokio::test]
 async fn whole_answers_streams_failures_and_those_who_leave_are_told_apart() {
-    let never = RetrySettings { times: 0, ..SHORT };
+    let never = RetrySettings { max_retries: 0, ..SHORT };
     let measured = |reply: Reply| patient([reply]).1.with_retry(never);
     let ended = |upstream: &Upstream| -> Vec<&'static str> {
         let outcomes = upstream.figures().unwrap().outcomes();
@@ -275,15 +275,15 @@ async fn whole_answers_streams_failures_and_those_who_leave_are_told_apart() {
 #[tokio::test]
 async fn callers_mistakes_and_too_many_requests_leave_it_in_use() {
     let (canned, patient) = patient([answered(400, None).into()]);
-    let patient = patient.with_breaker(BreakerSettings { breaks: 1, ..BreakerSettings::default() });
+    let patient = patient.with_breaker(BreakerSettings { failure_threshold: 1, ..BreakerSettings::default() });
     for _ in 0..5 {
         assert!(matches!(fault(&patient).await, Fault::Answered { status: 400, .. }));
     }
     assert_eq!(canned.requests().len(), 5);
     let (canned, patient) = self::patient([answered(429, None).into()]);
-    let patient = patient.with_breaker(BreakerSettings { breaks: 1, ..BreakerSettings::default() });
+    let patient = patient.with_breaker(BreakerSettings { failure_threshold: 1, ..BreakerSettings::default() });
     assert!(matches!(fault(&patient).await, Fault::Answered { status: 429, .. }));
-    assert_eq!((canned.requests().len(), patient.rests()), (3, None));
+    assert_eq!((canned.requests().len(), patient.open_breaker()), (3, None));
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use crate::value::{Shape, live};
 use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use valvehouse_core::breaker::Admission;
+use valvehouse_core::breaker::BreakerState;
 use valvehouse_core::callback::{Callback, Listener};
 use valvehouse_core::context::Turn;
 use valvehouse_core::figures::{CallOutcome, Tally};
@@ -61,8 +61,8 @@ impl ScriptCallbacks {
         let Some(place) = self.callbacks().position(|own| own == callback) else { return Ok(()) };
         let breaker = &self.script.listening;
         let admission = breaker.admit();
-        if let Admission::Rests(_) = admission {
-            self.tallies[place].rests();
+        if let BreakerState::Open(_) = admission {
+            self.tallies[place].record_skipped();
             return Ok(());
         }
         let this = self.clone();
@@ -74,8 +74,8 @@ impl ScriptCallbacks {
         }
         let told = apart.unwrap_or_else(|error| Err(error.to_string()));
         match &told {
-            Ok(()) => breaker.went_well(admission),
-            Err(cause) => breaker.broke(cause),
+            Ok(()) => breaker.record_success(admission),
+            Err(cause) => breaker.record_failure(cause),
         }
         told
     }

@@ -76,7 +76,7 @@ async fn what_breaks_says_where_and_what_refuses_says_why() {
 #[tokio::test]
 async fn one_that_breaks_again_and_again_rests_and_leaves_the_hooks_alone() {
     let rest = Duration::from_secs(60);
-    let breaker = BreakerSettings { breaks: 2, window: rest, rest };
+    let breaker = BreakerSettings { failure_threshold: 2, window: rest, cool_down: rest };
     let settings = Settings { breaker, ..Settings::default() };
     let text = "const callbacks = true; fn inlet(body) { body } fn on_text(event) { throw 1 / 0; }";
     let script = compile(Kind::Filter, text, &settings).unwrap();

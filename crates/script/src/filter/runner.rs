@@ -128,9 +128,9 @@ impl HookRunner for ScriptFilter {
         self.script.leave_done(&self.users, conversation, turn);
     }
 
-    fn rests(&self, hook: Hook) {
+    fn record_skipped(&self, hook: Hook) {
         if let Some(tally) = &self.tallies[hook as usize] {
-            tally.rests();
+            tally.record_skipped();
         }
     }
 

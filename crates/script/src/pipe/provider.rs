@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use rhai::{Dynamic, EvalAltResult, FnPtr};
 use std::sync::Arc;
 use valvehouse_config::PIPES;
-use valvehouse_core::breaker::Admission;
+use valvehouse_core::breaker::BreakerState;
 use valvehouse_core::chat::{Head, call, delta, event, response};
 use valvehouse_core::context::Turn;
 use valvehouse_core::fault::{Breakage, Fault, Refusal, RequestFault};
@@ -163,8 +163,8 @@ impl Pipe {
         let turn = request.turn.clone().unwrap_or_default();
         let breaker = &self.script.breaker;
         let admission = breaker.admit();
-        if let Admission::Rests(rest) = admission {
-            self.tally.rests();
+        if let BreakerState::Open(rest) = admission {
+            self.tally.record_skipped();
             return Err(self.refused(breaker.refusal(rest)));
         }
         if turn.facts().callers.iter().any(|caller| caller == self.script.id()) {
@@ -175,8 +175,8 @@ impl Pipe {
         match &result {
             // A call that was ended since nobody waits for it is not a fault of the script.
             Err(Fault::Broken(_)) if turn.is_over() => {}
-            Err(Fault::Broken(breakage)) => breaker.broke(&breakage.cause),
-            _ => breaker.went_well(admission),
+            Err(Fault::Broken(breakage)) => breaker.record_failure(&breakage.cause),
+            _ => breaker.record_success(admission),
         }
         result
     }

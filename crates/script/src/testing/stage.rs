@@ -142,7 +142,7 @@ impl Stage {
             stored: Json::Null,
             grants: everything(&declared.file),
             figures: Arc::new(Figures::default()),
-            breaker: BreakerSettings { breaks: 0, ..settings.breaker },
+            breaker: BreakerSettings { failure_threshold: 0, ..settings.breaker },
             stream: patient(settings.stream),
             hook: patient(settings.hook),
             kv: Arc::new(Kv::with_clock(move || time.now.load(Relaxed))),

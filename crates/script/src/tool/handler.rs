@@ -11,7 +11,7 @@ use crate::value::{Shape, dynamic_of, json_of, live};
 use futures::future::BoxFuture;
 use rhai::Dynamic;
 use std::sync::Arc;
-use valvehouse_core::breaker::Admission;
+use valvehouse_core::breaker::BreakerState;
 use valvehouse_core::context::{Context, Turn};
 use valvehouse_core::fault::Refusal;
 use valvehouse_core::figures::{CallOutcome, Tally};
@@ -127,8 +127,8 @@ impl ScriptTool {
     fn run(&self, args: &Json, turn: &Turn) -> Result<ToolResult, ToolError> {
         let breaker = &self.script.breaker;
         let admission = breaker.admit();
-        if let Admission::Rests(rest) = admission {
-            self.tally.rests();
+        if let BreakerState::Open(rest) = admission {
+            self.tally.record_skipped();
             return Err(breaker.refusal(rest).into());
         }
         let (told, broke) = match self.measured(args, turn) {
@@ -137,10 +137,10 @@ impl ScriptTool {
             Err(CallFailure::Broken { told, cause }) => (Err(told), Some(cause)),
         };
         match broke {
-            None => breaker.went_well(admission),
+            None => breaker.record_success(admission),
             // That a call ended since nobody waits for it is not the tool's fault.
             Some(_) if turn.is_over() => {}
-            Some(cause) => breaker.broke(&cause),
+            Some(cause) => breaker.record_failure(&cause),
         }
         told
     }

@@ -14,7 +14,7 @@ use futures::future::BoxFuture;
 use rhai::Dynamic;
 use std::sync::Arc;
 use std::time::Duration;
-use valvehouse_core::breaker::{Admission, Breaker, BreakerSettings};
+use valvehouse_core::breaker::{BreakerState, Breaker, BreakerSettings};
 use valvehouse_core::context::Turn;
 use valvehouse_core::kernel::Kernel;
 use valvehouse_core::lanes::{self, LaneError, Pace, STUCK};
@@ -58,7 +58,7 @@ struct RunScript {
 impl Handler for RunScript {
     fn call(&self, args: Json, turn: Turn) -> BoxFuture<'_, Result<ToolResult, ToolError>> {
         Box::pin(async move {
-            if let Admission::Rests(rest) = self.breaker.admit() {
+            if let BreakerState::Open(rest) = self.breaker.admit() {
                 return Err(self.breaker.refusal(rest).into());
             }
             let code = args.string("code");

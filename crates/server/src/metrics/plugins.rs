@@ -14,10 +14,10 @@ pub(super) fn collect(snapshot: &Snapshot, families: &mut Families) {
     states(snapshot, families);
     problems(snapshot, families);
     let plugins = || snapshot.plugins.values();
-    let mut resting =
+    let mut open =
         families.gauge("plugin_breaker_open", "1 while the circuit breaker of a plugin is open, else 0.");
     for plugin in plugins() {
-        resting.add(&[("plugin", &plugin.id)], u8::from(plugin.word() == "breaker_open").into());
+        open.add(&[("plugin", &plugin.id)], u8::from(plugin.word() == "breaker_open").into());
     }
     let tallies = plugins().flat_map(|plugin| tallies(plugin).into_iter());
     calls(&tallies.collect::<Vec<_>>(), families);

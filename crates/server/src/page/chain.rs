@@ -29,7 +29,7 @@ pub(super) async fn show(State(app): State<Arc<App>>, Path(model): Path<String>,
         return OpenAiError(fault).into_response();
     }
     let user = words.text("user");
-    let parts = snapshot.parts(&model, &toggles, Plugin::rests);
+    let parts = snapshot.parts(&model, &toggles, Plugin::open_breaker);
     let filters = parts.iter().map(|part| as_json(part, user.as_deref()));
     let own = snapshot.host_parts(&model, &toggles);
     let chain = Json::from([

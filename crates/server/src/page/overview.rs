@@ -83,7 +83,7 @@ fn models(snapshot: &Snapshot) -> Vec<Json> {
 
 fn providers(snapshot: &Snapshot) -> Vec<Json> {
     let told = snapshot.plan().providers.iter().map(|plan| {
-        let word = if plan.provider.rests().is_some() { "breaker_open" } else { "used" };
+        let word = if plan.provider.open_breaker().is_some() { "breaker_open" } else { "used" };
         Json::from([("name", plan.provider.name().into()), ("state", word.into())])
     });
     told.collect()
