@@ -175,7 +175,7 @@ impl News {
             Change::Broken(_, problems) => bad("broken", ": it does not load", problems),
             Change::Missing(id) => {
                 let mend = format!(
-                    ": requests are refused until it is restored or: valvehouse confirm-removal {id}"
+                    ": requests are refused until it is restored or: valvehouse confirm {id}"
                 );
                 bad("missing", &mend, &[])
             }

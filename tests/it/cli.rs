@@ -67,7 +67,7 @@ fn every_command_explains_itself_with_examples() {
         "valves spec",
         "grant",
         "explain",
-        "confirm-removal",
+        "confirm",
         "nodes",
         "release",
         "config",
@@ -245,12 +245,12 @@ fn check_tells_code_scanning_what_it_needs() {
 #[test]
 fn a_code_is_explained_with_an_example() {
     let project = Project::new();
-    project.run("explain-code v502").ends(0).prints("V502: an unknown function").prints("Right:");
-    project.run("explain-code").ends(0).prints("V101").prints("V611");
-    let page = project.run("explain-code V101 --format json").ends(0).json();
+    project.run("explain v502").ends(0).prints("V502: an unknown function").prints("Right:");
+    project.run("explain --codes").ends(0).prints("V101").prints("V611");
+    let page = project.run("explain V101 --format json").ends(0).json();
     assert_eq!(page.text("code").as_deref(), Some("V101"));
     assert!(page.text("page").unwrap().contains("```rhai"));
-    project.run("explain-code V50Z").ends(2).says("unknown code `V50Z`; did you mean `V50");
+    project.run("explain V50Z").ends(2).says("unknown code `V50Z`; did you mean `V50");
 }
 
 #[test]
@@ -661,15 +661,15 @@ fn nothing_is_written_while_a_question_is_open() {
 #[test]
 fn a_missing_guard_refuses_until_its_removal_is_confirmed() {
     let project = Project::new().filter("guard", GUARD);
-    project.run("confirm-removal guard").ends(65).says("cannot accept the removal");
-    project.run("confirm-removal gurad").ends(2).says("did you mean `guard`?");
+    project.run("confirm guard").ends(65).says("cannot confirm a change of `guard`: none is pending");
+    project.run("confirm gurad").ends(2).says("did you mean `guard`?");
     project.run("chat hello").ends(0);
     std::fs::remove_file(project.path("filters/guard.rhai")).unwrap();
-    project.run("list").ends(0).prints("missing").prints("valvehouse confirm-removal guard");
+    project.run("list").ends(0).prints("missing").prints("valvehouse confirm guard");
     project.run("explain --model demo").ends(0).prints("refuses every request");
     project.run("chat hello").ends(1).says("refused (503) by guard");
     project
-        .run("confirm-removal guard")
+        .run("confirm guard")
         .ends(0)
         .prints("guard is no longer required: its removal is accepted");
     project.run("chat hello").ends(0);
@@ -731,7 +731,7 @@ fn a_confirmed_removal_reaches_a_running_host() {
     std::fs::remove_file(project.path("filters/guard.rhai")).unwrap();
     server.hears("guard missing: requests are refused");
     assert_eq!(server.chat(1).0, 503);
-    project.run("confirm-removal guard").ends(0).prints("live on 1 host");
+    project.run("confirm guard").ends(0).prints("live on 1 host");
     assert_eq!(server.chat(1).0, 200);
 }
 

@@ -156,7 +156,7 @@ impl Plugin {
         }
         match (&self.state, &self.script) {
             (State::Missing, _) => Some(format!(
-                "the guard `{0}` is missing; an operator has to restore its file, or run: valvehouse confirm-removal {0}",
+                "the guard `{0}` is missing; an operator has to restore its file, or run: valvehouse confirm {0}",
                 self.id
             )),
             (_, None) if self.pending.is_some() => Some(format!(

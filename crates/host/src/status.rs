@@ -65,7 +65,7 @@ impl Plugin {
         if self.state == State::Missing {
             let what = format!("the guard `{}` is missing: requests are refused", self.id);
             let help = format!(
-                "restore its file, or to accept its removal, run: valvehouse confirm-removal {}",
+                "restore its file, or to accept its removal, run: valvehouse confirm {}",
                 self.id
             );
             problems.push(Problem::new(Code::GuardGone, &self.id, &self.path, what).help(help));

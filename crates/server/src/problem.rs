@@ -40,7 +40,7 @@ pub(super) fn of_plugin(app: &App, plugin: &Plugin) -> Vec<Json> {
     if plugin.state == State::Missing
         && let Some(message) = plugin.refusal()
     {
-        let command = format!("valvehouse confirm-removal {id}");
+        let command = format!("valvehouse confirm {id}");
         all.push(said(
             "error",
             Some(id),

@@ -87,7 +87,7 @@ impl News {
             }
             Change::Missing(id) => {
                 let mend =
-                    format!("requests are refused until it is restored or: valvehouse confirm-removal {id}");
+                    format!("requests are refused until it is restored or: valvehouse confirm {id}");
                 Self { is_new: true, ..bad("missing", id, &mend, &[]) }
             }
             Change::Problem(problem) => {
