@@ -1,6 +1,6 @@
 //! A circuit breaker: after repeated failures, calls are skipped until a cool-down ends.
 
-use crate::fault::{Explanation, Refusal};
+use crate::error::{Explanation, Rejection};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::OnceLock;
@@ -173,9 +173,9 @@ impl Breaker {
 
     /// Returns the refusal for a call that is not allowed, with status 503; `rest` is the time until the next
     /// probe.
-    pub fn refusal(&self, rest: Duration) -> Refusal {
+    pub fn rejection(&self, rest: Duration) -> Rejection {
         let retry_after = Some(seconds(rest));
-        Refusal { retry_after, ..Refusal::new(self.says(rest)).with_status(503) }
+        Rejection { retry_after, ..Rejection::new(self.says(rest)).with_status(503) }
     }
 
     /// Returns the explanation for a call that is not allowed. The text for clients omits the last failure.

@@ -2,7 +2,7 @@
 
 use crate::decision::FilterDecision;
 use crate::plugin::{Plugin, State};
-use crate::refusal::absence;
+use crate::rejection::absence;
 use crate::snapshot::Snapshot;
 use std::sync::Arc;
 use valvehouse_core::breaker::OpenState;

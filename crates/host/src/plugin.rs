@@ -1,6 +1,6 @@
 //! One plugin as the host holds it: a script, and how it stands with its file.
 
-use crate::refusal::refuser;
+use crate::rejection::refuser;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use valvehouse_core::breaker::OpenState;
 use valvehouse_core::figures::{PromptCacheCount, Sum};
-use valvehouse_core::filter::OnBreak;
+use valvehouse_core::filter::FailurePolicy;
 use valvehouse_core::trace::{GuardCoverage, GuardCoverageRow};
 use valvehouse_core::words::count;
 use valvehouse_json::{Json, Object};
@@ -81,7 +81,7 @@ impl Plugin {
     /// The reason for the open circuit breaker, the consequence for requests, and the next attempt.
     pub fn breaker_in_words(&self, open: &OpenState) -> String {
         let forgiven =
-            self.script.as_ref().is_some_and(|script| script.manifest.on_break == OnBreak::Continue);
+            self.script.as_ref().is_some_and(|script| script.manifest.failure_policy == FailurePolicy::FailOpen);
         let meanwhile = match self.kind {
             Kind::Filter if forgiven => "skipped",
             Kind::Filter => "its requests are refused with 503",

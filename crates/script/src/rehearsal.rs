@@ -11,7 +11,7 @@ use std::sync::Arc;
 use valvehouse_config::Capability;
 use valvehouse_core::breaker::BreakerSettings;
 use valvehouse_core::context::Turn;
-use valvehouse_core::fault::{Fault, Refusal};
+use valvehouse_core::error::{Error, Rejection};
 use valvehouse_json::Json;
 use valvehouse_store::Kv;
 
@@ -102,12 +102,12 @@ impl Script {
 struct Nobody;
 
 impl Models for Nobody {
-    fn chat(&self, plugin: String, _: Json, _: Turn) -> BoxFuture<'static, Result<Json, Fault>> {
-        let refusal = Refusal::new("cannot call a model in a dry run");
-        future::ready(Err(Fault::Refused(Refusal { plugin, ..refusal }))).boxed()
+    fn chat(&self, plugin: String, _: Json, _: Turn) -> BoxFuture<'static, Result<Json, Error>> {
+        let refusal = Rejection::new("cannot call a model in a dry run");
+        future::ready(Err(Error::Refused(Rejection { plugin, ..refusal }))).boxed()
     }
 
-    fn stream(&self, plugin: String, request: Json, turn: Turn) -> BoxStream<'static, Result<Json, Fault>> {
+    fn stream(&self, plugin: String, request: Json, turn: Turn) -> BoxStream<'static, Result<Json, Error>> {
         stream::once(self.chat(plugin, request, turn)).boxed()
     }
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use valvehouse_core::breaker::BreakerState;
 use valvehouse_core::callback::Callback;
 use valvehouse_core::context::Turn;
-use valvehouse_core::fault::{Breakage, Fault, Refusal};
+use valvehouse_core::error::{PluginError, Error, Rejection};
 use valvehouse_core::figures::{CallCost, CallOutcome};
 use valvehouse_core::filter::Hook;
 use valvehouse_core::lanes::{self, LaneError, Pace, STUCK};
@@ -31,10 +31,10 @@ pub(super) type CallResult = (Result<Dynamic, CallEnd>, CallCost);
 
 /// The end of a call without a value.
 pub(super) enum CallEnd {
-    Refused(Refusal),
-    /// The breakage is for the log; the summary names no place and may be shown to anybody.
+    Refused(Rejection),
+    /// The plugin error is for the log; the summary names no place and may be shown to anybody.
     Broken {
-        breakage: Breakage,
+        failure: PluginError,
         summary: String,
         /// A text was longer than scripts may read.
         is_too_long: bool,
@@ -111,11 +111,11 @@ impl Script {
         name: &str,
         args: Vec<Dynamic>,
         turn: &Turn,
-    ) -> Result<Dynamic, Fault> {
+    ) -> Result<Dynamic, Error> {
         let (result, _) = self.run(name, args.into(), turn, self.settings.tool);
         result.map_err(|ended| match ended {
-            CallEnd::Refused(refusal) => Fault::Refused(refusal),
-            CallEnd::Broken { breakage, .. } => Fault::Broken(breakage),
+            CallEnd::Refused(refusal) => Error::Refused(refusal),
+            CallEnd::Broken { failure, .. } => Error::Broken(failure),
         })
     }
 
@@ -201,7 +201,7 @@ impl Script {
     fn too_heavy(&self, function: &str, limit: usize) -> CallEnd {
         let summary = format!("exceeded its limit of {} MB in `state` and `__metadata__`", limit >> 20);
         let cause = format!("{}: {summary}, in {function}", self.file.path.display());
-        CallEnd::Broken { breakage: Breakage::new(cause), summary, is_too_long: false }
+        CallEnd::Broken { failure: PluginError::new(cause), summary, is_too_long: false }
     }
 
     fn ended(&self, function: &str, error: &EvalAltResult) -> CallEnd {
@@ -219,7 +219,7 @@ impl Script {
             error.unwrap_inner(),
             EvalAltResult::ErrorDataTooLarge(what, _) if what.to_lowercase().contains("string")
         );
-        CallEnd::Broken { breakage: Breakage::new(cause), summary, is_too_long }
+        CallEnd::Broken { failure: PluginError::new(cause), summary, is_too_long }
     }
 }
 
@@ -245,7 +245,7 @@ impl Script {
         let admission = breaker.admit();
         if let BreakerState::Open(rest) = admission {
             tally.record_skipped();
-            return Err(breaker.refusal(rest).message);
+            return Err(breaker.rejection(rest).message);
         }
         let pace = if tally.is_slow() { Pace::Slow } else { Pace::Waits };
         let owner = self.caller.plugin.clone();
@@ -280,7 +280,7 @@ impl Script {
         }
         let result = result.map_err(|ended| match ended {
             CallEnd::Refused(refusal) => refusal.message,
-            CallEnd::Broken { breakage, .. } => breakage.cause,
+            CallEnd::Broken { failure, .. } => failure.cause,
         });
         tally.end(&timing, spent, if result.is_ok() { CallOutcome::Continued } else { CallOutcome::Failed });
         if let Some(step) = step {

@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use valvehouse_core::context::{Afterwards, TurnFacts};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::trace::{RequestFacts, TraceGuard};
 use valvehouse_host::app::App;
 
@@ -62,8 +62,8 @@ fn wants_contents(headers: &HeaderMap) -> bool {
 /// The answer to a request, or its refusal.
 pub(super) fn ended(
     recording: TraceGuard,
-    answered: Result<Response, Fault>,
-    refused: impl FnOnce(Fault) -> Response,
+    answered: Result<Response, Error>,
+    refused: impl FnOnce(Error) -> Response,
 ) -> Response {
     let response = answered.unwrap_or_else(|fault| refused(recording.failed(fault)));
     until_end(recording, response)

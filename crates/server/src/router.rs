@@ -5,7 +5,7 @@
 
 use crate::headers::GENERATION;
 use crate::messages::models::speaks_anthropic;
-use crate::messages::refusal::AnthropicError;
+use crate::messages::rejection::AnthropicError;
 use crate::metrics::endpoints::{OPERATIONS, endpoint_of};
 use crate::recording::followed;
 use crate::reply::{self, OpenAiError};
@@ -24,7 +24,7 @@ use futures::future::BoxFuture;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tower::ServiceExt as _;
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::app::App;
 
 /// The path of chats.
@@ -178,29 +178,29 @@ async fn pass<F: Future<Output = Response>>(
 pub(crate) async fn not_found(method: Method, uri: Uri, headers: HeaderMap) -> Response {
     let path = uri.path();
     let hint = if path.starts_with("/v1/") { "; /openapi.json lists the routes" } else { "" };
-    let fault = Fault::Request {
+    let fault = Error::Request {
         message: format!("unknown route {method} {path}{hint}"),
         param: None,
         code: Some("not_found"),
-        kind: RequestFault::NotFound,
+        kind: RequestErrorKind::NotFound,
     };
     in_protocol(&uri, &headers, fault)
 }
 
 /// A route that takes another method.
 pub(crate) async fn wrong_method(method: Method, uri: Uri, headers: HeaderMap) -> Response {
-    let fault = Fault::Request {
+    let fault = Error::Request {
         message: format!("{} does not support {method}", uri.path()),
         param: None,
         code: Some("method_not_allowed"),
-        kind: RequestFault::Method,
+        kind: RequestErrorKind::Method,
     };
     in_protocol(&uri, &headers, fault)
 }
 
 /// A fault in the words of the protocol that its caller speaks: Anthropic's clients name its version, and ask
 /// below its route.
-fn in_protocol(uri: &Uri, headers: &HeaderMap, fault: Fault) -> Response {
+fn in_protocol(uri: &Uri, headers: &HeaderMap, fault: Error) -> Response {
     match uri.path().starts_with("/v1/messages") || speaks_anthropic(headers) {
         true => AnthropicError(fault).into_response(),
         false => OpenAiError(fault).into_response(),

@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use valvehouse_agent::Decision;
 use valvehouse_config::Config;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::kernel::{RunOptions, TurnAnswer};
 use valvehouse_host::Snapshot;
 use valvehouse_host::app::App;
@@ -256,7 +256,7 @@ impl TestHost {
     }
 
     /// Goes on with a run, and waits for its end.
-    pub async fn resume_run(&self, run: &str, decision: Decision) -> Result<TurnAnswer, Fault> {
+    pub async fn resume_run(&self, run: &str, decision: Decision) -> Result<TurnAnswer, Error> {
         self.app().resume(run.to_owned(), decision, None, RunOptions::default()).answer().await
     }
 

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use valvehouse::breaker::BreakerSettings;
 use valvehouse::chat::event;
-use valvehouse::fault::Breakage;
+use valvehouse::error::PluginError;
 use valvehouse::filter::{Filter, FilterContext, Hook, HookRunner, Hooks, Verdict};
 use valvehouse::json::Json;
 use valvehouse::script::{Kind, Script, Settings, SourceFile};
@@ -215,7 +215,7 @@ struct NamedNative {
 }
 
 impl HookRunner for NamedNative {
-    fn run(&self, hook: Hook, mut ctx: FilterContext) -> Result<Verdict, Breakage> {
+    fn run(&self, hook: Hook, mut ctx: FilterContext) -> Result<Verdict, PluginError> {
         let text = event::text(&ctx.value);
         let state = ctx.turn.state(&self.name);
         let count = state.get("count").and_then(|count| count.as_i64()).unwrap_or(0);

@@ -3,7 +3,7 @@
 use super::plan::{Look, Plan};
 use super::settings::{NAME, Summarization};
 use std::sync::Arc;
-use valvehouse_core::fault::Breakage;
+use valvehouse_core::error::PluginError;
 use valvehouse_core::filter::{Filter, FilterContext, Hook, HookRunner, Hooks, Verdict};
 use valvehouse_core::lanes::Pace;
 
@@ -25,7 +25,7 @@ impl Summarization {
 struct Summarizer(Summarization);
 
 impl HookRunner for Summarizer {
-    fn run(&self, _: Hook, ctx: FilterContext) -> Result<Verdict, Breakage> {
+    fn run(&self, _: Hook, ctx: FilterContext) -> Result<Verdict, PluginError> {
         let mut look = Look::at(&self.0, &ctx);
         let from = match look.plan() {
             Plan::Leave => None,

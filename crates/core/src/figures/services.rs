@@ -1,7 +1,7 @@
 //! Metrics of the calls of one provider.
 
 use super::spread::{Spread, SpreadSnapshot, counted};
-use crate::fault::Fault;
+use crate::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
@@ -60,15 +60,15 @@ impl ServiceOutcome {
 }
 
 /// Converts a fault from before the start of a response. Later failures are `Interrupted`.
-impl From<&Fault> for ServiceOutcome {
-    fn from(fault: &Fault) -> Self {
+impl From<&Error> for ServiceOutcome {
+    fn from(fault: &Error) -> Self {
         match fault {
-            Fault::Answered { status: 429, .. } => Self::RateLimited,
-            Fault::Answered { status: 400..=499, .. } => Self::Refused,
-            Fault::Unanswered { timeout: true, .. } | Fault::Provider { timeout: true, .. } => Self::TooSlow,
-            Fault::Unanswered { .. } => Self::Unreachable,
-            Fault::BreakerOpen { .. } => Self::BreakerOpen,
-            Fault::Paused => Self::Canceled,
+            Error::Answered { status: 429, .. } => Self::RateLimited,
+            Error::Answered { status: 400..=499, .. } => Self::Refused,
+            Error::Unanswered { timeout: true, .. } | Error::Provider { timeout: true, .. } => Self::TooSlow,
+            Error::Unanswered { .. } => Self::Unreachable,
+            Error::BreakerOpen { .. } => Self::BreakerOpen,
+            Error::Paused => Self::Canceled,
             _ => Self::Failed,
         }
     }
@@ -188,7 +188,7 @@ impl ProviderCallGuard {
     }
 
     /// Records a failure.
-    pub fn fails(&mut self, fault: &Fault) {
+    pub fn fails(&mut self, fault: &Error) {
         let ending = match fault.into() {
             ServiceOutcome::Failed if self.has_begun => ServiceOutcome::Interrupted,
             other => other,
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn failures_are_told_apart_by_when_and_why() {
         let service = Arc::new(Service::default());
-        let broken = Fault::Provider { message: "broke off".into(), timeout: false };
+        let broken = Error::Provider { message: "broke off".into(), timeout: false };
         service.ask().fails(&broken);
         let mut begun = service.ask();
         begun.receives();

@@ -5,7 +5,7 @@ use super::result::{ToolError, ToolResult};
 use super::spawned;
 use super::spec::{Retry, ToolSpec};
 use crate::context::{Context, Notice, Turn};
-use crate::fault::Refusal;
+use crate::error::Rejection;
 use crate::figures::{ToolOutcome, Uses};
 use crate::filter::Filter;
 use futures_util::FutureExt;
@@ -179,7 +179,7 @@ impl Tool {
     /// Returns an error for the model that lists every problem with the arguments.
     pub fn check(&self, args: &Json) -> Result<Json, ToolError> {
         let checked = self.spec.parameters.check(args);
-        checked.map_err(|error| Refusal::new(format!("cannot run {}: {error}", self.spec.name)).into())
+        checked.map_err(|error| Rejection::new(format!("cannot run {}: {error}", self.spec.name)).into())
     }
 
     /// Runs the tool with checked arguments, with the timeout and retries of its specification. All attempts

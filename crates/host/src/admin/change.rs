@@ -2,7 +2,7 @@
 //! and the change recorded.
 
 use super::files::File;
-use super::refusal::AdminError;
+use super::rejection::AdminError;
 use crate::plugin::Plugin;
 use crate::writer::{CompiledText, ReloadLock};
 use valvehouse_config::ScriptSource;

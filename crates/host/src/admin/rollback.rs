@@ -2,7 +2,7 @@
 
 use super::change::{FileChange, compile, file_of};
 use super::plugins::Admin;
-use super::refusal::AdminError;
+use super::rejection::AdminError;
 use super::versions::find;
 use crate::snapshot::Snapshot;
 use crate::writer::ReloadLock;

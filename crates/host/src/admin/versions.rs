@@ -1,6 +1,6 @@
 //! Histories as people look at them: what each version changed, and how it differs from another.
 
-use super::refusal::AdminError;
+use super::rejection::AdminError;
 use super::valves::shown;
 use crate::snapshot::Snapshot;
 use similar::TextDiff;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use valvehouse_config::RetrySettings;
 use valvehouse_core::context::{Exchange, Notice, Turn};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::figures::Service;
 use valvehouse_json::Json;
 
@@ -24,11 +24,11 @@ pub(super) struct Retries<'a> {
 
 impl Retries<'_> {
     /// Runs an attempt until it succeeds or another one makes no sense.
-    pub(super) async fn run<T, F: Future<Output = Result<T, Fault>>>(
+    pub(super) async fn run<T, F: Future<Output = Result<T, Error>>>(
         &self,
         deadline: Option<Instant>,
         mut once: impl FnMut() -> F,
-    ) -> Result<T, Fault> {
+    ) -> Result<T, Error> {
         let mut own = 0;
         let mut last = match once().await {
             Ok(answer) => return Ok(answer),
@@ -44,7 +44,7 @@ impl Retries<'_> {
             last = match once().await {
                 Ok(answer) => return Ok(answer),
                 // It rests since it failed: why it failed says more.
-                Err(Fault::BreakerOpen { .. }) => break,
+                Err(Error::BreakerOpen { .. }) => break,
                 Err(fault) => fault,
             };
         }
@@ -52,7 +52,7 @@ impl Retries<'_> {
     }
 
     /// Reports a retry to the metrics, the log and the observers of the turn.
-    fn report(&self, attempt: u32, fault: &Fault, delay: Duration) {
+    fn report(&self, attempt: u32, fault: &Error, delay: Duration) {
         let (provider, most) = (self.name, self.retry.max_retries);
         if let Some(figures) = self.figures {
             figures.asked_again();
@@ -72,12 +72,12 @@ impl Retries<'_> {
 const NOT_NOW: [u16; 9] = [408, 409, 425, 429, 500, 502, 503, 504, 529];
 
 /// The wait before the next attempt; `None` where another one makes no sense.
-pub(super) fn wait(fault: &Fault, retry: &RetrySettings, asked_again: u32) -> Option<Duration> {
+pub(super) fn wait(fault: &Error, retry: &RetrySettings, asked_again: u32) -> Option<Duration> {
     let asked_for = match fault {
-        Fault::Unanswered { sent: false, .. } => None,
+        Error::Unanswered { sent: false, .. } => None,
         // The work may be done already: only where the operator says so.
-        Fault::Unanswered { sent: true, timeout: false, .. } if retry.after_send => None,
-        Fault::Answered { status, body, retry_after, .. } if NOT_NOW.contains(status) && !is_spent(body) => {
+        Error::Unanswered { sent: true, timeout: false, .. } if retry.after_send => None,
+        Error::Answered { status, body, retry_after, .. } if NOT_NOW.contains(status) && !is_spent(body) => {
             retry_after.as_deref().and_then(asked_for)
         }
         _ => return None,
@@ -95,10 +95,10 @@ pub(super) fn wait(fault: &Fault, retry: &RetrySettings, asked_again: u32) -> Op
 
 /// Returns `true` if it was the service that failed. A caller's mistake is none, and "too many requests" is an answer
 /// of a service that works.
-pub(super) fn is_failure(fault: &Fault) -> bool {
+pub(super) fn is_failure(fault: &Error) -> bool {
     match fault {
-        Fault::Answered { status, .. } => *status >= 500,
-        Fault::Unanswered { .. } | Fault::Provider { .. } => true,
+        Error::Answered { status, .. } => *status >= 500,
+        Error::Unanswered { .. } | Error::Provider { .. } => true,
         _ => false,
     }
 }
@@ -133,12 +133,12 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn answered(status: u16, retry_after: Option<&str>) -> Fault {
+    fn answered(status: u16, retry_after: Option<&str>) -> Error {
         let retry_after = retry_after.map(str::to_owned);
-        Fault::Answered { provider: "lab".into(), status, body: Json::Null, retry_after }
+        Error::Answered { provider: "lab".into(), status, body: Json::Null, retry_after }
     }
 
-    fn wait_for(fault: &Fault) -> Option<Duration> {
+    fn wait_for(fault: &Error) -> Option<Duration> {
         wait(fault, &RetrySettings::default(), 0)
     }
 
@@ -151,18 +151,18 @@ mod tests {
             assert!(wait_for(&answered(status, None)).is_none(), "{status}");
         }
         let spent = Json::parse(br#"{"error":{"code":"insufficient_quota"}}"#).unwrap();
-        let spent = Fault::Answered { provider: "lab".into(), status: 429, body: spent, retry_after: None };
+        let spent = Error::Answered { provider: "lab".into(), status: 429, body: spent, retry_after: None };
         assert!(wait_for(&spent).is_none());
     }
 
     #[test]
     fn what_was_sent_and_lost_is_asked_again_only_by_order() {
-        let lost = |sent, timeout| Fault::Unanswered { message: "gone".into(), sent, timeout };
+        let lost = |sent, timeout| Error::Unanswered { message: "gone".into(), sent, timeout };
         assert!(wait_for(&lost(false, false)).is_some() && wait_for(&lost(false, true)).is_some());
         assert!(wait_for(&lost(true, false)).is_none());
         let by_order = RetrySettings { after_send: true, ..RetrySettings::default() };
         assert!(wait(&lost(true, false), &by_order, 0).is_some());
-        let broke_off = Fault::Provider { message: "ended early".into(), timeout: false };
+        let broke_off = Error::Provider { message: "ended early".into(), timeout: false };
         assert!(wait(&broke_off, &by_order, 0).is_none());
     }
 

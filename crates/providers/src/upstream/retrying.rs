@@ -7,7 +7,7 @@ use std::sync::Arc;
 use valvehouse_config::RetrySettings;
 use valvehouse_core::breaker::OpenState;
 use valvehouse_core::context::Exchange;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::figures::Service;
 use valvehouse_core::provider::{Answer, ForwardRequest, PassthroughAnswer, Provider, Request};
 use valvehouse_json::Json;
@@ -30,11 +30,11 @@ impl Provider for RetryingProvider {
         self.provider.name()
     }
 
-    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Fault>> {
+    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Error>> {
         self.provider.models()
     }
 
-    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
+    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Error>> {
         Box::pin(async move {
             let none = Exchange::default();
             let turn = request.turn.as_ref();
@@ -51,7 +51,7 @@ impl Provider for RetryingProvider {
     fn forward<'a>(
         &'a self,
         request: ForwardRequest<'a>,
-    ) -> Option<BoxFuture<'a, Result<PassthroughAnswer, Fault>>> {
+    ) -> Option<BoxFuture<'a, Result<PassthroughAnswer, Error>>> {
         let mut first = Some(self.provider.forward(request.clone())?);
         Some(Box::pin(async move {
             let exchange = request.exchange;
@@ -87,6 +87,6 @@ impl Provider for RetryingProvider {
 }
 
 /// The fault of a provider that forwarded once and does so no more.
-pub(super) fn no_way() -> Fault {
-    Fault::Host("the provider no longer supports requests that are passed on unread".into())
+pub(super) fn no_way() -> Error {
+    Error::Host("the provider no longer supports requests that are passed on unread".into())
 }

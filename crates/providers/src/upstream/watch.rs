@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::LazyLock;
 use std::task::{Context, Poll};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::figures::{ProviderCallGuard, ServiceOutcome};
 use valvehouse_core::provider::Piece;
 use valvehouse_json::Json;
@@ -83,22 +83,22 @@ fn object_after(key: &[u8]) -> Option<Json> {
 }
 
 pub(super) fn watched<T: Send + 'static>(
-    items: BoxStream<'static, Result<T, Fault>>,
+    items: BoxStream<'static, Result<T, Error>>,
     asking: ProviderCallGuard,
     looks: impl Looks<T>,
-) -> BoxStream<'static, Result<T, Fault>> {
+) -> BoxStream<'static, Result<T, Error>> {
     WatchedStream { items, asking, looks }.boxed()
 }
 
 /// An answer in progress; dropped before its end, its reader went away.
 struct WatchedStream<T, L> {
-    items: BoxStream<'static, Result<T, Fault>>,
+    items: BoxStream<'static, Result<T, Error>>,
     asking: ProviderCallGuard,
     looks: L,
 }
 
 impl<T, L: Looks<T>> Stream for WatchedStream<T, L> {
-    type Item = Result<T, Fault>;
+    type Item = Result<T, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;

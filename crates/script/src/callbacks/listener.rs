@@ -92,7 +92,7 @@ impl ScriptCallbacks {
         let result = match result {
             Ok(_) => self.weighed(state, spent.kept),
             Err(CallEnd::Refused(refusal)) => Err(refusal.message),
-            Err(CallEnd::Broken { breakage, .. }) => Err(breakage.cause),
+            Err(CallEnd::Broken { failure, .. }) => Err(failure.cause),
         };
         let ending = if result.is_ok() { CallOutcome::Continued } else { CallOutcome::Failed };
         self.tallies[place].end(&timing, spent, ending);

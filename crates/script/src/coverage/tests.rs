@@ -137,7 +137,7 @@ fn call(script: &Script, body: &str) -> (String, u64) {
     let ended = match answer {
         Ok(_) => body.to_string(),
         Err(CallEnd::Refused(refusal)) => refusal.message,
-        Err(CallEnd::Broken { breakage, .. }) => format!("{breakage:?}"),
+        Err(CallEnd::Broken { failure, .. }) => format!("{failure:?}"),
     };
     (ended, operations)
 }

@@ -19,10 +19,10 @@ use std::sync::atomic::{AtomicU32, AtomicUsize};
 use std::time::Duration;
 use valvehouse_core::chat::event;
 use valvehouse_core::context::{FinishedChat, Turn};
-use valvehouse_core::fault::{Breakage, Refusal};
+use valvehouse_core::error::{PluginError, Rejection};
 use valvehouse_core::figures::{CallCost, CallOutcome, Tally};
 use valvehouse_core::filter::{
-    Filter, FilterContext, Hook, HookRunner, Hooks, OnBreak, Verdict, is_broken_stream, wrong_events,
+    Filter, FilterContext, Hook, HookRunner, Hooks, FailurePolicy, Verdict, is_broken_stream, wrong_events,
 };
 use valvehouse_core::lanes::Pace;
 use valvehouse_json::{Json, MAX_DEPTH, Object};
@@ -74,7 +74,7 @@ impl Script {
         self.may_leave_work();
         let leaves = self.has_done() && self.settings.background.is_some();
         let hooks: Hooks = self.hooks().chain(ends).collect();
-        let (priority, on_break) = (self.priority(), self.manifest.on_break);
+        let (priority, failure_policy) = (self.priority(), self.manifest.failure_policy);
         let sees_failures = self.manifest.on_tool_error;
         let name = self.file.id.clone();
         let breaker = self.breaker.clone();
@@ -87,14 +87,14 @@ impl Script {
             .breaker(breaker)
             .counting_prompt_cache(prompt_cache)
             .priority(priority)
-            .on_break(on_break)
+            .failure_policy(failure_policy)
             .seeing_failures(sees_failures)
             .leaving(leaves)
     }
 }
 
 impl HookRunner for ScriptFilter {
-    fn run(&self, hook: Hook, ctx: FilterContext) -> Result<Verdict, Breakage> {
+    fn run(&self, hook: Hook, ctx: FilterContext) -> Result<Verdict, PluginError> {
         match hook {
             Hook::Stream if self.script.has_windows => self.through_windows(ctx),
             Hook::StreamEnd if self.script.has_windows => self.end_windows(ctx),
@@ -212,11 +212,11 @@ impl ScriptFilter {
 
     /// A call that breaks has kept nothing back: who is passed over leaves the texts as they were. An event
     /// whose text waits has nothing left for a client.
-    fn through_windows(&self, ctx: FilterContext) -> Result<Verdict, Breakage> {
+    fn through_windows(&self, ctx: FilterContext) -> Result<Verdict, PluginError> {
         let state = self.state(&ctx);
-        let before = (self.script.manifest.on_break == OnBreak::Continue).then(|| windows::held(&state));
+        let before = (self.script.manifest.failure_policy == FailurePolicy::FailOpen).then(|| windows::held(&state));
         let verdict = self.run_hook(Hook::Stream, ctx);
-        if let (Some(before), Err(_) | Ok(Verdict::Error(_))) = (before, &verdict) {
+        if let (Some(before), Err(_) | Ok(Verdict::Reject(_))) = (before, &verdict) {
             windows::put_back(&state, before);
         }
         verdict.map(|verdict| match verdict {
@@ -229,12 +229,12 @@ impl ScriptFilter {
 
     /// Ends the windows of the choices that no event ended: their rest goes through `stream` once more, ahead of
     /// the additions of `stream_end`.
-    fn end_windows(&self, ctx: FilterContext) -> Result<Verdict, Breakage> {
+    fn end_windows(&self, ctx: FilterContext) -> Result<Verdict, PluginError> {
         let mut rest = Vec::new();
         for value in windows::ends(&self.state(&ctx)) {
             match self.run_hook(Hook::Stream, FilterContext { value, ..ctx.clone() })? {
                 Verdict::Continue(ctx) => rest.extend(windows::said(ctx.value)),
-                Verdict::Skip(value) => rest.extend(windows::said(value)),
+                Verdict::Respond(value) => rest.extend(windows::said(value)),
                 refused => return Ok(refused),
             }
         }
@@ -251,12 +251,12 @@ impl ScriptFilter {
                 let value = windows::joined(rest, ctx.value.clone());
                 Verdict::Continue(FilterContext { value, ..ctx })
             }
-            Verdict::Skip(value) => Verdict::Skip(windows::joined(rest, value)),
+            Verdict::Respond(value) => Verdict::Respond(windows::joined(rest, value)),
             refused => refused,
         })
     }
 
-    fn run_hook(&self, hook: Hook, ctx: FilterContext) -> Result<Verdict, Breakage> {
+    fn run_hook(&self, hook: Hook, ctx: FilterContext) -> Result<Verdict, PluginError> {
         let (Some(function), Some(tally)) = (self.script.hook(hook), &self.tallies[hook as usize]) else {
             return Ok(Verdict::Continue(ctx));
         };
@@ -290,15 +290,15 @@ impl ScriptFilter {
             Ok(value) => {
                 verdict(&self.script, hook, ctx, &value).and_then(|it| with_events(&self.script, hook, it))
             }
-            Err(CallEnd::Refused(refusal)) => Ok(Verdict::Error(refusal)),
+            Err(CallEnd::Refused(refusal)) => Ok(Verdict::Reject(refusal)),
             Err(CallEnd::Broken { is_too_long: true, .. })
                 if hook.is_before()
-                    && self.script.manifest.on_break == OnBreak::Abort
+                    && self.script.manifest.failure_policy == FailurePolicy::FailClosed
                     && has_text_above(&ctx.value, max_text(), 0) =>
             {
-                Ok(Verdict::Error(too_long(max_text())))
+                Ok(Verdict::Reject(too_long(max_text())))
             }
-            Err(CallEnd::Broken { breakage, .. }) => Err(breakage),
+            Err(CallEnd::Broken { failure, .. }) => Err(failure),
         };
         tally.end(&timing, spent, ending(&self.script, hook, &verdict));
         self.watch(hook, tally, ticks, measured);
@@ -335,11 +335,11 @@ pub(super) fn verdict(
     hook: Hook,
     ctx: FilterContext,
     value: &Dynamic,
-) -> Result<Verdict, Breakage> {
+) -> Result<Verdict, PluginError> {
     if let Some(answer) = value.read_lock::<HookAnswer>() {
         return match &*answer {
-            HookAnswer::Skip(value) => Ok(Verdict::Skip(value.clone())),
-            HookAnswer::Error(refusal) => Ok(Verdict::Error(refusal.clone())),
+            HookAnswer::Skip(value) => Ok(Verdict::Respond(value.clone())),
+            HookAnswer::Error(refusal) => Ok(Verdict::Reject(refusal.clone())),
             HookAnswer::Ok(value, _) => go_on(script, hook, ctx, Some(value.clone())),
         };
     }
@@ -354,7 +354,7 @@ pub(super) fn verdict(
     if !fits && !text {
         let misfit = wrong(script, hook, &format!("returned {}", article(value.type_name())));
         let hint = "a function returns the value of its last line, also with a `;` at the end";
-        return Err(Breakage::new(format!("{}; {hint}", misfit.cause)));
+        return Err(PluginError::new(format!("{}; {hint}", misfit.cause)));
     }
     let value = json_of(value).map_err(|error| {
         let why = summary_of_run(&error);
@@ -364,7 +364,7 @@ pub(super) fn verdict(
 }
 
 /// The chain would refuse the same; here it is counted as broken, and the file is named.
-pub(super) fn with_events(script: &Script, hook: Hook, verdict: Verdict) -> Result<Verdict, Breakage> {
+pub(super) fn with_events(script: &Script, hook: Hook, verdict: Verdict) -> Result<Verdict, PluginError> {
     match wrong_events(hook, &verdict) {
         Some(what) => Err(wrong(script, hook, &what)),
         None => Ok(verdict),
@@ -376,7 +376,7 @@ fn go_on(
     hook: Hook,
     ctx: FilterContext,
     returned: Option<Json>,
-) -> Result<Verdict, Breakage> {
+) -> Result<Verdict, PluginError> {
     let ctx = match returned {
         Some(value) if shape_of(hook) == Shape::Ctx => merge(ctx, &value),
         Some(value) => FilterContext { value, ..ctx },
@@ -396,22 +396,22 @@ fn go_on(
     Ok(Verdict::Continue(ctx))
 }
 
-fn wrong(script: &Script, hook: Hook, what: &str) -> Breakage {
+fn wrong(script: &Script, hook: Hook, what: &str) -> PluginError {
     let subject = subject_name(hook).unwrap_or("events");
-    Breakage::new(format!(
+    PluginError::new(format!(
         "{}: {hook} {what}; it returns `{subject}`, nothing, or skip(…)/error(…)",
         script.file.path.display()
     ))
 }
 
 /// The end of a call, as the chain counts it.
-pub(super) fn ending(script: &Script, hook: Hook, verdict: &Result<Verdict, Breakage>) -> CallOutcome {
-    let forgives = script.manifest.on_break == OnBreak::Continue;
+pub(super) fn ending(script: &Script, hook: Hook, verdict: &Result<Verdict, PluginError>) -> CallOutcome {
+    let forgives = script.manifest.failure_policy == FailurePolicy::FailOpen;
     match verdict {
         Ok(Verdict::Continue(_)) => CallOutcome::Continued,
-        Ok(Verdict::Skip(_)) => CallOutcome::Skipped,
-        Ok(Verdict::Error(_)) if forgives && !hook.is_before() => CallOutcome::RejectionIgnored,
-        Ok(Verdict::Error(_)) => CallOutcome::Refused,
+        Ok(Verdict::Respond(_)) => CallOutcome::Skipped,
+        Ok(Verdict::Reject(_)) if forgives && !hook.is_before() => CallOutcome::RejectionIgnored,
+        Ok(Verdict::Reject(_)) => CallOutcome::Refused,
         Err(_) if forgives => CallOutcome::ErrorIgnored,
         Err(_) => CallOutcome::Failed,
     }
@@ -445,8 +445,8 @@ pub(super) fn has_text_above(value: &Json, limit: usize, depth: usize) -> bool {
     }
 }
 
-pub(super) fn too_long(limit: usize) -> Refusal {
-    Refusal::new(format!(
+pub(super) fn too_long(limit: usize) -> Rejection {
+    Rejection::new(format!(
         "cannot read a text of the request: it exceeded its limit of {} MB; shorten it, or raise [server] \
          max_text_mb",
         limit >> 20

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::figures::{CallCost, CallOutcome};
 use valvehouse_core::filter::{Chain, ChainOutcome, FilterContext, Hook, HookRunner};
 use valvehouse_core::lanes::Pace;
@@ -19,7 +19,7 @@ fn script(text: &str) -> Script {
     })
 }
 
-async fn run(text: &str, hook: Hook, value: &str) -> Result<Json, Fault> {
+async fn run(text: &str, hook: Hook, value: &str) -> Result<Json, Error> {
     let filter = Arc::new(script(text)).into_filter(Arc::default());
     let facts =
         TurnFacts { user: Json::parse(br#"{"id":"ann","name":"Ann"}"#).unwrap(), ..TurnFacts::default() };

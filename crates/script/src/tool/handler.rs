@@ -13,7 +13,7 @@ use rhai::Dynamic;
 use std::sync::Arc;
 use valvehouse_core::breaker::BreakerState;
 use valvehouse_core::context::{Context, Turn};
-use valvehouse_core::fault::Refusal;
+use valvehouse_core::error::Rejection;
 use valvehouse_core::figures::{CallOutcome, Tally};
 use valvehouse_core::lanes::{self, LaneError, Pace, STUCK};
 use valvehouse_core::tool::{Handler, Tool, ToolDeclaration, ToolError, ToolResult};
@@ -116,8 +116,8 @@ enum CallFailure {
     Broken { told: ToolError, cause: String },
 }
 
-impl From<Refusal> for CallFailure {
-    fn from(refusal: Refusal) -> Self {
+impl From<Rejection> for CallFailure {
+    fn from(refusal: Rejection) -> Self {
         Self::Refused(refusal.into())
     }
 }
@@ -129,7 +129,7 @@ impl ScriptTool {
         let admission = breaker.admit();
         if let BreakerState::Open(rest) = admission {
             self.tally.record_skipped();
-            return Err(breaker.refusal(rest).into());
+            return Err(breaker.rejection(rest).into());
         }
         let (told, broke) = match self.measured(args, turn) {
             Ok(result) => (Ok(result), None),
@@ -166,8 +166,8 @@ impl ScriptTool {
             Err(CallEnd::Broken { summary, .. }) if turn.is_paused() => {
                 Err(CallFailure::Refused(ToolError::from(summary).answer()))
             }
-            Err(CallEnd::Broken { breakage, summary, .. }) => {
-                Err(self.broken(format!("failed: {summary}"), breakage.cause))
+            Err(CallEnd::Broken { failure, summary, .. }) => {
+                Err(self.broken(format!("failed: {summary}"), failure.cause))
             }
         };
         let ending = match &result {

@@ -59,7 +59,7 @@ impl Handler for RunScript {
     fn call(&self, args: Json, turn: Turn) -> BoxFuture<'_, Result<ToolResult, ToolError>> {
         Box::pin(async move {
             if let BreakerState::Open(rest) = self.breaker.admit() {
-                return Err(self.breaker.refusal(rest).into());
+                return Err(self.breaker.rejection(rest).into());
             }
             let code = args.string("code");
             if code.len() > MAX_CODE {
@@ -105,7 +105,7 @@ fn run(code: &str, turn: &Turn) -> Result<ToolResult, ToolError> {
         Ok(value) => value_of(&value)?,
         Err(CallEnd::Refused(refusal)) => return Err(ToolError { fatal: false, ..refusal.into() }),
         Err(CallEnd::Broken { summary, .. }) if turn.is_paused() => return Err(wrong(summary)),
-        Err(CallEnd::Broken { breakage, .. }) => return Err(wrong(failed(&breakage.cause))),
+        Err(CallEnd::Broken { failure, .. }) => return Err(wrong(failed(&failure.cause))),
     };
     Ok(ToolResult { value, context: Some(turn.context().clone()) })
 }

@@ -2,13 +2,13 @@
 //! refusals.
 
 use crate::messages::models::speaks_anthropic;
-use crate::messages::refusal::AnthropicError;
-use crate::ollama::refusal::OllamaError;
+use crate::messages::rejection::AnthropicError;
+use crate::ollama::rejection::OllamaError;
 use crate::reply::{Detail, OpenAiError};
 use axum::http::Method;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 
 /// A kind of endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl EndpointGroup {
     }
 
     /// A refusal as its clients read it.
-    pub(super) fn refused(self, fault: Fault) -> Response {
+    pub(super) fn refused(self, fault: Error) -> Response {
         match self {
             Self::Anthropic => AnthropicError(fault).into_response(),
             Self::Ollama => OllamaError(fault).into_response(),

@@ -196,7 +196,7 @@ fn is_told(error: &str, records: &[StepRecord]) -> bool {
     causes.any(|cause| error.contains(cause.as_str()))
 }
 
-/// The line that a breakage names, as far as it still stands there; None where it names none.
+/// The line that a plugin error names, as far as it still stands there; None where it names none.
 fn excerpt(cause: &str) -> Option<String> {
     let broke = Broke::of(cause)?;
     let text = std::fs::read_to_string(broke.path).ok()?;

@@ -6,7 +6,7 @@ use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use valvehouse_config::{Config, Interceptor};
-use valvehouse_core::filter::{Hook, OnBreak};
+use valvehouse_core::filter::{Hook, FailurePolicy};
 use valvehouse_host::{Plugin, Snapshot};
 
 /// An interceptor as it is now.
@@ -48,7 +48,7 @@ impl ListedInterceptor<'_> {
         if let Some(description) = manifest.get("description").filter(|text| !text.is_empty()) {
             described["description"] = description.into();
         }
-        described["failOpen"] = (manifest.on_break == OnBreak::Continue).into();
+        described["failOpen"] = (manifest.failure_policy == FailurePolicy::FailOpen).into();
         let priority = script.priority().clamp(f64::from(i32::MIN), f64::from(i32::MAX));
         #[allow(clippy::cast_possible_truncation, reason = "it is within the range")]
         let priority = priority as i32;

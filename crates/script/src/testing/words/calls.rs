@@ -10,7 +10,7 @@ use rhai::{Array, Dynamic, EvalAltResult, Module};
 use std::future::Future;
 use valvehouse_core::chat::{event, message, response};
 use valvehouse_core::context::Turn;
-use valvehouse_core::fault::{Fault, Refusal};
+use valvehouse_core::error::{Error, Rejection};
 use valvehouse_core::filter::Hook;
 use valvehouse_core::lanes::{self, Pace};
 use valvehouse_json::{Json, Object};
@@ -129,17 +129,17 @@ fn subject_of(hook: Hook, value: &Dynamic) -> RhaiResultOf<Json> {
 }
 
 /// Waits for work of the host; what it refuses is thrown as a script would see it.
-fn waited<T>(turn: &Turn, work: impl Future<Output = Result<T, Fault>>) -> RhaiResultOf<T> {
+fn waited<T>(turn: &Turn, work: impl Future<Output = Result<T, Error>>) -> RhaiResultOf<T> {
     budget::wait(turn, work)?.map_err(thrown)
 }
 
 /// A fault as what a script throws.
-fn thrown(fault: Fault) -> Box<EvalAltResult> {
+fn thrown(fault: Error) -> Box<EvalAltResult> {
     match fault {
-        Fault::Refused(refusal) => ThrownError::refused(refusal),
-        Fault::Broken(breakage) => ThrownError::refused(Refusal {
-            plugin: breakage.plugin,
-            ..Refusal::new(breakage.cause).with_status(500)
+        Error::Refused(refusal) => ThrownError::refused(refusal),
+        Error::Broken(failure) => ThrownError::refused(Rejection {
+            plugin: failure.plugin,
+            ..Rejection::new(failure.cause).with_status(500)
         }),
         other => error(other.to_string()),
     }
