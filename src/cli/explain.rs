@@ -160,7 +160,7 @@ impl FilterReport {
                 FilterDecision::Refuses(_) => Mark::Refuses,
                 _ => Mark::None,
             },
-            word: part.word(),
+            word: part.decision_name(),
             priority: plugin.priority(),
             hooks: plugin.hooks(),
             reason: clean(&part.reason).replace('\n', " "),

@@ -118,9 +118,9 @@ fn as_json(plugin: &Plugin, standing: &SharedStatus) -> Json {
     });
     Json::from([
         ("id", (*plugin.id).into()),
-        ("kind", plugin.kind.word().into()),
+        ("kind", plugin.kind.as_str().into()),
         ("title", plugin.title().into()),
-        ("state", plugin.state.word().into()),
+        ("state", plugin.state.as_str().into()),
         ("enabled", plugin.enabled.into()),
         ("global", plugin.global.into()),
         ("security", plugin.security.into()),
@@ -151,7 +151,7 @@ pub(super) fn as_table(snapshot: &Snapshot, standing: &SharedStatus, paint: Pain
         };
         rows.push(vec![
             paint.bold(&plugin.id),
-            plugin.kind.word().to_owned(),
+            plugin.kind.as_str().to_owned(),
             state(plugin, standing, paint),
             if plugin.enabled { "on".to_owned() } else { paint.yellow("off") },
             plugin.priority().map_or_else(|| "-".to_owned(), |priority| priority.to_string()),
@@ -161,7 +161,7 @@ pub(super) fn as_table(snapshot: &Snapshot, standing: &SharedStatus, paint: Pain
     }
     for name in native_tools(snapshot) {
         let none = || "-".to_owned();
-        let (kind, runs) = (Kind::Tool.word().to_owned(), "on".to_owned());
+        let (kind, runs) = (Kind::Tool.as_str().to_owned(), "on".to_owned());
         let title = "a tool of the host itself".to_owned();
         rows.push(vec![paint.bold(name), kind, paint.green("native"), runs, none(), name.to_owned(), title]);
     }
@@ -178,7 +178,7 @@ fn state(plugin: &Plugin, standing: &SharedStatus, paint: Paint) -> String {
     if standing.of(&plugin.id).is_some_and(|standing| standing.open_breaker.is_some()) {
         return paint.red("breaker open");
     }
-    let word = plugin.state.word();
+    let word = plugin.state.as_str();
     match plugin.state {
         State::Live => paint.green(word),
         State::Stale(_) => paint.yellow(word),

@@ -15,7 +15,7 @@ pub(super) fn run(code: Option<&str>, out: &Console) -> Result<Exit, CommandErro
 }
 
 fn one(id: &str, out: &Console) -> Result<(), CommandError> {
-    let Some(code) = Code::named(id) else {
+    let Some(code) = Code::from_name(id) else {
         let hint = did_you_mean(id, Code::ALL.iter().map(|code| code.id()));
         return Err(CommandError::usage(format!(
             "unknown code `{id}`{hint}; valvehouse explain --codes lists all codes"

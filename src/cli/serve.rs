@@ -93,7 +93,7 @@ fn greet(app: &App, address: SocketAddr, out: &Console) {
         let plugins = snapshot
             .plugins
             .values()
-            .map(|plugin| Json::from([("id", (*plugin.id).into()), ("state", plugin.state.word().into())]));
+            .map(|plugin| Json::from([("id", (*plugin.id).into()), ("state", plugin.state.as_str().into())]));
         Json::from([
             ("event", "listening".into()),
             ("address", url.as_str().into()),

@@ -196,7 +196,7 @@ fn status_of(word: &str) -> Result<RunStatus, Error> {
     if word == INTERRUPTED {
         return Ok(RunStatus::Running);
     }
-    RunStatus::named(word).ok_or_else(|| {
+    RunStatus::from_name(word).ok_or_else(|| {
         let words: Vec<&str> = RunStatus::ALL.iter().map(|status| status.name()).collect();
         let message = format!("unknown status `{word}`: expected {} or {INTERRUPTED}", words.join(", "));
         Error::invalid(message, Some("status"))

@@ -85,7 +85,7 @@ pub const ROUTES: [&str; 9] =
 
 impl ProviderKind {
     /// The kind of this name.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         KINDS.into_iter().find(|kind| kind.name == name)
     }
 }

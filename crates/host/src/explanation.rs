@@ -26,8 +26,8 @@ pub struct Part {
 
 impl Part {
     /// The name of the decision for programs.
-    pub fn word(&self) -> &'static str {
-        if self.open_breaker.is_some() { "breaker_open" } else { self.decision.word() }
+    pub fn decision_name(&self) -> &'static str {
+        if self.open_breaker.is_some() { "breaker_open" } else { self.decision.as_str() }
     }
 
     /// Returns `true` if requests go through it.

@@ -180,7 +180,7 @@ impl Plan {
 
     /// A plugin's file with this text, as histories keep it.
     pub fn source(&self, plugin: &Plugin, text: Arc<str>) -> Source {
-        Source::new(plugin.kind.word(), self.place(plugin.kind, &plugin.path), text)
+        Source::new(plugin.kind.as_str(), self.place(plugin.kind, &plugin.path), text)
     }
 
     /// A path within the folder of its kind.

@@ -30,7 +30,7 @@ pub enum State {
 
 impl State {
     /// One word for lists.
-    pub fn word(&self) -> &'static str {
+    pub fn as_str(&self) -> &'static str {
         match self {
             Self::Live => "live",
             Self::Stale(_) => "stale",

@@ -43,7 +43,7 @@ pub enum Change {
 
 impl Change {
     /// The change in one word.
-    pub fn word(&self) -> &'static str {
+    pub fn as_str(&self) -> &'static str {
         match self {
             Self::Loaded(_) => "loaded",
             Self::Updated(_) => "updated",

@@ -36,10 +36,10 @@ impl Plugin {
     }
 
     /// The state in one word: that of its file, or of its open circuit breaker.
-    pub fn word(&self) -> &'static str {
+    pub fn state_name(&self) -> &'static str {
         match &self.script {
             Some(script) if script.breaker.open().is_some() => "breaker_open",
-            _ => self.state.word(),
+            _ => self.state.as_str(),
         }
     }
 

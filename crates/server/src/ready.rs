@@ -198,7 +198,7 @@ async fn checks(app: &App, snapshot: &Snapshot) -> Vec<Check> {
     let unwell: Vec<&str> = snapshot
         .plugins
         .values()
-        .filter(|plugin| plugin.word() != "live")
+        .filter(|plugin| plugin.state_name() != "live")
         .map(|plugin| &*plugin.id)
         .collect();
     checks.push(Check::told("plugins", unwell.is_empty(), listed("not in order", &unwell)));
@@ -212,7 +212,7 @@ fn listed(what: &str, names: &[&str]) -> String {
 fn plugins(snapshot: &Snapshot) -> Object {
     let plugins = snapshot.plugins.values().map(|plugin| {
         let id: &str = &plugin.id;
-        (id.into(), Json::from(plugin.word()))
+        (id.into(), Json::from(plugin.state_name()))
     });
     plugins.collect()
 }

@@ -55,7 +55,7 @@ const TROUBLES: [Trouble; 12] = [
 
 impl Trouble {
     /// One word for figures.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::ReadOnly => "read_only",
             Self::NotADatabase => "not_a_database",

@@ -128,7 +128,7 @@ fn kind(it: &mut Reader<'_>, name: Option<&str>) -> Option<ProviderKind> {
         return None;
     }
     let word = given.as_deref().or(name)?;
-    let kind = ProviderKind::named(word);
+    let kind = ProviderKind::from_name(word);
     if kind.is_none() {
         let known = KINDS.map(|kind| kind.name);
         let fault = match &given {

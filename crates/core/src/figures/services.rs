@@ -44,7 +44,7 @@ const ALL: [ServiceOutcome; 9] = [
 
 impl ServiceOutcome {
     /// Returns the name of the outcome in metrics.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Whole => "answered",
             Self::Refused => "refused",
@@ -126,7 +126,7 @@ impl Service {
     /// Returns the number of calls for each outcome, with its name.
     pub fn outcomes(&self) -> [(&'static str, u64); ALL.len()] {
         let counts = counted(&self.ended);
-        std::array::from_fn(|place| (ALL[place].word(), counts[place]))
+        std::array::from_fn(|place| (ALL[place].as_str(), counts[place]))
     }
 
     /// Returns the number of calls in progress.

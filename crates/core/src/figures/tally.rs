@@ -57,7 +57,7 @@ const ENDINGS: [CallOutcome; 6] = [
 
 impl CallOutcome {
     /// Returns the name of the outcome in metrics.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Continued => "continue",
             Self::Skipped => "skip",
@@ -171,9 +171,9 @@ impl Tally {
     pub fn outcomes(&self) -> Vec<(&'static str, u64)> {
         let mut outcomes: Vec<(&'static str, u64)> = Vec::new();
         for (ending, count) in ENDINGS.iter().zip(counted(&self.ended)) {
-            match outcomes.iter_mut().find(|(word, _)| *word == ending.word()) {
+            match outcomes.iter_mut().find(|(word, _)| *word == ending.as_str()) {
                 Some((_, sum)) => *sum += count,
-                None => outcomes.push((ending.word(), count)),
+                None => outcomes.push((ending.as_str(), count)),
             }
         }
         outcomes.push(("breaker_open", self.rested.load(Relaxed)));

@@ -35,7 +35,7 @@ const ALL: [ToolOutcome; 6] = [
 
 impl ToolOutcome {
     /// Returns the name of the outcome in metrics.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Well => "ok",
             Self::Failed => "error",
@@ -80,7 +80,7 @@ impl Uses {
     /// Returns the number of calls for each outcome, with its name.
     pub fn outcomes(&self) -> [(&'static str, u64); ALL.len()] {
         let counts = counted(&self.ended);
-        std::array::from_fn(|place| (ALL[place].word(), counts[place]))
+        std::array::from_fn(|place| (ALL[place].as_str(), counts[place]))
     }
 
     /// Returns the distribution of durations, including waiting and retries.

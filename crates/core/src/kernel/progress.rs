@@ -44,7 +44,7 @@ impl Next {
     }
 
     /// Returns the step of a name, `None` for an unknown name.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|next| next.name() == name)
     }
 }
@@ -144,7 +144,7 @@ impl Progress {
         let part = |name: &str| json.get(name).map(|part| part.copy());
         let iterations = json.get("iterations")?.as_i64()?;
         Some(Self {
-            next: Next::named(&json.text("next")?)?,
+            next: Next::from_name(&json.text("next")?)?,
             body: part("body").filter(|body| body.as_object().is_some())?,
             model: part("model")?,
             said: part("said")?,

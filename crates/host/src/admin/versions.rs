@@ -142,7 +142,7 @@ impl Entry {
             ("version", version.number.into()),
             ("at", (version.at / 1000).into()),
             ("by", version.by.as_str().into()),
-            ("action", version.action.word().into()),
+            ("action", version.action.as_str().into()),
             ("before", self.before.clone().into()),
             ("after", version.hash.clone().into()),
             ("enabled", version.enabled.map_or(Json::Null, Json::from)),

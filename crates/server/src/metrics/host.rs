@@ -91,7 +91,7 @@ async fn store(app: &App, families: &mut Families) {
     let mut failures =
         families.counter("store_failures_total", "Failed operations of the store, by error kind.");
     for (trouble, count) in app.host.store().troubles() {
-        failures.add(&[("error", trouble.word())], count as f64);
+        failures.add(&[("error", trouble.as_str())], count as f64);
     }
     let waiting = app.host.kv().waiting();
     families

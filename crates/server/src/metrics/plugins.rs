@@ -17,7 +17,7 @@ pub(super) fn collect(snapshot: &Snapshot, families: &mut Families) {
     let mut open =
         families.gauge("plugin_breaker_open", "1 while the circuit breaker of a plugin is open, else 0.");
     for plugin in plugins() {
-        open.add(&[("plugin", &plugin.id)], u8::from(plugin.word() == "breaker_open").into());
+        open.add(&[("plugin", &plugin.id)], u8::from(plugin.state_name() == "breaker_open").into());
     }
     let tallies = plugins().flat_map(|plugin| tallies(plugin).into_iter());
     calls(&tallies.collect::<Vec<_>>(), families);
@@ -27,10 +27,10 @@ pub(super) fn collect(snapshot: &Snapshot, families: &mut Families) {
 fn states(snapshot: &Snapshot, families: &mut Families) {
     let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for kind in [Kind::Filter, Kind::Tool] {
-        counts.extend(STATES.map(|state| ((kind.word(), state), 0)));
+        counts.extend(STATES.map(|state| ((kind.as_str(), state), 0)));
     }
     for plugin in snapshot.plugins.values() {
-        *counts.entry((plugin.kind.word(), plugin.word())).or_default() += 1;
+        *counts.entry((plugin.kind.as_str(), plugin.state_name())).or_default() += 1;
     }
     let mut plugins = families.gauge("plugins", "Plugins by kind and state.");
     for ((kind, state), count) in counts {

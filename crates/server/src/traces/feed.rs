@@ -100,7 +100,7 @@ fn of_request(news: News) -> Bytes {
 }
 
 fn of_report(report: &Report) -> Bytes {
-    let change = |change: &Change| Json::from([("what", change.word().into()), ("id", change.id().into())]);
+    let change = |change: &Change| Json::from([("what", change.as_str().into()), ("id", change.id().into())]);
     let changes: Vec<Json> = report.changes.iter().map(change).collect();
     let told = Json::from([("generation", report.generation.into()), ("changes", changes.into())]);
     named_event("snapshot", &told)

@@ -199,7 +199,7 @@ impl<'a> Session<'a> {
             for change in &report.changes {
                 changed |= change.id().is_some() && change.id() == Some(self.script.id());
                 let what = change.id().unwrap_or("a file");
-                self.out.say(&self.out.talk().dim(&format!("{what}: {}", change.word())));
+                self.out.say(&self.out.talk().dim(&format!("{what}: {}", change.as_str())));
                 if let Change::Stale(_, problems) | Change::Broken(_, problems) = change {
                     problems
                         .iter()
@@ -290,7 +290,7 @@ impl<'a> Session<'a> {
             Command::Plugins => {
                 let snapshot = self.snapshot();
                 let rows = snapshot.plugins.values().map(|plugin| {
-                    vec![plugin.id.to_string(), plugin.kind.word().to_owned(), plugin.word().to_owned()]
+                    vec![plugin.id.to_string(), plugin.kind.as_str().to_owned(), plugin.state_name().to_owned()]
                 });
                 out.line(&table(&rows.collect::<Vec<_>>()))?;
             }

@@ -97,10 +97,10 @@ impl<'a> Invocation<'a> {
                 "unknown interceptor `{name}`; list the interceptors again: they may have changed"
             ))
         })?;
-        let phase = Phase::named(&phase)
+        let phase = Phase::from_name(&phase)
             .ok_or_else(|| invalid(format!("unknown phase `{phase}`: expected request or response")))?;
         let event =
-            InterceptionEvent::named(&event).filter(|event| one.acts_at(*event, phase)).ok_or_else(|| {
+            InterceptionEvent::from_name(&event).filter(|event| one.acts_at(*event, phase)).ok_or_else(|| {
                 invalid(format!("the interceptor `{name}` does not handle `{event}` ({})", phase.as_str()))
             })?;
         if config.is_some_and(|config| !config.is_empty()) {

@@ -87,7 +87,7 @@ pub(in crate::server) fn list(config: &Config, snapshot: &Snapshot, event: Optio
         let is_at = |event: InterceptionEvent| Phase::ALL.into_iter().any(|phase| one.acts_at(event, phase));
         match event {
             None => InterceptionEvent::ALL.into_iter().any(is_at),
-            Some(name) => InterceptionEvent::named(name).is_some_and(is_at),
+            Some(name) => InterceptionEvent::from_name(name).is_some_and(is_at),
         }
     };
     let listed: Vec<Value> = offered(config, snapshot).filter(is_of).map(|one| one.described()).collect();
@@ -118,7 +118,7 @@ impl InterceptionEvent {
     pub(super) const ALL: [Self; 4] = [Self::ToolCall, Self::Prompt, Self::Resource, Self::Completion];
 
     /// The event of that name.
-    pub(super) fn named(name: &str) -> Option<Self> {
+    pub(super) fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|event| event.as_str() == name)
     }
 
@@ -148,7 +148,7 @@ impl Phase {
     pub(super) const ALL: [Self; 2] = [Self::Request, Self::Response];
 
     /// The phase of that name.
-    pub(super) fn named(name: &str) -> Option<Self> {
+    pub(super) fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|phase| phase.as_str() == name)
     }
 

@@ -56,7 +56,7 @@ pub(super) fn register(module: &mut Module) {
     function("refresh", &["list: &str", "array"], REFRESH).set_into_module(
         module,
         |list: &str| -> RhaiResultOf<Dynamic> {
-            let what = ScheduledCall::named(list).filter(|what| *what != ScheduledCall::Tick);
+            let what = ScheduledCall::from_name(list).filter(|what| *what != ScheduledCall::Tick);
             let what = what.ok_or_else(|| error("refresh: expected \"pipes\" or \"tools\""))?;
             let list = scheduled("refresh", what)?;
             Ok(live(&Lists::entries(&list), Shape::Plain))
