@@ -15,7 +15,7 @@ pub mod figures;
 pub mod trace;
 pub mod context;
 pub mod callback;
-pub mod lanes;
+pub mod executor;
 pub mod filter;
 pub mod provider;
 pub mod tool;

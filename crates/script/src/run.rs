@@ -19,7 +19,7 @@ use valvehouse_core::context::Turn;
 use valvehouse_core::error::{PluginError, Error, Rejection};
 use valvehouse_core::figures::{CallCost, CallOutcome};
 use valvehouse_core::filter::Hook;
-use valvehouse_core::lanes::{self, LaneError, Pace, STUCK};
+use valvehouse_core::executor::{self, ExecutorError, Workload, STUCK};
 use valvehouse_core::trace::What;
 use valvehouse_json::Json;
 
@@ -123,7 +123,7 @@ impl Script {
     pub(super) fn list(&self, function: &str) -> Result<Dynamic, Box<EvalAltResult>> {
         let budget = self.settings.hook;
         let _guard = Guard::enter(budget);
-        let listed = lanes::run_apart(|| self.evaluate(function, Args::new()));
+        let listed = executor::run_apart(|| self.evaluate(function, Args::new()));
         listed.unwrap_or_else(|_| Err(budget::abandoned(budget)))
     }
 
@@ -171,7 +171,7 @@ impl Script {
     ) -> (Result<T, CallEnd>, CallCost) {
         let guard = self.settings.guarded.then(|| Guard::enter(budget));
         let _running = RunningCall::enter(caller, turn, self.reach.clone());
-        let result = lanes::run_apart(work).unwrap_or_else(|_| Err(budget::abandoned(budget)));
+        let result = executor::run_apart(work).unwrap_or_else(|_| Err(budget::abandoned(budget)));
         let result = result.and_then(|value| budget::check_end().map(|()| value).map_err(budget::ended));
         self.settled(result, function, turn, budget, guard)
     }
@@ -247,11 +247,11 @@ impl Script {
             tally.record_skipped();
             return Err(breaker.rejection(rest).message);
         }
-        let pace = if tally.is_slow() { Pace::Slow } else { Pace::Waits };
+        let workload = if tally.is_slow() { Workload::CpuBound } else { Workload::Blocking };
         let owner = self.caller.plugin.clone();
         let (this, own) = (self.clone(), turn.clone());
-        let worked = lanes::run_for(&owner, pace, move || this.do_job(name, budget, &own, job)).await;
-        if let Err(LaneError::Stuck) = &worked {
+        let worked = executor::run_for(&owner, workload, move || this.do_job(name, budget, &own, job)).await;
+        if let Err(ExecutorError::Stuck) = &worked {
             breaker.trip(STUCK);
         }
         let worked = worked.unwrap_or_else(|error| Err(error.to_string()));
@@ -364,15 +364,15 @@ mod tests {
 
     #[tokio::test]
     async fn so_is_one_on_a_lane_which_goes_on_with_others() {
-        let ended = lanes::run(lanes::Pace::Waits, || takes_too_much(&script())).await;
-        assert!(matches!(ended, Err(lanes::LaneError::Abandoned)), "{ended:?}");
-        assert_eq!(lanes::run(lanes::Pace::Waits, || 5).await.unwrap(), 5);
+        let ended = executor::run(executor::Workload::Blocking, || takes_too_much(&script())).await;
+        assert!(matches!(ended, Err(executor::ExecutorError::Abandoned)), "{ended:?}");
+        assert_eq!(executor::run(executor::Workload::Blocking, || 5).await.unwrap(), 5);
     }
 
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn a_hook_that_is_stuck_in_one_native_is_left_behind_and_not_called_again() {
-        valvehouse_core::lanes::set_max_stuck(std::time::Duration::from_secs(3));
+        valvehouse_core::executor::set_max_stuck(std::time::Duration::from_secs(3));
         let ends = Arc::new(AtomicBool::new(false));
         let filter = |id: &str, text: &str| {
             let file = SourceFile::new(Kind::Filter, id, "filters/x.rhai", text);

@@ -5,7 +5,7 @@ use super::settings::{NAME, Summarization};
 use std::sync::Arc;
 use valvehouse_core::error::PluginError;
 use valvehouse_core::filter::{Filter, FilterContext, Hook, HookRunner, Hooks, Verdict};
-use valvehouse_core::lanes::Pace;
+use valvehouse_core::executor::Workload;
 
 /// The priority of the filter: before all filters that process the model's input, and after limits (-3000) and
 /// redaction (-2000), which also protect the model that writes summaries.
@@ -40,11 +40,11 @@ impl HookRunner for Summarizer {
         }))
     }
 
-    fn pace(&self, _: Hook, ctx: &FilterContext) -> Option<Pace> {
+    fn workload(&self, _: Hook, ctx: &FilterContext) -> Option<Workload> {
         if ctx.messages().weight() > LONG_TO_COUNT {
-            return Some(Pace::Slow);
+            return Some(Workload::CpuBound);
         }
         self.0.writer()?;
-        matches!(Look::at(&self.0, ctx).plan(), Plan::Write { .. }).then_some(Pace::Waits)
+        matches!(Look::at(&self.0, ctx).plan(), Plan::Write { .. }).then_some(Workload::Blocking)
     }
 }

@@ -6,7 +6,7 @@ use super::hook::{Hook, Hooks};
 use crate::breaker::BreakerState;
 use crate::context::{FinishedChat, Turn};
 use crate::error::{PluginError, Error, Rejection};
-use crate::lanes::{self, LaneError, Pace, STUCK};
+use crate::executor::{self, ExecutorError, Workload, STUCK};
 use crate::trace::{End, PromptCacheWatch, What};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -243,20 +243,20 @@ async fn decide(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> Decisi
     // A copy is needed only for a filter whose failures are ignored.
     let before = (filter.failure_policy == FailurePolicy::FailOpen).then(|| Before::of(hook, &value));
     let ctx = FilterContext { value, turn: turn.clone() };
-    let verdict = match filter.run.pace(hook, &ctx) {
+    let verdict = match filter.run.workload(hook, &ctx) {
         None => call(filter, hook, ctx),
         // The box keeps the future of all other calls small.
-        Some(pace) => Box::pin(apart(filter.clone(), hook, ctx, pace)).await,
+        Some(workload) => Box::pin(apart(filter.clone(), hook, ctx, workload)).await,
     };
     settled(filter, hook, verdict, before, admission, turn)
 }
 
 /// Runs a hook that may wait or compute for long on a separate stack.
-async fn apart(filter: Filter, hook: Hook, ctx: FilterContext, pace: Pace) -> Result<Verdict, PluginError> {
+async fn apart(filter: Filter, hook: Hook, ctx: FilterContext, workload: Workload) -> Result<Verdict, PluginError> {
     let breaker = filter.breaker.clone();
     let owner = filter.name.clone();
-    let called = lanes::run_for(&owner, pace, move || call(&filter, hook, ctx)).await;
-    if let (Err(LaneError::Stuck), Some(breaker)) = (&called, breaker) {
+    let called = executor::run_for(&owner, workload, move || call(&filter, hook, ctx)).await;
+    if let (Err(ExecutorError::Stuck), Some(breaker)) = (&called, breaker) {
         breaker.trip(STUCK);
     }
     called.unwrap_or_else(|error| Err(PluginError::new(error.to_string())))

@@ -6,7 +6,7 @@ use crate::breaker::Breaker;
 use crate::context::{FinishedChat, Turn};
 use crate::error::{BoxError, PluginError, Rejection, with_sources};
 use crate::figures::{PromptCacheCount, PromptCacheTally};
-use crate::lanes::{self, Pace, WaitEnd};
+use crate::executor::{self, Workload, WaitEnd};
 use std::sync::Arc;
 use valvehouse_json::Json;
 
@@ -41,7 +41,7 @@ pub trait HookRunner: Send + Sync {
 
     /// Returns the executor of this hook: `Some` for a hook that may wait (for a person or the network) or
     /// compute for long, which runs on a separate stack.
-    fn pace(&self, hook: Hook, ctx: &FilterContext) -> Option<Pace> {
+    fn workload(&self, hook: Hook, ctx: &FilterContext) -> Option<Workload> {
         let _ = (hook, ctx);
         None
     }
@@ -294,7 +294,7 @@ where
     A: Future<Output = Result<Verdict, BoxError>> + Send + 'static,
 {
     fn run(&self, _: Hook, ctx: FilterContext) -> Result<Verdict, PluginError> {
-        match lanes::wait((self.0)(ctx), |aside| aside()) {
+        match executor::wait((self.0)(ctx), |aside| aside()) {
             Ok(verdict) => verdict.map_err(|error| PluginError::new(with_sources(&*error))),
             Err(WaitEnd::Over) => Err(PluginError::new("the turn ended while the filter was waiting")),
             Err(WaitEnd::Elsewhere) => {
@@ -303,7 +303,7 @@ where
         }
     }
 
-    fn pace(&self, _: Hook, _: &FilterContext) -> Option<Pace> {
-        Some(Pace::Waits)
+    fn workload(&self, _: Hook, _: &FilterContext) -> Option<Workload> {
+        Some(Workload::Blocking)
     }
 }

@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use valvehouse_core::figures::Figures;
-use valvehouse_core::lanes::STACK;
+use valvehouse_core::executor::STACK;
 use valvehouse_core::valve::SecretGroup;
 use valvehouse_script::{LoadedFile, Problem, Script, Settings, SourceFile};
 use valvehouse_store::Kv;

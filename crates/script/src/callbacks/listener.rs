@@ -13,7 +13,7 @@ use valvehouse_core::breaker::BreakerState;
 use valvehouse_core::callback::{Callback, Listener};
 use valvehouse_core::context::Turn;
 use valvehouse_core::figures::{CallOutcome, Tally};
-use valvehouse_core::lanes::{self, LaneError, Pace, STUCK};
+use valvehouse_core::executor::{self, ExecutorError, Workload, STUCK};
 use valvehouse_json::Json;
 
 /// A script's callbacks, ready to be called. A clone is the same.
@@ -66,10 +66,10 @@ impl ScriptCallbacks {
             return Ok(());
         }
         let this = self.clone();
-        let pace = if self.tallies[place].is_slow() { Pace::Slow } else { Pace::Waits };
+        let workload = if self.tallies[place].is_slow() { Workload::CpuBound } else { Workload::Blocking };
         let owner = self.script.caller.plugin.clone();
-        let apart = lanes::run_for(&owner, pace, move || this.call(place, &event, &state, &turn)).await;
-        if let Err(LaneError::Stuck) = &apart {
+        let apart = executor::run_for(&owner, workload, move || this.call(place, &event, &state, &turn)).await;
+        if let Err(ExecutorError::Stuck) = &apart {
             breaker.trip(STUCK);
         }
         let told = apart.unwrap_or_else(|error| Err(error.to_string()));

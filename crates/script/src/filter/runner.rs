@@ -24,7 +24,7 @@ use valvehouse_core::figures::{CallCost, CallOutcome, Tally};
 use valvehouse_core::filter::{
     Filter, FilterContext, Hook, HookRunner, Hooks, FailurePolicy, Verdict, is_broken_stream, wrong_events,
 };
-use valvehouse_core::lanes::Pace;
+use valvehouse_core::executor::Workload;
 use valvehouse_json::{Json, MAX_DEPTH, Object};
 
 /// A script among filters.
@@ -134,13 +134,13 @@ impl HookRunner for ScriptFilter {
         }
     }
 
-    fn pace(&self, hook: Hook, ctx: &FilterContext) -> Option<Pace> {
-        let pace = match self.may_be_slow(hook) || self.has_outgrown(hook, &ctx.turn) {
-            true => Pace::Slow,
-            false if self.script.waits() => Pace::Waits,
+    fn workload(&self, hook: Hook, ctx: &FilterContext) -> Option<Workload> {
+        let workload = match self.may_be_slow(hook) || self.has_outgrown(hook, &ctx.turn) {
+            true => Workload::CpuBound,
+            false if self.script.waits() => Workload::Blocking,
             false => return None,
         };
-        self.wants(hook, &ctx.value).then_some(pace)
+        self.wants(hook, &ctx.value).then_some(workload)
     }
 }
 

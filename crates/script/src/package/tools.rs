@@ -13,7 +13,7 @@ use valvehouse_config::Grant;
 use valvehouse_core::context::Turn;
 use valvehouse_core::error::{Error, Rejection};
 use valvehouse_core::kernel::Kernel;
-use valvehouse_core::lanes::Job;
+use valvehouse_core::executor::Job;
 use valvehouse_core::tool::{Tool, ToolSpec};
 use valvehouse_core::words::did_you_mean;
 use valvehouse_json::{Json, Object};

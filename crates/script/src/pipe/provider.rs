@@ -24,7 +24,7 @@ use valvehouse_core::context::Turn;
 use valvehouse_core::error::{PluginError, Error, Rejection, RequestErrorKind};
 use valvehouse_core::figures::{CallOutcome, Tally};
 use valvehouse_core::kernel::answer_of;
-use valvehouse_core::lanes::{self, LaneError, Pace, STUCK};
+use valvehouse_core::executor::{self, ExecutorError, Workload, STUCK};
 use valvehouse_core::provider::{self, Answer, Piece, Provider, Request};
 use valvehouse_json::Json;
 
@@ -127,14 +127,14 @@ type Work = BoxFuture<'static, Result<(), Error>>;
 impl Pipe {
     async fn answer(self, request: Request) -> Result<Answer, Error> {
         let (sender, mut sent) = channel(AHEAD);
-        let pace = if self.tally.is_slow() { Pace::Slow } else { Pace::Waits };
+        let workload = if self.tally.is_slow() { Workload::CpuBound } else { Workload::Blocking };
         let streams = request.stream;
         let breaker = self.script.breaker.clone();
         let owner = self.script.caller.plugin.clone();
         let mut work: Work = Box::pin(async move {
-            let work = lanes::run_for(&owner, pace, move || self.run(&request, sender));
+            let work = executor::run_for(&owner, workload, move || self.run(&request, sender));
             work.await.unwrap_or_else(|error| {
-                if let LaneError::Stuck = error {
+                if let ExecutorError::Stuck = error {
                     breaker.trip(STUCK);
                 }
                 Err(Error::Host(error.to_string()))

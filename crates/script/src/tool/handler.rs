@@ -15,7 +15,7 @@ use valvehouse_core::breaker::BreakerState;
 use valvehouse_core::context::{Context, Turn};
 use valvehouse_core::error::Rejection;
 use valvehouse_core::figures::{CallOutcome, Tally};
-use valvehouse_core::lanes::{self, LaneError, Pace, STUCK};
+use valvehouse_core::executor::{self, ExecutorError, Workload, STUCK};
 use valvehouse_core::tool::{Handler, Tool, ToolDeclaration, ToolError, ToolResult};
 use valvehouse_json::Json;
 
@@ -96,11 +96,11 @@ impl Handler for ScriptTool {
     fn call(&self, args: Json, turn: Turn) -> BoxFuture<'_, Result<ToolResult, ToolError>> {
         let this = self.clone();
         Box::pin(async move {
-            let pace = if this.tally.is_slow() { Pace::Slow } else { Pace::Waits };
+            let workload = if this.tally.is_slow() { Workload::CpuBound } else { Workload::Blocking };
             let breaker = this.script.breaker.clone();
             let owner = this.script.caller.plugin.clone();
-            let apart = lanes::run_for(&owner, pace, move || this.run(&args, &turn)).await;
-            if let Err(LaneError::Stuck) = &apart {
+            let apart = executor::run_for(&owner, workload, move || this.run(&args, &turn)).await;
+            if let Err(ExecutorError::Stuck) = &apart {
                 breaker.trip(STUCK);
             }
             apart.unwrap_or_else(|error| Err(error.to_string().into()))

@@ -17,7 +17,7 @@ use std::time::Duration;
 use valvehouse_core::breaker::{BreakerState, Breaker, BreakerSettings};
 use valvehouse_core::context::Turn;
 use valvehouse_core::kernel::Kernel;
-use valvehouse_core::lanes::{self, LaneError, Pace, STUCK};
+use valvehouse_core::executor::{self, ExecutorError, Workload, STUCK};
 use valvehouse_core::tool::{Handler, RUN_SCRIPT, Tool, ToolError, ToolResult, ToolSpec, is_entry_tool};
 use valvehouse_json::Json;
 
@@ -69,8 +69,8 @@ impl Handler for RunScript {
                      large values from tool to tool"
                 )));
             }
-            let ran = lanes::run_for(RUN_SCRIPT, Pace::Waits, move || run(&code, &turn)).await;
-            if let Err(LaneError::Stuck) = &ran {
+            let ran = executor::run_for(RUN_SCRIPT, Workload::Blocking, move || run(&code, &turn)).await;
+            if let Err(ExecutorError::Stuck) = &ran {
                 self.breaker.trip(STUCK);
             }
             ran.unwrap_or_else(|error| Err(error.to_string().into()))

@@ -2,7 +2,7 @@
 
 use super::families::Families;
 use crate::ready;
-use valvehouse_core::lanes;
+use valvehouse_core::executor;
 use valvehouse_host::app::App;
 use valvehouse_store::now;
 
@@ -29,10 +29,10 @@ pub(super) async fn collect(app: &App, families: &mut Families) {
     families.gauge("turns_running", "Chats, runs and background tasks in progress.").add(&[], running as f64);
     families
         .counter("script_threads_lost_total", "Threads abandoned because their script did not stop.")
-        .add(&[], lanes::lost_so_far() as f64);
+        .add(&[], executor::lost_so_far() as f64);
     families
         .gauge("script_threads_lost", "Abandoned threads that are still running.")
-        .add(&[], lanes::lost_now() as f64);
+        .add(&[], executor::lost_now() as f64);
     let work = app.host.after_answers().counts();
     let mut counter = families.counter(
         "after_answer_total",

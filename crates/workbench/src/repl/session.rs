@@ -12,7 +12,7 @@ use valvehouse_config::{Capability, Config};
 use valvehouse_core::chat::message;
 use valvehouse_core::context::{Context, EndOfTurn, States, Turn, TurnFacts};
 use valvehouse_core::filter::Hook;
-use valvehouse_core::lanes::{self, Pace};
+use valvehouse_core::executor::{self, Workload};
 use valvehouse_core::trace::{RequestFacts, Traces};
 use valvehouse_host::app::App;
 use valvehouse_host::{Change, Report, Snapshot};
@@ -228,7 +228,7 @@ impl<'a> Session<'a> {
         let Some(mut repl) = self.repl.take() else { return Ok(false) };
         let (turn, line) = (self.turn(), line.to_owned());
         let over = turn.until_dropped();
-        let work = lanes::run(Pace::Waits, move || {
+        let work = executor::run(Workload::Blocking, move || {
             let came = repl.evaluate(&line, &turn);
             (repl, came)
         });

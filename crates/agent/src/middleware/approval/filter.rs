@@ -11,7 +11,7 @@ use std::time::Duration;
 use valvehouse_core::context::NobodyAnswers;
 use valvehouse_core::error::{PluginError, Rejection};
 use valvehouse_core::filter::{Filter, FilterContext, Hook, HookRunner, Hooks, Verdict};
-use valvehouse_core::lanes::Pace;
+use valvehouse_core::executor::Workload;
 use valvehouse_json::Json;
 
 pub(in crate::middleware) const NAME: &str = "human_approval";
@@ -136,12 +136,12 @@ impl HookRunner for Approval {
         })
     }
 
-    fn pace(&self, _: Hook, ctx: &FilterContext) -> Option<Pace> {
+    fn workload(&self, _: Hook, ctx: &FilterContext) -> Option<Workload> {
         // A closure is called once, when the hook runs.
         let may_wait = match &*self.asks {
             Asks::Custom(_) => true,
             asks => asks.needs_approval(&ctx.tool(), &ctx.args()),
         };
-        may_wait.then_some(Pace::Waits)
+        may_wait.then_some(Workload::Blocking)
     }
 }

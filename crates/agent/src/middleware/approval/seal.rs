@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use std::sync::{Arc, LazyLock};
 use valvehouse_core::error::{PluginError, Rejection};
 use valvehouse_core::filter::{FilterContext, Hook, HookRunner, Verdict};
-use valvehouse_core::lanes::Pace;
+use valvehouse_core::executor::Workload;
 use valvehouse_core::limits::clipped;
 use valvehouse_core::words::hex;
 use valvehouse_json::{Json, Object};
@@ -92,9 +92,9 @@ impl HookRunner for Binding {
         ))))
     }
 
-    fn pace(&self, _: Hook, ctx: &FilterContext) -> Option<Pace> {
+    fn workload(&self, _: Hook, ctx: &FilterContext) -> Option<Workload> {
         let asks_again = matches!(*self.0, Asks::Custom(_)) && ctx.value.get(SEAL).is_none();
-        asks_again.then_some(Pace::Waits)
+        asks_again.then_some(Workload::Blocking)
     }
 }
 

@@ -12,7 +12,7 @@ use valvehouse_core::chat::{event, message, response};
 use valvehouse_core::context::Turn;
 use valvehouse_core::error::{Error, Rejection};
 use valvehouse_core::filter::Hook;
-use valvehouse_core::lanes::{self, Pace};
+use valvehouse_core::executor::{self, Workload};
 use valvehouse_json::{Json, Object};
 
 /// A conversation that begins with a question.
@@ -220,7 +220,7 @@ fn run_function(name: &str, arguments: Array) -> RhaiResultOf<Dynamic> {
     }
     let (turn, own) = (stage.turn(), name.to_owned());
     let (script, within) = (made.script, turn.clone());
-    let work = lanes::run(Pace::Waits, move || script.call_function(&own, arguments, &within));
+    let work = executor::run(Workload::Blocking, move || script.call_function(&own, arguments, &within));
     match budget::wait(&turn, work)? {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(fault)) => Err(thrown(fault)),
