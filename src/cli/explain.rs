@@ -5,7 +5,7 @@ use super::args;
 use super::project::Project;
 use super::providers;
 use valvehouse_config::Config;
-use valvehouse_core::figures::PromptCacheCount;
+use valvehouse_core::metrics::PromptCacheCount;
 use valvehouse_core::tool::Tool;
 use valvehouse_core::trace::GuardCoverageRow;
 use valvehouse_host::{FilterDecision, HostPart, Part, Plugin, Snapshot};

@@ -11,7 +11,7 @@ pub mod anthropic;
 pub mod limits;
 pub mod valve;
 pub mod breaker;
-pub mod figures;
+pub mod metrics;
 pub mod trace;
 pub mod context;
 pub mod callback;

@@ -6,7 +6,7 @@ use crate::snapshot::Snapshot;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use valvehouse_core::breaker::OpenState;
-use valvehouse_core::figures::{PromptCacheCount, Sum};
+use valvehouse_core::metrics::{PromptCacheCount, Sum};
 use valvehouse_core::filter::FailurePolicy;
 use valvehouse_core::trace::{GuardCoverage, GuardCoverageRow};
 use valvehouse_core::words::count;
@@ -26,7 +26,7 @@ const MAX_COVERAGE: usize = 200;
 impl Plugin {
     /// The cost of the calls of all its hooks and tools on this host.
     pub fn sum(&self) -> Sum {
-        let sums = self.script.iter().flat_map(|script| script.figures().sums());
+        let sums = self.script.iter().flat_map(|script| script.metrics().sums());
         sums.fold(Sum::default(), |all, (_, sum)| all.and(sum))
     }
 
@@ -168,7 +168,7 @@ impl SharedStatus {
     ) -> Json {
         let plugins = snapshot.plugins.values().filter_map(|plugin| {
             let script = plugin.script.as_ref()?;
-            let sums = script.figures().sums();
+            let sums = script.metrics().sums();
             let open_breaker = script.breaker.open();
             if sums.is_empty() && open_breaker.is_none() {
                 return None;

@@ -14,7 +14,7 @@ use valvehouse_core::chat::delta::{call_name, continues_call, is_last};
 use valvehouse_core::chat::event;
 use valvehouse_core::chat::window::is_hollow;
 use valvehouse_core::error::Error;
-use valvehouse_core::figures::Service;
+use valvehouse_core::metrics::Service;
 use valvehouse_core::provider::{
     Answer, ForwardRequest, PassthroughAnswer, Piece, Provider, RelayRequest, RelayResponse, Request,
 };
@@ -84,8 +84,8 @@ impl Provider for CustomTools {
         self.0.open_breaker()
     }
 
-    fn figures(&self) -> Option<&Service> {
-        self.0.figures()
+    fn metrics(&self) -> Option<&Service> {
+        self.0.metrics()
     }
 }
 

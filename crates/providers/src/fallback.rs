@@ -92,8 +92,8 @@ impl Fallback {
 
     /// Another one has answered in the first one's place.
     fn replaced(&self) {
-        if let Some(figures) = self.first.provider.figures() {
-            figures.replaced();
+        if let Some(metrics) = self.first.provider.metrics() {
+            metrics.replaced();
         }
     }
 

@@ -48,20 +48,20 @@ pub struct Other<'a> {
 
 impl Script {
     /// The same script, or another text in its place, with its valves: on a copy of its own maps, and without
-    /// other hosts, models, files and programs. Its figures and its breaker are its own.
+    /// other hosts, models, files and programs. Its metrics and its breaker are its own.
     pub fn rehearsal(&self, text: Option<&str>) -> Result<Self, Vec<Problem>> {
         let script = self.with(Other { text, ..Other::default() })?;
         Ok(script.rehearsed(Rehearsal::Alone))
     }
 
-    /// The same script in which something is another one. Its figures and its breaker are its own.
+    /// The same script in which something is another one. Its metrics and its breaker are its own.
     pub fn with(&self, other: Other<'_>) -> Result<Self, Vec<Problem>> {
         let file = match other.text {
             Some(text) => SourceFile { text: text.into(), ..self.file.clone() },
             None => self.file.clone(),
         };
         let settings = Settings {
-            figures: Arc::default(),
+            metrics: Arc::default(),
             breaker: BreakerSettings { failure_threshold: 0, ..self.settings.breaker },
             stored: other.valves.unwrap_or_else(|| self.settings.stored.clone()),
             kv: other.kv.unwrap_or_else(|| self.settings.kv.clone()),

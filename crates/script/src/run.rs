@@ -17,7 +17,7 @@ use valvehouse_core::breaker::BreakerState;
 use valvehouse_core::callback::Callback;
 use valvehouse_core::context::Turn;
 use valvehouse_core::error::{PluginError, Error, Rejection};
-use valvehouse_core::figures::{CallCost, CallOutcome};
+use valvehouse_core::metrics::{CallCost, CallOutcome};
 use valvehouse_core::filter::Hook;
 use valvehouse_core::executor::{self, ExecutorError, Workload, STUCK};
 use valvehouse_core::trace::What;
@@ -240,14 +240,14 @@ impl Script {
         turn: Turn,
         job: impl FnOnce(&Self, &Turn) -> Result<T, Box<EvalAltResult>> + Send + 'static,
     ) -> Result<T, String> {
-        let tally = self.figures().of(name);
+        let call_metrics = self.metrics().of(name);
         let breaker = self.behind.breaker.clone();
         let admission = breaker.admit();
         if let BreakerState::Open(rest) = admission {
-            tally.record_skipped();
+            call_metrics.record_skipped();
             return Err(breaker.rejection(rest).message);
         }
-        let workload = if tally.is_slow() { Workload::CpuBound } else { Workload::Blocking };
+        let workload = if call_metrics.is_slow() { Workload::CpuBound } else { Workload::Blocking };
         let owner = self.caller.plugin.clone();
         let (this, own) = (self.clone(), turn.clone());
         let worked = executor::run_for(&owner, workload, move || this.do_job(name, budget, &own, job)).await;
@@ -271,9 +271,9 @@ impl Script {
         turn: &Turn,
         job: impl FnOnce(&Self, &Turn) -> Result<T, Box<EvalAltResult>>,
     ) -> Result<T, String> {
-        let tally = self.figures().of(name);
+        let call_metrics = self.metrics().of(name);
         let step = turn.trace().map(|trace| trace.begin(What::Hook(&self.caller.plugin, name), &Json::Null));
-        let timing = tally.begin();
+        let timing = call_metrics.begin();
         let (result, spent) = self.call_behind(name, turn, budget, || job(self, turn));
         if let Some(trace) = turn.trace() {
             trace.spend(name, self.id(), spent);
@@ -282,7 +282,7 @@ impl Script {
             CallEnd::Refused(refusal) => refusal.message,
             CallEnd::Broken { failure, .. } => failure.cause,
         });
-        tally.end(&timing, spent, if result.is_ok() { CallOutcome::Continued } else { CallOutcome::Failed });
+        call_metrics.end(&timing, spent, if result.is_ok() { CallOutcome::Continued } else { CallOutcome::Failed });
         if let Some(step) = step {
             let (word, cause) = match &result {
                 Ok(_) => ("continue", None),

@@ -54,7 +54,7 @@ const TROUBLES: [Trouble; 12] = [
 ];
 
 impl Trouble {
-    /// One word for figures.
+    /// One word for metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ReadOnly => "read_only",

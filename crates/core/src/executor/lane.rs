@@ -197,8 +197,8 @@ fn lose(health: &Arc<Health>, piece: u64) {
 /// Returns the processor time used by a thread of this process.
 #[cfg(target_os = "linux")]
 fn processor_time(thread: i32) -> Option<Duration> {
-    let figures = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
-    figures.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
+    let metrics = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
+    metrics.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
 }
 
 #[cfg(not(target_os = "linux"))]

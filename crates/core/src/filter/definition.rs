@@ -5,7 +5,7 @@ use super::hook::{Hook, Hooks};
 use crate::breaker::Breaker;
 use crate::context::{FinishedChat, Turn};
 use crate::error::{BoxError, PluginError, Rejection, with_sources};
-use crate::figures::{PromptCacheCount, PromptCacheTally};
+use crate::metrics::{PromptCacheCount, PromptCacheCounter};
 use crate::executor::{self, Workload, WaitEnd};
 use std::sync::Arc;
 use valvehouse_json::Json;
@@ -103,7 +103,7 @@ pub struct Filter {
     /// Set if the filter schedules work for the time after the answer.
     pub(super) leaves: bool,
     pub(super) breaker: Option<Arc<Breaker>>,
-    pub(super) prompt_cache: Arc<PromptCacheTally>,
+    pub(super) prompt_cache: Arc<PromptCacheCounter>,
     pub(super) run: Arc<dyn HookRunner>,
 }
 
@@ -223,10 +223,10 @@ impl Filter {
         self
     }
 
-    /// Counts the requests in which the filter preserves the provider's prompt cache in this tally.
+    /// Counts the requests in which the filter preserves the provider's prompt cache in this call_metrics.
     #[must_use]
-    pub fn counting_prompt_cache(mut self, tally: Arc<PromptCacheTally>) -> Self {
-        self.prompt_cache = tally;
+    pub fn counting_prompt_cache(mut self, call_metrics: Arc<PromptCacheCounter>) -> Self {
+        self.prompt_cache = call_metrics;
         self
     }
 

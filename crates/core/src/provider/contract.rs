@@ -4,7 +4,7 @@ use crate::breaker::OpenState;
 use crate::chat::{ChunkParts, Fold};
 use crate::context::{Exchange, Header, Turn};
 use crate::error::Error;
-use crate::figures::Service;
+use crate::metrics::Service;
 use bytes::Bytes;
 use compact_str::CompactString;
 use futures_util::StreamExt;
@@ -215,7 +215,7 @@ pub trait Provider: Send + Sync {
     }
 
     /// Returns the metrics of the provider's calls, if they are counted.
-    fn figures(&self) -> Option<&Service> {
+    fn metrics(&self) -> Option<&Service> {
         None
     }
 }

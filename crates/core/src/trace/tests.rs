@@ -1,5 +1,5 @@
 use super::*;
-use crate::figures::CallCost;
+use crate::metrics::CallCost;
 use std::sync::Arc;
 use valvehouse_json::Json;
 

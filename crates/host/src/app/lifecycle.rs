@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use valvehouse_agent::Runs;
 use valvehouse_config::{self as config, Config, McpServer};
 use valvehouse_core::context::{HeaderNames, PartedTurns, Questions};
-use valvehouse_core::figures::EndpointMetricsMap;
+use valvehouse_core::metrics::EndpointMetricsMap;
 use valvehouse_core::trace::Traces;
 use valvehouse_script::{Code, Problem};
 use valvehouse_store as store;

@@ -14,7 +14,7 @@ use valvehouse_config::RetrySettings;
 use valvehouse_core::breaker::{BreakerState, BreakerSettings, OpenState};
 use valvehouse_core::context::{Exchange, Turn};
 use valvehouse_core::error::Error;
-use valvehouse_core::figures::{Service, ServiceOutcome};
+use valvehouse_core::metrics::{Service, ProviderOutcome};
 use valvehouse_core::provider::{
     Answer, ForwardRequest, PassthroughAnswer, PassthroughBody, Provider, RelayRequest, RelayResponse,
     Request,
@@ -130,8 +130,8 @@ impl Upstream {
             let mut once = once;
             return once().await.map_err(|fault| self.explained(fault));
         }
-        let figures = Some(&*self.metrics);
-        let retries = Retries { name: &self.name, retry: &self.retry, exchange, turn, figures };
+        let metrics = Some(&*self.metrics);
+        let retries = Retries { name: &self.name, retry: &self.retry, exchange, turn, metrics };
         retries.run(deadline, once).await.map_err(|fault| self.explained(fault))
     }
 
@@ -181,7 +181,7 @@ impl Upstream {
             Ok(Answer::Whole(whole)) => {
                 asking.receives();
                 asking.tells(&whole.field("usage"));
-                asking.ends(ServiceOutcome::Whole);
+                asking.ends(ProviderOutcome::Whole);
                 Ok(Answer::Whole(whole))
             }
             Ok(Answer::Stream(pieces)) => {
@@ -220,7 +220,7 @@ impl Upstream {
                         if let Some(usage) = usage_at_the_end(&body) {
                             asking.tells(&usage);
                         }
-                        asking.ends(ServiceOutcome::Whole);
+                        asking.ends(ProviderOutcome::Whole);
                         PassthroughBody::Whole(body)
                     }
                 };
@@ -308,7 +308,7 @@ impl Provider for Upstream {
         self.breakers.open()
     }
 
-    fn figures(&self) -> Option<&Service> {
+    fn metrics(&self) -> Option<&Service> {
         Some(&self.metrics)
     }
 }

@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 use valvehouse_config::RetrySettings;
 use valvehouse_core::context::{Exchange, Notice, Turn};
 use valvehouse_core::error::Error;
-use valvehouse_core::figures::Service;
+use valvehouse_core::metrics::Service;
 use valvehouse_json::Json;
 
 /// The rules for retries of one request.
@@ -19,7 +19,7 @@ pub(super) struct Retries<'a> {
     pub(super) exchange: &'a Exchange,
     pub(super) turn: Option<&'a Turn>,
     /// The metrics in which retries are counted.
-    pub(super) figures: Option<&'a Service>,
+    pub(super) metrics: Option<&'a Service>,
 }
 
 impl Retries<'_> {
@@ -54,8 +54,8 @@ impl Retries<'_> {
     /// Reports a retry to the metrics, the log and the observers of the turn.
     fn report(&self, attempt: u32, fault: &Error, delay: Duration) {
         let (provider, most) = (self.name, self.retry.max_retries);
-        if let Some(figures) = self.figures {
-            figures.asked_again();
+        if let Some(metrics) = self.metrics {
+            metrics.asked_again();
         }
         tracing::warn!(provider, "retrying in {} ms ({attempt} of {most}): {fault}", delay.as_millis());
         if let Some(turn) = self.turn {

@@ -8,7 +8,7 @@ use valvehouse_config::RetrySettings;
 use valvehouse_core::breaker::OpenState;
 use valvehouse_core::context::Exchange;
 use valvehouse_core::error::Error;
-use valvehouse_core::figures::Service;
+use valvehouse_core::metrics::Service;
 use valvehouse_core::provider::{Answer, ForwardRequest, PassthroughAnswer, Provider, Request};
 use valvehouse_json::Json;
 
@@ -39,7 +39,7 @@ impl Provider for RetryingProvider {
             let none = Exchange::default();
             let turn = request.turn.as_ref();
             let exchange = turn.map_or(&none, |turn| turn.exchange());
-            let retries = Retries { name: self.name(), retry: &self.retry, exchange, turn, figures: None };
+            let retries = Retries { name: self.name(), retry: &self.retry, exchange, turn, metrics: None };
             let once = || {
                 let asked = self.provider.chat(request.clone());
                 async move { begin(asked.await?).await }
@@ -56,7 +56,7 @@ impl Provider for RetryingProvider {
         Some(Box::pin(async move {
             let exchange = request.exchange;
             let retries =
-                Retries { name: self.name(), retry: &self.retry, exchange, turn: None, figures: None };
+                Retries { name: self.name(), retry: &self.retry, exchange, turn: None, metrics: None };
             let once = || {
                 let asked = first.take().or_else(|| self.provider.forward(request.clone()));
                 async move { begin_forwarded(asked.ok_or_else(no_way)?.await?).await }
@@ -81,8 +81,8 @@ impl Provider for RetryingProvider {
         self.provider.open_breaker()
     }
 
-    fn figures(&self) -> Option<&Service> {
-        self.provider.figures()
+    fn metrics(&self) -> Option<&Service> {
+        self.provider.metrics()
     }
 }
 

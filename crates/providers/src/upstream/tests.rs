@@ -248,7 +248,7 @@ async fn whole_answers_streams_failures_and_those_who_leave_are_told_apart() {
     let never = RetrySettings { max_retries: 0, ..SHORT };
     let measured = |reply: Reply| patient([reply]).1.with_retry(never);
     let ended = |upstream: &Upstream| -> Vec<&'static str> {
-        let outcomes = upstream.figures().unwrap().outcomes();
+        let outcomes = upstream.metrics().unwrap().outcomes();
         outcomes.into_iter().filter(|(_, count)| *count > 0).map(|(word, _)| word).collect()
     };
     let whole = measured("hi".into());
@@ -257,9 +257,9 @@ async fn whole_answers_streams_failures_and_those_who_leave_are_told_apart() {
 
     let stream = measured(Reply::pieces(["a", "b"]));
     let Ok(Answer::Stream(pieces)) = stream.chat(request(true)).await else { panic!("no stream") };
-    assert_eq!((ended(&stream), stream.figures().unwrap().running()), (vec![], 1));
+    assert_eq!((ended(&stream), stream.metrics().unwrap().running()), (vec![], 1));
     assert!(pieces.collect::<Vec<_>>().await.len() > 1);
-    assert_eq!((ended(&stream), stream.figures().unwrap().first().count), (vec!["answered"], 1));
+    assert_eq!((ended(&stream), stream.metrics().unwrap().first().count), (vec!["answered"], 1));
 
     let left = measured(Reply::pieces(["a", "b"]));
     let Ok(Answer::Stream(mut pieces)) = left.chat(request(true)).await else { panic!("no stream") };

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use valvehouse_core::breaker::BreakerState;
 use valvehouse_core::callback::{Callback, Listener};
 use valvehouse_core::context::Turn;
-use valvehouse_core::figures::{CallOutcome, Tally};
+use valvehouse_core::metrics::{CallOutcome, CallMetrics};
 use valvehouse_core::executor::{self, ExecutorError, Workload, STUCK};
 use valvehouse_json::Json;
 
@@ -22,7 +22,7 @@ pub struct ScriptCallbacks {
     script: Arc<Script>,
     users: Arc<UserValves>,
     /// In the order of the script's callbacks.
-    tallies: Arc<[Arc<Tally>]>,
+    metrics_by_name: Arc<[Arc<CallMetrics>]>,
     /// Bytes its calls have kept since what it keeps was last weighed.
     kept: Arc<AtomicU64>,
 }
@@ -39,8 +39,8 @@ impl Script {
             return None;
         }
         self.may_leave_work();
-        let tallies = self.callbacks().map(|callback| self.figures().of(callback.name())).collect();
-        Some(ScriptCallbacks { script: self, users, tallies, kept: Arc::default() })
+        let metrics_by_name = self.callbacks().map(|callback| self.metrics().of(callback.name())).collect();
+        Some(ScriptCallbacks { script: self, users, metrics_by_name, kept: Arc::default() })
     }
 }
 
@@ -62,11 +62,11 @@ impl ScriptCallbacks {
         let breaker = &self.script.listening;
         let admission = breaker.admit();
         if let BreakerState::Open(_) = admission {
-            self.tallies[place].record_skipped();
+            self.metrics_by_name[place].record_skipped();
             return Ok(());
         }
         let this = self.clone();
-        let workload = if self.tallies[place].is_slow() { Workload::CpuBound } else { Workload::Blocking };
+        let workload = if self.metrics_by_name[place].is_slow() { Workload::CpuBound } else { Workload::Blocking };
         let owner = self.script.caller.plugin.clone();
         let apart = executor::run_for(&owner, workload, move || this.call(place, &event, &state, &turn)).await;
         if let Err(ExecutorError::Stuck) = &apart {
@@ -87,7 +87,7 @@ impl ScriptCallbacks {
             Param::State => live(state, Shape::Plain),
             param => self.script.argument(*param, turn, &self.users),
         });
-        let timing = self.tallies[place].begin();
+        let timing = self.metrics_by_name[place].begin();
         let (result, spent) = self.script.call_callback(*callback, args.collect(), turn);
         let result = match result {
             Ok(_) => self.weighed(state, spent.kept),
@@ -95,7 +95,7 @@ impl ScriptCallbacks {
             Err(CallEnd::Broken { failure, .. }) => Err(failure.cause),
         };
         let ending = if result.is_ok() { CallOutcome::Continued } else { CallOutcome::Failed };
-        self.tallies[place].end(&timing, spent, ending);
+        self.metrics_by_name[place].end(&timing, spent, ending);
         result
     }
 

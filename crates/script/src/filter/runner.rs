@@ -20,7 +20,7 @@ use std::time::Duration;
 use valvehouse_core::chat::event;
 use valvehouse_core::context::{FinishedChat, Turn};
 use valvehouse_core::error::{PluginError, Rejection};
-use valvehouse_core::figures::{CallCost, CallOutcome, Tally};
+use valvehouse_core::metrics::{CallCost, CallOutcome, CallMetrics};
 use valvehouse_core::filter::{
     Filter, FilterContext, Hook, HookRunner, Hooks, FailurePolicy, Verdict, is_broken_stream, wrong_events,
 };
@@ -32,7 +32,7 @@ pub(super) struct ScriptFilter {
     script: Arc<Script>,
     users: Arc<UserValves>,
     /// Of its own hooks.
-    pub(super) tallies: [Option<Arc<Tally>>; Hook::ALL.len()],
+    pub(super) metrics_by_name: [Option<Arc<CallMetrics>>; Hook::ALL.len()],
     /// For each hook the calls that still have to be fast before it runs on the thread of its request. From
     /// [`MEASURED`] on it does, and so many more are measured exactly.
     pub(super) unproven: [AtomicU32; Hook::ALL.len()],
@@ -79,8 +79,8 @@ impl Script {
         let name = self.file.id.clone();
         let breaker = self.breaker.clone();
         let prompt_cache = self.prompt_cache.clone();
-        let tallies = Hook::ALL.map(|hook| self.hook(hook).map(|_| self.figures().of(hook.name())));
-        let run = ScriptFilter::new(self, users, tallies);
+        let metrics_by_name = Hook::ALL.map(|hook| self.hook(hook).map(|_| self.metrics().of(hook.name())));
+        let run = ScriptFilter::new(self, users, metrics_by_name);
         let by_size = if run.script.settings.is_served { hooks.without(run.cheap) } else { Hooks::default() };
         Filter::new(name, hooks, Arc::new(run))
             .by_size(by_size)
@@ -129,8 +129,8 @@ impl HookRunner for ScriptFilter {
     }
 
     fn record_skipped(&self, hook: Hook) {
-        if let Some(tally) = &self.tallies[hook as usize] {
-            tally.record_skipped();
+        if let Some(call_metrics) = &self.metrics_by_name[hook as usize] {
+            call_metrics.record_skipped();
         }
     }
 
@@ -148,20 +148,20 @@ impl ScriptFilter {
     pub(super) fn new(
         script: Arc<Script>,
         users: Arc<UserValves>,
-        tallies: [Option<Arc<Tally>>; Hook::ALL.len()],
+        metrics_by_name: [Option<Arc<CallMetrics>>; Hook::ALL.len()],
     ) -> Self {
         let cheap: Hooks = script.hooks().filter(|hook| script.is_cheap(*hook)).collect();
         let is_proven = |hook| !script.settings.is_served || cheap.contains(hook);
         let unproven = Hook::ALL.map(|hook| AtomicU32::new(if is_proven(hook) { 0 } else { FIRST }));
         let fast_up_to = Hook::ALL.map(|_| AtomicUsize::new(0));
-        Self { script, users, tallies, unproven, cheap, fast_up_to }
+        Self { script, users, metrics_by_name, unproven, cheap, fast_up_to }
     }
 
     /// Returns `true` if a call could hold up the thread it runs on: the last ones did, or too few are known.
     fn may_be_slow(&self, hook: Hook) -> bool {
         let unproven = self.unproven[hook as usize].load(Relaxed);
         let is_unproven = (1..MEASURED).contains(&unproven);
-        self.tallies[hook as usize].as_ref().is_some_and(|tally| tally.is_slow() || is_unproven)
+        self.metrics_by_name[hook as usize].as_ref().is_some_and(|call_metrics| call_metrics.is_slow() || is_unproven)
     }
 
     /// Returns `true` if a call is given far more than those that were measured: it could be stuck in one function.
@@ -182,7 +182,7 @@ impl ScriptFilter {
     }
 
     /// Takes note of how long a call took: in milliseconds, and exactly where that was measured.
-    pub(super) fn watch(&self, hook: Hook, tally: &Tally, ticks: u64, measured: Option<Duration>) {
+    pub(super) fn watch(&self, hook: Hook, call_metrics: &CallMetrics, ticks: u64, measured: Option<Duration>) {
         let (unproven, is_long) = (&self.unproven[hook as usize], ticks >= SLOW);
         let left = unproven.load(Relaxed);
         if left == 0 && !is_long {
@@ -194,13 +194,13 @@ impl ScriptFilter {
             None => ticks >= SURELY_SLOW,
         };
         if is_slow {
-            tally.was_slow();
+            call_metrics.was_slow();
             unproven.store(AFTER_SLOW, Relaxed);
         } else if left == 0 {
             unproven.store(MEASURED + AFTER_SLOW, Relaxed);
         } else if left == MEASURED + 1 {
             unproven.store(0, Relaxed);
-        } else if !tally.is_slow() {
+        } else if !call_metrics.is_slow() {
             // Two at once may count as one: then one more is watched.
             unproven.store(left - 1, Relaxed);
         }
@@ -257,7 +257,7 @@ impl ScriptFilter {
     }
 
     fn run_hook(&self, hook: Hook, ctx: FilterContext) -> Result<Verdict, PluginError> {
-        let (Some(function), Some(tally)) = (self.script.hook(hook), &self.tallies[hook as usize]) else {
+        let (Some(function), Some(call_metrics)) = (self.script.hook(hook), &self.metrics_by_name[hook as usize]) else {
             return Ok(Verdict::Continue(ctx));
         };
         if !self.wants(hook, &ctx.value) {
@@ -265,7 +265,7 @@ impl ScriptFilter {
         }
         let args = function.params.iter().map(|param| self.argument(*param, hook, &ctx)).collect::<Args>();
         let size = size_of(hook, &ctx.turn);
-        let timing = tally.begin();
+        let timing = call_metrics.begin();
         let is_measured = self.unproven[hook as usize].load(Relaxed) > 0;
         let (began, processor) = (clock::now_at_start(), is_measured.then(budget::processor_time).flatten());
         let settings = &self.script.settings;
@@ -300,8 +300,8 @@ impl ScriptFilter {
             }
             Err(CallEnd::Broken { failure, .. }) => Err(failure),
         };
-        tally.end(&timing, spent, ending(&self.script, hook, &verdict));
-        self.watch(hook, tally, ticks, measured);
+        call_metrics.end(&timing, spent, ending(&self.script, hook, &verdict));
+        self.watch(hook, call_metrics, ticks, measured);
         self.note_fast(hook, size, ticks);
         verdict
     }

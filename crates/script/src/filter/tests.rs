@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
 use valvehouse_core::error::Error;
-use valvehouse_core::figures::{CallCost, CallOutcome};
+use valvehouse_core::metrics::{CallCost, CallOutcome};
 use valvehouse_core::filter::{Chain, ChainOutcome, FilterContext, Hook, HookRunner};
 use valvehouse_core::executor::Workload;
 use valvehouse_json::Json;
@@ -34,8 +34,8 @@ fn with_workload(text: &str) -> (Arc<ScriptFilter>, impl Fn() -> Option<Workload
     let mut script = script(text);
     script.settings.is_served = true;
     let script = Arc::new(script);
-    let tallies = Hook::ALL.map(|hook| script.hook(hook).map(|_| script.figures().of(hook.name())));
-    let filter = Arc::new(ScriptFilter::new(script, Arc::default(), tallies));
+    let metrics_by_name = Hook::ALL.map(|hook| script.hook(hook).map(|_| script.metrics().of(hook.name())));
+    let filter = Arc::new(ScriptFilter::new(script, Arc::default(), metrics_by_name));
     let asked = filter.clone();
     let workload = move || {
         let value = Json::parse(br#"{"messages":[]}"#).unwrap();
@@ -50,10 +50,10 @@ fn first_calls_run_where_they_hold_up_nobody_unless_they_are_proven_to_be_cheap(
     assert_eq!(cheap(), None);
 
     let (filter, workload) = with_workload("fn inlet(body) { for m in body.messages { m.seen = true; } body }");
-    let tally = filter.tallies[Hook::Inlet as usize].as_ref().unwrap();
+    let call_metrics = filter.metrics_by_name[Hook::Inlet as usize].as_ref().unwrap();
     for _ in 0..FIRST {
         assert_eq!(workload(), Some(Workload::CpuBound));
-        filter.watch(Hook::Inlet, tally, 0, Some(Duration::ZERO));
+        filter.watch(Hook::Inlet, call_metrics, 0, Some(Duration::ZERO));
     }
     assert_eq!(workload(), None);
 }
@@ -61,14 +61,14 @@ fn first_calls_run_where_they_hold_up_nobody_unless_they_are_proven_to_be_cheap(
 #[test]
 fn who_was_slow_once_runs_elsewhere_until_several_calls_were_fast() {
     let (filter, workload) = with_workload("fn inlet(body) { body }");
-    let tally = filter.tallies[Hook::Inlet as usize].as_ref().unwrap();
+    let call_metrics = filter.metrics_by_name[Hook::Inlet as usize].as_ref().unwrap();
     assert_eq!(workload(), None);
-    filter.watch(Hook::Inlet, tally, SURELY_SLOW, None);
+    filter.watch(Hook::Inlet, call_metrics, SURELY_SLOW, None);
     for _ in 0..AFTER_SLOW {
         assert_eq!(workload(), Some(Workload::CpuBound));
-        // A fast call, which the tally times since the one before was slow.
-        tally.end(&tally.begin(), CallCost::default(), CallOutcome::Continued);
-        filter.watch(Hook::Inlet, tally, 0, Some(Duration::ZERO));
+        // A fast call, which the call_metrics times since the one before was slow.
+        call_metrics.end(&call_metrics.begin(), CallCost::default(), CallOutcome::Continued);
+        filter.watch(Hook::Inlet, call_metrics, 0, Some(Duration::ZERO));
     }
     assert_eq!(workload(), None);
 }
@@ -118,18 +118,18 @@ async fn the_size_of_a_turn_is_known_to_filters_that_are_not_proven_to_be_cheap(
 #[test]
 fn who_may_have_waited_for_a_processor_is_measured_before_it_runs_elsewhere() {
     let (filter, workload) = with_workload("fn inlet(body) { body }");
-    let tally = filter.tallies[Hook::Inlet as usize].as_ref().unwrap();
+    let call_metrics = filter.metrics_by_name[Hook::Inlet as usize].as_ref().unwrap();
     for _ in 0..2 {
-        filter.watch(Hook::Inlet, tally, SLOW, None);
+        filter.watch(Hook::Inlet, call_metrics, SLOW, None);
         for _ in 0..AFTER_SLOW {
             assert_eq!(workload(), None);
             assert!(filter.unproven[Hook::Inlet as usize].load(Relaxed) > MEASURED);
-            filter.watch(Hook::Inlet, tally, SLOW, Some(Duration::ZERO));
+            filter.watch(Hook::Inlet, call_metrics, SLOW, Some(Duration::ZERO));
         }
         assert_eq!(filter.unproven[Hook::Inlet as usize].load(Relaxed), 0);
     }
-    filter.watch(Hook::Inlet, tally, SLOW, None);
-    filter.watch(Hook::Inlet, tally, SLOW, Some(Duration::from_millis(2)));
+    filter.watch(Hook::Inlet, call_metrics, SLOW, None);
+    filter.watch(Hook::Inlet, call_metrics, SLOW, Some(Duration::from_millis(2)));
     assert_eq!(workload(), Some(Workload::CpuBound));
 }
 

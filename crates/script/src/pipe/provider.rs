@@ -22,7 +22,7 @@ use valvehouse_core::breaker::BreakerState;
 use valvehouse_core::chat::{Head, call, delta, event, response};
 use valvehouse_core::context::Turn;
 use valvehouse_core::error::{PluginError, Error, Rejection, RequestErrorKind};
-use valvehouse_core::figures::{CallOutcome, Tally};
+use valvehouse_core::metrics::{CallOutcome, CallMetrics};
 use valvehouse_core::kernel::answer_of;
 use valvehouse_core::executor::{self, ExecutorError, Workload, STUCK};
 use valvehouse_core::provider::{self, Answer, Piece, Provider, Request};
@@ -44,8 +44,8 @@ impl Script {
     pub fn into_pipe(self: Arc<Self>, users: Arc<UserValves>) -> Option<Pipe> {
         self.pipe.as_ref()?;
         self.may_leave_work();
-        let tally = self.figures().of("pipe");
-        Some(Pipe { script: self, users, tally })
+        let call_metrics = self.metrics().of("pipe");
+        Some(Pipe { script: self, users, call_metrics })
     }
 }
 
@@ -54,7 +54,7 @@ impl Script {
 pub struct Pipe {
     script: Arc<Script>,
     users: Arc<UserValves>,
-    tally: Arc<Tally>,
+    call_metrics: Arc<CallMetrics>,
 }
 
 /// All scripts that offer models, as one provider.
@@ -127,7 +127,7 @@ type Work = BoxFuture<'static, Result<(), Error>>;
 impl Pipe {
     async fn answer(self, request: Request) -> Result<Answer, Error> {
         let (sender, mut sent) = channel(AHEAD);
-        let workload = if self.tally.is_slow() { Workload::CpuBound } else { Workload::Blocking };
+        let workload = if self.call_metrics.is_slow() { Workload::CpuBound } else { Workload::Blocking };
         let streams = request.stream;
         let breaker = self.script.breaker.clone();
         let owner = self.script.caller.plugin.clone();
@@ -164,7 +164,7 @@ impl Pipe {
         let breaker = &self.script.breaker;
         let admission = breaker.admit();
         if let BreakerState::Open(rest) = admission {
-            self.tally.record_skipped();
+            self.call_metrics.record_skipped();
             return Err(self.refused(breaker.rejection(rest)));
         }
         if turn.facts().callers.iter().any(|caller| caller == self.script.id()) {
@@ -193,7 +193,7 @@ impl Pipe {
         });
         let head = Head::new(request.body.text("model").unwrap_or_else(|| self.script.id().into()));
         let out = Arc::new(Out { turn: turn.clone(), sender, head, written: Mutex::default() });
-        let timing = self.tally.begin();
+        let timing = self.call_metrics.begin();
         let args = params.collect();
         let (result, spent) = self
             .script
@@ -203,7 +203,7 @@ impl Pipe {
             Err(CallEnd::Refused(_)) => CallOutcome::Refused,
             _ => CallOutcome::Continued,
         };
-        self.tally.end(&timing, spent, ending);
+        self.call_metrics.end(&timing, spent, ending);
         if let Some(trace) = turn.trace() {
             trace.spend("model", self.script.id(), spent);
         }

@@ -19,7 +19,7 @@ use std::time::Duration;
 use valvehouse_config::{Grant, Grants};
 use valvehouse_core::breaker::BreakerSettings;
 use valvehouse_core::context::{Context, Turn};
-use valvehouse_core::figures::Figures;
+use valvehouse_core::metrics::PluginMetrics;
 use valvehouse_core::filter::Filter;
 use valvehouse_core::tool::{Retry, Tool, ToolSpec};
 use valvehouse_core::trace::{RequestFacts, TraceGuard, Traces};
@@ -141,7 +141,7 @@ impl Stage {
             configured: Json::Null,
             stored: Json::Null,
             grants: everything(&declared.file),
-            figures: Arc::new(Figures::default()),
+            metrics: Arc::new(PluginMetrics::default()),
             breaker: BreakerSettings { failure_threshold: 0, ..settings.breaker },
             stream: patient(settings.stream),
             hook: patient(settings.hook),
@@ -202,7 +202,7 @@ impl Stage {
 
     /// The hooks and tools that ran.
     pub(super) fn called(&self) -> Vec<String> {
-        self.settings.figures.sums().into_iter().map(|(name, _)| name).collect()
+        self.settings.metrics.sums().into_iter().map(|(name, _)| name).collect()
     }
 
     /// The script's valves from now on.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use valvehouse_core::breaker::BreakerState;
 use valvehouse_core::context::{Context, Turn};
 use valvehouse_core::error::Rejection;
-use valvehouse_core::figures::{CallOutcome, Tally};
+use valvehouse_core::metrics::{CallOutcome, CallMetrics};
 use valvehouse_core::executor::{self, ExecutorError, Workload, STUCK};
 use valvehouse_core::tool::{Handler, Tool, ToolDeclaration, ToolError, ToolResult};
 use valvehouse_json::Json;
@@ -47,9 +47,9 @@ impl Script {
             .map(|index| {
                 let ToolDeclaration { mut spec, filters } = self.tools[index].declared.clone();
                 spec.module = Some(self.id().to_owned());
-                let tally = self.figures().of(&spec.name);
+                let call_metrics = self.metrics().of(&spec.name);
                 let function = Function::Tool(index);
-                let handler = ScriptTool { script: self.clone(), users: users.clone(), function, tally };
+                let handler = ScriptTool { script: self.clone(), users: users.clone(), function, call_metrics };
                 ScriptedTool { tool: Tool::new(spec, handler), filters }
             })
             .collect()
@@ -60,9 +60,9 @@ impl Script {
         let one = |(index, served): (usize, &ServedFunction)| {
             let ToolDeclaration { mut spec, filters } = served.function.declared.clone();
             spec.module = Some(self.id().to_owned());
-            let tally = self.figures().of(&spec.name);
+            let call_metrics = self.metrics().of(&spec.name);
             let function = Function::Served(index);
-            let handler = ScriptTool { script: self.clone(), users: users.clone(), function, tally };
+            let handler = ScriptTool { script: self.clone(), users: users.clone(), function, call_metrics };
             let scripted = ScriptedTool { tool: Tool::new(spec, handler), filters };
             ServedTool { role: served.role, scripted }
         };
@@ -81,7 +81,7 @@ struct ScriptTool {
     script: Arc<Script>,
     users: Arc<UserValves>,
     function: Function,
-    tally: Arc<Tally>,
+    call_metrics: Arc<CallMetrics>,
 }
 
 /// The place of a function in its script.
@@ -96,7 +96,7 @@ impl Handler for ScriptTool {
     fn call(&self, args: Json, turn: Turn) -> BoxFuture<'_, Result<ToolResult, ToolError>> {
         let this = self.clone();
         Box::pin(async move {
-            let workload = if this.tally.is_slow() { Workload::CpuBound } else { Workload::Blocking };
+            let workload = if this.call_metrics.is_slow() { Workload::CpuBound } else { Workload::Blocking };
             let breaker = this.script.breaker.clone();
             let owner = this.script.caller.plugin.clone();
             let apart = executor::run_for(&owner, workload, move || this.run(&args, &turn)).await;
@@ -128,7 +128,7 @@ impl ScriptTool {
         let breaker = &self.script.breaker;
         let admission = breaker.admit();
         if let BreakerState::Open(rest) = admission {
-            self.tally.record_skipped();
+            self.call_metrics.record_skipped();
             return Err(breaker.rejection(rest).into());
         }
         let (told, broke) = match self.measured(args, turn) {
@@ -153,7 +153,7 @@ impl ScriptTool {
             Param::Subject => live(subject.as_ref().unwrap_or(args), Shape::Plain),
             param => self.script.argument(*param, turn, &self.users),
         });
-        let timing = self.tally.begin();
+        let timing = self.call_metrics.begin();
         let (args, timeout) = (bound.chain(params).collect(), tool.declared.spec.timeout);
         let (result, spent) = self.script.call_tool(&tool.function, args, turn, timeout);
         if let Some(trace) = turn.trace() {
@@ -175,7 +175,7 @@ impl ScriptTool {
             Err(CallFailure::Refused(_)) => CallOutcome::Refused,
             _ => CallOutcome::Continued,
         };
-        self.tally.end(&timing, spent, ending);
+        self.call_metrics.end(&timing, spent, ending);
         result
     }
 

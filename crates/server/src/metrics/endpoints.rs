@@ -4,7 +4,7 @@ use super::families::Families;
 use crate::openai;
 use crate::recording::Follower;
 use axum::extract::MatchedPath;
-use valvehouse_core::figures::{EndpointMetricsMap, RequestGuard};
+use valvehouse_core::metrics::{EndpointMetricsMap, RequestGuard};
 
 /// The endpoint of those who look after the host.
 pub(crate) const OPERATIONS: &str = "operations";

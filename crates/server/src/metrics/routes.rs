@@ -1,4 +1,4 @@
-//! The route of the figures.
+//! The route of the metrics.
 
 use super::families::Families;
 use super::{endpoints, host, plugins, process, services};
@@ -11,7 +11,7 @@ use axum::routing::get;
 use std::sync::Arc;
 use valvehouse_host::app::App;
 
-/// The routes: figures tell who runs what, which is for operators.
+/// The routes: metrics tell who runs what, which is for operators.
 pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
     Router::new()
         .route("/metrics", get(metrics))

@@ -1,13 +1,13 @@
 //! Models' services.
 
 use super::families::Families;
-use valvehouse_core::figures::Service;
+use valvehouse_core::metrics::Service;
 use valvehouse_host::Snapshot;
 
 pub(super) fn collect(snapshot: &Snapshot, families: &mut Families) {
     let providers = snapshot.plan().providers.iter().map(|plan| &plan.provider);
     let services: Vec<(&str, &Service)> =
-        providers.clone().filter_map(|provider| Some((provider.name(), provider.figures()?))).collect();
+        providers.clone().filter_map(|provider| Some((provider.name(), provider.metrics()?))).collect();
     let mut open =
         families.gauge("provider_breaker_open", "1 while the circuit breaker of a provider is open, else 0.");
     for provider in providers {

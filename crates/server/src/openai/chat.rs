@@ -23,7 +23,7 @@ use valvehouse_host::app::App;
 use valvehouse_host::{Ready, Snapshot};
 use valvehouse_json::{Json, skim};
 
-/// The name of this endpoint in figures and traces.
+/// The name of this endpoint in metrics and traces.
 pub(crate) const DOOR: &str = "chat";
 
 /// One chat.

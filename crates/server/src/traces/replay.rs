@@ -115,14 +115,14 @@ impl Stage {
 
     async fn call(&self, record: &StepRecord, before: &Json, turn: &Turn) -> HookReplay {
         let tool = record.name.rsplit_once('/').map_or(&*record.name, |(_, tool)| tool);
-        let tally = self.script.figures().of(if record.hook == "tool" { tool } else { record.hook });
-        let (operations, begun) = (tally.sum().operations, Instant::now());
+        let call_metrics = self.script.metrics().of(if record.hook == "tool" { tool } else { record.hook });
+        let (operations, begun) = (call_metrics.sum().operations, Instant::now());
         let (word, cause, after) = match Hook::ALL.into_iter().find(|hook| hook.name() == record.hook) {
             Some(hook) => self.hook(hook, before.copy(), turn).await,
             None => self.tool(tool, before.copy(), turn).await,
         };
         let took = begun.elapsed();
-        HookReplay { word, cause, after, took, operations: tally.sum().operations - operations }
+        HookReplay { word, cause, after, took, operations: call_metrics.sum().operations - operations }
     }
 
     async fn hook(&self, hook: Hook, value: Json, turn: &Turn) -> ReplayOutcome {

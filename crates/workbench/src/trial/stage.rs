@@ -74,7 +74,7 @@ pub(super) async fn close(app: Option<Arc<App>>) {
     }
 }
 
-/// The script of a file or an id, on its own figures.
+/// The script of a file or an id, on its own metrics.
 pub(crate) fn find(
     named: &str,
     snapshot: &Snapshot,

@@ -1,6 +1,6 @@
 //! Metrics of the calls of one tool.
 
-use super::spread::{Spread, SpreadSnapshot, counted};
+use super::histogram::{Histogram, HistogramSnapshot, counted};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -62,12 +62,12 @@ impl Tools {
 #[derive(Debug)]
 pub struct Uses {
     ended: [AtomicU64; ALL.len()],
-    times: Spread,
+    times: Histogram,
 }
 
 impl Default for Uses {
     fn default() -> Self {
-        Self { ended: Default::default(), times: Spread::of_work() }
+        Self { ended: Default::default(), times: Histogram::of_work() }
     }
 }
 
@@ -84,7 +84,7 @@ impl Uses {
     }
 
     /// Returns the distribution of durations, including waiting and retries.
-    pub fn times(&self) -> SpreadSnapshot {
+    pub fn times(&self) -> HistogramSnapshot {
         self.times.read()
     }
 }

@@ -1,6 +1,6 @@
 //! Metrics of requests, by endpoint.
 
-use super::spread::{Spread, SpreadSnapshot, counted};
+use super::histogram::{Histogram, HistogramSnapshot, counted};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
@@ -68,8 +68,8 @@ pub struct EndpointMetrics {
     left: AtomicU64,
     running: AtomicU64,
     streams: AtomicU64,
-    times: Spread,
-    first: Spread,
+    times: Histogram,
+    first: Histogram,
 }
 
 impl Default for EndpointMetrics {
@@ -79,8 +79,8 @@ impl Default for EndpointMetrics {
             left: AtomicU64::new(0),
             running: AtomicU64::new(0),
             streams: AtomicU64::new(0),
-            times: Spread::of_work(),
-            first: Spread::of_work(),
+            times: Histogram::of_work(),
+            first: Histogram::of_work(),
         }
     }
 }
@@ -115,12 +115,12 @@ impl EndpointMetrics {
     }
 
     /// Returns the distribution of times from a request to the end of its response.
-    pub fn times(&self) -> SpreadSnapshot {
+    pub fn times(&self) -> HistogramSnapshot {
         self.times.read()
     }
 
     /// Returns the distribution of times from a request to the first byte of its response.
-    pub fn first(&self) -> SpreadSnapshot {
+    pub fn first(&self) -> HistogramSnapshot {
         self.first.read()
     }
 }

@@ -1,6 +1,6 @@
 //! Metrics of the calls of one provider.
 
-use super::spread::{Spread, SpreadSnapshot, counted};
+use super::histogram::{Histogram, HistogramSnapshot, counted};
 use crate::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -9,7 +9,7 @@ use valvehouse_json::Json;
 
 /// The outcome of a provider call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ServiceOutcome {
+pub enum ProviderOutcome {
     /// The call succeeded.
     Whole,
     /// The provider rejected the request: status 400 to 499.
@@ -30,19 +30,19 @@ pub enum ServiceOutcome {
     Canceled,
 }
 
-const ALL: [ServiceOutcome; 9] = [
-    ServiceOutcome::Whole,
-    ServiceOutcome::Refused,
-    ServiceOutcome::RateLimited,
-    ServiceOutcome::Failed,
-    ServiceOutcome::Unreachable,
-    ServiceOutcome::TooSlow,
-    ServiceOutcome::Interrupted,
-    ServiceOutcome::BreakerOpen,
-    ServiceOutcome::Canceled,
+const ALL: [ProviderOutcome; 9] = [
+    ProviderOutcome::Whole,
+    ProviderOutcome::Refused,
+    ProviderOutcome::RateLimited,
+    ProviderOutcome::Failed,
+    ProviderOutcome::Unreachable,
+    ProviderOutcome::TooSlow,
+    ProviderOutcome::Interrupted,
+    ProviderOutcome::BreakerOpen,
+    ProviderOutcome::Canceled,
 ];
 
-impl ServiceOutcome {
+impl ProviderOutcome {
     /// Returns the name of the outcome in metrics.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -60,7 +60,7 @@ impl ServiceOutcome {
 }
 
 /// Converts a fault from before the start of a response. Later failures are `Interrupted`.
-impl From<&Error> for ServiceOutcome {
+impl From<&Error> for ProviderOutcome {
     fn from(fault: &Error) -> Self {
         match fault {
             Error::Answered { status: 429, .. } => Self::RateLimited,
@@ -82,8 +82,8 @@ pub struct Service {
     retries: AtomicU64,
     fallbacks: AtomicU64,
     tokens: [AtomicU64; 2],
-    times: Spread,
-    first: Spread,
+    times: Histogram,
+    first: Histogram,
 }
 
 impl Default for Service {
@@ -94,8 +94,8 @@ impl Default for Service {
             retries: AtomicU64::new(0),
             fallbacks: AtomicU64::new(0),
             tokens: Default::default(),
-            times: Spread::of_models(),
-            first: Spread::of_models(),
+            times: Histogram::of_models(),
+            first: Histogram::of_models(),
         }
     }
 }
@@ -150,12 +150,12 @@ impl Service {
     }
 
     /// Returns the distribution of times from a request to the end of its response, for answered calls.
-    pub fn times(&self) -> SpreadSnapshot {
+    pub fn times(&self) -> HistogramSnapshot {
         self.times.read()
     }
 
     /// Returns the distribution of times from a request to the first part of its response.
-    pub fn first(&self) -> SpreadSnapshot {
+    pub fn first(&self) -> HistogramSnapshot {
         self.first.read()
     }
 }
@@ -190,21 +190,21 @@ impl ProviderCallGuard {
     /// Records a failure.
     pub fn fails(&mut self, fault: &Error) {
         let ending = match fault.into() {
-            ServiceOutcome::Failed if self.has_begun => ServiceOutcome::Interrupted,
+            ProviderOutcome::Failed if self.has_begun => ProviderOutcome::Interrupted,
             other => other,
         };
         self.ends(ending);
     }
 
     /// Ends the call.
-    pub fn ends(&mut self, ending: ServiceOutcome) {
+    pub fn ends(&mut self, ending: ProviderOutcome) {
         if std::mem::replace(&mut self.is_over, true) {
             return;
         }
         let service = &self.service;
         service.running.fetch_sub(1, Relaxed);
         service.ended[ending as usize].fetch_add(1, Relaxed);
-        if ending == ServiceOutcome::Whole {
+        if ending == ProviderOutcome::Whole {
             service.times.add(self.began.elapsed());
         }
         for (sum, tokens) in service.tokens.iter().zip(self.tokens.into_iter().flatten()) {
@@ -215,7 +215,7 @@ impl ProviderCallGuard {
 
 impl Drop for ProviderCallGuard {
     fn drop(&mut self) {
-        self.ends(ServiceOutcome::Canceled);
+        self.ends(ProviderOutcome::Canceled);
     }
 }
 
@@ -240,7 +240,7 @@ mod tests {
             asking.receives();
             asking.tells(&Json::parse(usage.as_bytes()).unwrap());
         }
-        asking.ends(ServiceOutcome::Whole);
+        asking.ends(ProviderOutcome::Whole);
         drop(asking);
         assert_eq!((service.running(), of(&service, "answered"), of(&service, "canceled")), (0, 1, 0));
         assert_eq!((service.tokens(), service.first().count, service.times().count), ([3, 9], 1, 1));
