@@ -19,7 +19,7 @@ pub use valvehouse_json::Json;
 pub use valvehouse_agent as agent;
 pub use valvehouse_config as config;
 pub use valvehouse_core::{
-    anthropic, breaker, callback, chat, context, error, metrics, filter, kernel, executor, limits, provider,
+    anthropic, breaker, callback, chat, context, error, executor, filter, kernel, limits, metrics, provider,
     tool, trace, valve, words,
 };
 pub use valvehouse_host::{self as host, access, admin, app};

@@ -25,7 +25,8 @@ pub(super) async fn run(asked: &args::Explain, config: &Config, out: &Console) -
     project.snapshot.ready(model, &[])?;
     let standing = project.standing().await?;
     let user = asked.user.as_deref();
-    let open_breaker = |plugin: &Plugin| standing.of(&plugin.id).and_then(|standing| standing.open_breaker.clone());
+    let open_breaker =
+        |plugin: &Plugin| standing.of(&plugin.id).and_then(|standing| standing.open_breaker.clone());
     let parts = project.snapshot.parts(model, &[], open_breaker);
     let own = project.snapshot.host_parts(model, &[]);
     let cached = |part: &Part| {

@@ -7,8 +7,8 @@ use super::completions;
 use super::mcp;
 use super::settings::Reading;
 use super::{
-    problem_codes, apply, chat, check, config, confirm, definitions, explain, grant, health, history, invoke,
-    key, list, log, migrate, nodes, pull, release, resume, rollback, runs, serve, store, trace, valves,
+    apply, chat, check, config, confirm, definitions, explain, grant, health, history, invoke, key, list,
+    log, migrate, nodes, problem_codes, pull, release, resume, rollback, runs, serve, store, trace, valves,
 };
 use clap::Parser;
 use std::ffi::OsString;

@@ -112,7 +112,8 @@ async fn unknown_routes_answer_in_the_callers_protocol() {
 #[tokio::test]
 async fn what_is_no_answer_of_a_service_is_a_clear_502() {
     for filter in [None, Some(LOOKS)] {
-        let setup = TestHost::new().provider("retry = { max_retries = 0 }\nbreaker = { failure_threshold = 0 }");
+        let setup =
+            TestHost::new().provider("retry = { max_retries = 0 }\nbreaker = { failure_threshold = 0 }");
         let host = filter.into_iter().fold(setup, |setup, text| setup.filter("looks", text)).start().await;
         for body in ["null", "[]"] {
             host.upstream.reply(Reply::raw("application/json", body));

@@ -668,10 +668,7 @@ fn a_missing_guard_refuses_until_its_removal_is_confirmed() {
     project.run("list").ends(0).prints("missing").prints("valvehouse confirm guard");
     project.run("explain --model demo").ends(0).prints("refuses every request");
     project.run("chat hello").ends(1).says("refused (503) by guard");
-    project
-        .run("confirm guard")
-        .ends(0)
-        .prints("guard is no longer required: its removal is accepted");
+    project.run("confirm guard").ends(0).prints("guard is no longer required: its removal is accepted");
     project.run("chat hello").ends(0);
     project.run("list").ends(0).says("no plugins yet");
 }

@@ -6,7 +6,7 @@ use serde_json::json as value;
 use valvehouse::ChatRequest;
 use valvehouse::chat::message;
 use valvehouse::context::{Context, Turn};
-use valvehouse::error::{PluginError, Error, RequestErrorKind};
+use valvehouse::error::{Error, PluginError, RequestErrorKind};
 use valvehouse::filter::{Filter, Verdict::Continue, Verdict::Reject, Verdict::Respond};
 use valvehouse::json::Json;
 use valvehouse::kernel::{ChatOptions, Kernel, ModelDefaults, RunOptions, TurnAnswer};

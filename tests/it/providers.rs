@@ -169,7 +169,8 @@ async fn a_connection_that_is_lost_after_the_question_is_asked_again_only_where_
 async fn a_service_that_is_down_is_tried_again_and_named() {
     let down = refusing();
     let address = down.local_addr().unwrap();
-    let host = host_of(&format!("http://{address}/v1"), "retry = { max_retries = 20, initial_delay_ms = 30 }").await;
+    let host =
+        host_of(&format!("http://{address}/v1"), "retry = { max_retries = 20, initial_delay_ms = 30 }").await;
     // It comes up while it is tried.
     let asked = tokio::spawn(Answer::tried(host.posting(saying("raw-1", "hi").to_string())));
     tokio::time::sleep(Duration::from_millis(60)).await;
@@ -404,7 +405,8 @@ async fn behind_the_second_model_stands_a_third_and_at_the_end_the_first_ones_re
 
 #[tokio::test]
 async fn a_prompt_that_always_fails_leaves_its_model_in_use_and_a_model_the_others() {
-    let host = TestHost::new().provider("breaker = { failure_threshold = 2, cool_down_ms = 60_000 }").start().await;
+    let host =
+        TestHost::new().provider("breaker = { failure_threshold = 2, cool_down_ms = 60_000 }").start().await;
     host.upstream.script(|asked| match (asked.json()["model"] == "down", asked.said().as_str()) {
         (true, _) | (_, "poison") => busy(500),
         _ => Reply::fitting(asked, "here I am"),
@@ -422,7 +424,8 @@ async fn a_prompt_that_always_fails_leaves_its_model_in_use_and_a_model_the_othe
 #[tokio::test]
 async fn a_service_that_is_left_alone_is_not_waited_for() {
     let backup = Upstream::start().await;
-    let host = with_backup(&backup, "breaker = { failure_threshold = 2, cool_down_ms = 60_000 }", false).await;
+    let host =
+        with_backup(&backup, "breaker = { failure_threshold = 2, cool_down_ms = 60_000 }", false).await;
     host.upstream.reply(busy(500));
     for prompt in ["one", "two", "three", "four", "five"] {
         assert_eq!(host.chat(&saying("assistant", prompt)).await.text(), "hello from upstream");
@@ -432,7 +435,8 @@ async fn a_service_that_is_left_alone_is_not_waited_for() {
 
 #[tokio::test]
 async fn a_host_tells_which_provider_it_leaves_alone() {
-    let host = fails(99, busy(500), "breaker = { failure_threshold = 2, cool_down_ms = 60_000 }", false).await;
+    let host =
+        fails(99, busy(500), "breaker = { failure_threshold = 2, cool_down_ms = 60_000 }", false).await;
     assert_eq!(host.ready().await["providers"], json!({"demo": "used", "mock": "used"}));
     for prompt in ["one", "two"] {
         assert_eq!(host.ask(prompt).await.status, 500);

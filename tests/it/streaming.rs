@@ -6,8 +6,8 @@ use futures::future::BoxFuture;
 use std::sync::Arc;
 use tokio::sync::Notify;
 use valvehouse::chat::{event, message};
-use valvehouse::error::{PluginError, Error};
-use valvehouse::filter::{Filter, Hook, FailurePolicy, Verdict::Continue, Verdict::Respond};
+use valvehouse::error::{Error, PluginError};
+use valvehouse::filter::{FailurePolicy, Filter, Hook, Verdict::Continue, Verdict::Respond};
 use valvehouse::json::Json;
 use valvehouse::kernel::{Kernel, ModelDefaults, RunOptions, TurnEnd, TurnEvent};
 use valvehouse::provider::{

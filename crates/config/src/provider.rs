@@ -217,6 +217,11 @@ pub struct RetrySettings {
 impl Default for RetrySettings {
     /// Twice, after half a second and one second at most.
     fn default() -> Self {
-        Self { max_retries: 2, initial_delay: Duration::from_millis(500), max_delay: Duration::from_secs(10), after_send: false }
+        Self {
+            max_retries: 2,
+            initial_delay: Duration::from_millis(500),
+            max_delay: Duration::from_secs(10),
+            after_send: false,
+        }
     }
 }

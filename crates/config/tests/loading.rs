@@ -230,7 +230,10 @@ fn every_bad_input_is_told_with_its_place_and_its_cure() {
         ),
         ("[server]\nkeys = [{ kez = 'k' }]", "unknown setting server.keys[0].kez; did you mean `key`?"),
         ("[server]\npipelines = 'yes'", "server.pipelines must be true or false, not text"),
-        ("[breaker]\nfailure_threshold = -1", "breaker.failure_threshold must be a whole number from 0 to 1000"),
+        (
+            "[breaker]\nfailure_threshold = -1",
+            "breaker.failure_threshold must be a whole number from 0 to 1000",
+        ),
         ("[breaker]\ncool_down_m = 5", "did you mean `cool_down_ms`?"),
         ("[server]\nkeep_alive_ms = -1", "must be a whole number from 0 to 3600000"),
         ("[server]\nmax_body_mb = 0", "server.max_body_mb must be a whole number from 1 to 4096"),
@@ -479,8 +482,14 @@ fn patience_with_a_provider_is_set_by_file_and_environment() {
     let provider = &project.load(&[], &[]).unwrap().providers[0];
     let Timeouts { connect, answer, idle, total } = provider.timeouts;
     assert_eq!((connect, answer, idle, total), (ms(1), ms(2), ms(3), Some(ms(4))));
-    assert_eq!(provider.retry, RetrySettings { max_retries: 5, initial_delay: ms(6), max_delay: ms(7), after_send: true });
-    assert_eq!((provider.breaker.failure_threshold, provider.breaker.window, provider.breaker.cool_down), (8, ms(9), ms(10)));
+    assert_eq!(
+        provider.retry,
+        RetrySettings { max_retries: 5, initial_delay: ms(6), max_delay: ms(7), after_send: true }
+    );
+    assert_eq!(
+        (provider.breaker.failure_threshold, provider.breaker.window, provider.breaker.cool_down),
+        (8, ms(9), ms(10))
+    );
 
     let env = [
         ("VALVEHOUSE__PROVIDERS__OPENAI__RETRY__MAX_RETRIES", "0"),
@@ -489,13 +498,19 @@ fn patience_with_a_provider_is_set_by_file_and_environment() {
         ("VALVEHOUSE__PROVIDERS__OPENAI__BREAKER__FAILURE_THRESHOLD", "0"),
     ];
     let provider = &project.load(&env, &[]).unwrap().providers[0];
-    assert_eq!((provider.retry.max_retries, provider.retry.after_send, provider.retry.initial_delay), (0, false, ms(6)));
+    assert_eq!(
+        (provider.retry.max_retries, provider.retry.after_send, provider.retry.initial_delay),
+        (0, false, ms(6))
+    );
     assert_eq!((provider.timeouts.total, provider.breaker.failure_threshold), (Some(ms(44)), 0));
 
     let usual = &good("[[providers]]\nname = 'openai'").providers[0];
     assert_eq!((usual.retry, usual.timeouts), (RetrySettings::default(), Timeouts::default()));
     for (text, expected) in [
-        ("retry = { max_retry = 1 }", "unknown setting providers.openai.retry.max_retry; did you mean `max_retries`?"),
+        (
+            "retry = { max_retry = 1 }",
+            "unknown setting providers.openai.retry.max_retry; did you mean `max_retries`?",
+        ),
         ("retry = { max_retries = 21 }", "retry.max_retries must be a whole number from 0 to 20"),
         ("timeouts = { total = 1 }", "settings of this table: connect_ms, response_ms, idle_ms, total_ms"),
         ("breaker = { failure_threshold = -1 }", "breaker.failure_threshold must be a whole number"),

@@ -275,7 +275,10 @@ mod tests {
     use super::*;
 
     fn breaker(breaks: usize, rest: Duration) -> Breaker {
-        Breaker::new("x", BreakerSettings { failure_threshold: breaks, cool_down: rest, ..BreakerSettings::default() })
+        Breaker::new(
+            "x",
+            BreakerSettings { failure_threshold: breaks, cool_down: rest, ..BreakerSettings::default() },
+        )
     }
 
     const LONG: Duration = Duration::from_secs(3_600);
@@ -322,7 +325,8 @@ mod tests {
 
     #[test]
     fn old_breakages_do_not_count() {
-        let settings = BreakerSettings { failure_threshold: 2, window: Duration::from_millis(1), cool_down: LONG };
+        let settings =
+            BreakerSettings { failure_threshold: 2, window: Duration::from_millis(1), cool_down: LONG };
         let breaker = Breaker::new("x", settings);
         for _ in 0..5 {
             assert!(!break_once(&breaker));

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 use valvehouse_core::context::{HeldQuestion, NewQuestion, QuestionChange, Questions};
-use valvehouse_core::error::{Explanation, Error};
+use valvehouse_core::error::{Error, Explanation};
 use valvehouse_json::Json;
 use valvehouse_store::{AnswerState, SentAnswer, Store, StoreError, StoredQuestion, now};
 

@@ -6,8 +6,8 @@ use crate::snapshot::Snapshot;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use valvehouse_core::breaker::OpenState;
-use valvehouse_core::metrics::{PromptCacheCount, Sum};
 use valvehouse_core::filter::FailurePolicy;
+use valvehouse_core::metrics::{PromptCacheCount, Sum};
 use valvehouse_core::trace::{GuardCoverage, GuardCoverageRow};
 use valvehouse_core::words::count;
 use valvehouse_json::{Json, Object};
@@ -64,10 +64,8 @@ impl Plugin {
         let mut problems: Vec<Problem> = self.state.problems().iter().filter(waits).cloned().collect();
         if self.state == State::Missing {
             let what = format!("the guard `{}` is missing: requests are refused", self.id);
-            let help = format!(
-                "restore its file, or to accept its removal, run: valvehouse confirm {}",
-                self.id
-            );
+            let help =
+                format!("restore its file, or to accept its removal, run: valvehouse confirm {}", self.id);
             problems.push(Problem::new(Code::GuardGone, &self.id, &self.path, what).help(help));
         }
         problems
@@ -80,8 +78,10 @@ impl Plugin {
 
     /// The reason for the open circuit breaker, the consequence for requests, and the next attempt.
     pub fn breaker_in_words(&self, open: &OpenState) -> String {
-        let forgiven =
-            self.script.as_ref().is_some_and(|script| script.manifest.failure_policy == FailurePolicy::FailOpen);
+        let forgiven = self
+            .script
+            .as_ref()
+            .is_some_and(|script| script.manifest.failure_policy == FailurePolicy::FailOpen);
         let meanwhile = match self.kind {
             Kind::Filter if forgiven => "skipped",
             Kind::Filter => "its requests are refused with 503",

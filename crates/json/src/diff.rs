@@ -204,7 +204,10 @@ mod tests {
 
     fn told(before: &str, after: &str) -> Vec<String> {
         let changes = diff(&json(before), &json(after));
-        changes.iter().map(|it| format!("{} {} {}>{}", it.op.as_str(), it.path, it.before, it.after)).collect()
+        changes
+            .iter()
+            .map(|it| format!("{} {} {}>{}", it.op.as_str(), it.path, it.before, it.after))
+            .collect()
     }
 
     /// Applies operations.

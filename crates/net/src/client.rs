@@ -18,7 +18,7 @@ use tokio::sync::OnceCell;
 use tokio::time::Instant;
 use url::{Host, Url};
 use valvehouse_config::Timeouts;
-use valvehouse_core::error::{Explanation, Error};
+use valvehouse_core::error::{Error, Explanation};
 
 /// The variables of the environment that name proxies.
 const PROXIES: [&str; 4] = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];

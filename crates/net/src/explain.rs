@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 use std::sync::Arc;
 use std::time::Duration;
 use url::Url;
-use valvehouse_core::error::{Explanation, Error};
+use valvehouse_core::error::{Error, Explanation};
 use valvehouse_core::words::optional;
 
 /// The reason for which there is no answer, or no more of one, of either client.

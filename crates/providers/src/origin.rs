@@ -4,7 +4,7 @@ use bytes::Bytes;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use valvehouse_config::Secret;
-use valvehouse_core::error::{Explanation, Error};
+use valvehouse_core::error::{Error, Explanation};
 use valvehouse_json::Json;
 use valvehouse_net::Response;
 

@@ -10,7 +10,7 @@ use super::source::SourceFile;
 use std::path::Path;
 use std::time::Duration;
 use valvehouse_config::Capability;
-use valvehouse_core::filter::{Hook, FailurePolicy};
+use valvehouse_core::filter::{FailurePolicy, Hook};
 use valvehouse_core::valve::ValveSchema;
 use valvehouse_core::words::{nearest, optional, suggested};
 use valvehouse_json::Json;

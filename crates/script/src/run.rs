@@ -16,10 +16,10 @@ use std::time::Duration;
 use valvehouse_core::breaker::BreakerState;
 use valvehouse_core::callback::Callback;
 use valvehouse_core::context::Turn;
-use valvehouse_core::error::{PluginError, Error, Rejection};
-use valvehouse_core::metrics::{CallCost, CallOutcome};
+use valvehouse_core::error::{Error, PluginError, Rejection};
+use valvehouse_core::executor::{self, ExecutorError, STUCK, Workload};
 use valvehouse_core::filter::Hook;
-use valvehouse_core::executor::{self, ExecutorError, Workload, STUCK};
+use valvehouse_core::metrics::{CallCost, CallOutcome};
 use valvehouse_core::trace::What;
 use valvehouse_json::Json;
 
@@ -282,7 +282,11 @@ impl Script {
             CallEnd::Refused(refusal) => refusal.message,
             CallEnd::Broken { failure, .. } => failure.cause,
         });
-        call_metrics.end(&timing, spent, if result.is_ok() { CallOutcome::Continued } else { CallOutcome::Failed });
+        call_metrics.end(
+            &timing,
+            spent,
+            if result.is_ok() { CallOutcome::Continued } else { CallOutcome::Failed },
+        );
         if let Some(step) = step {
             let (word, cause) = match &result {
                 Ok(_) => ("continue", None),

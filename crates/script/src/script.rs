@@ -15,8 +15,8 @@ use super::tool::{ServedFunction, ToolFunction};
 use rhai::{AST, Engine};
 use std::sync::Arc;
 use valvehouse_core::breaker::Breaker;
-use valvehouse_core::metrics::{PluginMetrics, PromptCacheCounter};
 use valvehouse_core::filter::Hook;
+use valvehouse_core::metrics::{PluginMetrics, PromptCacheCounter};
 use valvehouse_json::Json;
 
 /// The last place in the chain that a script may have: behind it are the host's own filters, which ask for

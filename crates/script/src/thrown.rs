@@ -23,7 +23,8 @@ pub(crate) struct ThrownError {
 impl ThrownError {
     /// An unintended failure.
     pub(crate) fn bug(message: String, line: Option<usize>) -> Self {
-        let refusal = Rejection { plugin: call::plugin(), ..Rejection::new(readable(&message)) }.with_status(500);
+        let refusal =
+            Rejection { plugin: call::plugin(), ..Rejection::new(readable(&message)) }.with_status(500);
         Self { refusal, line, value: Json::Null, bug: true }
     }
 

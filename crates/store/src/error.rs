@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use valvehouse_core::error::{Explanation, Error};
+use valvehouse_core::error::{Error, Explanation};
 
 /// The kind of a store's error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,9 +6,9 @@ use super::dev::Dev;
 use super::new::New;
 use super::pair::pair;
 use super::runs::{Resume, Runs};
+use super::tooling::Definitions;
 #[cfg(feature = "workbench")]
 use super::tooling::{Completions, Lsp, Repl, Test};
-use super::tooling::Definitions;
 use super::trace::Trace;
 #[cfg(feature = "workbench")]
 use super::trial::Run;

@@ -225,7 +225,9 @@ impl HookRunner for RandomFilter {
                 Act::AnswersItself => return Ok(Verdict::Respond("out of the cache".into())),
                 Act::Emits => emit(&turn, &self.id),
                 Act::Counts => drop(turn.context().set("asked", asked(&turn) + 1)),
-                Act::AnswersTheSecondCall if asked(&turn) == 2 => return Ok(Verdict::Respond("enough".into())),
+                Act::AnswersTheSecondCall if asked(&turn) == 2 => {
+                    return Ok(Verdict::Respond("enough".into()));
+                }
                 Act::Refuses => return refuse(Rejection::new("not this")),
                 Act::RefusesForNow => {
                     let refusal = Rejection { retry_after: Some(3.0), ..Rejection::new("not now") };

@@ -5,7 +5,7 @@
 //! yielded. Time spent waiting for a processor does not count.
 
 use super::health::{
-    ALL, Health, IS_ASLEEP, LOST_NOW, LOST_SO_FAR, Workload, WATCHER, WatchedWork, lost_now, max_stuck,
+    ALL, Health, IS_ASLEEP, LOST_NOW, LOST_SO_FAR, WATCHER, WatchedWork, Workload, lost_now, max_stuck,
 };
 use futures_util::future::LocalBoxFuture;
 use parking_lot::Mutex;

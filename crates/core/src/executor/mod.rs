@@ -24,6 +24,6 @@ mod tests;
 pub use apart::{abandon, run_apart};
 pub use error::{AbandonedWork, ExecutorError, STUCK};
 pub use health::{Workload, lost_now, lost_so_far, max_stuck, set_max_stuck};
-pub use stackful::{STACK, WaitEnd, yield_now, is_here, wait};
+pub use stackful::{STACK, WaitEnd, is_here, wait, yield_now};
 pub use together::{Job, TogetherError, together};
 pub use work::{run, run_for};

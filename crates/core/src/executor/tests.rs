@@ -223,7 +223,10 @@ async fn work_that_is_stuck_ends_none_of_another_owner_and_another_lane_takes_it
     // Every lane works, and new work runs.
     for owner in 0..2 * OWNERS {
         let name = format!("other {owner}");
-        assert_eq!(super::run_for(&name, Workload::CpuBound, || wait_ms(1).map(|()| 3)).await.unwrap(), Ok(3));
+        assert_eq!(
+            super::run_for(&name, Workload::CpuBound, || wait_ms(1).map(|()| 3)).await.unwrap(),
+            Ok(3)
+        );
     }
     assert_eq!(super::run_for("stuck", Workload::CpuBound, || 4).await.unwrap(), 4);
     ends.store(true, Relaxed);

@@ -1,12 +1,12 @@
 //! A chain of filters: each filter receives the value that the previous one returned.
 
-use super::definition::{Filter, FailurePolicy, Verdict};
+use super::definition::{FailurePolicy, Filter, Verdict};
 use super::hook::FilterContext;
 use super::hook::{Hook, Hooks};
 use crate::breaker::BreakerState;
 use crate::context::{FinishedChat, Turn};
-use crate::error::{PluginError, Error, Rejection};
-use crate::executor::{self, ExecutorError, Workload, STUCK};
+use crate::error::{Error, PluginError, Rejection};
+use crate::executor::{self, ExecutorError, STUCK, Workload};
 use crate::trace::{End, PromptCacheWatch, What};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -252,7 +252,12 @@ async fn decide(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> Decisi
 }
 
 /// Runs a hook that may wait or compute for long on a separate stack.
-async fn apart(filter: Filter, hook: Hook, ctx: FilterContext, workload: Workload) -> Result<Verdict, PluginError> {
+async fn apart(
+    filter: Filter,
+    hook: Hook,
+    ctx: FilterContext,
+    workload: Workload,
+) -> Result<Verdict, PluginError> {
     let breaker = filter.breaker.clone();
     let owner = filter.name.clone();
     let called = executor::run_for(&owner, workload, move || call(&filter, hook, ctx)).await;

@@ -5,8 +5,8 @@ use super::hook::{Hook, Hooks};
 use crate::breaker::Breaker;
 use crate::context::{FinishedChat, Turn};
 use crate::error::{BoxError, PluginError, Rejection, with_sources};
+use crate::executor::{self, WaitEnd, Workload};
 use crate::metrics::{PromptCacheCount, PromptCacheCounter};
-use crate::executor::{self, Workload, WaitEnd};
 use std::sync::Arc;
 use valvehouse_json::Json;
 

@@ -19,5 +19,5 @@ mod hook;
 
 pub use chain::{Chain, ChainOutcome, TraceOutcome, step, told, wrong_events};
 pub(crate) use definition::broken_stream;
-pub use definition::{Filter, HookClosure, HookRunner, FailurePolicy, Verdict, is_broken_stream};
+pub use definition::{FailurePolicy, Filter, HookClosure, HookRunner, Verdict, is_broken_stream};
 pub use hook::{FilterContext, FilterType, Hook, Hooks};

@@ -3,7 +3,7 @@
 use super::assembly::Kernel;
 use crate::chat::{Fold, delta, event, message, window};
 use crate::context::Turn;
-use crate::error::{PluginError, Error, Rejection};
+use crate::error::{Error, PluginError, Rejection};
 use crate::filter::{ChainOutcome, Filter, Hook, broken_stream, step};
 use crate::provider::Piece;
 use valvehouse_json::Json;

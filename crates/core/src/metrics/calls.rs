@@ -330,10 +330,19 @@ mod tests {
             call_metrics.end(&call_metrics.begin(), CallCost::default(), ending);
         }
         call_metrics.record_skipped();
-        let outcomes =
-            [("continue", 1), ("skip", 1), ("refused", 1), ("ignored", 2), ("failed", 1), ("breaker_open", 1)];
+        let outcomes = [
+            ("continue", 1),
+            ("skip", 1),
+            ("refused", 1),
+            ("ignored", 2),
+            ("failed", 1),
+            ("breaker_open", 1),
+        ];
         assert_eq!(call_metrics.outcomes(), outcomes);
-        assert_eq!((call_metrics.sum().calls, call_metrics.sum().broken, call_metrics.times().count), (6, 2, 6));
+        assert_eq!(
+            (call_metrics.sum().calls, call_metrics.sum().broken, call_metrics.times().count),
+            (6, 2, 6)
+        );
     }
 
     #[test]
@@ -360,7 +369,11 @@ mod tests {
     fn what_takes_long_is_known_as_slow_until_it_is_quick_again() {
         let call_metrics = CallMetrics::default();
         let end = |operations| {
-            call_metrics.end(&call_metrics.begin(), CallCost { operations, ..CallCost::default() }, CallOutcome::Continued);
+            call_metrics.end(
+                &call_metrics.begin(),
+                CallCost { operations, ..CallCost::default() },
+                CallOutcome::Continued,
+            );
             call_metrics.is_slow()
         };
         assert_eq!([end(100), end(50_000), end(100)], [false, true, false]);
@@ -369,7 +382,11 @@ mod tests {
     #[test]
     fn sums_are_written_down_and_added() {
         let call_metrics = CallMetrics::default();
-        call_metrics.end(&call_metrics.begin(), CallCost { operations: 7, ..CallCost::default() }, CallOutcome::Failed);
+        call_metrics.end(
+            &call_metrics.begin(),
+            CallCost { operations: 7, ..CallCost::default() },
+            CallOutcome::Failed,
+        );
         let sum = call_metrics.sum();
         assert_eq!(Sum::from_json(&sum.into_json()), sum);
         let both = sum.and(Sum { calls: 1, most_operations: 9, ..Sum::default() });

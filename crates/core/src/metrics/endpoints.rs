@@ -205,8 +205,11 @@ mod tests {
     fn an_unknown_endpoint_is_the_last_one() {
         let endpoints = EndpointMetricsMap::default();
         drop(endpoints.of("nowhere").begin());
-        let used: Vec<&str> =
-            endpoints.iter().filter(|(_, endpoint)| endpoint.times().count == 1).map(|(name, _)| name).collect();
+        let used: Vec<&str> = endpoints
+            .iter()
+            .filter(|(_, endpoint)| endpoint.times().count == 1)
+            .map(|(name, _)| name)
+            .collect();
         assert_eq!(used, ["none"]);
     }
 }

@@ -8,9 +8,9 @@ mod histogram;
 mod calls;
 mod tools;
 
+pub use calls::{CallCost, CallMetrics, CallOutcome, CallTimer, PluginMetrics, Sum};
 pub use endpoints::{CLASSES, EndpointMetrics, EndpointMetricsMap, RequestGuard};
-pub use prompt_cache::{PromptCacheCount, PromptCacheCounter};
-pub use providers::{ProviderCallGuard, Service, ProviderOutcome};
 pub use histogram::{BUCKETS, Histogram, HistogramSnapshot};
-pub use calls::{CallCost, CallOutcome, CallTimer, PluginMetrics, Sum, CallMetrics};
+pub use prompt_cache::{PromptCacheCount, PromptCacheCounter};
+pub use providers::{ProviderCallGuard, ProviderOutcome, Service};
 pub use tools::{ToolCallGuard, ToolOutcome, Tools, Uses};

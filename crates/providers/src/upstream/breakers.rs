@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use valvehouse_core::breaker::{BreakerState, Breaker, BreakerSettings, OpenState};
+use valvehouse_core::breaker::{Breaker, BreakerSettings, BreakerState, OpenState};
 
 /// The largest number of models with a breaker of their own; clients choose names.
 const MAX_MODELS: usize = 1_000;

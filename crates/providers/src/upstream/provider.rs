@@ -11,10 +11,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 use valvehouse_config::RetrySettings;
-use valvehouse_core::breaker::{BreakerState, BreakerSettings, OpenState};
+use valvehouse_core::breaker::{BreakerSettings, BreakerState, OpenState};
 use valvehouse_core::context::{Exchange, Turn};
 use valvehouse_core::error::Error;
-use valvehouse_core::metrics::{Service, ProviderOutcome};
+use valvehouse_core::metrics::{ProviderOutcome, Service};
 use valvehouse_core::provider::{
     Answer, ForwardRequest, PassthroughAnswer, PassthroughBody, Provider, RelayRequest, RelayResponse,
     Request,

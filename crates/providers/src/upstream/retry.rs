@@ -168,7 +168,8 @@ mod tests {
 
     #[test]
     fn waits_double_up_to_the_longest_and_are_shortened_by_chance() {
-        let retry = RetrySettings { initial_delay: SECOND, max_delay: 3 * SECOND, ..RetrySettings::default() };
+        let retry =
+            RetrySettings { initial_delay: SECOND, max_delay: 3 * SECOND, ..RetrySettings::default() };
         for (asked_again, longest) in [(0, 1), (1, 2), (2, 3), (30, 3), (40, 3)] {
             let waits: Vec<_> =
                 (0..200).map(|_| wait(&answered(503, None), &retry, asked_again).unwrap()).collect();

@@ -189,8 +189,11 @@ fn asking(text: &str) -> Request {
 async fn what_fails_again_and_again_is_left_alone_until_one_call_tries_and_succeeds() {
     let replies = [unreachable(), unreachable(), unreachable()].map(Reply::fault).into_iter();
     let (canned, upstream) = patient(replies.chain([Reply::text("back")]));
-    let settings =
-        BreakerSettings { failure_threshold: 2, cool_down: Duration::from_millis(200), ..BreakerSettings::default() };
+    let settings = BreakerSettings {
+        failure_threshold: 2,
+        cool_down: Duration::from_millis(200),
+        ..BreakerSettings::default()
+    };
     let upstream = upstream.with_breaker(settings).with_retry(RetrySettings { max_retries: 0, ..SHORT });
     let fault = async |text: &str| upstream.chat(asking(text)).await.err().expect("a fault");
     // Two requests open it; why it failed is reported, not that it is open by now.
@@ -275,13 +278,15 @@ async fn whole_answers_streams_failures_and_those_who_leave_are_told_apart() {
 #[tokio::test]
 async fn callers_mistakes_and_too_many_requests_leave_it_in_use() {
     let (canned, patient) = patient([answered(400, None).into()]);
-    let patient = patient.with_breaker(BreakerSettings { failure_threshold: 1, ..BreakerSettings::default() });
+    let patient =
+        patient.with_breaker(BreakerSettings { failure_threshold: 1, ..BreakerSettings::default() });
     for _ in 0..5 {
         assert!(matches!(fault(&patient).await, Error::Answered { status: 400, .. }));
     }
     assert_eq!(canned.requests().len(), 5);
     let (canned, patient) = self::patient([answered(429, None).into()]);
-    let patient = patient.with_breaker(BreakerSettings { failure_threshold: 1, ..BreakerSettings::default() });
+    let patient =
+        patient.with_breaker(BreakerSettings { failure_threshold: 1, ..BreakerSettings::default() });
     assert!(matches!(fault(&patient).await, Error::Answered { status: 429, .. }));
     assert_eq!((canned.requests().len(), patient.open_breaker()), (3, None));
 }

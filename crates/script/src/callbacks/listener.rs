@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use valvehouse_core::breaker::BreakerState;
 use valvehouse_core::callback::{Callback, Listener};
 use valvehouse_core::context::Turn;
-use valvehouse_core::metrics::{CallOutcome, CallMetrics};
-use valvehouse_core::executor::{self, ExecutorError, Workload, STUCK};
+use valvehouse_core::executor::{self, ExecutorError, STUCK, Workload};
+use valvehouse_core::metrics::{CallMetrics, CallOutcome};
 use valvehouse_json::Json;
 
 /// A script's callbacks, ready to be called. A clone is the same.
@@ -66,9 +66,11 @@ impl ScriptCallbacks {
             return Ok(());
         }
         let this = self.clone();
-        let workload = if self.metrics_by_name[place].is_slow() { Workload::CpuBound } else { Workload::Blocking };
+        let workload =
+            if self.metrics_by_name[place].is_slow() { Workload::CpuBound } else { Workload::Blocking };
         let owner = self.script.caller.plugin.clone();
-        let apart = executor::run_for(&owner, workload, move || this.call(place, &event, &state, &turn)).await;
+        let apart =
+            executor::run_for(&owner, workload, move || this.call(place, &event, &state, &turn)).await;
         if let Err(ExecutorError::Stuck) = &apart {
             breaker.trip(STUCK);
         }

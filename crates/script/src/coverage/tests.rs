@@ -7,8 +7,8 @@ use crate::{Kind, Script, Settings, SourceFile};
 use rhai::Dynamic;
 use std::sync::Arc;
 use valvehouse_core::context::Turn;
-use valvehouse_core::metrics::CallCost;
 use valvehouse_core::filter::Hook;
+use valvehouse_core::metrics::CallCost;
 use valvehouse_json::Json;
 
 fn file(text: &str) -> SourceFile {

@@ -20,11 +20,11 @@ use std::time::Duration;
 use valvehouse_core::chat::event;
 use valvehouse_core::context::{FinishedChat, Turn};
 use valvehouse_core::error::{PluginError, Rejection};
-use valvehouse_core::metrics::{CallCost, CallOutcome, CallMetrics};
-use valvehouse_core::filter::{
-    Filter, FilterContext, Hook, HookRunner, Hooks, FailurePolicy, Verdict, is_broken_stream, wrong_events,
-};
 use valvehouse_core::executor::Workload;
+use valvehouse_core::filter::{
+    FailurePolicy, Filter, FilterContext, Hook, HookRunner, Hooks, Verdict, is_broken_stream, wrong_events,
+};
+use valvehouse_core::metrics::{CallCost, CallMetrics, CallOutcome};
 use valvehouse_json::{Json, MAX_DEPTH, Object};
 
 /// A script among filters.
@@ -161,7 +161,9 @@ impl ScriptFilter {
     fn may_be_slow(&self, hook: Hook) -> bool {
         let unproven = self.unproven[hook as usize].load(Relaxed);
         let is_unproven = (1..MEASURED).contains(&unproven);
-        self.metrics_by_name[hook as usize].as_ref().is_some_and(|call_metrics| call_metrics.is_slow() || is_unproven)
+        self.metrics_by_name[hook as usize]
+            .as_ref()
+            .is_some_and(|call_metrics| call_metrics.is_slow() || is_unproven)
     }
 
     /// Returns `true` if a call is given far more than those that were measured: it could be stuck in one function.
@@ -182,7 +184,13 @@ impl ScriptFilter {
     }
 
     /// Takes note of how long a call took: in milliseconds, and exactly where that was measured.
-    pub(super) fn watch(&self, hook: Hook, call_metrics: &CallMetrics, ticks: u64, measured: Option<Duration>) {
+    pub(super) fn watch(
+        &self,
+        hook: Hook,
+        call_metrics: &CallMetrics,
+        ticks: u64,
+        measured: Option<Duration>,
+    ) {
         let (unproven, is_long) = (&self.unproven[hook as usize], ticks >= SLOW);
         let left = unproven.load(Relaxed);
         if left == 0 && !is_long {
@@ -214,7 +222,8 @@ impl ScriptFilter {
     /// whose text waits has nothing left for a client.
     fn through_windows(&self, ctx: FilterContext) -> Result<Verdict, PluginError> {
         let state = self.state(&ctx);
-        let before = (self.script.manifest.failure_policy == FailurePolicy::FailOpen).then(|| windows::held(&state));
+        let before =
+            (self.script.manifest.failure_policy == FailurePolicy::FailOpen).then(|| windows::held(&state));
         let verdict = self.run_hook(Hook::Stream, ctx);
         if let (Some(before), Err(_) | Ok(Verdict::Reject(_))) = (before, &verdict) {
             windows::put_back(&state, before);
@@ -257,7 +266,9 @@ impl ScriptFilter {
     }
 
     fn run_hook(&self, hook: Hook, ctx: FilterContext) -> Result<Verdict, PluginError> {
-        let (Some(function), Some(call_metrics)) = (self.script.hook(hook), &self.metrics_by_name[hook as usize]) else {
+        let (Some(function), Some(call_metrics)) =
+            (self.script.hook(hook), &self.metrics_by_name[hook as usize])
+        else {
             return Ok(Verdict::Continue(ctx));
         };
         if !self.wants(hook, &ctx.value) {

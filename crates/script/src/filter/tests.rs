@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
 use valvehouse_core::error::Error;
-use valvehouse_core::metrics::{CallCost, CallOutcome};
-use valvehouse_core::filter::{Chain, ChainOutcome, FilterContext, Hook, HookRunner};
 use valvehouse_core::executor::Workload;
+use valvehouse_core::filter::{Chain, ChainOutcome, FilterContext, Hook, HookRunner};
+use valvehouse_core::metrics::{CallCost, CallOutcome};
 use valvehouse_json::Json;
 
 fn script(text: &str) -> Script {
@@ -49,7 +49,8 @@ fn first_calls_run_where_they_hold_up_nobody_unless_they_are_proven_to_be_cheap(
     let (_, cheap) = with_workload("fn inlet(body) { body.seen = true; body }");
     assert_eq!(cheap(), None);
 
-    let (filter, workload) = with_workload("fn inlet(body) { for m in body.messages { m.seen = true; } body }");
+    let (filter, workload) =
+        with_workload("fn inlet(body) { for m in body.messages { m.seen = true; } body }");
     let call_metrics = filter.metrics_by_name[Hook::Inlet as usize].as_ref().unwrap();
     for _ in 0..FIRST {
         assert_eq!(workload(), Some(Workload::CpuBound));

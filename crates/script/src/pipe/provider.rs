@@ -21,10 +21,10 @@ use valvehouse_config::PIPES;
 use valvehouse_core::breaker::BreakerState;
 use valvehouse_core::chat::{Head, call, delta, event, response};
 use valvehouse_core::context::Turn;
-use valvehouse_core::error::{PluginError, Error, Rejection, RequestErrorKind};
-use valvehouse_core::metrics::{CallOutcome, CallMetrics};
+use valvehouse_core::error::{Error, PluginError, Rejection, RequestErrorKind};
+use valvehouse_core::executor::{self, ExecutorError, STUCK, Workload};
 use valvehouse_core::kernel::answer_of;
-use valvehouse_core::executor::{self, ExecutorError, Workload, STUCK};
+use valvehouse_core::metrics::{CallMetrics, CallOutcome};
 use valvehouse_core::provider::{self, Answer, Piece, Provider, Request};
 use valvehouse_json::Json;
 

@@ -19,8 +19,8 @@ use std::time::Duration;
 use valvehouse_config::{Grant, Grants};
 use valvehouse_core::breaker::BreakerSettings;
 use valvehouse_core::context::{Context, Turn};
-use valvehouse_core::metrics::PluginMetrics;
 use valvehouse_core::filter::Filter;
+use valvehouse_core::metrics::PluginMetrics;
 use valvehouse_core::tool::{Retry, Tool, ToolSpec};
 use valvehouse_core::trace::{RequestFacts, TraceGuard, Traces};
 use valvehouse_json::{Json, Object};
@@ -163,7 +163,8 @@ impl Stage {
             wrong: Mutex::default(),
             on,
             written: Mutex::default(),
-            recording: Traces::new(0).begin(RequestFacts { endpoint: "test", ..RequestFacts::default() }, true),
+            recording: Traces::new(0)
+                .begin(RequestFacts { endpoint: "test", ..RequestFacts::default() }, true),
             laid: Mutex::new(StageInputs {
                 valves: Json::object(),
                 user_valves: Json::object(),

@@ -12,8 +12,8 @@ use crate::{Coverage, Settings, SourceFile};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use valvehouse_core::filter::Hook;
 use valvehouse_core::executor::{self, Workload};
+use valvehouse_core::filter::Hook;
 
 /// The time limit of one test, with its waiting.
 const PATIENCE: Duration = Duration::from_secs(30);

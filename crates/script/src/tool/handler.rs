@@ -14,8 +14,8 @@ use std::sync::Arc;
 use valvehouse_core::breaker::BreakerState;
 use valvehouse_core::context::{Context, Turn};
 use valvehouse_core::error::Rejection;
-use valvehouse_core::metrics::{CallOutcome, CallMetrics};
-use valvehouse_core::executor::{self, ExecutorError, Workload, STUCK};
+use valvehouse_core::executor::{self, ExecutorError, STUCK, Workload};
+use valvehouse_core::metrics::{CallMetrics, CallOutcome};
 use valvehouse_core::tool::{Handler, Tool, ToolDeclaration, ToolError, ToolResult};
 use valvehouse_json::Json;
 
@@ -49,7 +49,8 @@ impl Script {
                 spec.module = Some(self.id().to_owned());
                 let call_metrics = self.metrics().of(&spec.name);
                 let function = Function::Tool(index);
-                let handler = ScriptTool { script: self.clone(), users: users.clone(), function, call_metrics };
+                let handler =
+                    ScriptTool { script: self.clone(), users: users.clone(), function, call_metrics };
                 ScriptedTool { tool: Tool::new(spec, handler), filters }
             })
             .collect()

@@ -14,10 +14,10 @@ use futures::future::BoxFuture;
 use rhai::Dynamic;
 use std::sync::Arc;
 use std::time::Duration;
-use valvehouse_core::breaker::{BreakerState, Breaker, BreakerSettings};
+use valvehouse_core::breaker::{Breaker, BreakerSettings, BreakerState};
 use valvehouse_core::context::Turn;
+use valvehouse_core::executor::{self, ExecutorError, STUCK, Workload};
 use valvehouse_core::kernel::Kernel;
-use valvehouse_core::executor::{self, ExecutorError, Workload, STUCK};
 use valvehouse_core::tool::{Handler, RUN_SCRIPT, Tool, ToolError, ToolResult, ToolSpec, is_entry_tool};
 use valvehouse_json::Json;
 

@@ -177,7 +177,10 @@ impl HttpBody for TimedBody {
         match timer.as_mut().poll(context) {
             Poll::Ready(()) => {
                 let why = format!("no part of it was received for {} s", SILENCE.as_secs());
-                Poll::Ready(Some(Err(axum::Error::new(std::io::Error::new(std::io::ErrorKind::TimedOut, why)))))
+                Poll::Ready(Some(Err(axum::Error::new(std::io::Error::new(
+                    std::io::ErrorKind::TimedOut,
+                    why,
+                )))))
             }
             Poll::Pending => Poll::Pending,
         }

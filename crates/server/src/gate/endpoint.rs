@@ -46,8 +46,9 @@ impl EndpointGroup {
     pub(super) fn of(parts: &Parts) -> Self {
         let path = parts.uri.path();
         let bare = path.strip_prefix("/v1").unwrap_or(path);
-        let is_in =
-            |endpoint: &str| bare.strip_prefix(endpoint).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        let is_in = |endpoint: &str| {
+            bare.strip_prefix(endpoint).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
         if path.starts_with("/api/v1/questions/") {
             Self::OpenAi
         } else if path == "/mcp" || path.starts_with("/.well-known/oauth-protected-resource") {

@@ -43,7 +43,11 @@ pub(super) fn check_host(app: &App, parts: &Parts) -> Result<(), Error> {
 }
 
 /// The origin of another site's page, where it is listed and may read the answer.
-pub(super) fn check_origin(app: &App, parts: &Parts, endpoint: EndpointGroup) -> Result<Option<HeaderValue>, Error> {
+pub(super) fn check_origin(
+    app: &App,
+    parts: &Parts,
+    endpoint: EndpointGroup,
+) -> Result<Option<HeaderValue>, Error> {
     let headers = &parts.headers;
     let text = |name: &HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let (site, origin) = (text(&SITE), text(&header::ORIGIN));

@@ -71,7 +71,8 @@ impl Follower for RequestGuard {
 }
 
 pub(super) fn collect(endpoints: &EndpointMetricsMap, families: &mut Families) {
-    let used: Vec<_> = endpoints.iter().filter(|(_, endpoint)| endpoint.times().count + endpoint.running() > 0).collect();
+    let used: Vec<_> =
+        endpoints.iter().filter(|(_, endpoint)| endpoint.times().count + endpoint.running() > 0).collect();
     let mut requests = families.counter(
         "http_requests_total",
         "Completed requests by endpoint and status class; gone: the client disconnected before the response.",

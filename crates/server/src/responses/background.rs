@@ -104,7 +104,12 @@ pub(super) async fn create(
 /// Returns a request fault if there are none: it was not made in the background, or they have expired.
 pub(super) async fn resume(app: &Arc<App>, stored: &StoredResponse, after: i64) -> Result<Response, Error> {
     let invalid = |message: String, code| {
-        Err(Error::Request { message, param: Some("stream"), code: Some(code), kind: RequestErrorKind::Invalid })
+        Err(Error::Request {
+            message,
+            param: Some("stream"),
+            code: Some(code),
+            kind: RequestErrorKind::Invalid,
+        })
     };
     let id = &stored.id;
     if !is_in_background(stored)? {

@@ -11,8 +11,8 @@ use tokio::sync::broadcast::Receiver;
 use valvehouse_config::{Capability, Config};
 use valvehouse_core::chat::message;
 use valvehouse_core::context::{Context, EndOfTurn, States, Turn, TurnFacts};
-use valvehouse_core::filter::Hook;
 use valvehouse_core::executor::{self, Workload};
+use valvehouse_core::filter::Hook;
 use valvehouse_core::trace::{RequestFacts, Traces};
 use valvehouse_host::app::App;
 use valvehouse_host::{Change, Report, Snapshot};
@@ -290,7 +290,11 @@ impl<'a> Session<'a> {
             Command::Plugins => {
                 let snapshot = self.snapshot();
                 let rows = snapshot.plugins.values().map(|plugin| {
-                    vec![plugin.id.to_string(), plugin.kind.as_str().to_owned(), plugin.state_name().to_owned()]
+                    vec![
+                        plugin.id.to_string(),
+                        plugin.kind.as_str().to_owned(),
+                        plugin.state_name().to_owned(),
+                    ]
                 });
                 out.line(&table(&rows.collect::<Vec<_>>()))?;
             }

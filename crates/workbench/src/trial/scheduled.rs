@@ -3,7 +3,7 @@
 use super::outcome::{self, TrialOutcome};
 use super::stage::{self, Stage};
 use super::stage::{Print, TrialOptions};
-use valvehouse_core::error::{PluginError, Error};
+use valvehouse_core::error::{Error, PluginError};
 use valvehouse_json::Json;
 use valvehouse_script::{Lists, ScheduledCall};
 use valvehouse_terminal::{CommandError, Console, Exit};

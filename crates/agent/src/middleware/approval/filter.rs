@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_core::context::NobodyAnswers;
 use valvehouse_core::error::{PluginError, Rejection};
-use valvehouse_core::filter::{Filter, FilterContext, Hook, HookRunner, Hooks, Verdict};
 use valvehouse_core::executor::Workload;
+use valvehouse_core::filter::{Filter, FilterContext, Hook, HookRunner, Hooks, Verdict};
 use valvehouse_json::Json;
 
 pub(in crate::middleware) const NAME: &str = "human_approval";

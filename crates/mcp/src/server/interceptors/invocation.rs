@@ -99,8 +99,9 @@ impl<'a> Invocation<'a> {
         })?;
         let phase = Phase::from_name(&phase)
             .ok_or_else(|| invalid(format!("unknown phase `{phase}`: expected request or response")))?;
-        let event =
-            InterceptionEvent::from_name(&event).filter(|event| one.acts_at(*event, phase)).ok_or_else(|| {
+        let event = InterceptionEvent::from_name(&event)
+            .filter(|event| one.acts_at(*event, phase))
+            .ok_or_else(|| {
                 invalid(format!("the interceptor `{name}` does not handle `{event}` ({})", phase.as_str()))
             })?;
         if config.is_some_and(|config| !config.is_empty()) {

@@ -6,7 +6,7 @@ use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use valvehouse_config::{Config, Interceptor};
-use valvehouse_core::filter::{Hook, FailurePolicy};
+use valvehouse_core::filter::{FailurePolicy, Hook};
 use valvehouse_host::{Plugin, Snapshot};
 
 /// An interceptor as it is now.

@@ -11,8 +11,8 @@ use std::future::Future;
 use valvehouse_core::chat::{event, message, response};
 use valvehouse_core::context::Turn;
 use valvehouse_core::error::{Error, Rejection};
-use valvehouse_core::filter::Hook;
 use valvehouse_core::executor::{self, Workload};
+use valvehouse_core::filter::Hook;
 use valvehouse_json::{Json, Object};
 
 /// A conversation that begins with a question.
