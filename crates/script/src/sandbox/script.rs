@@ -99,18 +99,18 @@ impl SandboxRun {
 
 /// The cost of one call, by the metrics before and after it.
 struct Meter {
-    call_metrics: Arc<CallMetrics>,
+    calls: Arc<CallMetrics>,
     before: u64,
     begun: Instant,
 }
 
 impl Meter {
-    fn start(call_metrics: Arc<CallMetrics>) -> Self {
-        Self { before: call_metrics.sum().operations, call_metrics, begun: Instant::now() }
+    fn start(calls: Arc<CallMetrics>) -> Self {
+        Self { before: calls.sum().operations, calls, begun: Instant::now() }
     }
 
     fn read(self, run: SandboxRun) -> SandboxRun {
-        let operations = self.call_metrics.sum().operations - self.before;
+        let operations = self.calls.sum().operations - self.before;
         SandboxRun { took: self.begun.elapsed(), operations, ..run }
     }
 }
