@@ -49,12 +49,18 @@ pub struct Other<'a> {
 impl Script {
     /// The same script, or another text in its place, with its valves: on a copy of its own maps, and without
     /// other hosts, models, files and programs. Its figures and its breaker are its own.
+    ///
+    /// # Errors
+    /// Returns every problem of the text.
     pub fn rehearsal(&self, text: Option<&str>) -> Result<Self, Vec<Problem>> {
         let script = self.with(Other { text, ..Other::default() })?;
         Ok(script.rehearsed(Rehearsal::Alone))
     }
 
     /// The same script in which something is another one. Its figures and its breaker are its own.
+    ///
+    /// # Errors
+    /// Returns every problem of the script.
     pub fn with(&self, other: Other<'_>) -> Result<Self, Vec<Problem>> {
         let file = match other.text {
             Some(text) => SourceFile { text: text.into(), ..self.file.clone() },

@@ -67,7 +67,8 @@ pub fn status(fault: &Fault) -> u16 {
         Fault::Resting { .. } | Fault::Unstored { .. } => 503,
         Fault::Provider { timeout: true, .. } | Fault::Unanswered { timeout: true, .. } => 504,
         Fault::Provider { .. } | Fault::Unanswered { .. } | Fault::Misshapen { .. } => 502,
-        Fault::Broken(_) | Fault::ToolLoop { .. } | Fault::Paused | Fault::Host(_) => 500,
+        // Among others a failed plugin, and a host that failed.
+        _ => 500,
     }
 }
 
@@ -140,6 +141,7 @@ pub(crate) fn body(fault: &Fault) -> Json {
             error(message.public().into(), "server_error", Json::Null, Json::from(*code))
         }
         Fault::Host(message) => error(message.clone(), "server_error", Json::Null, Json::Null),
+        _ => error("the host cannot answer".into(), "server_error", Json::Null, Json::Null),
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use valvehouse::chat::{event, message};
 use valvehouse::context::Turn;
 use valvehouse::fault::{Breakage, Refusal};
-use valvehouse::filter::{Filter, FilterContext, Hook, HookRunner, Hooks, Verdict};
+use valvehouse::filter::{FilterContext, FilterEntry, Hook, HookRunner, Hooks, Verdict};
 use valvehouse::json::Json;
 
 /// One thing that a hook does.
@@ -157,9 +157,9 @@ impl RandomFilter {
     }
 
     /// The same filter in Rust.
-    pub(super) fn native(&self) -> Filter {
+    pub(super) fn native(&self) -> FilterEntry {
         let hooks: Hooks = self.hooks.iter().map(|(hook, _)| *hook).collect();
-        Filter::new(self.id.as_str(), hooks, Arc::new(self.clone())).priority(self.priority as f64)
+        FilterEntry::new(self.id.as_str(), hooks, Arc::new(self.clone())).priority(self.priority as f64)
     }
 }
 
@@ -203,7 +203,7 @@ impl Act {
 }
 
 impl HookRunner for RandomFilter {
-    fn run(&self, hook: Hook, mut ctx: FilterContext) -> Result<Verdict, Breakage> {
+    fn run(&self, hook: Hook, ctx: &mut FilterContext) -> Result<Verdict, Breakage> {
         let mut out = Vec::new();
         let turn = ctx.turn.clone();
         let state = turn.state(&self.id);
@@ -222,10 +222,12 @@ impl HookRunner for RandomFilter {
                     let length = message::text_of(&last()).chars().count();
                     turn.metadata().set("length", i64::try_from(length).unwrap()).unwrap();
                 }
-                Act::AnswersItself => return Ok(Verdict::Skip("out of the cache".into())),
+                Act::AnswersItself => return Ok(Verdict::Respond("out of the cache".into())),
                 Act::Emits => emit(&turn, &self.id),
                 Act::Counts => drop(turn.context().set("asked", asked(&turn) + 1)),
-                Act::AnswersTheSecondCall if asked(&turn) == 2 => return Ok(Verdict::Skip("enough".into())),
+                Act::AnswersTheSecondCall if asked(&turn) == 2 => {
+                    return Ok(Verdict::Respond("enough".into()));
+                }
                 Act::Refuses => return refuse(Refusal::new("not this")),
                 Act::RefusesForNow => {
                     let refusal = Refusal { retry_after: Some(3.0), ..Refusal::new("not now") };
@@ -254,11 +256,11 @@ impl HookRunner for RandomFilter {
                     message::set_text(&result, &format!("{} (read)", message::text_of(&result)));
                 }
                 Act::SetsSeven => ctx.args().set("n", 7_i64).unwrap(),
-                Act::NeedsNoTool => return Ok(Verdict::Skip("not needed".into())),
+                Act::NeedsNoTool => return Ok(Verdict::Respond("not needed".into())),
                 Act::ForbidsTheTool => return refuse(Refusal::new("forbidden")),
                 Act::Frames => {
                     let framed = format!("<{}>", ctx.result().as_str().unwrap_or_default());
-                    ctx = ctx.with_result(framed);
+                    ctx.set_result(framed);
                 }
                 Act::Signs => add(" -- signed"),
                 Act::SignsWithLength => {
@@ -271,12 +273,12 @@ impl HookRunner for RandomFilter {
         if hook == Hook::StreamEnd {
             ctx.value = out.into();
         }
-        Ok(Verdict::Continue(ctx))
+        Ok(Verdict::Continue)
     }
 }
 
 fn refuse(refusal: Refusal) -> Result<Verdict, Breakage> {
-    Ok(Verdict::Error(refusal))
+    Ok(Verdict::Reject(refusal))
 }
 
 fn asked(turn: &Turn) -> i64 {

@@ -5,6 +5,7 @@
 
 use super::definition::{Middleware, Parts};
 use super::options::Options;
+use super::typed::ModelRetry;
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_config::RetrySettings;
@@ -19,12 +20,17 @@ pub(super) const FALLBACK: &str = "model_fallback";
 /// Creates `model_retry`, with exponential backoff and jitter.
 pub(super) fn retry(options: &Json, _: &Parts) -> Result<Middleware, String> {
     const DAY: u64 = 86_400_000;
-    let mut options = Options::of(RETRY, options);
+    let (mut options, default) = (Options::of(RETRY, options), ModelRetry::default());
+    let mut delay = |key, default: Duration| {
+        Duration::from_millis(options.number(key, default.as_millis() as u64, 0..=DAY))
+    };
+    let first = delay("initial_delay_ms", default.initial_delay);
+    let longest = delay("max_delay_ms", default.max_delay);
     let retry = RetrySettings {
-        times: options.number("max_retries", 3, 0..=100) as u32,
-        first: Duration::from_millis(options.number("initial_delay_ms", 1_000, 0..=DAY)),
-        longest: Duration::from_millis(options.number("max_delay_ms", 30_000, 0..=DAY)),
-        lost: options.flag("lost", false),
+        times: options.number("max_retries", default.max_retries.into(), 0..=100) as u32,
+        first,
+        longest,
+        lost: options.flag("lost", default.lost),
     };
     options.done()?;
     Ok(Middleware::of_provider(RETRY, move |provider: Arc<dyn Provider>| {

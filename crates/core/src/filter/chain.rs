@@ -1,13 +1,15 @@
 //! A chain of filters: each filter receives the value that the previous one returned.
 
-use super::definition::{Filter, OnBreak, Verdict};
+use super::definition::{FilterEntry, HookRunner, OnBreak, Run, Verdict};
 use super::hook::FilterContext;
 use super::hook::{Hook, Hooks};
+use super::native::AsyncHooks;
 use crate::breaker::Admission;
 use crate::context::{FinishedChat, Turn};
 use crate::fault::{Breakage, Fault, Refusal};
 use crate::lanes::{self, LaneError, Pace, STUCK};
 use crate::trace::{End, PromptCacheWatch, What};
+use futures_util::FutureExt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use valvehouse_json::Json;
@@ -23,7 +25,7 @@ pub struct Chain(Arc<FilterOrder>);
 
 #[derive(Debug, Default)]
 struct FilterOrder {
-    filters: Vec<Filter>,
+    filters: Vec<FilterEntry>,
     at: [Vec<usize>; Hook::ALL.len()],
     hooks: Hooks,
     /// The hooks whose executor any filter chooses by the size of the turn.
@@ -43,7 +45,7 @@ pub enum ChainOutcome {
 
 impl Chain {
     /// Creates a chain of filters in ascending priority; filters of equal priority stay in order.
-    pub fn new(mut filters: Vec<Filter>) -> Self {
+    pub fn new(mut filters: Vec<FilterEntry>) -> Self {
         filters.sort_by(|a, b| a.is_last.cmp(&b.is_last).then(a.priority.total_cmp(&b.priority)));
         let mut sorted = FilterOrder::default();
         for (index, filter) in filters.iter().enumerate() {
@@ -61,7 +63,7 @@ impl Chain {
     }
 
     /// Returns the filters in running order.
-    pub fn filters(&self) -> &[Filter] {
+    pub fn filters(&self) -> &[FilterEntry] {
         &self.0.filters
     }
 
@@ -71,12 +73,12 @@ impl Chain {
     }
 
     /// Returns the filters with this hook, in running order.
-    pub fn at(&self, hook: Hook) -> impl Iterator<Item = &Filter> {
+    pub fn at(&self, hook: Hook) -> impl Iterator<Item = &FilterEntry> {
         self.at_from(hook, 0).map(|(_, filter)| filter)
     }
 
     /// Returns the filters with this hook from a position in the chain on, each with its position.
-    pub(crate) fn at_from(&self, hook: Hook, place: usize) -> impl Iterator<Item = (usize, &Filter)> {
+    pub(crate) fn at_from(&self, hook: Hook, place: usize) -> impl Iterator<Item = (usize, &FilterEntry)> {
         let places = self.0.at[hook as usize].iter().copied();
         places.filter(move |own| *own >= place).map(|own| (own, &self.0.filters[own]))
     }
@@ -92,7 +94,8 @@ impl Chain {
             .filters
             .iter()
             .filter(|filter| filter.leaves)
-            .for_each(|filter| filter.run.leave(conversation, turn));
+            .filter_map(|filter| filter.sync_run())
+            .for_each(|run| run.leave(conversation, turn));
     }
 
     /// Returns `true` if any filter handles failed tool calls.
@@ -128,7 +131,7 @@ impl Chain {
         hook: Hook,
         value: Json,
         turn: &Turn,
-        those: impl Fn(&Filter) -> bool,
+        those: impl Fn(&FilterEntry) -> bool,
     ) -> Result<ChainOutcome, Fault> {
         if self.0.by_size.contains(hook) {
             note_size(hook, &value, turn);
@@ -172,7 +175,7 @@ fn note_size(hook: Hook, value: &Json, turn: &Turn) {
 /// # Errors
 /// Returns the fault of a filter that refused or failed.
 pub async fn step(
-    filter: &Filter,
+    filter: &FilterEntry,
     hook: Hook,
     value: Json,
     turn: &Turn,
@@ -200,7 +203,7 @@ pub struct TraceOutcome {
 }
 
 /// Runs one filter and describes its outcome.
-pub async fn told(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> TraceOutcome {
+pub async fn told(filter: &FilterEntry, hook: Hook, value: Json, turn: &Turn) -> TraceOutcome {
     let Decision { outcome, passed_over } = decide(filter, hook, value, turn).await;
     let (word, cause) = match (passed_over, &outcome) {
         (Some((word, cause)), _) => (word, Some(cause)),
@@ -235,7 +238,7 @@ impl Decision {
 }
 
 /// Runs one filter and applies its failure policy.
-async fn decide(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> Decision {
+async fn decide(filter: &FilterEntry, hook: Hook, value: Json, turn: &Turn) -> Decision {
     let admission = filter.breaker.as_ref().map_or(Admission::Usual, |breaker| breaker.admit());
     if let (Some(breaker), Admission::Rests(rest)) = (&filter.breaker, admission) {
         return resting(filter, hook, value, breaker.refusal(rest), turn);
@@ -243,30 +246,47 @@ async fn decide(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> Decisi
     // A copy is needed only for a filter whose failures are ignored.
     let before = (filter.on_break == OnBreak::Continue).then(|| Before::of(hook, &value));
     let ctx = FilterContext { value, turn: turn.clone() };
-    let verdict = match filter.run.pace(hook, &ctx) {
-        None => call(filter, hook, ctx),
-        // The box keeps the future of all other calls small.
-        Some(pace) => Box::pin(apart(filter.clone(), hook, ctx, pace)).await,
+    let verdict = match &filter.run {
+        Run::Sync(run) => match run.pace(hook, &ctx) {
+            None => call(&**run, hook, ctx),
+            // The box keeps the future of all other calls small.
+            Some(pace) => Box::pin(apart(filter.clone(), run.clone(), hook, ctx, pace)).await,
+        },
+        Run::Async(run) => Box::pin(await_hook(&**run, hook, ctx)).await,
     };
     settled(filter, hook, verdict, before, admission, turn)
 }
 
+/// The verdict of a hook and the value that it leaves, or its failure.
+type HookEnd = Result<(Verdict, Json), Breakage>;
+
 /// Runs a hook that may wait or compute for long on a separate stack.
-async fn apart(filter: Filter, hook: Hook, ctx: FilterContext, pace: Pace) -> Result<Verdict, Breakage> {
-    let breaker = filter.breaker.clone();
-    let owner = filter.name.clone();
-    let called = lanes::run_for(&owner, pace, move || call(&filter, hook, ctx)).await;
-    if let (Err(LaneError::Stuck), Some(breaker)) = (&called, breaker) {
+async fn apart(
+    filter: FilterEntry,
+    run: Arc<dyn HookRunner>,
+    hook: Hook,
+    ctx: FilterContext,
+    pace: Pace,
+) -> HookEnd {
+    let called = lanes::run_for(&filter.name, pace, move || call(&*run, hook, ctx)).await;
+    if let (Err(LaneError::Stuck), Some(breaker)) = (&called, filter.breaker) {
         breaker.trip(STUCK);
     }
     called.unwrap_or_else(|error| Err(Breakage::new(error.to_string())))
 }
 
+/// Runs a hook in the task of its turn. A panic ends only this call.
+async fn await_hook(run: &dyn AsyncHooks, hook: Hook, mut ctx: FilterContext) -> HookEnd {
+    let verdict = AssertUnwindSafe(run.run(hook, &mut ctx)).catch_unwind().await;
+    let verdict = verdict.unwrap_or_else(|panic| Err(panicked(&*panic)))?;
+    Ok((verdict, ctx.value))
+}
+
 /// Applies the failure policy to the result of a hook.
 fn settled(
-    filter: &Filter,
+    filter: &FilterEntry,
     hook: Hook,
-    verdict: Result<Verdict, Breakage>,
+    verdict: HookEnd,
     before: Option<Before>,
     admission: Admission,
     turn: &Turn,
@@ -275,9 +295,9 @@ fn settled(
         // The result is discarded: the step runs again once the question is answered.
         return Err(Fault::Paused).into();
     }
-    let verdict = verdict.and_then(|verdict| match wrong_events(hook, &verdict) {
+    let verdict = verdict.and_then(|(verdict, value)| match wrong_events(hook, &verdict, &value) {
         Some(wrong) => Err(Breakage::new(wrong)),
-        None => Ok(verdict),
+        None => Ok((verdict, value)),
     });
     if let Some(breaker) = &filter.breaker {
         match &verdict {
@@ -288,13 +308,13 @@ fn settled(
         }
     }
     match (verdict, before) {
-        (Ok(Verdict::Continue(ctx)), _) => Ok(ChainOutcome::Done(ctx.value)).into(),
-        (Ok(Verdict::Skip(value)), _) => Ok(ChainOutcome::Skipped(value)).into(),
-        (Ok(Verdict::Error(refusal)), Some(before)) if !hook.is_before() => {
+        (Ok((Verdict::Continue, value)), _) => Ok(ChainOutcome::Done(value)).into(),
+        (Ok((Verdict::Respond(value), _)), _) => Ok(ChainOutcome::Skipped(value)).into(),
+        (Ok((Verdict::Reject(refusal), _)), Some(before)) if !hook.is_before() => {
             tracing::warn!(plugin = filter.name(), %hook, message = refusal.message, "error forgiven");
             Decision::forgiven(without(filter, hook, before.again(), turn), refusal.message)
         }
-        (Ok(Verdict::Error(refusal)), _) => {
+        (Ok((Verdict::Reject(refusal), _)), _) => {
             Err(Fault::Refused(Refusal { plugin: filter.name().into(), ..refusal })).into()
         }
         (Err(breakage), before) => {
@@ -310,12 +330,13 @@ fn settled(
     }
 }
 
-/// Returns the reason why the events returned by a hook cannot be sent; `None` if they can.
-pub fn wrong_events(hook: Hook, verdict: &Verdict) -> Option<String> {
+/// Returns the reason why the events returned by a hook cannot be sent; `None` if they can. `value` is the value
+/// that the hook leaves.
+pub fn wrong_events(hook: Hook, verdict: &Verdict, value: &Json) -> Option<String> {
     let given = match verdict {
-        Verdict::Continue(ctx) => &ctx.value,
-        Verdict::Skip(value) => value,
-        Verdict::Error(_) => return None,
+        Verdict::Continue => value,
+        Verdict::Respond(value) => value,
+        Verdict::Reject(_) => return None,
     };
     let is_event = |one: &Json| matches!(one, Json::Object(_) | Json::Text(_));
     match (hook, given) {
@@ -357,8 +378,10 @@ fn article(value: &Json) -> String {
 
 /// Returns the decision for a filter with an open circuit breaker: it is skipped if its failures are ignored;
 /// otherwise, the request is refused.
-fn resting(filter: &Filter, hook: Hook, value: Json, instead: Refusal, turn: &Turn) -> Decision {
-    filter.run.rests(hook);
+fn resting(filter: &FilterEntry, hook: Hook, value: Json, instead: Refusal, turn: &Turn) -> Decision {
+    if let Some(run) = filter.sync_run() {
+        run.rests(hook);
+    }
     let passed_over = Some(("rests", instead.message.clone()));
     let outcome = match filter.on_break {
         OnBreak::Continue => Ok(without(filter, hook, value, turn)),
@@ -370,8 +393,11 @@ fn resting(filter: &Filter, hook: Hook, value: Json, instead: Refusal, turn: &Tu
 }
 
 /// Returns the value that replaces the output of a skipped filter.
-fn without(filter: &Filter, hook: Hook, value: Json, turn: &Turn) -> ChainOutcome {
-    ChainOutcome::Done(filter.run.bypass(hook, FilterContext { value, turn: turn.clone() }))
+fn without(filter: &FilterEntry, hook: Hook, value: Json, turn: &Turn) -> ChainOutcome {
+    ChainOutcome::Done(match filter.sync_run() {
+        Some(run) => run.bypass(hook, FilterContext { value, turn: turn.clone() }),
+        None => value,
+    })
 }
 
 /// A copy of a value from before a filter, and the shared handle of the value.
@@ -405,14 +431,18 @@ impl Before {
     }
 }
 
-/// Calls a filter. A panic in a closure or host function ends only this call.
-fn call(filter: &Filter, hook: Hook, ctx: FilterContext) -> Result<Verdict, Breakage> {
-    std::panic::catch_unwind(AssertUnwindSafe(|| filter.run.run(hook, ctx))).unwrap_or_else(|panic| {
-        let text = panic
-            .downcast_ref::<&str>()
-            .map(|text| (*text).to_owned())
-            .or_else(|| panic.downcast_ref::<String>().cloned())
-            .unwrap_or_default();
-        Err(Breakage::new(format!("panicked: {text}")))
-    })
+/// Calls a hook. A panic in a closure or host function ends only this call.
+fn call(run: &dyn HookRunner, hook: Hook, mut ctx: FilterContext) -> HookEnd {
+    let verdict = std::panic::catch_unwind(AssertUnwindSafe(|| run.run(hook, &mut ctx)));
+    let verdict = verdict.unwrap_or_else(|panic| Err(panicked(&*panic)))?;
+    Ok((verdict, ctx.value))
+}
+
+fn panicked(panic: &(dyn std::any::Any + Send)) -> Breakage {
+    let text = panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_default();
+    Breakage::new(format!("panicked: {text}"))
 }

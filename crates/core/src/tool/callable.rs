@@ -5,9 +5,9 @@ use super::result::{ToolError, ToolResult};
 use super::spawned;
 use super::spec::{Retry, ToolSpec};
 use crate::context::{Context, Notice, Turn};
-use crate::fault::Refusal;
+use crate::fault::{DeclarationError, Refusal};
 use crate::figures::{ToolOutcome, Uses};
-use crate::filter::Filter;
+use crate::filter::FilterEntry;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
@@ -65,7 +65,7 @@ pub struct Tool {
     /// The specification.
     pub spec: Arc<ToolSpec>,
     /// The filters for this tool, in addition to the kernel's.
-    pub filters: Vec<Filter>,
+    pub filters: Vec<FilterEntry>,
     handler: Arc<dyn Handler>,
     figures: Arc<Uses>,
 }
@@ -112,7 +112,7 @@ impl Tool {
     ///
     /// # Errors
     /// Returns every problem with the declaration.
-    pub fn parameters(self, declared: &Json) -> Result<Self, Vec<String>> {
+    pub fn parameters(self, declared: &Json) -> Result<Self, DeclarationError> {
         let parameters = Parameters::declare(declared)?;
         Ok(self.with_spec(|spec| spec.parameters = parameters))
     }

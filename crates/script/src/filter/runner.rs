@@ -22,7 +22,7 @@ use valvehouse_core::context::{FinishedChat, Turn};
 use valvehouse_core::fault::{Breakage, Refusal};
 use valvehouse_core::figures::{CallCost, CallOutcome, Tally};
 use valvehouse_core::filter::{
-    Filter, FilterContext, Hook, HookRunner, Hooks, OnBreak, Verdict, is_broken_stream, wrong_events,
+    FilterContext, FilterEntry, Hook, HookRunner, Hooks, OnBreak, Verdict, is_broken_stream, wrong_events,
 };
 use valvehouse_core::lanes::Pace;
 use valvehouse_json::{Json, MAX_DEPTH, Object};
@@ -68,7 +68,7 @@ fn size_of(hook: Hook, turn: &Turn) -> usize {
 
 impl Script {
     /// The filter this script is.
-    pub fn into_filter(self: Arc<Self>, users: Arc<UserValves>) -> Filter {
+    pub fn into_filter(self: Arc<Self>, users: Arc<UserValves>) -> FilterEntry {
         // Text that waits at the end of a stream goes out there.
         let ends = self.has_windows.then_some(Hook::StreamEnd);
         self.may_leave_work();
@@ -82,7 +82,7 @@ impl Script {
         let tallies = Hook::ALL.map(|hook| self.hook(hook).map(|_| self.figures().of(hook.name())));
         let run = ScriptFilter::new(self, users, tallies);
         let by_size = if run.script.settings.is_served { hooks.without(run.cheap) } else { Hooks::default() };
-        Filter::new(name, hooks, Arc::new(run))
+        FilterEntry::new(name, hooks, Arc::new(run))
             .by_size(by_size)
             .breaker(breaker)
             .counting_prompt_cache(prompt_cache)
@@ -94,12 +94,13 @@ impl Script {
 }
 
 impl HookRunner for ScriptFilter {
-    fn run(&self, hook: Hook, ctx: FilterContext) -> Result<Verdict, Breakage> {
+    fn run(&self, hook: Hook, ctx: &mut FilterContext) -> Result<Verdict, Breakage> {
         match hook {
             Hook::Stream if self.script.has_windows => self.through_windows(ctx),
             Hook::StreamEnd if self.script.has_windows => self.end_windows(ctx),
             Hook::StreamEnd if is_broken_stream(&ctx.value) => {
-                Ok(Verdict::Continue(FilterContext { value: Json::array(), ..ctx }))
+                ctx.value = Json::array();
+                Ok(Verdict::Continue)
             }
             hook => self.run_hook(hook, ctx),
         }
@@ -212,58 +213,61 @@ impl ScriptFilter {
 
     /// A call that breaks has kept nothing back: who is passed over leaves the texts as they were. An event
     /// whose text waits has nothing left for a client.
-    fn through_windows(&self, ctx: FilterContext) -> Result<Verdict, Breakage> {
-        let state = self.state(&ctx);
+    fn through_windows(&self, ctx: &mut FilterContext) -> Result<Verdict, Breakage> {
+        let state = self.state(ctx);
         let before = (self.script.manifest.on_break == OnBreak::Continue).then(|| windows::held(&state));
         let verdict = self.run_hook(Hook::Stream, ctx);
-        if let (Some(before), Err(_) | Ok(Verdict::Error(_))) = (before, &verdict) {
+        if let (Some(before), Err(_) | Ok(Verdict::Reject(_))) = (before, &verdict) {
             windows::put_back(&state, before);
         }
-        verdict.map(|verdict| match verdict {
-            Verdict::Continue(ctx) if ctx.value.is_changed() && windows::is_hollow(&ctx.value) => {
-                Verdict::Continue(FilterContext { value: Json::array(), ..ctx })
-            }
-            verdict => verdict,
-        })
+        if matches!(verdict, Ok(Verdict::Continue))
+            && ctx.value.is_changed()
+            && windows::is_hollow(&ctx.value)
+        {
+            ctx.value = Json::array();
+        }
+        verdict
     }
 
     /// Ends the windows of the choices that no event ended: their rest goes through `stream` once more, ahead of
     /// the additions of `stream_end`.
-    fn end_windows(&self, ctx: FilterContext) -> Result<Verdict, Breakage> {
+    fn end_windows(&self, ctx: &mut FilterContext) -> Result<Verdict, Breakage> {
         let mut rest = Vec::new();
-        for value in windows::ends(&self.state(&ctx)) {
-            match self.run_hook(Hook::Stream, FilterContext { value, ..ctx.clone() })? {
-                Verdict::Continue(ctx) => rest.extend(windows::said(ctx.value)),
-                Verdict::Skip(value) => rest.extend(windows::said(value)),
+        for value in windows::ends(&self.state(ctx)) {
+            let mut end = FilterContext { value, ..ctx.clone() };
+            match self.run_hook(Hook::Stream, &mut end)? {
+                Verdict::Continue => rest.extend(windows::said(end.value)),
+                Verdict::Respond(value) => rest.extend(windows::said(value)),
                 refused => return Ok(refused),
             }
         }
         let own = match self.script.hook(Hook::StreamEnd) {
             // A stream that breaks has no end of its own.
             _ if is_broken_stream(&ctx.value) => {
-                Verdict::Continue(FilterContext { value: Json::array(), ..ctx })
+                ctx.value = Json::array();
+                Verdict::Continue
             }
             Some(_) => self.run_hook(Hook::StreamEnd, ctx)?,
-            None => Verdict::Continue(ctx),
+            None => Verdict::Continue,
         };
         Ok(match own {
-            Verdict::Continue(ctx) => {
-                let value = windows::joined(rest, ctx.value.clone());
-                Verdict::Continue(FilterContext { value, ..ctx })
+            Verdict::Continue => {
+                ctx.value = windows::joined(rest, ctx.value.clone());
+                Verdict::Continue
             }
-            Verdict::Skip(value) => Verdict::Skip(windows::joined(rest, value)),
+            Verdict::Respond(value) => Verdict::Respond(windows::joined(rest, value)),
             refused => refused,
         })
     }
 
-    fn run_hook(&self, hook: Hook, ctx: FilterContext) -> Result<Verdict, Breakage> {
+    fn run_hook(&self, hook: Hook, ctx: &mut FilterContext) -> Result<Verdict, Breakage> {
         let (Some(function), Some(tally)) = (self.script.hook(hook), &self.tallies[hook as usize]) else {
-            return Ok(Verdict::Continue(ctx));
+            return Ok(Verdict::Continue);
         };
         if !self.wants(hook, &ctx.value) {
-            return Ok(Verdict::Continue(ctx));
+            return Ok(Verdict::Continue);
         }
-        let args = function.params.iter().map(|param| self.argument(*param, hook, &ctx)).collect::<Args>();
+        let args = function.params.iter().map(|param| self.argument(*param, hook, ctx)).collect::<Args>();
         let size = size_of(hook, &ctx.turn);
         let timing = tally.begin();
         let is_measured = self.unproven[hook as usize].load(Relaxed) > 0;
@@ -287,16 +291,15 @@ impl ScriptFilter {
             trace.spend(hook.name(), self.script.id(), CallCost { waited, ..spent });
         }
         let verdict = match result {
-            Ok(value) => {
-                verdict(&self.script, hook, ctx, &value).and_then(|it| with_events(&self.script, hook, it))
-            }
-            Err(CallEnd::Refused(refusal)) => Ok(Verdict::Error(refusal)),
+            Ok(value) => verdict(&self.script, hook, ctx, &value)
+                .and_then(|verdict| with_events(&self.script, hook, verdict, &ctx.value)),
+            Err(CallEnd::Refused(refusal)) => Ok(Verdict::Reject(refusal)),
             Err(CallEnd::Broken { is_too_long: true, .. })
                 if hook.is_before()
                     && self.script.manifest.on_break == OnBreak::Abort
                     && has_text_above(&ctx.value, max_text(), 0) =>
             {
-                Ok(Verdict::Error(too_long(max_text())))
+                Ok(Verdict::Reject(too_long(max_text())))
             }
             Err(CallEnd::Broken { breakage, .. }) => Err(breakage),
         };
@@ -333,13 +336,13 @@ pub(super) const fn shape_of(hook: Hook) -> Shape {
 pub(super) fn verdict(
     script: &Script,
     hook: Hook,
-    ctx: FilterContext,
+    ctx: &mut FilterContext,
     value: &Dynamic,
 ) -> Result<Verdict, Breakage> {
     if let Some(answer) = value.read_lock::<HookAnswer>() {
         return match &*answer {
-            HookAnswer::Skip(value) => Ok(Verdict::Skip(value.clone())),
-            HookAnswer::Error(refusal) => Ok(Verdict::Error(refusal.clone())),
+            HookAnswer::Skip(value) => Ok(Verdict::Respond(value.clone())),
+            HookAnswer::Error(refusal) => Ok(Verdict::Reject(refusal.clone())),
             HookAnswer::Ok(value, _) => go_on(script, hook, ctx, Some(value.clone())),
         };
     }
@@ -364,8 +367,13 @@ pub(super) fn verdict(
 }
 
 /// The chain would refuse the same; here it is counted as broken, and the file is named.
-pub(super) fn with_events(script: &Script, hook: Hook, verdict: Verdict) -> Result<Verdict, Breakage> {
-    match wrong_events(hook, &verdict) {
+pub(super) fn with_events(
+    script: &Script,
+    hook: Hook,
+    verdict: Verdict,
+    value: &Json,
+) -> Result<Verdict, Breakage> {
+    match wrong_events(hook, &verdict, value) {
         Some(what) => Err(wrong(script, hook, &what)),
         None => Ok(verdict),
     }
@@ -374,15 +382,15 @@ pub(super) fn with_events(script: &Script, hook: Hook, verdict: Verdict) -> Resu
 fn go_on(
     script: &Script,
     hook: Hook,
-    ctx: FilterContext,
+    ctx: &mut FilterContext,
     returned: Option<Json>,
 ) -> Result<Verdict, Breakage> {
-    let ctx = match returned {
+    match returned {
         Some(value) if shape_of(hook) == Shape::Ctx => merge(ctx, &value),
-        Some(value) => FilterContext { value, ..ctx },
-        None if hook == Hook::StreamEnd => FilterContext { value: Json::array(), ..ctx },
-        None => ctx,
-    };
+        Some(value) => ctx.value = value,
+        None if hook == Hook::StreamEnd => ctx.value = Json::array(),
+        None => {}
+    }
     let needs_messages = matches!(hook, Hook::Inlet | Hook::Outlet | Hook::PreChat);
     let has_messages = |body: &Object| body.with("messages", |it| matches!(it, Some(Json::Array(_))));
     if needs_messages && !ctx.value.as_object().is_some_and(has_messages) {
@@ -393,7 +401,7 @@ fn go_on(
         let kind = ctx.args().kind();
         return Err(wrong(script, hook, &format!("set invalid `args`: expected a map, got {kind}")));
     }
-    Ok(Verdict::Continue(ctx))
+    Ok(Verdict::Continue)
 }
 
 fn wrong(script: &Script, hook: Hook, what: &str) -> Breakage {
@@ -408,24 +416,23 @@ fn wrong(script: &Script, hook: Hook, what: &str) -> Breakage {
 pub(super) fn ending(script: &Script, hook: Hook, verdict: &Result<Verdict, Breakage>) -> CallOutcome {
     let forgives = script.manifest.on_break == OnBreak::Continue;
     match verdict {
-        Ok(Verdict::Continue(_)) => CallOutcome::Continued,
-        Ok(Verdict::Skip(_)) => CallOutcome::Skipped,
-        Ok(Verdict::Error(_)) if forgives && !hook.is_before() => CallOutcome::RefusalForgiven,
-        Ok(Verdict::Error(_)) => CallOutcome::Refused,
+        Ok(Verdict::Continue) => CallOutcome::Continued,
+        Ok(Verdict::Respond(_)) => CallOutcome::Skipped,
+        Ok(Verdict::Reject(_)) if forgives && !hook.is_before() => CallOutcome::RefusalForgiven,
+        Ok(Verdict::Reject(_)) => CallOutcome::Refused,
         Err(_) if forgives => CallOutcome::BreakageForgiven,
         Err(_) => CallOutcome::Broken,
     }
 }
 
 /// A returned ctx: its fields take the place of those of the same name.
-fn merge(ctx: FilterContext, returned: &Json) -> FilterContext {
+fn merge(ctx: &FilterContext, returned: &Json) {
     let same = matches!((&ctx.value, returned), (Json::Object(a), Json::Object(b)) if a.is_same(b));
     if !same && let Json::Object(fields) = returned {
         for (name, value) in fields.entries() {
             ctx.value.edit(&name, value);
         }
     }
-    ctx
 }
 
 /// Returns `true` if any text of a value is longer than this, in bytes.

@@ -20,7 +20,7 @@ use valvehouse_config::{Grant, Grants};
 use valvehouse_core::breaker::BreakerSettings;
 use valvehouse_core::context::{Context, Turn};
 use valvehouse_core::figures::Figures;
-use valvehouse_core::filter::Filter;
+use valvehouse_core::filter::FilterEntry;
 use valvehouse_core::tool::{Retry, Tool, ToolSpec};
 use valvehouse_core::trace::{RequestFacts, TraceGuard, Traces};
 use valvehouse_json::{Json, Object};
@@ -113,7 +113,7 @@ pub(super) struct StageInputs {
 pub(super) struct PreparedScript {
     pub(super) script: Arc<Script>,
     pub(super) users: Arc<UserValves>,
-    pub(super) filter: Filter,
+    pub(super) filter: FilterEntry,
     pub(super) tools: Vec<Tool>,
     /// Those that the test laid out.
     pub(super) canned: Vec<Tool>,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use valvehouse_core::context::{Events, Turn, TurnFacts, begun_again};
 use valvehouse_core::fault::{Fault, RequestFault};
-use valvehouse_core::filter::{ChainOutcome, Filter, Hook, TraceOutcome, told};
+use valvehouse_core::filter::{ChainOutcome, FilterEntry, Hook, TraceOutcome, told};
 use valvehouse_core::tool::Tool;
 use valvehouse_core::trace::{StepRecord, Trace};
 use valvehouse_host::Plugin;
@@ -79,7 +79,7 @@ fn turn(trace: &Trace, models: &Json) -> Turn {
 /// A script that is tried out.
 struct Stage {
     script: Arc<Script>,
-    filter: Filter,
+    filter: FilterEntry,
     tools: Vec<Tool>,
 }
 
