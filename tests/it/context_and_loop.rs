@@ -6,7 +6,7 @@ use serde_json::json as value;
 use valvehouse::ChatRequest;
 use valvehouse::chat::message;
 use valvehouse::context::{Context, Turn};
-use valvehouse::fault::{Fault, RequestFault};
+use valvehouse::error::{Error, RequestErrorKind};
 use valvehouse::filter::{self, Verdict::Continue, Verdict::Reject, Verdict::Respond};
 use valvehouse::json::Json;
 use valvehouse::kernel::{ChatOptions, Kernel, ModelDefaults, RunOptions, TurnAnswer};
@@ -17,7 +17,7 @@ fn with_context(variables: &str) -> ChatOptions {
     ChatOptions { context: Context::new(json(variables)), ..ChatOptions::default() }
 }
 
-async fn chat_with(kernel: &Kernel, options: ChatOptions) -> Result<TurnAnswer, Fault> {
+async fn chat_with(kernel: &Kernel, options: ChatOptions) -> Result<TurnAnswer, Error> {
     kernel.chat_with_tools(vec![message::user("hi")], options).await
 }
 
@@ -181,9 +181,9 @@ async fn invoke_gives_value_and_context_or_says_what_is_wrong() {
     assert_eq!((invoked.value.as_i64(), invoked.context.get("counter")), (Some(1), Some(1_i64.into())));
     assert_eq!(invoked.context.trace().at(0).unwrap().text("name").unwrap(), "count");
     let unknown = kernel.invoke("coutn", Json::object(), &Context::default()).await;
-    let Err(Fault::Request { message, code, kind, .. }) = unknown else { panic!("{unknown:?}") };
+    let Err(Error::Request { message, code, kind, .. }) = unknown else { panic!("{unknown:?}") };
     assert_eq!(message, "unknown tool `coutn`; did you mean `count`?");
-    assert_eq!((code, kind), (Some("tool_not_found"), RequestFault::NotFound));
+    assert_eq!((code, kind), (Some("tool_not_found"), RequestErrorKind::NotFound));
 }
 
 #[tokio::test]
@@ -220,7 +220,7 @@ async fn a_loop_without_end_fails_after_exactly_as_many_model_calls_as_allowed()
         let settings = ModelDefaults { max_tool_iterations: set, ..ModelDefaults::default() };
         let kernel = builder.tool(echo()).settings(settings).build();
         let options = ChatOptions { max_tool_iterations: in_options, ..ChatOptions::default() };
-        let Err(Fault::ToolLoop { limit: told, transcript }) = chat_with(&kernel, options).await else {
+        let Err(Error::ToolLoop { limit: told, transcript }) = chat_with(&kernel, options).await else {
             panic!("it ended")
         };
         assert_eq!((told, model.requests().len()), (limit, limit));
@@ -284,7 +284,7 @@ async fn what_is_fatal_ends_the_turn() {
 async fn a_filter_that_breaks_in_a_call_ends_the_turn() {
     let filter = script("broken", "fn post_invocation(ctx) { ctx.result.a.b.c }");
     let (builder, _) = asking([calls("", &[("echo", "{}")])]);
-    let (plugin, hook, _) = breakage(chat(&builder.tool(echo()).filter(filter).build(), "hi").await);
+    let (plugin, hook, _) = failure(chat(&builder.tool(echo()).filter(filter).build(), "hi").await);
     assert_eq!((plugin.as_str(), hook.as_str()), ("broken", "post_invocation"));
 }
 
@@ -350,12 +350,12 @@ async fn calls_without_an_id_get_one() {
 
 #[tokio::test]
 async fn a_providers_failure_is_the_turns() {
-    let gone = Fault::Provider { message: "gone".into(), timeout: false };
+    let gone = Error::Provider { message: "gone".into(), timeout: false };
     let (builder, _) = asking([calls("", &[("echo", "{}")]), gone.into()]);
     let ended = chat(&builder.tool(echo()).build(), "hi").await;
-    assert!(matches!(ended, Err(Fault::Provider { timeout: false, .. })));
+    assert!(matches!(ended, Err(Error::Provider { timeout: false, .. })));
     let nobody = chat(&Kernel::builder().build(), "hi").await;
-    assert!(matches!(nobody, Err(Fault::Host(message)) if message.contains(".provider(")));
+    assert!(matches!(nobody, Err(Error::Host(message)) if message.contains(".provider(")));
 }
 
 #[tokio::test]

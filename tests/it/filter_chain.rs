@@ -6,7 +6,7 @@ use crate::kernel::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use valvehouse::Fault;
+use valvehouse::Error;
 use valvehouse::chat::message;
 use valvehouse::context::Context;
 use valvehouse::context::Turn;
@@ -166,12 +166,12 @@ async fn any_error_of_a_closure_is_breakage_with_its_causes() {
     {
         let (builder, model) = asking(["never"]);
         let kernel = builder.filters([filter]).build();
-        let Fault::Broken(breakage) = chat(&kernel, "hi").await.unwrap_err() else {
+        let Error::Broken(failure) = chat(&kernel, "hi").await.unwrap_err() else {
             panic!("it did not break")
         };
-        assert_eq!((breakage.plugin.as_str(), breakage.hook.as_str()), ("counts", "pre_chat"));
-        assert_eq!(breakage.cause, cause);
-        assert_eq!(std::error::Error::source(&Fault::Broken(breakage)).unwrap().to_string(), cause);
+        assert_eq!((failure.plugin.as_str(), failure.hook.as_str()), ("counts", "pre_chat"));
+        assert_eq!(failure.cause, cause);
+        assert_eq!(std::error::Error::source(&Error::Broken(failure)).unwrap().to_string(), cause);
         assert!(model.requests().is_empty());
     }
 }
@@ -337,7 +337,7 @@ async fn a_filter_that_breaks_fails_the_request_and_is_named() {
     for (filter, why) in
         [(err, "no such key"), (panic, "panicked: no such key"), (script, "index 9 is out of range")]
     {
-        let (plugin, hook, cause) = breakage(chat(&answering("hello", [filter]), "hi").await);
+        let (plugin, hook, cause) = failure(chat(&answering("hello", [filter]), "hi").await);
         assert_eq!((plugin.as_str(), hook.as_str()), ("broken", "pre_chat"));
         assert!(cause.contains(why), "{cause}");
     }
@@ -347,7 +347,7 @@ async fn a_filter_that_breaks_fails_the_request_and_is_named() {
 async fn a_script_that_returns_nonsense_is_told_what_it_may_return() {
     for hook in ["inlet(body)", "pre_chat(ctx)", "stream(event)", "post_chat(ctx)", "outlet(body)"] {
         let filter = script("odd", &format!("fn {hook} {{ 42 }}"));
-        let (plugin, _, cause) = breakage(chat(&answering("hello", [filter]), "hi").await);
+        let (plugin, _, cause) = failure(chat(&answering("hello", [filter]), "hi").await);
         assert!(plugin == "odd" && cause.contains("returned a whole number; it returns `"), "{cause}");
     }
 }
@@ -585,7 +585,7 @@ async fn on_error_continue_still_lets_a_filter_refuse_beforehand() {
 async fn a_thrown_map_chooses_its_status() {
     let thrown = |map: &str| answering("x", [script("limit", &format!("fn inlet(body) {{ throw {map}; }}"))]);
     let refused = chat(&thrown(r#"#{ status: 429, message: "slow down", retry_after: 3 }"#), "hi").await;
-    let Err(valvehouse::fault::Fault::Refused(refused)) = refused else { panic!("{refused:?}") };
+    let Err(valvehouse::error::Error::Refused(refused)) = refused else { panic!("{refused:?}") };
     assert_eq!(
         (refused.status, refused.message.as_str(), refused.retry_after),
         (429, "slow down", Some(3.0))

@@ -14,9 +14,9 @@ use valvehouse::agent::summary::Summarization;
 use valvehouse::chat::{Message, serialized};
 use valvehouse::config::{Grant, Grants};
 use valvehouse::context::{Context, Notice, Observer};
-use valvehouse::fault::{Blame, Fault, Refusal};
+use valvehouse::error::{Blame, Error, Rejection};
 use valvehouse::filter::{
-    self, Hook, HookResult, Inlet, OnBreak, Outlet, PostChat, PostInvocation, PreChat, PreInvocation,
+    self, FailurePolicy, Hook, HookResult, Inlet, Outlet, PostChat, PostInvocation, PreChat, PreInvocation,
     StreamEnd, StreamEvent, Verdict,
 };
 use valvehouse::kernel::{ChatOptions, Kernel};
@@ -127,7 +127,7 @@ async fn hooks_that_a_filter_does_not_implement_cost_nothing() {
 
 #[tokio::test]
 async fn a_filters_name_place_and_policy_are_its_own() {
-    struct Named(&'static str, f64, OnBreak);
+    struct Named(&'static str, f64, FailurePolicy);
     impl Filter for Named {
         fn name(&self) -> &str {
             self.0
@@ -137,7 +137,7 @@ async fn a_filters_name_place_and_policy_are_its_own() {
             self.1
         }
 
-        fn on_break(&self) -> OnBreak {
+        fn failure_policy(&self) -> FailurePolicy {
             self.2
         }
 
@@ -150,11 +150,12 @@ async fn a_filters_name_place_and_policy_are_its_own() {
             }
         }
     }
-    let shaky = || [Named("panics", 0.0, OnBreak::Continue), Named("fails", -1.0, OnBreak::Continue)];
+    let shaky =
+        || [Named("panics", 0.0, FailurePolicy::FailOpen), Named("fails", -1.0, FailurePolicy::FailOpen)];
     let builder = || Kernel::builder().provider(CannedProvider::new(["hello"]));
-    let kernel = builder().filter(Named("last", 5.0, OnBreak::Abort)).filters(shaky()).build();
+    let kernel = builder().filter(Named("last", 5.0, FailurePolicy::FailClosed)).filters(shaky()).build();
     assert_eq!(notes(&kernel.chat("hi").await.unwrap().context), "fails panics last");
-    let kernel = builder().filter(Named("panics", 0.0, OnBreak::Abort)).build();
+    let kernel = builder().filter(Named("panics", 0.0, FailurePolicy::FailClosed)).build();
     let fault = kernel.chat("hi").await.unwrap_err();
     assert_eq!(fault.to_string(), "panics failed in pre_chat: panicked: not today");
     assert_eq!((fault.blame(), fault.is_retryable()), (Blame::Plugin, false));
@@ -167,14 +168,14 @@ async fn a_filter_responds_and_rejects() {
         async fn pre_chat(&self, chat: &mut PreChat) -> HookResult {
             match chat.messages().items().len() {
                 1 => Ok(Verdict::respond("from the cache")),
-                _ => Ok(Verdict::reject(Refusal::new("too long").with_status(413))),
+                _ => Ok(Verdict::reject(Rejection::new("too long").with_status(413))),
             }
         }
     }
     let model = CannedProvider::new(["never"]);
     let kernel = Kernel::builder().filter(Cache).provider(model.clone()).build();
     assert_eq!(kernel.chat("hi").await.unwrap().text(), "from the cache");
-    let Fault::Refused(refused) = kernel.chat(["hi", "again"]).await.unwrap_err() else { panic!() };
+    let Error::Refused(refused) = kernel.chat(["hi", "again"]).await.unwrap_err() else { panic!() };
     assert_eq!((refused.status, refused.plugin.as_str()), (413, "Cache"));
     assert!(model.requests().is_empty());
 }
@@ -457,5 +458,5 @@ async fn the_error_of_a_tool_is_the_models() {
     let fails = Tool::new(ToolSpec::new("fails"), |_: Json, _: Context| async { Err("no".into()) });
     let kernel = Kernel::builder().tool(fails).build();
     let fault = kernel.invoke("fails", value!({}), &Context::default()).await.unwrap_err();
-    assert!(matches!(fault, Fault::Refused(_)), "{fault}");
+    assert!(matches!(fault, Error::Refused(_)), "{fault}");
 }

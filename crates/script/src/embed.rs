@@ -9,9 +9,9 @@ use super::tool::ScriptedTool;
 use std::path::PathBuf;
 use std::sync::{Arc, Once};
 use valvehouse_config::Grants;
+use valvehouse_core::executor::STACK;
 use valvehouse_core::filter::FilterEntry;
 use valvehouse_core::kernel::TakesPlugins;
-use valvehouse_core::lanes::STACK;
 use valvehouse_core::words::did_you_mean;
 
 /// A script that does not load, with everything that is wrong with it.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use valvehouse_core::callback::Listener;
 use valvehouse_core::chat::{message, response};
 use valvehouse_core::context::TurnFacts;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::filter::FilterEntry;
 use valvehouse_core::kernel::{Kernel, ModelDefaults, Next, Progress};
 use valvehouse_core::provider::Provider;
@@ -25,7 +25,7 @@ use valvehouse_store::Store;
 /// An agent and its conversation.
 ///
 /// ```no_run
-/// # async fn example(provider: std::sync::Arc<dyn valvehouse_core::provider::Provider>) -> Result<(), valvehouse_core::fault::Fault> {
+/// # async fn example(provider: std::sync::Arc<dyn valvehouse_core::provider::Provider>) -> Result<(), valvehouse_core::error::Error> {
 /// use valvehouse_agent::{Agent, Decision};
 /// let mut agent = Agent::builder().id("helper").provider(provider).system_prompt("Be brief.").build()?;
 /// let mut response = agent.run("delete the old files").await?;
@@ -107,7 +107,7 @@ impl Agent {
     ///
     /// # Errors
     /// Returns a fault if the kernel cannot be rebuilt.
-    pub fn add_tool(&mut self, tool: Tool) -> Result<(), Fault> {
+    pub fn add_tool(&mut self, tool: Tool) -> Result<(), Error> {
         self.state.tool_handlers.insert(tool.name().to_owned(), tool);
         self.assemble()
     }
@@ -116,7 +116,7 @@ impl Agent {
     ///
     /// # Errors
     /// Returns a fault if the kernel cannot be rebuilt.
-    pub fn remove_tool(&mut self, name: &str) -> Result<bool, Fault> {
+    pub fn remove_tool(&mut self, name: &str) -> Result<bool, Error> {
         let was_there = self.state.tool_handlers.shift_remove(name).is_some();
         self.assemble().map(|()| was_there)
     }
@@ -125,7 +125,7 @@ impl Agent {
     ///
     /// # Errors
     /// Returns a fault if the kernel cannot be rebuilt.
-    pub fn set_system_prompt(&mut self, text: &str) -> Result<(), Fault> {
+    pub fn set_system_prompt(&mut self, text: &str) -> Result<(), Error> {
         text.clone_into(&mut self.state.system_prompt);
         self.assemble()
     }
@@ -141,7 +141,7 @@ impl Agent {
     }
 
     /// Builds the kernel from the state.
-    pub(super) fn assemble(&mut self) -> Result<(), Fault> {
+    pub(super) fn assemble(&mut self) -> Result<(), Error> {
         let state = &mut self.state;
         let mut provider = self.provider.clone();
         let own = state.llm_config.text("model").unwrap_or_else(|| state.id.as_str().into());
@@ -216,7 +216,7 @@ impl Agent {
         body
     }
 
-    pub(super) fn storage(&self) -> Result<&Arc<dyn Store>, Fault> {
+    pub(super) fn storage(&self) -> Result<&Arc<dyn Store>, Error> {
         self.state.storage.as_ref().ok_or_else(no_storage)
     }
 
@@ -241,6 +241,6 @@ impl Agent {
     }
 }
 
-pub(super) fn no_storage() -> Fault {
+pub(super) fn no_storage() -> Error {
     conflict("this agent has no storage; set one with `.storage(…)`")
 }

@@ -7,7 +7,7 @@ use crate::state::{AgentState, graph};
 use crate::summary::Summarization;
 use std::sync::Arc;
 use valvehouse_core::callback::Listener;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::filter::FilterEntry;
 use valvehouse_core::kernel::{Kernel, TakesPlugins};
 use valvehouse_core::provider::{IntoProvider, Provider};
@@ -133,8 +133,8 @@ impl AgentBuilder {
     ///
     /// # Errors
     /// Returns a fault for an unknown preset.
-    pub fn preset(self, name: &str) -> Result<Self, Fault> {
-        let none = || Fault::invalid(format!("unknown preset {name:?}"), None);
+    pub fn preset(self, name: &str) -> Result<Self, Error> {
+        let none = || Error::invalid(format!("unknown preset {name:?}"), None);
         let preset = Middleware::preset(name).ok_or_else(none)?;
         let preset = preset.into_iter().map(|(name, options)| (name.to_owned(), options));
         Ok(self.change(|state| state.middlewares.extend(preset)))
@@ -215,10 +215,10 @@ impl AgentBuilder {
     ///
     /// # Errors
     /// Returns a fault if the provider is missing, or if a setting is invalid or has no effect.
-    pub fn build(self) -> Result<Agent, Fault> {
+    pub fn build(self) -> Result<Agent, Error> {
         let Self { mut state, provider, others, needs_approval, summary_model, listeners, .. } = self;
         let Self { filters, conversation, variables, .. } = self;
-        let missing = || Fault::invalid("missing provider; set one with `.provider(…)`", None);
+        let missing = || Error::invalid("missing provider; set one with `.provider(…)`", None);
         check(&state)?;
         if state.name.is_empty() {
             state.name.clone_from(&state.id);
@@ -262,8 +262,8 @@ impl TakesPlugins for AgentBuilder {
 }
 
 /// Returns an error for settings that have no effect.
-fn check(state: &AgentState) -> Result<(), Fault> {
-    let refused = |message: &str| Err(Fault::invalid(message, None));
+fn check(state: &AgentState) -> Result<(), Error> {
+    let refused = |message: &str| Err(Error::invalid(message, None));
     if state.max_iterations == 0 {
         return refused("invalid `.max_iterations(0)`: expected at least one model call");
     }

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc::{self, Sender};
 use valvehouse_core::chat::{ChatRequest, IntoMessages};
 use valvehouse_core::context::{Context, Events, TurnFacts};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::kernel::Progress;
 use valvehouse_core::provider::Piece;
 use valvehouse_json::Json;
@@ -29,7 +29,7 @@ impl Agent {
     ///
     /// # Errors
     /// Returns the fault of the turn or the store.
-    pub async fn run(&mut self, messages: impl IntoMessages) -> Result<AgentResponse, Fault> {
+    pub async fn run(&mut self, messages: impl IntoMessages) -> Result<AgentResponse, Error> {
         self.run_messages(messages.into_messages()?, None).await
     }
 
@@ -37,7 +37,7 @@ impl Agent {
     /// while the stream is polled.
     ///
     /// ```no_run
-    /// # async fn example(mut agent: valvehouse_agent::Agent) -> Result<(), valvehouse_core::Fault> {
+    /// # async fn example(mut agent: valvehouse_agent::Agent) -> Result<(), valvehouse_core::Error> {
     /// let mut stream = agent.stream("hello");
     /// while let Some(chunk) = stream.next().await {
     ///     print!("{}", chunk?.text());
@@ -61,7 +61,7 @@ impl Agent {
         &mut self,
         messages: Vec<Json>,
         pieces: Option<Sender<Piece>>,
-    ) -> Result<AgentResponse, Fault> {
+    ) -> Result<AgentResponse, Error> {
         let setup = self.setup();
         let facts = TurnFacts {
             model: setup.model.copy(),
@@ -95,7 +95,7 @@ impl Agent {
     }
 
     /// Stores an imported conversation before it continues in the storage.
-    async fn bring_along(&mut self) -> Result<(), Fault> {
+    async fn bring_along(&mut self) -> Result<(), Error> {
         if self.runs.is_none() || self.state.messages.is_empty() {
             return Ok(());
         }
@@ -121,7 +121,7 @@ impl Agent {
         messages: Vec<Json>,
         facts: TurnFacts,
         stream: Option<Sender<Piece>>,
-    ) -> Result<AgentResponse, Fault> {
+    ) -> Result<AgentResponse, Error> {
         self.bring_along().await?;
         let Some(runs) = &self.runs else { return Err(no_storage()) };
         let begin = Begin {
@@ -145,7 +145,7 @@ impl Agent {
     /// # Errors
     /// Returns a fault if the run cannot be resumed or the decision does not match its pending action, and the
     /// fault of the turn or the store.
-    pub async fn resume(&mut self, decision: Decision) -> Result<AgentResponse, Fault> {
+    pub async fn resume(&mut self, decision: Decision) -> Result<AgentResponse, Error> {
         self.resume_stream(decision, None).await
     }
 
@@ -158,7 +158,7 @@ impl Agent {
         &mut self,
         decision: Decision,
         pieces: Option<Sender<Piece>>,
-    ) -> Result<AgentResponse, Fault> {
+    ) -> Result<AgentResponse, Error> {
         let setup = self.setup();
         self.bring_along().await?;
         let run =
@@ -187,7 +187,7 @@ impl Agent {
         said: usize,
         opening: RunInput,
         stream: Option<Sender<Piece>>,
-    ) -> Result<AgentResponse, Fault> {
+    ) -> Result<AgentResponse, Error> {
         let turn = saved.turn(setup.known(), &saved.host_calls, Events::default());
         let teller = run::teller(setup, &run, &turn);
         // A run can be resumed even before its first step.
@@ -212,7 +212,7 @@ impl Agent {
     }
 
     /// Adopts the state of a stored run.
-    async fn take_up(&mut self, ended: Result<RunOutcome, Fault>) -> Result<AgentResponse, Fault> {
+    async fn take_up(&mut self, ended: Result<RunOutcome, Error>) -> Result<AgentResponse, Error> {
         if let Ok(ended) = &ended {
             self.conversation.clone_from(&ended.conversation);
         }
@@ -224,7 +224,7 @@ impl Agent {
     }
 
     /// Reads the changes of the conversation in the storage.
-    async fn catch_up(&mut self) -> Result<(), Fault> {
+    async fn catch_up(&mut self) -> Result<(), Error> {
         let store = self.storage()?.clone();
         let known = self.state.messages.len() as u64;
         let news = store.messages(&self.conversation, known, u64::MAX).await?;
@@ -248,7 +248,7 @@ struct InMemory {
 }
 
 impl Keeper for InMemory {
-    fn keep<'a>(&'a self, kept: JournalEntry<'a>) -> BoxFuture<'a, Result<(), Fault>> {
+    fn keep<'a>(&'a self, kept: JournalEntry<'a>) -> BoxFuture<'a, Result<(), Error>> {
         let mut own = self.kept.lock();
         own.0.extend(kept.messages.iter().map(Json::copy));
         if let Some(saved) = kept.saved {

@@ -8,15 +8,15 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::sync::mpsc::Receiver;
 use valvehouse_core::chat::ChatChunk;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::provider::Piece;
 
-/// The chunks of an agent's answer, a `Stream` of `Result<ChatChunk, Fault>`. The run proceeds while the stream is
+/// The chunks of an agent's answer, a `Stream` of `Result<ChatChunk, Error>`. The run proceeds while the stream is
 /// polled and is interrupted when the stream is dropped.
 pub struct AgentStream<'a> {
-    pub(super) work: Option<BoxFuture<'a, Result<AgentResponse, Fault>>>,
+    pub(super) work: Option<BoxFuture<'a, Result<AgentResponse, Error>>>,
     pub(super) chunks: Receiver<Piece>,
-    pub(super) ended: Option<Result<AgentResponse, Fault>>,
+    pub(super) ended: Option<Result<AgentResponse, Error>>,
     pub(super) response: Option<AgentResponse>,
 }
 
@@ -25,7 +25,7 @@ impl AgentStream<'_> {
     ///
     /// # Errors
     /// Returns the fault of the run as the last item.
-    pub async fn next(&mut self) -> Option<Result<ChatChunk, Fault>> {
+    pub async fn next(&mut self) -> Option<Result<ChatChunk, Error>> {
         std::future::poll_fn(|context| self.poll_chunk(context)).await
     }
 
@@ -34,7 +34,7 @@ impl AgentStream<'_> {
         self.response
     }
 
-    fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<ChatChunk, Fault>>> {
+    fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<ChatChunk, Error>>> {
         loop {
             if let Ok(piece) = self.chunks.try_recv() {
                 return Poll::Ready(Some(Ok(ChatChunk::new(piece.event))));
@@ -63,7 +63,7 @@ impl AgentStream<'_> {
 }
 
 impl Stream for AgentStream<'_> {
-    type Item = Result<ChatChunk, Fault>;
+    type Item = Result<ChatChunk, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.poll_chunk(context)

@@ -7,7 +7,7 @@ use super::definition::{Middleware, Parts};
 use super::options::Options;
 use super::typed::{CallLimit, OnLimit};
 use valvehouse_core::context::Turn;
-use valvehouse_core::fault::Refusal;
+use valvehouse_core::error::Rejection;
 use valvehouse_core::filter::{self, Verdict};
 use valvehouse_json::Json;
 
@@ -61,13 +61,13 @@ impl CallLimit {
     }
 
     /// Returns a refusal if the limit is exceeded.
-    fn check(&self, what: &str, option: &str, made: u64, limit: u64) -> Result<(), Refusal> {
+    fn check(&self, what: &str, option: &str, made: u64, limit: u64) -> Result<(), Rejection> {
         if made <= limit {
             return Ok(());
         }
         let told = format!("this turn exceeded its limit of {limit} {what}; raise it with {option}");
         match self.on_limit {
-            OnLimit::Halt => Err(Refusal { fatal: true, ..Refusal::new(told).with_status(429) }),
+            OnLimit::Halt => Err(Rejection { fatal: true, ..Rejection::new(told).with_status(429) }),
             OnLimit::Warn => {
                 if made == limit + 1 {
                     tracing::warn!(middleware = NAME, "{told}; the turn continues");
@@ -78,7 +78,7 @@ impl CallLimit {
     }
 }
 
-fn verdict(kept: Result<(), Refusal>) -> Verdict {
+fn verdict(kept: Result<(), Rejection>) -> Verdict {
     match kept {
         Ok(()) => Verdict::Continue,
         Err(refusal) => Verdict::Reject(refusal),

@@ -4,7 +4,7 @@ use super::definition::{Middleware, Parts};
 use super::typed::MiddlewareSettings;
 use super::{approval, call_limit, context_editing, models, pii, tool_retry};
 use crate::summary::{NAME as SUMMARIZATION, Summarization};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::words::did_you_mean;
 use valvehouse_json::Json;
 
@@ -26,15 +26,15 @@ impl Middleware {
     ///
     /// # Errors
     /// Returns a request fault with every problem of the name and the options, and its fix.
-    pub fn of(name: &str, options: &Json, parts: &Parts) -> Result<Self, Fault> {
+    pub fn of(name: &str, options: &Json, parts: &Parts) -> Result<Self, Error> {
         let Some((_, make)) = KINDS.iter().find(|(kind, _)| *kind == name) else {
             let kinds = Self::names();
             let hint = did_you_mean(name, kinds.iter().copied());
             let problem =
                 format!("unknown middleware {name:?}{hint}; known middleware: {}", kinds.join(", "));
-            return Err(Fault::invalid(problem, None));
+            return Err(Error::invalid(problem, None));
         };
-        let made = make(options, parts).map_err(|problems| Fault::invalid(problems, None))?;
+        let made = make(options, parts).map_err(|problems| Error::invalid(problems, None))?;
         Ok(made.with_options(options))
     }
 
@@ -42,7 +42,7 @@ impl Middleware {
     ///
     /// # Errors
     /// Returns a request fault with every problem of the options.
-    pub fn new(settings: impl Into<MiddlewareSettings>, parts: &Parts) -> Result<Self, Fault> {
+    pub fn new(settings: impl Into<MiddlewareSettings>, parts: &Parts) -> Result<Self, Error> {
         let MiddlewareSettings { name, options, needs_approval, models, summary_model } = settings.into();
         let parts = Parts {
             model: parts.model.clone(),

@@ -27,10 +27,10 @@ pub(super) fn retry(options: &Json, _: &Parts) -> Result<Middleware, String> {
     let first = delay("initial_delay_ms", default.initial_delay);
     let longest = delay("max_delay_ms", default.max_delay);
     let retry = RetrySettings {
-        times: options.number("max_retries", default.max_retries.into(), 0..=100) as u32,
+        max_retries: options.number("max_retries", default.max_retries.into(), 0..=100) as u32,
         first,
         longest,
-        lost: options.flag("lost", default.lost),
+        after_send: options.flag("after_send", default.lost),
     };
     options.done()?;
     Ok(Middleware::of_provider(RETRY, move |provider: Arc<dyn Provider>| {

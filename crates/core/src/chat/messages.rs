@@ -1,7 +1,7 @@
 //! Messages in the forms that programs have them: text, a [`Message`], JSON, or lists of these.
 
 use super::message;
-use crate::fault::Fault;
+use crate::error::Error;
 use valvehouse_json::Json;
 
 /// A message of a conversation.
@@ -70,16 +70,16 @@ pub trait IntoMessages {
     ///
     /// # Errors
     /// Returns a request fault if a value is neither text, an object nor a list.
-    fn into_messages(self) -> Result<Vec<Json>, Fault>;
+    fn into_messages(self) -> Result<Vec<Json>, Error>;
 }
 
 impl IntoMessages for Json {
-    fn into_messages(self) -> Result<Vec<Json>, Fault> {
+    fn into_messages(self) -> Result<Vec<Json>, Error> {
         match &self {
             Self::Text(text) => Ok(vec![message::user(text.as_str())]),
             Self::Object(_) => Ok(vec![self.copy()]),
             Self::Array(list) => list.items().into_messages(),
-            other => Err(Fault::invalid(
+            other => Err(Error::invalid(
                 format!("invalid messages: expected text, an object or a list, got {}", other.kind()),
                 Some("messages"),
             )),
@@ -88,31 +88,31 @@ impl IntoMessages for Json {
 }
 
 impl IntoMessages for Message {
-    fn into_messages(self) -> Result<Vec<Json>, Fault> {
+    fn into_messages(self) -> Result<Vec<Json>, Error> {
         self.0.into_messages()
     }
 }
 
 impl IntoMessages for &str {
-    fn into_messages(self) -> Result<Vec<Json>, Fault> {
+    fn into_messages(self) -> Result<Vec<Json>, Error> {
         Ok(vec![message::user(self)])
     }
 }
 
 impl IntoMessages for String {
-    fn into_messages(self) -> Result<Vec<Json>, Fault> {
+    fn into_messages(self) -> Result<Vec<Json>, Error> {
         self.as_str().into_messages()
     }
 }
 
 impl IntoMessages for &String {
-    fn into_messages(self) -> Result<Vec<Json>, Fault> {
+    fn into_messages(self) -> Result<Vec<Json>, Error> {
         self.as_str().into_messages()
     }
 }
 
 impl<M: IntoMessages> IntoMessages for Vec<M> {
-    fn into_messages(self) -> Result<Vec<Json>, Fault> {
+    fn into_messages(self) -> Result<Vec<Json>, Error> {
         let mut messages = Vec::with_capacity(self.len());
         for one in self {
             messages.extend(one.into_messages()?);
@@ -122,20 +122,20 @@ impl<M: IntoMessages> IntoMessages for Vec<M> {
 }
 
 impl<M: IntoMessages, const N: usize> IntoMessages for [M; N] {
-    fn into_messages(self) -> Result<Vec<Json>, Fault> {
+    fn into_messages(self) -> Result<Vec<Json>, Error> {
         Vec::from(self).into_messages()
     }
 }
 
 impl<M: IntoMessages + Clone> IntoMessages for &[M] {
-    fn into_messages(self) -> Result<Vec<Json>, Fault> {
+    fn into_messages(self) -> Result<Vec<Json>, Error> {
         self.to_vec().into_messages()
     }
 }
 
 #[cfg(feature = "typed")]
 impl IntoMessages for serde_json::Value {
-    fn into_messages(self) -> Result<Vec<Json>, Fault> {
+    fn into_messages(self) -> Result<Vec<Json>, Error> {
         Json::from(self).into_messages()
     }
 }
@@ -145,9 +145,9 @@ impl IntoMessages for serde_json::Value {
 /// # Errors
 /// Returns a request fault if the value has no JSON form.
 #[cfg(feature = "typed")]
-pub fn serialized(value: &impl serde::Serialize) -> Result<Json, Fault> {
+pub fn serialized(value: &impl serde::Serialize) -> Result<Json, Error> {
     let value = serde_json::to_value(value);
-    value.map(Json::from).map_err(|error| Fault::invalid(format!("cannot write JSON: {error}"), None))
+    value.map(Json::from).map_err(|error| Error::invalid(format!("cannot write JSON: {error}"), None))
 }
 
 #[cfg(test)]
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn messages_are_text_objects_and_lists() {
-        let texts = |messages: Result<Vec<Json>, Fault>| {
+        let texts = |messages: Result<Vec<Json>, Error>| {
             messages.unwrap().iter().map(|one| Message::from(one.clone()).text()).collect::<Vec<_>>()
         };
         assert_eq!(texts("a".into_messages()), ["a"]);

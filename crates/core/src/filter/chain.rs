@@ -1,13 +1,13 @@
 //! A chain of filters: each filter receives the value that the previous one returned.
 
-use super::definition::{FilterEntry, HookRunner, OnBreak, Run, Verdict};
+use super::definition::{FailurePolicy, FilterEntry, HookRunner, Run, Verdict};
 use super::hook::FilterContext;
 use super::hook::{Hook, Hooks};
 use super::native::AsyncHooks;
-use crate::breaker::Admission;
+use crate::breaker::BreakerState;
 use crate::context::{FinishedChat, Turn};
-use crate::fault::{Breakage, Fault, Refusal};
-use crate::lanes::{self, LaneError, Pace, STUCK};
+use crate::error::{Error, PluginError, Rejection};
+use crate::executor::{self, ExecutorError, STUCK, Workload};
 use crate::trace::{End, PromptCacheWatch, What};
 use futures_util::FutureExt;
 use std::panic::AssertUnwindSafe;
@@ -107,12 +107,12 @@ impl Chain {
     ///
     /// # Errors
     /// Returns the fault of a filter that refused or failed.
-    pub async fn run(&self, hook: Hook, value: Json, turn: &Turn) -> Result<ChainOutcome, Fault> {
+    pub async fn run(&self, hook: Hook, value: Json, turn: &Turn) -> Result<ChainOutcome, Error> {
         self.run_those(hook, value, turn, |_| true).await
     }
 
     /// Runs `post_invocation` after a failed tool call, for the filters that handle failures.
-    pub(crate) async fn run_after_failure(&self, value: Json, turn: &Turn) -> Result<ChainOutcome, Fault> {
+    pub(crate) async fn run_after_failure(&self, value: Json, turn: &Turn) -> Result<ChainOutcome, Error> {
         self.run_those(Hook::PostInvocation, value, turn, |filter| filter.sees_failures).await
     }
 
@@ -132,7 +132,7 @@ impl Chain {
         value: Json,
         turn: &Turn,
         those: impl Fn(&FilterEntry) -> bool,
-    ) -> Result<ChainOutcome, Fault> {
+    ) -> Result<ChainOutcome, Error> {
         if self.0.by_size.contains(hook) {
             note_size(hook, &value, turn);
         }
@@ -180,7 +180,7 @@ pub async fn step(
     value: Json,
     turn: &Turn,
     end: &mut Option<End>,
-) -> Result<ChainOutcome, Fault> {
+) -> Result<ChainOutcome, Error> {
     let Some(trace) = turn.trace() else { return decide(filter, hook, value, turn).await.outcome };
     let step = trace.begin_after(end.take(), What::Hook(&filter.name, hook.name()), &value);
     let TraceOutcome { word, cause, outcome } = told(filter, hook, value, turn).await;
@@ -199,7 +199,7 @@ pub struct TraceOutcome {
     /// The reason for a failure, if any.
     pub cause: Option<String>,
     /// The outcome, or the fault that ends the turn.
-    pub outcome: Result<ChainOutcome, Fault>,
+    pub outcome: Result<ChainOutcome, Error>,
 }
 
 /// Runs one filter and describes its outcome.
@@ -209,23 +209,23 @@ pub async fn told(filter: &FilterEntry, hook: Hook, value: Json, turn: &Turn) ->
         (Some((word, cause)), _) => (word, Some(cause)),
         (None, Ok(ChainOutcome::Done(_))) => ("continue", None),
         (None, Ok(ChainOutcome::Skipped(_))) => ("skip", None),
-        (None, Err(Fault::Refused(refusal))) => ("refused", Some(refusal.message.clone())),
-        (None, Err(Fault::Broken(breakage))) => ("broke", Some(breakage.cause.clone())),
-        (None, Err(Fault::Paused)) => ("paused", None),
-        (None, Err(_)) => ("broke", None),
+        (None, Err(Error::Refused(refusal))) => ("refused", Some(refusal.message.clone())),
+        (None, Err(Error::Broken(failure))) => ("failed", Some(failure.cause.clone())),
+        (None, Err(Error::Paused)) => ("paused", None),
+        (None, Err(_)) => ("failed", None),
     };
     TraceOutcome { word, cause, outcome }
 }
 
 /// The outcome of one filter.
 struct Decision {
-    outcome: Result<ChainOutcome, Fault>,
+    outcome: Result<ChainOutcome, Error>,
     /// The name and the reason if the filter was skipped.
     passed_over: Option<(&'static str, String)>,
 }
 
-impl From<Result<ChainOutcome, Fault>> for Decision {
-    fn from(outcome: Result<ChainOutcome, Fault>) -> Self {
+impl From<Result<ChainOutcome, Error>> for Decision {
+    fn from(outcome: Result<ChainOutcome, Error>) -> Self {
         Self { outcome, passed_over: None }
     }
 }
@@ -233,24 +233,24 @@ impl From<Result<ChainOutcome, Fault>> for Decision {
 impl Decision {
     /// Creates the outcome of a failure that the policy ignores.
     fn forgiven(outcome: ChainOutcome, cause: String) -> Self {
-        Self { outcome: Ok(outcome), passed_over: Some(("forgiven", cause)) }
+        Self { outcome: Ok(outcome), passed_over: Some(("ignored", cause)) }
     }
 }
 
 /// Runs one filter and applies its failure policy.
 async fn decide(filter: &FilterEntry, hook: Hook, value: Json, turn: &Turn) -> Decision {
-    let admission = filter.breaker.as_ref().map_or(Admission::Usual, |breaker| breaker.admit());
-    if let (Some(breaker), Admission::Rests(rest)) = (&filter.breaker, admission) {
-        return resting(filter, hook, value, breaker.refusal(rest), turn);
+    let admission = filter.breaker.as_ref().map_or(BreakerState::Closed, |breaker| breaker.admit());
+    if let (Some(breaker), BreakerState::Open(rest)) = (&filter.breaker, admission) {
+        return skipped(filter, hook, value, breaker.rejection(rest), turn);
     }
     // A copy is needed only for a filter whose failures are ignored.
-    let before = (filter.on_break == OnBreak::Continue).then(|| Before::of(hook, &value));
+    let before = (filter.failure_policy == FailurePolicy::FailOpen).then(|| Before::of(hook, &value));
     let ctx = FilterContext { value, turn: turn.clone() };
     let verdict = match &filter.run {
-        Run::Sync(run) => match run.pace(hook, &ctx) {
+        Run::Sync(run) => match run.workload(hook, &ctx) {
             None => call(&**run, hook, ctx),
             // The box keeps the future of all other calls small.
-            Some(pace) => Box::pin(apart(filter.clone(), run.clone(), hook, ctx, pace)).await,
+            Some(workload) => Box::pin(apart(filter.clone(), run.clone(), hook, ctx, workload)).await,
         },
         Run::Async(run) => Box::pin(await_hook(&**run, hook, ctx)).await,
     };
@@ -258,7 +258,7 @@ async fn decide(filter: &FilterEntry, hook: Hook, value: Json, turn: &Turn) -> D
 }
 
 /// The verdict of a hook and the value that it leaves, or its failure.
-type HookEnd = Result<(Verdict, Json), Breakage>;
+type HookEnd = Result<(Verdict, Json), PluginError>;
 
 /// Runs a hook that may wait or compute for long on a separate stack.
 async fn apart(
@@ -266,13 +266,13 @@ async fn apart(
     run: Arc<dyn HookRunner>,
     hook: Hook,
     ctx: FilterContext,
-    pace: Pace,
+    workload: Workload,
 ) -> HookEnd {
-    let called = lanes::run_for(&filter.name, pace, move || call(&*run, hook, ctx)).await;
-    if let (Err(LaneError::Stuck), Some(breaker)) = (&called, filter.breaker) {
+    let called = executor::run_for(&filter.name, workload, move || call(&*run, hook, ctx)).await;
+    if let (Err(ExecutorError::Stuck), Some(breaker)) = (&called, filter.breaker) {
         breaker.trip(STUCK);
     }
-    called.unwrap_or_else(|error| Err(Breakage::new(error.to_string())))
+    called.unwrap_or_else(|error| Err(PluginError::new(error.to_string())))
 }
 
 /// Runs a hook in the task of its turn. A panic ends only this call.
@@ -288,43 +288,43 @@ fn settled(
     hook: Hook,
     verdict: HookEnd,
     before: Option<Before>,
-    admission: Admission,
+    admission: BreakerState,
     turn: &Turn,
 ) -> Decision {
     if turn.is_paused() {
         // The result is discarded: the step runs again once the question is answered.
-        return Err(Fault::Paused).into();
+        return Err(Error::Paused).into();
     }
     let verdict = verdict.and_then(|(verdict, value)| match wrong_events(hook, &verdict, &value) {
-        Some(wrong) => Err(Breakage::new(wrong)),
+        Some(wrong) => Err(PluginError::new(wrong)),
         None => Ok((verdict, value)),
     });
     if let Some(breaker) = &filter.breaker {
         match &verdict {
-            Ok(_) => breaker.went_well(admission),
+            Ok(_) => breaker.record_success(admission),
             // A call that was canceled with its turn is not a failure of the filter.
             Err(_) if turn.is_over() => {}
-            Err(breakage) => breaker.broke(&breakage.cause),
+            Err(failure) => breaker.record_failure(&failure.cause),
         }
     }
     match (verdict, before) {
         (Ok((Verdict::Continue, value)), _) => Ok(ChainOutcome::Done(value)).into(),
         (Ok((Verdict::Respond(value), _)), _) => Ok(ChainOutcome::Skipped(value)).into(),
         (Ok((Verdict::Reject(refusal), _)), Some(before)) if !hook.is_before() => {
-            tracing::warn!(plugin = filter.name(), %hook, message = refusal.message, "error forgiven");
+            tracing::warn!(plugin = filter.name(), %hook, message = refusal.message, "error ignored");
             Decision::forgiven(without(filter, hook, before.again(), turn), refusal.message)
         }
         (Ok((Verdict::Reject(refusal), _)), _) => {
-            Err(Fault::Refused(Refusal { plugin: filter.name().into(), ..refusal })).into()
+            Err(Error::Refused(Rejection { plugin: filter.name().into(), ..refusal })).into()
         }
-        (Err(breakage), before) => {
-            let breakage = Breakage { plugin: filter.name().into(), hook: hook.name().into(), ..breakage };
-            tracing::error!(plugin = breakage.plugin, %hook, "{}", breakage.cause);
+        (Err(failure), before) => {
+            let failure = PluginError { plugin: filter.name().into(), hook: hook.name().into(), ..failure };
+            tracing::error!(plugin = failure.plugin, %hook, "{}", failure.cause);
             match before {
                 Some(before) => {
-                    Decision::forgiven(without(filter, hook, before.again(), turn), breakage.cause)
+                    Decision::forgiven(without(filter, hook, before.again(), turn), failure.cause)
                 }
-                None => Err(Fault::Broken(breakage)).into(),
+                None => Err(Error::Broken(failure)).into(),
             }
         }
     }
@@ -378,15 +378,15 @@ fn article(value: &Json) -> String {
 
 /// Returns the decision for a filter with an open circuit breaker: it is skipped if its failures are ignored;
 /// otherwise, the request is refused.
-fn resting(filter: &FilterEntry, hook: Hook, value: Json, instead: Refusal, turn: &Turn) -> Decision {
+fn skipped(filter: &FilterEntry, hook: Hook, value: Json, instead: Rejection, turn: &Turn) -> Decision {
     if let Some(run) = filter.sync_run() {
-        run.rests(hook);
+        run.open_breaker(hook);
     }
-    let passed_over = Some(("rests", instead.message.clone()));
-    let outcome = match filter.on_break {
-        OnBreak::Continue => Ok(without(filter, hook, value, turn)),
-        OnBreak::Abort => {
-            Err(Fault::Refused(Refusal { fatal: true, plugin: filter.name().into(), ..instead }))
+    let passed_over = Some(("breaker_open", instead.message.clone()));
+    let outcome = match filter.failure_policy {
+        FailurePolicy::FailOpen => Ok(without(filter, hook, value, turn)),
+        FailurePolicy::FailClosed => {
+            Err(Error::Refused(Rejection { fatal: true, plugin: filter.name().into(), ..instead }))
         }
     };
     Decision { outcome, passed_over }
@@ -438,11 +438,11 @@ fn call(run: &dyn HookRunner, hook: Hook, mut ctx: FilterContext) -> HookEnd {
     Ok((verdict, ctx.value))
 }
 
-fn panicked(panic: &(dyn std::any::Any + Send)) -> Breakage {
+fn panicked(panic: &(dyn std::any::Any + Send)) -> PluginError {
     let text = panic
         .downcast_ref::<&str>()
         .map(|text| (*text).to_owned())
         .or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_default();
-    Breakage::new(format!("panicked: {text}"))
+    PluginError::new(format!("panicked: {text}"))
 }

@@ -5,9 +5,9 @@ use super::hook::{Hook, Hooks};
 use super::native::AsyncHooks;
 use crate::breaker::Breaker;
 use crate::context::{FinishedChat, Turn};
-use crate::fault::{Breakage, Refusal};
-use crate::figures::{PromptCacheCount, PromptCacheTally};
-use crate::lanes::Pace;
+use crate::error::{PluginError, Rejection};
+use crate::executor::Workload;
+use crate::metrics::{PromptCacheCount, PromptCacheCounter};
 use std::sync::Arc;
 use valvehouse_json::Json;
 
@@ -19,7 +19,7 @@ pub enum Verdict {
     /// Ends the chain with this value: as the answer, the tool result or the final value of the hook.
     Respond(Json),
     /// Ends the chain with an error.
-    Reject(Refusal),
+    Reject(Rejection),
 }
 
 impl Verdict {
@@ -28,20 +28,20 @@ impl Verdict {
         Self::Respond(value.into())
     }
 
-    /// Ends the chain with an error: a text, or a [`Refusal`] with a status.
-    pub fn reject(refusal: impl Into<Refusal>) -> Self {
+    /// Ends the chain with an error: a text, or a [`Rejection`] with a status.
+    pub fn reject(refusal: impl Into<Rejection>) -> Self {
         Self::Reject(refusal.into())
     }
 }
 
 /// The policy for failures of a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OnBreak {
+pub enum FailurePolicy {
     /// The request fails.
     #[default]
-    Abort,
+    FailClosed,
     /// The filter is skipped: the value stays as it was before the hook.
-    Continue,
+    FailOpen,
 }
 
 /// The implementation of a filter's hooks.
@@ -49,18 +49,18 @@ pub trait HookRunner: Send + Sync {
     /// Runs one hook, which may change the value of `ctx`.
     ///
     /// # Errors
-    /// Returns a breakage if the hook fails. A decision to reject is a [`Verdict`].
-    fn run(&self, hook: Hook, ctx: &mut FilterContext) -> Result<Verdict, Breakage>;
+    /// Returns a plugin error if the hook fails. A decision to reject is a [`Verdict`].
+    fn run(&self, hook: Hook, ctx: &mut FilterContext) -> Result<Verdict, PluginError>;
 
     /// Returns the executor of this hook: `Some` for a hook that may wait (for a person or the network) or
     /// compute for long, which runs on a separate stack.
-    fn pace(&self, hook: Hook, ctx: &FilterContext) -> Option<Pace> {
+    fn workload(&self, hook: Hook, ctx: &FilterContext) -> Option<Workload> {
         let _ = (hook, ctx);
         None
     }
 
     /// Records that the hook was skipped because its circuit breaker is open.
-    fn rests(&self, hook: Hook) {
+    fn record_skipped(&self, hook: Hook) {
         let _ = hook;
     }
 
@@ -122,12 +122,12 @@ pub struct FilterEntry {
     pub(super) hooks: Hooks,
     /// The hooks whose executor depends on the size of the turn.
     pub(super) by_size: Hooks,
-    pub(super) on_break: OnBreak,
+    pub(super) failure_policy: FailurePolicy,
     pub(super) sees_failures: bool,
     /// Set if the filter schedules work for the time after the answer.
     pub(super) leaves: bool,
     pub(super) breaker: Option<Arc<Breaker>>,
-    pub(super) prompt_cache: Arc<PromptCacheTally>,
+    pub(super) prompt_cache: Arc<PromptCacheCounter>,
     pub(super) run: Run,
 }
 
@@ -149,7 +149,7 @@ impl FilterEntry {
             is_last: false,
             hooks,
             by_size: Hooks::default(),
-            on_break: OnBreak::Abort,
+            failure_policy: FailurePolicy::FailClosed,
             sees_failures: false,
             leaves: false,
             breaker: None,
@@ -187,8 +187,8 @@ impl FilterEntry {
 
     /// Sets the policy for failures.
     #[must_use]
-    pub fn on_break(mut self, on_break: OnBreak) -> Self {
-        self.on_break = on_break;
+    pub fn failure_policy(mut self, failure_policy: FailurePolicy) -> Self {
+        self.failure_policy = failure_policy;
         self
     }
 
@@ -206,7 +206,7 @@ impl FilterEntry {
         self
     }
 
-    /// Attaches a circuit breaker: after repeated failures the filter is skipped or, with [`OnBreak::Abort`],
+    /// Attaches a circuit breaker: after repeated failures the filter is skipped or, with [`FailurePolicy::FailClosed`],
     /// rejects at once until the cool-down ends.
     #[must_use]
     pub fn breaker(mut self, breaker: Arc<Breaker>) -> Self {
@@ -214,10 +214,10 @@ impl FilterEntry {
         self
     }
 
-    /// Counts the requests in which the filter preserves the provider's prompt cache in this tally.
+    /// Counts the requests in which the filter preserves the provider's prompt cache in this call_metrics.
     #[must_use]
-    pub fn counting_prompt_cache(mut self, tally: Arc<PromptCacheTally>) -> Self {
-        self.prompt_cache = tally;
+    pub fn counting_prompt_cache(mut self, call_metrics: Arc<PromptCacheCounter>) -> Self {
+        self.prompt_cache = call_metrics;
         self
     }
 
@@ -274,13 +274,16 @@ impl std::fmt::Debug for FilterEntry {
 }
 
 /// A closure that implements a hook.
-pub trait HookClosure: Fn(&mut FilterContext) -> Result<Verdict, Breakage> + Send + Sync + 'static {}
-impl<F: Fn(&mut FilterContext) -> Result<Verdict, Breakage> + Send + Sync + 'static> HookClosure for F {}
+pub trait HookClosure:
+    Fn(&mut FilterContext) -> Result<Verdict, PluginError> + Send + Sync + 'static
+{
+}
+impl<F: Fn(&mut FilterContext) -> Result<Verdict, PluginError> + Send + Sync + 'static> HookClosure for F {}
 
 struct Closure<F>(F);
 
 impl<F: HookClosure> HookRunner for Closure<F> {
-    fn run(&self, _: Hook, ctx: &mut FilterContext) -> Result<Verdict, Breakage> {
+    fn run(&self, _: Hook, ctx: &mut FilterContext) -> Result<Verdict, PluginError> {
         (self.0)(ctx)
     }
 }

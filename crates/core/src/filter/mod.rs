@@ -21,7 +21,7 @@ mod subject;
 
 pub use chain::{Chain, ChainOutcome, TraceOutcome, step, told, wrong_events};
 pub(crate) use definition::broken_stream;
-pub use definition::{FilterEntry, HookClosure, HookRunner, OnBreak, Verdict, is_broken_stream};
+pub use definition::{FailurePolicy, FilterEntry, HookClosure, HookRunner, Verdict, is_broken_stream};
 pub use hook::{FilterContext, FilterType, Hook, Hooks};
 pub use native::{
     Filter, HookResult, from_fn, from_sync_fn, inlet, outlet, post_chat, post_invocation, pre_chat,

@@ -1,12 +1,12 @@
 //! Filters in Rust: the trait with a method for each hook, and closures for one hook.
 
-use super::definition::{FilterEntry, HookRunner, OnBreak, Verdict};
+use super::definition::{FailurePolicy, FilterEntry, HookRunner, Verdict};
 use super::hook::{FilterContext, Hook, Hooks};
 use super::subject::{
     Inlet, Outlet, PostChat, PostInvocation, PreChat, PreInvocation, StreamEnd, StreamEvent, Subject,
 };
-use crate::fault::{BoxError, Breakage};
-use crate::lanes::{self, Pace, WaitEnd};
+use crate::error::{BoxError, PluginError};
+use crate::executor::{self, WaitEnd, Workload};
 use futures_util::future::BoxFuture;
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -73,8 +73,8 @@ pub trait Filter: Send + Sync + 'static {
     }
 
     /// Returns the policy for failures. By default, the request fails.
-    fn on_break(&self) -> OnBreak {
-        OnBreak::Abort
+    fn failure_policy(&self) -> FailurePolicy {
+        FailurePolicy::FailClosed
     }
 
     /// Returns `true` if `post_invocation` also runs after a failed tool call. The default is `false`.
@@ -172,10 +172,10 @@ impl<F: Filter> From<F> for FilterEntry {
 impl<F: Filter> From<Arc<F>> for FilterEntry {
     fn from(filter: Arc<F>) -> Self {
         let (name, priority) = (filter.name().to_owned(), filter.priority());
-        let (on_break, on_tool_error) = (filter.on_break(), filter.on_tool_error());
+        let (failure_policy, on_tool_error) = (filter.failure_policy(), filter.on_tool_error());
         Self::asynchronous(name, hooks_of::<F>(), Arc::new(Native(filter)))
             .priority(priority)
-            .on_break(on_break)
+            .failure_policy(failure_policy)
             .seeing_failures(on_tool_error)
     }
 }
@@ -183,7 +183,11 @@ impl<F: Filter> From<Arc<F>> for FilterEntry {
 /// The hooks of a filter that run in the task of their turn.
 pub(super) trait AsyncHooks: Send + Sync {
     /// Runs a hook, which may change the value of `ctx`.
-    fn run<'a>(&'a self, hook: Hook, ctx: &'a mut FilterContext) -> BoxFuture<'a, Result<Verdict, Breakage>>;
+    fn run<'a>(
+        &'a self,
+        hook: Hook,
+        ctx: &'a mut FilterContext,
+    ) -> BoxFuture<'a, Result<Verdict, PluginError>>;
 }
 
 struct Native<F>(Arc<F>);
@@ -195,13 +199,17 @@ macro_rules! on {
             let mut subject = take::<$subject>($ctx);
             let verdict = $filter.$hook(&mut subject).await;
             $ctx.value = subject.into_context().value;
-            verdict.map_err(Breakage::of)
+            verdict.map_err(PluginError::of)
         })
     };
 }
 
 impl<F: Filter> AsyncHooks for Native<F> {
-    fn run<'a>(&'a self, hook: Hook, ctx: &'a mut FilterContext) -> BoxFuture<'a, Result<Verdict, Breakage>> {
+    fn run<'a>(
+        &'a self,
+        hook: Hook,
+        ctx: &'a mut FilterContext,
+    ) -> BoxFuture<'a, Result<Verdict, PluginError>> {
         let filter = &*self.0;
         match hook {
             Hook::Inlet => on!(filter.inlet(Inlet), ctx),
@@ -231,11 +239,11 @@ where
     F: Fn(&mut S) -> HookResult + Send + Sync,
     S: Subject,
 {
-    fn run(&self, _: Hook, ctx: &mut FilterContext) -> Result<Verdict, Breakage> {
+    fn run(&self, _: Hook, ctx: &mut FilterContext) -> Result<Verdict, PluginError> {
         let mut subject = take::<S>(ctx);
         let verdict = (self.0)(&mut subject);
         ctx.value = subject.into_context().value;
-        verdict.map_err(Breakage::of)
+        verdict.map_err(PluginError::of)
     }
 }
 
@@ -247,21 +255,21 @@ where
     F: AsyncFn(&mut S) -> HookResult + Send + Sync,
     S: Subject,
 {
-    fn run(&self, _: Hook, ctx: &mut FilterContext) -> Result<Verdict, Breakage> {
+    fn run(&self, _: Hook, ctx: &mut FilterContext) -> Result<Verdict, PluginError> {
         let mut subject = take::<S>(ctx);
-        let ended = lanes::wait((self.0)(&mut subject), |aside| aside());
+        let ended = executor::wait((self.0)(&mut subject), |aside| aside());
         ctx.value = subject.into_context().value;
         match ended {
-            Ok(verdict) => verdict.map_err(Breakage::of),
-            Err(WaitEnd::Over) => Err(Breakage::new("the turn ended while the filter was waiting")),
+            Ok(verdict) => verdict.map_err(PluginError::of),
+            Err(WaitEnd::Over) => Err(PluginError::new("the turn ended while the filter was waiting")),
             Err(WaitEnd::Elsewhere) => {
-                Err(Breakage::new("cannot run an async filter on a thread that must not wait"))
+                Err(PluginError::new("cannot run an async filter on a thread that must not wait"))
             }
         }
     }
 
-    fn pace(&self, _: Hook, _: &FilterContext) -> Option<Pace> {
-        Some(Pace::Waits)
+    fn workload(&self, _: Hook, _: &FilterContext) -> Option<Workload> {
+        Some(Workload::Blocking)
     }
 }
 

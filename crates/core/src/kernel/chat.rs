@@ -6,7 +6,7 @@ use super::options::RunOptions;
 use super::turn_stream::{ChatChunks, TurnAnswer, TurnStream};
 use crate::chat::{ChatRequest, IntoMessages};
 use crate::context::{Context, Events, Turn, TurnFacts};
-use crate::fault::Fault;
+use crate::error::Error;
 use futures_util::future::BoxFuture;
 use valvehouse_json::Json;
 
@@ -42,7 +42,7 @@ impl Kernel {
         name: &str,
         args: impl Into<Json>,
         context: &Context,
-    ) -> Result<InvokeOutput, Fault> {
+    ) -> Result<InvokeOutput, Error> {
         let turn = Turn::new(TurnFacts::default(), context.fork(), Events::default());
         self.invoke_in(name, args.into(), &turn).await
     }
@@ -51,7 +51,7 @@ impl Kernel {
     ///
     /// # Errors
     /// Returns a fault if the tool is unknown, fails, or is refused by a filter.
-    pub async fn invoke_in(&self, name: &str, args: Json, turn: &Turn) -> Result<InvokeOutput, Fault> {
+    pub async fn invoke_in(&self, name: &str, args: Json, turn: &Turn) -> Result<InvokeOutput, Error> {
         self.invoke_boxed(name, args, turn).await
     }
 
@@ -61,7 +61,7 @@ impl Kernel {
         name: &'a str,
         args: Json,
         turn: &'a Turn,
-    ) -> BoxFuture<'a, Result<InvokeOutput, Fault>> {
+    ) -> BoxFuture<'a, Result<InvokeOutput, Error>> {
         Box::pin(async move {
             self.runs(turn);
             let work = async {
@@ -84,14 +84,14 @@ impl Kernel {
         &self,
         messages: impl IntoMessages,
         options: ChatOptions,
-    ) -> Result<TurnAnswer, Fault> {
+    ) -> Result<TurnAnswer, Error> {
         self.begin(messages, options, RunOptions::leaving_tool_calls)?.answer().await
     }
 
     /// Runs a complete turn with default options; see [`Kernel::chat_with_tools`].
     ///
     /// ```
-    /// # async fn example() -> Result<(), valvehouse_core::Fault> {
+    /// # async fn example() -> Result<(), valvehouse_core::Error> {
     /// use valvehouse_core::{Kernel, provider::CannedProvider};
     /// let kernel = Kernel::builder().provider(CannedProvider::new(["hello"])).build();
     /// assert_eq!(kernel.chat("good day").await?.text(), "hello");
@@ -100,7 +100,7 @@ impl Kernel {
     ///
     /// # Errors
     /// Returns the fault of the turn.
-    pub async fn chat(&self, messages: impl IntoMessages) -> Result<TurnAnswer, Fault> {
+    pub async fn chat(&self, messages: impl IntoMessages) -> Result<TurnAnswer, Error> {
         self.chat_with_tools(messages, ChatOptions::default()).await
     }
 
@@ -108,7 +108,7 @@ impl Kernel {
     ///
     /// # Errors
     /// Returns a request fault if the messages are invalid.
-    pub fn stream(&self, messages: impl IntoMessages) -> Result<ChatChunks<'static>, Fault> {
+    pub fn stream(&self, messages: impl IntoMessages) -> Result<ChatChunks<'static>, Error> {
         Ok(self.stream_chat(messages, ChatOptions::default())?.chunks())
     }
 
@@ -120,7 +120,7 @@ impl Kernel {
         &self,
         messages: impl IntoMessages,
         options: ChatOptions,
-    ) -> Result<TurnAnswer, Fault> {
+    ) -> Result<TurnAnswer, Error> {
         self.begin(messages, options, |options| options)?.answer().await
     }
 
@@ -132,7 +132,7 @@ impl Kernel {
         &self,
         messages: impl IntoMessages,
         options: ChatOptions,
-    ) -> Result<TurnStream<'static>, Fault> {
+    ) -> Result<TurnStream<'static>, Error> {
         self.begin(messages, options, |options| options.streamed(true))
     }
 
@@ -141,7 +141,7 @@ impl Kernel {
         messages: impl IntoMessages,
         options: ChatOptions,
         how: impl FnOnce(RunOptions<'static>) -> RunOptions<'static>,
-    ) -> Result<TurnStream<'static>, Fault> {
+    ) -> Result<TurnStream<'static>, Error> {
         let model = options.model.as_deref().or(self.settings().model.as_deref()).unwrap_or("default");
         let messages = messages.into_messages()?;
         let own = options.request.iter().flat_map(Json::entries);

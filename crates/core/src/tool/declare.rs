@@ -2,7 +2,7 @@
 
 use super::parameters::Parameters;
 use super::spec::{Retry, ToolSpec};
-use crate::fault::DeclarationError;
+use crate::error::DeclarationError;
 use crate::limits::{clipped, unknown_keys};
 use crate::words::is_id;
 use std::time::Duration;

@@ -5,7 +5,7 @@ use super::field::{Field, Items, Rules, ValveKind};
 use super::field::{MASK, ValveSchema};
 use super::redact::MIN_SECRET;
 use super::redact::is_too_short;
-use crate::fault::DeclarationError;
+use crate::error::DeclarationError;
 use crate::limits::{BrokenRule, Limits, clipped, unknown_keys};
 use crate::words::did_you_mean;
 use valvehouse_json::Json;
@@ -138,7 +138,7 @@ impl Declaration<'_> {
     }
 
     fn named_kind(&mut self, given: &Json) -> Option<ValveKind> {
-        let kind = given.as_str().and_then(ValveKind::named);
+        let kind = given.as_str().and_then(ValveKind::from_name);
         if kind.is_none() {
             let hint = did_you_mean(given.str_or_empty(), ValveKind::NAMES);
             let (given, known) = (clipped(given), ValveKind::NAMES.join(", "));

@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 use valvehouse_agent::Runs;
 use valvehouse_config::{self as config, Config, McpServer};
 use valvehouse_core::context::{HeaderNames, Observer, PartedTurns, Questions};
-use valvehouse_core::figures::Doors;
+use valvehouse_core::metrics::EndpointMetricsMap;
 use valvehouse_core::tool::Tool;
 use valvehouse_core::trace::Traces;
 use valvehouse_script::{Code, Problem};
@@ -61,8 +61,8 @@ pub struct App {
     pub request_headers: HeaderNames,
     /// The headers of a service that reach its client.
     pub response_headers: Arc<HeaderNames>,
-    /// The counts and times of requests, by door.
-    pub doors: Doors,
+    /// The counts and times of requests, by endpoint.
+    pub endpoints: EndpointMetricsMap,
     /// The servers whose tools are mounted, by the settings in force.
     pub mcp: watch::Sender<Vec<McpServer>>,
     /// The resources of these servers that clients follow.
@@ -179,7 +179,7 @@ impl App {
             started: Instant::now(),
             access,
             sessions,
-            doors: Doors::default(),
+            endpoints: EndpointMetricsMap::default(),
             parted: PartedTurns::default(),
             detached: DetachedTasks::default(),
             contents,

@@ -7,7 +7,7 @@ use valvehouse_agent::callbacks::Callbacks;
 use valvehouse_agent::{Begin, Decision, HistoryMatch, RunSnapshot, Setup};
 use valvehouse_core::chat::{ChatRequest, IntoMessages};
 use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::kernel::{ChatChunks, RunOptions, TurnAnswer, TurnEnd, TurnStream};
 use valvehouse_json::Json;
 use valvehouse_providers::FormattedProvider;
@@ -22,7 +22,7 @@ impl App {
         self: &Arc<Self>,
         model: &str,
         messages: impl IntoMessages,
-    ) -> Result<TurnAnswer, Fault> {
+    ) -> Result<TurnAnswer, Error> {
         self.begin(model, messages.into_messages()?, false)?.answer().await
     }
 
@@ -34,7 +34,7 @@ impl App {
         self: &Arc<Self>,
         model: &str,
         messages: impl IntoMessages,
-    ) -> Result<ChatChunks<'static>, Fault> {
+    ) -> Result<ChatChunks<'static>, Error> {
         Ok(self.begin(model, messages.into_messages()?, true)?.chunks())
     }
 
@@ -43,7 +43,7 @@ impl App {
         model: &str,
         messages: Vec<Json>,
         is_streamed: bool,
-    ) -> Result<TurnStream<'static>, Fault> {
+    ) -> Result<TurnStream<'static>, Error> {
         let ready = self.host.snapshot().ready(model, &[])?;
         let body = Json::from([("model", model.into()), ("messages", messages.into())]);
         let facts =
@@ -157,7 +157,7 @@ fn begun_with(turn: &Turn) -> Json {
 ///
 /// # Errors
 /// Returns a request fault if the model of the run no longer exists.
-pub fn setup_of(snapshot: &Snapshot, saved: &RunSnapshot) -> Result<Setup, Fault> {
+pub fn setup_of(snapshot: &Snapshot, saved: &RunSnapshot) -> Result<Setup, Error> {
     Ok(setup(&snapshot.ready(&saved.model(), &saved.filter_ids())?))
 }
 

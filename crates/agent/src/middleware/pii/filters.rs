@@ -6,7 +6,7 @@ use crate::middleware::definition::{Middleware, Parts};
 use crate::middleware::options::Options;
 use crate::middleware::typed::{Pii, PiiStrategy};
 use std::sync::Arc;
-use valvehouse_core::fault::{Breakage, Refusal};
+use valvehouse_core::error::{PluginError, Rejection};
 use valvehouse_core::filter::{FilterContext, FilterEntry, Hook, Verdict};
 use valvehouse_json::Json;
 
@@ -56,10 +56,10 @@ fn kinds(names: &[String], options: &mut Options<'_>) -> Vec<Kind> {
 }
 
 impl Settings {
-    fn look_through(&self, ctx: &FilterContext, part: &str) -> Result<Verdict, Breakage> {
+    fn look_through(&self, ctx: &FilterContext, part: &str) -> Result<Verdict, PluginError> {
         let value = ctx.value.field(part);
         let broke = |error: &dyn std::fmt::Display| {
-            Breakage::new(format!("cannot search the {part} for personal data: {error}"))
+            PluginError::new(format!("cannot search the {part} for personal data: {error}"))
         };
         // A copy made through text is a tree, in which repeated containers are expanded; the encoder limits its
         // size.
@@ -75,7 +75,7 @@ impl Settings {
         match self.strategy {
             PiiStrategy::Block => {
                 let told = format!("cannot pass on personal data: the {part} contain it: {found}");
-                return Ok(Verdict::Reject(Refusal { fatal: true, ..Refusal::new(told) }));
+                return Ok(Verdict::Reject(Rejection { fatal: true, ..Rejection::new(told) }));
             }
             PiiStrategy::Warn => {
                 tracing::warn!(middleware = NAME, "personal data in the {part}: {found}");

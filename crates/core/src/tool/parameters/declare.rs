@@ -3,7 +3,7 @@
 
 use super::check::{self, ArgumentError, own_value};
 use super::shape::{Kind, Parameter, Shape};
-use crate::fault::DeclarationError;
+use crate::error::DeclarationError;
 use crate::limits::{Limits, clipped, shortened, unknown_keys};
 use crate::words::did_you_mean;
 use std::sync::Arc;
@@ -170,7 +170,7 @@ impl Reader {
     }
 
     fn named(&mut self, given: &Json, place: &Place) -> Option<Kind> {
-        let kind = given.as_str().and_then(Kind::named);
+        let kind = given.as_str().and_then(Kind::from_name);
         if kind.is_none() {
             let hint = match given.str_or_empty() {
                 // These are Python's names of the types.
