@@ -24,13 +24,13 @@ pub(super) fn retry(options: &Json, _: &Parts) -> Result<Middleware, String> {
     let mut delay = |key, default: Duration| {
         Duration::from_millis(options.number(key, default.as_millis() as u64, 0..=DAY))
     };
-    let first = delay("initial_delay_ms", default.initial_delay);
-    let longest = delay("max_delay_ms", default.max_delay);
+    let initial_delay = delay("initial_delay_ms", default.initial_delay);
+    let max_delay = delay("max_delay_ms", default.max_delay);
     let retry = RetrySettings {
         max_retries: options.number("max_retries", default.max_retries.into(), 0..=100) as u32,
-        first,
-        longest,
-        after_send: options.flag("after_send", default.lost),
+        initial_delay,
+        max_delay,
+        after_send: options.flag("after_send", default.after_send),
     };
     options.done()?;
     Ok(Middleware::of_provider(RETRY, move |provider: Arc<dyn Provider>| {

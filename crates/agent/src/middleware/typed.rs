@@ -198,13 +198,13 @@ pub struct ModelRetry {
     /// The maximum delay.
     pub max_delay: Duration,
     /// Set if a request is also retried if the provider may have received it.
-    pub lost: bool,
+    pub after_send: bool,
 }
 
 impl Default for ModelRetry {
     fn default() -> Self {
         let (initial_delay, max_delay) = (Duration::from_secs(1), Duration::from_secs(30));
-        Self { max_retries: 3, initial_delay, max_delay, lost: false }
+        Self { max_retries: 3, initial_delay, max_delay, after_send: false }
     }
 }
 
@@ -214,7 +214,7 @@ impl From<ModelRetry> for MiddlewareSettings {
             ("max_retries", u64::from(retry.max_retries).into()),
             ("initial_delay_ms", milliseconds(retry.initial_delay)),
             ("max_delay_ms", milliseconds(retry.max_delay)),
-            ("lost", retry.lost.into()),
+            ("after_send", retry.after_send.into()),
         ];
         Self::new(models::RETRY, Json::from(options))
     }

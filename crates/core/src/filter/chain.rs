@@ -380,7 +380,7 @@ fn article(value: &Json) -> String {
 /// otherwise, the request is refused.
 fn skipped(filter: &FilterEntry, hook: Hook, value: Json, instead: Rejection, turn: &Turn) -> Decision {
     if let Some(run) = filter.sync_run() {
-        run.open_breaker(hook);
+        run.record_skipped(hook);
     }
     let passed_over = Some(("breaker_open", instead.message.clone()));
     let outcome = match filter.failure_policy {

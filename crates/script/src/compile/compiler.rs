@@ -160,6 +160,11 @@ impl Script {
                 return Err(problems);
             }
             (script.tools, script.served) = (tools, served);
+            if script.manifest.get("description").is_none()
+                && let Some(description) = tool::module_description(&script)
+            {
+                script.manifest.frontmatter.push(("description".into(), description));
+            }
         }
         script.warnings = problems;
         Ok(script)
