@@ -29,12 +29,12 @@ async fn run() -> Result<(), BoxError> {
     let recorder = Recorder::default();
     let host = Host::builder()
         .scripts(filters.path())
-        // Any `Provider` can be used here. Its models are `canned/…`.
-        .provider(CannedProvider::new(["good day", "good day"]))
+        // Any `Provider` can be used here.
+        .model("helper", CannedProvider::new(["good day", "good day"]), "any")
         .observer(recorder.clone())
         .open()
         .await?;
-    let mut stream = host.stream("canned/any", "hello")?;
+    let mut stream = host.stream("helper", "hello")?;
     let mut heard = String::new();
     while let Some(chunk) = stream.next().await {
         heard += &chunk?.text();
@@ -42,7 +42,7 @@ async fn run() -> Result<(), BoxError> {
     assert_eq!(heard, "GOOD DAY");
     std::fs::write(&script, "fn stream(event) { event.text += \"!\"; event }")?;
     host.host.reload().await;
-    assert!(host.chat("canned/any", "hello").await?.text().ends_with('!'));
+    assert!(host.chat("helper", "hello").await?.text().ends_with('!'));
     eprintln!("{:?}", recorder.0.lock().map_err(|poisoned| poisoned.to_string())?);
     host.close().await;
     Ok(())

@@ -15,7 +15,7 @@ pub(crate) const TEXT_ERROR: &str = "text-error";
 pub(crate) const ERRORS_DOC: &str = "errors-doc";
 
 #[derive(Debug, Default, PartialEq)]
-struct Found {
+struct Findings {
     text_errors: Vec<String>,
     undocumented: Vec<String>,
 }
@@ -58,12 +58,12 @@ fn errors_are_found_in_public_functions() {
         #[cfg(test)]
         mod tests { pub fn ten() -> Result<(), String> {} }
     "#;
-    let Found { text_errors, undocumented } = found(text);
+    let Findings { text_errors, undocumented } = found(text);
     assert_eq!(text_errors, ["one", "two", "four", "seven"]);
     assert_eq!(undocumented, ["one", "four", "seven", "nine"]);
 }
 
-fn found(text: &str) -> Found {
+fn found(text: &str) -> Findings {
     let mut finder = Finder::default();
     let file = syn::parse_file(text).unwrap();
     if !is_of_tests(&file.attrs) {
@@ -73,7 +73,7 @@ fn found(text: &str) -> Found {
 }
 
 #[derive(Default)]
-struct Finder(Found);
+struct Finder(Findings);
 
 impl Finder {
     fn look(&mut self, attrs: &[Attribute], signature: &Signature) {

@@ -11,7 +11,7 @@ use valvehouse_core::error::Rejection;
 use valvehouse_core::filter::{self, Verdict};
 use valvehouse_json::Json;
 
-pub(super) const NAME: &str = "call_limit";
+pub(super) const NAME: &str = CallLimit::NAME;
 const PRIORITY: f64 = -3000.0;
 
 pub(super) fn middleware(options: &Json, _: &Parts) -> Result<Middleware, String> {

@@ -11,7 +11,7 @@ use valvehouse_core::chat::message;
 use valvehouse_core::filter::{self, Verdict};
 use valvehouse_json::Json;
 
-pub(super) const NAME: &str = "context_editing";
+pub(super) const NAME: &str = ContextEditing::NAME;
 const PRIORITY: f64 = -900.0;
 
 pub(super) fn middleware(options: &Json, _: &Parts) -> Result<Middleware, String> {

@@ -5,7 +5,7 @@
 
 use super::definition::{Middleware, Parts};
 use super::options::Options;
-use super::typed::ModelRetry;
+use super::typed::{ModelFallback, ModelRetry};
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_config::RetrySettings;
@@ -14,8 +14,8 @@ use valvehouse_core::words::did_you_mean;
 use valvehouse_json::Json;
 use valvehouse_providers::{Choice, Fallback, RetryingProvider};
 
-pub(super) const RETRY: &str = "model_retry";
-pub(super) const FALLBACK: &str = "model_fallback";
+pub(super) const RETRY: &str = ModelRetry::NAME;
+pub(super) const FALLBACK: &str = ModelFallback::NAME;
 
 /// Creates `model_retry`, with exponential backoff and jitter.
 pub(super) fn retry(options: &Json, _: &Parts) -> Result<Middleware, String> {

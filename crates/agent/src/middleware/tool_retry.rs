@@ -16,7 +16,7 @@ use valvehouse_core::context::{Notice, Turn};
 use valvehouse_core::tool::{Handler, Retry, Tool, ToolError, ToolResult};
 use valvehouse_json::Json;
 
-pub(super) const NAME: &str = "tool_retry";
+pub(super) const NAME: &str = ToolRetry::NAME;
 
 pub(super) fn middleware(options: &Json, _: &Parts) -> Result<Middleware, String> {
     const DAY: u64 = 86_400_000;

@@ -1,7 +1,6 @@
 //! The middleware as Rust types, with the default of each option.
 
 use super::definition::NeedsApproval;
-use super::{approval, call_limit, context_editing, models, pii, tool_retry};
 use crate::summary::{NAME as SUMMARIZATION, Summarization};
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,6 +47,9 @@ pub struct HumanApproval {
 }
 
 impl HumanApproval {
+    /// The name in settings.
+    pub const NAME: &'static str = "human_approval";
+
     /// Requests approval of all calls.
     pub fn all() -> Self {
         Self::mode("all", None)
@@ -98,7 +100,7 @@ impl HumanApproval {
 
 impl From<HumanApproval> for MiddlewareSettings {
     fn from(approval: HumanApproval) -> Self {
-        Self { needs_approval: approval.needs_approval, ..Self::new(approval::NAME, approval.options) }
+        Self { needs_approval: approval.needs_approval, ..Self::new(HumanApproval::NAME, approval.options) }
     }
 }
 
@@ -129,6 +131,11 @@ pub struct CallLimit {
     pub on_limit: OnLimit,
 }
 
+impl CallLimit {
+    /// The name in settings.
+    pub const NAME: &'static str = "call_limit";
+}
+
 impl Default for CallLimit {
     fn default() -> Self {
         let (max_model_calls, max_tool_calls, max_tool_calls_per_turn) = (20, 50, 10);
@@ -144,7 +151,7 @@ impl From<CallLimit> for MiddlewareSettings {
             ("max_tool_calls_per_turn", limit.max_tool_calls_per_turn.into()),
             ("on_limit", word(&OnLimit::ALL, limit.on_limit)),
         ];
-        Self::new(call_limit::NAME, Json::from(options))
+        Self::new(CallLimit::NAME, Json::from(options))
     }
 }
 
@@ -161,6 +168,11 @@ pub struct ToolRetry {
     pub factor: f64,
     /// Further tools that may run twice: names and `tag:x`.
     pub tools: Vec<String>,
+}
+
+impl ToolRetry {
+    /// The name in settings.
+    pub const NAME: &'static str = "tool_retry";
 }
 
 impl Default for ToolRetry {
@@ -184,7 +196,7 @@ impl From<ToolRetry> for MiddlewareSettings {
             ("factor", retry.factor.into()),
             ("tools", texts(retry.tools)),
         ];
-        Self::new(tool_retry::NAME, Json::from(options))
+        Self::new(ToolRetry::NAME, Json::from(options))
     }
 }
 
@@ -199,6 +211,11 @@ pub struct ModelRetry {
     pub max_delay: Duration,
     /// Set if a request is also retried if the provider may have received it.
     pub after_send: bool,
+}
+
+impl ModelRetry {
+    /// The name in settings.
+    pub const NAME: &'static str = "model_retry";
 }
 
 impl Default for ModelRetry {
@@ -216,7 +233,7 @@ impl From<ModelRetry> for MiddlewareSettings {
             ("max_delay_ms", milliseconds(retry.max_delay)),
             ("after_send", retry.after_send.into()),
         ];
-        Self::new(models::RETRY, Json::from(options))
+        Self::new(ModelRetry::NAME, Json::from(options))
     }
 }
 
@@ -225,6 +242,9 @@ impl From<ModelRetry> for MiddlewareSettings {
 pub struct ModelFallback(Vec<(String, Choice)>);
 
 impl ModelFallback {
+    /// The name in settings.
+    pub const NAME: &'static str = "model_fallback";
+
     /// Creates a fallback to a model of a provider.
     pub fn to(provider: impl Provider + 'static, model: &str) -> Self {
         Self::default().then(provider, model)
@@ -242,7 +262,7 @@ impl ModelFallback {
 impl From<ModelFallback> for MiddlewareSettings {
     fn from(fallback: ModelFallback) -> Self {
         let names = texts(fallback.0.iter().map(|(name, _)| name.as_str()));
-        Self { models: fallback.0, ..Self::new(models::FALLBACK, Json::from([("models", names)])) }
+        Self { models: fallback.0, ..Self::new(ModelFallback::NAME, Json::from([("models", names)])) }
     }
 }
 
@@ -283,6 +303,11 @@ pub struct Pii {
     pub key: String,
 }
 
+impl Pii {
+    /// The name in settings.
+    pub const NAME: &'static str = "pii";
+}
+
 impl Default for Pii {
     fn default() -> Self {
         Self { strategy: PiiStrategy::Warn, kinds: None, key: String::new() }
@@ -302,7 +327,7 @@ impl From<Pii> for MiddlewareSettings {
             ("kinds", pii.kinds.map(texts).into()),
             ("key", pii.key.into()),
         ];
-        Self::new(pii::NAME, Json::from(options))
+        Self::new(Pii::NAME, Json::from(options))
     }
 }
 
@@ -317,6 +342,11 @@ pub struct ContextEditing {
     pub max_tokens: usize,
     /// The text that replaces a result.
     pub placeholder: String,
+}
+
+impl ContextEditing {
+    /// The name in settings.
+    pub const NAME: &'static str = "context_editing";
 }
 
 impl Default for ContextEditing {
@@ -338,7 +368,7 @@ impl From<ContextEditing> for MiddlewareSettings {
             ("max_tokens", (editing.max_tokens as u64).into()),
             ("placeholder", editing.placeholder.into()),
         ];
-        Self::new(context_editing::NAME, Json::from(options))
+        Self::new(ContextEditing::NAME, Json::from(options))
     }
 }
 

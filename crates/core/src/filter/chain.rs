@@ -1,9 +1,8 @@
 //! A chain of filters: each filter receives the value that the previous one returned.
 
-use super::definition::{FailurePolicy, FilterEntry, HookRunner, Run, Verdict};
+use super::definition::{AsyncHooks, FailurePolicy, FilterEntry, HookRunner, Run, Verdict};
 use super::hook::FilterContext;
 use super::hook::{Hook, Hooks};
-use super::native::AsyncHooks;
 use crate::breaker::BreakerState;
 use crate::context::{FinishedChat, Turn};
 use crate::error::{Error, PluginError, Rejection};

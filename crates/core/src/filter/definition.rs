@@ -2,12 +2,12 @@
 
 use super::hook::FilterContext;
 use super::hook::{Hook, Hooks};
-use super::native::AsyncHooks;
 use crate::breaker::Breaker;
 use crate::context::{FinishedChat, Turn};
 use crate::error::{PluginError, Rejection};
 use crate::executor::Workload;
 use crate::metrics::{PromptCacheCount, PromptCacheCounter};
+use futures_util::future::BoxFuture;
 use std::sync::Arc;
 use valvehouse_json::Json;
 
@@ -99,6 +99,16 @@ pub(crate) fn broken_stream() -> Json {
 /// Returns `true` if `stream_end` is called because the stream broke.
 pub fn is_broken_stream(value: &Json) -> bool {
     value.get("broken").is_some_and(|broken| !broken.is_empty())
+}
+
+/// The hooks of a filter that run in the task of their turn.
+pub(super) trait AsyncHooks: Send + Sync {
+    /// Runs a hook, which may change the value of `ctx`.
+    fn run<'a>(
+        &'a self,
+        hook: Hook,
+        ctx: &'a mut FilterContext,
+    ) -> BoxFuture<'a, Result<Verdict, PluginError>>;
 }
 
 /// The implementation of the hooks of a filter.

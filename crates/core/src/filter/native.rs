@@ -1,6 +1,6 @@
 //! Filters in Rust: the trait with a method for each hook, and closures for one hook.
 
-use super::definition::{FailurePolicy, FilterEntry, HookRunner, Verdict};
+use super::definition::{AsyncHooks, FailurePolicy, FilterEntry, HookRunner, Verdict};
 use super::hook::{FilterContext, Hook, Hooks};
 use super::subject::{
     Inlet, Outlet, PostChat, PostInvocation, PreChat, PreInvocation, StreamEnd, StreamEvent, Subject,
@@ -178,16 +178,6 @@ impl<F: Filter> From<Arc<F>> for FilterEntry {
             .failure_policy(failure_policy)
             .seeing_failures(on_tool_error)
     }
-}
-
-/// The hooks of a filter that run in the task of their turn.
-pub(super) trait AsyncHooks: Send + Sync {
-    /// Runs a hook, which may change the value of `ctx`.
-    fn run<'a>(
-        &'a self,
-        hook: Hook,
-        ctx: &'a mut FilterContext,
-    ) -> BoxFuture<'a, Result<Verdict, PluginError>>;
 }
 
 struct Native<F>(Arc<F>);

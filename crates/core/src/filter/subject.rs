@@ -6,11 +6,11 @@ use crate::context::{Context, Turn};
 use valvehouse_json::Json;
 
 mod sealed {
-    pub trait Sealed {}
+    pub trait OfThisPackage {}
 }
 
 /// The subject of a hook, which determines the hook of a closure: `|chat: &mut PreChat| …`.
-pub trait Subject: sealed::Sealed + Send + Sized + 'static {
+pub trait Subject: sealed::OfThisPackage + Send + Sized + 'static {
     /// The hook that has this subject.
     const HOOK: Hook;
 
@@ -29,7 +29,7 @@ macro_rules! subjects {
         #[derive(Debug)]
         pub struct $name(FilterContext);
 
-        impl sealed::Sealed for $name {}
+        impl sealed::OfThisPackage for $name {}
 
         impl Subject for $name {
             const HOOK: Hook = Hook::$hook;
@@ -125,7 +125,7 @@ impl Inlet {
 impl Outlet {
     /// Returns the text of the answer, the last message.
     pub fn text(&self) -> String {
-        self.messages().at(-1).map(|answer| message::text_of(&answer).into()).unwrap_or_default()
+        self.messages().at(-1).map_or_else(String::new, |answer| message::text_of(&answer).into())
     }
 
     /// Sets the text of the answer.

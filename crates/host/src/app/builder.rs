@@ -3,13 +3,15 @@
 use super::error::OpenError;
 use super::lifecycle::{App, NativeParts};
 use crate::host::Host;
-use crate::plan::{Passes, ProviderPlan};
+use crate::plan::{ModelPlan, Passes, ProviderPlan};
 use std::path::PathBuf;
 use std::sync::Arc;
 use valvehouse_config::{Config, Grants, StoreAddress};
 use valvehouse_core::context::Observer;
+use valvehouse_core::kernel::ModelDefaults;
 use valvehouse_core::provider::IntoProvider;
 use valvehouse_core::tool::Tool;
+use valvehouse_json::Json;
 
 /// A builder for a host that runs inside a program.
 ///
@@ -37,10 +39,10 @@ impl Host {
     ///     .scripts("filters/")
     ///     .tools("tools/")
     ///     .grant("weather", http)
-    ///     .provider(CannedProvider::new(["hello"]))
+    ///     .model("helper", CannedProvider::new(["hello"]), "any")
     ///     .open()
     ///     .await?;
-    /// println!("{}", host.chat("canned/any", "good day").await?.text());
+    /// println!("{}", host.chat("helper", "good day").await?.text());
     /// host.close().await;
     /// # Ok(()) }
     /// ```
@@ -87,14 +89,44 @@ impl HostBuilder {
         self
     }
 
-    /// Adds a tool in Rust, which every model is offered.
+    /// Adds a tool in Rust. It is offered to models with `tools = ["*"]` or its name in the settings, and to those of
+    /// [`HostBuilder::model`].
     #[must_use]
     pub fn tool(mut self, tool: Tool) -> Self {
         self.native.tools.push(tool);
         self
     }
 
-    /// Adds a provider. Its models are named `PROVIDER/MODEL`, with the provider's own name.
+    /// Adds a model under a name for callers: `model` is its name at the provider. It is offered all tools.
+    #[must_use]
+    pub fn model(mut self, name: &str, provider: impl IntoProvider, model: &str) -> Self {
+        let provider = provider.into_provider();
+        let of = provider.name().to_owned();
+        let facts =
+            [("id", name), ("name", name), ("provider", of.as_str())].map(|(key, text)| (key, text.into()));
+        self.native.models.push(ModelPlan {
+            name: name.to_owned(),
+            provider: of.clone(),
+            leads_to: vec![(of, model.to_owned())],
+            fallback: None,
+            filters: Vec::new(),
+            tools: vec!["*".into()],
+            settings: ModelDefaults { model: Some(model.to_owned()), ..ModelDefaults::default() },
+            facts: Json::from(facts).freeze(),
+            memory: false,
+            middleware: Vec::new(),
+        });
+        self.native.providers.push(ProviderPlan {
+            provider,
+            passes: Passes::Nothing,
+            routes: None,
+            is_paid_by_callers: false,
+        });
+        self
+    }
+
+    /// Adds a provider. Its models are named `PROVIDER/MODEL`, with the provider's own name, and are offered no tools;
+    /// see [`HostBuilder::model`].
     #[must_use]
     pub fn provider(mut self, provider: impl IntoProvider) -> Self {
         self.native.providers.push(ProviderPlan {
@@ -135,6 +167,13 @@ impl HostBuilder {
     /// Returns an error if the settings are invalid, a folder does not exist, or the store cannot be opened.
     pub async fn open(self) -> Result<Arc<App>, OpenError> {
         let Self { project, filters, tools, store, grants, mut native, follows } = self;
+        let names: Vec<&str> = native.providers.iter().map(|plan| plan.provider.name()).collect();
+        if let Some(twice) = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
+            return Err(OpenError::Config(format!(
+                "cannot add two providers with the name `{}`; give each a name of its own",
+                twice.1
+            )));
+        }
         for folder in filters.iter().chain(&tools).filter(|folder| !folder.is_dir()) {
             return Err(OpenError::Config(format!(
                 "cannot find the folder of scripts {}; create it, or pass the path of another one",

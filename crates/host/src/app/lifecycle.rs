@@ -9,7 +9,7 @@ use crate::admin::Admin;
 use crate::host::Host;
 #[cfg(feature = "otlp")]
 use crate::otlp::Exporter;
-use crate::plan::{Plan, ProviderPlan};
+use crate::plan::{ModelPlan, Plan, ProviderPlan};
 use crate::questions::SharedQuestions;
 use crate::schedule::Schedule;
 use crate::subscriptions::ResourceSubscriptions;
@@ -75,7 +75,7 @@ pub struct App {
     pub schedule: Arc<Schedule>,
     /// The plugins whose values are kept since the settings say so.
     contents: parking_lot::Mutex<Vec<String>>,
-    /// What its program added.
+    /// The parts that the program added.
     pub(super) native: NativeParts,
     tasks: parking_lot::Mutex<JoinSet<()>>,
     stopping: watch::Sender<bool>,
@@ -92,6 +92,7 @@ type Exporting = (tokio::sync::oneshot::Sender<()>, tokio::task::JoinHandle<()>)
 pub(super) struct NativeParts {
     pub(super) tools: Vec<Tool>,
     pub(super) providers: Vec<ProviderPlan>,
+    pub(super) models: Vec<ModelPlan>,
     pub(super) observer: Option<Arc<dyn Observer>>,
     /// The folder that is removed with the host.
     folder: Option<TemporaryFolder>,
@@ -102,6 +103,7 @@ impl NativeParts {
     fn complete(&self, mut plan: Plan) -> Plan {
         plan.native_tools.extend(self.tools.iter().cloned());
         plan.providers.extend(self.providers.iter().cloned());
+        plan.models.extend(self.models.iter().cloned());
         plan
     }
 

@@ -34,6 +34,10 @@ impl Map {
     }
 
     fn set_field(&self, key: &str, value: &Dynamic) -> Answer<()> {
+        // A method call on a property writes the value back, and the kernel has nothing to write.
+        if value.is::<KernelHandle>() {
+            return Ok(());
+        }
         self.object.set(key, json_of(value)?).map_err(misplaced)
     }
 

@@ -5,6 +5,7 @@ use super::seal::{self, Binding, sealed};
 use super::seal::{Asks, ToolPattern, conditions};
 use crate::middleware::definition::{Middleware, Parts};
 use crate::middleware::options::Options;
+use crate::middleware::typed::HumanApproval;
 use crate::middleware::wait::wait;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use valvehouse_core::executor::Workload;
 use valvehouse_core::filter::{FilterContext, FilterEntry, Hook, HookRunner, Hooks, Verdict};
 use valvehouse_json::Json;
 
-pub(in crate::middleware) const NAME: &str = "human_approval";
+pub(in crate::middleware) const NAME: &str = HumanApproval::NAME;
 const PRIORITY: f64 = 9998.0;
 
 struct Approval {

@@ -10,7 +10,7 @@ use valvehouse_core::error::{PluginError, Rejection};
 use valvehouse_core::filter::{FilterContext, FilterEntry, Hook, Verdict};
 use valvehouse_json::Json;
 
-pub(in crate::middleware) const NAME: &str = "pii";
+pub(in crate::middleware) const NAME: &str = Pii::NAME;
 const BEFORE_MODELS: f64 = -2000.0;
 const AROUND_TOOLS: f64 = 9000.0;
 
