@@ -174,7 +174,7 @@ impl HostBuilder {
                 twice.1
             )));
         }
-        for folder in filters.iter().chain(&tools).filter(|folder| !folder.is_dir()) {
+        if let Some(folder) = filters.iter().chain(&tools).find(|folder| !folder.is_dir()) {
             return Err(OpenError::Config(format!(
                 "cannot find the folder of scripts {}; create it, or pass the path of another one",
                 folder.display()
