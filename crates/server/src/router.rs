@@ -54,7 +54,6 @@ fn with(app: Arc<App>, more: Routes) -> Router {
         .route("/v1/messages/count_tokens", post(messages::count::count_tokens))
         .route("/chat/completions", post(openai::chat::chat))
         .merge(responses::routes::routes())
-        .merge(passthrough::routes())
         .merge(ollama::routes())
         .merge(tools_routes(&app))
         .merge(openapi::described(typed_routes(&app).merge(more)))
@@ -67,7 +66,8 @@ fn with(app: Arc<App>, more: Routes) -> Router {
 
 /// The routes that are described by the types of their handlers.
 fn typed_routes(app: &Arc<App>) -> Routes {
-    agents::routes(app)
+    passthrough::routes()
+        .merge(agents::routes(app))
         .merge(functions::routes(app))
         .merge(pipelines::routes(app))
         .merge(traces::routes(app))

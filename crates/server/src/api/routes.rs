@@ -16,6 +16,8 @@ use valvehouse_host::app::App;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Callers {
     Everyone,
+    /// Those who may chat.
+    Chats,
     /// Operators, and users for what is their own.
     Users,
     Operators,
@@ -26,6 +28,7 @@ impl Callers {
     pub(crate) fn security(self) -> Value {
         match self {
             Self::Everyone => json!([{}]),
+            Self::Chats => json!([{"key": []}, {}]),
             Self::Users => json!([{"key": []}, {"operator": []}, {"session": []}, {}]),
             Self::Operators => json!([{"operator": []}, {"session": []}, {}]),
         }
@@ -227,7 +230,8 @@ impl Routes {
         };
         self.router = self.router.route(path, methods);
         self.descriptions.push(RouteDescription {
-            path: path.to_owned(),
+            // OpenAPI has no names for several steps.
+            path: path.replace("{*", "{"),
             tag: self.tag,
             callers: operation.callers.unwrap_or(self.callers),
             form: self.form,

@@ -1,21 +1,21 @@
 //! The document, assembled at the first request.
 
-use crate::api::{Description, RouteDescription, shared_schemas};
+use crate::api::{Callers, Description, RouteDescription, shared_schemas};
 use crate::reply::ErrorForm;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use schemars::generate::SchemaGenerator;
 use serde_json::{Map, Value, json};
+use std::collections::HashSet;
 use std::sync::OnceLock;
 
 const COMMON: &str = include_str!("common.json");
 /// The protocols of others, whose shapes are published elsewhere.
-const PROTOCOLS: [&str; 6] = [
+const PROTOCOLS: [&str; 5] = [
     include_str!("openai.json"),
     include_str!("responses.json"),
     include_str!("messages.json"),
-    include_str!("passthrough.json"),
     include_str!("ollama.json"),
     include_str!("mcp.json"),
 ];
@@ -115,16 +115,20 @@ fn described(route: &RouteDescription, schemas: &mut SchemaGenerator) -> Value {
         answer["description"] = text.into();
     }
     let named = names_of(&route.path);
-    parameters.retain(|one| one["in"] != "path" || named.iter().any(|name| one["name"] == *name));
+    let mut known = HashSet::new();
+    parameters.retain(|one| {
+        let is_there = one["in"] != "path" || named.iter().any(|name| one["name"] == *name);
+        is_there && known.insert(one["name"].clone())
+    });
     for name in named {
         if parameters.iter().all(|one| one["name"] != name) {
             parameters
                 .push(json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}));
         }
     }
-    let is_of_operators = route.callers != crate::api::Callers::Everyone;
+    let takes_keys = route.callers != Callers::Everyone;
     let has_name = route.path.contains('{');
-    let faults = FAULTS.iter().chain(is_of_operators.then_some(&401)).chain(has_name.then_some(&404));
+    let faults = FAULTS.iter().chain(takes_keys.then_some(&401)).chain(has_name.then_some(&404));
     for status in faults.chain(&operation.faults) {
         let answer = || json!({"$ref": format!("#/components/responses/{}", fault(route.form, *status))});
         answers.entry(status.to_string()).or_insert_with(answer);
