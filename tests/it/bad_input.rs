@@ -42,7 +42,13 @@ async fn a_wrong_body_for_operators_names_every_wrong_field_with_a_near_miss() {
             "`input` must be a string, not a number; `variables` must be an object, not an array",
             json!("input"),
         ),
-        ("POST", "/api/v1/try", json!("x"), "the request body must be a JSON object, not a string", json!(null)),
+        (
+            "POST",
+            "/api/v1/try",
+            json!("x"),
+            "the request body must be a JSON object, not a string",
+            json!(null),
+        ),
         (
             "GET",
             "/api/v1/traces?limit=-1&failed=perhaps",
@@ -59,7 +65,9 @@ async fn a_wrong_body_for_operators_names_every_wrong_field_with_a_near_miss() {
     // What Open WebUI sends beside it is ignored, and still hints at what was meant.
     let update = json!({"contnet": "x", "meta": {}});
     let answer = host.request("POST", "/api/v1/functions/id/good/update").body(update.to_string());
-    Answer::of(answer).await.denied(400, "missing `content` in the request body; did you mean it by `contnet`?");
+    Answer::of(answer)
+        .await
+        .denied(400, "missing `content` in the request body; did you mean it by `contnet`?");
     undisturbed(&host).await;
 }
 
@@ -327,7 +335,7 @@ fn inlet(body) {
 }
 "#;
     // Each is told as what it is, also after the fifth.
-    let config = "[breaker]\nbreaks = 0\n";
+    let config = "[breaker]\nfailure_threshold = 0\n";
     let host = TestHost::new().config(config).filter("good", GOOD).filter("bad", bad).start().await;
     for text in ["number", "messages", "loop", "deep", "self"] {
         let answer = host.ask(text).await;

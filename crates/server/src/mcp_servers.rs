@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use valvehouse_config::{McpServer, McpTransport};
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::admin;
 use valvehouse_host::app::App;
 use valvehouse_mcp::{ApprovalError, Approvals, Difference, PinStatus, ServerOffer, Status};
@@ -161,12 +161,12 @@ async fn forget(
 
 fn refused(error: ApprovalError) -> Refused {
     let (kind, code) = match error {
-        ApprovalError::Unknown(_) => (RequestFault::NotFound, "not_found"),
-        ApprovalError::Changed(_) => (RequestFault::Conflict, "changed_since_shown"),
-        ApprovalError::Away(_) => (RequestFault::Conflict, "mcp_server_away"),
-        ApprovalError::File(_) => (RequestFault::Conflict, "approvals_not_writable"),
+        ApprovalError::Unknown(_) => (RequestErrorKind::NotFound, "not_found"),
+        ApprovalError::Changed(_) => (RequestErrorKind::Conflict, "changed_since_shown"),
+        ApprovalError::Away(_) => (RequestErrorKind::Conflict, "mcp_server_away"),
+        ApprovalError::File(_) => (RequestErrorKind::Conflict, "approvals_not_writable"),
     };
-    Fault::Request { message: error.to_string(), param: None, code: Some(code), kind }.into()
+    Error::Request { message: error.to_string(), param: None, code: Some(code), kind }.into()
 }
 
 fn of_server(server: &McpServer, status: &Status) -> MountedServer {

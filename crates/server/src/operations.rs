@@ -9,7 +9,7 @@ use axum::extract::{Request, State};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::HostQuestion;
 use valvehouse_host::app::App;
 use valvehouse_json::{Json, Object};
@@ -125,7 +125,7 @@ pub(crate) async fn answer(
     Ok(Reply(answered(&app, &path.id, request).await?))
 }
 
-async fn answered(app: &App, id: &str, request: Request) -> Result<Answered, Fault> {
+async fn answered(app: &App, id: &str, request: Request) -> Result<Answered, Error> {
     let (parts, body) = request.into_parts();
     let asker = match auth::user_of_key(app, &parts) {
         Ok(_) if auth::may_operate_by_key(app, &parts) => None,
@@ -138,7 +138,7 @@ async fn answered(app: &App, id: &str, request: Request) -> Result<Answered, Fau
     };
     let bytes = read(body, app.config.server.max_body_mb).await?;
     let answer = Json::parse(&bytes)
-        .map_err(|error| Fault::invalid(format!("the answer is not valid JSON: {error}"), None))?;
+        .map_err(|error| Error::invalid(format!("the answer is not valid JSON: {error}"), None))?;
     let is_here = app.questions.is_open(id);
     let answered = match asker {
         Some(asker) if is_here => {
@@ -151,11 +151,11 @@ async fn answered(app: &App, id: &str, request: Request) -> Result<Answered, Fau
     if answered {
         return Ok(Answered { answered: true });
     }
-    Err(Fault::Request {
+    Err(Error::Request {
         message: "unknown question: it was answered, has expired, or does not exist".into(),
         param: None,
         code: Some("question_not_found"),
-        kind: RequestFault::NotFound,
+        kind: RequestErrorKind::NotFound,
     })
 }
 
@@ -164,9 +164,9 @@ async fn answered_elsewhere(
     app: &App,
     id: &str,
     asker: Option<String>,
-    operator: impl Fn() -> Result<bool, Fault>,
+    operator: impl Fn() -> Result<bool, Error>,
     answer: Json,
-) -> Result<bool, Fault> {
+) -> Result<bool, Error> {
     let Some(owner) = app.shared_questions.owner(id).await? else { return Ok(false) };
     let by = match asker {
         Some(asker) if asker == owner => Some(asker),

@@ -18,7 +18,7 @@ pub(super) struct ProblemReport {
     /// The id of the plugin; null if it belongs to none.
     plugin: Option<String>,
     #[schemars(extend("enum" = [
-        "stale", "broken", "missing", "pending", "quarantined", "held", "resting", "set_aside", "file"
+        "stale", "broken", "missing", "pending", "quarantined", "held", "breaker_open", "set_aside", "file"
     ]))]
     state: &'static str,
     message: String,
@@ -41,14 +41,14 @@ pub(super) fn all(app: &App, snapshot: &Snapshot) -> Vec<ProblemReport> {
         _ => told(app, problem, None, "file"),
     });
     let of_providers = snapshot.plan().providers.iter().filter_map(|plan| {
-        let open = plan.provider.rests()?;
+        let open = plan.provider.open_breaker()?;
         let seconds = open.next_try.as_secs_f64().ceil();
         let message = format!(
             "the circuit breaker of the provider `{}` is open after repeated failures; its models use their fallbacks or return 503, and the next call is tried within {seconds} s; last failure: {}",
             plan.provider.name(),
             open.cause
         );
-        Some(said("error", None, "resting", message, None))
+        Some(said("error", None, "breaker_open", message, None))
     });
     let mut all: Vec<ProblemReport> = of_plugins.chain(of_providers).chain(of_files).collect();
     all.sort_by_key(|problem| problem.severity == "warning");
@@ -68,7 +68,7 @@ pub(super) fn of_plugin(app: &App, plugin: &Plugin) -> Vec<ProblemReport> {
     if plugin.state == State::Missing
         && let Some(message) = plugin.refusal()
     {
-        let command = format!("valvehouse confirm-removal {id}");
+        let command = format!("valvehouse confirm {id}");
         all.push(said(
             "error",
             Some(id),
@@ -91,9 +91,9 @@ pub(super) fn of_plugin(app: &App, plugin: &Plugin) -> Vec<ProblemReport> {
             one.command = Some(format!("valvehouse release {id}"));
         }
     }
-    if let Some(open) = plugin.rests() {
-        let message = format!("{}; last failure: {}", plugin.rests_in_words(&open), open.cause);
-        all.push(said("error", Some(id), "resting", message, None));
+    if let Some(open) = plugin.open_breaker() {
+        let message = format!("{}; last failure: {}", plugin.breaker_in_words(&open), open.cause);
+        all.push(said("error", Some(id), "breaker_open", message, None));
     }
     all
 }

@@ -82,8 +82,12 @@ async fn types_describe_the_input_and_the_answer_of_a_route() {
     let required = document["components"]["schemas"]["Function"]["required"].as_array().unwrap();
     assert!(required.contains(&"problems".into()) && !required.contains(&"content".into()), "{required:?}");
     let traces = &document["paths"]["/api/v1/traces"]["get"]["parameters"];
-    let named = |name: &str| traces.as_array().unwrap().iter().find(|one| one["name"] == name).unwrap().clone();
-    assert_eq!((&named("limit")["in"], &named("limit")["schema"]["type"]), (&"query".into(), &"integer".into()));
+    let named =
+        |name: &str| traces.as_array().unwrap().iter().find(|one| one["name"] == name).unwrap().clone();
+    assert_eq!(
+        (&named("limit")["in"], &named("limit")["schema"]["type"]),
+        (&"query".into(), &"integer".into())
+    );
     assert_eq!(named("failed")["schema"]["type"], "boolean");
     let trace = &document["paths"]["/api/v1/traces/{id}"]["get"]["parameters"][0];
     assert_eq!((&trace["name"], &trace["required"]), (&"id".into(), &true.into()));
@@ -92,7 +96,7 @@ async fn types_describe_the_input_and_the_answer_of_a_route() {
 #[test]
 fn every_figure_is_explained_and_no_other() {
     let guide =
-        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/figures.md")).unwrap();
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/metrics.md")).unwrap();
     let rows = guide.lines().filter_map(|line| line.strip_prefix("| `")?.split_once(" |"));
     let told: BTreeSet<String> = rows.flat_map(|(names, _)| words_of(names)).collect();
     let mut files = Vec::new();

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use valvehouse_agent::{RunQuery, Runs, run_to_json, standing};
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::app::{self, App};
 use valvehouse_host::{Ready, Snapshot};
 use valvehouse_json::Json;
@@ -46,7 +46,7 @@ pub(super) async fn agents(State(app): State<Arc<App>>) -> Result<Reply<Agents>,
     for model in snapshot.plan().models.iter().filter(|model| model.memory) {
         let store = app.host.store();
         let held = store.conversations(Some(&model.name), i64::MAX.unsigned_abs()).await;
-        let held = held.map_err(|error| Fault::Host(format!("cannot {error}")))?;
+        let held = held.map_err(|error| Error::Host(format!("cannot {error}")))?;
         // Tools as its turns have them; none while its provider cannot serve it.
         let ready = snapshot.ready(&model.name, &[]).ok();
         let specs = ready.iter().flat_map(|ready| ready.kernel.tool_specs());
@@ -62,18 +62,18 @@ pub(super) async fn agents(State(app): State<Arc<App>>) -> Result<Reply<Agents>,
 }
 
 /// The agent of that name, ready to run.
-pub(super) fn agent(snapshot: &Snapshot, id: &str, filter_ids: &[String]) -> Result<Ready, Fault> {
+pub(super) fn agent(snapshot: &Snapshot, id: &str, filter_ids: &[String]) -> Result<Ready, Error> {
     let ready = snapshot.ready_for(id, filter_ids)?;
     if ready.memory {
         return Ok(ready);
     }
-    Err(Fault::Request {
+    Err(Error::Request {
         message: format!(
             "the model `{id}` does not store conversations; set `memory = true` in its [[models]] entry"
         ),
         param: Some("agent"),
         code: Some("agent_not_found"),
-        kind: RequestFault::NotFound,
+        kind: RequestErrorKind::NotFound,
     })
 }
 
@@ -140,7 +140,7 @@ pub(super) async fn pending(
     Ok(JsonOf::new(waits(&app, &path.run).await?))
 }
 
-async fn waits(app: &App, id: &str) -> Result<Json, Fault> {
+async fn waits(app: &App, id: &str) -> Result<Json, Error> {
     let run = app.runs.run(id).await?;
     let saved = app.runs.last_saved(&run).await?;
     let setup = saved.as_ref().and_then(|saved| app::setup_of(&app.host.snapshot(), saved).ok());

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 use std::marker::PhantomData;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_json::Json;
 use valvehouse_store::StoreError;
 
@@ -25,7 +25,7 @@ impl<T: Serialize> IntoResponse for Reply<T> {
     fn into_response(self) -> Response {
         let bytes = match serde_json::to_vec(&self.0) {
             Ok(bytes) => bytes,
-            Err(error) => return reply::refused(Fault::Host(format!("cannot write a response: {error}"))),
+            Err(error) => return reply::refused(Error::Host(format!("cannot write a response: {error}"))),
         };
         let mut response = Response::new(Body::from(bytes));
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -81,10 +81,10 @@ impl Describe for EventStream {
 }
 
 /// A fault, logged and as OpenAI's clients read it.
-pub(crate) struct Refused(Fault);
+pub(crate) struct Refused(Error);
 
-impl From<Fault> for Refused {
-    fn from(fault: Fault) -> Self {
+impl From<Error> for Refused {
+    fn from(fault: Error) -> Self {
         Self(fault)
     }
 }

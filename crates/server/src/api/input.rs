@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_host::app::App;
 use valvehouse_json::{Json, Object};
 
@@ -34,7 +34,7 @@ impl<T: DeserializeOwned + JsonSchema + 'static> FromRequestParts<Arc<App>> for 
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Response> {
         let words = extract::Path::<Vec<(String, String)>>::from_request_parts(parts, app).await;
-        let words = words.map_err(|error| Fault::invalid(format!("invalid id in the path: {error}"), None));
+        let words = words.map_err(|error| Error::invalid(format!("invalid id in the path: {error}"), None));
         let value = words.and_then(|extract::Path(words)| from_words(words, "the path"));
         value.map(Self).map_err(|fault| ErrorForm::of(parts).refuse(fault))
     }
@@ -74,7 +74,7 @@ impl<T: JsonSchema + 'static> FromRequest<Arc<App>> for CheckedBody<T> {
     }
 }
 
-async fn received(request: Request, app: &App) -> Result<(ErrorForm, Result<Json, Fault>), Response> {
+async fn received(request: Request, app: &App) -> Result<(ErrorForm, Result<Json, Error>), Response> {
     let (parts, body) = request.into_parts();
     let form = ErrorForm::of(&parts);
     let bytes = read(body, app.config.server.max_body_mb).await.map_err(|fault| form.refuse(fault))?;
@@ -86,26 +86,26 @@ async fn received(request: Request, app: &App) -> Result<(ErrorForm, Result<Json
 ///
 /// # Errors
 /// Returns a request fault that names all wrong fields.
-pub(crate) fn fits<T: JsonSchema + 'static>(value: &Json, whole: &'static str) -> Result<(), Fault> {
+pub(crate) fn fits<T: JsonSchema + 'static>(value: &Json, whole: &'static str) -> Result<(), Error> {
     refused(&check(of::<T>(Direction::Request), value, whole, Undeclared::AsDeclared), whole)
 }
 
-fn refused(problems: &Problems, whole: &'static str) -> Result<(), Fault> {
+fn refused(problems: &Problems, whole: &'static str) -> Result<(), Error> {
     if problems.is_empty() {
         return Ok(());
     }
     let part = whole.trim_start_matches("the ");
-    Err(Fault::invalid(format!("invalid {part}: {problems}"), problems.field))
+    Err(Error::invalid(format!("invalid {part}: {problems}"), problems.field))
 }
 
-fn typed<T: DeserializeOwned>(value: &Json, whole: &'static str) -> Result<T, Fault> {
+fn typed<T: DeserializeOwned>(value: &Json, whole: &'static str) -> Result<T, Error> {
     let part = whole.trim_start_matches("the ");
     serde_json::from_value(Value::from(value))
-        .map_err(|error| Fault::invalid(format!("invalid {part}: {error}"), None))
+        .map_err(|error| Error::invalid(format!("invalid {part}: {error}"), None))
 }
 
 /// Reads texts as the types that the schema declares for their names.
-fn from_words<T>(words: Vec<(String, String)>, whole: &'static str) -> Result<T, Fault>
+fn from_words<T>(words: Vec<(String, String)>, whole: &'static str) -> Result<T, Error>
 where
     T: DeserializeOwned + JsonSchema + 'static,
 {

@@ -45,18 +45,18 @@ impl Document {
 fn assembled(routes: &[RouteDescription]) -> Value {
     let mut common = read(COMMON);
     let (mut paths, mut tags) = (Map::new(), Vec::new());
-    for door in PROTOCOLS {
-        let mut door = read(door);
-        tags.push(door["tag"].clone());
+    for endpoint in PROTOCOLS {
+        let mut endpoint = read(endpoint);
+        tags.push(endpoint["tag"].clone());
         for part in ["schemas", "responses"] {
-            let own = taken(&mut door, part);
+            let own = taken(&mut endpoint, part);
             if let Some(all) = common[part].as_object_mut() {
                 all.extend(own);
             }
         }
-        for (path, mut item) in taken(&mut door, "paths") {
+        for (path, mut item) in taken(&mut endpoint, "paths") {
             for (_, operation) in item.as_object_mut().into_iter().flatten() {
-                complete(operation, &door);
+                complete(operation, &endpoint);
             }
             paths.insert(path, item);
         }
@@ -171,20 +171,20 @@ fn fault(form: ErrorForm, status: u16) -> &'static str {
 }
 
 /// Adds to an operation what holds for its whole protocol.
-fn complete(operation: &mut Value, door: &Value) {
+fn complete(operation: &mut Value, endpoint: &Value) {
     let Some(operation) = operation.as_object_mut() else { return };
-    operation.insert("tags".into(), json!([door["tag"]]));
-    operation.entry("security").or_insert_with(|| door["security"].clone());
+    operation.insert("tags".into(), json!([endpoint["tag"]]));
+    operation.entry("security").or_insert_with(|| endpoint["security"].clone());
     let answers = operation.entry("responses").or_insert_with(|| json!({}));
-    if let (Some(answers), Some(everywhere)) = (answers.as_object_mut(), door["everywhere"].as_object()) {
+    if let (Some(answers), Some(everywhere)) = (answers.as_object_mut(), endpoint["everywhere"].as_object()) {
         for (status, answer) in everywhere {
             answers.entry(status).or_insert_with(|| answer.clone());
         }
     }
 }
 
-fn taken(door: &mut Value, part: &str) -> Map<String, Value> {
-    match door.get_mut(part).map(Value::take) {
+fn taken(endpoint: &mut Value, part: &str) -> Map<String, Value> {
+    match endpoint.get_mut(part).map(Value::take) {
         Some(Value::Object(map)) => map,
         _ => Map::new(),
     }

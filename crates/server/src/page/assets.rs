@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use std::sync::LazyLock;
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::words::hex;
 
 /// The policy of the page: it uses only its own files, and connects only to this host.
@@ -121,11 +121,11 @@ pub(super) async fn file(Path(FilePath { name }): Path<FilePath>, headers: Heade
 fn answer(name: &str, headers: &HeaderMap) -> Response {
     let Some(file) = FILES.iter().find(|file| file.name == name) else {
         let message = format!("unknown file of the page `{name}`");
-        return OpenAiError(Fault::Request {
+        return OpenAiError(Error::Request {
             message,
             param: None,
             code: Some("not_found"),
-            kind: RequestFault::NotFound,
+            kind: RequestErrorKind::NotFound,
         })
         .into_response();
     };

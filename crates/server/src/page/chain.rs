@@ -107,7 +107,7 @@ pub(super) async fn show(
     // A model nobody knows would get a fine chain, of nothing.
     snapshot.ready_for(&model, &toggles)?;
     let user = query.user;
-    let parts = snapshot.parts(&model, &toggles, Plugin::rests);
+    let parts = snapshot.parts(&model, &toggles, Plugin::open_breaker);
     let own = snapshot.host_parts(&model, &toggles);
     Ok(Reply(Chain {
         stages: Hook::ALL.iter().filter_map(|hook| stage(*hook, &parts, &own)).collect(),
@@ -214,11 +214,11 @@ fn filter(part: &Part, user: Option<&str>) -> ChainFilter {
     let plugin = &part.plugin;
     ChainFilter {
         id: plugin.id.to_string(),
-        decision: part.word().to_owned(),
+        decision: part.decision_name().to_owned(),
         reason: part.reason.to_string(),
         priority: plugin.priority(),
         hooks: plugin.hooks(),
-        state: if plugin.is_held() { "held" } else { plugin.word() },
+        state: if plugin.is_held() { "held" } else { plugin.state_name() },
         prompt_cache: plugin.prompt_cache().to_json(),
         user_valves: user.map_or(Json::Null, |user| plugin.valves_of_user(user)),
     }

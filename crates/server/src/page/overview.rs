@@ -90,7 +90,7 @@ struct PluginStats {
 struct OverviewProvider {
     name: String,
     /// `resting` while its circuit breaker is open.
-    #[schemars(extend("enum" = ["used", "resting"]))]
+    #[schemars(extend("enum" = ["used", "breaker_open"]))]
     state: &'static str,
 }
 
@@ -154,12 +154,12 @@ fn of_plugin(app: &App, plugin: &Plugin) -> OverviewPlugin {
     let says = |key: &str| script.and_then(|script| script.manifest.get(key)).map(str::to_owned);
     OverviewPlugin {
         id: plugin.id.to_string(),
-        kind: plugin.kind.word(),
+        kind: plugin.kind.as_str(),
         title: plugin.title().to_owned(),
         description: says("description"),
         version: says("version"),
         author: says("author"),
-        state: if plugin.is_held() { "held" } else { plugin.word() },
+        state: if plugin.is_held() { "held" } else { plugin.state_name() },
         enabled: plugin.enabled,
         global: plugin.global,
         security: plugin.security,
@@ -193,7 +193,7 @@ fn models(snapshot: &Snapshot) -> Vec<OverviewModel> {
 fn providers(snapshot: &Snapshot) -> Vec<OverviewProvider> {
     let told = snapshot.plan().providers.iter().map(|plan| OverviewProvider {
         name: plan.provider.name().to_owned(),
-        state: if plan.provider.rests().is_some() { "resting" } else { "used" },
+        state: if plan.provider.open_breaker().is_some() { "breaker_open" } else { "used" },
     });
     told.collect()
 }

@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_host::access::{NewSession, Session};
 use valvehouse_host::app::App;
 
@@ -92,11 +92,11 @@ async fn sign_in(
 async fn sign_out(State(app): State<Arc<App>>, parts: Parts) -> Result<Response, Refused> {
     let given = parts.headers.get(CSRF).and_then(|value| value.to_str().ok()).unwrap_or("");
     match cookie::session(&app, &parts) {
-        Some(session) if !session.has_csrf(given) => Err(Refused::from(Fault::Request {
+        Some(session) if !session.has_csrf(given) => Err(Refused::from(Error::Request {
             message: "cannot sign out: missing header `x-valvehouse-csrf`; load the page again".into(),
             param: None,
             code: Some("csrf_token_needed"),
-            kind: RequestFault::Forbidden,
+            kind: RequestErrorKind::Forbidden,
         })),
         session => {
             session.inspect(|session| app.sessions.end(session));

@@ -6,7 +6,7 @@ use axum::extract::State;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::trace::Trace;
 use valvehouse_core::words::did_you_mean;
 use valvehouse_host::app::App;
@@ -72,15 +72,15 @@ pub(super) async fn one(
 }
 
 /// The request of that id.
-pub(super) fn find(app: &App, id: &str) -> Result<Arc<Trace>, Fault> {
-    app.traces.find(id).ok_or_else(|| Fault::Request {
+pub(super) fn find(app: &App, id: &str) -> Result<Arc<Trace>, Error> {
+    app.traces.find(id).ok_or_else(|| Error::Request {
         message: format!(
             "unknown trace `{id}`: this host keeps its last {} requests since its start ([trace] turns)",
             app.traces.kept()
         ),
         param: None,
         code: Some("trace_not_found"),
-        kind: RequestFault::NotFound,
+        kind: RequestErrorKind::NotFound,
     })
 }
 
@@ -132,16 +132,16 @@ pub(super) async fn keep_contents(
 }
 
 /// Rejects an unknown plugin.
-pub(super) fn known(app: &App, plugin: &str) -> Result<(), Fault> {
+pub(super) fn known(app: &App, plugin: &str) -> Result<(), Error> {
     let snapshot = app.host.snapshot();
     if snapshot.plugins.contains_key(plugin) {
         return Ok(());
     }
     let hint = did_you_mean(plugin, snapshot.plugins.keys().map(|id| &**id));
-    Err(Fault::Request {
+    Err(Error::Request {
         message: format!("unknown plugin `{plugin}`{hint}"),
         param: Some("plugin"),
         code: Some("plugin_not_found"),
-        kind: RequestFault::NotFound,
+        kind: RequestErrorKind::NotFound,
     })
 }

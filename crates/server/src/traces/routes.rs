@@ -32,7 +32,7 @@ pub(crate) fn routes(app: &Arc<App>) -> Routes {
         .route(
             "/api/v1/events",
             get("Streams events as they happen.", feed::follow).result(
-                "Events without an end: `snapshot`, `begun`, `ended`, `emitted`, `figures` or `lost`.",
+                "Events without an end: `snapshot`, `begun`, `ended`, `emitted`, `metrics` or `lost`.",
             ),
         )
         .map(|router| router.route_layer(operators_only))

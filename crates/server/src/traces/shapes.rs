@@ -12,7 +12,7 @@ pub(crate) struct TraceFacts {
     /// The start in RFC 3339.
     begun: String,
     /// The endpoint.
-    door: String,
+    endpoint: String,
     model: String,
     stream: bool,
     /// The user's id; empty if it is not known.
