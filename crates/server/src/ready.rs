@@ -116,7 +116,7 @@ struct Details {
     generation: u64,
     /// The state of each plugin.
     plugins: BTreeMap<String, &'static str>,
-    /// `used` or `resting` for each provider.
+    /// `used` or `breaker_open` for each provider.
     providers: BTreeMap<String, &'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     checks: Option<Vec<Check>>,

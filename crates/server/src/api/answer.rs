@@ -21,12 +21,15 @@ pub(crate) type Answer<T> = Result<Reply<T>, Refused>;
 /// A value that is written as JSON.
 pub(crate) struct Reply<T>(pub(crate) T);
 
-impl<T: Serialize> IntoResponse for Reply<T> {
+impl<T: Serialize + JsonSchema + 'static> IntoResponse for Reply<T> {
     fn into_response(self) -> Response {
         let bytes = match serde_json::to_vec(&self.0) {
             Ok(bytes) => bytes,
             Err(error) => return reply::refused(Error::Host(format!("cannot write a response: {error}"))),
         };
+        if cfg!(debug_assertions) {
+            Json::parse(&bytes).iter().for_each(assert_fits::<T>);
+        }
         let mut response = Response::new(Body::from(bytes));
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         response
@@ -40,7 +43,7 @@ impl<T: JsonSchema> Describe for Reply<T> {
 }
 
 /// JSON that has the form of a type: what is put together elsewhere, or holds values of clients and scripts, whose
-/// spelling is kept. Debug builds check it.
+/// spelling is kept. Debug builds compare every answer with its type.
 pub(crate) struct JsonOf<T>(pub(crate) Json, PhantomData<fn(T)>);
 
 impl<T> JsonOf<T> {
@@ -52,11 +55,16 @@ impl<T> JsonOf<T> {
 impl<T: JsonSchema + 'static> IntoResponse for JsonOf<T> {
     fn into_response(self) -> Response {
         if cfg!(debug_assertions) {
-            let problems = check(of::<T>(Direction::Answer), &self.0, "the answer", Undeclared::Refused);
-            assert!(problems.is_empty(), "an answer is not as its type describes it: {problems}: {}", self.0);
+            assert_fits::<T>(&self.0);
         }
         json_response(StatusCode::OK, &self.0)
     }
+}
+
+/// Compares an answer with the description of its type.
+fn assert_fits<T: JsonSchema + 'static>(answer: &Json) {
+    let problems = check(of::<T>(Direction::Answer), answer, "the answer", Undeclared::Refused);
+    assert!(problems.is_empty(), "an answer is not as its type describes it: {problems}: {answer}");
 }
 
 impl<T: JsonSchema + 'static> Describe for JsonOf<T> {

@@ -46,7 +46,7 @@ pub(super) struct Function {
     updated_at: i64,
     #[schemars(extend("enum" = ["filter", "tool"]))]
     kind: &'static str,
-    #[schemars(extend("enum" = ["live", "stale", "broken", "missing"]))]
+    #[schemars(extend("enum" = ["live", "stale", "broken", "missing", "breaker_open"]))]
     state: &'static str,
     /// The number of its newest version; null if none is stored.
     version: Option<u64>,

@@ -51,7 +51,7 @@ struct OverviewPlugin {
     description: Option<String>,
     version: Option<String>,
     author: Option<String>,
-    #[schemars(extend("enum" = ["live", "stale", "broken", "missing", "held"]))]
+    #[schemars(extend("enum" = ["live", "stale", "broken", "missing", "breaker_open", "held"]))]
     state: &'static str,
     enabled: bool,
     /// Set if it runs for every model.
@@ -77,7 +77,7 @@ struct OverviewPlugin {
 
 /// The calls of a plugin.
 #[derive(JsonSchema)]
-#[expect(dead_code, reason = "`TallySum::in_short` writes it")]
+#[expect(dead_code, reason = "`CallSum::in_short` writes it")]
 struct PluginStats {
     calls: u64,
     /// The number of calls that failed.
@@ -89,7 +89,7 @@ struct PluginStats {
 #[derive(Serialize, JsonSchema)]
 struct OverviewProvider {
     name: String,
-    /// `resting` while its circuit breaker is open.
+    /// `breaker_open` while its circuit breaker is open.
     #[schemars(extend("enum" = ["used", "breaker_open"]))]
     state: &'static str,
 }
