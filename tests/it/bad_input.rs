@@ -25,14 +25,14 @@ async fn a_wrong_body_for_operators_names_every_wrong_field_with_a_near_miss() {
             "PUT",
             "/api/v1/traces/contents/good",
             json!({"kepe": true}),
-            "missing `keep` in the request body; unknown field `kepe` in the request body; did you mean `keep`?",
+            "missing `keep`; unknown field `kepe`; did you mean `keep`?",
             json!("keep"),
         ),
         (
             "POST",
             "/api/v1/agents/prune",
             json!({"whole_run": 1, "runs": "x"}),
-            "unknown field `whole_run` in the request body; did you mean `whole_runs`?; `runs` must be a whole number, not a string",
+            "unknown field `whole_run`; did you mean `whole_runs`?; `runs` must be a whole number, not a string",
             json!("runs"),
         ),
         (
@@ -46,7 +46,7 @@ async fn a_wrong_body_for_operators_names_every_wrong_field_with_a_near_miss() {
             "POST",
             "/api/v1/try",
             json!("x"),
-            "the request body must be a JSON object, not a string",
+            "invalid request body: must be a JSON object, not a string",
             json!(null),
         ),
         (
@@ -65,9 +65,7 @@ async fn a_wrong_body_for_operators_names_every_wrong_field_with_a_near_miss() {
     // What Open WebUI sends beside it is ignored, and still hints at what was meant.
     let update = json!({"contnet": "x", "meta": {}});
     let answer = host.request("POST", "/api/v1/functions/id/good/update").body(update.to_string());
-    Answer::of(answer)
-        .await
-        .denied(400, "missing `content` in the request body; did you mean it by `contnet`?");
+    Answer::of(answer).await.denied(400, "missing `content`; did you mean it by `contnet`?");
     undisturbed(&host).await;
 }
 

@@ -1,6 +1,6 @@
 //! `/api/v1/mcp`: the mounted MCP servers, their tools, and the approvals of these, for operators.
 
-use crate::api::{Answer, Body, Callers, Path, Refused, Reply, Routes, get, post};
+use crate::api::{Answer, ApiError, Body, Callers, Path, Reply, Routes, get, post};
 use crate::auth::{self, Operator};
 use axum::Extension;
 use axum::middleware::from_fn_with_state;
@@ -159,7 +159,7 @@ async fn forget(
     Ok(Reply(McpChanged { server: name, changed }))
 }
 
-fn refused(error: ApprovalError) -> Refused {
+fn refused(error: ApprovalError) -> ApiError {
     let (kind, code) = match error {
         ApprovalError::Unknown(_) => (RequestErrorKind::NotFound, "not_found"),
         ApprovalError::Changed(_) => (RequestErrorKind::Conflict, "changed_since_shown"),

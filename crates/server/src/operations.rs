@@ -2,7 +2,7 @@
 
 use super::auth;
 use super::reply;
-use crate::api::{AnyObject, Callers, JsonOf, Path, Refused, Reply, Routes, get, post};
+use crate::api::{AnyObject, ApiError, Callers, JsonOf, Path, Reply, Routes, get, post};
 use crate::body::read;
 use crate::ready;
 use axum::extract::{Request, State};
@@ -111,7 +111,7 @@ pub(crate) struct QuestionPath {
 
 /// The fate of an answer.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Answered {
+pub(crate) struct AnswerReceipt {
     answered: bool,
 }
 
@@ -121,11 +121,11 @@ pub(crate) async fn answer(
     State(app): State<Arc<App>>,
     Path(path): Path<QuestionPath>,
     request: Request,
-) -> Result<Reply<Answered>, Refused> {
+) -> Result<Reply<AnswerReceipt>, ApiError> {
     Ok(Reply(answered(&app, &path.id, request).await?))
 }
 
-async fn answered(app: &App, id: &str, request: Request) -> Result<Answered, Error> {
+async fn answered(app: &App, id: &str, request: Request) -> Result<AnswerReceipt, Error> {
     let (parts, body) = request.into_parts();
     let asker = match auth::user_of_key(app, &parts) {
         Ok(_) if auth::may_operate_by_key(app, &parts) => None,
@@ -149,7 +149,7 @@ async fn answered(app: &App, id: &str, request: Request) -> Result<Answered, Err
         asker => answered_elsewhere(app, id, asker, operator, answer).await?,
     };
     if answered {
-        return Ok(Answered { answered: true });
+        return Ok(AnswerReceipt { answered: true });
     }
     Err(Error::Request {
         message: "unknown question: it was answered, has expired, or does not exist".into(),

@@ -1,7 +1,7 @@
 //! Conversations and their checkpoints.
 
 use super::shapes::{Checkpoint, Conversation, ConversationMessages, List, SavedCheckpoint};
-use crate::api::{Answer, AnyObject, Body, CheckedBody, JsonOf, Path, Query, Refused, Reply};
+use crate::api::{Answer, AnyObject, ApiError, Body, CheckedBody, JsonOf, Path, Query, Reply};
 use crate::reply::list as as_list;
 use axum::extract::State;
 use schemars::JsonSchema;
@@ -30,7 +30,7 @@ pub(super) struct ConversationsQuery {
 pub(super) async fn list(
     State(app): State<Arc<App>>,
     Query(query): Query<ConversationsQuery>,
-) -> Result<JsonOf<List<Conversation>>, Refused> {
+) -> Result<JsonOf<List<Conversation>>, ApiError> {
     let limit = query.limit.unwrap_or(LISTED);
     let all = app.runs.store().conversations(query.agent.as_deref(), limit).await?;
     Ok(JsonOf::new(as_list(all.iter().map(conversation_to_json))))
@@ -58,7 +58,7 @@ pub(super) async fn show(
     State(app): State<Arc<App>>,
     Path(ConversationPath { chat_id: id }): Path<ConversationPath>,
     Query(query): Query<MessagesQuery>,
-) -> Result<JsonOf<ConversationMessages>, Refused> {
+) -> Result<JsonOf<ConversationMessages>, ApiError> {
     let conversation = app.runs.conversation(&id).await?;
     let from = query.from.unwrap_or(0).min(conversation.length);
     let to = query.to.unwrap_or(conversation.length);
@@ -109,7 +109,7 @@ pub(super) async fn checkpoints(
     State(app): State<Arc<App>>,
     Path(ConversationPath { chat_id: id }): Path<ConversationPath>,
     Query(query): Query<LimitQuery>,
-) -> Result<JsonOf<List<Checkpoint>>, Refused> {
+) -> Result<JsonOf<List<Checkpoint>>, ApiError> {
     app.runs.conversation(&id).await?;
     let all = app.runs.store().checkpoints(&id, query.limit.unwrap_or(PAGE)).await?;
     Ok(JsonOf::new(as_list(all.iter().map(checkpoint_to_json))))
@@ -126,7 +126,7 @@ pub(super) struct CheckpointPath {
 pub(super) async fn checkpoint(
     State(app): State<Arc<App>>,
     Path(path): Path<CheckpointPath>,
-) -> Result<JsonOf<SavedCheckpoint>, Refused> {
+) -> Result<JsonOf<SavedCheckpoint>, ApiError> {
     let checkpoint = app.runs.checkpoint(&path.id).await?;
     let shown = checkpoint_to_json(&checkpoint);
     shown.put("state", checkpoint.state);
@@ -147,7 +147,7 @@ pub(super) async fn fork(
     State(app): State<Arc<App>>,
     Path(path): Path<CheckpointPath>,
     Body(Fork { chat_id }): Body<Fork>,
-) -> Result<JsonOf<Conversation>, Refused> {
+) -> Result<JsonOf<Conversation>, ApiError> {
     Ok(JsonOf::new(conversation_to_json(&app.runs.fork(&path.id, &chat_id).await?)))
 }
 
@@ -155,7 +155,7 @@ pub(super) async fn fork(
 pub(super) async fn export(
     State(app): State<Arc<App>>,
     Path(ConversationPath { chat_id }): Path<ConversationPath>,
-) -> Result<JsonOf<AnyObject>, Refused> {
+) -> Result<JsonOf<AnyObject>, ApiError> {
     Ok(JsonOf::new(app.runs.export(&chat_id).await?))
 }
 
@@ -171,7 +171,7 @@ pub(super) async fn import(
     State(app): State<Arc<App>>,
     Query(query): Query<ImportQuery>,
     exported: CheckedBody<AnyObject>,
-) -> Result<JsonOf<Conversation>, Refused> {
+) -> Result<JsonOf<Conversation>, ApiError> {
     let imported = app.runs.import(&exported.0, query.chat_id.as_deref()).await?;
     Ok(JsonOf::new(conversation_to_json(&imported)))
 }
@@ -190,12 +190,15 @@ pub(super) struct PruneRequest {
 
 /// The number of deleted checkpoints.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Pruned {
+pub(super) struct PruneResult {
     dropped: u64,
 }
 
 /// `POST /api/v1/agents/prune`
-pub(super) async fn prune(State(app): State<Arc<App>>, Body(request): Body<PruneRequest>) -> Answer<Pruned> {
+pub(super) async fn prune(
+    State(app): State<Arc<App>>,
+    Body(request): Body<PruneRequest>,
+) -> Answer<PruneResult> {
     let usual = Prune::default();
     let whole_runs = request.whole_runs.unwrap_or(usual.whole_runs);
     let runs = request.runs.unwrap_or(usual.runs.max(whole_runs));
@@ -204,5 +207,5 @@ pub(super) async fn prune(State(app): State<Arc<App>>, Body(request): Body<Prune
     }
     let keep = Prune { whole_runs, runs };
     let dropped = app.runs.store().prune(request.chat_id.as_deref(), keep).await?;
-    Ok(Reply(Pruned { dropped }))
+    Ok(Reply(PruneResult { dropped }))
 }

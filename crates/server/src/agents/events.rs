@@ -1,7 +1,7 @@
 //! `GET /api/v1/agents/runs/{run}/events`: a run as it goes, from its first kept step to its end.
 
 use super::runs::RunPath;
-use crate::api::{EventStream, Path, Refused};
+use crate::api::{ApiError, EventStream, Path};
 use crate::turn::events::{as_events, named_event};
 use crate::turn::keep_alive::KeepAlive;
 use axum::extract::State;
@@ -26,7 +26,7 @@ const STEPS: u64 = 1000;
 pub(super) async fn follow(
     State(app): State<Arc<App>>,
     Path(RunPath { run: id }): Path<RunPath>,
-) -> Result<EventStream, Refused> {
+) -> Result<EventStream, ApiError> {
     // Before the first look, so that nothing falls in between.
     let moved = app.runs.moved();
     let run = app.runs.run(&id).await?;

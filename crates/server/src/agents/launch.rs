@@ -128,7 +128,7 @@ impl Encoder for Outcome {
 
 /// The body of a chat: its messages, and its conversation.
 fn asked(agent: &str, body: Json) -> Result<Json, Error> {
-    fits::<BeginRun>(&body, "the request body")?;
+    fits::<BeginRun>(&body, "request body")?;
     let fits = |result: Result<(), valvehouse_json::MisplacedValue>| {
         result.map_err(|error| Error::invalid(error.to_string(), None))
     };

@@ -1,7 +1,7 @@
 //! Agents and their runs, as they stand.
 
 use super::shapes::{List, PendingAction, Run, RunState};
-use crate::api::{JsonOf, Path, Query, Refused, Reply};
+use crate::api::{ApiError, JsonOf, Path, Query, Reply};
 use crate::reply::list as as_list;
 use axum::extract::State;
 use schemars::JsonSchema;
@@ -40,7 +40,7 @@ pub(super) struct Agents {
 }
 
 /// `GET /api/v1/agents`: the models with a memory.
-pub(super) async fn agents(State(app): State<Arc<App>>) -> Result<Reply<Agents>, Refused> {
+pub(super) async fn agents(State(app): State<Arc<App>>) -> Result<Reply<Agents>, ApiError> {
     let snapshot = app.host.snapshot();
     let mut agents = Vec::new();
     for model in snapshot.plan().models.iter().filter(|model| model.memory) {
@@ -102,7 +102,7 @@ pub(super) async fn list(
     State(app): State<Arc<App>>,
     Path(AgentPath { agent: id }): Path<AgentPath>,
     Query(query): Query<RunsQuery>,
-) -> Result<JsonOf<List<Run>>, Refused> {
+) -> Result<JsonOf<List<Run>>, ApiError> {
     agent(&app.host.snapshot(), &id, &[])?;
     let wanted = RunQuery {
         agent: Some(id),
@@ -125,7 +125,7 @@ pub(super) struct RunPath {
 pub(super) async fn state(
     State(app): State<Arc<App>>,
     Path(path): Path<RunPath>,
-) -> Result<JsonOf<RunState>, Refused> {
+) -> Result<JsonOf<RunState>, ApiError> {
     let run = app.runs.run(&path.run).await?;
     let saved = app.runs.last_saved(&run).await?;
     let setup = saved.and_then(|saved| app::setup_of(&app.host.snapshot(), &saved).ok());
@@ -136,7 +136,7 @@ pub(super) async fn state(
 pub(super) async fn pending(
     State(app): State<Arc<App>>,
     Path(path): Path<RunPath>,
-) -> Result<JsonOf<PendingAction>, Refused> {
+) -> Result<JsonOf<PendingAction>, ApiError> {
     Ok(JsonOf::new(waits(&app, &path.run).await?))
 }
 

@@ -1,6 +1,6 @@
 //! The answers of typed routes.
 
-use super::check::{Undeclared, check};
+use super::check::{ExtraFields, check};
 use super::describe::{Describe, Description};
 use super::schema::{Direction, of};
 use crate::reply::{self, OpenAiError, json_response};
@@ -16,7 +16,7 @@ use valvehouse_json::Json;
 use valvehouse_store::StoreError;
 
 /// The answer of a handler: a value as JSON, or a fault as OpenAI's clients read it.
-pub(crate) type Answer<T> = Result<Reply<T>, Refused>;
+pub(crate) type Answer<T> = Result<Reply<T>, ApiError>;
 
 /// A value that is written as JSON.
 pub(crate) struct Reply<T>(pub(crate) T);
@@ -63,7 +63,7 @@ impl<T: JsonSchema + 'static> IntoResponse for JsonOf<T> {
 
 /// Compares an answer with the description of its type.
 fn assert_fits<T: JsonSchema + 'static>(answer: &Json) {
-    let problems = check(of::<T>(Direction::Answer), answer, "the answer", Undeclared::Refused);
+    let problems = check(of::<T>(Direction::Answer), answer, ExtraFields::Refused);
     assert!(problems.is_empty(), "an answer is not as its type describes it: {problems}: {answer}");
 }
 
@@ -89,21 +89,21 @@ impl Describe for EventStream {
 }
 
 /// A fault, logged and as OpenAI's clients read it.
-pub(crate) struct Refused(Error);
+pub(crate) struct ApiError(Error);
 
-impl From<Error> for Refused {
+impl From<Error> for ApiError {
     fn from(fault: Error) -> Self {
         Self(fault)
     }
 }
 
-impl From<StoreError> for Refused {
+impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         Self(error.into())
     }
 }
 
-impl IntoResponse for Refused {
+impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         reply::log(&self.0);
         OpenAiError(self.0).into_response()

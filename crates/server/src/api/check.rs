@@ -10,7 +10,7 @@ const MAX_PROBLEMS: usize = 8;
 
 /// The treatment of fields that a schema of an object does not mention.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Undeclared {
+pub(super) enum ExtraFields {
     /// The schema decides.
     AsDeclared,
     /// They are problems: what an answer has, its type has to describe.
@@ -79,31 +79,25 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// Checks a value. `whole` names it in messages, such as `the request body`.
-pub(super) fn check(
-    schema: &'static Value,
-    value: &Json,
-    whole: &'static str,
-    undeclared: Undeclared,
-) -> Problems {
-    let mut check = Check { problems: Problems::default(), whole, undeclared };
+/// Checks a value.
+pub(super) fn check(schema: &'static Value, value: &Json, extra_fields: ExtraFields) -> Problems {
+    let mut check = Check { problems: Problems::default(), extra_fields };
     check.value(schema, value, &Path::Start);
     check.problems
 }
 
 struct Check {
     problems: Problems,
-    whole: &'static str,
-    undeclared: Undeclared,
+    extra_fields: ExtraFields,
 }
 
 impl Check {
     fn wrong(&mut self, path: &Path<'_>, text: &str) {
-        let subject = match path {
-            Path::Start => self.whole.to_owned(),
-            path => format!("`{path}`"),
+        let text = match path {
+            Path::Start => text.to_owned(),
+            path => format!("`{path}` {text}"),
         };
-        self.problems.add(path, format!("{subject} {text}"));
+        self.problems.add(path, text);
     }
 
     fn value(&mut self, schema: &'static Value, value: &Json, path: &Path<'_>) {
@@ -140,8 +134,7 @@ impl Check {
     fn choice(&mut self, choices: &'static [Value], value: &Json, path: &Path<'_>) {
         let mut failed = Vec::new();
         for choice in choices {
-            let mut check =
-                Self { problems: Problems::default(), whole: self.whole, undeclared: self.undeclared };
+            let mut check = Self { problems: Problems::default(), extra_fields: self.extra_fields };
             check.value(choice, value, path);
             if check.problems.is_empty() {
                 return;
@@ -214,7 +207,7 @@ impl Check {
         let find = |name: &str| given.iter().find(|(key, _)| key.as_ref() == name).map(|(_, value)| value);
         let others = schema.get("additionalProperties");
         let is_closed = others == Some(&Value::Bool(false))
-            || (self.undeclared == Undeclared::Refused && declared.is_some() && others.is_none());
+            || (self.extra_fields == ExtraFields::Refused && declared.is_some() && others.is_none());
         for name in required(schema) {
             let takes_null = declared.and_then(|all| all.get(name)).is_none_or(|own| takes_null(own));
             if find(name).is_none_or(|value| value.is_null() && !takes_null) {
@@ -223,7 +216,7 @@ impl Check {
                     given.iter().map(|(key, _)| key.as_ref()).filter(|key| names().all(|own| own != *key));
                 let near = unknown.filter(|key| nearest(key, names()) == Some(name)).find(|_| !is_closed);
                 let hint = near.map_or_else(String::new, |near| format!("; did you mean it by `{near}`?"));
-                self.problems.add(&here, format!("missing `{here}` in {}{hint}", self.whole));
+                self.problems.add(&here, format!("missing `{here}`{hint}"));
             }
         }
         for (name, value) in given {
@@ -245,7 +238,7 @@ impl Check {
                         },
                         |near| format!("; did you mean `{near}`?"),
                     );
-                    self.problems.add(&here, format!("unknown field `{here}` in {}{near}", self.whole));
+                    self.problems.add(&here, format!("unknown field `{here}`{near}"));
                 }
                 (None, _) => {}
             }
@@ -364,7 +357,7 @@ mod tests {
     fn problems(text: &str) -> (String, Option<&'static str>) {
         let value = Json::parse(text.as_bytes()).unwrap();
         let schema = of::<Order>(Direction::Request);
-        let found = check(schema, &value, "the request body", Undeclared::AsDeclared);
+        let found = check(schema, &value, ExtraFields::AsDeclared);
         (found.to_string(), found.field)
     }
 
@@ -387,7 +380,7 @@ mod tests {
         let (message, field) = problems(text);
         assert_eq!(
             message,
-            "missing `name` in the request body; unknown field `nmae` in the request body; did you mean `name`?; \
+            "missing `name`; unknown field `nmae`; did you mean `name`?; \
              `count` must be a whole number, not a number; `color` must be `green` or `yellow`; did you mean `green`?; \
              `parts[1].size` must be a number, not a string; `hashes.x` must be a string, not a number"
         );
@@ -397,17 +390,14 @@ mod tests {
     #[test]
     fn a_value_of_another_type_is_refused() {
         let cases = [
-            ("[]", "the request body must be a JSON object, not an array"),
+            ("[]", "must be a JSON object, not an array"),
             (r#"{"name": "a", "count": 1, "parts": null}"#, "`parts` must be an array, not null"),
-            (
-                r#"{"name": null, "count": -1}"#,
-                "missing `name` in the request body; `count` must be a whole number from 0",
-            ),
+            (r#"{"name": null, "count": -1}"#, "missing `name`; `count` must be a whole number from 0"),
             (r#"{"name": "a", "count": 1, "user": 7}"#, "`user` must be a string or an object, not a number"),
-            (r#"{"name": "a", "count": 1, "user": {}}"#, "missing `user.id` in the request body"),
+            (r#"{"name": "a", "count": 1, "user": {}}"#, "missing `user.id`"),
             (
                 r#"{"name": "a", "count": 1, "x": {}}"#,
-                "unknown field `x` in the request body; expected `name`, `count`, `color`, `parts`, `hashes` or `user`",
+                "unknown field `x`; expected `name`, `count`, `color`, `parts`, `hashes` or `user`",
             ),
         ];
         for (text, expected) in cases {

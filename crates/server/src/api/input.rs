@@ -1,6 +1,6 @@
 //! The input of a request: what stands in its path, its query and its body.
 
-use super::check::{Problems, Undeclared, check};
+use super::check::{ExtraFields, Problems, check};
 use super::describe::{Describe, Description};
 use super::schema::{Direction, of};
 use crate::body::{parsed, read};
@@ -35,7 +35,7 @@ impl<T: DeserializeOwned + JsonSchema + 'static> FromRequestParts<Arc<App>> for 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Response> {
         let words = extract::Path::<Vec<(String, String)>>::from_request_parts(parts, app).await;
         let words = words.map_err(|error| Error::invalid(format!("invalid id in the path: {error}"), None));
-        let value = words.and_then(|extract::Path(words)| from_words(words, "the path"));
+        let value = words.and_then(|extract::Path(words)| from_words(words, "path"));
         value.map(Self).map_err(|fault| ErrorForm::of(parts).refuse(fault))
     }
 }
@@ -47,7 +47,7 @@ impl<T: DeserializeOwned + JsonSchema + 'static> FromRequestParts<Arc<App>> for 
         let query = parts.uri.query().unwrap_or("");
         let words = url::form_urlencoded::parse(query.as_bytes()).into_owned();
         let words = words.filter(|(_, word)| !word.is_empty()).collect();
-        from_words(words, "the query").map(Self).map_err(|fault| ErrorForm::of(parts).refuse(fault))
+        from_words(words, "query").map(Self).map_err(|fault| ErrorForm::of(parts).refuse(fault))
     }
 }
 
@@ -57,8 +57,8 @@ impl<T: DeserializeOwned + JsonSchema + 'static> FromRequest<Arc<App>> for Body<
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Response> {
         let (form, body) = received(request, app).await?;
         let value = body.and_then(|body| {
-            fits::<T>(&body, "the request body")?;
-            typed(&body, "the request body")
+            fits::<T>(&body, "request body")?;
+            typed(&body, "request body")
         });
         value.map(Self).map_err(|fault| form.refuse(fault))
     }
@@ -69,7 +69,7 @@ impl<T: JsonSchema + 'static> FromRequest<Arc<App>> for CheckedBody<T> {
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Response> {
         let (form, body) = received(request, app).await?;
-        let value = body.and_then(|body| fits::<T>(&body, "the request body").map(|()| body));
+        let value = body.and_then(|body| fits::<T>(&body, "request body").map(|()| body));
         value.map(|body| Self(body, PhantomData)).map_err(|fault| form.refuse(fault))
     }
 }
@@ -86,26 +86,24 @@ async fn received(request: Request, app: &App) -> Result<(ErrorForm, Result<Json
 ///
 /// # Errors
 /// Returns a request fault that names all wrong fields.
-pub(crate) fn fits<T: JsonSchema + 'static>(value: &Json, whole: &'static str) -> Result<(), Error> {
-    refused(&check(of::<T>(Direction::Request), value, whole, Undeclared::AsDeclared), whole)
+pub(crate) fn fits<T: JsonSchema + 'static>(value: &Json, part: &str) -> Result<(), Error> {
+    refused(&check(of::<T>(Direction::Request), value, ExtraFields::AsDeclared), part)
 }
 
-fn refused(problems: &Problems, whole: &'static str) -> Result<(), Error> {
+fn refused(problems: &Problems, part: &str) -> Result<(), Error> {
     if problems.is_empty() {
         return Ok(());
     }
-    let part = whole.trim_start_matches("the ");
     Err(Error::invalid(format!("invalid {part}: {problems}"), problems.field))
 }
 
-fn typed<T: DeserializeOwned>(value: &Json, whole: &'static str) -> Result<T, Error> {
-    let part = whole.trim_start_matches("the ");
+fn typed<T: DeserializeOwned>(value: &Json, part: &str) -> Result<T, Error> {
     serde_json::from_value(Value::from(value))
         .map_err(|error| Error::invalid(format!("invalid {part}: {error}"), None))
 }
 
 /// Reads texts as the types that the schema declares for their names.
-fn from_words<T>(words: Vec<(String, String)>, whole: &'static str) -> Result<T, Error>
+fn from_words<T>(words: Vec<(String, String)>, part: &str) -> Result<T, Error>
 where
     T: DeserializeOwned + JsonSchema + 'static,
 {
@@ -118,8 +116,8 @@ where
         }
     }
     let values = Json::from(values);
-    fits::<T>(&values, whole)?;
-    typed(&values, whole)
+    fits::<T>(&values, part)?;
+    typed(&values, part)
 }
 
 /// Converts a text to a declared number or boolean; any other text stays one.

@@ -1,7 +1,7 @@
 //! `/api/v1/models/{id}/chain`: which filters the requests of a model go through, in which order, and why
 //! the others do not run.
 
-use crate::api::{AnyObject, JsonOf, Path, Query, Refused, Reply};
+use crate::api::{AnyObject, ApiError, JsonOf, Path, Query, Reply};
 use axum::extract::State;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -94,7 +94,7 @@ pub(super) async fn show(
     State(app): State<Arc<App>>,
     Path(ModelPath { model }): Path<ModelPath>,
     Query(query): Query<ChainQuery>,
-) -> Result<Reply<Chain>, Refused> {
+) -> Result<Reply<Chain>, ApiError> {
     let snapshot = app.host.snapshot();
     let toggles: Vec<String> = query
         .filter_ids
@@ -162,7 +162,7 @@ struct GuardRuns {
 }
 
 /// `GET /api/v1/coverage`: the guards that ran in the requests of the last hour, on all hosts.
-pub(super) async fn coverage(State(app): State<Arc<App>>) -> Result<JsonOf<Coverage>, Refused> {
+pub(super) async fn coverage(State(app): State<Arc<App>>) -> Result<JsonOf<Coverage>, ApiError> {
     let snapshot = app.host.snapshot();
     // What this host knows is newer than what it has stored.
     let own = app.traces.coverage().rows();

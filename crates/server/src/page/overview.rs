@@ -77,7 +77,7 @@ struct OverviewPlugin {
 
 /// The calls of a plugin.
 #[derive(JsonSchema)]
-#[expect(dead_code, reason = "`CallSum::in_short` writes it")]
+#[expect(dead_code, reason = "`metrics::Sum::in_short` writes it")]
 struct PluginStats {
     calls: u64,
     /// The number of calls that failed.

@@ -41,14 +41,14 @@ pub(super) struct PipelineChange {
     detail: String,
 }
 
-type Changed = Result<Reply<PipelineChange>, Detail>;
+type PipelineResult = Result<Reply<PipelineChange>, Detail>;
 
 /// `POST /pipelines/add {url}`
 pub(super) async fn add(
     State(app): State<Arc<App>>,
     Extension(by): Extension<Operator>,
     Body(PipelineUrl { url }): Body<PipelineUrl>,
-) -> Changed {
+) -> PipelineResult {
     answer(added(&app, &by, &url).await)
 }
 
@@ -66,7 +66,7 @@ pub(super) async fn upload(
     State(app): State<Arc<App>>,
     Extension(by): Extension<Operator>,
     form: Result<Multipart, axum::extract::multipart::MultipartRejection>,
-) -> Changed {
+) -> PipelineResult {
     let uploaded = match form {
         Ok(form) => uploaded(&app, &by, form).await,
         Err(error) => Err(wrong_form(&error.body_text())),
@@ -93,7 +93,7 @@ pub(super) async fn delete(
     State(app): State<Arc<App>>,
     Extension(by): Extension<Operator>,
     Body(PipelineId { id }): Body<PipelineId>,
-) -> Changed {
+) -> PipelineResult {
     answer(deleted(&app, &by, &id).await)
 }
 
@@ -151,7 +151,7 @@ fn wrong_form(why: &str) -> Error {
     Error::invalid(format!("cannot read the upload: {why}"), None)
 }
 
-fn answer(done: Result<String, Error>) -> Changed {
+fn answer(done: Result<String, Error>) -> PipelineResult {
     Ok(Reply(PipelineChange { status: true, detail: done? }))
 }
 

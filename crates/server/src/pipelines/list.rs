@@ -159,17 +159,17 @@ pub(super) async fn pipelines(extract::State(app): extract::State<Arc<App>>) -> 
 
 /// The result of a scan.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Reloaded {
+pub(super) struct ReloadResult {
     message: String,
 }
 
 /// `POST /pipelines/reload`: files are followed anyway; this waits until they were looked at.
-pub(super) async fn reload(extract::State(app): extract::State<Arc<App>>) -> Reply<Reloaded> {
+pub(super) async fn reload(extract::State(app): extract::State<Arc<App>>) -> Reply<ReloadResult> {
     let snapshot = app.host.reload().await;
     let wrong = snapshot.plugins.values().filter(|plugin| !plugin.state.problems().is_empty()).count();
     let message = match wrong {
         0 => "Pipelines reloaded successfully.".to_owned(),
         wrong => format!("Pipelines reloaded; {wrong} of them do not load."),
     };
-    Reply(Reloaded { message })
+    Reply(ReloadResult { message })
 }

@@ -2,7 +2,7 @@
 
 use super::cookie;
 use crate::address::at_this_machine;
-use crate::api::{Body, Callers, Refused, Reply, Routes, delete, get, post};
+use crate::api::{ApiError, Body, Callers, Reply, Routes, delete, get, post};
 use crate::auth;
 use crate::headers::CSRF;
 use axum::extract::State;
@@ -69,7 +69,7 @@ async fn sign_in(
     State(app): State<Arc<App>>,
     parts: Parts,
     Body(SignIn { key, by }): Body<SignIn>,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiError> {
     let role = if app.access.keys.has_admin() {
         auth::with_key(&app, &parts, key.as_deref().unwrap_or("").trim())?;
         "admin"
@@ -89,10 +89,10 @@ async fn sign_in(
     Ok(begins(&app, &parts, &begun))
 }
 
-async fn sign_out(State(app): State<Arc<App>>, parts: Parts) -> Result<Response, Refused> {
+async fn sign_out(State(app): State<Arc<App>>, parts: Parts) -> Result<Response, ApiError> {
     let given = parts.headers.get(CSRF).and_then(|value| value.to_str().ok()).unwrap_or("");
     match cookie::session(&app, &parts) {
-        Some(session) if !session.has_csrf(given) => Err(Refused::from(Error::Request {
+        Some(session) if !session.has_csrf(given) => Err(ApiError::from(Error::Request {
             message: "cannot sign out: missing header `x-valvehouse-csrf`; load the page again".into(),
             param: None,
             code: Some("csrf_token_needed"),

@@ -1,7 +1,7 @@
 //! `POST /api/v1/try`: a chat as any other, and all that every hook made of it.
 
 use super::shapes::DryRun;
-use crate::api::{AnyObject, CheckedBody, JsonOf, Refused};
+use crate::api::{AnyObject, ApiError, CheckedBody, JsonOf};
 use crate::{facts, recording, reply};
 use axum::extract::State;
 use axum::http::request::Parts;
@@ -47,7 +47,7 @@ pub(super) async fn run(
     State(app): State<Arc<App>>,
     parts: Parts,
     body: CheckedBody<DryRunRequest>,
-) -> Result<JsonOf<DryRun>, Refused> {
+) -> Result<JsonOf<DryRun>, ApiError> {
     Ok(JsonOf::new(tried(&app, &parts, body.0).await?))
 }
 

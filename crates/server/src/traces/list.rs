@@ -1,7 +1,7 @@
 //! The requests that run and the last ones that ended, and whose values are kept of them.
 
 use super::shapes::{Trace as TraceShape, Traces};
-use crate::api::{Answer, Body, JsonOf, Path, Query, Refused, Reply};
+use crate::api::{Answer, ApiError, Body, JsonOf, Path, Query, Reply};
 use axum::extract::State;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -67,7 +67,7 @@ pub(super) struct TracePath {
 pub(super) async fn one(
     State(app): State<Arc<App>>,
     Path(path): Path<TracePath>,
-) -> Result<JsonOf<TraceShape>, Refused> {
+) -> Result<JsonOf<TraceShape>, ApiError> {
     Ok(JsonOf::new(find(&app, &path.id)?.detail()))
 }
 

@@ -3,7 +3,7 @@
 
 use super::list::{TracePath, find, known};
 use super::shapes::Replay;
-use crate::api::{Body, JsonOf, Path, Refused};
+use crate::api::{ApiError, Body, JsonOf, Path};
 use axum::extract::State;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -40,7 +40,7 @@ pub(super) async fn replay(
     State(app): State<Arc<App>>,
     Path(path): Path<TracePath>,
     Body(ReplayRequest { plugin, source }): Body<ReplayRequest>,
-) -> Result<JsonOf<Replay>, Refused> {
+) -> Result<JsonOf<Replay>, ApiError> {
     let trace = find(&app, &path.id)?;
     known(&app, &plugin)?;
     let snapshot = app.host.snapshot();
