@@ -109,7 +109,7 @@ pub(super) struct Readiness {
     details: Option<Details>,
 }
 
-/// What only operators are told.
+/// The part of the answer for operators.
 #[derive(Serialize, JsonSchema)]
 struct Details {
     /// The number of the running set of plugins.

@@ -143,7 +143,7 @@ pub(super) struct Outcome {
     response: Value,
 }
 
-/// What a run waits for.
+/// The question that a run waits for.
 #[derive(JsonSchema)]
 pub(super) struct PendingAction {
     run_id: String,

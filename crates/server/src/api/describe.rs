@@ -24,7 +24,9 @@ impl<'a> Description<'a> {
 
     /// Adds the fields of an object as parameters. `place` is `path`, `query` or `header`.
     pub(crate) fn parameters(&mut self, place: &str, schema: &Value) {
-        let required = schema["required"].as_array().cloned().unwrap_or_default();
+        let is_required = |name: &str| {
+            schema["required"].as_array().is_some_and(|names| names.iter().any(|own| own == name))
+        };
         for (name, own) in schema["properties"].as_object().into_iter().flatten() {
             let mut own = own.clone();
             let description = taken(&mut own, "description");
@@ -32,7 +34,7 @@ impl<'a> Description<'a> {
             if let Some(example) = first_example(&mut parameter["schema"]) {
                 parameter["example"] = example;
             }
-            if place == "path" || required.iter().any(|own| own == name) {
+            if place == "path" || is_required(name) {
                 parameter["required"] = true.into();
             }
             if let Some(description) = description {

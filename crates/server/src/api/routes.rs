@@ -201,7 +201,7 @@ pub(crate) struct Routes {
     descriptions: Vec<RouteDescription>,
 }
 
-/// What is known of a route without calling it.
+/// The description of a route.
 pub(crate) struct RouteDescription {
     pub(crate) path: String,
     pub(crate) tag: &'static str,

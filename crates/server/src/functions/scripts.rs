@@ -104,7 +104,7 @@ pub(super) async fn confirm(
     answer(&app, app.admin.confirm(&id, &by).await.map(|_| true))
 }
 
-/// What becomes of what was stored for a removed plugin.
+/// The use of the values that were stored for a removed plugin.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(example = serde_json::json!({"drop": true}))]
