@@ -46,6 +46,8 @@ pub struct Config {
     pub filters: IndexMap<String, PluginSettings>,
     /// `[tools.ID]`
     pub tools: IndexMap<String, PluginSettings>,
+    /// `[actions.ID]`
+    pub actions: IndexMap<String, PluginSettings>,
     /// `[interceptors.ID]`; filters that other hosts may call.
     pub interceptors: IndexMap<String, Interceptor>,
     /// `[grants.ID]`
@@ -83,6 +85,7 @@ impl Config {
             ("admin.key", self.admin != other.admin),
             ("folders.filters", self.folders.filters != other.folders.filters),
             ("folders.tools", self.folders.tools != other.folders.tools),
+            ("folders.actions", self.folders.actions != other.folders.actions),
             ("folders.source", self.folders.source != other.folders.source),
             ("folders.public_key", self.folders.public_key != other.folders.public_key),
             ("store.url", self.store.address != other.store.address),
@@ -222,6 +225,8 @@ pub struct FolderSettings {
     pub filters: PathBuf,
     /// The tools.
     pub tools: PathBuf,
+    /// The actions.
+    pub actions: PathBuf,
     /// The place that hosts load scripts from.
     pub source: ScriptSource,
     /// The key of minisign that scripts in the store have to be signed with.
@@ -355,6 +360,8 @@ pub struct ModelSettings {
     pub filters: Vec<String>,
     /// The tools it is offered: names, or `tag:NAME`.
     pub tools: Vec<String>,
+    /// Actions with `global: false` that its answers have.
+    pub actions: Vec<String>,
     /// Offers the model `find_tools` and the tools found in the turn, instead of all tools.
     pub tool_search: bool,
     /// The most model calls of one turn.

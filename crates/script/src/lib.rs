@@ -4,6 +4,7 @@
 //! of its own. A [`Script`] with hooks becomes a [`valvehouse_core::filter::Filter`], one with handlers
 //! [`valvehouse_core::tool::Tool`]s, one that listens to agents [`ScriptCallbacks`].
 
+mod action;
 mod afterwards;
 mod answer;
 mod argument;
@@ -63,6 +64,7 @@ mod value;
 mod watch;
 mod windows;
 
+pub use action::{Action, Button};
 pub use argument::UserValves;
 pub use budget::Budget;
 pub use callbacks::ScriptCallbacks;

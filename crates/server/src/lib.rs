@@ -1,5 +1,6 @@
 //! The doors. Each reads its own wire, runs the one turn, and writes its own wire back.
 
+mod actions;
 mod address;
 mod agents;
 mod auth;

@@ -10,7 +10,7 @@ use crate::metrics::doors::{OPERATIONS, door_of};
 use crate::recording::followed;
 use crate::reply::{self, OpenAiError};
 use crate::{
-    agents, functions, gate, listen, messages, metrics, ollama, openai, openapi, operations, page,
+    actions, agents, functions, gate, listen, messages, metrics, ollama, openai, openapi, operations, page,
     passthrough, pipelines, ready, responses, session, traces,
 };
 use axum::Router;
@@ -52,6 +52,7 @@ fn with(app: Arc<App>, more: Router<Arc<App>>) -> Router {
         .route("/api/v1/questions/{id}", post(operations::answer))
         .merge(responses::routes::routes())
         .merge(passthrough::routes())
+        .merge(actions::routes())
         .merge(ollama::routes())
         .merge(agents::routes(&app))
         .merge(functions::routes(&app))

@@ -290,6 +290,7 @@ pub(super) fn folders(root: &mut Reader<'_>, project: &Path) -> FolderSettings {
     let mut folders = FolderSettings {
         filters: project.join("filters"),
         tools: project.join("tools"),
+        actions: project.join("actions"),
         source: ScriptSource::Folder,
         public_key: None,
     };
@@ -299,6 +300,9 @@ pub(super) fn folders(root: &mut Reader<'_>, project: &Path) -> FolderSettings {
         }
         if let Some(path) = path(it, "tools", project) {
             folders.tools = path;
+        }
+        if let Some(path) = path(it, "actions", project) {
+            folders.actions = path;
         }
         match it.text("source").as_deref() {
             None | Some("folder") => {}

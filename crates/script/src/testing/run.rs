@@ -91,6 +91,34 @@ impl Stage {
         Ok(invoked.value)
     }
 
+    /// A press of one of the script's buttons, with the tools a turn would have.
+    pub(super) async fn press(self: Arc<Self>, button: Option<String>, body: Json) -> Result<Json, Fault> {
+        let made = self.made().map_err(Fault::Host)?;
+        let action = made.script.clone().into_action(made.users.clone());
+        let action = action.ok_or_else(|| Fault::Host("the script has no `action`".into()))?;
+        let names =
+            action.buttons().iter().map(|button| button.own_id.as_str()).collect::<Vec<_>>().join(", ");
+        let pressed = match (&button, action.buttons()) {
+            (Some(name), buttons) => {
+                let found = buttons.iter().find(|button| [&button.own_id, &button.id].contains(&name));
+                found
+                    .ok_or_else(|| Fault::Host(format!("unknown button `{name}`; the buttons are {names}")))?
+            }
+            (None, [only]) => only,
+            (None, _) => {
+                return Err(Fault::Host(format!(
+                    "the script has several buttons; pass the id of one: {names}"
+                )));
+            }
+        };
+        let tools = made.tools.iter().chain(&made.canned).cloned();
+        let turn = self.same_turn();
+        Kernel::builder().tools(tools).build().runs(&turn);
+        let result = action.press(pressed, body, &turn).await;
+        self.answered_in(&turn).await;
+        result
+    }
+
     fn kernel(&self, model: Model, spared: Hooks) -> Result<Kernel, Fault> {
         let made = self.made().map_err(Fault::Host)?;
         let settings = ModelDefaults {

@@ -132,13 +132,11 @@ async fn switched(
 /// The kind of a new function: the one that the body names or, where it names none, the one that the text looks like.
 fn kind(body: &Json, content: &str) -> Result<Kind, Fault> {
     match text(body, "type")?.as_deref() {
-        Some("filter") => Ok(Kind::Filter),
-        Some("tool") => Ok(Kind::Tool),
         None => Ok(Kind::guess(content)),
-        Some(other) => {
-            let message = format!("`type` must be \"filter\" or \"tool\", not {other:?}");
-            Err(Fault::invalid(message, Some("type")))
-        }
+        Some(given) => Kind::named(given).ok_or_else(|| {
+            let message = format!("`type` must be \"filter\", \"tool\" or \"action\", not {given:?}");
+            Fault::invalid(message, Some("type"))
+        }),
     }
 }
 

@@ -11,11 +11,12 @@ use valvehouse_host::app::App;
 
 const COMMON: &str = include_str!("common.json");
 /// The doors, in the order in which they are read.
-const DOORS: [&str; 13] = [
+const DOORS: [&str; 14] = [
     include_str!("openai.json"),
     include_str!("responses.json"),
     include_str!("messages.json"),
     include_str!("passthrough.json"),
+    include_str!("actions.json"),
     include_str!("ollama.json"),
     include_str!("agents.json"),
     include_str!("functions.json"),

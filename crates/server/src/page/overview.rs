@@ -58,6 +58,7 @@ fn of_plugin(app: &App, plugin: &Plugin) -> Json {
         ("priority", plugin.priority().into()),
         ("hooks", list(plugin.hooks()).into()),
         ("tools", list(plugin.tool_names()).into()),
+        ("buttons", list(plugin.button_ids()).into()),
         ("path", problem::near(app, &plugin.path).display().to_string().into()),
         ("has_valves", has_valves.into()),
         ("has_user_valves", has_user_valves.into()),
@@ -76,6 +77,7 @@ fn models(snapshot: &Snapshot) -> Vec<Json> {
             ("provider", facts.field("provider")),
             ("memory", facts.get("memory").unwrap_or_else(|| false.into())),
             ("tools", list(tools).into()),
+            ("actions", snapshot.buttons_of(&id).into()),
         ])
     });
     listed.collect()

@@ -1,9 +1,9 @@
-//! `POST /api/v1/try`: a chat as any other, and all that every hook made of it.
+//! `POST /api/v1/try`: a chat as any other, or a press of a button, and all that every hook made of it.
 
+use crate::actions::Press;
 use crate::extract::{object, text};
 use crate::reply::answer;
 use crate::{facts, recording, reply};
-use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::response::Response;
@@ -12,17 +12,62 @@ use valvehouse_core::chat::{ChatRequest, message};
 use valvehouse_core::context::{Events, Turn};
 use valvehouse_core::fault::Fault;
 use valvehouse_core::kernel::RunOptions;
+use valvehouse_core::trace::TraceGuard;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
-/// `{model, messages | text, stream?, filter_ids?, user?, chat_id?}` and all other fields of a chat.
+/// `{model, messages | text, stream?, filter_ids?, user?, chat_id?}` and all other fields of a chat. With `action`, the
+/// id of a button, that is pressed instead.
 pub(super) async fn run(State(app): State<Arc<App>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    answer(tried(&app, &parts, body).await)
+    let tried = async {
+        let body = object(&app, body).await?;
+        match text(&body, "action")? {
+            Some(button) => pressed(&app, &parts, &button, body).await,
+            None => tried(&app, &parts, body).await,
+        }
+    };
+    answer(tried.await)
 }
 
-async fn tried(app: &Arc<App>, parts: &Parts, body: Body) -> Result<Json, Fault> {
-    let chat = asked(object(app, body).await?)?;
+/// A press of a button. Nobody can be asked; what it emits stands in the trace.
+async fn pressed(app: &Arc<App>, parts: &Parts, button: &str, body: Json) -> Result<Json, Fault> {
+    body.remove("action");
+    with_text(&body)?;
+    let user = user(&body)?;
+    let snapshot = app.host.snapshot();
+    let press = Press::read(&snapshot, button, body)?;
+    let mut facts = press.facts(app, &snapshot, parts, &user);
+    let watch = recording::recorded(app, "try", false, snapshot.generation, true, &mut facts);
+    let turn = press.turn(app, &snapshot, facts, Events::default());
+    let answer = press.run(turn).await;
+    Ok(outcome(watch, answer))
+}
+
+/// The answer or the error, and all steps.
+fn outcome(mut watch: TraceGuard, answer: Result<Json, Fault>) -> Json {
+    let (status, answer, error) = match answer {
+        Ok(answer) => (200, answer, Json::Null),
+        Err(fault) => {
+            let (status, error) = (reply::status(&fault), reply::body(&fault).field("error"));
+            watch.failed(fault);
+            (status, Json::Null, error)
+        }
+    };
+    let trace = watch.trace().clone();
+    watch.answered(status);
+    watch.done();
+    Json::from([
+        ("status", u64::from(status).into()),
+        ("answer", answer),
+        ("error", error),
+        ("trace", trace.detail()),
+    ])
+}
+
+async fn tried(app: &Arc<App>, parts: &Parts, body: Json) -> Result<Json, Fault> {
+    with_text(&body)?;
+    let chat = ChatRequest::new(body)?;
     let body = chat.body().clone();
     let user = user(&body)?;
     let snapshot = app.host.snapshot();
@@ -31,36 +76,22 @@ async fn tried(app: &Arc<App>, parts: &Parts, body: Body) -> Result<Json, Fault>
     let stream = chat.is_streamed();
     let mut facts = facts::of_chat(app, parts, &body, &user, &ready);
     let context = facts::context(app, &facts, &body);
-    let mut watch = recording::recorded(app, "try", stream, snapshot.generation, true, &mut facts);
+    let watch = recording::recorded(app, "try", stream, snapshot.generation, true, &mut facts);
     let turn = Turn::new(facts, context, Events::default());
     let options = RunOptions::new(turn).streamed(stream);
-    let (status, answer, error) = match app.run(&ready, chat, options, |_| {}).answer().await {
-        Ok(answer) => (200, answer.reply, Json::Null),
-        Err(fault) => {
-            watch.failed(&fault);
-            (reply::status(&fault), Json::Null, reply::body(&fault).field("error"))
-        }
-    };
-    let trace = watch.trace().clone();
-    watch.answered(status);
-    watch.done();
-    Ok(Json::from([
-        ("status", u64::from(status).into()),
-        ("answer", answer),
-        ("error", error),
-        ("trace", trace.detail()),
-    ]))
+    let answer = app.run(&ready, chat, options, |_| {}).answer().await;
+    Ok(outcome(watch, answer.map(|answer| answer.reply)))
 }
 
-/// The body of a chat: `text` is one message of the user.
-fn asked(body: Json) -> Result<ChatRequest, Fault> {
-    if let Some(text) = text(&body, "text")? {
+/// Puts `text`, one message of the user, behind the messages of a body.
+fn with_text(body: &Json) -> Result<(), Fault> {
+    if let Some(text) = text(body, "text")? {
         let given = body.list("messages");
         let messages: Vec<Json> = given.into_iter().chain([message::user(text)]).collect();
         body.set("messages", messages).map_err(|error| Fault::invalid(error.to_string(), None))?;
     }
     body.remove("text");
-    ChatRequest::new(body)
+    Ok(())
 }
 
 /// The user of a dry run: an id, or an object of all that is known. A service gets the id alone.

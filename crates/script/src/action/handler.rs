@@ -1,0 +1,172 @@
+//! The actions of a script, as clients call them.
+
+use super::declaration::ACTION;
+use super::function::Button;
+use crate::answer::HookAnswer;
+use crate::argument::UserValves;
+use crate::hooks::Param;
+use crate::problem;
+use crate::run::CallEnd;
+use crate::script::Script;
+use crate::value::{Shape, json_of, live};
+use rhai::Dynamic;
+use std::sync::Arc;
+use valvehouse_core::breaker::Admission;
+use valvehouse_core::context::Turn;
+use valvehouse_core::fault::{Breakage, Fault, Refusal};
+use valvehouse_core::figures::{CallOutcome, Tally};
+use valvehouse_core::lanes::{self, LaneError, Pace, STUCK};
+use valvehouse_core::trace::What;
+use valvehouse_json::Json;
+
+/// Most bytes of a result: it may hold a whole conversation.
+const MAX_RESULT: usize = 16 << 20;
+
+impl Script {
+    /// The buttons this script has under messages.
+    pub fn buttons(&self) -> &[Button] {
+        self.action.as_ref().map_or(&[], |action| &action.buttons)
+    }
+
+    /// The action this script is, when it is one.
+    pub fn into_action(self: Arc<Self>, users: Arc<UserValves>) -> Option<Action> {
+        self.action.as_ref()?;
+        self.may_leave_work();
+        let tally = self.figures().of(ACTION);
+        Some(Action { script: self, users, tally })
+    }
+}
+
+/// A script with buttons. Clones are the same action.
+#[derive(Clone)]
+pub struct Action {
+    script: Arc<Script>,
+    users: Arc<UserValves>,
+    tally: Arc<Tally>,
+}
+
+impl Action {
+    /// The buttons, in the script's own order.
+    pub fn buttons(&self) -> &[Button] {
+        self.script.buttons()
+    }
+
+    /// The button of this id.
+    pub fn button(&self, id: &str) -> Option<&Button> {
+        self.buttons().iter().find(|button| button.id == id)
+    }
+
+    /// Runs the press of a button, as a step of the turn's trace: on a lane, since it may compute or wait for as long
+    /// as its timeout says. Returns null, or a map.
+    ///
+    /// # Errors
+    /// Returns a refusal of the script, or its breakage.
+    pub async fn press(&self, button: &Button, body: Json, turn: &Turn) -> Result<Json, Fault> {
+        let trace = turn.trace().cloned();
+        let step =
+            trace.as_ref().map(|trace| trace.begin(What::Hook(&self.script.caller.plugin, ACTION), &body));
+        let result = self.run_apart(button, body, turn).await;
+        if let Some(step) = step {
+            let (word, cause) = match &result {
+                Ok(_) => ("continue", None),
+                Err(Fault::Refused(refusal)) => ("refused", Some(refusal.message.as_str())),
+                Err(Fault::Broken(breakage)) => ("broke", Some(breakage.cause.as_str())),
+                Err(_) => ("broke", None),
+            };
+            step.end(word, cause, result.as_ref().ok());
+        }
+        result
+    }
+
+    async fn run_apart(&self, button: &Button, body: Json, turn: &Turn) -> Result<Json, Fault> {
+        let pace = if self.tally.is_slow() { Pace::Slow } else { Pace::Waits };
+        let owner = &self.script.caller.plugin;
+        let (this, pressed, turn) = (self.clone(), button.own_id.clone(), turn.clone());
+        let ran = lanes::run_for(owner, pace, move || this.run(&pressed, &body, &turn)).await;
+        if let Err(LaneError::Stuck) = &ran {
+            self.script.breaker.trip(STUCK);
+        }
+        ran.unwrap_or_else(|error| Err(Fault::Host(error.to_string())))
+    }
+
+    /// Runs one press, unless the script's circuit breaker is open.
+    fn run(&self, pressed: &str, body: &Json, turn: &Turn) -> Result<Json, Fault> {
+        let breaker = &self.script.breaker;
+        let admission = breaker.admit();
+        if let Admission::Rests(rest) = admission {
+            self.tally.rests();
+            return Err(self.refused(breaker.refusal(rest)));
+        }
+        let result = self.measured(pressed, body, turn);
+        match &result {
+            // A call that was ended since nobody waits for it is not a fault of the script.
+            Err(Fault::Broken(_)) if turn.is_over() => {}
+            Err(Fault::Broken(breakage)) => breaker.broke(&breakage.cause),
+            _ => breaker.went_well(admission),
+        }
+        result
+    }
+
+    fn measured(&self, pressed: &str, body: &Json, turn: &Turn) -> Result<Json, Fault> {
+        let Some(action) = &self.script.action else { return Ok(Json::Null) };
+        let params = action.params.iter().map(|param| match param {
+            Param::Subject => live(body, Shape::Body),
+            // Ported scripts compare `__id__` with the ids of their buttons.
+            Param::Id | Param::ActionId => pressed.to_owned().into(),
+            param => self.script.argument(*param, turn, &self.users),
+        });
+        let args = params.collect();
+        let timing = self.tally.begin();
+        let (result, spent) = self.script.call_tool(ACTION, args, turn, action.timeout);
+        if let Some(trace) = turn.trace() {
+            trace.spend(ACTION, self.script.id(), spent);
+        }
+        let result = match result {
+            Ok(value) => self.result(&value),
+            Err(CallEnd::Refused(refusal)) => Err(self.refused(refusal)),
+            Err(CallEnd::Broken { breakage, .. }) => Err(self.broken(breakage)),
+        };
+        let ending = match &result {
+            Err(Fault::Broken(_)) if !turn.is_over() => CallOutcome::Broken,
+            Err(Fault::Refused(_)) => CallOutcome::Refused,
+            _ => CallOutcome::Continued,
+        };
+        self.tally.end(&timing, spent, ending);
+        result
+    }
+
+    /// The unshared result: nothing, or a map. A text is the new content of the message.
+    fn result(&self, value: &Dynamic) -> Result<Json, Fault> {
+        let value = match value.read_lock::<HookAnswer>().as_deref() {
+            Some(HookAnswer::Skip(value) | HookAnswer::Ok(value, _)) => value.clone(),
+            Some(HookAnswer::Error(refusal)) => return Err(self.refused(refusal.clone())),
+            None => json_of(value).map_err(|error| {
+                self.unusable(&format!("a value that is not valid JSON: {}", problem::summary_of_run(&error)))
+            })?,
+        };
+        let value = match value.copy() {
+            Json::Text(text) => Json::from([("content", text.into())]),
+            value @ (Json::Null | Json::Object(_)) => value,
+            other => return Err(self.unusable(&format!("{}; return nothing, a text or a map", other.kind()))),
+        };
+        value
+            .encode_within(MAX_RESULT)
+            .map_err(|why| self.unusable(&format!("a result that is {why}")))
+            .map(|_| value)
+    }
+
+    fn refused(&self, refusal: Refusal) -> Fault {
+        Fault::Refused(Refusal { plugin: self.script.id().into(), ..refusal })
+    }
+
+    fn unusable(&self, what: &str) -> Fault {
+        let cause = format!("{}: `{ACTION}` returned {what}", self.script.file.path.display());
+        self.broken(Breakage::new(cause))
+    }
+
+    fn broken(&self, breakage: Breakage) -> Fault {
+        let breakage = Breakage { plugin: self.script.id().into(), hook: ACTION.into(), ..breakage };
+        tracing::error!(plugin = breakage.plugin, hook = ACTION, "{}", breakage.cause);
+        Fault::Broken(breakage)
+    }
+}
