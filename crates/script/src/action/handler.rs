@@ -63,6 +63,8 @@ impl Action {
     /// Returns a refusal of the script, or its breakage.
     pub async fn press(&self, button: &Button, body: Json, turn: &Turn) -> Result<Json, Fault> {
         let trace = turn.trace().cloned();
+        // The script changes what it is given.
+        let before = trace.is_some().then(|| body.copy());
         let step =
             trace.as_ref().map(|trace| trace.begin(What::Hook(&self.script.caller.plugin, ACTION), &body));
         let result = self.run_apart(button, body, turn).await;
@@ -73,7 +75,9 @@ impl Action {
                 Err(Fault::Broken(breakage)) => ("broke", Some(breakage.cause.as_str())),
                 Err(_) => ("broke", None),
             };
-            step.end(word, cause, result.as_ref().ok());
+            let after =
+                result.as_ref().ok().zip(before).and_then(|(result, before)| shown_after(before, result));
+            step.end(word, cause, after.as_ref());
         }
         result
     }
@@ -169,4 +173,15 @@ impl Action {
         tracing::error!(plugin = breakage.plugin, hook = ACTION, "{}", breakage.cause);
         Fault::Broken(breakage)
     }
+}
+
+/// What a trace compares with the body of a press: the same with the new content of the message.
+fn shown_after(before: Json, result: &Json) -> Option<Json> {
+    let Some(content @ Json::Text(_)) = result.get("content") else {
+        return (!result.is_null()).then(|| result.clone());
+    };
+    let message = before.get("messages").and_then(|messages| messages.at(-1))?;
+    // A copy that nobody else holds takes any value.
+    message.edit("content", content.copy());
+    Some(before)
 }
