@@ -100,9 +100,7 @@ fn action(body, __action_id__, __id__) { `${__action_id__} ${__id__}` }";
     let mut body = body_of("x");
     body["model"] = "other".into();
     assert_eq!(press_with(&host, "edit.long", &body).await.ok()["content"], "long long");
-    press_with(&host, "edit", &body)
-        .await
-        .denied(404, "its buttons are edit.short, edit.long".trim_start_matches("its "));
+    press_with(&host, "edit", &body).await.denied(404, "the buttons of `edit` are edit.short, edit.long");
     let explained = host.snapshot().action_parts("demo");
     let reasons: Vec<(&str, bool)> = explained.iter().map(|part| (&*part.plugin.id, part.shown)).collect();
     assert_eq!(reasons, [("b", true), ("edit", false), ("shout", true)]);
@@ -179,7 +177,7 @@ async fn a_press_is_a_turn_with_its_own_trace_and_counts_in_the_metrics() {
     broken.denied(500, "the plugin `breaks` failed in its action");
     let id = broken.header("x-valvehouse-trace").unwrap();
     let trace = host.get(&format!("/api/v1/traces/{id}")).await.ok();
-    assert_eq!((&trace["status"], &trace["steps"][0]["word"]), (&json!(500), &json!("broke")));
+    assert_eq!((&trace["status"], &trace["steps"][0]["outcome"]), (&json!(500), &json!("broke")));
     let metrics = host.get("/metrics").await;
     let has = |line: &str| assert!(metrics.body().contains(line), "{line} is not in\n{}", metrics.body());
     has("valvehouse_http_requests_total{door=\"actions\",status=\"2xx\"} 1");

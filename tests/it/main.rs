@@ -34,6 +34,7 @@ mod cut_short;
 mod dev;
 mod door;
 mod even_ground;
+mod event_text;
 mod filter_chain;
 mod functions;
 mod guard_coverage;

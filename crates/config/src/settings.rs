@@ -70,6 +70,7 @@ impl Config {
             ("server.trust_user_headers", now.trust_user_headers != next.trust_user_headers),
             ("server.trusted_proxies", now.trusted_proxies != next.trusted_proxies),
             ("server.pipelines", now.pipelines != next.pipelines),
+            ("server.render_events", now.render_events != next.render_events),
             ("server.client_variables", now.client_variables != next.client_variables),
             ("server.request_headers", now.request_headers != next.request_headers),
             ("server.response_headers", now.response_headers != next.response_headers),
@@ -117,6 +118,8 @@ pub struct Server {
     pub pipelines: bool,
     /// The variables that requests may set; others of theirs are under `client`.
     pub client_variables: Vec<String>,
+    /// The kinds of events that become text of the answer for clients that take no events.
+    pub render_events: Vec<String>,
     /// The headers of a client that reach the service; one that ends in `*` stands for all that begin so.
     pub request_headers: Vec<String>,
     /// The headers of a service that reach its client, likewise.

@@ -111,6 +111,7 @@ impl View<'_> {
         self.add("server.trusted_proxies", texts(&proxies));
         self.add("server.pipelines", server.pipelines.to_string());
         self.add("server.client_variables", texts(&server.client_variables));
+        self.add("server.render_events", texts(&server.render_events));
         self.add("server.request_headers", texts(&server.request_headers));
         self.add("server.response_headers", texts(&server.response_headers));
         self.add("server.max_body_mb", server.max_body_mb.to_string());

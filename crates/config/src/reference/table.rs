@@ -135,6 +135,13 @@ pub const SECTIONS: &[Section] = &[
                 "[\"locale\"]",
             ),
             it(
+                "server.render_events",
+                "list of `message`, `replace`, `status`, `files`, `citation`",
+                "[]",
+                "The events of plugins that become text of the answer for clients that take no events ([clients](clients.md#events-of-plugins)).",
+                "[\"message\", \"status\", \"citation\"]",
+            ),
+            it(
                 "server.request_headers",
                 "names of headers",
                 "[\"openai-organization\", \"openai-project\", \"openai-beta\", \"idempotency-key\", \"http-referer\", \"x-title\", \"traceparent\", \"tracestate\", \"anthropic-beta\", \"anthropic-version\"]",

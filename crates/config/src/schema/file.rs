@@ -41,6 +41,7 @@ struct Server {
     trusted_proxies: Vec<String>,
     pipelines: bool,
     client_variables: Vec<String>,
+    render_events: Vec<String>,
     request_headers: Vec<String>,
     response_headers: Vec<String>,
     #[schemars(range(min = 1, max = 4096))]
