@@ -166,7 +166,7 @@ async fn a_press_is_a_turn_with_its_own_trace_and_counts_in_the_metrics() {
     let id = answer.header("x-valvehouse-trace").unwrap();
     let trace = host.get(&format!("/api/v1/traces/{id}")).await.ok();
     assert_eq!(
-        (&trace["door"], &trace["model"], &trace["chat_id"]),
+        (&trace["endpoint"], &trace["model"], &trace["chat_id"]),
         (&json!("actions"), &json!("demo"), &json!("c1"))
     );
     assert_eq!(
@@ -174,13 +174,13 @@ async fn a_press_is_a_turn_with_its_own_trace_and_counts_in_the_metrics() {
         (&json!("shout"), &json!("action"))
     );
     let broken = press(&host, "breaks").await;
-    broken.denied(500, "the plugin `breaks` failed in its action");
+    broken.denied(500, "the plugin `failure_threshold` failed in its action");
     let id = broken.header("x-valvehouse-trace").unwrap();
     let trace = host.get(&format!("/api/v1/traces/{id}")).await.ok();
-    assert_eq!((&trace["status"], &trace["steps"][0]["outcome"]), (&json!(500), &json!("broke")));
+    assert_eq!((&trace["status"], &trace["steps"][0]["outcome"]), (&json!(500), &json!("failed")));
     let metrics = host.get("/metrics").await;
     let has = |line: &str| assert!(metrics.body().contains(line), "{line} is not in\n{}", metrics.body());
-    has("valvehouse_http_requests_total{door=\"actions\",status=\"2xx\"} 1");
+    has("valvehouse_http_requests_total{endpoint=\"actions\",status=\"2xx\"} 1");
     has("valvehouse_plugins{kind=\"action\",state=\"live\"} 2");
 }
 

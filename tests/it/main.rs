@@ -32,7 +32,7 @@ mod context_and_loop;
 mod conversations;
 mod cut_short;
 mod dev;
-mod door;
+mod openai_endpoint;
 mod even_ground;
 mod event_text;
 mod filter_chain;

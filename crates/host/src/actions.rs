@@ -4,7 +4,7 @@ use crate::plan::ModelPlan;
 use crate::plugin::Plugin;
 use crate::snapshot::Snapshot;
 use std::sync::Arc;
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::words::did_you_mean;
 use valvehouse_json::Json;
 use valvehouse_script::{Action, Button, Kind};
@@ -93,12 +93,12 @@ impl Snapshot {
     ///
     /// # Errors
     /// Returns a request fault if there is no such button under its answers.
-    pub fn pressed(&self, id: &str, model: &str) -> Result<(Action, Button), Fault> {
-        let unknown = |message: String, code| Fault::Request {
+    pub fn pressed(&self, id: &str, model: &str) -> Result<(Action, Button), Error> {
+        let unknown = |message: String, code| Error::Request {
             message,
             param: None,
             code: Some(code),
-            kind: RequestFault::NotFound,
+            kind: RequestErrorKind::NotFound,
         };
         let file = id.split_once('.').map_or(id, |(file, _)| file);
         let plugin = self.plugins.get(file).filter(|plugin| plugin.kind == Kind::Action);

@@ -43,7 +43,7 @@ impl Kind {
 
     /// The kind of this name.
     pub fn named(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.word() == word)
+        Self::ALL.into_iter().find(|kind| kind.as_str() == word)
     }
 
     /// The name of its folder, and of its section in the settings.
@@ -56,7 +56,7 @@ impl Kind {
     }
 
     /// The name for people.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Filter => "filter",
             Self::Tool => "tool",

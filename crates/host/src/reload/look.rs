@@ -155,8 +155,8 @@ impl Reload {
         let is_missed = unsettled || plugins.values().any(|plugin| plugin.state == State::Missing);
         let snapshot = (current.is_none() || !changes.is_empty() || problems_gone || replanned).then(|| {
             let tools = shelf.tools.into_iter().map(|tool| {
-                let figures = self.uses.of(tool.name());
-                tool.counting(figures)
+                let metrics = self.uses.of(tool.name());
+                tool.counting(metrics)
             });
             let tools = tools.collect();
             Snapshot::new(generation + 1, plugins, problems, tools, self.plan.clone()).offering(shelf.offered)
@@ -310,7 +310,8 @@ fn give_way(found: &mut FolderScan, kind: Kind, taken_by: impl Fn(&str) -> Optio
     for id in ids {
         let Some(owner) = taken_by(&id) else { continue };
         if let Some(read) = found.files.remove(&id) {
-            let what = format!("`{id}` is the id of a {}; this {} is not used", owner.word(), kind.word());
+            let what =
+                format!("`{id}` is the id of a {}; this {} is not used", owner.as_str(), kind.as_str());
             let problem = Problem::new(Code::SameId, "", &read.file.path, what);
             found.problems.push(problem.help("rename one of the two files"));
         }

@@ -85,7 +85,7 @@ fn help_for(name: &str) -> String {
 /// A file in the folder of actions without one.
 fn no_action(script: &Script, source: &str) -> Problem {
     let names: Vec<&str> = script.functions().map(|function| function.name).collect();
-    let hook = names.iter().find_map(|name| Hook::named(name));
+    let hook = names.iter().find_map(|name| Hook::from_name(name));
     let of_tools = names.iter().find(|name| matches!(**name, "handler" | "tools"));
     let near = names.iter().find(|name| !did_you_mean(name, [ACTION]).is_empty());
     let problem = Problem::of(Code::NoAction, &script.file, "missing `action`");
@@ -162,7 +162,7 @@ pub(crate) fn misplaced(ast: &AST, file: &SourceFile, source: &str, does_more: b
     let found = ast.iter_functions().any(|function| function.name == ACTION && is_meant(&function.params));
     (file.kind != Kind::Action && found).then(|| {
         let what =
-            format!("`{ACTION}` never runs in a {}: it belongs to a file in actions/", file.kind.word());
+            format!("`{ACTION}` never runs in a {}: it belongs to a file in actions/", file.kind.as_str());
         let problem = Problem::of(Code::MisplacedHook, file, what).at_function(source, ACTION);
         match does_more {
             true => problem.help("move the function to a file in actions/, or rename it").warning(),
@@ -178,7 +178,7 @@ pub(crate) fn misplaced_functions(ast: &AST, file: &SourceFile, source: &str) ->
     }
     let belongs = |name: &str| match name {
         "handler" | "tools" | "prompts" | "resources" => Some("tools"),
-        name => Hook::named(name).map(|_| "filters"),
+        name => Hook::from_name(name).map(|_| "filters"),
     };
     let found = ast.iter_functions().filter_map(|function| Some((function.name, belongs(function.name)?)));
     found

@@ -11,11 +11,11 @@ use crate::script::Script;
 use crate::value::{Shape, json_of, live};
 use rhai::Dynamic;
 use std::sync::Arc;
-use valvehouse_core::breaker::Admission;
+use valvehouse_core::breaker::BreakerState;
 use valvehouse_core::context::Turn;
-use valvehouse_core::fault::{Breakage, Fault, Refusal};
-use valvehouse_core::figures::{CallOutcome, Tally};
-use valvehouse_core::lanes::{self, LaneError, Pace, STUCK};
+use valvehouse_core::error::{Error, PluginError, Rejection};
+use valvehouse_core::executor::{self, ExecutorError, STUCK, Workload};
+use valvehouse_core::metrics::{CallMetrics, CallOutcome};
 use valvehouse_core::trace::What;
 use valvehouse_json::Json;
 
@@ -32,8 +32,8 @@ impl Script {
     pub fn into_action(self: Arc<Self>, users: Arc<UserValves>) -> Option<Action> {
         self.action.as_ref()?;
         self.may_leave_work();
-        let tally = self.figures().of(ACTION);
-        Some(Action { script: self, users, tally })
+        let call_metrics = self.metrics().of(ACTION);
+        Some(Action { script: self, users, call_metrics })
     }
 }
 
@@ -42,7 +42,7 @@ impl Script {
 pub struct Action {
     script: Arc<Script>,
     users: Arc<UserValves>,
-    tally: Arc<Tally>,
+    call_metrics: Arc<CallMetrics>,
 }
 
 impl Action {
@@ -60,8 +60,8 @@ impl Action {
     /// as its timeout says. Returns null, or a map.
     ///
     /// # Errors
-    /// Returns a refusal of the script, or its breakage.
-    pub async fn press(&self, button: &Button, body: Json, turn: &Turn) -> Result<Json, Fault> {
+    /// Returns a refusal of the script, or its plugin error.
+    pub async fn press(&self, button: &Button, body: Json, turn: &Turn) -> Result<Json, Error> {
         let trace = turn.trace().cloned();
         // The script changes what it is given.
         let before = trace.is_some().then(|| body.copy());
@@ -71,9 +71,9 @@ impl Action {
         if let Some(step) = step {
             let (word, cause) = match &result {
                 Ok(_) => ("continue", None),
-                Err(Fault::Refused(refusal)) => ("refused", Some(refusal.message.as_str())),
-                Err(Fault::Broken(breakage)) => ("broke", Some(breakage.cause.as_str())),
-                Err(_) => ("broke", None),
+                Err(Error::Refused(refusal)) => ("refused", Some(refusal.message.as_str())),
+                Err(Error::Broken(failure)) => ("failed", Some(failure.cause.as_str())),
+                Err(_) => ("failed", None),
             };
             let after =
                 result.as_ref().ok().zip(before).and_then(|(result, before)| shown_after(before, result));
@@ -82,36 +82,36 @@ impl Action {
         result
     }
 
-    async fn run_apart(&self, button: &Button, body: Json, turn: &Turn) -> Result<Json, Fault> {
-        let pace = if self.tally.is_slow() { Pace::Slow } else { Pace::Waits };
+    async fn run_apart(&self, button: &Button, body: Json, turn: &Turn) -> Result<Json, Error> {
+        let workload = if self.call_metrics.is_slow() { Workload::CpuBound } else { Workload::Blocking };
         let owner = &self.script.caller.plugin;
         let (this, pressed, turn) = (self.clone(), button.own_id.clone(), turn.clone());
-        let ran = lanes::run_for(owner, pace, move || this.run(&pressed, &body, &turn)).await;
-        if let Err(LaneError::Stuck) = &ran {
+        let ran = executor::run_for(owner, workload, move || this.run(&pressed, &body, &turn)).await;
+        if let Err(ExecutorError::Stuck) = &ran {
             self.script.breaker.trip(STUCK);
         }
-        ran.unwrap_or_else(|error| Err(Fault::Host(error.to_string())))
+        ran.unwrap_or_else(|error| Err(Error::Host(error.to_string())))
     }
 
     /// Runs one press, unless the script's circuit breaker is open.
-    fn run(&self, pressed: &str, body: &Json, turn: &Turn) -> Result<Json, Fault> {
+    fn run(&self, pressed: &str, body: &Json, turn: &Turn) -> Result<Json, Error> {
         let breaker = &self.script.breaker;
         let admission = breaker.admit();
-        if let Admission::Rests(rest) = admission {
-            self.tally.rests();
-            return Err(self.refused(breaker.refusal(rest)));
+        if let BreakerState::Open(rest) = admission {
+            self.call_metrics.record_skipped();
+            return Err(self.refused(breaker.rejection(rest)));
         }
         let result = self.measured(pressed, body, turn);
         match &result {
             // A call that was ended since nobody waits for it is not a fault of the script.
-            Err(Fault::Broken(_)) if turn.is_over() => {}
-            Err(Fault::Broken(breakage)) => breaker.broke(&breakage.cause),
-            _ => breaker.went_well(admission),
+            Err(Error::Broken(_)) if turn.is_over() => {}
+            Err(Error::Broken(failure)) => breaker.record_failure(&failure.cause),
+            _ => breaker.record_success(admission),
         }
         result
     }
 
-    fn measured(&self, pressed: &str, body: &Json, turn: &Turn) -> Result<Json, Fault> {
+    fn measured(&self, pressed: &str, body: &Json, turn: &Turn) -> Result<Json, Error> {
         let Some(action) = &self.script.action else { return Ok(Json::Null) };
         let params = action.params.iter().map(|param| match param {
             Param::Subject => live(body, Shape::Body),
@@ -120,7 +120,7 @@ impl Action {
             param => self.script.argument(*param, turn, &self.users),
         });
         let args = params.collect();
-        let timing = self.tally.begin();
+        let timing = self.call_metrics.begin();
         let (result, spent) = self.script.call_tool(ACTION, args, turn, action.timeout);
         if let Some(trace) = turn.trace() {
             trace.spend(ACTION, self.script.id(), spent);
@@ -128,19 +128,19 @@ impl Action {
         let result = match result {
             Ok(value) => self.result(&value),
             Err(CallEnd::Refused(refusal)) => Err(self.refused(refusal)),
-            Err(CallEnd::Broken { breakage, .. }) => Err(self.broken(breakage)),
+            Err(CallEnd::Broken { failure, .. }) => Err(self.broken(failure)),
         };
         let ending = match &result {
-            Err(Fault::Broken(_)) if !turn.is_over() => CallOutcome::Broken,
-            Err(Fault::Refused(_)) => CallOutcome::Refused,
+            Err(Error::Broken(_)) if !turn.is_over() => CallOutcome::Failed,
+            Err(Error::Refused(_)) => CallOutcome::Refused,
             _ => CallOutcome::Continued,
         };
-        self.tally.end(&timing, spent, ending);
+        self.call_metrics.end(&timing, spent, ending);
         result
     }
 
     /// The unshared result: nothing, or a map. A text is the new content of the message.
-    fn result(&self, value: &Dynamic) -> Result<Json, Fault> {
+    fn result(&self, value: &Dynamic) -> Result<Json, Error> {
         let value = match value.read_lock::<HookAnswer>().as_deref() {
             Some(HookAnswer::Skip(value) | HookAnswer::Ok(value, _)) => value.clone(),
             Some(HookAnswer::Error(refusal)) => return Err(self.refused(refusal.clone())),
@@ -159,19 +159,19 @@ impl Action {
             .map(|_| value)
     }
 
-    fn refused(&self, refusal: Refusal) -> Fault {
-        Fault::Refused(Refusal { plugin: self.script.id().into(), ..refusal })
+    fn refused(&self, refusal: Rejection) -> Error {
+        Error::Refused(Rejection { plugin: self.script.id().into(), ..refusal })
     }
 
-    fn unusable(&self, what: &str) -> Fault {
+    fn unusable(&self, what: &str) -> Error {
         let cause = format!("{}: `{ACTION}` returned {what}", self.script.file.path.display());
-        self.broken(Breakage::new(cause))
+        self.broken(PluginError::new(cause))
     }
 
-    fn broken(&self, breakage: Breakage) -> Fault {
-        let breakage = Breakage { plugin: self.script.id().into(), hook: ACTION.into(), ..breakage };
-        tracing::error!(plugin = breakage.plugin, hook = ACTION, "{}", breakage.cause);
-        Fault::Broken(breakage)
+    fn broken(&self, failure: PluginError) -> Error {
+        let failure = PluginError { plugin: self.script.id().into(), hook: ACTION.into(), ..failure };
+        tracing::error!(plugin = failure.plugin, hook = ACTION, "{}", failure.cause);
+        Error::Broken(failure)
     }
 }
 

@@ -4,14 +4,14 @@ use crate::facts;
 use axum::http::request::Parts;
 use futures::future::BoxFuture;
 use valvehouse_core::context::{Events, Turn, TurnFacts};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_host::app::App;
 use valvehouse_host::{Ready, Snapshot};
 use valvehouse_json::Json;
 use valvehouse_script::{Action, Button};
 
 /// The result of a press that is under way.
-pub(super) type Work = BoxFuture<'static, Result<Json, Fault>>;
+pub(super) type Work = BoxFuture<'static, Result<Json, Error>>;
 
 /// A press of a button, read.
 pub(crate) struct Press {
@@ -29,15 +29,15 @@ impl Press {
     ///
     /// # Errors
     /// Returns a request fault for a body that is not one, and for a button that is not under the model's answers.
-    pub(crate) fn read(snapshot: &Snapshot, id: &str, body: Json) -> Result<Self, Fault> {
+    pub(crate) fn read(snapshot: &Snapshot, id: &str, body: Json) -> Result<Self, Error> {
         if !matches!(body.get("messages"), Some(Json::Array(_))) {
             let message = "send {\"model\": …, \"messages\": […], \"chat_id\": …, \"id\": …}";
-            return Err(Fault::invalid(message, Some("messages")));
+            return Err(Error::invalid(message, Some("messages")));
         }
         let name = match body.get("model") {
             None | Some(Json::Null) => String::new(),
             Some(Json::Text(name)) => name.to_string(),
-            Some(_) => return Err(Fault::invalid("`model` must be a text", Some("model"))),
+            Some(_) => return Err(Error::invalid("`model` must be a text", Some("model"))),
         };
         let (action, button) = snapshot.pressed(id, &name)?;
         let streams = body.remove("stream").is_some_and(|stream| stream == true.into());

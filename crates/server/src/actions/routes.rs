@@ -14,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use std::sync::Arc;
 use valvehouse_core::context::Events;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_host::Snapshot;
 use valvehouse_host::app::App;
 
@@ -36,12 +36,12 @@ async fn press(State(app): State<Arc<App>>, request: Request) -> Response {
     named(&snapshot, Box::pin(answer(&app, &snapshot, request)), refused).await
 }
 
-fn refused(fault: Fault) -> Response {
+fn refused(fault: Error) -> Response {
     reply::log(&fault);
     Detail(fault).into_response()
 }
 
-async fn answer(app: &Arc<App>, snapshot: &Snapshot, request: Request) -> Result<Response, Fault> {
+async fn answer(app: &Arc<App>, snapshot: &Snapshot, request: Request) -> Result<Response, Error> {
     let (parts, body) = request.into_parts();
     let (key_user, bytes) = received(app, &parts, body).await?;
     let id = parts.uri.path().rsplit('/').next().unwrap_or("").to_owned();

@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use valvehouse_core::context::{EmittedEvents, Turn};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::provider::Piece;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
@@ -25,7 +25,7 @@ pub(super) async fn streamed(
     turn: Turn,
     work: Work,
     emitted: EmittedEvents,
-) -> Result<Response, Fault> {
+) -> Result<Response, Error> {
     let mut steps = Steps { work: Some(work), emitted, end: None };
     let first = match steps.next().await {
         Some(Step::End(Err(fault))) => return Err(fault),
@@ -57,7 +57,7 @@ fn written(step: Step, turn: &Turn) -> Bytes {
 /// A part of the answer.
 enum Step {
     Emitted(Json),
-    End(Result<Json, Fault>),
+    End(Result<Json, Error>),
 }
 
 /// The events of a press, and its end behind all of them.
@@ -65,7 +65,7 @@ struct Steps {
     /// None once it has ended.
     work: Option<Work>,
     emitted: EmittedEvents,
-    end: Option<Result<Json, Fault>>,
+    end: Option<Result<Json, Error>>,
 }
 
 impl Stream for Steps {

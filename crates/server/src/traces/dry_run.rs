@@ -10,7 +10,7 @@ use axum::response::Response;
 use std::sync::Arc;
 use valvehouse_core::chat::{ChatRequest, message};
 use valvehouse_core::context::{Events, Turn};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::kernel::RunOptions;
 use valvehouse_core::trace::TraceGuard;
 use valvehouse_host::app::App;
@@ -31,7 +31,7 @@ pub(super) async fn run(State(app): State<Arc<App>>, request: Request) -> Respon
 }
 
 /// A press of a button. Nobody can be asked; what it emits stands in the trace.
-async fn pressed(app: &Arc<App>, parts: &Parts, button: &str, body: Json) -> Result<Json, Fault> {
+async fn pressed(app: &Arc<App>, parts: &Parts, button: &str, body: Json) -> Result<Json, Error> {
     body.remove("action");
     with_text(&body)?;
     let user = user(&body)?;
@@ -45,7 +45,7 @@ async fn pressed(app: &Arc<App>, parts: &Parts, button: &str, body: Json) -> Res
 }
 
 /// The answer or the error, and all steps.
-fn outcome(mut watch: TraceGuard, answer: Result<Json, Fault>) -> Json {
+fn outcome(mut watch: TraceGuard, answer: Result<Json, Error>) -> Json {
     let (status, answer, error) = match answer {
         Ok(answer) => (200, answer, Json::Null),
         Err(fault) => {
@@ -65,7 +65,7 @@ fn outcome(mut watch: TraceGuard, answer: Result<Json, Fault>) -> Json {
     ])
 }
 
-async fn tried(app: &Arc<App>, parts: &Parts, body: Json) -> Result<Json, Fault> {
+async fn tried(app: &Arc<App>, parts: &Parts, body: Json) -> Result<Json, Error> {
     with_text(&body)?;
     let chat = ChatRequest::new(body)?;
     let body = chat.body().clone();
@@ -84,25 +84,25 @@ async fn tried(app: &Arc<App>, parts: &Parts, body: Json) -> Result<Json, Fault>
 }
 
 /// Puts `text`, one message of the user, behind the messages of a body.
-fn with_text(body: &Json) -> Result<(), Fault> {
+fn with_text(body: &Json) -> Result<(), Error> {
     if let Some(text) = text(body, "text")? {
         let given = body.list("messages");
         let messages: Vec<Json> = given.into_iter().chain([message::user(text)]).collect();
-        body.set("messages", messages).map_err(|error| Fault::invalid(error.to_string(), None))?;
+        body.set("messages", messages).map_err(|error| Error::invalid(error.to_string(), None))?;
     }
     body.remove("text");
     Ok(())
 }
 
 /// The user of a dry run: an id, or an object of all that is known. A service gets the id alone.
-fn user(body: &Json) -> Result<Json, Fault> {
+fn user(body: &Json) -> Result<Json, Error> {
     let user = match body.get("user") {
         None | Some(Json::Null) => return Ok(Json::object()),
         Some(Json::Text(id)) => Json::from([("id", id.into())]),
         Some(user @ Json::Object(_)) if user.text("id").is_some() => user.copy(),
         Some(_) => {
             let wrong = "`user` must be an id, or an object with an `id`";
-            return Err(Fault::invalid(wrong, Some("user")));
+            return Err(Error::invalid(wrong, Some("user")));
         }
     };
     // A text in an object that nobody else holds: it fits.

@@ -28,7 +28,7 @@ pub(super) fn list(files: ShippedFiles, what: Option<NewKind>, out: &Console) ->
     let paint = out.results();
     for kind in Kind::ALL.into_iter().filter(|kind| wanted(*kind)) {
         let of_kind: Vec<&ShippedScript> = all.iter().filter(|shipped| shipped.kind == kind).collect();
-        out.line(&paint.bold(&count(of_kind.len(), kind.word())))?;
+        out.line(&paint.bold(&count(of_kind.len(), kind.as_str())))?;
         let rows: Vec<Vec<String>> = of_kind
             .iter()
             .map(|shipped| {
@@ -46,7 +46,7 @@ fn as_json(shipped: &ShippedScript) -> Json {
     let tags: Vec<Json> = shipped.tags().into_iter().map(Json::from).collect();
     Json::from([
         ("id", shipped.id.into()),
-        ("kind", shipped.kind.word().into()),
+        ("kind", shipped.kind.as_str().into()),
         ("title", shipped.says("title").into()),
         ("description", shipped.says("description").into()),
         ("tags", tags.into()),
@@ -69,7 +69,7 @@ pub(super) fn find(files: ShippedFiles, name: &str, what: NewKind) -> Result<Shi
         CommandError::usage(format!("unknown example `{name}`{hint}; valvehouse new --list shows them all"))
     })?;
     if kind_of(what).unwrap_or(Kind::Filter) != found.kind {
-        let kind = found.kind.word();
+        let kind = found.kind.as_str();
         return Err(CommandError::usage(format!(
             "`{name}` is a {kind}, not a {}: valvehouse new {kind} NAME --from {name}",
             word(what)
@@ -136,7 +136,7 @@ fn page(files: ShippedFiles) -> String {
     let mut page = HEAD.to_owned();
     for kind in Kind::ALL {
         let all: Vec<ShippedScript> = all(files).into_iter().filter(|shipped| shipped.kind == kind).collect();
-        page.push_str(&format!("\n## {}\n\n", count(all.len(), kind.word())));
+        page.push_str(&format!("\n## {}\n\n", count(all.len(), kind.as_str())));
         let last = match kind {
             Kind::Filter => "runs",
             Kind::Tool => "tag",
