@@ -42,7 +42,7 @@ impl Kind {
     pub const ALL: [Self; 3] = [Self::Filter, Self::Tool, Self::Action];
 
     /// The kind of this name.
-    pub fn named(word: &str) -> Option<Self> {
+    pub fn from_name(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == word)
     }
 
