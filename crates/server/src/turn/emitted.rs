@@ -9,7 +9,7 @@ use valvehouse_json::Json;
 /// The most bytes of text that stand for the events of one answer.
 const MAX_TEXT: usize = 1 << 20;
 
-/// The same event as Open WebUI knows it: it shows HTML under the name `embeds`.
+/// Returns an event as Open WebUI knows it: it shows HTML under the name `embeds`.
 pub(super) fn for_open_webui(event: Json) -> Json {
     let html = match event.text("type").as_deref() {
         Some("html") => event.at_path("data.content"),
@@ -18,7 +18,7 @@ pub(super) fn for_open_webui(event: Json) -> Json {
     Json::from([("type", "embeds".into()), ("data", Json::from([("embeds", vec![html].into())]))])
 }
 
-/// Writes the events of one answer into its text, those of these kinds.
+/// The text that stands for the events of one answer, those of the listed kinds.
 pub(crate) struct EventText {
     kinds: Vec<String>,
     model: String,
@@ -39,7 +39,7 @@ struct Progress {
 }
 
 impl EventText {
-    /// Of an answer of this model.
+    /// Creates the text of an answer of this model.
     pub(crate) fn new(kinds: &[String], model: &str) -> Self {
         Self {
             kinds: kinds.to_vec(),
@@ -50,13 +50,13 @@ impl EventText {
         }
     }
 
-    /// The chunk that stands for an event, where there is one.
+    /// Returns the chunk that stands for an event, if there is one.
     pub(super) fn chunk_of(&mut self, event: &Json) -> Option<Piece> {
         let text = self.text_of(event)?;
         Some(self.chunk(text))
     }
 
-    /// What goes out for a piece of the answer: before its end the sources of all events.
+    /// Returns the chunks to send for a piece of the answer: before its end the sources of all events.
     pub(super) fn pieces(&mut self, piece: Piece) -> Vec<Piece> {
         if self.head.is_none()
             && let Some(id) = piece.event.text("id")
@@ -87,8 +87,8 @@ impl EventText {
         sources.into_iter().chain([piece]).collect()
     }
 
-    /// Writes the events of a whole answer into it. Those that were emitted before the model answered cannot be told
-    /// from later ones: their text stands in front, and a replacement takes the place of all of it.
+    /// Writes the events of a whole answer into it. Events before and after the call of the model are not distinguished:
+    /// their text is put in front, and a replacement replaces all of it.
     pub(super) fn write_into(mut self, answer: &Json, events: &[EmittedEvent]) {
         let message = response::message_of(answer);
         let Json::Text(said) = message.get("content").unwrap_or_else(|| "".into()) else { return };
@@ -127,7 +127,7 @@ impl EventText {
         Piece::new(head.chunk(delta, None))
     }
 
-    /// The text of an event; `None` where nothing is written for it, or not yet.
+    /// Returns the text of an event; `None` if nothing is written for it, or not yet.
     fn text_of(&mut self, event: &Json) -> Option<String> {
         let kind = event.text_or_empty("type");
         let kind = match kind.as_str() {
@@ -177,12 +177,12 @@ impl EventText {
 }
 
 impl Progress {
-    /// A text that begins a line of its own.
+    /// Returns a text that begins a paragraph.
     fn paragraph(&self, text: String) -> String {
         if self.begun && !self.is_fresh { format!("\n\n{text}") } else { text }
     }
 
-    /// The list of sources.
+    /// Returns the list of sources, once.
     fn take_sources(&mut self) -> Option<String> {
         let mut sources = std::mem::take(&mut self.sources);
         sources.dedup();
@@ -190,7 +190,7 @@ impl Progress {
     }
 }
 
-/// A picture, or a link to another file.
+/// Returns an image, or a link to another file.
 fn link_of_file(file: &Json) -> Option<String> {
     let url = file.text("url").filter(|url| !url.is_empty())?;
     let name = file.text("name").filter(|name| !name.is_empty());
@@ -199,7 +199,7 @@ fn link_of_file(file: &Json) -> Option<String> {
     Some(if is_image { format!("![{name}]({url})") } else { format!("[{name}]({url})") })
 }
 
-/// A line of the list of sources.
+/// Returns a line of the list of sources.
 fn source(data: &Json) -> Option<String> {
     let url = data.at_path("source.url");
     let url = url.as_str().map(str::to_owned).or_else(|| {
@@ -213,7 +213,7 @@ fn source(data: &Json) -> Option<String> {
     })
 }
 
-/// A name that fits between brackets.
+/// Returns a name that fits between brackets.
 fn plain(name: &str) -> String {
     name.replace(['[', ']', '\n'], " ").trim().to_owned()
 }
