@@ -168,7 +168,7 @@ impl Findings {
 
     fn id(&mut self, id: &str, config: &Config) -> Result<(), CommandError> {
         let looks = app::folders_of(config).map(|(kind, folder)| Loader::default().look(kind, folder));
-        let mut found = looks.into_iter().reduce(FolderScan::and).unwrap_or_default();
+        let mut found = looks.into_iter().fold(FolderScan::default(), FolderScan::and);
         if !found.knows(id) {
             let hint = did_you_mean(id, found.files.keys().map(|id| &**id));
             return Err(CommandError::data(format!("unknown file, folder or plugin `{id}`{hint}")));

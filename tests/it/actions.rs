@@ -159,7 +159,7 @@ async fn events_come_in_a_header_or_as_they_are_emitted_and_a_person_can_be_aske
 async fn a_press_is_a_turn_with_its_own_trace_and_counts_in_the_metrics() {
     let host = TestHost::new()
         .action("shout", SHOUT)
-        .action("breaks", "fn action(body) { body.messages[7].text }")
+        .action("faulty", "fn action(body) { body.messages[7].text }")
         .start()
         .await;
     let answer = press(&host, "shout").await;
@@ -173,8 +173,8 @@ async fn a_press_is_a_turn_with_its_own_trace_and_counts_in_the_metrics() {
         (&trace["steps"][0]["plugin"], &trace["steps"][0]["hook"]),
         (&json!("shout"), &json!("action"))
     );
-    let broken = press(&host, "breaks").await;
-    broken.denied(500, "the plugin `failure_threshold` failed in its action");
+    let broken = press(&host, "faulty").await;
+    broken.denied(500, "the plugin `faulty` failed in its action");
     let id = broken.header("x-valvehouse-trace").unwrap();
     let trace = host.get(&format!("/api/v1/traces/{id}")).await.ok();
     assert_eq!((&trace["status"], &trace["steps"][0]["outcome"]), (&json!(500), &json!("failed")));

@@ -1,5 +1,5 @@
-//! What plugins emit, for clients that take no events: as text of the answer, where a setting says so; and what is known
-//! of a user's language and time zone.
+//! Events of plugins as text of the answer, for clients that take none, where a setting says so; the language and the time
+//! zone of a user.
 
 use crate::host::{Answer, TestHost, saying, streaming};
 use serde_json::{Value, json};

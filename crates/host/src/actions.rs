@@ -7,11 +7,11 @@ use std::sync::Arc;
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::words::did_you_mean;
 use valvehouse_json::Json;
-use valvehouse_script::{Action, Button, Kind};
+use valvehouse_script::{Button, Kind, ScriptAction};
 
 impl Plugin {
     /// The action it is; `None` while it is switched off or does not load.
-    pub fn action(&self) -> Option<Action> {
+    pub fn action(&self) -> Option<ScriptAction> {
         let script = self.script.as_ref().filter(|_| self.kind == Kind::Action && self.enabled)?;
         script.clone().into_action(self.users.clone())
     }
@@ -93,7 +93,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// Returns a request fault if there is no such button under its answers.
-    pub fn pressed(&self, id: &str, model: &str) -> Result<(Action, Button), Error> {
+    pub fn pressed(&self, id: &str, model: &str) -> Result<(ScriptAction, Button), Error> {
         let unknown = |message: String, code| Error::Request {
             message,
             param: None,

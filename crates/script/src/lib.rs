@@ -64,7 +64,7 @@ mod value;
 mod watch;
 mod windows;
 
-pub use action::{Action, Button};
+pub use action::{Button, ScriptAction};
 pub use argument::UserValves;
 pub use budget::Budget;
 pub use callbacks::ScriptCallbacks;

@@ -29,23 +29,23 @@ impl Script {
     }
 
     /// The action this script is, when it is one.
-    pub fn into_action(self: Arc<Self>, users: Arc<UserValves>) -> Option<Action> {
+    pub fn into_action(self: Arc<Self>, users: Arc<UserValves>) -> Option<ScriptAction> {
         self.action.as_ref()?;
         self.may_leave_work();
         let call_metrics = self.metrics().of(ACTION);
-        Some(Action { script: self, users, call_metrics })
+        Some(ScriptAction { script: self, users, call_metrics })
     }
 }
 
 /// A script with buttons. Clones are the same action.
 #[derive(Clone)]
-pub struct Action {
+pub struct ScriptAction {
     script: Arc<Script>,
     users: Arc<UserValves>,
     call_metrics: Arc<CallMetrics>,
 }
 
-impl Action {
+impl ScriptAction {
     /// The buttons, in the script's own order.
     pub fn buttons(&self) -> &[Button] {
         self.script.buttons()
@@ -175,7 +175,7 @@ impl Action {
     }
 }
 
-/// What a trace compares with the body of a press: the same with the new content of the message.
+/// Returns the value that a trace compares with the body of a press: the same with the new content of the message.
 fn shown_after(before: Json, result: &Json) -> Option<Json> {
     let Some(content @ Json::Text(_)) = result.get("content") else {
         return (!result.is_null()).then(|| result.clone());

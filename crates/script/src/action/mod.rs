@@ -9,4 +9,4 @@ mod handler;
 pub(super) use declaration::{misplaced, misplaced_functions, read};
 pub(super) use function::ActionFunction;
 pub use function::Button;
-pub use handler::Action;
+pub use handler::ScriptAction;

@@ -8,14 +8,14 @@ use valvehouse_core::error::Error;
 use valvehouse_host::app::App;
 use valvehouse_host::{Ready, Snapshot};
 use valvehouse_json::Json;
-use valvehouse_script::{Action, Button};
+use valvehouse_script::{Button, ScriptAction};
 
 /// The result of a press that is under way.
 pub(super) type Work = BoxFuture<'static, Result<Json, Error>>;
 
 /// A press of a button, read.
 pub(crate) struct Press {
-    action: Action,
+    action: ScriptAction,
     button: Button,
     body: Json,
     /// The model whose answer it is about, where it is one of this host.

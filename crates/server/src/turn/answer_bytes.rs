@@ -68,7 +68,12 @@ impl<E: Encoder> Stream for AnswerBytes<E> {
                 Some(first) => Some(Ok(first)),
                 None => match this.answer.poll_event(context) {
                     Poll::Ready(event) => event,
-                    Poll::Pending => return Poll::Pending,
+                    Poll::Pending => {
+                        let EventForm::Text(text) = &mut this.form else { return Poll::Pending };
+                        let Some(piece) = text.release() else { return Poll::Pending };
+                        let bytes = encoder.encode_chunk(Chunk::Piece(piece));
+                        return if bytes.is_empty() { Poll::Pending } else { Poll::Ready(Some(bytes)) };
+                    }
                 },
             };
             let bytes = match event {
@@ -83,7 +88,7 @@ impl<E: Encoder> Stream for AnswerBytes<E> {
                 Some(Ok(TurnEvent::Emitted(event))) => match &mut this.form {
                     EventForm::Own => encoder.encode_chunk(Chunk::Emitted(event)),
                     EventForm::OpenWebUi => encoder.encode_chunk(Chunk::Emitted(for_open_webui(event))),
-                    EventForm::Text(text) => match text.chunk_of(&event) {
+                    EventForm::Text(text) => match text.take(&event) {
                         Some(piece) => encoder.encode_chunk(Chunk::Piece(piece)),
                         None => continue,
                     },

@@ -26,6 +26,9 @@ pub(crate) struct EventText {
     /// Set if the head is of a chunk that stands for an event, so that the pieces behind it have its id.
     is_own: bool,
     text: Progress,
+    /// Set once the model has said something.
+    has_said: bool,
+    held: Vec<Json>,
 }
 
 /// The text so far.
@@ -47,13 +50,27 @@ impl EventText {
             head: None,
             is_own: false,
             text: Progress::default(),
+            has_said: false,
+            held: Vec::new(),
         }
     }
 
-    /// Returns the chunk that stands for an event, if there is one.
-    pub(super) fn chunk_of(&mut self, event: &Json) -> Option<Piece> {
+    /// Takes an event, and returns the chunk that stands for it if it can be sent at once: before any text of the model.
+    /// Later ones wait for the pieces that were written before them.
+    pub(super) fn take(&mut self, event: &Json) -> Option<Piece> {
+        if self.has_said {
+            self.held.push(event.copy());
+            return None;
+        }
         let text = self.text_of(event)?;
         Some(self.chunk(text))
+    }
+
+    /// Returns the chunk that stands for the events that waited, if there is one.
+    pub(super) fn release(&mut self) -> Option<Piece> {
+        let held = std::mem::take(&mut self.held);
+        let text: String = held.iter().filter_map(|event| self.text_of(event)).collect();
+        (!text.is_empty()).then(|| self.chunk(text))
     }
 
     /// Returns the chunks to send for a piece of the answer: before its end the sources of all events.
@@ -69,22 +86,26 @@ impl EventText {
         let said = piece.event.at_path("choices.0.delta.content");
         if let Some(said) = said.as_str().filter(|said| !said.is_empty()) {
             (self.text.begun, self.text.is_fresh) = (true, said.ends_with('\n'));
+            self.has_said = true;
         }
-        let sources = match delta::finishes(&piece.event) {
-            true => self.text.take_sources().map(|text| self.chunk(text)),
-            false => None,
-        };
+        let mut before = Vec::new();
+        if delta::finishes(&piece.event) {
+            before.extend(self.release());
+            before.extend(self.text.take_sources().map(|text| self.chunk(text)));
+        }
         let piece = match (&self.head, self.is_own) {
             (Some(head), true) if piece.event.get("id").is_some() => {
                 let event = piece.event.copy();
                 // A copy that nobody else holds takes any value.
                 event.edit("id", head.id.as_str());
                 event.edit("created", head.created);
+                // The first chunk of all has said the role.
+                event.at_path("choices.0.delta").remove("role");
                 Piece::received(Bytes::new(), event, piece.name.clone())
             }
             _ => piece,
         };
-        sources.into_iter().chain([piece]).collect()
+        before.into_iter().chain([piece]).collect()
     }
 
     /// Writes the events of a whole answer into it. Events before and after the call of the model are not distinguished:
@@ -106,7 +127,7 @@ impl EventText {
         let between =
             if before.is_empty() || before.ends_with('\n') || said.is_empty() { "" } else { "\n\n" };
         self.text.begun = true;
-        let sources = self.text.take_sources().unwrap_or_default();
+        let sources = self.text.take_sources().unwrap_or_else(String::new);
         if before.is_empty() && sources.is_empty() && events.is_empty() {
             return;
         }

@@ -148,7 +148,7 @@ fn mended(name: &str, what: NewKind) -> String {
 /// Checks that no other file has that id.
 fn is_free(id: &str, path: &Path, config: &Config) -> Result<(), CommandError> {
     let looks = app::folders_of(config).map(|(kind, folder)| Loader::default().look(kind, folder));
-    let found = looks.into_iter().reduce(FolderScan::and).unwrap_or_default();
+    let found = looks.into_iter().fold(FolderScan::default(), FolderScan::and);
     let read = found.files.get(id).map(|read| &read.file.path);
     let unread = found.problems.iter().filter(|problem| problem.id == id).map(|problem| &problem.path);
     match read.into_iter().chain(unread).find(|other| *other != path) {

@@ -6,7 +6,7 @@ use super::stage::{self, Stage};
 use super::stage::{Print, TrialOptions};
 use valvehouse_core::filter::Hook;
 use valvehouse_json::Json;
-use valvehouse_script::{Action, Button};
+use valvehouse_script::{Button, ScriptAction};
 use valvehouse_terminal::{CommandError, Console, Exit};
 
 /// The name of the function, and of this kind of run.
@@ -51,7 +51,7 @@ pub(super) async fn run(
     came.exit(stage, out)
 }
 
-fn pressed(stage: &Stage, asked: &TrialOptions) -> Result<(Action, Button), CommandError> {
+fn pressed(stage: &Stage, asked: &TrialOptions) -> Result<(ScriptAction, Button), CommandError> {
     let id = stage.script.id();
     let action = stage.script.clone().into_action(stage.users.clone()).ok_or_else(|| {
         CommandError::usage(format!("`{id}` has no action; write `fn action(body)` in a file in actions/"))
