@@ -474,7 +474,7 @@ fn patience_with_a_provider_is_set_by_file_and_environment() {
         [[providers]]
         name = "openai"
         timeouts = { connect_ms = 1, response_ms = 2, idle_ms = 3, total_ms = 4 }
-        retry = { max_retries = 5, initial_delay_ms = 6, max_delay_ms = 7, after_send = true }
+        retry = { max_attempts = 6, initial_delay_ms = 6, max_delay_ms = 7, after_send = true }
         breaker = { failure_threshold = 8, window_ms = 9, cool_down_ms = 10 }
         "#,
     );
@@ -511,7 +511,7 @@ fn patience_with_a_provider_is_set_by_file_and_environment() {
             "retry = { max_retry = 1 }",
             "unknown setting providers.openai.retry.max_retry; did you mean `max_retries`?",
         ),
-        ("retry = { max_retries = 21 }", "retry.max_retries must be a whole number from 0 to 20"),
+        ("retry = { max_attempts = 22 }", "retry.max_retries must be a whole number from 0 to 20"),
         ("timeouts = { total = 1 }", "settings of this table: connect_ms, response_ms, idle_ms, total_ms"),
         ("breaker = { failure_threshold = -1 }", "breaker.failure_threshold must be a whole number"),
     ] {

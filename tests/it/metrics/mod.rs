@@ -41,7 +41,7 @@ async fn what_was_done_moves_the_figures_and_nothing_else_does() {
     let host = TestHost::new()
         .filter("ways", ALL_WAYS)
         .filter("ignored", FORGIVEN)
-        .provider("retry = { max_retries = 1, initial_delay_ms = 1 }")
+        .provider("retry = { max_attempts = 2, initial_delay_ms = 1 }")
         .start()
         .await;
     let before = scraped(&host).await;
