@@ -170,7 +170,8 @@ async fn a_service_that_is_down_is_tried_again_and_named() {
     let down = refusing();
     let address = down.local_addr().unwrap();
     let host =
-        host_of(&format!("http://{address}/v1"), "retry = { max_attempts = 21, initial_delay_ms = 30 }").await;
+        host_of(&format!("http://{address}/v1"), "retry = { max_attempts = 21, initial_delay_ms = 30 }")
+            .await;
     // It comes up while it is tried.
     let asked = tokio::spawn(Answer::tried(host.posting(saying("raw-1", "hi").to_string())));
     tokio::time::sleep(Duration::from_millis(60)).await;

@@ -137,7 +137,7 @@ async fn tools_and_fallbacks_are_counted() {
         .await;
     host.upstream.reply(Reply::raw("text/plain", "down").status(503));
     assert_eq!(host.chat(&saying("safe", "hi")).await.status, 200);
-    host.chat(&saying("helper", "add a 2 and b 3")).await.text();
+    host.chat(&saying("helper", r#"/add {"a": 2, "b": 3}"#)).await.text();
     let after = scraped(&host).await;
     assert_eq!(after.of("valvehouse_model_fallbacks_total", "provider=mock"), 1.0);
     assert_eq!(after.of("valvehouse_model_calls_total", "provider=mock,outcome=failed"), 1.0);
