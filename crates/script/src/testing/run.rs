@@ -93,7 +93,7 @@ impl Stage {
     /// A press of one of the script's buttons, with the tools a turn would have.
     pub(super) async fn press(self: Arc<Self>, button: Option<String>, body: Json) -> Result<Json, Error> {
         let made = self.made().map_err(Error::Host)?;
-        let action = made.script.clone().into_action(made.users.clone());
+        let action = made.own.script.clone().into_action(made.own.users.clone());
         let action = action.ok_or_else(|| Error::Host("the script has no `action`".into()))?;
         let names =
             action.buttons().iter().map(|button| button.own_id.as_str()).collect::<Vec<_>>().join(", ");
@@ -110,9 +110,8 @@ impl Stage {
                 )));
             }
         };
-        let tools = made.tools.iter().chain(&made.canned).cloned();
         let turn = self.same_turn();
-        Kernel::builder().tools(tools).build().runs(&turn);
+        Kernel::builder().tools(made.tools()).build().runs(&turn);
         let result = action.press(pressed, body, &turn).await;
         self.answered_in(&turn).await;
         result

@@ -52,8 +52,8 @@ pub(super) async fn run(
 }
 
 fn pressed(stage: &Stage, asked: &TrialOptions) -> Result<(ScriptAction, Button), CommandError> {
-    let id = stage.script.id();
-    let action = stage.script.clone().into_action(stage.users.clone()).ok_or_else(|| {
+    let id = stage.script().id();
+    let action = stage.own.script.clone().into_action(stage.own.users.clone()).ok_or_else(|| {
         CommandError::usage(format!("`{id}` has no action; write `fn action(body)` in a file in actions/"))
     })?;
     let names = action.buttons().iter().map(|button| button.own_id.as_str()).collect::<Vec<_>>().join(", ");
