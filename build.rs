@@ -1,5 +1,5 @@
-//! Lists the scripts that come with the binary, for `valvehouse new --from`: whatever lies in `filters/` and
-//! `tools/`, so that nothing is to be written by hand when one is added.
+//! Lists the scripts that come with the binary, for `valvehouse new --from`: whatever lies in `filters/`,
+//! `tools/` and `actions/`, so that nothing is to be written by hand when one is added.
 
 // That is how a build script talks to Cargo.
 #![allow(clippy::print_stdout)]
@@ -10,7 +10,7 @@ use std::{env, fs, io};
 fn main() -> io::Result<()> {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
     let mut files = Vec::new();
-    for folder in ["filters", "tools"] {
+    for folder in ["filters", "tools", "actions"] {
         println!("cargo::rerun-if-changed={folder}");
         collect(&root.join(folder), &mut files)?;
     }

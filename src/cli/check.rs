@@ -46,8 +46,9 @@ async fn check(
     let granted = app::stored_grants(config).await;
     let mut findings = Findings { granted, ..Findings::default() };
     if asked.paths.is_empty() {
-        findings.folder(Kind::Filter, &config.folders.filters, config);
-        findings.folder(Kind::Tool, &config.folders.tools, config);
+        for (kind, folder) in app::folders_of(config) {
+            findings.folder(kind, folder, config);
+        }
     }
     for path in &asked.paths {
         findings.asked(path, config)?;
@@ -68,18 +69,16 @@ async fn check(
 /// Returns the folders of scripts that a folder names: itself, or those within it, such as `apply FOLDER` uploads.
 fn script_folders(folder: &Path, config: &Config) -> Vec<(Kind, PathBuf)> {
     let is = |other: &Path| folder.canonicalize().ok() == other.canonicalize().ok();
-    if is(&config.folders.tools) {
-        return vec![(Kind::Tool, folder.to_owned())];
+    let kinds = [Kind::Tool, Kind::Action, Kind::Filter];
+    if let Some(kind) = kinds.into_iter().find(|kind| is(app::folder_of(config, *kind))) {
+        return vec![(kind, folder.to_owned())];
     }
-    if is(&config.folders.filters) {
-        return vec![(Kind::Filter, folder.to_owned())];
-    }
-    let within =
-        [(Kind::Filter, "filters"), (Kind::Tool, "tools")].map(|(kind, name)| (kind, folder.join(name)));
+    let within = Kind::ALL.map(|kind| (kind, folder.join(kind.folder())));
     let within: Vec<_> = within.into_iter().filter(|(_, folder)| folder.is_dir()).collect();
     if within.is_empty() {
-        let is_tools = folder.file_name().is_some_and(|name| name == "tools");
-        return vec![(if is_tools { Kind::Tool } else { Kind::Filter }, folder.to_owned())];
+        let is_named = |kind: &Kind| folder.file_name().is_some_and(|name| name == kind.folder());
+        let kind = Kind::ALL.into_iter().find(is_named).unwrap_or(Kind::Filter);
+        return vec![(kind, folder.to_owned())];
     }
     within
 }
@@ -168,8 +167,8 @@ impl Findings {
     }
 
     fn id(&mut self, id: &str, config: &Config) -> Result<(), CommandError> {
-        let found = Loader::default().look(Kind::Filter, &config.folders.filters);
-        let mut found = found.and(Loader::default().look(Kind::Tool, &config.folders.tools));
+        let looks = app::folders_of(config).map(|(kind, folder)| Loader::default().look(kind, folder));
+        let mut found = looks.into_iter().fold(FolderScan::default(), FolderScan::and);
         if !found.knows(id) {
             let hint = did_you_mean(id, found.files.keys().map(|id| &**id));
             return Err(CommandError::data(format!("unknown file, folder or plugin `{id}`{hint}")));

@@ -1,5 +1,5 @@
 //! `valvehouse explain`: which filters run for a model, in which order, and why the others do not;
-//! and which tools it is offered.
+//! which tools it is offered, and which buttons its answers have.
 
 use super::args;
 use super::project::Project;
@@ -8,7 +8,7 @@ use valvehouse_config::Config;
 use valvehouse_core::metrics::PromptCacheCount;
 use valvehouse_core::tool::Tool;
 use valvehouse_core::trace::GuardCoverageRow;
-use valvehouse_host::{FilterDecision, HostPart, Part, Plugin, Snapshot};
+use valvehouse_host::{ActionPart, FilterDecision, HostPart, Part, Plugin, Snapshot};
 use valvehouse_json::Json;
 use valvehouse_terminal::{CommandError, Console, Exit, Paint, clean, table};
 
@@ -37,6 +37,7 @@ pub(super) async fn run(asked: &args::Explain, config: &Config, out: &Console) -
     filters.extend(own.iter().map(FilterReport::of_host));
     // A refusal comes before everything else; what does not run has its place all the same.
     filters.sort_by(|a, b| a.place().total_cmp(&b.place()));
+    let actions = project.snapshot.action_parts(model);
     let offered: Vec<&str> = project.snapshot.offered(model).iter().map(Tool::name).collect();
     if out.is_json() {
         let filters: Vec<Json> = filters.iter().map(FilterReport::as_json).collect();
@@ -46,6 +47,7 @@ pub(super) async fn run(asked: &args::Explain, config: &Config, out: &Console) -
             ("user", user.into()),
             ("filters", filters.into()),
             ("tools", tools.into()),
+            ("actions", actions.iter().map(action_as_json).collect::<Vec<_>>().into()),
             ("answering", providers::answering(config, model).into()),
         ]))?;
     } else {
@@ -61,12 +63,43 @@ pub(super) async fn run(asked: &args::Explain, config: &Config, out: &Console) -
             [] => out.say("no tools are offered to the model"),
             names => out.line(&format!("\noffered tools: {}", names.join(", ")))?,
         }
+        if !actions.is_empty() {
+            out.line(&format!(
+                "\nbuttons under its answers:\n{}",
+                actions_as_table(&actions, out.results())
+            ))?;
+        }
         if let Some(answering) = providers::answering(config, model) {
             out.line(&format!("\nanswered by: {answering}"))?;
         }
     }
     project.store.close().await;
     Ok(Exit::Done)
+}
+
+/// The actions, in the order of their buttons.
+fn actions_as_table(actions: &[ActionPart], paint: Paint) -> String {
+    let rows = actions.iter().map(|part| {
+        let id = match part.shown {
+            true => paint.bold(&part.plugin.id),
+            false => paint.dim(&part.plugin.id),
+        };
+        let mark = if part.shown { "   ·" } else { "   -" };
+        let buttons = part.plugin.button_ids().join(" ");
+        vec![mark.to_owned(), id, buttons, clean(&part.reason).replace('\n', " ")]
+    });
+    table(&rows.collect::<Vec<_>>())
+}
+
+fn action_as_json(part: &ActionPart) -> Json {
+    let buttons: Vec<Json> = part.plugin.button_ids().into_iter().map(Json::from).collect();
+    Json::from([
+        ("id", (*part.plugin.id).into()),
+        ("shown", part.shown.into()),
+        ("reason", part.reason.as_str().into()),
+        ("priority", part.plugin.priority().into()),
+        ("buttons", buttons.into()),
+    ])
 }
 
 /// `--coverage`: the guards that ran in the requests of the last hour on the hosts that run.

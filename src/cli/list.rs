@@ -128,6 +128,7 @@ fn as_json(plugin: &Plugin, standing: &SharedStatus) -> Json {
         ("priority", plugin.priority().into()),
         ("hooks", plugin.hooks().into_iter().map(Json::from).collect::<Vec<_>>().into()),
         ("tools", plugin.tool_names().into_iter().map(Json::from).collect::<Vec<_>>().into()),
+        ("buttons", plugin.button_ids().into_iter().map(Json::from).collect::<Vec<_>>().into()),
         ("file", report::near(&plugin.path).display().to_string().into()),
         ("problems", report::all_as_json(plugin.problems())),
         ("breaker_open", open_breaker),
@@ -137,7 +138,7 @@ fn as_json(plugin: &Plugin, standing: &SharedStatus) -> Json {
 
 /// The plugins, a line each, in the order in which they run.
 pub(super) fn as_table(snapshot: &Snapshot, standing: &SharedStatus, paint: Paint) -> String {
-    let head = ["ID", "KIND", "STATE", "ENABLED", "PRIORITY", "HOOKS OR TOOLS", "TITLE"];
+    let head = ["ID", "KIND", "STATE", "ENABLED", "PRIORITY", "HOOKS, TOOLS OR BUTTONS", "TITLE"];
     let mut rows = vec![head.map(|word| paint.dim(word)).to_vec()];
     let mut plugins: Vec<_> = snapshot.plugins.values().collect();
     let place = |plugin: &Plugin| plugin.priority().unwrap_or(0.0);
@@ -148,6 +149,7 @@ pub(super) fn as_table(snapshot: &Snapshot, standing: &SharedStatus, paint: Pain
         let does = match plugin.kind {
             Kind::Filter => plugin.hooks(),
             Kind::Tool => plugin.tool_names(),
+            Kind::Action => plugin.button_ids(),
         };
         rows.push(vec![
             paint.bold(&plugin.id),

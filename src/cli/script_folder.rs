@@ -2,23 +2,21 @@
 
 use std::path::{Path, PathBuf};
 use valvehouse_config::{Config, ScriptSource};
+use valvehouse_host::app;
 use valvehouse_script::{Kind, Loader};
 use valvehouse_store::{MAX_SCRIPT_SET_SIZE, ScriptFile, ScriptSet, Store};
 use valvehouse_terminal::CommandError;
 
-/// The names of the folders within a set.
-const PARTS: [(Kind, &str); 2] = [(Kind::Filter, "filters"), (Kind::Tool, "tools")];
-
-/// A folder with `filters/` and `tools/` in it; without a name, the folders that the settings name.
+/// A folder with `filters/`, `tools/` and `actions/` in it; without a name, the folders that the settings name.
 pub(super) struct ScriptFolder {
-    folders: [PathBuf; 2],
+    folders: [PathBuf; 3],
 }
 
 impl ScriptFolder {
     pub(super) fn of(named: Option<&Path>, config: &Config) -> Self {
         let folders = match named {
-            Some(folder) => PARTS.map(|(_, name)| config.project.join(folder).join(name)),
-            None => [config.folders.filters.clone(), config.folders.tools.clone()],
+            Some(folder) => Kind::ALL.map(|kind| config.project.join(folder).join(kind.folder())),
+            None => app::folders_of(config).map(|(_, folder)| folder.to_owned()),
         };
         Self { folders }
     }
@@ -27,9 +25,9 @@ impl ScriptFolder {
     pub(super) fn existing(named: Option<&Path>, config: &Config) -> Result<Self, CommandError> {
         let folder = Self::of(named, config);
         if folder.folders.iter().all(|folder| !folder.is_dir()) {
-            let [filters, tools] = folder.folders.each_ref().map(|folder| folder.display());
+            let [filters, tools, actions] = folder.folders.each_ref().map(|folder| folder.display());
             return Err(CommandError::usage(format!(
-                "cannot read the scripts: neither {filters} nor {tools} exists; name the folder that contains them"
+                "cannot read the scripts: none of {filters}, {tools} and {actions} exists; name the folder that contains them"
             )));
         }
         Ok(folder)
@@ -38,7 +36,7 @@ impl ScriptFolder {
     /// The settings of a project whose scripts lie here.
     pub(super) fn settings(&self, config: &Config) -> Config {
         let mut config = config.clone();
-        [config.folders.filters, config.folders.tools] = self.folders.clone();
+        [config.folders.filters, config.folders.tools, config.folders.actions] = self.folders.clone();
         config.folders.source = ScriptSource::Folder;
         config
     }
@@ -49,7 +47,8 @@ impl ScriptFolder {
     /// Returns an error if a file cannot be read or all of them are too large.
     pub(super) fn files(&self) -> Result<Vec<ScriptFile>, CommandError> {
         let mut files = Vec::new();
-        for ((kind, name), folder) in PARTS.into_iter().zip(&self.folders) {
+        for (kind, folder) in Kind::ALL.into_iter().zip(&self.folders) {
+            let name = kind.folder();
             let found = Loader::default().look(kind, folder);
             let unlisted = found.problems.iter().find(|problem| found.unlisted.contains(&problem.path));
             if let Some(problem) = unlisted {
@@ -82,10 +81,10 @@ impl ScriptFolder {
         Ok(files)
     }
 
-    /// Returns the place of a file of a set here; `None` for one that belongs into neither folder.
+    /// Returns the place of a file of a set here; `None` for one that belongs into none of the folders.
     pub(super) fn place(&self, path: &str) -> Option<PathBuf> {
         let (part, within) = path.split_once('/')?;
-        let folder = PARTS.iter().position(|(_, name)| *name == part)?;
+        let folder = Kind::ALL.iter().position(|kind| kind.folder() == part)?;
         let is_within =
             Path::new(within).components().all(|part| matches!(part, std::path::Component::Normal(_)));
         is_within.then(|| self.folders[folder].join(within))

@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 use valvehouse_config::{Config, Listen};
-use valvehouse_host::app::App;
+use valvehouse_host::app::{self, App};
 use valvehouse_memory as memory;
 use valvehouse_script::crash::CrashRecord;
 use valvehouse_server as server;
@@ -222,8 +222,13 @@ impl Signals {
 
 /// Opens a host, and reports that it compiles scripts when that takes longer than a moment.
 pub(super) async fn open_app(config: Config, out: &Console) -> Result<Arc<App>, CommandError> {
-    let folders =
-        [&config.folders.filters, &config.folders.tools].map(|folder| near(folder).display().to_string());
+    let folders = app::folders_of(&config).map(|(_, folder)| folder);
+    // Most projects have no actions.
+    let folders: Vec<String> = folders
+        .iter()
+        .filter(|folder| **folder != config.folders.actions || folder.is_dir())
+        .map(|folder| near(folder).display().to_string())
+        .collect();
     let say = out.clone();
     let progress = tokio::spawn(async move {
         tokio::time::sleep(MOMENT).await;

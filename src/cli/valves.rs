@@ -4,8 +4,8 @@ use super::args;
 use super::project::{self, Project, Reach};
 use valvehouse_config::Config;
 use valvehouse_core::valve::{ValveError, ValveSchema};
+use valvehouse_host::app;
 use valvehouse_json::Json;
-use valvehouse_script::Kind;
 use valvehouse_terminal::{CommandError, Console, Exit, check_valve, table};
 
 pub(super) async fn run(asked: args::Valves, config: &Config, out: &Console) -> Result<Exit, CommandError> {
@@ -53,10 +53,8 @@ impl<'a> Valves<'a> {
             Some(_) => manifest.user_valves.as_ref().ok_or_else(none)?,
             None => &manifest.valves,
         };
-        let (section, all) = match project.plugin(id)?.kind {
-            Kind::Filter => ("filters", &config.filters),
-            Kind::Tool => ("tools", &config.tools),
-        };
+        let kind = project.plugin(id)?.kind;
+        let (section, all) = (kind.folder(), app::settings_of_kind(config, kind));
         let configured = all.get(id).filter(|_| user.is_none());
         let configured_by = project::configured_by(config, &format!("{section}.{id}.valves"));
         let configured = Json::from(configured.map(|settings| settings.valves.clone()));

@@ -9,6 +9,7 @@
 static ALLOCATOR: valvehouse::memory::CountingAllocator = valvehouse::memory::CountingAllocator::new();
 
 mod memory;
+mod actions;
 mod after_answers;
 mod agent_state;
 mod agents_api;
@@ -33,6 +34,7 @@ mod cut_short;
 mod dev;
 mod openai_endpoint;
 mod even_ground;
+mod event_text;
 mod filter_chain;
 mod functions;
 mod guard_coverage;

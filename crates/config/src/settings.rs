@@ -46,6 +46,8 @@ pub struct Config {
     pub filters: IndexMap<String, PluginSettings>,
     /// `[tools.ID]`
     pub tools: IndexMap<String, PluginSettings>,
+    /// `[actions.ID]`
+    pub actions: IndexMap<String, PluginSettings>,
     /// `[interceptors.ID]`; filters that other hosts may call.
     pub interceptors: IndexMap<String, Interceptor>,
     /// `[grants.ID]`
@@ -68,6 +70,7 @@ impl Config {
             ("server.trust_user_headers", now.trust_user_headers != next.trust_user_headers),
             ("server.trusted_proxies", now.trusted_proxies != next.trusted_proxies),
             ("server.pipelines", now.pipelines != next.pipelines),
+            ("server.render_events", now.render_events != next.render_events),
             ("server.client_variables", now.client_variables != next.client_variables),
             ("server.request_headers", now.request_headers != next.request_headers),
             ("server.response_headers", now.response_headers != next.response_headers),
@@ -83,6 +86,7 @@ impl Config {
             ("admin.key", self.admin != other.admin),
             ("folders.filters", self.folders.filters != other.folders.filters),
             ("folders.tools", self.folders.tools != other.folders.tools),
+            ("folders.actions", self.folders.actions != other.folders.actions),
             ("folders.source", self.folders.source != other.folders.source),
             ("folders.public_key", self.folders.public_key != other.folders.public_key),
             ("store.url", self.store.address != other.store.address),
@@ -114,6 +118,8 @@ pub struct Server {
     pub pipelines: bool,
     /// The variables that requests may set; others of theirs are under `client`.
     pub client_variables: Vec<String>,
+    /// The kinds of events that become text of the answer for clients that take no events.
+    pub render_events: Vec<String>,
     /// The headers of a client that reach the service; one that ends in `*` stands for all that begin so.
     pub request_headers: Vec<String>,
     /// The headers of a service that reach its client, likewise.
@@ -222,6 +228,8 @@ pub struct FolderSettings {
     pub filters: PathBuf,
     /// The tools.
     pub tools: PathBuf,
+    /// The actions.
+    pub actions: PathBuf,
     /// The place that hosts load scripts from.
     pub source: ScriptSource,
     /// The key of minisign that scripts in the store have to be signed with.
@@ -355,6 +363,8 @@ pub struct ModelSettings {
     pub filters: Vec<String>,
     /// The tools it is offered: names, or `tag:NAME`.
     pub tools: Vec<String>,
+    /// Actions with `global: false` that its answers have.
+    pub actions: Vec<String>,
     /// Offers the model `find_tools` and the tools found in the turn, instead of all tools.
     pub tool_search: bool,
     /// The most model calls of one turn.

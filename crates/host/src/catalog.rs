@@ -65,6 +65,7 @@ impl Shelf {
         }
         shelf.look_for_entries(plan);
         shelf.look_for_filters(plugins, plan);
+        shelf.look_for_actions(plugins, plan);
         shelf.look_for_settings(native, plugins, plan);
         shelf
     }
@@ -196,6 +197,24 @@ impl Shelf {
                 );
                 let help = format!("correct `filters` of that model, or add filters/{id}.rhai");
                 self.problems.push(Problem::new(Code::UnknownName, "", &file, what).help(help));
+            }
+        }
+    }
+
+    /// Actions that models list and that are not there.
+    fn look_for_actions(&mut self, plugins: &Plugins, plan: &Plan) {
+        let file = plan.project.join("valvehouse.toml");
+        let actions =
+            || plugins.values().filter(|plugin| plugin.kind == Kind::Action).map(|plugin| &*plugin.id);
+        for model in &plan.models {
+            for id in model.actions.iter().filter(|id| !actions().any(|known| known == id.as_str())) {
+                let what = format!(
+                    "the model `{}` lists the action `{id}`, which does not exist{}",
+                    model.name,
+                    did_you_mean(id, actions())
+                );
+                let help = format!("correct `actions` of that model, or add actions/{id}.rhai");
+                self.problems.push(Problem::new(Code::UnknownName, "", &file, what).help(help).warning());
             }
         }
     }

@@ -6,6 +6,7 @@ pub mod access;
 pub mod admin;
 pub mod app;
 pub mod builtin;
+mod actions;
 mod background;
 mod catalog;
 mod coverage;
@@ -32,6 +33,7 @@ mod status;
 mod subscriptions;
 mod writer;
 
+pub use actions::ActionPart;
 pub use background::{AfterAnswers, WorkCounts};
 pub use decision::FilterDecision;
 pub use explanation::{HostPart, Part};

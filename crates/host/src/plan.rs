@@ -26,6 +26,8 @@ pub struct Plan {
     pub filters: PathBuf,
     /// The folder of tool scripts.
     pub tools: PathBuf,
+    /// The folder of action scripts.
+    pub actions: PathBuf,
     /// The place that scripts are loaded from.
     pub source: ScriptSource,
     /// The key of minisign that scripts of the store have to be signed with.
@@ -115,6 +117,8 @@ pub struct ModelPlan {
     pub filters: Vec<String>,
     /// Tools it is offered: ids and `tag:x`.
     pub tools: Vec<String>,
+    /// Actions with `global: false` that its answers have.
+    pub actions: Vec<String>,
     /// The rest.
     pub settings: ModelDefaults,
     /// The value of `__model__` for scripts.
@@ -145,8 +149,8 @@ impl Plan {
     }
 
     /// The folders of scripts.
-    pub(super) fn folders(&self) -> [PathBuf; 2] {
-        [self.filters.clone(), self.tools.clone()]
+    pub(super) fn folders(&self) -> [PathBuf; 3] {
+        Kind::ALL.map(|kind| self.folder(kind).to_owned())
     }
 
     /// The folders that are watched.
@@ -162,7 +166,8 @@ impl Plan {
         if self.source == ScriptSource::Store {
             return "scripts come from the store";
         }
-        match self.folders().map(|folder| folder.is_dir()) {
+        // Projects without actions need no folder of them.
+        match [Kind::Filter, Kind::Tool].map(|kind| self.folder(kind).is_dir()) {
             [true, true] => "both folders exist",
             [true, false] => "the tools folder does not exist",
             [false, true] => "the filters folder does not exist",
@@ -175,6 +180,7 @@ impl Plan {
         match kind {
             Kind::Filter => &self.filters,
             Kind::Tool => &self.tools,
+            Kind::Action => &self.actions,
         }
     }
 
@@ -200,10 +206,11 @@ impl Plan {
 
     /// The kind of a file, by the folder it lies in.
     pub(super) fn kind_of(&self, path: &Path) -> Kind {
-        let in_tools = path.starts_with(&self.tools);
-        // One folder may lie within the other.
-        let nearer_to_filters = self.filters.starts_with(&self.tools) && path.starts_with(&self.filters);
-        if in_tools && !nearer_to_filters { Kind::Tool } else { Kind::Filter }
+        // One folder may lie within another: the nearest counts.
+        let depth = |kind: &Kind| self.folder(*kind).components().count();
+        let around = [Kind::Tool, Kind::Action, Kind::Filter].into_iter();
+        let around = around.filter(|kind| path.starts_with(self.folder(*kind)));
+        around.max_by_key(depth).unwrap_or(Kind::Filter)
     }
 
     /// The provider of a configured name.

@@ -113,9 +113,9 @@ impl OperatorSettings {
 /// The settings of a script, but for its grants.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ScriptSettings {
-    /// Its valves and budgets as a filter and as a tool; its file determines which it is.
-    pub(crate) valves: [Json; 2],
-    pub(crate) budgets: [[Budget; 3]; 2],
+    /// Its valves and budgets as a filter, as a tool and as an action; its file determines which it is.
+    pub(crate) valves: [Json; 3],
+    pub(crate) budgets: [[Budget; 3]; 3],
     pub(crate) breaker: BreakerSettings,
 }
 
@@ -132,7 +132,7 @@ impl Plugin {
 
     fn as_filter(&self) -> Option<FilterEntry> {
         match &self.script {
-            _ if self.kind == Kind::Tool => None,
+            _ if self.kind != Kind::Filter => None,
             Some(script) if self.refusal().is_none() => {
                 if script.hooks().next().is_none() && !script.has_done() {
                     return None;
@@ -222,9 +222,9 @@ impl Plugin {
         self.script.as_ref().map_or(&self.id, |script| script.manifest.title(&self.id))
     }
 
-    /// A filter's place in the chain.
+    /// The place of a filter in the chain, or of an action's buttons.
     pub fn priority(&self) -> Option<f64> {
-        self.script.as_ref().filter(|_| self.kind == Kind::Filter).map(|script| script.priority())
+        self.script.as_ref().filter(|_| self.kind != Kind::Tool).map(|script| script.priority())
     }
 
     /// The places at which it acts: hooks, callbacks, its own models.
@@ -235,7 +235,9 @@ impl Plugin {
         let done = self.script.iter().filter(|script| script.has_done()).map(|_| "done");
         let ticks = self.script.iter().flat_map(|script| script.scheduled());
         let ticks = ticks.filter(|(what, _)| *what == ScheduledCall::Tick).map(|(what, _)| what.as_str());
-        hooks.chain(done).chain(ticks).chain(callbacks).chain(pipes.then_some("pipe")).collect()
+        let action = self.script.iter().any(|script| !script.buttons().is_empty());
+        let hooks = hooks.chain(done).chain(ticks).chain(callbacks).chain(pipes.then_some("pipe"));
+        hooks.chain(action.then_some("action")).collect()
     }
 
     /// The names of the tools it brings.

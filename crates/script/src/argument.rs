@@ -38,8 +38,8 @@ impl Script {
         let facts = turn.facts();
         let plain = |json: &Json| live(json, Shape::Plain);
         match param {
-            // The caller knows the subject of the call.
-            Param::Subject => Dynamic::UNIT,
+            // The caller knows the subject of the call, and the button.
+            Param::Subject | Param::ActionId => Dynamic::UNIT,
             Param::Context => live(&turn.context().as_json(), Shape::Context),
             Param::Valves => plain(&self.valves),
             Param::State => plain(&turn.state(self.id())),

@@ -35,6 +35,8 @@ pub(crate) enum Param {
     Messages,
     /// The tools that a pipe may call.
     Tools,
+    /// The button of an action that was pressed.
+    ActionId,
 }
 
 /// Parameters that every function of ours may ask for.
@@ -54,9 +56,10 @@ const PARAMS: [(&str, Param); 13] = [
     ("__event_call__", Param::EventCall),
 ];
 
-/// The parameter that only a tool may ask for, and the one that only a pipe may.
+/// The parameters that only a tool, a pipe or an action may ask for.
 pub(crate) const OF_TOOLS: (&str, Param) = ("__messages__", Param::Messages);
 pub(crate) const OF_PIPES: (&str, Param) = ("__tools__", Param::Tools);
+pub(crate) const OF_ACTIONS: (&str, Param) = ("__action_id__", Param::ActionId);
 
 /// Returns the parameter name of the hook's own value.
 pub(crate) const fn subject_name(hook: Hook) -> Option<&'static str> {
@@ -176,6 +179,9 @@ pub(crate) fn help_elsewhere(name: &str) -> Option<&'static str> {
     match name {
         "__messages__" => {
             Some("only tools have the parameter `__messages__`; write `body.messages` or `ctx.messages`")
+        }
+        "__action_id__" => {
+            Some("only actions have the parameter `__action_id__`; `__id__` is the script's own id")
         }
         "self" => Some("remove `self`; the settings are in the parameter `valves`"),
         "__tools__" => Some(

@@ -6,6 +6,7 @@
 
 #![warn(clippy::missing_errors_doc)]
 
+mod action;
 mod afterwards;
 mod answer;
 mod argument;
@@ -65,6 +66,7 @@ mod value;
 mod watch;
 mod windows;
 
+pub use action::{Button, ScriptAction};
 pub use argument::UserValves;
 pub use budget::Budget;
 pub use callbacks::ScriptCallbacks;

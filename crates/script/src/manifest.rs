@@ -16,7 +16,7 @@ use valvehouse_core::words::{nearest, optional, suggested};
 use valvehouse_json::Json;
 
 /// The constants that say something of a plugin; they are read without running it.
-pub(super) const CONSTANTS: [&str; 12] = [
+pub(super) const CONSTANTS: [&str; 13] = [
     "Valves",
     "UserValves",
     "file_handler",
@@ -27,6 +27,7 @@ pub(super) const CONSTANTS: [&str; 12] = [
     "callbacks",
     "tool",
     "parameters",
+    "actions",
     "ttl",
     "every",
 ];
@@ -72,6 +73,8 @@ pub struct Manifest {
     pub tool: Json,
     /// The arguments it takes as a tool: the constant `parameters`.
     pub parameters: Json,
+    /// The buttons of an action: the constant `actions`.
+    pub actions: Json,
     /// The time for which the list of `pipes()` or `tools()` counts: they may wait then. `None` where they are called once,
     /// when the file is loaded.
     pub ttl: Option<Duration>,
@@ -210,6 +213,7 @@ pub(crate) fn read(
         match name.as_str() {
             "tool" => manifest.tool = value.clone(),
             "parameters" => manifest.parameters = value.clone(),
+            "actions" => manifest.actions = value.clone(),
             "Valves" | "UserValves" => match declare(value) {
                 Ok(schema) if name == "Valves" => manifest.valves = schema,
                 Ok(schema) => manifest.user_valves = Some(schema),

@@ -1,5 +1,6 @@
 //! A compiled script, and what can be asked of it.
 
+use super::action::ActionFunction;
 use super::call::Caller;
 use super::callbacks::CallbackFunction;
 use super::hooks::{HookFunction, Param};
@@ -53,6 +54,7 @@ pub struct Script {
     /// Its prompts and resources.
     pub(super) served: Vec<ServedFunction>,
     pub(super) pipe: Option<PipeFunction>,
+    pub(super) action: Option<ActionFunction>,
     pub(super) waiting: bool,
     /// `true` if it looks at streams through a window, in which text may wait.
     pub(super) has_windows: bool,

@@ -22,6 +22,8 @@ pub enum Kind {
     Filter,
     /// Models may call it.
     Tool,
+    /// People may press its buttons.
+    Action,
 }
 
 impl Kind {
@@ -29,14 +31,36 @@ impl Kind {
     pub fn guess(text: &str) -> Self {
         let defines = |name: &str| text.contains(&format!("fn {name}("));
         let is_filter = valvehouse_core::filter::Hook::ALL.into_iter().any(|hook| defines(hook.name()));
-        if !is_filter && (defines("handler") || defines("tools")) { Self::Tool } else { Self::Filter }
+        match is_filter {
+            false if defines("handler") || defines("tools") => Self::Tool,
+            false if defines("action") => Self::Action,
+            _ => Self::Filter,
+        }
     }
 
-    /// The position for people: line and column from 1.
+    /// All kinds, in the order of their folders.
+    pub const ALL: [Self; 3] = [Self::Filter, Self::Tool, Self::Action];
+
+    /// The kind of this name.
+    pub fn from_name(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == word)
+    }
+
+    /// The name of its folder, and of its section in the settings.
+    pub const fn folder(self) -> &'static str {
+        match self {
+            Self::Filter => "filters",
+            Self::Tool => "tools",
+            Self::Action => "actions",
+        }
+    }
+
+    /// The name for people.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Filter => "filter",
             Self::Tool => "tool",
+            Self::Action => "action",
         }
     }
 }

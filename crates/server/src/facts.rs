@@ -75,8 +75,10 @@ pub(crate) fn of_body(
     let message_id = text(body.get("id"))
         .or_else(|| text(metadata.get("message_id")))
         .or_else(|| header("x-openwebui-message-id"));
+    let user = user(app, headers, body, key_user);
+    add_place(&user, headers, &metadata);
     TurnFacts {
-        user: user(app, headers, body, key_user),
+        user,
         models,
         request: request(parts).freeze(),
         chat_id,
@@ -195,6 +197,32 @@ fn user(app: &App, headers: &HeaderMap, body: &Json, key_user: &Json) -> Json {
         Some(Json::Text(id)) => Json::from([("id", id.into())]),
         Some(user @ Json::Object(_)) if user.get("id").is_some() => user.copy(),
         _ => Json::object(),
+    }
+}
+
+/// Adds the language and the time zone of a user where they are not known: as the variables of an Open WebUI name them,
+/// and else as headers do.
+fn add_place(user: &Json, headers: &HeaderMap, metadata: &Json) {
+    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let variable = |name: &str| metadata.field("variables").text(name).map(String::from);
+    // The first language of the header is the one that is wanted most; `*` is any.
+    let accepted =
+        || header("accept-language")?.split([',', ';']).next().map(|first| first.trim().to_owned());
+    let found = [
+        ("locale", variable("{{USER_LANGUAGE}}").or_else(accepted)),
+        ("timezone", variable("{{CURRENT_TIMEZONE}}").or_else(|| header("x-valvehouse-timezone"))),
+    ];
+    let is_plain = |word: &String| {
+        let fits = |letter: char| letter.is_ascii_alphanumeric() || "-_/+".contains(letter);
+        (1..=64).contains(&word.len()) && word.chars().all(fits)
+    };
+    for (key, value) in found {
+        if let Some(value) = value.filter(is_plain)
+            && user.get(key).is_none()
+        {
+            // An object of the turn's own takes any value.
+            user.edit(key, value);
+        }
     }
 }
 

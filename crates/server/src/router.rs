@@ -11,7 +11,7 @@ use crate::metrics::endpoints::{OPERATIONS, endpoint_of};
 use crate::recording::followed;
 use crate::reply::{self, OpenAiError};
 use crate::{
-    agents, functions, gate, listen, messages, metrics, ollama, openai, openapi, operations, page,
+    actions, agents, functions, gate, listen, messages, metrics, ollama, openai, openapi, operations, page,
     passthrough, pipelines, responses, session, traces,
 };
 use axum::Router;
@@ -54,6 +54,7 @@ fn with(app: Arc<App>, more: Routes) -> Router {
         .route("/v1/messages/count_tokens", post(messages::count::count_tokens))
         .route("/chat/completions", post(openai::chat::chat))
         .merge(responses::routes::routes())
+        .merge(actions::routes())
         .merge(ollama::routes())
         .merge(tools_routes(&app))
         .merge(openapi::described(typed_routes(&app).merge(more)))

@@ -4,18 +4,20 @@ use crate::exit::CommandError;
 use crate::report;
 use valvehouse_core::valve::ValveSchema;
 use valvehouse_core::words::{count, did_you_mean};
-use valvehouse_host::app::App;
+use valvehouse_host::app::{self, App};
 use valvehouse_host::{Snapshot, State};
 use valvehouse_script::{Code, Kind, Problem};
 
 /// The models and folders, a line each.
 pub fn contents(app: &App, snapshot: &Snapshot) -> String {
     let mut text = format!("  models   {}\n", in_a_row(&snapshot.model_names()));
-    let folders = &app.config.folders;
-    for (kind, word, folder) in
-        [(Kind::Filter, "filters", &folders.filters), (Kind::Tool, "tools  ", &folders.tools)]
-    {
+    for (kind, folder) in app::folders_of(&app.config) {
         let plugins = snapshot.plugins.values().filter(|plugin| plugin.kind == kind).count();
+        // Most projects have no actions.
+        if kind == Kind::Action && plugins == 0 {
+            continue;
+        }
+        let word = format!("{:<7}", kind.folder());
         let (files, folder) = (count(plugins, "file"), report::near(folder));
         text.push_str(&format!("  {word}  {files} in {}, reloaded on save\n", folder.display()));
     }

@@ -115,24 +115,23 @@ impl ScriptPlace {
     pub fn of_text(config: &Config, path: &Path, text: &str) -> Self {
         let kind = match path {
             path if path.is_file() => app::kind_of(config, path),
-            path if path.starts_with(&config.folders.tools) => Kind::Tool,
-            path if path.starts_with(&config.folders.filters) => Kind::Filter,
-            _ => Kind::guess(text),
+            path => {
+                let kinds = [Kind::Tool, Kind::Action, Kind::Filter].into_iter();
+                let mut around = kinds.filter(|kind| path.starts_with(app::folder_of(config, *kind)));
+                around.next().unwrap_or_else(|| Kind::guess(text))
+            }
         };
         Self::in_folder_of(kind, config, path)
     }
 
     fn in_folder_of(kind: Kind, config: &Config, path: &Path) -> Self {
-        let root = match kind {
-            Kind::Filter => &config.folders.filters,
-            Kind::Tool => &config.folders.tools,
-        };
+        let root = app::folder_of(config, kind);
         let within = path.canonicalize().ok().zip(root.canonicalize().ok());
         let within = within.and_then(|(path, root)| Some(path.strip_prefix(root).ok()?.to_owned()));
         let (root, path) = match within {
-            Some(within) => (root.clone(), root.join(within)),
+            Some(within) => (root.to_owned(), root.join(within)),
             None if path.is_dir() => (path.to_owned(), path.to_owned()),
-            None if path.starts_with(root) => (root.clone(), path.to_owned()),
+            None if path.starts_with(root) => (root.to_owned(), path.to_owned()),
             None => (path.parent().unwrap_or(Path::new("")).to_owned(), path.to_owned()),
         };
         Self { kind, root, path }

@@ -77,6 +77,12 @@ impl Setup {
         self
     }
 
+    /// Puts a file into another folder before the start.
+    pub fn script(mut self, folder: &'static str, id: &str, source: impl AsRef<[u8]>) -> Self {
+        self.scripts.push((folder, format!("{id}.rhai"), source.as_ref().to_vec()));
+        self
+    }
+
     /// Adds to `valvehouse.toml`.
     pub fn config(mut self, toml: &str) -> Self {
         self.config.push_str(toml);

@@ -693,7 +693,7 @@ pub(in crate::cli) struct Rollback {
   minisign -Sm set.json
   valvehouse apply ./policies --signature set.json.minisig --wait
 
-DIR contains filters/ and tools/ with scripts, modules and tests. They are checked (valvehouse check)
+DIR contains filters/, tools/ and actions/ with scripts, modules and tests. They are checked (valvehouse check)
 and tested (valvehouse test), then uploaded in one transaction. Hosts with [folders] source =
 \"store\" compile the generation next to the running set and switch to it as a whole or not at all.
 Exit codes: 1 findings, nothing was uploaded; 69 with --wait, a host does not serve it.")]

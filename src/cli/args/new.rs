@@ -12,6 +12,7 @@ use valvehouse_workbench::new::{NewKind, NewOptions};
   valvehouse new filter house_style           filters/house_style.rhai and its test
   valvehouse new filter mask --hook stream    a filter for streamed answers
   valvehouse new tool temperature             tools/temperature.rhai and its test
+  valvehouse new action word_count            actions/word_count.rhai and its test
   valvehouse new module words                 filters/lib/words.rhai, for scripts to import
   valvehouse new module words --in tools      the same for tools
   valvehouse new project gateway              a folder with settings, a filter and a tool
@@ -53,17 +54,20 @@ pub(in crate::cli) enum What {
     Filter,
     /// A script that models can call
     Tool,
+    /// A script behind a button under messages
+    Action,
     /// Functions that scripts import
     Module,
     /// A folder with settings, a filter and a tool
     Project,
 }
 
-/// One of the two folders of a project.
+/// One of the folders of a project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(in crate::cli) enum Place {
     Filters,
     Tools,
+    Actions,
 }
 
 impl From<New> for NewOptions {
@@ -71,12 +75,14 @@ impl From<New> for NewOptions {
         let what = new.what.map(|what| match what {
             What::Filter => NewKind::Filter,
             What::Tool => NewKind::Tool,
+            What::Action => NewKind::Action,
             What::Module => NewKind::Module,
             What::Project => NewKind::Project,
         });
         let place = new.place.map(|place| match place {
             Place::Filters => Kind::Filter,
             Place::Tools => Kind::Tool,
+            Place::Actions => Kind::Action,
         });
         let hook = new.hook.and_then(|name| Hook::ALL.into_iter().find(|hook| hook.name() == name));
         let New { name, from, list, markdown, force, .. } = new;

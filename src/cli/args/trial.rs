@@ -17,6 +17,7 @@ use valvehouse_workbench::trial::{self, TrialOptions};
   valvehouse run stream redact --body answer.sse      a recorded answer, its `data: …` lines
   valvehouse run stream redact --body '[\"a pie\", \"ce\"]' --print text
   valvehouse run pre_invocation guard --body '{\"tool\": \"weather\", \"args\": {\"city\": \"Oslo\"}}'
+  valvehouse run action word_count --text \"an answer\"
   valvehouse run turn --body request.json --model assistant
   valvehouse run tick cleanup --live          a scheduled call
   cat request.json | valvehouse run inlet redact --body - --print value | jq .messages
@@ -27,7 +28,7 @@ turn always calls its model, and questions are not answered. To run a tool, use 
 
 Exit codes: 1 the script rejected the body, 65 it does not load or failed.")]
 pub(in crate::cli) struct Run {
-    /// Run this hook, `turn` for a whole turn through all filters, or `tick`, `pipes` or `tools`, which need no body
+    /// Run this hook, `action` for the press of a button, `turn` for a whole turn through all filters, or `tick`, `pipes` or `tools`, which need no body
     #[arg(value_name = "HOOK", value_parser = PossibleValuesParser::new(hooks()))]
     pub(in crate::cli) hook: String,
     /// Run this script: a file, or the id of a plugin
@@ -42,6 +43,9 @@ pub(in crate::cli) struct Run {
     /// Set a valve for this run only
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
     pub(in crate::cli) valves: Vec<(String, String)>,
+    /// Press this button of an action that has several
+    #[arg(long, value_name = "BUTTON")]
+    pub(in crate::cli) button: Option<String>,
     /// Set the model of the turn
     #[arg(long, short, value_name = "MODEL")]
     pub(in crate::cli) model: Option<String>,
@@ -77,7 +81,8 @@ fn hooks() -> Vec<PossibleValue> {
     let hooks = Hook::ALL.into_iter().map(|hook| PossibleValue::new(hook.name()));
     // The hidden value tells those who look for it where it is.
     let scheduled = ScheduledCall::ALL.into_iter().map(|what| PossibleValue::new(what.as_str()));
-    let others = [PossibleValue::new("turn"), PossibleValue::new("tool").hide(true)];
+    let others =
+        [PossibleValue::new("action"), PossibleValue::new("turn"), PossibleValue::new("tool").hide(true)];
     hooks.chain(scheduled).chain(others).collect()
 }
 
@@ -88,7 +93,7 @@ impl From<Run> for TrialOptions {
             Print::Value => trial::Print::Value,
             Print::Text => trial::Print::Text,
         };
-        let Run { hook, script, body, text, valves, model, user, chat, metadata, live, .. } = run;
-        Self { hook, script, body, text, valves, model, user, chat, metadata, live, print }
+        let Run { hook, script, body, text, valves, button, model, user, chat, metadata, live, .. } = run;
+        Self { hook, script, body, text, valves, button, model, user, chat, metadata, live, print }
     }
 }

@@ -36,6 +36,11 @@ fn tools_are_written_and_called_as_their_page_says() {
 }
 
 #[test]
+fn buttons_are_written_and_pressed_as_their_page_says() {
+    follow("actions");
+}
+
+#[test]
 fn things_are_remembered_as_their_page_says() {
     follow("state");
 }

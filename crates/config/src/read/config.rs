@@ -38,6 +38,7 @@ pub(crate) fn config(project: PathBuf, root: Setting, log: &mut Log) -> Config {
     let oauth = section(&mut root, "oauth", |it| mcp::resource_server(it, &project)).flatten();
     let filters = plugins::named(&mut root, "filters", plugins::plugin);
     let tools = plugins::named(&mut root, "tools", plugins::plugin);
+    let actions = plugins::named(&mut root, "actions", plugins::plugin);
     let interceptors = plugins::named(&mut root, "interceptors", mcp::interceptor);
     let grants = plugins::named(&mut root, "grants", |it| plugins::grants(it, &project));
     root.finish();
@@ -56,6 +57,7 @@ pub(crate) fn config(project: PathBuf, root: Setting, log: &mut Log) -> Config {
         oauth,
         filters,
         tools,
+        actions,
         interceptors,
         grants,
         origins: BTreeMap::new(),

@@ -214,6 +214,7 @@ fn model(
     let system_prompt = it.text("system_prompt");
     let filters = it.texts("filters");
     let tools = it.texts("tools");
+    let actions = it.texts("actions");
     let tool_search = it.truth("tool_search").unwrap_or(false);
     let max_tool_iterations = it.whole("max_tool_iterations", 1..=1000).unwrap_or(10) as usize;
     let memory = it.truth("memory").unwrap_or(false);
@@ -229,6 +230,7 @@ fn model(
         system_prompt,
         filters,
         tools,
+        actions,
         tool_search,
         max_tool_iterations,
         memory,
@@ -277,6 +279,7 @@ pub(super) fn demo_model() -> ModelSettings {
         filters: Vec::new(),
         // To see them work: whoever configures a model says which tools it gets.
         tools: vec!["*".to_owned()],
+        actions: Vec::new(),
         tool_search: false,
         max_tool_iterations: 10,
         memory: false,

@@ -12,6 +12,7 @@ use crate::tree::{Node, Setting};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use url::Url;
+use valvehouse_core::words::did_you_mean;
 
 pub(super) fn server(root: &mut Reader<'_>, project: &Path) -> Server {
     let mut server = Server {
@@ -21,6 +22,7 @@ pub(super) fn server(root: &mut Reader<'_>, project: &Path) -> Server {
         trusted_proxies: Vec::new(),
         pipelines: true,
         client_variables: Vec::new(),
+        render_events: Vec::new(),
         request_headers: REQUEST_HEADERS.map(str::to_owned).to_vec(),
         response_headers: RESPONSE_HEADERS.map(str::to_owned).to_vec(),
         max_body_mb: 32,
@@ -53,6 +55,14 @@ pub(super) fn server(root: &mut Reader<'_>, project: &Path) -> Server {
         server.trusted_proxies = proxies(it);
         server.pipelines = it.truth("pipelines").unwrap_or(server.pipelines);
         server.client_variables = it.texts("client_variables");
+        server.render_events = it.texts("render_events");
+        if let Some(unknown) = server.render_events.iter().find(|kind| !RENDERED.contains(&kind.as_str())) {
+            let near = did_you_mean(unknown, RENDERED);
+            it.wrong(
+                "render_events",
+                &format!("names {unknown:?}{near}; the kinds are {}", RENDERED.join(", ")),
+            );
+        }
         if let Some(names) = headers(it, "request_headers") {
             server.request_headers = names;
         }
@@ -283,6 +293,9 @@ pub(super) fn otlp(it: &mut Reader<'_>, project: &Path) -> Option<OtlpSettings> 
     Some(OtlpSettings { endpoint, headers: headers.unwrap_or_default(), service })
 }
 
+/// The kinds of events that can become text.
+const RENDERED: [&str; 5] = ["message", "replace", "status", "files", "citation"];
+
 /// The letters of a public key of minisign.
 const PUBLIC_KEY_LENGTH: usize = 56;
 
@@ -290,6 +303,7 @@ pub(super) fn folders(root: &mut Reader<'_>, project: &Path) -> FolderSettings {
     let mut folders = FolderSettings {
         filters: project.join("filters"),
         tools: project.join("tools"),
+        actions: project.join("actions"),
         source: ScriptSource::Folder,
         public_key: None,
     };
@@ -299,6 +313,9 @@ pub(super) fn folders(root: &mut Reader<'_>, project: &Path) -> FolderSettings {
         }
         if let Some(path) = path(it, "tools", project) {
             folders.tools = path;
+        }
+        if let Some(path) = path(it, "actions", project) {
+            folders.actions = path;
         }
         match it.text("source").as_deref() {
             None | Some("folder") => {}

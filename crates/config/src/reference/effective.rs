@@ -30,6 +30,7 @@ pub fn effective(config: &Config) -> Vec<Effective> {
     all.add_given("admin.key", config.admin.key.as_ref().map(secret));
     all.add("folders.filters", path(&config.folders.filters, config));
     all.add("folders.tools", path(&config.folders.tools, config));
+    all.add("folders.actions", path(&config.folders.actions, config));
     all.add("folders.source", text(config.folders.source.as_str()));
     all.add_given("folders.public_key", config.folders.public_key.as_deref().map(text));
     all.add("store.url", store(config));
@@ -56,7 +57,9 @@ pub fn effective(config: &Config) -> Vec<Effective> {
         all.add(format!("{place}.type"), text(interceptor.kind.as_str()));
         all.add(format!("{place}.mode"), text(interceptor.mode.as_str()));
     }
-    for (kind, plugins) in [("filters", &config.filters), ("tools", &config.tools)] {
+    for (kind, plugins) in
+        [("filters", &config.filters), ("tools", &config.tools), ("actions", &config.actions)]
+    {
         plugins.iter().for_each(|(id, plugin)| all.plugin(&format!("{kind}.{id}"), plugin));
     }
     config.grants.iter().for_each(|(id, grants)| all.grants(&format!("grants.{id}"), grants));
@@ -108,6 +111,7 @@ impl View<'_> {
         self.add("server.trusted_proxies", texts(&proxies));
         self.add("server.pipelines", server.pipelines.to_string());
         self.add("server.client_variables", texts(&server.client_variables));
+        self.add("server.render_events", texts(&server.render_events));
         self.add("server.request_headers", texts(&server.request_headers));
         self.add("server.response_headers", texts(&server.response_headers));
         self.add("server.max_body_mb", server.max_body_mb.to_string());
@@ -244,6 +248,7 @@ impl View<'_> {
         self.add_given(format!("{place}.system_prompt"), it.system_prompt.as_deref().map(text));
         self.add(format!("{place}.filters"), texts(&it.filters));
         self.add(format!("{place}.tools"), texts(&it.tools));
+        self.add(format!("{place}.actions"), texts(&it.actions));
         self.add(format!("{place}.tool_search"), it.tool_search.to_string());
         self.add(format!("{place}.max_tool_iterations"), it.max_tool_iterations.to_string());
         self.add(format!("{place}.memory"), it.memory.to_string());

@@ -135,6 +135,13 @@ pub const SECTIONS: &[Section] = &[
                 "[\"locale\"]",
             ),
             it(
+                "server.render_events",
+                "list of `message`, `replace`, `status`, `files`, `citation`",
+                "[]",
+                "The events of plugins that become text of the answer for clients that take no events ([clients](clients.md#events-of-plugins)).",
+                "[\"message\", \"status\", \"citation\"]",
+            ),
+            it(
                 "server.request_headers",
                 "names of headers",
                 "[\"openai-organization\", \"openai-project\", \"openai-beta\", \"idempotency-key\", \"http-referer\", \"x-title\", \"traceparent\", \"tracestate\", \"anthropic-beta\", \"anthropic-version\"]",
@@ -205,6 +212,7 @@ pub const SECTIONS: &[Section] = &[
         settings: &[
             it("folders.filters", "folder", "\"filters\"", "The folder of filters.", "\"plugins/filters\""),
             it("folders.tools", "folder", "\"tools\"", "The folder of tools.", "\"plugins/tools\""),
+            it("folders.actions", "folder", "\"actions\"", "The folder of actions.", "\"plugins/actions\""),
             it(
                 "folders.source",
                 "`folder` or `store`",
@@ -530,6 +538,13 @@ pub const SECTIONS: &[Section] = &[
                 "[\"tag:weather\", \"todo_add\"]",
             ),
             it(
+                "models.NAME.actions",
+                "list of ids",
+                "[]",
+                "The actions with `global: false` that its answers have in addition to the global ones.",
+                "[\"table_to_csv\"]",
+            ),
+            it(
                 "models.NAME.tool_search",
                 "true or false",
                 "false",
@@ -821,6 +836,48 @@ pub const SECTIONS: &[Section] = &[
             ),
             it(
                 "tools.ID.budget.memory_mb",
+                "1 to 1048576",
+                "*64*",
+                "The memory of a call, in megabytes.",
+                "256",
+            ),
+        ],
+    },
+    Section {
+        header: "[actions.ID]",
+        about: "Settings of one action file.",
+        waits: false,
+        settings: &[
+            it(
+                "actions.ID.valves",
+                "table",
+                "{}",
+                "Values of its valves. A secret valve can be `\"env:NAME\"`.",
+                "{ separator = \";\" }",
+            ),
+            it(
+                "actions.ID.enabled",
+                "true or false",
+                "true",
+                "Enable the action, unless an operator has switched it.",
+                "false",
+            ),
+            it(
+                "actions.ID.budget.ms",
+                "milliseconds",
+                "*its own timeout*",
+                "The elapsed time of a call, including waits.",
+                "60000",
+            ),
+            it(
+                "actions.ID.budget.operations",
+                "1 to 10¹²",
+                "*10 000 000*",
+                "The interpreter operations of a call.",
+                "50000000",
+            ),
+            it(
+                "actions.ID.budget.memory_mb",
                 "1 to 1048576",
                 "*64*",
                 "The memory of a call, in megabytes.",

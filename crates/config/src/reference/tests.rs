@@ -35,6 +35,8 @@ resource = "https://example.com/mcp"
 budget = {}
 [tools.id]
 budget = {}
+[actions.id]
+budget = {}
 [interceptors.id]
 [grants.id]
 "#;
@@ -61,7 +63,7 @@ fn every_key_that_is_read_is_described_and_no_other() {
         asked.iter().any(|other| other.starts_with(&format!("{key}.")))
             || matches!(
                 key.as_str(),
-                "providers" | "models" | "mcp" | "filters" | "tools" | "interceptors" | "grants"
+                "providers" | "models" | "mcp" | "filters" | "tools" | "actions" | "interceptors" | "grants"
             )
     };
     let leaves: BTreeSet<String> = asked.iter().filter(|key| !is_table(key)).cloned().collect();

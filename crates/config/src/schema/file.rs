@@ -23,6 +23,7 @@ pub(super) struct File {
     oauth: OAuth,
     filters: BTreeMap<Id, Plugin>,
     tools: BTreeMap<Id, Plugin>,
+    actions: BTreeMap<Id, Plugin>,
     interceptors: BTreeMap<Id, Interceptor>,
     grants: BTreeMap<Id, Grants>,
 }
@@ -40,6 +41,7 @@ struct Server {
     trusted_proxies: Vec<String>,
     pipelines: bool,
     client_variables: Vec<String>,
+    render_events: Vec<String>,
     request_headers: Vec<String>,
     response_headers: Vec<String>,
     #[schemars(range(min = 1, max = 4096))]
@@ -82,6 +84,7 @@ struct Admin {
 struct Folders {
     filters: String,
     tools: String,
+    actions: String,
     #[schemars(regex(pattern = "^(folder|store)$"))]
     source: String,
     #[schemars(regex(pattern = "^RW.{54}$"))]
@@ -283,6 +286,7 @@ struct Model {
     system_prompt: String,
     filters: Vec<String>,
     tools: Vec<String>,
+    actions: Vec<String>,
     tool_search: bool,
     #[schemars(range(min = 1, max = 1000))]
     max_tool_iterations: u64,

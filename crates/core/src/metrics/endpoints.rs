@@ -9,7 +9,7 @@ use std::time::Instant;
 pub const CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "gone"];
 
 /// The names of all endpoints; the last one counts requests that belong to no other.
-const NAMES: [&str; 25] = [
+const NAMES: [&str; 26] = [
     "chat",
     "messages",
     "responses",
@@ -25,6 +25,7 @@ const NAMES: [&str; 25] = [
     "ollama",
     "models",
     "agents",
+    "actions",
     "questions",
     "functions",
     "traces",

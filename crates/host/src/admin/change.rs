@@ -28,7 +28,7 @@ pub(super) fn file_of(
     let place = match plugin {
         Some(plugin) if plugin.kind != kind => {
             let message = format!(
-                "the id `{id}` is taken by a {}: filters and tools share one set of ids; choose another id",
+                "the id `{id}` is taken by a {}: filters, tools and actions share one set of ids; choose another id",
                 plugin.kind.as_str()
             );
             return Err(AdminError::conflict(message, "id_taken"));

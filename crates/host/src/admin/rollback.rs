@@ -40,7 +40,7 @@ pub async fn rollback(
     let versions = writer.store().history(id).await?;
     let version = find(id, &versions, number)?;
     let text = text_of(writer, id, version).await?;
-    let kind = if version.kind == Kind::Tool.as_str() { Kind::Tool } else { Kind::Filter };
+    let kind = Kind::from_name(&version.kind).unwrap_or(Kind::Filter);
     let plugin = snapshot.plugins.get(id).map(|plugin| &**plugin);
     let file = file_of(writer, plugin, kind, id, Some(&version.place))?;
     let before = writer.aside(|| file.text())?;

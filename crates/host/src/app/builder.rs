@@ -111,6 +111,7 @@ impl HostBuilder {
             fallback: None,
             filters: Vec::new(),
             tools: vec!["*".into()],
+            actions: Vec::new(),
             settings: ModelDefaults { model: Some(model.to_owned()), ..ModelDefaults::default() },
             facts: Json::from(facts).freeze(),
             memory: false,

@@ -4,6 +4,7 @@ use super::error::OpenError;
 use super::providers::{ProviderKeys, provider};
 use crate::plan::{ModelPlan, MountedOffers, Plan, PluginPlan, ProviderPlan};
 use indexmap::IndexMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use valvehouse_agent::middleware::{Middleware, Parts};
@@ -39,14 +40,16 @@ pub(super) fn plan(config: &Config, keys: ProviderKeys) -> Result<Plan, OpenErro
         let plans = all.iter().map(move |(id, settings)| ((kind, id.clone()), plugin(kind, settings)));
         plans.collect::<Vec<_>>()
     };
-    let (filters, tools) = (of_kind(Kind::Filter, &config.filters), of_kind(Kind::Tool, &config.tools));
+    let plugins =
+        Kind::ALL.into_iter().flat_map(|kind| of_kind(kind, settings_of_kind(config, kind))).collect();
     Ok(Plan {
         project: config.project.clone(),
         filters: config.folders.filters.clone(),
         tools: config.folders.tools.clone(),
+        actions: config.folders.actions.clone(),
         source: config.folders.source,
         public_key: config.folders.public_key.clone(),
-        plugins: filters.into_iter().chain(tools).collect(),
+        plugins,
         grants: config.grants.iter().map(|(id, grants)| (id.clone(), grants.clone())).collect(),
         providers,
         models,
@@ -58,13 +61,36 @@ pub(super) fn plan(config: &Config, keys: ProviderKeys) -> Result<Plan, OpenErro
     })
 }
 
+/// Returns the folder of the plugins of a kind.
+pub fn folder_of(config: &Config, kind: Kind) -> &Path {
+    match kind {
+        Kind::Filter => &config.folders.filters,
+        Kind::Tool => &config.folders.tools,
+        Kind::Action => &config.folders.actions,
+    }
+}
+
+/// Returns all folders of plugins, each with their kind.
+pub fn folders_of(config: &Config) -> [(Kind, &Path); 3] {
+    Kind::ALL.map(|kind| (kind, folder_of(config, kind)))
+}
+
+/// Returns the settings of the plugins of a kind, by id.
+pub fn settings_of_kind(config: &Config, kind: Kind) -> &IndexMap<String, config::PluginSettings> {
+    match kind {
+        Kind::Filter => &config.filters,
+        Kind::Tool => &config.tools,
+        Kind::Action => &config.actions,
+    }
+}
+
 /// Returns the settings of one plugin.
 pub(super) fn plugin(kind: Kind, settings: &config::PluginSettings) -> PluginPlan {
     let mut own = Settings { configured: settings.valves.clone(), ..Settings::default() };
     for budget in [&mut own.stream, &mut own.hook, &mut own.tool] {
         match settings.budget.ms.map(Duration::from_millis) {
-            // A tool's time is its timeout, waiting and all.
-            Some(time) if kind == Kind::Tool => budget.wall = time,
+            // The time of a tool or an action is its timeout, waiting and all.
+            Some(time) if kind != Kind::Filter => budget.wall = time,
             Some(time) => budget.time = time,
             None => {}
         }
@@ -147,6 +173,7 @@ fn model(
         ("system_prompt", settings.system_prompt.clone().into()),
         ("filters", list(&settings.filters).into()),
         ("tools", list(&settings.tools).into()),
+        ("actions", list(&settings.actions).into()),
         ("tool_search", settings.tool_search.into()),
         ("max_tool_iterations", settings.max_tool_iterations.into()),
         ("memory", settings.memory.into()),
@@ -162,6 +189,7 @@ fn model(
         fallback,
         filters: settings.filters.clone(),
         tools: settings.tools.clone(),
+        actions: settings.actions.clone(),
         settings: ModelDefaults {
             model: (settings.model != settings.name).then(|| settings.model.clone()),
             system_prompt: settings.system_prompt.clone(),

@@ -10,6 +10,7 @@ mod providers;
 mod turn;
 
 pub use builder::HostBuilder;
+pub use configuration::{folder_of, folders_of, settings_of_kind};
 pub use detached::{DetachedTasks, QueueSlot, StopReason, Ticket};
 pub use error::OpenError;
 pub use lifecycle::App;

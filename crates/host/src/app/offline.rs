@@ -1,6 +1,6 @@
 //! A host without a running process: for commands that only read, run dry, or change the store.
 
-use super::configuration::{plan, plugin};
+use super::configuration::{folder_of, plan, plugin, settings_of_kind};
 use super::error::OpenError;
 use super::providers::ProviderKeys;
 use crate::host::Host;
@@ -96,10 +96,7 @@ pub async fn writer(config: &Config) -> Result<(Snapshot, ReloadLock<'static>), 
 
 /// Returns the settings of a script, for callers that compile it themselves.
 pub fn settings_of(config: &Config, stored: &HashMap<String, Grants>, kind: Kind, id: &str) -> Settings {
-    let all = match kind {
-        Kind::Filter => &config.filters,
-        Kind::Tool => &config.tools,
-    };
+    let all = settings_of_kind(config, kind);
     let settings = all.get(id).map(|settings| plugin(kind, settings).settings).unwrap_or_default();
     let granted = [config.grants.get(id), stored.get(id)];
     let grants = granted.into_iter().flatten().fold(Grants::default(), |all, more| all.merge(more));
@@ -150,12 +147,10 @@ pub async fn stored_standing(config: &Config) -> SharedStatus {
 
 /// Returns the kind of a script: by its folder, elsewhere by its content.
 pub fn kind_of(config: &Config, path: &Path) -> Kind {
-    let lies_in = |folder: &Path| path.canonicalize().ok().zip(folder.canonicalize().ok());
-    if lies_in(&config.folders.tools).is_some_and(|(path, folder)| path.starts_with(folder)) {
-        Kind::Tool
-    } else if lies_in(&config.folders.filters).is_some_and(|(path, folder)| path.starts_with(folder)) {
-        Kind::Filter
-    } else {
-        Kind::guess(&beginning(path))
-    }
+    let lies_in = |kind: &Kind| {
+        let folder = folder_of(config, *kind).canonicalize().ok()?;
+        Some(path.canonicalize().ok()?.starts_with(folder))
+    };
+    let found = [Kind::Tool, Kind::Action, Kind::Filter].into_iter().find(|kind| lies_in(kind) == Some(true));
+    found.unwrap_or_else(|| Kind::guess(&beginning(path)))
 }

@@ -176,7 +176,7 @@ impl Reload {
     }
 
     /// Returns `true` if the folders and the store are as they were when everything went live.
-    fn is_settled(&self, folders: &[Arc<FolderScan>; 2]) -> bool {
+    fn is_settled(&self, folders: &[Arc<FolderScan>; 3]) -> bool {
         let is_same = |settled: &PriorLook| {
             let mut both = settled.found.iter().zip(folders);
             Arc::ptr_eq(&settled.plan, &self.plan) && both.all(|(then, now)| Arc::ptr_eq(then, now))
@@ -203,41 +203,36 @@ impl Reload {
         changed.map(|(((id, _), _), _)| Change::Settings((*id).into())).collect()
     }
 
-    /// Both folders as they are now.
-    fn look_at_folders(&mut self) -> [Arc<FolderScan>; 2] {
+    /// The folders as they are now.
+    fn look_at_folders(&mut self) -> [Arc<FolderScan>; 3] {
         if let Some(found) = self.found_in_store() {
             return found;
         }
-        [Kind::Filter, Kind::Tool].map(|kind| self.loader.look_again(kind, self.plan.folder(kind)))
+        Kind::ALL.map(|kind| self.loader.look_again(kind, self.plan.folder(kind)))
     }
 
-    /// Both folders in one. A tool's file never takes the place of a filter: ids are one space, since
-    /// operators name plugins by them, and a guard could drop out so.
-    fn one_space(&self, folders: &[Arc<FolderScan>; 2], before: &Plugins) -> FolderScan {
-        let [filters, mut tools] = folders.each_ref().map(|found| FolderScan::clone(found));
-        let unread: HashSet<&str> = filters.problems.iter().map(|problem| &*problem.id).collect();
-        let is_taken = |id: &str| {
+    /// All folders in one. A tool's file never takes the place of a filter: ids are one space, since
+    /// operators name plugins by them, and a guard could drop out so. Neither does an action's.
+    fn one_space(&self, folders: &[Arc<FolderScan>; 3], before: &Plugins) -> FolderScan {
+        let [filters, mut tools, mut actions] = folders.each_ref().map(|found| FolderScan::clone(found));
+        let unread = |found: &FolderScan| -> HashSet<String> {
+            found.problems.iter().map(|problem| problem.id.clone()).collect()
+        };
+        let (of_filters, of_tools) = (unread(&filters), unread(&tools));
+        let is_filters = |id: &str| {
             let filter = before.get(id).filter(|plugin| plugin.kind == Kind::Filter);
             filters.files.contains_key(id)
-                || unread.contains(id)
+                || of_filters.contains(id)
                 || filter.is_some_and(|filter| filter.security || filters.leaves_open(&filter.path))
                 || self.last_good.get(id).is_some_and(|version| version.security)
         };
-        // Errors of a tool's file are not problems of the filter.
-        tools
-            .problems
-            .iter_mut()
-            .filter(|problem| is_taken(&problem.id))
-            .for_each(|problem| problem.id.clear());
-        let taken: Vec<Arc<str>> = tools.files.keys().filter(|id| is_taken(id)).cloned().collect();
-        for id in taken {
-            if let Some(read) = tools.files.remove(&id) {
-                let what = format!("`{id}` is the id of a filter; this tool is not used");
-                let problem = Problem::new(Code::SameId, "", &read.file.path, what);
-                tools.problems.push(problem.help("rename one of the two files"));
-            }
-        }
-        filters.and(tools)
+        give_way(&mut tools, Kind::Tool, |id| is_filters(id).then_some(Kind::Filter));
+        let is_tools = |id: &str| tools.files.contains_key(id) || of_tools.contains(id);
+        give_way(&mut actions, Kind::Action, |id| match is_filters(id) {
+            true => Some(Kind::Filter),
+            false => is_tools(id).then_some(Kind::Tool),
+        });
+        filters.and(tools).and(actions)
     }
 
     /// A file that is gone for the first time may be on its way back: it keeps running until the
@@ -302,6 +297,23 @@ impl Reload {
             };
             plugins.insert(id.clone(), Arc::new(self.switched(plugin)));
             changes.push(Change::Missing(id));
+        }
+    }
+}
+
+/// Leaves out the files whose id a plugin of another kind has.
+fn give_way(found: &mut FolderScan, kind: Kind, taken_by: impl Fn(&str) -> Option<Kind>) {
+    // Errors of such a file are not problems of that plugin.
+    let problems = found.problems.iter_mut();
+    problems.filter(|problem| taken_by(&problem.id).is_some()).for_each(|problem| problem.id.clear());
+    let ids: Vec<Arc<str>> = found.files.keys().cloned().collect();
+    for id in ids {
+        let Some(owner) = taken_by(&id) else { continue };
+        if let Some(read) = found.files.remove(&id) {
+            let what =
+                format!("`{id}` is the id of a {}; this {} is not used", owner.as_str(), kind.as_str());
+            let problem = Problem::new(Code::SameId, "", &read.file.path, what);
+            found.problems.push(problem.help("rename one of the two files"));
         }
     }
 }

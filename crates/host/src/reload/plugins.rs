@@ -225,6 +225,7 @@ impl Reload {
         let (claims, is_global) = match kind {
             Kind::Filter => says_of_itself(&said),
             Kind::Tool => (false, true),
+            Kind::Action => (false, says_of_itself(&said).1),
         };
         // A version that was not a guard does not stand in for one.
         let script = script.filter(|script| script.manifest.security || !claims);

@@ -19,8 +19,8 @@ pub(super) struct Scripts {
     pub(super) generation: u64,
     /// The texts under the paths that they would have on disk.
     pub(super) sources: Arc<SourceSet>,
-    /// The files in the folders of filters and of tools.
-    pub(super) found: [Arc<FolderScan>; 2],
+    /// The files in the folders of filters, tools and actions.
+    pub(super) found: [Arc<FolderScan>; 3],
 }
 
 /// A generation of the store that a host does not apply: it keeps the previous one.
@@ -100,11 +100,11 @@ impl Scripts {
             if !is_within || !is_plain {
                 return Err(format!("{} is not a path within a folder", file.path));
             }
-            let parts = [(Kind::Filter, "filters"), (Kind::Tool, "tools")];
-            let mut found =
-                parts.iter().filter_map(|(kind, part)| Some((*kind, place.strip_prefix(part).ok()?)));
-            let (kind, within) =
-                found.next().ok_or_else(|| format!("{} is neither in filters/ nor in tools/", file.path))?;
+            let within = |kind: Kind| Some((kind, place.strip_prefix(kind.folder()).ok()?));
+            let (kind, within) = Kind::ALL
+                .into_iter()
+                .find_map(within)
+                .ok_or_else(|| format!("{} is not in filters/, tools/ or actions/", file.path))?;
             Ok((plan.folder(kind).join(within), file.text.clone()))
         });
         let sources = Arc::new(paths.collect::<Result<SourceSet, String>>()?);
@@ -117,13 +117,13 @@ impl Scripts {
     }
 
     fn of(generation: u64, sources: Arc<SourceSet>, plan: &Plan) -> Self {
-        let found = [Kind::Filter, Kind::Tool].map(|kind| Arc::new(sources.look(kind, plan.folder(kind))));
+        let found = Kind::ALL.map(|kind| Arc::new(sources.look(kind, plan.folder(kind))));
         Self { generation, sources, found }
     }
 
     /// The guards among the files, and whether each runs.
     pub(super) fn missing_guards(&self, before: &Plugins) -> Vec<String> {
-        let [filters, _] = &self.found;
+        let [filters, ..] = &self.found;
         let claims = filters.files.iter().filter(|(_, read)| says_of_itself(&read.file.text).0);
         let runs = |id: &str| before.get(id).is_some_and(|plugin| plugin.security && plugin.script.is_some());
         claims.filter(|(id, _)| !runs(id)).map(|(id, _)| id.to_string()).collect()

@@ -83,8 +83,8 @@ pub(crate) struct Reload {
 /// The input of a look that is through: the same again is not new.
 pub(super) struct PriorLook {
     pub(super) plan: Arc<Plan>,
-    /// The files in the folders of filters and of tools.
-    pub(super) found: [Arc<FolderScan>; 2],
+    /// The files in the folders of filters, tools and actions.
+    pub(super) found: [Arc<FolderScan>; 3],
 }
 
 impl Reload {
@@ -151,7 +151,7 @@ impl Reload {
     /// Returns what operators give a plugin now.
     pub(crate) fn given(&self, id: &str) -> OperatorSettings {
         let valves = self.stored_for(&self.stored.valves, id).cloned().unwrap_or_default();
-        let plans = [Kind::Filter, Kind::Tool].map(|kind| self.plan.plugin(kind, id).settings);
+        let plans = Kind::ALL.map(|kind| self.plan.plugin(kind, id).settings);
         let configured = ScriptSettings {
             budgets: plans.each_ref().map(|plan| [plan.stream, plan.hook, plan.tool]),
             valves: plans.map(|plan| plan.configured),

@@ -15,7 +15,7 @@ const MAX_REPORTED: usize = 5;
 
 impl Reload {
     /// Returns the files of the set in force; `None` where scripts come from folders.
-    pub(super) fn found_in_store(&self) -> Option<[Arc<FolderScan>; 2]> {
+    pub(super) fn found_in_store(&self) -> Option<[Arc<FolderScan>; 3]> {
         match (&self.scripts, self.plan.source) {
             (Some(scripts), _) => Some(scripts.found.clone()),
             // The store was not read yet. What lies on disk is not what was uploaded.

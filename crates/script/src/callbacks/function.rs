@@ -25,7 +25,7 @@ pub(crate) fn read(
     source: &str,
 ) -> (Vec<CallbackFunction>, Vec<Problem>) {
     let at = |code, word: &str, what: String| Problem::of(code, file, what).at_word(source, word);
-    if file.kind == Kind::Tool {
+    if file.kind != Kind::Filter {
         let misplaced = at(
             Code::MisplacedHook,
             "callbacks",

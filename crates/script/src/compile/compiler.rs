@@ -18,7 +18,9 @@ use crate::settings::Settings;
 use crate::source::{Kind, SourceFile, check_text};
 use crate::sources::Sources;
 use crate::value::dynamic_of;
-use crate::{budget, callbacks, claim, clock, doubts, endings, link, names, periodic, pipe, shadow, tool};
+use crate::{
+    action, budget, callbacks, claim, clock, doubts, endings, link, names, periodic, pipe, shadow, tool,
+};
 use rhai::{Dynamic, Module, Shared};
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -70,7 +72,7 @@ impl Script {
         problem::unclosed_comment(file, source).map_or(Ok(()), |problem| Err(vec![problem]))?;
         let code = match file.kind {
             Kind::Filter => endings::settled(source),
-            Kind::Tool => source.into(),
+            Kind::Tool | Kind::Action => source.into(),
         };
         let ParsedFile { engine, as_written, plain, constants } =
             ParsedFile::of(&code).map_err(parse_problem)?;
@@ -79,10 +81,11 @@ impl Script {
         let (hooks, mut problems) = match file.kind {
             Kind::Filter => hooks::read(&plain, id, path, source),
             Kind::Tool => (Vec::new(), tool::misplaced_hooks(&plain, file, source)),
+            Kind::Action => (Vec::new(), action::misplaced_functions(&plain, file, source)),
         };
         let done = match file.kind {
             Kind::Filter => hooks::read_done(&plain, file, source),
-            Kind::Tool => Ok(None),
+            Kind::Tool | Kind::Action => Ok(None),
         };
         let done = done.unwrap_or_else(|problem| {
             problems.push(problem);
@@ -99,6 +102,8 @@ impl Script {
         let (tick, of_schedule) = periodic::read(&plain, &manifest, file, source);
         problems.extend(of_schedule);
         problems.extend(claim::problems(file, source));
+        let does_more = file.kind == Kind::Tool || !hooks.is_empty() || done.is_some() || tick.is_some();
+        problems.extend(action::misplaced(&plain, file, source, does_more));
         if file.kind == Kind::Filter {
             problems.extend(manifest::misplaced_match(&manifest, &hooks, file, source));
             problems.extend(manifest::misplaced_endpoints(&manifest, &hooks, file, source));
@@ -165,6 +170,12 @@ impl Script {
             {
                 script.manifest.frontmatter.push(("description".into(), description));
             }
+        }
+        if file.kind == Kind::Action {
+            script.action = match action::read(&script, source) {
+                Ok(action) => Some(action),
+                Err(more) => return Err([problems, more].concat()),
+            };
         }
         script.warnings = problems;
         Ok(script)
@@ -245,6 +256,7 @@ impl Script {
             tools: Vec::new(),
             served: Vec::new(),
             pipe: None,
+            action: None,
             engine,
             ast,
             cheap,

@@ -74,14 +74,15 @@ impl Coverage {
 }
 
 impl Script {
-    /// Returns the names of its functions that a host calls: hooks, callbacks, tools, `pipe`.
+    /// Returns the names of its functions that a host calls: hooks, callbacks, tools, `pipe`, `action`.
     pub fn called_by_host(&self) -> Vec<String> {
         let hooks = self.hooks().map(|hook| hook.name().to_owned());
         let callbacks = self.callbacks().map(|callback| callback.name().to_owned());
         let tools = self.tools.iter().map(|tool| tool.name().to_owned());
         let pipe = self.pipe.iter().map(|_| "pipe".to_owned());
         let done = self.has_done().then(|| DONE.to_owned());
-        hooks.chain(done).chain(callbacks).chain(tools).chain(pipe).collect()
+        let action = self.action.iter().map(|_| "action".to_owned());
+        hooks.chain(done).chain(callbacks).chain(tools).chain(pipe).chain(action).collect()
     }
 }
 

@@ -92,6 +92,7 @@ impl Suggestion {
             ScriptRole::Filter => "hook",
             ScriptRole::Tool => "tool",
             ScriptRole::Pipe => "model",
+            ScriptRole::Action => "action",
             ScriptRole::Callback => "callback",
         };
         Self::new(entry.name, SuggestionKind::Frame, format!("{what}: fn {}({params})", entry.name))

@@ -241,6 +241,7 @@ fn is_called_by_host(name: &str, kind: Kind) -> bool {
     let own = match kind {
         Kind::Filter => name == DONE || Callback::from_name(name).is_some(),
         Kind::Tool => ["handler", "tools", "tool_info", "prompts", "resources", "resource"].contains(&name),
+        Kind::Action => name == "action",
     };
     own || ["pipe", "pipes", "tick"].contains(&name) || Hook::from_name(name).is_some()
 }

@@ -160,6 +160,7 @@ pub(super) fn read_bytes(what: As, kind: Kind, path: &Path, bytes: Vec<u8>) -> R
             (As::Module, _) => "write at least one function, or delete the file",
             (As::Plugin, Kind::Filter) => "write at least one hook: fn inlet(body) { body }",
             (As::Plugin, Kind::Tool) => "write the function of the tool: fn handler(args) { args }",
+            (As::Plugin, Kind::Action) => "write the function of the action: fn action(body) { }",
         }));
     }
     if text.contains('\0') {

@@ -85,7 +85,7 @@ codes! {
     AlmostHook = "V208",
     /// A callback that is never called.
     DeadCallback = "V209",
-    /// A hook, or callback, in a tool's file.
+    /// A hook, callback or action in a file of another kind.
     MisplacedHook = "V210",
     /// A tool's file without a handler.
     NoHandler = "V211",
@@ -127,6 +127,10 @@ codes! {
     StoreAway = "V229",
     /// A pooler passes no notifications of the store's database on.
     StorePolled = "V230",
+    /// A file of actions without one.
+    NoAction = "V231",
+    /// An action cannot be declared so.
+    BadAction = "V232",
 
     // -- what it may reach
     /// A capability is used and not declared.

@@ -7,7 +7,7 @@ use std::path::Path;
 const DOCUMENT: &str = include_str!("../../problems.md");
 
 /// Codes of what no text of one script shows: its file, its folder, its settings, or too much of something.
-const WITHOUT_EXAMPLE: [Code; 29] = [
+const WITHOUT_EXAMPLE: [Code; 30] = [
     Code::Unreadable,
     Code::TooLong,
     Code::NoText,
@@ -29,6 +29,7 @@ const WITHOUT_EXAMPLE: [Code; 29] = [
     Code::McpQuarantined,
     Code::TooComplex,
     Code::NoHandler,
+    Code::NoAction,
     Code::MissingTool,
     Code::ValveMisfit,
     Code::TooManyModules,
@@ -52,7 +53,12 @@ fn problems(example: &str) -> Vec<Problem> {
     write(&path, script);
     // With a hook in it, too: that is one of the mistakes.
     let is_tool = script.contains("fn handler(") || script.contains("fn tools(");
-    let kind = if is_tool { Kind::Tool } else { Kind::Filter };
+    let is_action = script.contains("fn action(");
+    let kind = match is_tool {
+        true => Kind::Tool,
+        false if is_action => Kind::Action,
+        false => Kind::Filter,
+    };
     match read_file(kind, folder.path(), &path) {
         Err(problem) => vec![problem],
         Ok(read) => match Script::compile(&read.file, &Settings::default()) {

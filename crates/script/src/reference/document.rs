@@ -58,6 +58,7 @@ fn called_by_the_host() -> String {
         (ScriptRole::Filter, "Filters: hooks, in the order of a turn"),
         (ScriptRole::Tool, "Tools"),
         (ScriptRole::Pipe, "Models"),
+        (ScriptRole::Action, "Buttons under messages, in `actions/`"),
         (ScriptRole::Callback, "Callbacks, with `const callbacks = true`"),
     ] {
         let rows = entries().iter().filter(|entry| entry.role == role);

@@ -311,6 +311,16 @@ pub(super) const HANDLES: &[Keys] = &[
             readable("email", Type::Text, "The user's email address."),
             readable("role", Type::Text, "`\"admin\"` or `\"user\"`."),
             readable(
+                "locale",
+                Type::Text,
+                "The user's language, such as `\"de-AT\"`; `()` if the client does not send it.",
+            ),
+            readable(
+                "timezone",
+                Type::Text,
+                "The user's time zone, such as `\"Europe/Vienna\"`; `()` if the client does not send it.",
+            ),
+            readable(
                 "valves",
                 Type::Map,
                 "The user's values of this script's `UserValves`, with the defaults of the others.",

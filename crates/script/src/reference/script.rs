@@ -27,6 +27,8 @@ pub enum ScriptRole {
     Tool,
     /// A model.
     Pipe,
+    /// A button under messages.
+    Action,
     /// One that listens to agents.
     Callback,
 }
@@ -199,6 +201,13 @@ const ENTRIES: &[EntryPoint] = &[
         doc: "With `pipe`: lists the models that it answers for, `[#{ id: \"small\", name: \"Small\" }]`. It runs when the file is loaded; with `const ttl = \"10m\"` it runs in the background, and can wait.",
         begins: "[]",
     },
+    EntryPoint {
+        name: "action",
+        role: ScriptRole::Action,
+        subject: BODY,
+        doc: "Runs when a person presses a button under a message: `body.messages` is the conversation with that message last, `body.id` its id. Returns nothing, the new content as a text, or a map such as `#{ content: \"…\" }`; can emit events, ask the person, and reject the press (`throw`, `deny`).",
+        begins: "emit(#{ type: \"status\", data: #{ description: \"Done\", done: true } });",
+    },
     callback("on_chain_start", "A run starts: `input`."),
     callback("on_chain_end", "A run has its answer: `result`."),
     callback("on_chain_error", "A run failed: `error`."),
@@ -289,6 +298,11 @@ pub const PARAMETERS: &[KeyDoc] = &[
         "In a pipe with `requirements: tools`: the tools of the turn by name: `__tools__.weather.spec`, \
          `__tools__.weather.callable.call(#{ city: \"Rome\" })`.",
     ),
+    key(
+        "__action_id__",
+        Type::Text,
+        "In an action: the id of the button that was pressed, the file's name if it has only one. There, `__id__` has the same value.",
+    ),
 ];
 
 /// Returns the keys of the comment that a file opens with; other keys are kept for people.
@@ -341,7 +355,7 @@ const FRONTMATTER: &[KeyDoc] = &[
         "Hosts that `http::` can access, separated by commas: `api.example.com`, `*.example.com`, `valve:NAME` for the host in a valve.",
     ),
     key("tag", Type::Text, "The tags of a tool, separated by commas."),
-    key("timeout", Type::Integer, "The time limit of a tool or a pipe, in milliseconds."),
+    key("timeout", Type::Integer, "The time limit of a tool, a pipe or an action, in milliseconds."),
     key("retry", Type::Text, "The retries of a tool and the milliseconds between them, `3, 1000`."),
     switch("idempotent", TRUTH, "`true`: running the tool twice has the same effect as running it once."),
 ];
@@ -381,6 +395,11 @@ pub const CONSTANTS: &[KeyDoc] = &[
         "parameters",
         Type::Map,
         "Of a tool: its arguments by name, `#{ type, description, required, \"default\", \"enum\" … }` each.",
+    ),
+    key(
+        "actions",
+        Type::Array,
+        "Of an action: its buttons, if it has several, `#{ id, name, icon_url }` each.",
     ),
     key(
         "ttl",

@@ -90,6 +90,33 @@ impl Stage {
         Ok(invoked.value)
     }
 
+    /// A press of one of the script's buttons, with the tools a turn would have.
+    pub(super) async fn press(self: Arc<Self>, button: Option<String>, body: Json) -> Result<Json, Error> {
+        let made = self.made().map_err(Error::Host)?;
+        let action = made.own.script.clone().into_action(made.own.users.clone());
+        let action = action.ok_or_else(|| Error::Host("the script has no `action`".into()))?;
+        let names =
+            action.buttons().iter().map(|button| button.own_id.as_str()).collect::<Vec<_>>().join(", ");
+        let pressed = match (&button, action.buttons()) {
+            (Some(name), buttons) => {
+                let found = buttons.iter().find(|button| [&button.own_id, &button.id].contains(&name));
+                found
+                    .ok_or_else(|| Error::Host(format!("unknown button `{name}`; the buttons are {names}")))?
+            }
+            (None, [only]) => only,
+            (None, _) => {
+                return Err(Error::Host(format!(
+                    "the script has several buttons; pass the id of one: {names}"
+                )));
+            }
+        };
+        let turn = self.same_turn();
+        Kernel::builder().tools(made.tools()).build().runs(&turn);
+        let result = action.press(pressed, body, &turn).await;
+        self.answered_in(&turn).await;
+        result
+    }
+
     fn kernel(&self, model: Model, spared: Hooks) -> Result<Kernel, Error> {
         let made = self.made().map_err(Error::Host)?;
         let SandboxScript { script, users, filter, .. } = &made.own;

@@ -79,6 +79,11 @@ fn no_handler(script: &Script, source: &str) -> Problem {
     let hook = names.iter().find_map(|name| Hook::from_name(name));
     let near = names.iter().find(|name| !did_you_mean(name, ["handler", "tools"]).is_empty());
     let problem = Problem::of(Code::NoHandler, &script.file, "missing `handler`");
+    if hook.is_none() && names.contains(&"action") {
+        return problem
+            .at_function(source, "action")
+            .help("move the file to actions/; `action` is behind a button");
+    }
     match (hook, near) {
         (Some(hook), _) => problem
             .at_function(source, hook.name())

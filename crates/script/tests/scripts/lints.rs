@@ -247,7 +247,7 @@ fn what_may_well_be_meant_is_left_alone() {
 fn no_script_of_ours_is_doubted() {
     let top = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     let mut seen = 0;
-    for (folder, kind) in [("filters", Kind::Filter), ("tools", Kind::Tool)] {
+    for (folder, kind) in [("filters", Kind::Filter), ("tools", Kind::Tool), ("actions", Kind::Action)] {
         for path in scripts_in(&top.join(folder)) {
             let read = read_file(kind, &top.join(folder), &path).unwrap();
             // A script that an operator has to grant first is compiled where it is tested.

@@ -7,6 +7,7 @@ use crate::extract::object_of;
 use crate::headers::{named, wants_events};
 use crate::openai::chat::{encode_chunk, encode_end};
 use crate::reply::{OpenAiError, refused};
+use crate::turn::answer_bytes::EventForm;
 use crate::turn::endpoint::RunSlot;
 use crate::turn::endpoint::{Call, Chunk, Encoder, Endpoint};
 use crate::turn::events::named_event;
@@ -197,9 +198,13 @@ async fn resumed(
     let takes_events = stream && wants_events(&parts.headers);
     let facts =
         TurnFacts { exchange: Some(Arc::new(exchange::of(app, &parts.headers))), ..TurnFacts::default() };
-    let answer =
-        app.resume(id, decision, hash, options(&call, facts, Context::default(), stream, takes_events));
-    let way = Way { stream, is_held: false };
+    let answer = app.resume(
+        id,
+        decision,
+        hash,
+        options(&call, facts, Context::default(), stream, (takes_events, false)),
+    );
+    let way = Way { stream, is_held: false, form: EventForm::Own };
     Ok(respond(&call, Outcome::of(&call), way, None, answer).await)
 }
 

@@ -27,7 +27,7 @@ pub(super) struct Function {
     user_id: &'static str,
     /// The title.
     name: String,
-    #[schemars(extend("enum" = ["filter", "tool"]))]
+    #[schemars(extend("enum" = ["filter", "tool", "action"]))]
     r#type: &'static str,
     /// The text; only where single functions or an export are returned.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -44,7 +44,7 @@ pub(super) struct Function {
     created_at: i64,
     /// In seconds since 1970.
     updated_at: i64,
-    #[schemars(extend("enum" = ["filter", "tool"]))]
+    #[schemars(extend("enum" = ["filter", "tool", "action"]))]
     kind: &'static str,
     #[schemars(extend("enum" = ["live", "stale", "broken", "missing", "breaker_open"]))]
     state: &'static str,

@@ -25,12 +25,13 @@ pub(super) struct NewFunction {
     r#type: Option<FunctionKind>,
 }
 
-/// A filter or a tool.
+/// The kind of a function.
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum FunctionKind {
     Filter,
     Tool,
+    Action,
 }
 
 /// `POST /api/v1/functions/create`: live when it answers.
@@ -43,6 +44,7 @@ pub(super) async fn create(
         let kind = match new.r#type {
             Some(FunctionKind::Filter) => Kind::Filter,
             Some(FunctionKind::Tool) => Kind::Tool,
+            Some(FunctionKind::Action) => Kind::Action,
             None => Kind::guess(&new.content),
         };
         app.admin.write(kind, &new.id, &new.content, ExpectedVersion::Nothing, &by).await?;

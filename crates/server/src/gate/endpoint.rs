@@ -23,6 +23,8 @@ pub(super) enum EndpointGroup {
     Mcp,
     /// The pipelines endpoint of Open WebUI.
     Pipelines,
+    /// Buttons under messages, as Open WebUI presses them.
+    Actions,
     /// The Functions API, for operators as well.
     Functions,
     /// Other routes for operators, and all that is unknown.
@@ -55,6 +57,8 @@ impl EndpointGroup {
             Self::Mcp
         } else if path.starts_with("/api/v1/functions") {
             Self::Functions
+        } else if bare.starts_with("/api/chat/actions/") {
+            Self::Actions
         } else if matches!(path, "/api/chat" | "/api/generate" | "/api/tags" | "/api/version") {
             Self::Ollama
         } else if path.starts_with("/api/") {
@@ -78,7 +82,7 @@ impl EndpointGroup {
 
     /// Returns `true` if pages of other sites may ever use it.
     pub(super) fn may_be_shared(self) -> bool {
-        matches!(self, Self::OpenAi | Self::Anthropic | Self::Ollama | Self::Mcp)
+        matches!(self, Self::OpenAi | Self::Anthropic | Self::Ollama | Self::Mcp | Self::Actions)
     }
 
     /// Returns `true` if its answers are for operators only.
@@ -89,7 +93,11 @@ impl EndpointGroup {
     /// Returns `true` if a request asks a model or a filter to work.
     pub(super) fn is_asked(self, method: &Method) -> bool {
         *method == Method::POST
-            && matches!(self, Self::OpenAi | Self::Anthropic | Self::Ollama | Self::Pipelines | Self::Mcp)
+            && match self {
+                Self::OpenAi | Self::Anthropic | Self::Ollama => true,
+                Self::Pipelines | Self::Mcp | Self::Actions => true,
+                Self::Functions | Self::Operators => false,
+            }
     }
 
     /// A refusal as its clients read it.
@@ -98,7 +106,7 @@ impl EndpointGroup {
             Self::Anthropic => AnthropicError(fault).into_response(),
             Self::Ollama => OllamaError(fault).into_response(),
             Self::OpenAi | Self::Operators | Self::Mcp => OpenAiError(fault).into_response(),
-            Self::Functions | Self::Pipelines => Detail(fault).into_response(),
+            Self::Functions | Self::Pipelines | Self::Actions => Detail(fault).into_response(),
         }
     }
 }

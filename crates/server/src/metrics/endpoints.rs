@@ -1,8 +1,8 @@
 //! The metrics of requests, by endpoint.
 
 use super::families::Families;
-use crate::openai;
 use crate::recording::Follower;
+use crate::{actions, openai};
 use axum::extract::MatchedPath;
 use valvehouse_core::metrics::{EndpointMetricsMap, RequestGuard};
 
@@ -10,7 +10,7 @@ use valvehouse_core::metrics::{EndpointMetricsMap, RequestGuard};
 pub(crate) const OPERATIONS: &str = "operations";
 
 /// The beginnings of the routes of endpoints; the first that fits names the endpoint.
-const ROUTES: [(&str, &str); 30] = [
+const ROUTES: [(&str, &str); 32] = [
     ("/v1/chat/completions", openai::chat::DOOR),
     ("/v1/messages", "messages"),
     ("/v1/responses", "responses"),
@@ -26,6 +26,8 @@ const ROUTES: [(&str, &str); 30] = [
     ("/openai/deployments", "azure"),
     ("/v1/realtime", "none"),
     ("/v1/models", "models"),
+    ("/api/chat/actions", actions::DOOR),
+    ("/v1/api/chat/actions", actions::DOOR),
     ("/api/v1/agents", "agents"),
     ("/api/v1/questions", "questions"),
     ("/api/v1/functions", "functions"),

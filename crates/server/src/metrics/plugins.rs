@@ -26,7 +26,7 @@ pub(super) fn collect(snapshot: &Snapshot, families: &mut Families) {
 
 fn states(snapshot: &Snapshot, families: &mut Families) {
     let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    for kind in [Kind::Filter, Kind::Tool] {
+    for kind in Kind::ALL {
         counts.extend(STATES.map(|state| ((kind.as_str(), state), 0)));
     }
     for plugin in snapshot.plugins.values() {

@@ -33,7 +33,22 @@ pub(crate) async fn list(snapshot: &Snapshot) -> Vec<Json> {
     }));
     let mut seen = HashSet::new();
     models.retain(|model| model.text("id").is_some_and(|id| seen.insert(id)));
-    models
+    if snapshot.actions().is_empty() {
+        return models;
+    }
+    models.into_iter().map(|model| with_buttons(snapshot, model)).collect()
+}
+
+/// A model with the buttons under its answers, where there are any.
+pub(super) fn with_buttons(snapshot: &Snapshot, model: Json) -> Json {
+    let buttons = snapshot.buttons_of(&model.text_or_empty("id"));
+    if buttons.is_empty() {
+        return model;
+    }
+    // A copy that nobody else holds takes any value.
+    let model = model.copy();
+    model.edit("actions", buttons);
+    model
 }
 
 /// Returns one model, as OpenAI's clients read it.

@@ -53,5 +53,5 @@ async fn find(snapshot: &Snapshot, id: &str) -> Result<Json, Error> {
         return Ok(model);
     }
     let ready = snapshot.ready(id, &[])?;
-    Ok(catalog::entry(id, &ready.facts.text_or_empty("provider")))
+    Ok(catalog::with_buttons(snapshot, catalog::entry(id, &ready.facts.text_or_empty("provider"))))
 }

@@ -224,10 +224,10 @@ fn is_end_elsewhere(json: &serde_json::Value) -> bool {
 }
 
 /// The end of every stream.
-pub(super) const DONE: &[u8] = b"data: [DONE]\n\n";
+pub(crate) const DONE: &[u8] = b"data: [DONE]\n\n";
 
 /// One event. An unchanged one is sent as it was received.
-pub(super) fn event(piece: &Piece) -> Bytes {
+pub(crate) fn event(piece: &Piece) -> Bytes {
     let mut out = BytesMut::with_capacity(piece.raw.len() + 32);
     let name = piece.name.as_deref();
     if piece.raw.is_empty() {
@@ -239,7 +239,7 @@ pub(super) fn event(piece: &Piece) -> Bytes {
 }
 
 /// An event that a plugin emitted, in the stream.
-pub(super) fn emitted(event: &Json) -> Bytes {
+pub(crate) fn emitted(event: &Json) -> Bytes {
     let envelope = Json::from([("event", event.clone())]);
     self::event(&Piece::new(envelope))
 }
@@ -250,6 +250,6 @@ pub(super) fn error(fault: &Error) -> Bytes {
 }
 
 /// A failure in the middle of a stream, and the stream's end.
-pub(super) fn failed(fault: &Error) -> Bytes {
+pub(crate) fn failed(fault: &Error) -> Bytes {
     [&error(fault)[..], DONE].concat().into()
 }

@@ -12,10 +12,11 @@ use std::sync::OnceLock;
 
 const COMMON: &str = include_str!("common.json");
 /// The protocols of others, whose shapes are published elsewhere.
-const PROTOCOLS: [&str; 5] = [
+const PROTOCOLS: [&str; 6] = [
     include_str!("openai.json"),
     include_str!("responses.json"),
     include_str!("messages.json"),
+    include_str!("actions.json"),
     include_str!("ollama.json"),
     include_str!("mcp.json"),
 ];

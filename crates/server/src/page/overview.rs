@@ -39,13 +39,16 @@ struct OverviewModel {
     memory: Json,
     /// The names of its tools.
     tools: Vec<String>,
+    /// The buttons under its answers.
+    #[schemars(with = "Vec<serde_json::Value>")]
+    actions: Vec<Json>,
 }
 
 /// A plugin.
 #[derive(Serialize, JsonSchema)]
 struct OverviewPlugin {
     id: String,
-    #[schemars(extend("enum" = ["filter", "tool"]))]
+    #[schemars(extend("enum" = ["filter", "tool", "action"]))]
     kind: &'static str,
     title: String,
     description: Option<String>,
@@ -65,6 +68,8 @@ struct OverviewPlugin {
     priority: Option<f64>,
     hooks: Vec<&'static str>,
     tools: Vec<String>,
+    /// The ids of the buttons that it puts under answers.
+    buttons: Vec<String>,
     /// The file, relative to the project.
     path: String,
     has_valves: bool,
@@ -168,6 +173,7 @@ fn of_plugin(app: &App, plugin: &Plugin) -> OverviewPlugin {
         priority: plugin.priority(),
         hooks: plugin.hooks(),
         tools: plugin.tool_names().into_iter().map(str::to_owned).collect(),
+        buttons: plugin.button_ids().into_iter().map(str::to_owned).collect(),
         path: problem::near(app, &plugin.path).display().to_string(),
         has_valves: script.is_some_and(|script| !script.manifest.valves.fields().is_empty()),
         has_user_valves: script.is_some_and(|script| script.manifest.user_valves.is_some()),
@@ -184,6 +190,7 @@ fn models(snapshot: &Snapshot) -> Vec<OverviewModel> {
             provider: facts.field("provider"),
             memory: facts.get("memory").unwrap_or_else(|| false.into()),
             tools: snapshot.offered(&id).iter().map(Tool::name).map(str::to_owned).collect(),
+            actions: snapshot.buttons_of(&id),
             id,
         }
     });

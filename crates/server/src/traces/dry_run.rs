@@ -1,6 +1,7 @@
-//! `POST /api/v1/try`: a chat as any other, and all that every hook made of it.
+//! `POST /api/v1/try`: a chat as any other, or a press of a button, and all that every hook made of it.
 
 use super::shapes::DryRun;
+use crate::actions::Press;
 use crate::api::{AnyObject, ApiError, CheckedBody, JsonOf};
 use crate::{facts, recording, reply};
 use axum::extract::State;
@@ -11,6 +12,7 @@ use valvehouse_core::chat::{ChatRequest, message};
 use valvehouse_core::context::{Events, Turn};
 use valvehouse_core::error::Error;
 use valvehouse_core::kernel::RunOptions;
+use valvehouse_core::trace::TraceGuard;
 use valvehouse_host::app::App;
 use valvehouse_json::Json;
 
@@ -26,6 +28,8 @@ pub(super) struct DryRunRequest {
     messages: Option<Vec<AnyObject>>,
     /// One more message of the user.
     text: Option<String>,
+    /// The button to press instead of sending a chat.
+    action: Option<String>,
     stream: Option<bool>,
     /// The toggle filters to run.
     filter_ids: Option<Vec<String>>,
@@ -48,11 +52,51 @@ pub(super) async fn run(
     parts: Parts,
     body: CheckedBody<DryRunRequest>,
 ) -> Result<JsonOf<DryRun>, ApiError> {
-    Ok(JsonOf::new(tried(&app, &parts, body.0).await?))
+    let answer = match body.0.text("action") {
+        Some(button) => pressed(&app, &parts, &button, body.0).await?,
+        None => tried(&app, &parts, body.0).await?,
+    };
+    Ok(JsonOf::new(answer))
+}
+
+/// A press of a button. Nobody can be asked; what it emits stands in the trace.
+async fn pressed(app: &Arc<App>, parts: &Parts, button: &str, body: Json) -> Result<Json, Error> {
+    body.remove("action");
+    with_text(&body)?;
+    let user = user(&body)?;
+    let snapshot = app.host.snapshot();
+    let press = Press::read(&snapshot, button, body)?;
+    let mut facts = press.facts(app, &snapshot, parts, &user);
+    let watch = recording::recorded(app, "try", false, snapshot.generation, true, &mut facts);
+    let turn = press.turn(app, &snapshot, facts, Events::default());
+    let answer = press.run(turn).await;
+    Ok(outcome(watch, answer))
+}
+
+/// The answer or the error, and all steps.
+fn outcome(mut watch: TraceGuard, answer: Result<Json, Error>) -> Json {
+    let (status, answer, error) = match answer {
+        Ok(answer) => (200, answer, Json::Null),
+        Err(fault) => {
+            let (status, error) = (reply::status(&fault), reply::body(&fault).field("error"));
+            watch.failed(fault);
+            (status, Json::Null, error)
+        }
+    };
+    let trace = watch.trace().clone();
+    watch.answered(status);
+    watch.done();
+    Json::from([
+        ("status", u64::from(status).into()),
+        ("answer", answer),
+        ("error", error),
+        ("trace", trace.detail()),
+    ])
 }
 
 async fn tried(app: &Arc<App>, parts: &Parts, body: Json) -> Result<Json, Error> {
-    let chat = asked(body)?;
+    with_text(&body)?;
+    let chat = ChatRequest::new(body)?;
     let body = chat.body().clone();
     let user = user(&body)?;
     let snapshot = app.host.snapshot();
@@ -61,36 +105,22 @@ async fn tried(app: &Arc<App>, parts: &Parts, body: Json) -> Result<Json, Error>
     let stream = chat.is_streamed();
     let mut facts = facts::of_chat(app, parts, &body, &user, &ready);
     let context = facts::context(app, &facts, &body);
-    let mut watch = recording::recorded(app, "try", stream, snapshot.generation, true, &mut facts);
+    let watch = recording::recorded(app, "try", stream, snapshot.generation, true, &mut facts);
     let turn = Turn::new(facts, context, Events::default());
     let options = RunOptions::new(turn).streamed(stream);
-    let (status, answer, error) = match app.run(&ready, chat, options, |_| {}).answer().await {
-        Ok(answer) => (200, answer.reply, Json::Null),
-        Err(fault) => {
-            watch.failed(&fault);
-            (reply::status(&fault), Json::Null, reply::body(&fault).field("error"))
-        }
-    };
-    let trace = watch.trace().clone();
-    watch.answered(status);
-    watch.done();
-    Ok(Json::from([
-        ("status", u64::from(status).into()),
-        ("answer", answer),
-        ("error", error),
-        ("trace", trace.detail()),
-    ]))
+    let answer = app.run(&ready, chat, options, |_| {}).answer().await;
+    Ok(outcome(watch, answer.map(|answer| answer.reply)))
 }
 
-/// The body of a chat: `text` is one message of the user.
-fn asked(body: Json) -> Result<ChatRequest, Error> {
+/// Puts `text`, one message of the user, behind the messages of a body.
+fn with_text(body: &Json) -> Result<(), Error> {
     if let Some(text) = body.text("text") {
         let given = body.list("messages");
         let messages: Vec<Json> = given.into_iter().chain([message::user(text)]).collect();
         body.set("messages", messages).map_err(|error| Error::invalid(error.to_string(), None))?;
     }
     body.remove("text");
-    ChatRequest::new(body)
+    Ok(())
 }
 
 /// The user of a dry run: an id, or an object of all that is known. A service gets the id alone.

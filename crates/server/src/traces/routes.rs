@@ -25,9 +25,12 @@ pub(crate) fn routes(app: &Arc<App>) -> Routes {
         )
         .route(
             "/api/v1/try",
-            post("Runs a chat through the chain and returns the steps of each hook.", dry_run::run)
-                .fails(404)
-                .unusable(),
+            post(
+                "Runs a chat through the chain, or presses a button, and returns the steps of each hook.",
+                dry_run::run,
+            )
+            .fails(404)
+            .unusable(),
         )
         .route(
             "/api/v1/events",

@@ -1,5 +1,6 @@
 //! A turn as the bytes of a streamed answer.
 
+use super::emitted::{EventText, for_open_webui};
 use super::endpoint::{Chunk, Encoder};
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -10,18 +11,34 @@ use valvehouse_core::error::Error;
 use valvehouse_core::kernel::{TurnEvent, TurnStream};
 use valvehouse_json::Json;
 
+/// The form in which a client gets what plugins emit.
+pub(crate) enum EventForm {
+    /// As it is, where the client takes events.
+    Own,
+    /// As Open WebUI knows it.
+    OpenWebUi,
+    /// As text of the answer.
+    Text(EventText),
+}
+
 /// The bytes of a turn, in the words of its endpoint.
 pub(super) struct AnswerBytes<E> {
     first: Option<TurnEvent>,
     answer: TurnStream<'static>,
+    form: EventForm,
     /// None once the end is being written.
     encoder: Option<E>,
     end: Option<BoxFuture<'static, Bytes>>,
 }
 
 impl<E: Encoder> AnswerBytes<E> {
-    pub(super) fn new(first: Option<TurnEvent>, answer: TurnStream<'static>, encoder: E) -> Self {
-        Self { first, answer, encoder: Some(encoder), end: None }
+    pub(super) fn new(
+        first: Option<TurnEvent>,
+        answer: TurnStream<'static>,
+        form: EventForm,
+        encoder: E,
+    ) -> Self {
+        Self { first, answer, form, encoder: Some(encoder), end: None }
     }
 
     fn finish(&mut self, end: Result<Json, Error>) {
@@ -51,12 +68,31 @@ impl<E: Encoder> Stream for AnswerBytes<E> {
                 Some(first) => Some(Ok(first)),
                 None => match this.answer.poll_event(context) {
                     Poll::Ready(event) => event,
-                    Poll::Pending => return Poll::Pending,
+                    Poll::Pending => {
+                        let EventForm::Text(text) = &mut this.form else { return Poll::Pending };
+                        let Some(piece) = text.release() else { return Poll::Pending };
+                        let bytes = encoder.encode_chunk(Chunk::Piece(piece));
+                        return if bytes.is_empty() { Poll::Pending } else { Poll::Ready(Some(bytes)) };
+                    }
                 },
             };
-            let chunk = match event {
-                Some(Ok(TurnEvent::Piece(piece))) => Chunk::Piece(piece),
-                Some(Ok(TurnEvent::Emitted(event))) => Chunk::Emitted(event),
+            let bytes = match event {
+                Some(Ok(TurnEvent::Piece(piece))) => match &mut this.form {
+                    EventForm::Text(text) => {
+                        let pieces = text.pieces(piece).into_iter();
+                        let written = pieces.map(|piece| encoder.encode_chunk(Chunk::Piece(piece)));
+                        written.collect::<Vec<_>>().concat().into()
+                    }
+                    EventForm::Own | EventForm::OpenWebUi => encoder.encode_chunk(Chunk::Piece(piece)),
+                },
+                Some(Ok(TurnEvent::Emitted(event))) => match &mut this.form {
+                    EventForm::Own => encoder.encode_chunk(Chunk::Emitted(event)),
+                    EventForm::OpenWebUi => encoder.encode_chunk(Chunk::Emitted(for_open_webui(event))),
+                    EventForm::Text(text) => match text.take(&event) {
+                        Some(piece) => encoder.encode_chunk(Chunk::Piece(piece)),
+                        None => continue,
+                    },
+                },
                 Some(Ok(TurnEvent::Answer(answer))) => {
                     this.finish(Ok(answer.reply));
                     continue;
@@ -69,7 +105,6 @@ impl<E: Encoder> Stream for AnswerBytes<E> {
                 Some(Ok(TurnEvent::Passthrough(_))) => continue,
                 None => return Poll::Ready(None),
             };
-            let bytes = encoder.encode_chunk(chunk);
             if !bytes.is_empty() {
                 return Poll::Ready(Some(bytes));
             }

@@ -1,6 +1,7 @@
 //! A turn between the two ends of an endpoint.
 
-use super::answer_bytes::AnswerBytes;
+use super::answer_bytes::{AnswerBytes, EventForm};
+use super::emitted::EventText;
 use super::endpoint::{Call, Encoder, Endpoint};
 use super::events::as_stream;
 use super::keep_alive::KeepAlive;
@@ -17,6 +18,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
+use valvehouse_core::chat::ChatRequest;
 use valvehouse_core::context::{Context, Events, Turn, TurnFacts};
 use valvehouse_core::error::Error;
 use valvehouse_core::kernel::{RunOptions, TurnEnd, TurnEvent, TurnStream};
@@ -70,14 +72,17 @@ pub(crate) async fn serve_turn<E: Endpoint>(
     endpoint.prepare(call, &chat, (&ready, &facts), &mut encoder);
     let stream = chat.is_streamed();
     let recording = recording::begin(app, E::NAME, stream, snapshot.generation, &parts.headers, &mut facts);
-    let takes_events = stream && endpoint.takes_events(call, &chat);
+    let takes_events = endpoint.takes_events(call, &chat);
+    let form = event_form(call, &chat, takes_events);
+    let takes_events = stream && takes_events;
     // Traces that keep everything need every answer read; events have their place between its pieces.
-    let raw = E::Encoder::TAKES_RAW && !app.traces.keeps_everything() && !takes_events;
+    let is_text = matches!(form, EventForm::Text(_));
+    let raw = E::Encoder::TAKES_RAW && !app.traces.keeps_everything() && !takes_events && !is_text;
     // A client whose whole answer is waited for hears after a while that it is still being served.
     let is_held = ready.kernel.settings().hold;
-    let options = options(call, facts, context, stream, takes_events).passthrough(raw);
+    let options = options(call, facts, context, stream, (takes_events, is_text)).passthrough(raw);
     let answer = app.run(&ready, chat, options, run.on_begin());
-    let way = Way { stream, is_held };
+    let way = Way { stream, is_held, form };
     let response = respond(call, encoder, way, Some(&recording), answer).await;
     Ok(recording::until_end(recording, response))
 }
@@ -89,7 +94,7 @@ pub(crate) fn options(
     facts: TurnFacts,
     context: Context,
     stream: bool,
-    takes_events: bool,
+    (takes_events, is_text): (bool, bool),
 ) -> RunOptions<'static> {
     let (events, emitted) = match takes_events {
         true => {
@@ -97,9 +102,25 @@ pub(crate) fn options(
             let (events, emitted) = Events::channel(Some(call.app.questions.of(&asker)));
             (events, Some(emitted))
         }
+        false if stream && is_text => {
+            let (events, emitted) = Events::channel(None);
+            (events.holding(call.app.questions.clone()), Some(emitted))
+        }
         false => (Events::default().holding(call.app.questions.clone()), None),
     };
     RunOptions::new(Turn::new(facts, context, events)).streamed(stream).emitted(emitted)
+}
+
+/// The form in which the client of a chat gets what plugins emit. Clients that take events get those; for others the
+/// settings say what becomes text.
+fn event_form(call: &Call<'_>, chat: &ChatRequest, takes_events: bool) -> EventForm {
+    let kinds = &call.app.config.server.render_events;
+    match takes_events {
+        true if facts::is_open_webui(&call.parts.headers, chat.body()) => EventForm::OpenWebUi,
+        true => EventForm::Own,
+        false if kinds.is_empty() => EventForm::Own,
+        false => EventForm::Text(EventText::new(kinds, &chat.model())),
+    }
 }
 
 /// The way in which a client gets its answer.
@@ -107,6 +128,7 @@ pub(crate) struct Way {
     pub(crate) stream: bool,
     /// Set if the answer is sent only when it is complete.
     pub(crate) is_held: bool,
+    pub(crate) form: EventForm,
 }
 
 /// Writes the answer of a turn.
@@ -119,8 +141,8 @@ pub(crate) async fn respond<E: Encoder>(
 ) -> Response {
     let turn = answer.turn().clone();
     let answered = match way.stream {
-        true => streamed(call, encoder, way.is_held, answer).await,
-        false => whole(call, encoder, answer).await,
+        true => streamed(call, encoder, (way.is_held, way.form), answer).await,
+        false => whole(call, encoder, way.form, answer).await,
     };
     let mut response = answered.unwrap_or_else(|fault| {
         refused::<E>(match recording {
@@ -139,11 +161,25 @@ pub(crate) async fn respond<E: Encoder>(
 async fn whole<E: Encoder>(
     call: &Call<'_>,
     encoder: E,
+    form: EventForm,
     answer: TurnStream<'static>,
 ) -> Result<Response, Error> {
-    let trace = answer.turn().trace().cloned();
+    let turn = answer.turn().clone();
+    let trace = turn.trace().cloned();
     match answer.end().await? {
-        TurnEnd::Answer(answer) => Ok(json_response(StatusCode::OK, &encoder.encode(answer.reply).await?)),
+        TurnEnd::Answer(answer) => {
+            let EventForm::Text(text) = form else {
+                return Ok(json_response(StatusCode::OK, &encoder.encode(answer.reply).await?));
+            };
+            // The agent's memory may hold the answer as well.
+            let (events, reply) = (turn.events().take(), answer.reply.copy());
+            text.write_into(&reply, &events);
+            let mut response = json_response(StatusCode::OK, &encoder.encode(reply).await?);
+            if let Some(events) = events_header(&events) {
+                response.headers_mut().insert(EVENTS, events);
+            }
+            Ok(response)
+        }
         TurnEnd::Passthrough(forwarded) => {
             relay::relay(forwarded, call.app.config.server.keep_alive_ms, trace).await
         }
@@ -153,7 +189,7 @@ async fn whole<E: Encoder>(
 async fn streamed<E: Encoder>(
     call: &Call<'_>,
     mut encoder: E,
-    is_held: bool,
+    (is_held, form): (bool, EventForm),
     mut answer: TurnStream<'static>,
 ) -> Result<Response, Error> {
     let keep_alive_ms = call.app.config.server.keep_alive_ms;
@@ -171,7 +207,7 @@ async fn streamed<E: Encoder>(
     };
     encoder.before_first().await;
     let mut response = Response::default();
-    let written = AnswerBytes::new(first, answer, encoder);
+    let written = AnswerBytes::new(first, answer, form, encoder);
     let keep_alive_ms = if E::KEEP_ALIVE.is_empty() { 0 } else { keep_alive_ms };
     as_stream(&mut response, E::STREAM_TYPE, KeepAlive::with_word(written, keep_alive_ms, E::KEEP_ALIVE));
     Ok(response)

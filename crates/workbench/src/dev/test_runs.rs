@@ -8,13 +8,14 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 use valvehouse_config::Config;
 use valvehouse_core::words::count;
+use valvehouse_host::app;
 use valvehouse_json::Json;
 use valvehouse_script::{Kind, Loader, Problem};
 use valvehouse_terminal::{Paint, clean};
 
 /// The test files of a project.
 pub(super) struct Tests {
-    folders: [(Kind, PathBuf); 2],
+    folders: [(Kind, PathBuf); 3],
     loader: Loader,
     /// The time at which each was saved.
     seen: BTreeMap<PathBuf, Option<SystemTime>>,
@@ -23,8 +24,7 @@ pub(super) struct Tests {
 impl Tests {
     /// Those that are there now.
     pub(super) fn of(config: &Config) -> Self {
-        let folders = [(Kind::Filter, &config.folders.filters), (Kind::Tool, &config.folders.tools)];
-        let folders = folders.map(|(kind, folder)| (kind, folder.clone()));
+        let folders = app::folders_of(config).map(|(kind, folder)| (kind, folder.to_owned()));
         let mut tests = Self { folders, loader: Loader::default(), seen: BTreeMap::new() };
         tests.saved();
         tests

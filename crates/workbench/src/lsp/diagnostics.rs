@@ -25,7 +25,7 @@ pub(super) struct Project {
 pub(super) fn folder_of(path: &Path, open: &[PathBuf]) -> PathBuf {
     let is_project = |folder: &&Path| {
         folder.join("valvehouse.toml").is_file()
-            || ["filters", "tools"].iter().any(|name| folder.join(name).is_dir())
+            || ["filters", "tools", "actions"].iter().any(|name| folder.join(name).is_dir())
     };
     let above = || path.ancestors().skip(1);
     let found = above().find(is_project).map(Path::to_owned);

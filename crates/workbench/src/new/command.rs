@@ -1,6 +1,6 @@
 //! The files that are made, and the report about them.
 
-use super::scaffold::{self, Folder, NewFile, word};
+use super::scaffold::{self, Folder, NewFile, kind_of, word};
 use super::scaffold::{NewKind, NewOptions, ShippedFiles};
 use super::{examples, next_steps};
 use std::fs::{self, OpenOptions};
@@ -10,7 +10,7 @@ use valvehouse_config::Config;
 use valvehouse_core::filter::Hook;
 use valvehouse_host::app;
 use valvehouse_json::Json;
-use valvehouse_script::{Kind, LoadedFile, Loader, Problem, Script, is_id, read_file};
+use valvehouse_script::{FolderScan, Kind, LoadedFile, Loader, Problem, Script, is_id, read_file};
 use valvehouse_terminal::{CommandError, Console, Exit, report};
 
 /// Runs what needs no project, nor one that is right: a new one, and a look at what comes along.
@@ -39,6 +39,7 @@ fn project(asked: &NewOptions, out: &Console) -> Result<Exit, CommandError> {
         Folder::Project => folder.join(&file.path),
         Folder::Filters => folder.join("filters").join(&file.path),
         Folder::Tools => folder.join("tools").join(&file.path),
+        Folder::Actions => folder.join("actions").join(&file.path),
     };
     let mut files: Vec<(PathBuf, String)> =
         scaffold::project().into_iter().map(|file| (place(&file), file.text)).collect();
@@ -72,6 +73,7 @@ pub async fn run(
     let new = match (&example, what) {
         (Some(example), _) => examples::copy(example, &id),
         (None, NewKind::Tool) => scaffold::tool(&id),
+        (None, NewKind::Action) => scaffold::action(&id),
         (None, NewKind::Module) => scaffold::module(&id, folder(asked)),
         (None, NewKind::Filter | NewKind::Project) => {
             scaffold::filter(&id, asked.hook.unwrap_or(Hook::Inlet))
@@ -81,6 +83,7 @@ pub async fn run(
         Folder::Project => config.project.join(&file.path),
         Folder::Filters => config.folders.filters.join(&file.path),
         Folder::Tools => config.folders.tools.join(&file.path),
+        Folder::Actions => config.folders.actions.join(&file.path),
     };
     let files: Vec<(PathBuf, String)> = new.into_iter().map(|file| (place(&file), file.text)).collect();
     let Some((script, _)) = files.first() else { return Ok(Exit::Done) };
@@ -90,9 +93,8 @@ pub async fn run(
     }
     is_free(&id, script, config)?;
     let made = write(&files, asked.force)?;
-    let kind = if what == NewKind::Tool { Kind::Tool } else { Kind::Filter };
-    let root = if what == NewKind::Tool { &config.folders.tools } else { &config.folders.filters };
-    let (compiled, problems) = compiled(kind, root, script, config).await;
+    let kind = kind_of(what).unwrap_or(Kind::Filter);
+    let (compiled, problems) = compiled(kind, app::folder_of(config, kind), script, config).await;
     tell(&made, &next_steps::of_script(config, &id, compiled), &problems, out)
 }
 
@@ -105,7 +107,7 @@ fn check_options(asked: &NewOptions, what: NewKind) -> Result<(), CommandError> 
     }
     if asked.from.is_some() && what == NewKind::Module {
         return Err(CommandError::usage(
-            "modules are copied with the filters and tools that import them; use --from with a filter or a tool",
+            "modules are copied with the scripts that import them; use --from with a filter, a tool or an action",
         ));
     }
     Ok(())
@@ -115,6 +117,7 @@ fn check_options(asked: &NewOptions, what: NewKind) -> Result<(), CommandError> 
 fn folder(asked: &NewOptions) -> Folder {
     match asked.place {
         Some(Kind::Tool) => Folder::Tools,
+        Some(Kind::Action) => Folder::Actions,
         Some(Kind::Filter) | None => Folder::Filters,
     }
 }
@@ -144,8 +147,8 @@ fn mended(name: &str, what: NewKind) -> String {
 
 /// Checks that no other file has that id.
 fn is_free(id: &str, path: &Path, config: &Config) -> Result<(), CommandError> {
-    let found = Loader::default().look(Kind::Filter, &config.folders.filters);
-    let found = found.and(Loader::default().look(Kind::Tool, &config.folders.tools));
+    let looks = app::folders_of(config).map(|(kind, folder)| Loader::default().look(kind, folder));
+    let found = looks.into_iter().fold(FolderScan::default(), FolderScan::and);
     let read = found.files.get(id).map(|read| &read.file.path);
     let unread = found.problems.iter().filter(|problem| problem.id == id).map(|problem| &problem.path);
     match read.into_iter().chain(unread).find(|other| *other != path) {

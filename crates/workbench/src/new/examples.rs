@@ -2,9 +2,9 @@
 //!
 //! The page about the scripts that come along: `docs/collection.md`.
 //!
-//! The scripts that come with the binary, as `filters/` and `tools/` had them when it was built.
+//! The scripts that come with the binary, as `filters/`, `tools/` and `actions/` had them when it was built.
 
-use super::scaffold::{Folder, NewFile, word};
+use super::scaffold::{Folder, NewFile, kind_of, word};
 use super::scaffold::{NewKind, ShippedFiles};
 use std::path::Path;
 use valvehouse_core::words::{count, did_you_mean};
@@ -15,21 +15,18 @@ use valvehouse_terminal::{CommandError, Console, Exit, table};
 /// A description is listed as far as its first sentence.
 const MAX_LENGTH: usize = 100;
 
-/// Lists them, filters and tools apart; of one kind only where that is asked for.
+/// Lists them, each kind apart; of one kind only where that is asked for.
 pub(super) fn list(files: ShippedFiles, what: Option<NewKind>, out: &Console) -> Result<Exit, CommandError> {
     let all = all(files);
-    let wanted = |kind: Kind| match what {
-        Some(NewKind::Filter) => kind == Kind::Filter,
-        Some(NewKind::Tool) => kind == Kind::Tool,
-        _ => true,
-    };
+    let only = what.and_then(kind_of);
+    let wanted = |kind: Kind| only.is_none_or(|only| kind == only);
     if out.is_json() {
         let all = all.iter().filter(|shipped| wanted(shipped.kind)).map(as_json);
         out.json(&Json::from([("scripts", all.collect::<Vec<_>>().into())]))?;
         return Ok(Exit::Done);
     }
     let paint = out.results();
-    for kind in [Kind::Filter, Kind::Tool].into_iter().filter(|kind| wanted(*kind)) {
+    for kind in Kind::ALL.into_iter().filter(|kind| wanted(*kind)) {
         let of_kind: Vec<&ShippedScript> = all.iter().filter(|shipped| shipped.kind == kind).collect();
         out.line(&paint.bold(&count(of_kind.len(), kind.as_str())))?;
         let rows: Vec<Vec<String>> = of_kind
@@ -71,8 +68,7 @@ pub(super) fn find(files: ShippedFiles, name: &str, what: NewKind) -> Result<Shi
         let hint = did_you_mean(name, all.iter().map(|shipped| shipped.id));
         CommandError::usage(format!("unknown example `{name}`{hint}; valvehouse new --list shows them all"))
     })?;
-    let (is_tool, wants_tool) = (found.kind == Kind::Tool, what == NewKind::Tool);
-    if is_tool != wants_tool {
+    if kind_of(what).unwrap_or(Kind::Filter) != found.kind {
         let kind = found.kind.as_str();
         return Err(CommandError::usage(format!(
             "`{name}` is a {kind}, not a {}: valvehouse new {kind} NAME --from {name}",
@@ -84,7 +80,11 @@ pub(super) fn find(files: ShippedFiles, name: &str, what: NewKind) -> Result<Shi
 
 /// Its files under another name, the script first.
 pub(super) fn copy(example: &ShippedScript, id: &str) -> Vec<NewFile> {
-    let folder = if example.kind == Kind::Tool { Folder::Tools } else { Folder::Filters };
+    let folder = match example.kind {
+        Kind::Filter => Folder::Filters,
+        Kind::Tool => Folder::Tools,
+        Kind::Action => Folder::Actions,
+    };
     let file = |path: String, text: String| NewFile { folder, path: path.into(), text };
     let script = file(format!("{id}.rhai"), example.text.to_owned());
     let beside =
@@ -101,6 +101,7 @@ fn renamed(text: &str, from: &str, to: &str) -> String {
         ("`", "`"),
         ("filters/", "."),
         ("tools/", "."),
+        ("actions/", "."),
         ("valvehouse test ", "\n"),
         ("valvehouse grant ", ""),
     ];
@@ -115,7 +116,8 @@ fn renamed(text: &str, from: &str, to: &str) -> String {
 
 const HEAD: &str = "# The collection
 
-The scripts shipped with Valvehouse, with their tests, in [`filters/`](../filters) and [`tools/`](../tools).
+The scripts shipped with Valvehouse, with their tests, in [`filters/`](../filters), [`tools/`](../tools) and
+[`actions/`](../actions).
 `valvehouse new --list` lists them, `valvehouse new filter mask --from redact` copies one with its tests, and
 `valvehouse valves spec NAME` shows its settings. `valvehouse new --list --markdown` prints this page.
 
@@ -132,15 +134,24 @@ pub(super) fn print(files: ShippedFiles, out: &Console) -> Result<Exit, CommandE
 /// All of it, as Markdown.
 fn page(files: ShippedFiles) -> String {
     let mut page = HEAD.to_owned();
-    for kind in [Kind::Filter, Kind::Tool] {
+    for kind in Kind::ALL {
         let all: Vec<ShippedScript> = all(files).into_iter().filter(|shipped| shipped.kind == kind).collect();
         page.push_str(&format!("\n## {}\n\n", count(all.len(), kind.as_str())));
-        let (last, rule) = if kind == Kind::Filter { ("runs", "---") } else { ("tag", "---") };
-        page.push_str(&format!("| | purpose | {last} |\n|---|---|{rule}|\n"));
+        let last = match kind {
+            Kind::Filter => "runs",
+            Kind::Tool => "tag",
+            Kind::Action => "shown",
+        };
+        page.push_str(&format!("| | purpose | {last} |\n|---|---|---|\n"));
         for shipped in all {
-            let folder = if kind == Kind::Filter { "filters" } else { "tools" };
+            let folder = kind.folder();
             let (id, does) = (shipped.id, shipped.says("description").replace('|', "\\|"));
-            let last = if kind == Kind::Filter { runs(&shipped) } else { shipped.tags().join(", ") };
+            let last = match kind {
+                Kind::Filter => runs(&shipped),
+                Kind::Tool => shipped.tags().join(", "),
+                Kind::Action if shipped.says("global") == "false" => "where a model lists it".to_owned(),
+                Kind::Action => "under every answer".to_owned(),
+            };
             page.push_str(&format!("| [{id}](../{folder}/{id}.rhai) | {does} | {last} |\n"));
         }
     }
@@ -186,7 +197,7 @@ pub(super) fn all(files: ShippedFiles) -> Vec<ShippedScript> {
 fn script(files: ShippedFiles, path: &'static str, text: &'static str) -> Option<ShippedScript> {
     let (folder, within) = path.split_once('/')?;
     let stem = path.strip_suffix(".rhai").filter(|stem| !stem.ends_with(".test"))?;
-    let kind = if folder == "tools" { Kind::Tool } else { Kind::Filter };
+    let kind = Kind::ALL.into_iter().find(|kind| kind.folder() == folder).unwrap_or(Kind::Filter);
     let id = stem.rsplit('/').next()?;
     (!is_module(Path::new(""), Path::new(within))).then_some(ShippedScript { kind, id, text, stem, files })
 }
@@ -232,9 +243,8 @@ impl ShippedScript {
 }
 
 fn module(files: ShippedFiles, kind: Kind, name: &str) -> Option<(&'static str, &'static str)> {
-    let folder = if kind == Kind::Tool { "tools/" } else { "filters/" };
     files.iter().find_map(|(path, text)| {
-        let within = path.strip_prefix(folder)?;
+        let within = path.strip_prefix(kind.folder())?.strip_prefix('/')?;
         // A module beside the importing one is imported by its name alone.
         let stem = within.strip_suffix(".rhai")?;
         (stem == name || stem.strip_prefix("lib/") == Some(name)).then_some((within, *text))

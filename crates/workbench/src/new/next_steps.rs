@@ -44,6 +44,10 @@ pub(super) fn of_script(config: &Config, id: &str, script: Option<Script>) -> Ve
             let name = scripted.tool.name();
             step(format!("{valvehouse} invoke {name}{example}"), "call it, without a model")
         }
+        (None, None) if !script.buttons().is_empty() => step(
+            format!("{valvehouse} run action {id} --text \"an answer\""),
+            "press its button, without a model",
+        ),
         (None, None) => step(format!("{valvehouse} check {id}"), "look for mistakes"),
         (None, Some(hook @ (Hook::PreInvocation | Hook::PostInvocation))) => {
             let call = r#"{"tool": "weather", "args": {}, "result": "sunny"}"#;

@@ -21,6 +21,7 @@ pub(super) enum Folder {
     Project,
     Filters,
     Tools,
+    Actions,
 }
 
 /// A script and its test.
@@ -32,6 +33,7 @@ const CHAT: Pair = (include_str!("templates/pre_chat.rhai"), include_str!("templ
 const INVOCATION: Pair =
     (include_str!("templates/pre_invocation.rhai"), include_str!("templates/pre_invocation.test.rhai"));
 const TOOL: Pair = (include_str!("templates/tool.rhai"), include_str!("templates/tool.test.rhai"));
+const ACTION: Pair = (include_str!("templates/action.rhai"), include_str!("templates/action.test.rhai"));
 const MODULE: Pair = (include_str!("templates/module.rhai"), include_str!("templates/module.test.rhai"));
 const SETTINGS: &str = include_str!("templates/valvehouse.toml");
 
@@ -49,6 +51,11 @@ pub(super) fn filter(id: &str, hook: Hook) -> Vec<NewFile> {
 /// The files of a new tool.
 pub(super) fn tool(id: &str) -> Vec<NewFile> {
     both(Folder::Tools, id, TOOL)
+}
+
+/// The files of a new action.
+pub(super) fn action(id: &str) -> Vec<NewFile> {
+    both(Folder::Actions, id, ACTION)
 }
 
 /// The files of a new module for the scripts of a folder.
@@ -75,8 +82,19 @@ pub(super) fn word(what: NewKind) -> &'static str {
     match what {
         NewKind::Filter => "filter",
         NewKind::Tool => "tool",
+        NewKind::Action => "action",
         NewKind::Module => "module",
         NewKind::Project => "project",
+    }
+}
+
+/// The kind of a new script; `None` for what is not one.
+pub(super) fn kind_of(what: NewKind) -> Option<Kind> {
+    match what {
+        NewKind::Filter => Some(Kind::Filter),
+        NewKind::Tool => Some(Kind::Tool),
+        NewKind::Action => Some(Kind::Action),
+        NewKind::Module | NewKind::Project => None,
     }
 }
 
@@ -93,7 +111,7 @@ fn named(text: &str, id: &str) -> String {
     text.replace("TITLE", &title_case(id)).replace("ALIAS", &alias).replace("NAME", id)
 }
 
-/// The paths and texts of the scripts that come along, below `filters/` and `tools/`.
+/// The paths and texts of the scripts that come along, below `filters/`, `tools/` and `actions/`.
 pub type ShippedFiles = &'static [(&'static str, &'static str)];
 
 /// The files to make, and their name.
@@ -124,6 +142,8 @@ pub enum NewKind {
     Filter,
     /// A script that models may call.
     Tool,
+    /// A script behind buttons under messages.
+    Action,
     /// Functions that scripts import.
     Module,
     /// A folder to begin with.

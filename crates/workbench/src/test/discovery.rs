@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use valvehouse_config::Config;
 use valvehouse_core::words::did_you_mean;
+use valvehouse_host::app;
 use valvehouse_script::{Kind, Loader, Problem, script_of_tests, tests_of_script};
 use valvehouse_terminal::{Case, CommandError, ScriptPlace, case, report};
 
@@ -22,7 +23,7 @@ impl TestSelection {
     pub(crate) fn of(words: &[PathBuf], config: &Config) -> Result<Self, CommandError> {
         let mut found = Self::default();
         if words.is_empty() {
-            for (kind, folder) in folders(config) {
+            for (kind, folder) in app::folders_of(config) {
                 found.folder(&ScriptPlace { kind, root: folder.to_owned(), path: folder.to_owned() });
             }
         }
@@ -86,7 +87,7 @@ impl TestSelection {
 
     fn id(&mut self, id: &str, config: &Config) -> Result<(), CommandError> {
         let mut known = Vec::new();
-        for (kind, folder) in folders(config) {
+        for (kind, folder) in app::folders_of(config) {
             let looked = Loader::default().look(kind, folder);
             if let Some(read) = looked.files.get(id) {
                 return self.file(&read.file.path, config);
@@ -103,8 +104,4 @@ impl TestSelection {
             Err(problem) => self.problems.push(problem),
         }
     }
-}
-
-fn folders(config: &Config) -> [(Kind, &Path); 2] {
-    [(Kind::Filter, &config.folders.filters), (Kind::Tool, &config.folders.tools)]
 }

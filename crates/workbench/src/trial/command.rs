@@ -2,7 +2,7 @@
 
 use super::stage::Stage;
 use super::stage::TrialOptions;
-use super::{body, hooks, scheduled, streams, turns};
+use super::{action, body, hooks, scheduled, streams, turns};
 use valvehouse_config::Config;
 use valvehouse_core::filter::Hook;
 use valvehouse_script::ScheduledCall;
@@ -40,6 +40,16 @@ pub async fn run(asked: TrialOptions, config: Config, out: &Console) -> Result<E
             "missing input for {}: pass --body FILE or --text TEXT",
             asked.hook
         )));
+    }
+    if asked.hook == action::ACTION {
+        let named = asked.script.as_deref().ok_or_else(|| {
+            CommandError::usage("missing script: valvehouse run action word_count --text \"an answer\"")
+        })?;
+        let body = body::body(&asked)?;
+        let stage = Stage::open(named, &asked, config).await?;
+        let done = action::run(&stage, body, &asked, out).await;
+        stage.close().await;
+        return done;
     }
     let Some(hook) = Hook::ALL.into_iter().find(|hook| hook.name() == asked.hook) else {
         return match asked.hook.as_str() {

@@ -1,6 +1,7 @@
 //! `valvehouse run`: one hook of a script on a body, or a whole turn, and what that changes; what a host calls from time
 //! to time.
 
+mod action;
 mod command;
 pub(crate) mod body;
 mod hooks;

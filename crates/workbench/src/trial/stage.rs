@@ -224,6 +224,8 @@ pub struct TrialOptions {
     pub text: Option<String>,
     /// Valves for this run only.
     pub valves: Vec<(String, String)>,
+    /// The button of an action that has several.
+    pub button: Option<String>,
     /// The model of the turn.
     pub model: Option<String>,
     /// The id of the user who asks.

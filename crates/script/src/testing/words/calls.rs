@@ -45,6 +45,9 @@ pub(super) fn register(module: &mut Module) {
         .set_into_module(module, |args: Dynamic| invoke(None, &args));
     function("invoke", &["tool: &str", "args: map", "any"], "The same for one of several tools.")
         .set_into_module(module, |tool: &str, args: Dynamic| invoke(Some(tool), &args));
+    function("action", &["body", "any"], ACTION).set_into_module(module, |body: Dynamic| action(None, &body));
+    function("action", &["body", "button: &str", "any"], "The same for one of several buttons.")
+        .set_into_module(module, |body: Dynamic, button: &str| action(Some(button), &body));
     function(
         "run_function",
         &["name: &str", "arguments: array", "any"],
@@ -88,6 +91,10 @@ const REFRESH: &str = "Calls `pipes()` or `tools()` of a script with a `ttl` lik
                        `refresh(\"tools\")`. Returns the list, which the script offers from then on.";
 const INVOKE: &str = "Calls the script's tool and returns its result. The arguments are checked like those \
                       of a model; an error is thrown.";
+
+const ACTION: &str = "Presses the script's button under an answer and returns the result: `()`, or a map; a text \
+                      that the script returns is `content`. A text is the answer, a list is the conversation. \
+                      A rejection or an error is thrown.";
 
 /// The script's hooks by their names; `stream` takes all pieces at once.
 fn hooks(module: &mut Module) {
@@ -190,6 +197,14 @@ fn invoke(tool: Option<&str>, args: &Dynamic) -> RhaiResultOf<Dynamic> {
     };
     let turn = stage.turn();
     let value = waited(&turn, stage.invoke(tool.map(str::to_owned), args))?;
+    Ok(live(&value, Shape::Plain))
+}
+
+fn action(button: Option<&str>, body: &Dynamic) -> RhaiResultOf<Dynamic> {
+    let stage = stage("action")?;
+    let body = subject_of(Hook::Outlet, body)?;
+    let turn = stage.turn();
+    let value = waited(&turn, stage.press(button.map(str::to_owned), body))?;
     Ok(live(&value, Shape::Plain))
 }
 

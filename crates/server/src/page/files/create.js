@@ -33,13 +33,23 @@ fn handler(args) {
     \`You asked about \${args.city}\`
 }
 `,
+  action: `/*
+title: Word count
+description: What pressing the button does, in a sentence.
+*/
+fn action(body) {
+    let words = body.messages[-1].text.split().len();
+    emit(#{ type: "status", data: #{ description: \`\${words} words\`, done: true } });
+}
+`,
 };
 
 export function create(place) {
   const id = h("input", { id: name("id"), required: true, pattern: "[a-z0-9_\\-]{1,64}", autocomplete: "off", spellcheck: "false" });
   const hint = h("p", { class: "hint", id: name("hint") }, "Small letters, digits, _ and -. The file gets this name.");
   id.setAttribute("aria-describedby", hint.id);
-  const kind = h("select", { id: name("kind"), onchange: propose }, h("option", { value: "filter" }, "A filter"), h("option", { value: "tool" }, "A tool"));
+  const kind = h("select", { id: name("kind"), onchange: propose }, h("option", { value: "filter" }, "A filter"), h("option", { value: "tool" }, "A tool"),
+    h("option", { value: "action" }, "An action, behind a button"));
   const text = editor("Source");
   const wrong = h("div", { role: "alert" });
   fill(place, h("h1", { tabindex: "-1", "data-focus": true }, "New plugin"),

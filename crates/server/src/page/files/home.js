@@ -122,15 +122,18 @@ function approvals(scope) {
 function modelCard(model, user, isOpen) {
   const summary = h("span", { class: "dim" });
   const tools = h("p", { class: "tools" });
+  const buttons = h("p", { class: "tools" });
   const held = chain(model.id);
   const card = h("details", { class: "card model", open: isOpen },
-    h("summary", {}, h("h3", {}, model.id), " ", summary), held, tools);
+    h("summary", {}, h("h3", {}, model.id), " ", summary), held, tools, buttons);
   card.addEventListener("toggle", () => card.open && held.load(user()));
   let shown = null;
   card.update = (model) => {
     say(summary, [model.provider, model.memory && "remembers", model.tools.length && count(model.tools.length, "tool")].filter(Boolean).join(" · "));
     fill(tools, model.tools.length ? ["Tools it is offered: ", model.tools.join(", ")] : null);
     tools.hidden = model.tools.length === 0;
+    fill(buttons, model.actions.length ? ["Buttons under its answers: ", model.actions.map(({ name }) => name).join(", ")] : null);
+    buttons.hidden = model.actions.length === 0;
     const now = `${state.overview.generation} ${user()}`;
     // What is closed is asked for when it is opened.
     if (card.open && now !== shown) held.load(user());

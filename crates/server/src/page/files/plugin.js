@@ -58,7 +58,8 @@ export function pluginPanel(place, id, first) {
       about.hidden = !plugin.description;
       say(facts, [plugin.kind, plugin.id, plugin.version && `version ${plugin.version}`, plugin.author && `by ${plugin.author}`, plugin.path,
         plugin.priority !== null && `priority ${plugin.priority}`, plugin.security && "a guard", plugin.chats_only?.length > 0 && `not at pipelines: ${plugin.chats_only.join(", ")}`, plugin.toggle && "only for requests that ask for it",
-        plugin.hooks.length && `acts at ${plugin.hooks.join(", ")}`, plugin.tools.length && `tools: ${plugin.tools.join(", ")}`].filter(Boolean).join(" · "));
+        plugin.kind !== "action" && plugin.hooks.length && `acts at ${plugin.hooks.join(", ")}`, plugin.tools.length && `tools: ${plugin.tools.join(", ")}`,
+        plugin.buttons.length && `buttons: ${plugin.buttons.join(", ")}`].filter(Boolean).join(" · "));
       switches.update(plugin);
     }
     problems.update((state.overview?.problems ?? []).filter((problem) => problem.plugin === id));

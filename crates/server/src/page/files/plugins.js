@@ -12,7 +12,8 @@ export function plugins(place, parts, scope) {
   const search = h("input", { type: "search", id: "plugin-search", autocomplete: "off", oninput: draw });
   const kind = h("select", { id: "plugin-kind", onchange: draw },
     h("option", { value: "" }, "All"), h("option", { value: "filter" }, "Filters"),
-    h("option", { value: "tool" }, "Tools"), h("option", { value: "!" }, "With problems"));
+    h("option", { value: "tool" }, "Tools"),
+    h("option", { value: "action" }, "Actions"), h("option", { value: "!" }, "With problems"));
   const list = h("ul", { class: "list" });
   const told = h("p", { class: "dim", role: "status" });
   const detail = h("div", { class: "detail" });

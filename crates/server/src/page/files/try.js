@@ -1,4 +1,4 @@
-// A chat through the chain of a model, with what each hook made of it.
+// A chat through the chain of a model, or a press of a button under an answer, with what each hook made of it.
 
 import { post } from "/page/api.js";
 import { failed, fill, h, name, tell } from "/page/dom.js";
@@ -8,7 +8,7 @@ import { detail } from "/page/steps.js";
 import { plain } from "/page/words.js";
 
 // What was typed last, for who comes back.
-const last = { model: "", text: "", user: "", stream: false };
+const last = { model: "", text: "", user: "", stream: false, action: "" };
 
 export function tryIt(place, _parts, scope) {
   const known = h("datalist", { id: name("models") });
@@ -16,7 +16,10 @@ export function tryIt(place, _parts, scope) {
   const text = h("textarea", { id: name("text"), rows: "3", required: true, value: last.text, placeholder: "Hello" });
   const user = h("input", { id: name("user"), autocomplete: "off", value: last.user });
   const stream = h("input", { type: "checkbox", id: name("stream"), checked: last.stream });
+  const action = h("select", { id: name("action"), onchange: draw });
+  const actions = h("p", { class: "field", hidden: true }, h("label", { for: action.id }, "Do"), action);
   const toggles = h("fieldset", { class: "toggles" });
+  const label = h("label", { for: text.id }, "What the user says");
   const send = h("button", { type: "submit", class: "main" }, "Send");
   const result = h("section", { "aria-label": "Result" });
   text.addEventListener("keydown", (event) => {
@@ -26,11 +29,13 @@ export function tryIt(place, _parts, scope) {
     h("div", { class: "row start" },
       h("p", { class: "field" }, h("label", { for: model.id }, "Model"), model, known),
       h("p", { class: "field" }, h("label", { for: user.id }, "User id, if any"), user),
+      actions,
       h("p", { class: "check" }, stream, h("label", { for: stream.id }, "Streamed"))),
-    h("p", { class: "field wide" }, h("label", { for: text.id }, "What the user says"), text),
+    h("p", { class: "field wide" }, label, text),
     toggles,
     h("div", { class: "actions" }, send, h("span", { class: "dim" }, "Ctrl+Enter sends. The model is really asked.")));
   fill(place, h("h1", { tabindex: "-1", "data-focus": true }, "Try it"), form, result);
+  model.addEventListener("change", draw);
   scope.on("overview", draw);
   draw();
   return () => {};
@@ -43,6 +48,14 @@ export function tryIt(place, _parts, scope) {
     }
     fill(known, overview.models.map(({ id }) => h("option", { value: id })));
     if (!model.value) model.value = overview.models[0]?.id ?? "";
+    const buttons = overview.models.find(({ id }) => id === model.value)?.actions ?? [];
+    const wanted = action.value || last.action;
+    fill(action, h("option", { value: "" }, "Send a message"),
+      buttons.map(({ id, name }) => h("option", { value: id, selected: id === wanted }, `Press: ${name}`)));
+    actions.hidden = buttons.length === 0;
+    label.textContent = action.value ? "The answer under which the button is" : "What the user says";
+    send.textContent = action.value ? "Press" : "Send";
+    stream.disabled = action.value !== "";
     const chosen = new Set([...toggles.querySelectorAll("input:checked")].map((box) => box.value));
     const asked = overview.plugins.filter((plugin) => plugin.toggle);
     toggles.hidden = asked.length === 0;
@@ -52,9 +65,11 @@ export function tryIt(place, _parts, scope) {
 
   async function run(event) {
     event.preventDefault();
-    Object.assign(last, { model: model.value, text: text.value, user: user.value, stream: stream.checked });
+    Object.assign(last, { model: model.value, text: text.value, user: user.value, stream: stream.checked, action: action.value });
     const chosen = [...toggles.querySelectorAll("input:checked")].map((box) => box.value);
-    const body = { model: model.value.trim(), text: text.value, stream: stream.checked, filter_ids: chosen };
+    const body = { model: model.value.trim(), filter_ids: chosen };
+    if (action.value) Object.assign(body, { action: action.value, messages: [{ role: "user", content: "Hello" }, { role: "assistant", content: text.value }] });
+    else Object.assign(body, { text: text.value, stream: stream.checked });
     if (user.value.trim()) body.user = user.value.trim();
     send.disabled = true;
     fill(result, h("p", { class: "empty" }, "Running."));
@@ -79,6 +94,7 @@ export function tryIt(place, _parts, scope) {
 }
 
 function said(answer) {
+  if (answer === null || answer === undefined) return "Nothing; what it emitted is below.";
   if (typeof answer === "string") return answer;
   const text = answer?.error?.message ?? answer?.message ?? answer?.choices?.[0]?.message?.content ?? answer?.content;
   return typeof text === "string" ? text : plain(answer);

@@ -1,0 +1,145 @@
+//! The buttons that people have under the answers of a model.
+
+use crate::plan::ModelPlan;
+use crate::plugin::Plugin;
+use crate::snapshot::Snapshot;
+use std::sync::Arc;
+use valvehouse_core::error::{Error, RequestErrorKind};
+use valvehouse_core::words::did_you_mean;
+use valvehouse_json::Json;
+use valvehouse_script::{Button, Kind, ScriptAction};
+
+impl Plugin {
+    /// The action it is; `None` while it is switched off or does not load.
+    pub fn action(&self) -> Option<ScriptAction> {
+        let script = self.script.as_ref().filter(|_| self.kind == Kind::Action && self.enabled)?;
+        script.clone().into_action(self.users.clone())
+    }
+
+    /// The ids of its buttons.
+    pub fn button_ids(&self) -> Vec<&str> {
+        let buttons = self.script.iter().flat_map(|script| script.buttons());
+        buttons.map(|button| button.id.as_str()).collect()
+    }
+
+    /// The reason for which none of its buttons is under the answers of a model; `None` where they are.
+    fn absence_under(&self, model: &str, listed: &[String]) -> Option<String> {
+        let id = &self.id;
+        if !self.enabled {
+            return Some("is switched off".to_owned());
+        }
+        if self.script.is_none() {
+            return Some(format!("does not load; an operator has to fix it: valvehouse check {id}"));
+        }
+        if !self.global && !listed.iter().any(|known| **known == **id) {
+            return Some(format!("is not global, and the model `{model}` does not list it"));
+        }
+        if self.is_idle() {
+            let needs = self.needs();
+            let first = needs.first().map_or("VALVE", |name| name.as_str());
+            return Some(format!(
+                "does nothing until it is configured: set {} with valvehouse valves set {id} {first}=…",
+                needs.join(" or ")
+            ));
+        }
+        None
+    }
+}
+
+/// An action's part under the answers of a model.
+#[derive(Debug, Clone)]
+pub struct ActionPart {
+    /// The action.
+    pub plugin: Arc<Plugin>,
+    /// Set if its buttons are shown.
+    pub shown: bool,
+    /// The reason for which they are, or are not.
+    pub reason: String,
+}
+
+impl Snapshot {
+    /// The plugins that are actions, in the order of their buttons: by priority, then by id.
+    pub fn actions(&self) -> Vec<&Arc<Plugin>> {
+        let mut all: Vec<&Arc<Plugin>> =
+            self.plugins.values().filter(|plugin| plugin.kind == Kind::Action).collect();
+        let place = |plugin: &Plugin| plugin.script.as_ref().map_or(0.0, |script| script.priority());
+        all.sort_by(|a, b| place(a).total_cmp(&place(b)).then_with(|| a.id.cmp(&b.id)));
+        all
+    }
+
+    /// The actions with their parts under the answers of a model, in the order of their buttons.
+    pub fn action_parts(&self, model: &str) -> Vec<ActionPart> {
+        let listed = self.actions_listed_by(model);
+        let part = |plugin: &Arc<Plugin>| {
+            let absence = plugin.absence_under(model, listed);
+            let (plugin, shown) = (plugin.clone(), absence.is_none());
+            let reason = match absence {
+                Some(why) => why,
+                None if plugin.global => "shown for every model".to_owned(),
+                None => format!("listed by the model `{model}`"),
+            };
+            ActionPart { plugin, shown, reason }
+        };
+        self.actions().into_iter().map(part).collect()
+    }
+
+    /// The buttons under the answers of a model, as clients read them: `{id, name, description, icon}` each.
+    pub fn buttons_of(&self, model: &str) -> Vec<Json> {
+        let shown = self.action_parts(model).into_iter().filter(|part| part.shown);
+        shown.flat_map(|part| described(&part.plugin)).collect()
+    }
+
+    /// The action of a button that was pressed under an answer of a model, and the button.
+    ///
+    /// # Errors
+    /// Returns a request fault if there is no such button under its answers.
+    pub fn pressed(&self, id: &str, model: &str) -> Result<(ScriptAction, Button), Error> {
+        let unknown = |message: String, code| Error::Request {
+            message,
+            param: None,
+            code: Some(code),
+            kind: RequestErrorKind::NotFound,
+        };
+        let file = id.split_once('.').map_or(id, |(file, _)| file);
+        let plugin = self.plugins.get(file).filter(|plugin| plugin.kind == Kind::Action);
+        let Some(plugin) = plugin else {
+            let known = self.action_parts(model).into_iter().filter(|part| part.shown);
+            let known: Vec<String> = known.map(|part| part.plugin.id.to_string()).collect();
+            let near = did_you_mean(file, known.iter().map(String::as_str));
+            return Err(unknown(format!("unknown action `{id}`{near}"), "action_not_found"));
+        };
+        if let Some(why) = plugin.absence_under(model, self.actions_listed_by(model)) {
+            return Err(unknown(format!("the action `{file}` {why}"), "action_not_available"));
+        }
+        let action = plugin.action();
+        let pressed = action.and_then(|action| action.button(id).cloned().map(|button| (action, button)));
+        pressed.ok_or_else(|| {
+            let buttons = plugin.button_ids().join(", ");
+            unknown(
+                format!("unknown button `{id}`; the buttons of `{file}` are {buttons}"),
+                "action_not_found",
+            )
+        })
+    }
+
+    /// The actions with `global: false` that a model lists.
+    fn actions_listed_by(&self, model: &str) -> &[String] {
+        let plan: Option<&ModelPlan> = self.plan().models.iter().find(|plan| plan.name == model);
+        plan.map_or(&[], |plan| &plan.actions)
+    }
+}
+
+/// The buttons of an action, as Open WebUI lists them.
+fn described(plugin: &Plugin) -> Vec<Json> {
+    let Some(script) = &plugin.script else { return Vec::new() };
+    let description = script.manifest.get("description").unwrap_or("");
+    let buttons = script.buttons().iter().map(|button| {
+        Json::from([
+            ("id", button.id.as_str().into()),
+            ("name", button.name.as_str().into()),
+            ("description", description.into()),
+            ("icon", button.icon.clone().into()),
+        ])
+    });
+    buttons.collect()
+}

@@ -1,0 +1,187 @@
+//! The actions of a script, as clients call them.
+
+use super::declaration::ACTION;
+use super::function::Button;
+use crate::answer::HookAnswer;
+use crate::argument::UserValves;
+use crate::hooks::Param;
+use crate::problem;
+use crate::run::CallEnd;
+use crate::script::Script;
+use crate::value::{Shape, json_of, live};
+use rhai::Dynamic;
+use std::sync::Arc;
+use valvehouse_core::breaker::BreakerState;
+use valvehouse_core::context::Turn;
+use valvehouse_core::error::{Error, PluginError, Rejection};
+use valvehouse_core::executor::{self, ExecutorError, STUCK, Workload};
+use valvehouse_core::metrics::{CallMetrics, CallOutcome};
+use valvehouse_core::trace::What;
+use valvehouse_json::Json;
+
+/// Most bytes of a result: it may hold a whole conversation.
+const MAX_RESULT: usize = 16 << 20;
+
+impl Script {
+    /// The buttons this script has under messages.
+    pub fn buttons(&self) -> &[Button] {
+        self.action.as_ref().map_or(&[], |action| &action.buttons)
+    }
+
+    /// The action this script is, when it is one.
+    pub fn into_action(self: Arc<Self>, users: Arc<UserValves>) -> Option<ScriptAction> {
+        self.action.as_ref()?;
+        self.may_leave_work();
+        let call_metrics = self.metrics().of(ACTION);
+        Some(ScriptAction { script: self, users, call_metrics })
+    }
+}
+
+/// A script with buttons. Clones are the same action.
+#[derive(Clone)]
+pub struct ScriptAction {
+    script: Arc<Script>,
+    users: Arc<UserValves>,
+    call_metrics: Arc<CallMetrics>,
+}
+
+impl ScriptAction {
+    /// The buttons, in the script's own order.
+    pub fn buttons(&self) -> &[Button] {
+        self.script.buttons()
+    }
+
+    /// The button of this id.
+    pub fn button(&self, id: &str) -> Option<&Button> {
+        self.buttons().iter().find(|button| button.id == id)
+    }
+
+    /// Runs the press of a button, as a step of the turn's trace: on a lane, since it may compute or wait for as long
+    /// as its timeout says. Returns null, or a map.
+    ///
+    /// # Errors
+    /// Returns a refusal of the script, or its plugin error.
+    pub async fn press(&self, button: &Button, body: Json, turn: &Turn) -> Result<Json, Error> {
+        let trace = turn.trace().cloned();
+        // The script changes what it is given.
+        let before = trace.is_some().then(|| body.copy());
+        let step =
+            trace.as_ref().map(|trace| trace.begin(What::Hook(&self.script.caller.plugin, ACTION), &body));
+        let result = self.run_apart(button, body, turn).await;
+        if let Some(step) = step {
+            let (word, cause) = match &result {
+                Ok(_) => ("continue", None),
+                Err(Error::Refused(refusal)) => ("refused", Some(refusal.message.as_str())),
+                Err(Error::Broken(failure)) => ("failed", Some(failure.cause.as_str())),
+                Err(_) => ("failed", None),
+            };
+            let after =
+                result.as_ref().ok().zip(before).and_then(|(result, before)| shown_after(before, result));
+            step.end(word, cause, after.as_ref());
+        }
+        result
+    }
+
+    async fn run_apart(&self, button: &Button, body: Json, turn: &Turn) -> Result<Json, Error> {
+        let workload = if self.call_metrics.is_slow() { Workload::CpuBound } else { Workload::Blocking };
+        let owner = &self.script.caller.plugin;
+        let (this, pressed, turn) = (self.clone(), button.own_id.clone(), turn.clone());
+        let ran = executor::run_for(owner, workload, move || this.run(&pressed, &body, &turn)).await;
+        if let Err(ExecutorError::Stuck) = &ran {
+            self.script.breaker.trip(STUCK);
+        }
+        ran.unwrap_or_else(|error| Err(Error::Host(error.to_string())))
+    }
+
+    /// Runs one press, unless the script's circuit breaker is open.
+    fn run(&self, pressed: &str, body: &Json, turn: &Turn) -> Result<Json, Error> {
+        let breaker = &self.script.breaker;
+        let admission = breaker.admit();
+        if let BreakerState::Open(rest) = admission {
+            self.call_metrics.record_skipped();
+            return Err(self.refused(breaker.rejection(rest)));
+        }
+        let result = self.measured(pressed, body, turn);
+        match &result {
+            // A call that was ended since nobody waits for it is not a fault of the script.
+            Err(Error::Broken(_)) if turn.is_over() => {}
+            Err(Error::Broken(failure)) => breaker.record_failure(&failure.cause),
+            _ => breaker.record_success(admission),
+        }
+        result
+    }
+
+    fn measured(&self, pressed: &str, body: &Json, turn: &Turn) -> Result<Json, Error> {
+        let Some(action) = &self.script.action else { return Ok(Json::Null) };
+        let params = action.params.iter().map(|param| match param {
+            Param::Subject => live(body, Shape::Body),
+            // Ported scripts compare `__id__` with the ids of their buttons.
+            Param::Id | Param::ActionId => pressed.to_owned().into(),
+            param => self.script.argument(*param, turn, &self.users),
+        });
+        let args = params.collect();
+        let timing = self.call_metrics.begin();
+        let (result, spent) = self.script.call_tool(ACTION, args, turn, action.timeout);
+        if let Some(trace) = turn.trace() {
+            trace.spend(ACTION, self.script.id(), spent);
+        }
+        let result = match result {
+            Ok(value) => self.result(&value),
+            Err(CallEnd::Refused(refusal)) => Err(self.refused(refusal)),
+            Err(CallEnd::Broken { failure, .. }) => Err(self.broken(failure)),
+        };
+        let ending = match &result {
+            Err(Error::Broken(_)) if !turn.is_over() => CallOutcome::Failed,
+            Err(Error::Refused(_)) => CallOutcome::Refused,
+            _ => CallOutcome::Continued,
+        };
+        self.call_metrics.end(&timing, spent, ending);
+        result
+    }
+
+    /// The unshared result: nothing, or a map. A text is the new content of the message.
+    fn result(&self, value: &Dynamic) -> Result<Json, Error> {
+        let value = match value.read_lock::<HookAnswer>().as_deref() {
+            Some(HookAnswer::Skip(value) | HookAnswer::Ok(value, _)) => value.clone(),
+            Some(HookAnswer::Error(refusal)) => return Err(self.refused(refusal.clone())),
+            None => json_of(value).map_err(|error| {
+                self.unusable(&format!("a value that is not valid JSON: {}", problem::summary_of_run(&error)))
+            })?,
+        };
+        let value = match value.copy() {
+            Json::Text(text) => Json::from([("content", text.into())]),
+            value @ (Json::Null | Json::Object(_)) => value,
+            other => return Err(self.unusable(&format!("{}; return nothing, a text or a map", other.kind()))),
+        };
+        value
+            .encode_within(MAX_RESULT)
+            .map_err(|why| self.unusable(&format!("a result that is {why}")))
+            .map(|_| value)
+    }
+
+    fn refused(&self, refusal: Rejection) -> Error {
+        Error::Refused(Rejection { plugin: self.script.id().into(), ..refusal })
+    }
+
+    fn unusable(&self, what: &str) -> Error {
+        let cause = format!("{}: `{ACTION}` returned {what}", self.script.file.path.display());
+        self.broken(PluginError::new(cause))
+    }
+
+    fn broken(&self, failure: PluginError) -> Error {
+        let failure = PluginError { plugin: self.script.id().into(), hook: ACTION.into(), ..failure };
+        tracing::error!(plugin = failure.plugin, hook = ACTION, "{}", failure.cause);
+        Error::Broken(failure)
+    }
+}
+
+/// Returns the value that a trace compares with the body of a press: the same with the new content of the message.
+fn shown_after(before: Json, result: &Json) -> Option<Json> {
+    let Some(content @ Json::Text(_)) = result.get("content") else {
+        return (!result.is_null()).then(|| result.clone());
+    };
+    let message = before.get("messages").and_then(|messages| messages.at(-1))?;
+    // A copy that nobody else holds takes any value.
+    message.edit("content", content.copy());
+    Some(before)
+}

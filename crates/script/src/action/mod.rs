@@ -1,0 +1,12 @@
+//! Buttons under a message: `fn action(body)` runs when a person presses one, `const actions` lists several.
+//!
+//! Nothing is asked of a model unless the script does so. A press is a turn with its own trace.
+
+mod declaration;
+mod function;
+mod handler;
+
+pub(super) use declaration::{misplaced, misplaced_functions, read};
+pub(super) use function::ActionFunction;
+pub use function::Button;
+pub use handler::ScriptAction;

@@ -1,0 +1,97 @@
+//! One press of a button: read, and run as a turn.
+
+use crate::facts;
+use axum::http::request::Parts;
+use futures::future::BoxFuture;
+use valvehouse_core::context::{Events, Turn, TurnFacts};
+use valvehouse_core::error::Error;
+use valvehouse_host::app::App;
+use valvehouse_host::{Ready, Snapshot};
+use valvehouse_json::Json;
+use valvehouse_script::{Button, ScriptAction};
+
+/// The result of a press that is under way.
+pub(super) type Work = BoxFuture<'static, Result<Json, Error>>;
+
+/// A press of a button, read.
+pub(crate) struct Press {
+    action: ScriptAction,
+    button: Button,
+    body: Json,
+    /// The model whose answer it is about, where it is one of this host.
+    model: Option<Ready>,
+    /// Set if the client reads server-sent events.
+    pub(super) streams: bool,
+}
+
+impl Press {
+    /// Reads the press of a button: `{model, messages, chat_id, session_id, id}` and anything else.
+    ///
+    /// # Errors
+    /// Returns a request fault for a body that is not one, and for a button that is not under the model's answers.
+    pub(crate) fn read(snapshot: &Snapshot, id: &str, body: Json) -> Result<Self, Error> {
+        if !matches!(body.get("messages"), Some(Json::Array(_))) {
+            let message = "send {\"model\": …, \"messages\": […], \"chat_id\": …, \"id\": …}";
+            return Err(Error::invalid(message, Some("messages")));
+        }
+        let name = match body.get("model") {
+            None | Some(Json::Null) => String::new(),
+            Some(Json::Text(name)) => name.to_string(),
+            Some(_) => return Err(Error::invalid("`model` must be a text", Some("model"))),
+        };
+        let (action, button) = snapshot.pressed(id, &name)?;
+        let streams = body.remove("stream").is_some_and(|stream| stream == true.into());
+        // Models of other services have answers, too.
+        let model = snapshot.ready(&name, &facts::filter_ids(&body)).ok();
+        Ok(Self { action, button, body, model, streams })
+    }
+
+    /// The facts about the press, as scripts see them.
+    pub(crate) fn facts(&self, app: &App, snapshot: &Snapshot, parts: &Parts, key_user: &Json) -> TurnFacts {
+        let model = self.model.as_ref().map_or_else(
+            || match self.body.text("model").filter(|name| !name.is_empty()) {
+                Some(name) => Json::from([("id", name.as_str().into()), ("name", name.as_str().into())]),
+                None => Json::Null,
+            },
+            |ready| ready.facts.clone(),
+        );
+        facts::of_body(app, parts, &self.body, key_user, model, snapshot.listed().clone())
+    }
+
+    /// The turn of the press. Tools and models that its script calls go through the filters of the model.
+    pub(crate) fn turn(&self, app: &App, snapshot: &Snapshot, facts: TurnFacts, events: Events) -> Turn {
+        let context = facts::context(app, &facts, &self.body);
+        let turn = Turn::new(facts, context, events);
+        match &self.model {
+            Some(ready) => ready.kernel.runs(&turn),
+            None => snapshot.invoking_only(Vec::new()).runs(&turn),
+        }
+        turn
+    }
+
+    /// Runs the press to its end; a caller that drops it cancels it.
+    pub(crate) fn run(self, turn: Turn) -> Work {
+        Box::pin(async move {
+            let Self { action, button, body, .. } = self;
+            let message = body.text("id").filter(|id| !id.is_empty()).map(String::from);
+            let work = async {
+                let result = action.press(&button, body, &turn).await;
+                turn.flushed(result).await
+            };
+            turn.lasting(work).await.map(|result| with_message(result, message))
+        })
+    }
+}
+
+/// A result whose `content` also stands where the page of Open WebUI looks for a changed message.
+fn with_message(result: Json, message: Option<String>) -> Json {
+    let Some(id) = message else { return result };
+    if let Some(content @ Json::Text(_)) = result.get("content")
+        && result.get("messages").is_none()
+    {
+        let message = Json::from([("id", id.into()), ("role", "assistant".into()), ("content", content)]);
+        // The result is a copy that nobody else holds.
+        result.edit("messages", vec![message]);
+    }
+    result
+}

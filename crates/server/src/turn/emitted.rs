@@ -1,0 +1,240 @@
+//! Emitted events on their way to a client: in its own words, or as text of the answer for one that takes none.
+
+use bytes::Bytes;
+use valvehouse_core::chat::{Head, delta, response};
+use valvehouse_core::context::EmittedEvent;
+use valvehouse_core::provider::Piece;
+use valvehouse_json::Json;
+
+/// The most bytes of text that stand for the events of one answer.
+const MAX_TEXT: usize = 1 << 20;
+
+/// Returns an event as Open WebUI knows it: it shows HTML under the name `embeds`.
+pub(super) fn for_open_webui(event: Json) -> Json {
+    let html = match event.text("type").as_deref() {
+        Some("html") => event.at_path("data.content"),
+        _ => return event,
+    };
+    Json::from([("type", "embeds".into()), ("data", Json::from([("embeds", vec![html].into())]))])
+}
+
+/// The text that stands for the events of one answer, those of the listed kinds.
+pub(crate) struct EventText {
+    kinds: Vec<String>,
+    model: String,
+    head: Option<Head>,
+    /// Set if the head is of a chunk that stands for an event, so that the pieces behind it have its id.
+    is_own: bool,
+    text: Progress,
+    /// Set once the model has said something.
+    has_said: bool,
+    held: Vec<Json>,
+}
+
+/// The text so far.
+#[derive(Default)]
+struct Progress {
+    bytes: usize,
+    begun: bool,
+    /// Set if the next line begins a paragraph.
+    is_fresh: bool,
+    sources: Vec<String>,
+}
+
+impl EventText {
+    /// Creates the text of an answer of this model.
+    pub(crate) fn new(kinds: &[String], model: &str) -> Self {
+        Self {
+            kinds: kinds.to_vec(),
+            model: model.to_owned(),
+            head: None,
+            is_own: false,
+            text: Progress::default(),
+            has_said: false,
+            held: Vec::new(),
+        }
+    }
+
+    /// Takes an event, and returns the chunk that stands for it if it can be sent at once: before any text of the model.
+    /// Later ones wait for the pieces that were written before them.
+    pub(super) fn take(&mut self, event: &Json) -> Option<Piece> {
+        if self.has_said {
+            self.held.push(event.copy());
+            return None;
+        }
+        let text = self.text_of(event)?;
+        Some(self.chunk(text))
+    }
+
+    /// Returns the chunk that stands for the events that waited, if there is one.
+    pub(super) fn release(&mut self) -> Option<Piece> {
+        let held = std::mem::take(&mut self.held);
+        let text: String = held.iter().filter_map(|event| self.text_of(event)).collect();
+        (!text.is_empty()).then(|| self.chunk(text))
+    }
+
+    /// Returns the chunks to send for a piece of the answer: before its end the sources of all events.
+    pub(super) fn pieces(&mut self, piece: Piece) -> Vec<Piece> {
+        if self.head.is_none()
+            && let Some(id) = piece.event.text("id")
+        {
+            let head = Head::with_id(id.as_str(), piece.event.text_or_empty("model"));
+            let created = piece.event.get("created").and_then(|created| created.as_i64());
+            let created = created.and_then(|created| u64::try_from(created).ok()).unwrap_or(head.created);
+            self.head = Some(Head { created, ..head });
+        }
+        let said = piece.event.at_path("choices.0.delta.content");
+        if let Some(said) = said.as_str().filter(|said| !said.is_empty()) {
+            (self.text.begun, self.text.is_fresh) = (true, said.ends_with('\n'));
+            self.has_said = true;
+        }
+        let mut before = Vec::new();
+        if delta::finishes(&piece.event) {
+            before.extend(self.release());
+            before.extend(self.text.take_sources().map(|text| self.chunk(text)));
+        }
+        let piece = match (&self.head, self.is_own) {
+            (Some(head), true) if piece.event.get("id").is_some() => {
+                let event = piece.event.copy();
+                // A copy that nobody else holds takes any value.
+                event.edit("id", head.id.as_str());
+                event.edit("created", head.created);
+                // The first chunk of all has said the role.
+                event.at_path("choices.0.delta").remove("role");
+                Piece::received(Bytes::new(), event, piece.name.clone())
+            }
+            _ => piece,
+        };
+        before.into_iter().chain([piece]).collect()
+    }
+
+    /// Writes the events of a whole answer into it. Events before and after the call of the model are not distinguished:
+    /// their text is put in front, and a replacement replaces all of it.
+    pub(super) fn write_into(mut self, answer: &Json, events: &[EmittedEvent]) {
+        let message = response::message_of(answer);
+        let Json::Text(said) = message.get("content").unwrap_or_else(|| "".into()) else { return };
+        let (mut before, mut said) = (String::new(), said.to_string());
+        for EmittedEvent(event) in events {
+            let is_whole = matches!(event.text("type").as_deref(), Some("replace" | "chat:message"));
+            let Some(text) = self.text_of(event) else { continue };
+            match is_whole {
+                true => {
+                    (before, said) = (String::new(), event.at_path("data.content").str_or_empty().to_owned())
+                }
+                false => before.push_str(&text),
+            }
+        }
+        let between =
+            if before.is_empty() || before.ends_with('\n') || said.is_empty() { "" } else { "\n\n" };
+        self.text.begun = true;
+        let sources = self.text.take_sources().unwrap_or_else(String::new);
+        if before.is_empty() && sources.is_empty() && events.is_empty() {
+            return;
+        }
+        message.edit("content", format!("{before}{between}{said}{sources}"));
+    }
+
+    fn chunk(&mut self, text: String) -> Piece {
+        let is_first = self.head.is_none();
+        if is_first {
+            self.is_own = true;
+        }
+        let model = &self.model;
+        let head = self.head.get_or_insert_with(|| Head::new(model.as_str()));
+        let delta = Json::from([("content", text.into())]);
+        if is_first {
+            delta.edit("role", "assistant");
+        }
+        Piece::new(head.chunk(delta, None))
+    }
+
+    /// Returns the text of an event; `None` if nothing is written for it, or not yet.
+    fn text_of(&mut self, event: &Json) -> Option<String> {
+        let kind = event.text_or_empty("type");
+        let kind = match kind.as_str() {
+            "message" | "delta" | "chat:message:delta" => "message",
+            "replace" | "chat:message" => "replace",
+            "status" => "status",
+            "files" | "chat:message:files" => "files",
+            "citation" | "source" => "citation",
+            _ => return None,
+        };
+        if !self.kinds.iter().any(|wanted| wanted == kind) || self.text.bytes > MAX_TEXT {
+            return None;
+        }
+        let data = event.field("data");
+        let text = match kind {
+            "message" => data.string("content"),
+            "replace" => self.text.paragraph(data.string("content")),
+            "status" => {
+                let hidden = data.get("hidden").is_some_and(|hidden| hidden == true.into());
+                let line = data.string("description").replace('\n', " ");
+                if hidden || line.is_empty() {
+                    String::new()
+                } else {
+                    self.text.paragraph(format!("> {line}\n\n"))
+                }
+            }
+            "files" => {
+                let links: Vec<String> = data.list("files").iter().filter_map(link_of_file).collect();
+                if links.is_empty() {
+                    String::new()
+                } else {
+                    self.text.paragraph(format!("{}\n\n", links.join("\n")))
+                }
+            }
+            _ => {
+                self.text.sources.extend(source(&data));
+                String::new()
+            }
+        };
+        if text.is_empty() {
+            return None;
+        }
+        self.text.bytes += text.len();
+        (self.text.begun, self.text.is_fresh) = (true, text.ends_with('\n'));
+        Some(text)
+    }
+}
+
+impl Progress {
+    /// Returns a text that begins a paragraph.
+    fn paragraph(&self, text: String) -> String {
+        if self.begun && !self.is_fresh { format!("\n\n{text}") } else { text }
+    }
+
+    /// Returns the list of sources, once.
+    fn take_sources(&mut self) -> Option<String> {
+        let mut sources = std::mem::take(&mut self.sources);
+        sources.dedup();
+        (!sources.is_empty()).then(|| self.paragraph(format!("Sources:\n{}", sources.join("\n"))))
+    }
+}
+
+/// Returns an image, or a link to another file.
+fn link_of_file(file: &Json) -> Option<String> {
+    let url = file.text("url").filter(|url| !url.is_empty())?;
+    let name = file.text("name").filter(|name| !name.is_empty());
+    let name = plain(name.as_deref().unwrap_or("file"));
+    let is_image = file.text("type").is_some_and(|kind| kind.starts_with("image"));
+    Some(if is_image { format!("![{name}]({url})") } else { format!("[{name}]({url})") })
+}
+
+/// Returns a line of the list of sources.
+fn source(data: &Json) -> Option<String> {
+    let url = data.at_path("source.url");
+    let url = url.as_str().map(str::to_owned).or_else(|| {
+        let of_document = data.at_path("metadata.0.source");
+        of_document.as_str().filter(|source| source.contains("://")).map(str::to_owned)
+    });
+    let name = data.at_path("source.name").as_str().map(str::to_owned).or_else(|| url.clone())?;
+    Some(match url {
+        Some(url) => format!("- [{}]({url})", plain(&name)),
+        None => format!("- {}", plain(&name)),
+    })
+}
+
+/// Returns a name that fits between brackets.
+fn plain(name: &str) -> String {
+    name.replace(['[', ']', '\n'], " ").trim().to_owned()
+}

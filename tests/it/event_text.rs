@@ -1,0 +1,135 @@
+//! Events of plugins as text of the answer, for clients that take none, where a setting says so; the language and the time
+//! zone of a user.
+
+use crate::host::{Answer, TestHost, saying, streaming};
+use serde_json::{Value, json};
+
+const EMITS: &str = "fn inlet(body) {
+    emit(#{ type: \"status\", data: #{ description: \"Searching\", done: false } });
+    emit(#{ type: \"status\", data: #{ description: \"secret\", hidden: true } });
+    emit(#{ type: \"message\", data: #{ content: \"Found: \" } });
+    emit(#{ type: \"citation\", data: #{ source: #{ name: \"A [page]\", url: \"https://a.example/\" } } });
+    emit(#{ type: \"notification\", data: #{ content: \"not text\" } });
+    body
+}
+fn outlet(body) {
+    emit(#{ type: \"files\", data: #{ files: [#{ type: \"image\", name: \"cat\", url: \"https://a.example/cat.png\" }] } });
+}";
+
+async fn host(kinds: &str) -> TestHost {
+    let host = TestHost::new().filter("emits", EMITS).config(&format!("[server]\nrender_events = {kinds}"));
+    host.start().await
+}
+
+const ALL: &str = "[\"message\", \"replace\", \"status\", \"files\", \"citation\"]";
+const SOURCES: &str = "Sources:\n- [A  page](https://a.example/)";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plain_client_reads_events_as_text_of_the_answer() {
+    let host = host(ALL).await;
+    let whole = host.chat(&saying("demo", "hi")).await;
+    let text = whole.text();
+    assert!(text.starts_with("> Searching\n\nFound: "), "{text}");
+    assert!(text.contains("You said: hi") && text.ends_with(SOURCES), "{text}");
+    assert!(text.contains("![cat](https://a.example/cat.png)") && !text.contains("secret"), "{text}");
+    // Programs still find them in the header.
+    assert!(whole.header("x-valvehouse-events").unwrap().contains("notification"));
+    let streamed = host.chat(&streaming("demo", "hi")).await;
+    let text = streamed.text();
+    assert!(text.starts_with("> Searching\n\nFound: "), "{text}");
+    assert!(text.contains("You said: hi") && text.contains("![cat](") && text.contains(SOURCES), "{text}");
+    assert_eq!(streamed.finishes(), ["stop"]);
+    assert!(streamed.events().iter().all(|event| event.get("event").is_none()));
+    let ids: Vec<Value> = streamed.events().iter().map(|event| event["id"].clone()).collect();
+    assert!(ids.windows(2).all(|pair| pair[0] == pair[1]), "{ids:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_the_kinds_of_the_setting_become_text_and_by_default_none() {
+    let text = host("[\"status\"]").await.chat(&saying("demo", "hi")).await.text();
+    assert!(text.starts_with("> Searching\n\nYou said") || text.starts_with("> Searching\n\n"), "{text}");
+    assert!(!text.contains("Found") && !text.contains("Sources"), "{text}");
+    let host = host("[]").await;
+    assert!(!host.chat(&saying("demo", "hi")).await.text().contains("Searching"));
+    assert!(!host.chat(&streaming("demo", "hi")).await.text().contains("Searching"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_takes_events_gets_events_and_no_text() {
+    let host = host(ALL).await;
+    let request = host.posting(streaming("demo", "hi").to_string()).header("x-valvehouse-events", "1");
+    let answer = Answer::of(request).await;
+    assert!(!answer.text().contains("Searching"));
+    let kinds: Vec<Value> = answer.events().iter().map(|event| event["event"]["type"].clone()).collect();
+    assert!(kinds.contains(&json!("status")) && kinds.contains(&json!("citation")), "{kinds:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn other_protocols_read_the_same_text() {
+    let host = host(ALL).await;
+    let messages = json!([{"role": "user", "content": "hi"}]);
+    let whole = host.message(&json!({"model": "demo", "max_tokens": 100, "messages": messages})).await.ok();
+    let text = whole["content"][0]["text"].as_str().unwrap().to_owned();
+    assert!(text.starts_with("> Searching\n\nFound: "), "{text}");
+    let streamed = host
+        .message(&json!({"model": "demo", "max_tokens": 100, "messages": messages, "stream": true}))
+        .await;
+    assert!(
+        streamed.body().contains("Searching") && streamed.body().contains("Sources:"),
+        "{}",
+        streamed.body()
+    );
+    let response = host.respond(&json!({"model": "demo", "input": "hi"})).await.ok();
+    assert!(response["output"].to_string().contains("Searching"), "{response}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replacement_takes_the_place_of_a_whole_answer() {
+    let replaces = "fn outlet(body) { emit(#{ type: \"replace\", data: #{ content: \"other words\" } }); }";
+    let host = TestHost::new().filter("replaces", replaces).config("[server]\nrender_events = [\"replace\"]");
+    let host = host.start().await;
+    assert_eq!(host.chat(&saying("demo", "hi")).await.text(), "other words");
+    assert!(host.chat(&streaming("demo", "hi")).await.text().ends_with("\n\nother words"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_open_webui_gets_html_as_what_it_can_show() {
+    let emits = "fn inlet(body) { emit(#{ type: \"html\", data: #{ content: \"<b>hi</b>\" } }); body }";
+    let host = TestHost::new().filter("emits", emits).start().await;
+    let request =
+        |header: &str, value: &str| host.posting(streaming("demo", "hi").to_string()).header(header, value);
+    let events = Answer::of(request("x-openwebui-chat-id", "c1")).await.events();
+    let found = events.iter().find(|event| event.get("event").is_some()).unwrap();
+    assert_eq!(found["event"], json!({"type": "embeds", "data": {"embeds": ["<b>hi</b>"]}}));
+    let events = Answer::of(request("x-valvehouse-events", "1")).await.events();
+    let found = events.iter().find(|event| event.get("event").is_some()).unwrap();
+    assert_eq!(found["event"]["type"], "html");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_script_knows_the_language_and_the_time_zone_of_a_user() {
+    let tells = "fn inlet(body, __user__) { skip(`${__user__.locale} ${__user__.timezone}`) }";
+    let host = TestHost::new().filter("tells", tells).start().await;
+    let mut body = saying("demo", "hi");
+    assert_eq!(host.chat(&body).await.text(), " ");
+    let request = host.posting(body.to_string()).header("accept-language", "de-AT,de;q=0.9,en;q=0.5");
+    let request = request.header("x-valvehouse-timezone", "Europe/Vienna");
+    assert_eq!(Answer::of(request).await.text(), "de-AT Europe/Vienna");
+    body["metadata"] =
+        json!({"variables": {"{{USER_LANGUAGE}}": "it", "{{CURRENT_TIMEZONE}}": "Europe/Rome"}});
+    let request = host.posting(body.to_string()).header("accept-language", "de");
+    assert_eq!(Answer::of(request).await.text(), "it Europe/Rome");
+    body["user"] = json!({"id": "ann", "locale": "fr"});
+    assert_eq!(host.chat(&body).await.text(), "fr Europe/Rome");
+    body = saying("demo", "hi");
+    let request = host.posting(body.to_string()).header("accept-language", "<script>");
+    assert_eq!(Answer::of(request).await.text(), " ");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kind_of_events_that_is_not_text_is_a_mistake_in_the_settings() {
+    let mut host = TestHost::new().start().await;
+    let toml = format!("{}\n[server]\nrender_events = [\"statsu\"]\n", host.settings());
+    let wrong = host.try_reconfigure(&toml).await.unwrap_err();
+    assert!(wrong.contains("render_events") && wrong.contains("did you mean `status`?"), "{wrong}");
+}
