@@ -29,7 +29,7 @@ fn text(json: &Json, path: &str) -> String {
 /// A run that waits for approval, in a conversation of its own.
 fn paying(project: &Project) -> (String, String) {
     project
-        .run_with(&["chat", r#"/pay {"amount": 10}"#], "")
+        .run_with(&["chat", r#"/pay {"amount":10}"#], "")
         .ends(0)
         .prints("Waiting for a person")
         .says("--reject [REASON]");

@@ -121,7 +121,7 @@ async fn a_stream_is_open_until_it_ends_or_its_reader_goes_away() {
             let after = scraped(&host).await;
             after.of("valvehouse_http_streams_open", "endpoint=chat") == 0.0
                 && after.of("valvehouse_http_responses_aborted_total", "endpoint=chat") == 1.0
-                && after.of("valvehouse_model_calls_total", "provider=mock,outcome=left") == 1.0
+                && after.of("valvehouse_model_calls_total", "provider=mock,outcome=canceled") == 1.0
         })
         .await;
     }
