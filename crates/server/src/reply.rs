@@ -99,7 +99,8 @@ pub fn status(fault: &Error) -> u16 {
         Error::BreakerOpen { .. } | Error::Unstored { .. } => 503,
         Error::Provider { timeout: true, .. } | Error::Unanswered { timeout: true, .. } => 504,
         Error::Provider { .. } | Error::Unanswered { .. } | Error::Misshapen { .. } => 502,
-        Error::Broken(_) | Error::ToolLoop { .. } | Error::Paused | Error::Host(_) => 500,
+        // Among others a failed plugin, and a host that failed.
+        _ => 500,
     }
 }
 
@@ -172,6 +173,7 @@ pub(crate) fn body(fault: &Error) -> Json {
             error(message.public().into(), "server_error", Json::Null, Json::from(*code))
         }
         Error::Host(message) => error(message.clone(), "server_error", Json::Null, Json::Null),
+        _ => error("the host cannot answer".into(), "server_error", Json::Null, Json::Null),
     }
 }
 
