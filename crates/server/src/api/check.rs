@@ -141,9 +141,8 @@ impl Check {
             }
             failed.push((choice, check.problems));
         }
-        let expected = |choice: &'static Value| choice.as_object().map(types).unwrap_or_default();
         let mut fitting =
-            failed.iter_mut().filter(|(choice, _)| expected(choice).iter().any(|name| is_of(name, value)));
+            failed.iter_mut().filter(|(choice, _)| all_types(choice).iter().any(|name| is_of(name, value)));
         if let (Some((_, problems)), None) = (fitting.next(), fitting.next()) {
             let problems = std::mem::take(problems);
             self.problems.field = self.problems.field.or(problems.field);
@@ -151,7 +150,7 @@ impl Check {
             self.problems.texts.extend(problems.texts);
             return;
         }
-        let names = choices.iter().flat_map(expected).filter(|name| *name != "null");
+        let names = choices.iter().flat_map(all_types).filter(|name| *name != "null");
         let mut names: Vec<&str> = names.map(|name| in_words(&name)).collect();
         names.dedup();
         self.wrong(path, &format!("must be {}, not {}", names.join(" or "), kind(value)));
@@ -256,6 +255,15 @@ fn types(schema: &'static Map<String, Value>) -> Vec<&'static str> {
         Some(Value::String(name)) => vec![name],
         Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
         _ => Vec::new(),
+    }
+}
+
+/// Returns the types of a schema, those of its choices included.
+fn all_types(schema: &'static Value) -> Vec<&'static str> {
+    let Some(schema) = schema.as_object() else { return Vec::new() };
+    match schema.get("anyOf").or_else(|| schema.get("oneOf")).and_then(Value::as_array) {
+        Some(choices) => choices.iter().flat_map(all_types).collect(),
+        None => types(schema),
     }
 }
 
