@@ -18,6 +18,9 @@ use valvehouse_net::web::{Ask, WebError, WebResponse};
 use valvehouse_os::{Folders, Programs, Variables};
 use valvehouse_store::Kv;
 
+/// A function that answers in the place of the web.
+pub(crate) type WebReplacement = Arc<dyn Fn(&Ask) -> Result<WebResponse, WebError> + Send + Sync>;
+
 /// The replacements of a run. A script in it has its own metrics and an own breaker that never opens.
 #[derive(Clone, Default)]
 pub struct Sandbox {
@@ -47,7 +50,7 @@ enum Outside {
 pub(crate) struct TestOutside {
     pub(crate) clock: Arc<SetClock>,
     /// The answers of other hosts.
-    pub(crate) web: Arc<dyn Fn(&Ask) -> Result<WebResponse, WebError> + Send + Sync>,
+    pub(crate) web: WebReplacement,
     pub(crate) folders: Folders,
     pub(crate) variables: Variables,
 }
