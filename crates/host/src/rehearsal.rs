@@ -7,7 +7,7 @@ use crate::snapshot::Snapshot;
 use std::sync::Arc;
 use valvehouse_config::Grants;
 use valvehouse_script::{Other, Rehearsal, Script};
-use valvehouse_store::Kv;
+use valvehouse_store::{Kv, VectorIndex};
 
 impl Snapshot {
     /// The same generation with every script rehearsed on a copy of what it keeps, or of what is kept
@@ -23,7 +23,11 @@ impl Snapshot {
 }
 
 fn of(plugin: &Plugin, reaches: Rehearsal, kept: Option<&Arc<Kv>>) -> Plugin {
-    let rehearsed = |script: &Arc<Script>| script.with(Other { kv: kept.cloned(), ..Other::default() });
+    // Where the values come from elsewhere, the store may be closed.
+    let vectors = kept.map(|_| VectorIndex::default());
+    let rehearsed = |script: &Arc<Script>| {
+        script.with(Other { kv: kept.cloned(), vectors: vectors.clone(), ..Other::default() })
+    };
     match plugin.script.as_ref().map(rehearsed) {
         Some(Ok(script)) => Plugin { script: Some(Arc::new(script.rehearsed(reaches))), ..plugin.clone() },
         // It has just loaded with the same text and valves.

@@ -16,6 +16,7 @@ mod clock;
 mod compile;
 mod coverage;
 pub mod crash;
+mod documents;
 mod doubts;
 pub mod editor;
 mod embed;
@@ -79,7 +80,7 @@ pub use loader::{
 pub use manifest::{CHAT, ENDPOINTS, Manifest, says_of_itself};
 pub use pipe::{Offer, Pipe, Pipes};
 pub use problem::{Code, Problem, Severity};
-pub use reach::{Background, HostTools, Models, Work};
+pub use reach::{Background, ChatRecord, Chats, EmbedRequest, Embeddings, HostTools, Models, Work};
 pub use rehearsal::{Other, Rehearsal};
 pub use repl::{LineResult, Repl, is_whole};
 pub use schedule::{Lists, ScheduledCall};

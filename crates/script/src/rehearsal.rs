@@ -13,7 +13,7 @@ use valvehouse_core::breaker::BreakerSettings;
 use valvehouse_core::context::Turn;
 use valvehouse_core::fault::{Fault, Refusal};
 use valvehouse_json::Json;
-use valvehouse_store::Kv;
+use valvehouse_store::{Kv, VectorIndex};
 
 /// The grants that remain to a script that is tried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,9 +28,9 @@ impl Rehearsal {
     /// Returns `true` if a script with these requirements has all that it needs.
     pub fn has_all(self, requirements: &[Capability]) -> bool {
         requirements.iter().all(|capability| match capability {
-            Capability::Kv | Capability::Env => true,
+            Capability::Kv | Capability::Env | Capability::Vectors | Capability::Memories => true,
             Capability::Http | Capability::Llm => self == Self::Connected,
-            Capability::Files | Capability::Shell | Capability::Tools => false,
+            Capability::Files | Capability::Shell | Capability::Tools | Capability::Chats => false,
         })
     }
 }
@@ -44,6 +44,8 @@ pub struct Other<'a> {
     pub valves: Option<Json>,
     /// The store of its lasting values.
     pub kv: Option<Arc<Kv>>,
+    /// The vectors that it stores, and the memories of users.
+    pub vectors: Option<VectorIndex>,
 }
 
 impl Script {
@@ -65,6 +67,7 @@ impl Script {
             breaker: BreakerSettings { breaks: 0, ..self.settings.breaker },
             stored: other.valves.unwrap_or_else(|| self.settings.stored.clone()),
             kv: other.kv.unwrap_or_else(|| self.settings.kv.clone()),
+            vectors: other.vectors.unwrap_or_else(|| self.settings.vectors.clone()),
             ..self.settings.clone()
         };
         Self::compile(&file, &settings)
@@ -79,7 +82,14 @@ impl Script {
             Tools::Undeclared => Tools::Undeclared,
             Tools::TriedOut | Tools::Granted { .. } => Tools::TriedOut,
         };
+        let vectors = self.settings.vectors.copy_in_memory();
+        let embeds = match reaches {
+            Rehearsal::Connected => granted.memories.as_ref().map(|(_, models)| models.clone()),
+            Rehearsal::Alone => granted.memories.as_ref().map(|_| Arc::new(Nobody) as Arc<dyn Models>),
+        };
         self.reach = Arc::new(Reach {
+            vectors: granted.vectors.map(|_| vectors.clone()),
+            memories: embeds.map(|models| (vectors, models)),
             kv: granted.kv.map(|kv| Arc::new(kv.copy_of(&self.file.id))),
             variables: granted.variables,
             tools,
