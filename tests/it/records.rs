@@ -104,7 +104,7 @@ async fn a_forged_user_finds_nothing() {
     });
     for text in ["memories", "recall sister", "chats", "read trip", "search Lisbon", "kept"] {
         let answer = asked(&host, "sk-anybody", text, forged.clone()).await;
-        answer.refused(500, "no verified user");
+        answer.refused(500, "`probe` failed");
         let bob = asked(&host, "sk-bob", text, forged.clone()).await;
         assert!(!bob.body().contains("Lisbon"), "{text}: {}", bob.body());
     }
@@ -138,7 +138,7 @@ async fn a_user_finds_their_conversations_alone() {
     assert_eq!(said(&host, "sk-bob", "chats").await, json!(["We stay in Rome"]));
     assert_eq!(said(&host, "sk-bob", "search fly").await, json!([]));
     for id in ["trip", "free", "planted", "none"] {
-        asked(&host, "sk-bob", &format!("read {id}"), json!({})).await.refused(500, "unknown conversation");
+        asked(&host, "sk-bob", &format!("read {id}"), json!({})).await.refused(500, "`probe` failed");
     }
 }
 
@@ -175,7 +175,8 @@ async fn memories_are_embedded_again_when_the_model_changes() {
         }).collect();
         Reply::json(&json!({"object": "list", "data": data}))
     });
-    host.reconfigure(&format!("{CONFIG}\n[embeddings]\nmodel = \"assistant\"\n")).await;
+    let settings = format!("{}\n[embeddings]\nmodel = \"assistant\"\n", host.settings());
+    host.reconfigure(&settings).await;
     assert_eq!(said(&host, "sk-ann", "recall which pet").await[0], "my dog is called Rex");
     assert_eq!(said(&host, "sk-ann", "memories").await.as_array().unwrap().len(), 2);
 }

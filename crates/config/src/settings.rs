@@ -365,7 +365,7 @@ pub struct ModelSettings {
     pub memory: bool,
     /// The description for people and scripts.
     pub description: Option<String>,
-    /// What it can do, in words of the operator: `vision`, `tools`.
+    /// The abilities of the model, in words of the operator: `vision`, `tools`.
     pub abilities: Vec<String>,
     /// The most tokens of a request and its answer.
     pub context_length: Option<u64>,

@@ -93,7 +93,7 @@ pub trait Models: Send + Sync + std::fmt::Debug {
 }
 
 /// The bytes of texts whose vectors are computed at once.
-const FEW_BYTES: usize = 16 << 10;
+const MAX_BYTES_AT_ONCE: usize = 16 << 10;
 
 /// Texts whose vectors are asked for.
 #[derive(Debug, Clone, Default)]
@@ -125,7 +125,7 @@ impl Embeddings {
     /// # Errors
     /// Returns a fault if the thread was stopped.
     pub async fn computed(texts: Vec<String>) -> Result<Self, Fault> {
-        if texts.iter().map(String::len).sum::<usize>() <= FEW_BYTES {
+        if texts.iter().map(String::len).sum::<usize>() <= MAX_BYTES_AT_ONCE {
             return Ok(Self::builtin(&texts));
         }
         let computed = tokio::task::spawn_blocking(move || Self::builtin(&texts)).await;

@@ -19,12 +19,12 @@ const HEAD: usize = 30;
 /// An archive.
 pub(crate) struct Archive<'a> {
     bytes: &'a [u8],
-    files: BTreeMap<String, Packed>,
+    files: BTreeMap<String, PackedFile>,
     left: usize,
 }
 
 /// A file as it is packed.
-struct Packed {
+struct PackedFile {
     head: usize,
     size: usize,
     is_deflated: bool,
@@ -54,7 +54,7 @@ impl<'a> Archive<'a> {
             let field = |place, length| number(entry, place, length).ok_or(DAMAGED);
             let (flags, method) = (field(8, 2)?, field(10, 2)?);
             let (name, extra, comment) = (field(28, 2)?, field(30, 2)?, field(32, 2)?);
-            let packed = Packed {
+            let packed = PackedFile {
                 head: field(42, 4)?,
                 size: field(20, 4)?,
                 is_deflated: method == 8,

@@ -119,7 +119,7 @@ impl Own {
     fn title(&self, chat: &ChatRecord) -> RhaiResultOf<String> {
         let beginning = self.messages(&chat.id, 0, BEGINNING)?;
         let first = beginning.iter().find(|said| message::role_of(said) == "user");
-        let text = first.map(|said| message::text_of(said).to_string()).unwrap_or_default();
+        let text = first.map_or_else(String::new, |said| message::text_of(said).to_string());
         Ok(line(&text, TITLE))
     }
 

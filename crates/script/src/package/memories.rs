@@ -116,6 +116,13 @@ impl Memories {
         }
     }
 
+    /// The name of the model, and the vector of a text.
+    fn embed_one(&self, text: &str) -> RhaiResultOf<(String, Vec<f32>)> {
+        let Embeddings { model, mut vectors } = self.embed(vec![text.to_owned()])?;
+        let vector = vectors.pop().ok_or_else(|| fail(self.name, "the model for embeddings returned no vector"))?;
+        Ok((model, vector))
+    }
+
     fn all(&self) -> RhaiResultOf<Vec<(String, Json)>> {
         let all = wait(self.name, &self.call, self.index.list(&self.owner, "", MAX_MEMORIES))?;
         Ok(all.into_iter().map(|one| (one.id, one.data)).collect())
@@ -155,16 +162,15 @@ fn add(text: &str) -> RhaiResultOf<String> {
         || text.into(),
         || {
             let id = id_of(text);
-            let mut embedded = memories.embed(vec![text.to_owned()])?;
-            memories.keep_to(&embedded.model)?;
+            let (model, vector) = memories.embed_one(text)?;
+            memories.keep_to(&model)?;
             let known = wait(NAME, &memories.call, memories.index.get(&memories.owner, std::slice::from_ref(&id)))?;
             let data = match known.into_iter().next() {
                 Some(known) => known.data,
                 None => memory(text, call::now_ms()),
             };
-            let vector = embedded.vectors.pop().unwrap_or_default();
             let entry = NewVector { id: id.clone(), data, vector };
-            let put = memories.index.put(&memories.owner, &embedded.model, vec![entry], false, MAX_MEMORIES);
+            let put = memories.index.put(&memories.owner, &model, vec![entry], false, MAX_MEMORIES);
             wait(NAME, &memories.call, put)?;
             Ok(id)
         },
@@ -218,9 +224,8 @@ fn search(text: &str, count: i64, options: &Dynamic) -> RhaiResultOf<Array> {
             if wait(NAME, &memories.call, memories.index.space(&memories.owner))?.count == 0 {
                 return Ok(Array::new());
             }
-            let mut embedded = memories.embed(vec![shortened(text)])?;
-            memories.keep_to(&embedded.model)?;
-            let vector = embedded.vectors.pop().unwrap_or_default();
+            let (model, vector) = memories.embed_one(&shortened(text))?;
+            memories.keep_to(&model)?;
             let nearest = memories.index.nearest(&memories.owner, vector, count, min_score);
             let (found, components) = wait(NAME, &memories.call, nearest)?;
             charge_search(components)?;

@@ -89,7 +89,7 @@ fn functions(scope: Scope) -> Module {
     module
 }
 
-/// Where a function works, while it does.
+/// The space that a call works on.
 struct Place {
     call: Call,
     index: VectorIndex,

@@ -284,9 +284,10 @@ fn inlet(body) {
          of the request. Nothing is fetched.",
         r#"
 fn inlet(body) {
+    let said = body.messages.last("user");
     for file in uploads::list() {
         if file.has_content && (file.type ?? "").starts_with("text/") {
-            body.messages.last("user").text += "\n\n" + file.name + ":\n" + text::truncate(uploads::text(file.name), 4_000);
+            said.text += "\n\n" + file.name + ":\n" + text::truncate(uploads::text(file.name), 4_000);
         }
     }
     body

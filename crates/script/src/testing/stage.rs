@@ -8,7 +8,7 @@ use crate::argument::UserValves;
 use crate::budget::Budget;
 use crate::package::{MAX_MEMORIES, id_of, memory, space_of_user};
 use crate::problem::{Problem, Severity};
-use crate::reach::{Background, Clock, Embeddings, Reach, SetClock, Work};
+use crate::reach::{Background, Clock, Reach, SetClock, Work};
 use crate::{Coverage, Lists, ScheduledCall, Script, Settings, SourceFile};
 use futures::FutureExt as _;
 use parking_lot::Mutex;
@@ -23,6 +23,7 @@ use valvehouse_core::breaker::BreakerSettings;
 use valvehouse_core::context::{Context, Turn};
 use valvehouse_core::figures::Figures;
 use valvehouse_core::filter::Filter;
+use valvehouse_core::provider::{BUILTIN_EMBEDDING, builtin_embedding};
 use valvehouse_core::tool::{Retry, Tool, ToolSpec};
 use valvehouse_core::trace::{RequestFacts, TraceGuard, Traces};
 use valvehouse_json::{Json, Object};
@@ -275,10 +276,9 @@ impl Stage {
     /// One more memory of the user.
     pub(super) fn add_memory(&self, text: &str) -> Result<(), String> {
         let owner = space_of_user("", &self.user()?);
-        let Embeddings { model, mut vectors } = Embeddings::builtin(&[text.to_owned()]);
         let data = memory(text, self.clock.now.load(Relaxed));
-        let entry = NewVector { id: id_of(text), data, vector: vectors.pop().unwrap_or_default() };
-        let put = self.settings.vectors.put(&owner, &model, vec![entry], false, MAX_MEMORIES);
+        let entry = NewVector { id: id_of(text), data, vector: builtin_embedding(text) };
+        let put = self.settings.vectors.put(&owner, BUILTIN_EMBEDDING, vec![entry], false, MAX_MEMORIES);
         // In memory nothing is waited for.
         let put = put.now_or_never().ok_or("the memories of the test are in use")?;
         put.map(drop).map_err(|error| error.cause)

@@ -24,7 +24,7 @@ const MAX_SEARCHES: usize = 2;
 /// The vectors that are read at a time.
 const BATCH: u64 = 256;
 /// The vectors that are compared on the thread of a request. More are compared on a thread of their own.
-const FEW_VECTORS: usize = 2_000;
+const MAX_VECTORS_INLINE: usize = 2_000;
 /// The bytes beside id and components that count for a vector in memory.
 const OVERHEAD: usize = 40;
 
@@ -223,7 +223,7 @@ impl VectorIndex {
         min_score: f32,
     ) -> Result<Best, StoreError> {
         let loaded = self.loaded(owner, space).await?;
-        if loaded.ids.len() <= FEW_VECTORS {
+        if loaded.ids.len() <= MAX_VECTORS_INLINE {
             return Ok(loaded.search(&vector, count, min_score));
         }
         let search = tokio::task::spawn_blocking(move || loaded.search(&vector, count, min_score));

@@ -86,7 +86,7 @@ impl Vectors for MemoryVectors {
     fn vector_space<'a>(&'a self, owner: &'a VectorOwner) -> StoreFuture<'a, VectorSpace> {
         Box::pin(async move {
             self.begin(owner).await?;
-            Ok(self.spaces.lock().get(owner).map(|space| space.state.clone()).unwrap_or_default())
+            Ok(self.spaces.lock().get(owner).map_or_else(VectorSpace::default, |space| space.state.clone()))
         })
     }
 

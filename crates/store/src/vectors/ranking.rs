@@ -21,25 +21,25 @@ pub(super) fn unit(mut vector: Vec<f32>) -> Option<Vec<f32>> {
 pub(super) struct Best {
     most: usize,
     min_score: f32,
-    heap: BinaryHeap<Ranked>,
+    heap: BinaryHeap<Candidate>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-struct Ranked {
+struct Candidate {
     score: f32,
     id: String,
 }
 
-impl Eq for Ranked {}
+impl Eq for Candidate {}
 
-impl PartialOrd for Ranked {
+impl PartialOrd for Candidate {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
 /// The worst one is the greatest: it is on top of the heap.
-impl Ord for Ranked {
+impl Ord for Candidate {
     fn cmp(&self, other: &Self) -> Ordering {
         other.score.total_cmp(&self.score).then_with(|| self.id.cmp(&other.id))
     }
@@ -64,7 +64,7 @@ impl Best {
             }
             self.heap.pop();
         }
-        self.heap.push(Ranked { score, id: id.to_owned() });
+        self.heap.push(Candidate { score, id: id.to_owned() });
     }
 
     /// The ids and scores, the best first.
