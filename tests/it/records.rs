@@ -81,7 +81,11 @@ async fn a_user_finds_their_memories_alone() {
     let host = setup().start().await;
     let id = said(&host, "sk-ann", "remember my sister lives in Lisbon").await;
     said(&host, "sk-ann", "remember my dog is called Rex").await;
-    assert_eq!(said(&host, "sk-ann", "remember my sister lives in Lisbon").await, id, "the same is stored once");
+    assert_eq!(
+        said(&host, "sk-ann", "remember my sister lives in Lisbon").await,
+        id,
+        "the same is stored once"
+    );
     let recalled = said(&host, "sk-ann", "recall where does my sister live").await;
     assert_eq!(recalled[0], "my sister lives in Lisbon");
     assert_eq!(said(&host, "sk-bob", "memories").await, json!([]));
@@ -169,10 +173,13 @@ async fn memories_are_embedded_again_when_the_model_changes() {
     host.upstream.script(|asked: &UpstreamRequest| {
         let body = asked.json();
         let input = body["input"].as_array().unwrap();
-        let data: Vec<Value> = input.iter().map(|text| {
-            let is_of_animals = ["dog", "pet"].iter().any(|word| text.as_str().unwrap().contains(word));
-            json!({"embedding": if is_of_animals { [1.0, 0.1] } else { [0.1, 1.0] }})
-        }).collect();
+        let data: Vec<Value> = input
+            .iter()
+            .map(|text| {
+                let is_of_animals = ["dog", "pet"].iter().any(|word| text.as_str().unwrap().contains(word));
+                json!({"embedding": if is_of_animals { [1.0, 0.1] } else { [0.1, 1.0] }})
+            })
+            .collect();
         Reply::json(&json!({"object": "list", "data": data}))
     });
     let settings = format!("{}\n[embeddings]\nmodel = \"assistant\"\n", host.settings());
@@ -201,12 +208,15 @@ async fn files_of_a_request_are_read_in_every_form_that_clients_send() {
     ]});
     let read = asked(&host, "sk-ann", "uploads", files).await;
     let read: Value = serde_json::from_str(&read.text()).unwrap();
-    assert_eq!(read, json!([
-        {"name": "notes.md", "type": "text/markdown", "text": "extracted"},
-        {"name": "page.html", "type": "text/html", "text": "a & b"},
-        {"name": "table.csv", "type": "text/csv", "text": "a,b"},
-        {"name": "far.pdf", "type": "application/pdf", "text": null},
-    ]));
+    assert_eq!(
+        read,
+        json!([
+            {"name": "notes.md", "type": "text/markdown", "text": "extracted"},
+            {"name": "page.html", "type": "text/html", "text": "a & b"},
+            {"name": "table.csv", "type": "text/csv", "text": "a,b"},
+            {"name": "far.pdf", "type": "application/pdf", "text": null},
+        ])
+    );
 }
 
 fn answer(text: &str) -> Reply {

@@ -2,7 +2,7 @@
 
 use futures::future::{BoxFuture, FutureExt};
 use std::sync::Arc;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_json::Json;
 use valvehouse_script::{ChatRecord, Chats};
 use valvehouse_store::{Conversation, Store};
@@ -22,7 +22,7 @@ impl Chats for StoredChats {
         user: String,
         before: Option<i64>,
         limit: u64,
-    ) -> BoxFuture<'static, Result<Vec<ChatRecord>, Fault>> {
+    ) -> BoxFuture<'static, Result<Vec<ChatRecord>, Error>> {
         let store = self.0.clone();
         async move {
             let own = store.conversations_of(&user, before, limit).await?;
@@ -37,7 +37,7 @@ impl Chats for StoredChats {
         id: String,
         from: u64,
         to: u64,
-    ) -> BoxFuture<'static, Result<Option<Vec<Json>>, Fault>> {
+    ) -> BoxFuture<'static, Result<Option<Vec<Json>>, Error>> {
         let store = self.0.clone();
         async move {
             if store.conversation_of(&user, &id).await?.is_none() {

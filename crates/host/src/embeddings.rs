@@ -8,7 +8,7 @@ use futures::StreamExt;
 use std::sync::Arc;
 use valvehouse_core::chat::message;
 use valvehouse_core::context::{Turn, TurnFacts};
-use valvehouse_core::fault::{Fault, RequestFault};
+use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::filter::{Chain, ChainOutcome, Hook};
 use valvehouse_core::provider::{PassthroughBody, Provider, RelayRequest};
 use valvehouse_json::Json;
@@ -27,7 +27,7 @@ pub(crate) async fn embed(
     plugin: String,
     request: EmbedRequest,
     turn: &Turn,
-) -> Result<Embeddings, Fault> {
+) -> Result<Embeddings, Error> {
     let Some(model) = request.model.or_else(|| snapshot.plan().embedding_model.clone()) else {
         return Embeddings::computed(request.texts).await;
     };
@@ -49,7 +49,8 @@ pub(crate) async fn embed(
     };
     let own = Turn::new(facts, turn.context().fork(), turn.events().clone());
     let chain = snapshot.covering(EMBEDDINGS, Some(&model));
-    let filters = chain.filters().iter().filter(|filter| !callers.iter().any(|caller| caller == filter.name()));
+    let filters =
+        chain.filters().iter().filter(|filter| !callers.iter().any(|caller| caller == filter.name()));
     let chain = Chain::new(filters.cloned().collect());
     let texts = filtered(&chain, &model, request.texts, &own).await?;
     let vectors = asked(&*provider, &upstream, &texts, &own).await?;
@@ -57,9 +58,10 @@ pub(crate) async fn embed(
 }
 
 /// The provider of a model, if it serves embeddings.
-fn provider(snapshot: &Snapshot, model: &str, name: Option<&str>) -> Result<Arc<dyn Provider>, Fault> {
+fn provider(snapshot: &Snapshot, model: &str, name: Option<&str>) -> Result<Arc<dyn Provider>, Error> {
     let serves = |plan: &&ProviderPlan| {
-        let is_allowed = plan.routes.as_ref().is_none_or(|routes| routes.iter().any(|route| route == EMBEDDINGS));
+        let is_allowed =
+            plan.routes.as_ref().is_none_or(|routes| routes.iter().any(|route| route == EMBEDDINGS));
         is_allowed && plan.provider.has_route(EMBEDDINGS)
     };
     let plans = &snapshot.plan().providers;
@@ -70,35 +72,34 @@ fn provider(snapshot: &Snapshot, model: &str, name: Option<&str>) -> Result<Arc<
             [] => "add a provider that does, such as one of kind `openai`".to_owned(),
             names => format!("name a model of {}", names.join(" or ")),
         };
-        Fault::Request {
-            message: format!("cannot embed texts with the model `{model}`: its provider does not serve embeddings; {how}"),
+        Error::Request {
+            message: format!(
+                "cannot embed texts with the model `{model}`: its provider does not serve embeddings; {how}"
+            ),
             param: Some("model"),
             code: Some("route_not_found"),
-            kind: RequestFault::NotFound,
+            kind: RequestErrorKind::NotFound,
         }
     })
 }
 
 /// Runs the filters on the texts, each as a message of the user.
-async fn filtered(chain: &Chain, model: &str, texts: Vec<String>, turn: &Turn) -> Result<Vec<String>, Fault> {
+async fn filtered(chain: &Chain, model: &str, texts: Vec<String>, turn: &Turn) -> Result<Vec<String>, Error> {
     if chain.filters().is_empty() {
         return Ok(texts);
     }
     let messages: Vec<Json> = texts.iter().map(|text| message::user(text.as_str())).collect();
-    let body = Json::from([
-        ("model", model.into()),
-        ("endpoint", EMBEDDINGS.into()),
-        ("messages", messages.into()),
-    ]);
+    let body =
+        Json::from([("model", model.into()), ("endpoint", EMBEDDINGS.into()), ("messages", messages.into())]);
     let edited = match chain.run(Hook::Inlet, body, turn).await? {
         ChainOutcome::Done(body) => body.list("messages"),
         ChainOutcome::Skipped(_) => {
-            return Err(Fault::invalid("a filter cannot answer in place of the model at embeddings", None));
+            return Err(Error::invalid("a filter cannot answer in place of the model at embeddings", None));
         }
     };
     if edited.len() != texts.len() {
         let (got, expected) = (edited.len(), texts.len());
-        return Err(Fault::Host(format!(
+        return Err(Error::Host(format!(
             "the inlet of a filter returned {got} of {expected} messages: for embeddings each text is a message, and \
              none may be removed"
         )));
@@ -112,10 +113,11 @@ async fn asked(
     model: &str,
     texts: &[String],
     turn: &Turn,
-) -> Result<Vec<Vec<f32>>, Fault> {
+) -> Result<Vec<Vec<f32>>, Error> {
     let input: Vec<Json> = texts.iter().map(|text| text.as_str().into()).collect();
-    let body = Json::from([("model", model.into()), ("input", input.into()), ("encoding_format", "float".into())]);
-    let body = body.encode().map_err(|error| Fault::invalid(error.to_string(), None))?;
+    let body =
+        Json::from([("model", model.into()), ("input", input.into()), ("encoding_format", "float".into())]);
+    let body = body.encode().map_err(|error| Error::invalid(error.to_string(), None))?;
     turn.exchange().begin_call();
     let relayed = provider.relay(RelayRequest {
         method: "POST",
@@ -141,7 +143,8 @@ async fn asked(
     let data = answer.list("data");
     let mut vectors = vec![Vec::new(); texts.len()];
     for (place, one) in data.iter().enumerate() {
-        let index = one.get("index").and_then(|index| index.as_i64()).and_then(|index| usize::try_from(index).ok());
+        let index =
+            one.get("index").and_then(|index| index.as_i64()).and_then(|index| usize::try_from(index).ok());
         let numbers = one.list("embedding");
         let vector: Option<Vec<f32>> = numbers.iter().map(|number| Some(number.as_f64()? as f32)).collect();
         match (vectors.get_mut(index.unwrap_or(place)), vector) {
@@ -155,7 +158,7 @@ async fn asked(
     }
 }
 
-fn wrong(provider: &dyn Provider, what: &str) -> Fault {
+fn wrong(provider: &dyn Provider, what: &str) -> Error {
     let message = format!("provider {} returned {what} for embeddings", provider.name());
-    Fault::Provider { message: message.as_str().into(), timeout: false }
+    Error::Provider { message: message.as_str().into(), timeout: false }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use valvehouse_config::Grant;
 use valvehouse_core::context::Turn;
-use valvehouse_core::fault::{Fault, Refusal};
+use valvehouse_core::error::{Error, Rejection};
 use valvehouse_core::provider::{BUILTIN_EMBEDDING, builtin_embedding};
 use valvehouse_core::tool::{Tool, ToolSpec};
 use valvehouse_core::trace::Trace;
@@ -66,10 +66,10 @@ impl Clock {
 pub trait Models: Send + Sync + std::fmt::Debug {
     /// One chat through the filters of its model, without those of the plugin that asks. The answer
     /// is `content tool_calls finish_reason usage model id`.
-    fn chat(&self, plugin: String, request: Json, turn: Turn) -> BoxFuture<'static, Result<Json, Fault>>;
+    fn chat(&self, plugin: String, request: Json, turn: Turn) -> BoxFuture<'static, Result<Json, Error>>;
 
     /// The same, read as it comes: the events of the stream.
-    fn stream(&self, plugin: String, request: Json, turn: Turn) -> BoxStream<'static, Result<Json, Fault>>;
+    fn stream(&self, plugin: String, request: Json, turn: Turn) -> BoxStream<'static, Result<Json, Error>>;
 
     /// The vectors of texts, through the filters of the endpoint `embeddings` without the plugin that asks. By default
     /// those that need no model.
@@ -78,13 +78,15 @@ pub trait Models: Send + Sync + std::fmt::Debug {
         plugin: String,
         request: EmbedRequest,
         turn: Turn,
-    ) -> BoxFuture<'static, Result<Embeddings, Fault>> {
+    ) -> BoxFuture<'static, Result<Embeddings, Error>> {
         let _ = (plugin, turn);
         Box::pin(async move {
             match request.model {
                 None => Embeddings::computed(request.texts).await,
-                Some(model) => Err(Fault::invalid(
-                    format!("cannot embed texts with the model `{model}` in a test or a dry run; leave `model` out"),
+                Some(model) => Err(Error::invalid(
+                    format!(
+                        "cannot embed texts with the model `{model}` in a test or a dry run; leave `model` out"
+                    ),
                     Some("model"),
                 )),
             }
@@ -124,12 +126,12 @@ impl Embeddings {
     ///
     /// # Errors
     /// Returns a fault if the thread was stopped.
-    pub async fn computed(texts: Vec<String>) -> Result<Self, Fault> {
+    pub async fn computed(texts: Vec<String>) -> Result<Self, Error> {
         if texts.iter().map(String::len).sum::<usize>() <= MAX_BYTES_AT_ONCE {
             return Ok(Self::builtin(&texts));
         }
         let computed = tokio::task::spawn_blocking(move || Self::builtin(&texts)).await;
-        computed.map_err(|error| Fault::Host(format!("cannot embed texts: {error}")))
+        computed.map_err(|error| Error::Host(format!("cannot embed texts: {error}")))
     }
 }
 
@@ -141,7 +143,7 @@ pub trait Chats: Send + Sync + std::fmt::Debug {
         user: String,
         before: Option<i64>,
         limit: u64,
-    ) -> BoxFuture<'static, Result<Vec<ChatRecord>, Fault>>;
+    ) -> BoxFuture<'static, Result<Vec<ChatRecord>, Error>>;
 
     /// The messages of a range of a conversation; `None` if the user has none of this id.
     fn messages(
@@ -150,7 +152,7 @@ pub trait Chats: Send + Sync + std::fmt::Debug {
         id: String,
         from: u64,
         to: u64,
-    ) -> BoxFuture<'static, Result<Option<Vec<Json>>, Fault>>;
+    ) -> BoxFuture<'static, Result<Option<Vec<Json>>, Error>>;
 }
 
 /// A stored conversation without its messages.
@@ -234,7 +236,7 @@ pub(crate) enum Tools {
 #[derive(Debug, Default)]
 pub(crate) struct OfModel {
     /// The refusal that ends the turn, although the script may have caught it.
-    pub(crate) fatal: Mutex<Option<Refusal>>,
+    pub(crate) fatal: Mutex<Option<Rejection>>,
 }
 
 /// The resources of one plugin. Each refuses uses that were not granted.

@@ -33,8 +33,8 @@ mod vectors;
 
 pub use clock::now;
 pub use conversation::{
-    Checkpoint, Conversation, Conversations, First, NewRun, OWNER, Prune, RUN_SILENCE, Run, RunStart, RunStatus,
-    RunStep,
+    Checkpoint, Conversation, Conversations, First, NewRun, OWNER, Prune, RUN_SILENCE, Run, RunStart,
+    RunStatus, RunStep,
 };
 pub use copy::{StoreCopy, copy};
 pub use error::{StoreError, StoreFuture, Trouble};

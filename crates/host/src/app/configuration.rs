@@ -160,7 +160,9 @@ fn model(
         ("context_length", settings.context_length.into()),
         ("price", settings.price.copy()),
     ];
-    for (key, value) in described.into_iter().filter(|(_, value): &(_, Json)| !value.is_empty() && !value.is_null()) {
+    for (key, value) in
+        described.into_iter().filter(|(_, value): &(_, Json)| !value.is_empty() && !value.is_null())
+    {
         // A copy in an object of its own: it fits.
         facts.edit(key, value);
     }

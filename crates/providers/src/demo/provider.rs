@@ -8,7 +8,7 @@ use futures::stream;
 use sha2::{Digest, Sha256};
 use std::time::Duration;
 use valvehouse_core::chat::{Head, ModelCall, message, request, response, split};
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::provider::{
     Answer, PassthroughBody, Piece, Provider, RelayRequest, RelayResponse, Request, builtin_embedding,
 };
@@ -37,7 +37,7 @@ impl Provider for Demo {
         "demo"
     }
 
-    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Fault>> {
+    fn models(&self) -> BoxFuture<'_, Result<Vec<Json>, Error>> {
         let model = Json::from([
             ("id", "demo".into()),
             ("object", "model".into()),
@@ -47,11 +47,11 @@ impl Provider for Demo {
         Box::pin(std::future::ready(Ok(vec![model])))
     }
 
-    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Fault>> {
+    fn chat(&self, request: Request) -> BoxFuture<'_, Result<Answer, Error>> {
         Box::pin(async move {
             // Other services would not get it either.
             if let Err(error) = request.body.encode() {
-                return Err(Fault::invalid(format!("the request is {error}"), None));
+                return Err(Error::invalid(format!("the request is {error}"), None));
             }
             let whole = answer(&request.body);
             if !request.stream {
@@ -74,10 +74,10 @@ impl Provider for Demo {
         path == EMBEDDINGS
     }
 
-    fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<RelayResponse, Fault>> {
+    fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<RelayResponse, Error>> {
         Box::pin(async move {
             if request.path != EMBEDDINGS {
-                return Err(Fault::Host(format!("provider demo has no {}", request.path)));
+                return Err(Error::Host(format!("provider demo has no {}", request.path)));
             }
             let mut stream = request.body.into_stream();
             let mut bytes = Vec::new();
@@ -86,7 +86,7 @@ impl Provider for Demo {
             }
             tokio::time::sleep(self.delay).await;
             let answer = embeddings(&bytes, request.model)?;
-            let body = answer.encode().map_err(|error| Fault::Host(error.to_string()))?;
+            let body = answer.encode().map_err(|error| Error::Host(error.to_string()))?;
             let headers = vec![("content-type".into(), "application/json".into())];
             Ok(RelayResponse { status: 200, headers, body: PassthroughBody::Whole(body.into()) })
         })
@@ -97,21 +97,23 @@ impl Provider for Demo {
 const EMBEDDINGS: &str = "embeddings";
 
 /// The vectors of texts, which compare words.
-fn embeddings(body: &[u8], model: &str) -> Result<Json, Fault> {
-    let invalid = |what: &str| Fault::invalid(what.to_owned(), Some("input"));
+fn embeddings(body: &[u8], model: &str) -> Result<Json, Error> {
+    let invalid = |what: &str| Error::invalid(what.to_owned(), Some("input"));
     let body = Json::parse(body)
-        .map_err(|error| Fault::invalid(format!("the request body is not valid JSON: {error}"), None))?;
+        .map_err(|error| Error::invalid(format!("the request body is not valid JSON: {error}"), None))?;
     let texts: Vec<String> = match body.get("input") {
         Some(Json::Text(text)) => vec![text.to_string()],
         Some(Json::Array(list)) => {
             let texts: Option<Vec<String>> =
                 list.items().iter().map(|item| item.as_str().map(str::to_owned)).collect();
-            texts.ok_or_else(|| invalid("`input` must be a text or a list of texts: the demo model reads no tokens"))?
+            texts.ok_or_else(|| {
+                invalid("`input` must be a text or a list of texts: the demo model reads no tokens")
+            })?
         }
         _ => return Err(invalid("missing `input`: a text or a list of texts")),
     };
     if body.text("encoding_format").is_some_and(|format| format != "float") {
-        return Err(Fault::invalid(
+        return Err(Error::invalid(
             "the demo model returns vectors as `float` only; leave `encoding_format` out",
             Some("encoding_format"),
         ));
@@ -295,7 +297,8 @@ mod tests {
         let dot = |a: usize, b: usize| vectors[a].iter().zip(&vectors[b]).map(|(a, b)| a * b).sum::<f64>();
         assert!(dot(0, 1) > dot(0, 2) + 0.2);
         assert_eq!(answer.at_path("usage.total_tokens").as_i64(), Some(5));
-        for wrong in [&b"{"[..], b"{}", br#"{"input":[1,2]}"#, br#"{"input":"a","encoding_format":"base64"}"#] {
+        for wrong in [&b"{"[..], b"{}", br#"{"input":[1,2]}"#, br#"{"input":"a","encoding_format":"base64"}"#]
+        {
             assert!(embeddings(wrong, "demo").is_err());
         }
     }

@@ -80,7 +80,8 @@ impl<'a> Archive<'a> {
     /// Unpacks a file.
     pub(crate) fn file(&mut self, name: &str) -> Result<String, DocumentError> {
         const DAMAGED: DocumentError = DocumentError::Damaged("a file of the archive is cut off");
-        let packed = self.files.get(name).ok_or(DocumentError::Damaged("a file of the archive is missing"))?;
+        let packed =
+            self.files.get(name).ok_or(DocumentError::Damaged("a file of the archive is missing"))?;
         if !packed.is_readable {
             return Err(DocumentError::Packed);
         }
@@ -95,7 +96,10 @@ impl<'a> Archive<'a> {
             false => content.take(most).read_to_end(&mut unpacked),
         };
         read.map_err(|_| DAMAGED)?;
-        self.left = self.left.checked_sub(unpacked.len()).ok_or(DocumentError::TooLarge { what: "XML", limit_mb: MAX_UNPACKED >> 20 })?;
+        self.left = self
+            .left
+            .checked_sub(unpacked.len())
+            .ok_or(DocumentError::TooLarge { what: "XML", limit_mb: MAX_UNPACKED >> 20 })?;
         Ok(String::from_utf8_lossy(&unpacked).into_owned())
     }
 }

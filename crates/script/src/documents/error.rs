@@ -10,7 +10,9 @@ pub(crate) enum DocumentError {
     #[error("unknown type of document: expected DOCX, XLSX or PPTX")]
     Unknown,
     /// The archive is encrypted or packed by another method.
-    #[error("the document is encrypted, or packed by a method other than deflate; save it without a password")]
+    #[error(
+        "the document is encrypted, or packed by a method other than deflate; save it without a password"
+    )]
     Packed,
     /// The content exceeds a limit.
     #[error("the document exceeded its limit of {limit_mb} MiB of {what}")]

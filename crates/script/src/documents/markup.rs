@@ -44,7 +44,8 @@ pub(crate) fn parts(xml: &str) -> impl Iterator<Item = Part<'_>> {
             }
             let is_empty = tag.ends_with('/');
             let tag = tag.trim_end_matches('/');
-            let (name, attributes) = tag.split_once(|letter: char| letter.is_whitespace()).unwrap_or((tag, ""));
+            let (name, attributes) =
+                tag.split_once(|letter: char| letter.is_whitespace()).unwrap_or((tag, ""));
             return Some(Part::Start(local(name), attributes, is_empty));
         }
     })

@@ -210,7 +210,14 @@ mod tests {
             directory.extend([&b"PK\x01\x02\x14\0"[..], &common, &rest, name.as_bytes()].concat());
         }
         let (at, count) = (bytes.len() as u32, (files.len() as u16).to_le_bytes());
-        let end = [b"PK\x05\x06\0\0\0\0", &count[..], &count, &(directory.len() as u32).to_le_bytes(), &at.to_le_bytes(), &[0, 0]];
+        let end = [
+            b"PK\x05\x06\0\0\0\0",
+            &count[..],
+            &count,
+            &(directory.len() as u32).to_le_bytes(),
+            &at.to_le_bytes(),
+            &[0, 0],
+        ];
         [bytes, directory, end.concat()].concat()
     }
 
@@ -225,7 +232,8 @@ mod tests {
     fn cells_of_a_sheet_are_separated_by_tabs() {
         let sheet = "<worksheet><sheetData><row r=\"1\"><c r=\"A1\" t=\"s\"><v>1</v></c><c r=\"C1\"><f>1+1</f><v>2.5</v></c></row>\
             <row r=\"2\"><c r=\"B2\" t=\"inlineStr\"><is><t>in\nline</t></is></c><c r=\"C2\"/></row></sheetData></worksheet>";
-        let shared = "<sst><si><t>zero</t></si><si><r><t>o</t></r><r><t>ne</t></r><rPh><t>no</t></rPh></si></sst>";
+        let shared =
+            "<sst><si><t>zero</t></si><si><r><t>o</t></r><r><t>ne</t></r><rPh><t>no</t></rPh></si></sst>";
         let files = [
             (WORKBOOK, "<workbook/>"),
             (SHARED, shared),
@@ -250,7 +258,10 @@ mod tests {
         let bomb = format!("<w:t>{}</w:t>", " ".repeat(80 << 20));
         assert!(matches!(text(&archive(&[(WORD, &bomb)])), Err(DocumentError::TooLarge { what: "XML", .. })));
         let long = format!("<w:p><w:t>{}</w:t></w:p>", "x".repeat(MAX_TEXT + 1));
-        assert!(matches!(text(&archive(&[(WORD, &long)])), Err(DocumentError::TooLarge { what: "text", .. })));
+        assert!(matches!(
+            text(&archive(&[(WORD, &long)])),
+            Err(DocumentError::TooLarge { what: "text", .. })
+        ));
         let whole = archive(&[(WORD, "<w:p><w:t>a</w:t></w:p>")]);
         for cut in 0..whole.len() {
             let _ = text(&whole[..cut]);

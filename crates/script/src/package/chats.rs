@@ -11,7 +11,7 @@ use crate::value::{Shape, live};
 use rhai::{Array, Dynamic, Map, Module};
 use std::sync::Arc;
 use valvehouse_core::chat::message;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_json::Json;
 
 /// The most conversations of a list, and its usual length.
@@ -96,7 +96,7 @@ impl Own {
         Ok(Self { name, call, chats, user })
     }
 
-    fn wait<T>(&self, work: impl Future<Output = Result<T, Fault>>) -> RhaiResultOf<T> {
+    fn wait<T>(&self, work: impl Future<Output = Result<T, Error>>) -> RhaiResultOf<T> {
         let done = budget::wait(&self.call.turn, work)?;
         charge_bytes(BYTES_OF_A_CALL)?;
         done.map_err(|fault| fail(self.name, fault))
@@ -112,7 +112,10 @@ impl Own {
             charge_bytes(said.weight() as u64)?;
         }
         found.ok_or_else(|| {
-            fail(self.name, format!("unknown conversation `{id:.100}` of this user; chats::list() returns the known ids"))
+            fail(
+                self.name,
+                format!("unknown conversation `{id:.100}` of this user; chats::list() returns the known ids"),
+            )
         })
     }
 
@@ -151,7 +154,8 @@ fn list(options: &Dynamic) -> RhaiResultOf<Array> {
     const NAME: &str = "chats::list";
     let options = Options::read(NAME, options, &["limit", "before"])?;
     let limit = options.count("limit", CHATS, MAX_CHATS)?;
-    let before = options.value("before").map(|before| super::argument::float(NAME, "before", &before)).transpose()?;
+    let before =
+        options.value("before").map(|before| super::argument::float(NAME, "before", &before)).transpose()?;
     // Seconds with three digits behind the point are the milliseconds again.
     let before = before.map(|seconds| (seconds * 1e3).round() as i64);
     let own = Own::find(NAME)?;
@@ -225,7 +229,8 @@ fn search(text: &str, options: &Dynamic) -> RhaiResultOf<Array> {
                     for (index, said) in (at..).zip(&some) {
                         let said_text = message::text_of(said);
                         bytes += said_text.len();
-                        budget::charge((said_text.len() / BYTES_OF_AN_OPERATION) as u64).map_err(budget::ended)?;
+                        budget::charge((said_text.len() / BYTES_OF_AN_OPERATION) as u64)
+                            .map_err(budget::ended)?;
                         let Some(excerpt) = excerpt(&said_text, &wanted) else { continue };
                         let title = match &title {
                             Some(title) => title,

@@ -39,7 +39,8 @@ pub(super) fn text(function: &str, bytes: &[u8]) -> RhaiResultOf<String> {
             (read, spent.unwrap_or(Duration::ZERO))
         };
         let done = budget::wait(&call.turn, tokio::task::spawn_blocking(work))?;
-        let (read, spent) = done.map_err(|error| fail(function, format!("the operation was stopped: {error}")))?;
+        let (read, spent) =
+            done.map_err(|error| fail(function, format!("the operation was stopped: {error}")))?;
         budget::spend(spent).map_err(budget::ended)?;
         return read.map_err(|error| fail(function, error));
     }
@@ -50,8 +51,9 @@ pub(super) fn text(function: &str, bytes: &[u8]) -> RhaiResultOf<String> {
              program (shell::run)",
         ));
     }
-    let text = std::str::from_utf8(bytes)
-        .map_err(|_| fail(function, "cannot read the document: it is neither DOCX, XLSX, PPTX, HTML nor UTF-8 text"))?;
+    let text = std::str::from_utf8(bytes).map_err(|_| {
+        fail(function, "cannot read the document: it is neither DOCX, XLSX, PPTX, HTML nor UTF-8 text")
+    })?;
     let begins = text.trim_start().get(..14).unwrap_or("").to_ascii_lowercase();
     if begins.starts_with("<!doctype html") || begins.starts_with("<html") {
         check_walk(text, 4)?;

@@ -14,7 +14,7 @@ use futures::StreamExt;
 use rhai::{Array, Dynamic, Map, Module};
 use std::sync::Arc;
 use valvehouse_core::context::{Claim, Share};
-use valvehouse_core::lanes::Job;
+use valvehouse_core::executor::Job;
 use valvehouse_json::{Json, Object};
 
 pub(super) fn module() -> Module {
@@ -139,18 +139,25 @@ fn embed(given: &Dynamic, options: &Dynamic) -> RhaiResultOf<Dynamic> {
         Json::Text(text) => (vec![text.to_string()], true),
         Json::Array(list) => {
             let items = list.items();
-            let texts: Option<Vec<String>> = items.iter().map(|item| item.as_str().map(str::to_owned)).collect();
+            let texts: Option<Vec<String>> =
+                items.iter().map(|item| item.as_str().map(str::to_owned)).collect();
             (texts.ok_or_else(|| fail(NAME, "`texts` must be a text or an array of texts"))?, false)
         }
         _ => return Err(unfit(NAME, "texts", "a text or an array of texts", given)),
     };
     if texts.len() > MAX_TEXTS {
-        return Err(fail(NAME, format!("exceeded its limit of {MAX_TEXTS} texts; embed them in several calls")));
+        return Err(fail(
+            NAME,
+            format!("exceeded its limit of {MAX_TEXTS} texts; embed them in several calls"),
+        ));
     }
     let bytes: usize = texts.iter().map(String::len).sum();
     if bytes > MAX_TEXT_BYTES {
         let most = MAX_TEXT_BYTES >> 20;
-        return Err(fail(NAME, format!("the texts exceeded their limit of {most} MiB; embed them in several calls")));
+        return Err(fail(
+            NAME,
+            format!("the texts exceeded their limit of {most} MiB; embed them in several calls"),
+        ));
     }
     let Right { call, claim: _claim, models } = Right::of(NAME)?;
     let count = texts.len();
@@ -174,8 +181,9 @@ fn embed(given: &Dynamic, options: &Dynamic) -> RhaiResultOf<Dynamic> {
             budget::charge(numbers as u64 / 64).map_err(budget::ended)?;
             budget::reserve(numbers * size_of::<Json>()).map_err(budget::ended)?;
             let vectors = embedded.vectors.into_iter();
-            let vectors = vectors
-                .map(|vector| vector.into_iter().map(|part| f64::from(part).into()).collect::<Vec<Json>>().into());
+            let vectors = vectors.map(|vector| {
+                vector.into_iter().map(|part| f64::from(part).into()).collect::<Vec<Json>>().into()
+            });
             Ok(vectors.collect::<Vec<Json>>().into())
         },
     )?;

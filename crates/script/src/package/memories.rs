@@ -74,12 +74,8 @@ fn functions() -> Module {
         "The same; with `min_score` only memories that have at least this score, from -1.0 to 1.0 (equal).",
     )
     .set_into_module(&mut module, |text: &str, count: i64, options: AnyMap| search(text, count, &options));
-    effect(
-        "delete",
-        &["id: &str", "bool"],
-        "Deletes a memory of the user and returns true if it existed.",
-    )
-    .set_into_module(&mut module, delete);
+    effect("delete", &["id: &str", "bool"], "Deletes a memory of the user and returns true if it existed.")
+        .set_into_module(&mut module, delete);
     effect("clear", &["i64"], "Deletes all memories of the user and returns their number.")
         .set_into_module(&mut module, clear);
     module
@@ -107,19 +103,24 @@ impl Memories {
         let plugin = self.call.caller.plugin.to_string();
         let (count, bytes) = (texts.len(), texts.iter().map(String::len).sum());
         let request = EmbedRequest { texts, model: None };
-        let embedded = budget::wait(&self.call.turn, self.models.embed(plugin, request, self.call.turn.clone()))?;
+        let embedded =
+            budget::wait(&self.call.turn, self.models.embed(plugin, request, self.call.turn.clone()))?;
         let embedded = embedded.map_err(|fault| fail(self.name, fault))?;
         charge_embedding(&embedded, bytes)?;
         match embedded.vectors.len() == count {
             true => Ok(embedded),
-            false => Err(fail(self.name, "the model for embeddings returned another number of vectors than of texts")),
+            false => Err(fail(
+                self.name,
+                "the model for embeddings returned another number of vectors than of texts",
+            )),
         }
     }
 
     /// The name of the model, and the vector of a text.
     fn embed_one(&self, text: &str) -> RhaiResultOf<(String, Vec<f32>)> {
         let Embeddings { model, mut vectors } = self.embed(vec![text.to_owned()])?;
-        let vector = vectors.pop().ok_or_else(|| fail(self.name, "the model for embeddings returned no vector"))?;
+        let vector =
+            vectors.pop().ok_or_else(|| fail(self.name, "the model for embeddings returned no vector"))?;
         Ok((model, vector))
     }
 
@@ -164,7 +165,8 @@ fn add(text: &str) -> RhaiResultOf<String> {
             let id = id_of(text);
             let (model, vector) = memories.embed_one(text)?;
             memories.keep_to(&model)?;
-            let known = wait(NAME, &memories.call, memories.index.get(&memories.owner, std::slice::from_ref(&id)))?;
+            let known =
+                wait(NAME, &memories.call, memories.index.get(&memories.owner, std::slice::from_ref(&id)))?;
             let data = match known.into_iter().next() {
                 Some(known) => known.data,
                 None => memory(text, call::now_ms()),

@@ -7,7 +7,7 @@ use crate::reach::Embeddings;
 use crate::value::json_of;
 use rhai::Dynamic;
 use std::time::Duration;
-use valvehouse_core::fault::Fault;
+use valvehouse_core::error::Error;
 use valvehouse_core::provider::BUILTIN_EMBEDDING;
 use valvehouse_json::Json;
 use valvehouse_store::{StoreError, Trouble, VectorOwner};
@@ -83,7 +83,7 @@ pub(super) fn wait<T>(
     done.map_err(|error| match error.trouble {
         Trouble::Refused => fail(function, error.cause),
         // What the store lies on is not for scripts.
-        _ => fail(function, Fault::from(error)),
+        _ => fail(function, Error::from(error)),
     })
 }
 
@@ -120,6 +120,7 @@ pub(super) fn vector_of(function: &str, name: &str, value: &Json) -> RhaiResultO
     };
     let items = list.items();
     budget::charge(items.len() as u64 / 64).map_err(budget::ended)?;
-    let numbers: Option<Vec<f32>> = items.iter().map(|item| item.as_f64().map(|number| number as f32)).collect();
+    let numbers: Option<Vec<f32>> =
+        items.iter().map(|item| item.as_f64().map(|number| number as f32)).collect();
     numbers.ok_or_else(|| fail(function, format!("`{name}` must be an array of numbers")))
 }

@@ -1,8 +1,8 @@
 //! The modules that engines know, each made once.
 
 use super::{
-    base64, chats, csv, documents, env, files, hash, html, http, json, jwt, kv, llm, memories, random, regex, shell, stream,
-    text, time, tokens, tools, turn, uploads, url, values, vectors, waiting,
+    base64, chats, csv, documents, env, files, hash, html, http, json, jwt, kv, llm, memories, random, regex,
+    shell, stream, text, time, tokens, tools, turn, uploads, url, values, vectors, waiting,
 };
 use rhai::{Module, Shared, exported_module};
 use std::sync::OnceLock;

@@ -4,8 +4,8 @@
 //! `data:` URLs. Nothing is fetched here.
 
 use super::argument::{RhaiResultOf, effect, fail, running};
-use super::{documents, markup};
 use super::output::{check_size, check_walk};
+use super::{documents, markup};
 use crate::budget;
 use crate::value::{Bytes, Shape, live};
 use base64::Engine as _;
@@ -68,7 +68,8 @@ impl Upload {
         let urls = [(entry, "url"), (&file, "file_data"), (entry, "data"), (&file, "url")];
         let urls = urls.iter().filter_map(|(of, key)| of.text(key).map(String::from));
         let data = urls.into_iter().find(|url| url.starts_with("data:"));
-        let from_url = data.as_deref().and_then(|url| Some(url["data:".len()..].split([';', ',']).next()?.to_owned()));
+        let from_url =
+            data.as_deref().and_then(|url| Some(url["data:".len()..].split([';', ',']).next()?.to_owned()));
         let name = first(&[(entry, "name"), (&meta, "name"), (&file, "filename"), (entry, "filename")]);
         let media_type = first(&[(&meta, "content_type"), (entry, "content_type"), (&file, "content_type")])
             .or(from_url.filter(|media| !media.is_empty()))
@@ -97,7 +98,9 @@ impl Upload {
             (Ok(index), _) => usize::try_from(index).ok().filter(|index| *index < count),
             (_, Ok(word)) => {
                 let is = |own: &Option<String>| own.as_deref() == Some(word.as_str());
-                all.iter().position(|file| is(&file.id)).or_else(|| all.iter().position(|file| is(&file.name)))
+                all.iter()
+                    .position(|file| is(&file.id))
+                    .or_else(|| all.iter().position(|file| is(&file.name)))
             }
             _ => return Err(fail(function, "`file` must be an id, a name or an index")),
         };
@@ -105,7 +108,9 @@ impl Upload {
             Some(place) => Ok(all.swap_remove(place)),
             None => Err(fail(
                 function,
-                format!("unknown file `{wanted:.100}`: the request has {count}; uploads::list() returns them"),
+                format!(
+                    "unknown file `{wanted:.100}`: the request has {count}; uploads::list() returns them"
+                ),
             )),
         }
     }
@@ -123,7 +128,9 @@ impl Upload {
             let name = self.shown();
             return Err(fail(
                 function,
-                format!("cannot read `{name}`: the client sent no content of it; send the file as a data: URL"),
+                format!(
+                    "cannot read `{name}`: the client sent no content of it; send the file as a data: URL"
+                ),
             ));
         };
         let damaged = || fail(function, format!("cannot read `{}`: its data: URL is damaged", self.shown()));

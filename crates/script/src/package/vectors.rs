@@ -55,7 +55,9 @@ fn functions(scope: Scope) -> Module {
     effect(
         "add_all",
         &["entries: array"],
-        &format!("Stores up to 1,000 vectors in {place}, each `#{{ id, vector, data }}`: all of them or none."),
+        &format!(
+            "Stores up to 1,000 vectors in {place}, each `#{{ id, vector, data }}`: all of them or none."
+        ),
     )
     .set_into_module(&mut module, move |entries: AnyArray| scope.add_all(&entries));
     effect(
@@ -78,10 +80,18 @@ fn functions(scope: Scope) -> Module {
     .set_into_module(&mut module, move |vector: AnyArray, count: i64, options: AnyMap| {
         scope.nearest(&vector, count, &options)
     });
-    effect("get", &["id: &str", "Dynamic"], &format!("Returns the data of an entry of {place}, `()` if there is none."))
-        .set_into_module(&mut module, move |id: &str| scope.get(id));
-    effect("delete", &["id: &str", "bool"], &format!("Deletes an entry of {place} and returns true if it existed."))
-        .set_into_module(&mut module, move |id: &str| scope.delete(id));
+    effect(
+        "get",
+        &["id: &str", "Dynamic"],
+        &format!("Returns the data of an entry of {place}, `()` if there is none."),
+    )
+    .set_into_module(&mut module, move |id: &str| scope.get(id));
+    effect(
+        "delete",
+        &["id: &str", "bool"],
+        &format!("Deletes an entry of {place} and returns true if it existed."),
+    )
+    .set_into_module(&mut module, move |id: &str| scope.delete(id));
     effect("clear", &["i64"], &format!("Deletes all entries of {place} and returns their number."))
         .set_into_module(&mut module, move || scope.clear());
     effect("count", &["i64"], &format!("Returns the number of entries of {place}."))
@@ -124,7 +134,11 @@ impl Scope {
 
     fn add(self, id: &str, given: &Dynamic, data: &Dynamic) -> RhaiResultOf<()> {
         let name = self.called("add");
-        let entry = NewVector { id: id.to_owned(), data: json_of(data)?.copy(), vector: vector(&name, "vector", given)? };
+        let entry = NewVector {
+            id: id.to_owned(),
+            data: json_of(data)?.copy(),
+            vector: vector(&name, "vector", given)?,
+        };
         self.put(&name, vec![entry])
     }
 
@@ -140,7 +154,10 @@ impl Scope {
         let entries = entries.iter().map(|entry| {
             let entry = json_of(entry)?;
             let Some(id) = entry.text("id") else {
-                return Err(fail(&name, "each entry must be a map #{ id, vector, data } with a text as `id`"));
+                return Err(fail(
+                    &name,
+                    "each entry must be a map #{ id, vector, data } with a text as `id`",
+                ));
             };
             let vector = vector_of(&name, "vector", &entry.field("vector"))?;
             Ok(NewVector { id: id.to_string(), data: entry.field("data").copy(), vector })
@@ -152,7 +169,9 @@ impl Scope {
     fn put(self, name: &str, entries: Vec<NewVector>) -> RhaiResultOf<()> {
         let Place { call, index, owner } = self.find(name)?;
         // Counted before: nobody gets it for nothing by failing.
-        charge_bytes(entries.iter().map(|entry| 4 * entry.vector.len() as u64 + entry.data.weight() as u64).sum())?;
+        charge_bytes(
+            entries.iter().map(|entry| 4 * entry.vector.len() as u64 + entry.data.weight() as u64).sum(),
+        )?;
         let ids: Vec<Json> = entries.iter().map(|entry| entry.id.as_str().into()).collect();
         host_calls::once(
             name,

@@ -27,7 +27,8 @@ fn space_of(row: &Row) -> Result<VectorSpace, Error> {
 }
 
 pub(crate) async fn space(session: &mut Session, owner: &VectorOwner) -> Result<VectorSpace, Error> {
-    let text = "SELECT version, label, dimensions, count, bytes FROM vector_spaces WHERE plugin = ? AND scope = ?";
+    let text =
+        "SELECT version, label, dimensions, count, bytes FROM vector_spaces WHERE plugin = ? AND scope = ?";
     let row = query(text).bind(&owner.plugin).bind(&owner.scope).fetch_optional(session).await?;
     row.as_ref().map_or_else(|| Ok(VectorSpace::default()), space_of)
 }

@@ -179,17 +179,28 @@ pub(crate) fn checked_growth(
         return Err(differing(others.dimensions, after.dimensions));
     }
     if others.count > 0 && others.label != change.label {
-        return Err(format!("the other vectors come from the model `{}`, not `{}`", others.label, change.label));
+        return Err(format!(
+            "the other vectors come from the model `{}`, not `{}`",
+            others.label, change.label
+        ));
     }
     if after.count > change.max_count {
-        return Err(format!("the space exceeded its limit of {} entries; delete some first", change.max_count));
+        return Err(format!(
+            "the space exceeded its limit of {} entries; delete some first",
+            change.max_count
+        ));
     }
     if owner_bytes > MAX_OWNER_BYTES {
-        return Err(format!("the vectors exceeded their limit of {} MiB; delete some first", MAX_OWNER_BYTES >> 20));
+        return Err(format!(
+            "the vectors exceeded their limit of {} MiB; delete some first",
+            MAX_OWNER_BYTES >> 20
+        ));
     }
     Ok(after)
 }
 
 fn differing(expected: u64, got: u64) -> String {
-    format!("expected a vector of {expected} dimensions like the others, got {got}; use one model for all of them")
+    format!(
+        "expected a vector of {expected} dimensions like the others, got {got}; use one model for all of them"
+    )
 }

@@ -4,7 +4,8 @@
 //! larger space is read from the store at each search.
 
 use super::contract::{
-    MAX_SPACE_VECTORS, NewVector, StoredVector, VectorChange, VectorOwner, VectorSelection, VectorSpace, Vectors,
+    MAX_SPACE_VECTORS, NewVector, StoredVector, VectorChange, VectorOwner, VectorSelection, VectorSpace,
+    Vectors,
 };
 use super::memory::MemoryVectors;
 use super::ranking::{Best, unit};
@@ -356,7 +357,13 @@ fn without_direction(doing: &str) -> StoreError {
 }
 
 fn refused(doing: &str, cause: String) -> StoreError {
-    StoreError { doing: doing.to_owned(), place: "vectors".to_owned(), trouble: Trouble::Refused, cause, mend: None }
+    StoreError {
+        doing: doing.to_owned(),
+        place: "vectors".to_owned(),
+        trouble: Trouble::Refused,
+        cause,
+        mend: None,
+    }
 }
 
 #[cfg(test)]
@@ -388,7 +395,10 @@ mod tests {
             assert_eq!(found(index, &own, &[3.0, 0.1], 2).await, ["a", "c"]);
             assert_eq!(found(index, &owner("user/ann"), &[1.0, 0.0], 2).await, Vec::<String>::new());
         }
-        other.put(&own, "", vec![entry("d", &[1.0, 0.05]), entry("a", &[-1.0, 0.0])], false, 100).await.unwrap();
+        other
+            .put(&own, "", vec![entry("d", &[1.0, 0.05]), entry("a", &[-1.0, 0.0])], false, 100)
+            .await
+            .unwrap();
         assert_eq!(found(&index, &own, &[1.0, 0.0], 4).await, ["d", "c", "b", "a"]);
         assert_eq!(other.delete(&own, Some(&["d".to_owned()])).await.unwrap(), 1);
         assert_eq!(found(&index, &own, &[1.0, 0.0], 4).await, ["c", "b", "a"]);

@@ -47,7 +47,10 @@ impl MemoryVectors {
         let state = original.vector_space(owner).await?;
         if state.bytes > MAX_COPY {
             let most = MAX_COPY >> 20;
-            return Err(error(format!("cannot copy {} vectors for a dry run: they exceed {most} MiB", state.count)));
+            return Err(error(format!(
+                "cannot copy {} vectors for a dry run: they exceed {most} MiB",
+                state.count
+            )));
         }
         let mut vectors: BTreeMap<String, (StoredVector, u64)> = BTreeMap::new();
         let mut after = String::new();
@@ -100,8 +103,11 @@ impl Vectors for MemoryVectors {
             let spaces = self.spaces.lock();
             let Some(space) = spaces.get(owner) else { return Ok(Vec::new()) };
             let all = space.vectors.values().map(|(vector, _)| vector);
-            let with_data =
-                |one: &StoredVector| StoredVector { vector: Vec::new(), data: one.data.copy(), ..one.clone() };
+            let with_data = |one: &StoredVector| StoredVector {
+                vector: Vec::new(),
+                data: one.data.copy(),
+                ..one.clone()
+            };
             let most = |limit: u64| usize::try_from(limit).unwrap_or(usize::MAX);
             Ok(match selection {
                 VectorSelection::Changed { since, after, limit } => all
@@ -129,19 +135,18 @@ impl Vectors for MemoryVectors {
             let owned: u64 = match owner.plugin.is_empty() {
                 true => 0,
                 false => {
-                    let own = spaces.iter().filter(|(other, _)| other.plugin == owner.plugin && *other != owner);
+                    let own =
+                        spaces.iter().filter(|(other, _)| other.plugin == owner.plugin && *other != owner);
                     own.map(|(_, space)| space.state.bytes).sum()
                 }
             };
             let space = spaces.entry(owner.clone()).or_default();
             let mut vectors = if change.replace { BTreeMap::new() } else { space.vectors.clone() };
             change.put.iter().for_each(|one| drop(vectors.remove(&one.id)));
-            let bytes = |vectors: &BTreeMap<String, (StoredVector, u64)>| vectors.values().map(|one| one.1).sum();
-            let others = VectorSpace {
-                count: vectors.len() as u64,
-                bytes: bytes(&vectors),
-                ..space.state.clone()
-            };
+            let bytes =
+                |vectors: &BTreeMap<String, (StoredVector, u64)>| vectors.values().map(|one| one.1).sum();
+            let others =
+                VectorSpace { count: vectors.len() as u64, bytes: bytes(&vectors), ..space.state.clone() };
             let version = space.state.version + 1;
             for (one, text) in change.put.iter().zip(&texts) {
                 let (id, vector) = (one.id.clone(), one.vector.clone());

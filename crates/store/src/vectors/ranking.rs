@@ -56,9 +56,10 @@ impl Best {
             return;
         }
         if self.heap.len() == self.most {
-            let is_better = self.heap.peek().is_some_and(|worst| {
-                worst.score < score || (worst.score == score && id < worst.id.as_str())
-            });
+            let is_better = self
+                .heap
+                .peek()
+                .is_some_and(|worst| worst.score < score || (worst.score == score && id < worst.id.as_str()));
             if !is_better {
                 return;
             }

@@ -26,7 +26,8 @@ async fn a_copy_in_memory_begins_with_what_is_stored_and_changes_nothing_there()
     let folder = tempfile::tempdir().unwrap();
     let store = std::sync::Arc::new(SqlStore::sqlite(&folder.path().join("state.db")).await.unwrap());
     let own = owner("notes", "own");
-    let many: Vec<NewVector> = (0..450).map(|at| entry(&format!("{at:03}"), "{}", &[at as f32 + 1.0])).collect();
+    let many: Vec<NewVector> =
+        (0..450).map(|at| entry(&format!("{at:03}"), "{}", &[at as f32 + 1.0])).collect();
     put(&*store, &own, &many).await.unwrap();
     let copy = MemoryVectors::copy_of(store.clone());
     put(&copy, &own, &[entry("new", r#"{"a":1}"#, &[1.0])]).await.unwrap();
@@ -73,7 +74,8 @@ async fn vectors_come_back_as_they_were<S: Vectors + ?Sized>(store: &S) {
     assert_eq!(read[0].data, json(r#"{"text":"größe 🦀"}"#));
     let changed = VectorSelection::Changed { since: 0, after: "", limit: 10 };
     let read = store.vectors(&own, changed).await.unwrap();
-    let vectors: Vec<(&str, &[f32])> = read.iter().map(|one| (one.id.as_str(), one.vector.as_slice())).collect();
+    let vectors: Vec<(&str, &[f32])> =
+        read.iter().map(|one| (one.id.as_str(), one.vector.as_slice())).collect();
     assert_eq!(vectors, [("b", &[1.0, 2.0][..]), ("ä", &[0.25, -1.5][..])]);
     let rest = VectorSelection::Changed { since: 0, after: "b", limit: 10 };
     assert_eq!(store.vectors(&own, rest).await.unwrap().len(), 1);
@@ -96,7 +98,10 @@ async fn a_change_beyond_a_limit_changes_nothing<S: Vectors + ?Sized>(store: &S)
     let long = "i".repeat(MAX_VECTOR_ID + 1);
     for (entries, cause) in [
         (vec![entry("b", "1", &[1.0])], "expected a vector of 2 dimensions like the others, got 1"),
-        (vec![entry("b", "1", &[1.0, 2.0]), entry("c", "1", &[1.0])], "of 2 dimensions like the others, got 1"),
+        (
+            vec![entry("b", "1", &[1.0, 2.0]), entry("c", "1", &[1.0])],
+            "of 2 dimensions like the others, got 1",
+        ),
         (vec![entry("b", "1", &[])], "1 to 4096 dimensions, got 0"),
         (vec![entry("b", "1", &vec![1.0; MAX_VECTOR_DIMENSIONS + 1])], "1 to 4096 dimensions, got 4097"),
         (vec![entry("", "1", &[1.0, 2.0])], "1 to 256 bytes, got 0"),
@@ -115,14 +120,21 @@ async fn a_change_beyond_a_limit_changes_nothing<S: Vectors + ?Sized>(store: &S)
     let after = store.vector_space(&own).await.unwrap();
     assert_eq!((after.count, after.bytes), (before.count, before.bytes));
     // In place of all others, which then do not matter.
-    let replace = VectorChange { label: "large", put: &[entry("z", "1", &[1.0])], replace: true, max_count: 1 };
+    let replace =
+        VectorChange { label: "large", put: &[entry("z", "1", &[1.0])], replace: true, max_count: 1 };
     let replaced = store.change_vectors(&own, replace).await.unwrap();
     assert_eq!((replaced.count, replaced.dimensions, replaced.label.as_str()), (1, 1, "large"));
     assert_eq!(ids(store, &own).await, ["z"]);
 }
 
 async fn spaces_do_not_meet<S: Vectors + ?Sized>(store: &S) {
-    let spaces = [owner("a", "own"), owner("a", "user/ann"), owner("b", "own"), owner("", "user/ann"), owner("", "user/bob")];
+    let spaces = [
+        owner("a", "own"),
+        owner("a", "user/ann"),
+        owner("b", "own"),
+        owner("", "user/ann"),
+        owner("", "user/bob"),
+    ];
     for (number, space) in spaces.iter().enumerate() {
         put(store, space, &[entry("x", &number.to_string(), &vec![1.0; number + 1])]).await.unwrap();
     }

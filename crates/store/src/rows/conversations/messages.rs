@@ -92,7 +92,8 @@ pub(crate) async fn conversations_of(
     before: Option<i64>,
     limit: u64,
 ) -> Result<Vec<Conversation>, Error> {
-    let select = select!("WHERE verified_user = ? AND updated_at < ? ORDER BY updated_at DESC, number DESC LIMIT ?");
+    let select =
+        select!("WHERE verified_user = ? AND updated_at < ? ORDER BY updated_at DESC, number DESC LIMIT ?");
     let query = query(select).bind(owner).bind(before.unwrap_or(i64::MAX)).bind(whole_number(limit));
     query.fetch_all(connection).await?.iter().map(from_row).collect()
 }
