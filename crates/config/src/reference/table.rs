@@ -265,7 +265,7 @@ pub const SECTIONS: &[Section] = &[
                 "store.snapshot",
                 "path or `false`",
                 "\".valvehouse/snapshot\"",
-                "The encrypted file from which a host starts [while its Postgres database is unavailable](several-hosts.md#when-the-database-is-away). `false`: it does not start then. Not used with SQLite.",
+                "The encrypted file from which a host starts [while its Postgres database is unavailable](several-hosts.md#when-the-database-is-unavailable). `false`: it does not start then. Not used with SQLite.",
                 "\"/var/lib/valvehouse/snapshot\"",
             ),
             it(
