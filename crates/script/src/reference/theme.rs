@@ -322,7 +322,7 @@ fn inlet(body) {
     if vectors::count() == 0 {
         let texts = ["Refunds take five days.", "Shipping to Norway costs 12 euros."];
         let found = llm::embed(texts);
-        vectors::add_all(range(0, texts.len).map(|i| #{ id: `${i}`, vector: found[i], data: texts[i] }));
+        for (text, i) in texts { vectors::add(`${i}`, found[i], text); }
     }
     let question = body.messages.last("user").text;
     let facts = vectors::nearest(llm::embed(question), 3).map(|one| one.data);
