@@ -13,6 +13,8 @@ keys = [
 ]
 [admin]
 key = "sk-operator"
+[breaker]
+failure_threshold = 0
 [[models]]
 name = "assistant"
 provider = "mock"
