@@ -274,7 +274,7 @@ const FILTERS: &[(&str, &str, Comes)] = &[
     ),
     (
         "embeddings flood",
-        "/*\nrequirements: llm\n*/\nfn inlet(body) { let s = \"\"; s.pad(1_000_000, \"word \"); loop { llm::embed(s); } }",
+        "/*\nrequirements: llm\n*/\nfn inlet(body) { let s = \"\"; s.pad(200_000, \"word \"); loop { llm::embed(s); } }",
         Breaks(BUDGET),
     ),
     (
