@@ -274,6 +274,7 @@ impl<'a> Conversation<'a> {
         let own = self.variables.iter().map(|(name, value)| (name.as_str().into(), value.as_str().into()));
         TurnFacts {
             user: user.unwrap_or_else(Json::object),
+            verified_user: self.user.clone(),
             variables: ready.facts.field("variables"),
             client: own.collect::<Object>().into(),
             model: ready.facts.clone(),

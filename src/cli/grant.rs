@@ -295,7 +295,11 @@ impl Now {
         let value = self.granted.get(capability.name())?;
         let names: Vec<String> = value.items().iter().filter_map(|name| name.as_str().map(clean)).collect();
         match capability {
-            Capability::Kv | Capability::Llm => Some("granted".to_owned()),
+            Capability::Kv
+            | Capability::Llm
+            | Capability::Vectors
+            | Capability::Memories
+            | Capability::Chats => Some("granted".to_owned()),
             _ if names.is_empty() => Some("everything".to_owned()),
             _ => Some(names.join(", ")),
         }

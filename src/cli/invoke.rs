@@ -83,6 +83,7 @@ fn facts(asked: &args::Invoke, snapshot: &valvehouse_host::Snapshot) -> TurnFact
     ]);
     TurnFacts {
         user: user.unwrap_or_else(Json::object),
+        verified_user: asked.user.clone(),
         models: snapshot.listed().clone(),
         request: request.freeze(),
         chat_id: asked.chat.clone().unwrap_or_default(),

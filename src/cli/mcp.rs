@@ -66,6 +66,7 @@ fn caller(app: &App, user: Option<&str>) -> Caller {
     ]);
     let facts = TurnFacts {
         user: user.map_or_else(Json::object, |id| Json::from([("id", id.into())])),
+        verified_user: user.map(str::to_owned),
         models: app.host.snapshot().listed().clone(),
         request: request.freeze(),
         ..TurnFacts::default()

@@ -251,6 +251,52 @@ const FILTERS: &[(&str, &str, Comes)] = &[
         "/*\nrequirements: llm\n*/\nfn inlet(body) { let s = \"\"; s.pad(3_000_000, \"word \"); for i in 0..5 { llm::chat(#{ model: \"calm\", messages: [#{ role: \"user\", content: s }] }); } body }",
         Well,
     ),
+    // Records of the host.
+    (
+        "vectors flood",
+        "/*\nrequirements: vectors\n*/\nfn inlet(body) { let v = []; v.pad(4_096, 0.5); let i = 0; loop { vectors::add(`k${i}`, v, body); i += 1; } }",
+        Breaks(BUDGET),
+    ),
+    (
+        "vectors flood at once",
+        "/*\nrequirements: vectors\n*/\nfn inlet(body) { let v = []; v.pad(4_000, 0.5); let all = []; all.pad(1_000, #{ id: \"a\", vector: v }); loop { vectors::add_all(all); } }",
+        Breaks(BUDGET),
+    ),
+    (
+        "vectors searched without end",
+        "/*\nrequirements: vectors\n*/\nfn inlet(body) { let v = []; v.pad(4_096, 0.5); vectors::add(\"a\", v); loop { vectors::nearest(v, 1_000); } }",
+        Breaks(BUDGET),
+    ),
+    (
+        "vectors odd values",
+        "/*\nrequirements: vectors\n*/\nfn inlet(body) { for v in [[], [0.0], [0.0 / 0.0], [1.0 / 0.0], [[1]], [\"1\"], body, |x| x, 5, ()] { try { vectors::add(\"a\", v); } catch {} try { vectors::add_all([#{ id: \"a\", vector: v }, v]); } catch {} try { vectors::nearest(v, 9223372036854775807); } catch {} try { vectors::nearest([1.0], -1); } catch {} try { vectors::add(\"\\0\", [1.0], v); } catch {} try { vectors::user::add(\"a\", [1.0]); } catch {} } body }",
+        Well,
+    ),
+    (
+        "embeddings flood",
+        "/*\nrequirements: llm\n*/\nfn inlet(body) { let s = \"\"; s.pad(200_000, \"word \"); loop { llm::embed(s); } }",
+        Breaks(BUDGET),
+    ),
+    (
+        "embeddings of too much",
+        "/*\nrequirements: llm\n*/\nfn inlet(body) { let s = \"\"; s.pad(3_000_000, \"word \"); let many = []; many.pad(257, \"a\"); for v in [s, many, [s], [5], body, 5, (), |x| x] { try { llm::embed(v); } catch {} try { llm::embed(\"a\", #{ model: v }); } catch {} } body }",
+        Ends(BUDGET),
+    ),
+    (
+        "records without a grant",
+        "/*\nrequirements: chats, memories\n*/\nfn inlet(body) { chats::list(); memories::list(); body }",
+        Breaks(&["is not allowed to use `chats`"]),
+    ),
+    (
+        "documents without end",
+        "fn inlet(body) { let s = \"<html>\"; s.pad(3_900_000, \"<\"); let zip = hash::digest(\"md5\", \"\"); loop { documents::text(s); try { documents::text(zip); } catch {} } }",
+        Breaks(BUDGET),
+    ),
+    (
+        "uploads that are none",
+        "fn inlet(body) { for v in [0, -1, 9223372036854775807, \"\", \"x\", (), body, |x| x] { try { uploads::text(v); } catch {} try { uploads::bytes(v); } catch {} } uploads::list(); body }",
+        Well,
+    ),
 ];
 
 /// Streamed answers of many words.

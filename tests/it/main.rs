@@ -62,6 +62,7 @@ mod providers;
 mod python;
 mod readme;
 mod recordings;
+mod records;
 mod reload;
 mod repairs;
 mod response_format;

@@ -6,7 +6,7 @@ use super::saved::RunSnapshot;
 use crate::runs::Runs;
 use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_json::Json;
-use valvehouse_store::{Checkpoint, Conversation, StoreError, Trouble};
+use valvehouse_store::{Checkpoint, Conversation, OWNER, StoreError, Trouble};
 
 /// Converts a conversation to JSON, without its messages.
 pub fn conversation_to_json(conversation: &Conversation) -> Json {
@@ -128,8 +128,10 @@ impl Runs {
 fn kept_then(original: &Conversation, saved: &RunSnapshot, spoken: &[Json]) -> Json {
     let before = Json::object();
     // The values and the object are new, so the writes cannot fail.
-    if let Some(user) = original.kept.get("user") {
-        before.edit("user", user.copy());
+    for key in ["user", OWNER] {
+        if let Some(user) = original.kept.get(key) {
+            before.edit(key, user.copy());
+        }
     }
     memory::leaving(&memory::remembering(&before, spoken), saved)
 }

@@ -22,7 +22,7 @@ use valvehouse_core::error::{Error, RequestErrorKind};
 use valvehouse_core::kernel::{Progress, RunOptions, TurnAnswer, TurnEnd};
 use valvehouse_core::provider::Piece;
 use valvehouse_json::Json;
-use valvehouse_store::{First, NewRun, Prune, Run, RunStart, Store};
+use valvehouse_store::{First, NewRun, OWNER, Prune, Run, RunStart, Store};
 
 /// The maximum number of attempts to read a conversation that changes at the same time.
 const TRIES: usize = 8;
@@ -193,6 +193,10 @@ impl Runs {
                 HistoryMatch::Known => memory::recall(&*self.store, id, &begin.facts.user, said).await?,
                 HistoryMatch::New => memory::goes_on(&*self.store, id, said).await?,
             };
+            if let (0, Some(user)) = (recalled.length, &begin.facts.verified_user) {
+                // The object has no other handles, so the write cannot fail.
+                recalled.kept.edit(OWNER, user.as_str());
+            }
             let saved = opening(begin, &recalled);
             let state = saved.to_json();
             let beginning = NewRun {

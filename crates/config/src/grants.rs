@@ -32,6 +32,12 @@ pub struct Grants {
     pub llm: bool,
     /// Tools of this host beyond those that a turn offers: names, modules, `tag:x`.
     pub tools: Grant,
+    /// Stored vectors of its own.
+    pub vectors: bool,
+    /// The memories of the users that it acts for.
+    pub memories: bool,
+    /// The stored conversations of the users that it acts for.
+    pub chats: bool,
 }
 
 /// The extent of a grant.
@@ -63,6 +69,12 @@ pub enum Capability {
     Llm,
     /// Tools of this host.
     Tools,
+    /// Stored vectors of its own.
+    Vectors,
+    /// The memories of the users that it acts for.
+    Memories,
+    /// The stored conversations of the users that it acts for.
+    Chats,
 }
 
 impl Grants {
@@ -78,6 +90,9 @@ impl Grants {
                 Capability::Kv => self.kv.then_some(true.into()),
                 Capability::Llm => self.llm.then_some(true.into()),
                 Capability::Tools => self.tools.to_json(),
+                Capability::Vectors => self.vectors.then_some(true.into()),
+                Capability::Memories => self.memories.then_some(true.into()),
+                Capability::Chats => self.chats.then_some(true.into()),
             };
             if let Some(value) = value {
                 // A fresh object takes any key.
@@ -98,6 +113,9 @@ impl Grants {
             kv: self.kv || other.kv,
             llm: self.llm || other.llm,
             tools: self.tools.merge(&other.tools),
+            vectors: self.vectors || other.vectors,
+            memories: self.memories || other.memories,
+            chats: self.chats || other.chats,
         }
     }
 
@@ -134,8 +152,18 @@ impl Grant {
 
 impl Capability {
     /// All there are.
-    pub const ALL: [Self; 7] =
-        [Self::Http, Self::Files, Self::Shell, Self::Env, Self::Kv, Self::Llm, Self::Tools];
+    pub const ALL: [Self; 10] = [
+        Self::Http,
+        Self::Files,
+        Self::Shell,
+        Self::Env,
+        Self::Kv,
+        Self::Llm,
+        Self::Tools,
+        Self::Vectors,
+        Self::Memories,
+        Self::Chats,
+    ];
 
     /// The name of the capability.
     pub const fn name(self) -> &'static str {
@@ -147,6 +175,9 @@ impl Capability {
             Self::Kv => "kv",
             Self::Llm => "llm",
             Self::Tools => "tools",
+            Self::Vectors => "vectors",
+            Self::Memories => "memories",
+            Self::Chats => "chats",
         }
     }
 
@@ -169,7 +200,7 @@ impl Capability {
             Self::Shell => Some("run every program, as this user and with all that this user may do"),
             Self::Env => Some("read every environment variable, keys and passwords included"),
             Self::Tools => Some("call every tool of this host, also those that a turn does not offer"),
-            Self::Files | Self::Kv | Self::Llm => None,
+            Self::Files | Self::Kv | Self::Llm | Self::Vectors | Self::Memories | Self::Chats => None,
         }
     }
 }
@@ -243,6 +274,9 @@ impl Grants {
             Capability::Env => left.env = self.env.without(word)?,
             Capability::Kv => left.kv = false,
             Capability::Llm => left.llm = false,
+            Capability::Vectors => left.vectors = false,
+            Capability::Memories => left.memories = false,
+            Capability::Chats => left.chats = false,
             Capability::Tools => left.tools = self.tools.without(word)?,
             Capability::Files if word.names.is_empty() => left.files.clear(),
             Capability::Files => {
@@ -310,7 +344,13 @@ impl GrantWord {
 
     fn check(&self) -> Result<(), String> {
         match self.capability {
-            Capability::Kv | Capability::Llm if !self.names.is_empty() => {
+            Capability::Kv
+            | Capability::Llm
+            | Capability::Vectors
+            | Capability::Memories
+            | Capability::Chats
+                if !self.names.is_empty() =>
+            {
                 Err(format!("takes no list: write `{}`", self.capability.name()))
             }
             _ => self.names.iter().try_for_each(|text| name(text)),
@@ -326,6 +366,9 @@ impl GrantWord {
             Capability::Env => grants.env = self.grant(),
             Capability::Kv => grants.kv = true,
             Capability::Llm => grants.llm = true,
+            Capability::Vectors => grants.vectors = true,
+            Capability::Memories => grants.memories = true,
+            Capability::Chats => grants.chats = true,
             Capability::Tools => grants.tools = self.grant(),
             Capability::Files if self.names.is_empty() => {
                 return Err(
@@ -400,6 +443,8 @@ mod tests {
             ("kv", r#"{"kv":true}"#),
             ("llm", r#"{"llm":true}"#),
             ("tools", r#"{"tools":true}"#),
+            ("memories", r#"{"memories":true}"#),
+            ("chats", r#"{"chats":true}"#),
             ("tools=weather,tag:shop", r#"{"tools":["weather","tag:shop"]}"#),
             ("files=data,./data/,notes", r#"{"files":["data","notes"]}"#),
             ("files=/srv/gateway/data,/other,.", r#"{"files":["data","/other","."]}"#),
@@ -416,7 +461,7 @@ mod tests {
     fn a_wrong_word_is_told_with_what_was_meant() {
         for (word, told) in [
             ("htpp", "unknown capability `htpp`; did you mean `http`?"),
-            ("colour=1", "there are: http, files, shell, env, kv, llm, tools"),
+            ("colour=1", "there are: http, files, shell, env, kv, llm, tools, vectors, memories, chats"),
             ("files", "files needs a folder"),
             ("files=", "files has an empty name"),
             ("files=data,", "files has an empty name"),

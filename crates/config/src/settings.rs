@@ -38,6 +38,8 @@ pub struct Config {
     pub providers: Vec<ProviderSettings>,
     /// `[[models]]`; the demo where there are neither these nor providers.
     pub models: Vec<ModelSettings>,
+    /// `[embeddings] model`: embeds texts of scripts that name no model, and memories.
+    pub embedding_model: Option<String>,
     /// `[[mcp]]`; other servers whose tools are offered.
     pub mcp: Vec<McpServer>,
     /// `[oauth]`; None where `/mcp` takes the host's own keys alone.
@@ -371,6 +373,14 @@ pub struct ModelSettings {
     pub max_tool_iterations: usize,
     /// Stores conversations that have a chat id.
     pub memory: bool,
+    /// The description for people and scripts.
+    pub description: Option<String>,
+    /// The abilities of the model, in words of the operator: `vision`, `tools`.
+    pub abilities: Vec<String>,
+    /// The most tokens of a request and its answer.
+    pub context_length: Option<u64>,
+    /// The price of a million tokens by their kind, in a currency of the operator: an object of numbers.
+    pub price: Json,
     /// Variables of its turns, which no request can change: an object.
     pub variables: Json,
     /// Middleware that goes well together, by its name.

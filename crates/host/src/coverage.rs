@@ -6,6 +6,9 @@ use crate::snapshot::Snapshot;
 use valvehouse_core::filter::Chain;
 use valvehouse_script::{CHAT, Kind, Manifest};
 
+/// The name of the endpoint that embeds texts.
+pub(crate) const EMBEDDINGS: &str = "embeddings";
+
 /// Returns `true` if a plugin of this manifest runs at an endpoint.
 pub(crate) fn covers(manifest: &Manifest, endpoint: &str) -> bool {
     match manifest.endpoints.as_slice() {

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use valvehouse_core::trace::Traces;
 use valvehouse_json::Json;
 use valvehouse_script::{Problem, ScheduledCall, Script, SourceFile, Watch};
-use valvehouse_store::{Kv, Store, StoreError, now};
+use valvehouse_store::{Kv, Store, StoreError, VectorIndex, now};
 
 /// The interval at which the store is asked for its generation.
 const STORE_POLL: Duration = Duration::from_millis(100);
@@ -44,6 +44,7 @@ pub struct Host {
     writer: Mutex<Reload>,
     store: Arc<dyn Store>,
     kv: Arc<Kv>,
+    vectors: VectorIndex,
     /// The store's generation as of the last exchange of what scripts keep.
     exchanged: watch::Sender<u64>,
     /// The store's generation that the current snapshot obeys.
@@ -80,7 +81,7 @@ impl Host {
         writer.record_lost(&snapshot).await;
         let id = format!("{}-{}", machine(), uuid::Uuid::new_v4());
         let (reports, _) = broadcast::channel(64);
-        let (asking, after) = (writer.asking(), writer.after());
+        let (asking, after, vectors) = (writer.asking(), writer.after(), writer.vectors());
         let refused = parking_lot::Mutex::new(writer.refused.clone());
         let host = Self {
             id,
@@ -88,6 +89,7 @@ impl Host {
             writer: Mutex::new(writer),
             store,
             kv,
+            vectors,
             exchanged,
             applied: AtomicU64::new(first.stored_generation.unwrap_or(0)),
             applied_at: AtomicI64::new(now()),
@@ -125,6 +127,11 @@ impl Host {
     /// Its id among the hosts of its store.
     pub fn id(&self) -> &str {
         &self.id
+    }
+
+    /// Returns the vectors of scripts and the memories of users.
+    pub fn vectors(&self) -> &VectorIndex {
+        &self.vectors
     }
 
     /// Reports which filters ran in the requests that are recorded here.

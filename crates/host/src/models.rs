@@ -1,5 +1,6 @@
 //! Models asked and tools called by scripts, through the host that runs them.
 
+use crate::embeddings;
 use crate::snapshot::Snapshot;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, StreamExt};
@@ -11,7 +12,7 @@ use valvehouse_core::error::Error;
 use valvehouse_core::kernel::{Kernel, RunOptions, TurnEvent};
 use valvehouse_core::tool::{Tool, ToolSpec};
 use valvehouse_json::Json;
-use valvehouse_script::{HostTools, Models};
+use valvehouse_script::{EmbedRequest, Embeddings, HostTools, Models};
 
 /// Returns the current snapshot; `None` after its host ended.
 type InForce = Box<dyn Fn() -> Option<Arc<Snapshot>> + Send + Sync>;
@@ -49,6 +50,19 @@ impl Models for ScriptModels {
             Ok(events) => events,
             Err(fault) => stream::once(std::future::ready(Err(fault))).boxed(),
         }
+    }
+
+    fn embed(
+        &self,
+        plugin: String,
+        request: EmbedRequest,
+        turn: Turn,
+    ) -> BoxFuture<'static, Result<Embeddings, Error>> {
+        let snapshot = self.0.get().and_then(|in_force| in_force());
+        Box::pin(async move {
+            let snapshot = snapshot.ok_or_else(no_host)?;
+            embeddings::embed(&snapshot, plugin, request, &turn).await
+        })
     }
 }
 

@@ -42,6 +42,8 @@ pub struct Plan {
     pub providers: Vec<ProviderPlan>,
     /// Models with words of their own.
     pub models: Vec<ModelPlan>,
+    /// The model that embeds texts of scripts that name none, and memories.
+    pub embedding_model: Option<String>,
     /// Further tools that are not scripts.
     pub native_tools: Vec<Tool>,
     /// The tools of other servers, as they stand now.

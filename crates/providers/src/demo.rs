@@ -8,7 +8,9 @@ use sha2::{Digest, Sha256};
 use std::time::Duration;
 use valvehouse_core::chat::{Head, ModelCall, message, request, response, split};
 use valvehouse_core::error::Error;
-use valvehouse_core::provider::{Answer, Piece, Provider, Request};
+use valvehouse_core::provider::{
+    Answer, PassthroughBody, Piece, Provider, RelayRequest, RelayResponse, Request, builtin_embedding,
+};
 use valvehouse_core::words::{hex, optional};
 use valvehouse_json::Json;
 
@@ -66,6 +68,70 @@ impl Provider for Demo {
             Ok(Answer::Stream(pieces.boxed()))
         })
     }
+
+    fn has_route(&self, path: &str) -> bool {
+        path == EMBEDDINGS
+    }
+
+    fn relay<'a>(&'a self, request: RelayRequest<'a>) -> BoxFuture<'a, Result<RelayResponse, Error>> {
+        Box::pin(async move {
+            if request.path != EMBEDDINGS {
+                return Err(Error::Host(format!("provider demo has no {}", request.path)));
+            }
+            let mut stream = request.body.into_stream();
+            let mut bytes = Vec::new();
+            while let Some(some) = stream.next().await {
+                bytes.extend_from_slice(&some?);
+            }
+            tokio::time::sleep(self.delay).await;
+            let answer = embeddings(&bytes, request.model)?;
+            let body = answer.encode().map_err(|error| Error::Host(error.to_string()))?;
+            let headers = vec![("content-type".into(), "application/json".into())];
+            Ok(RelayResponse { status: 200, headers, body: PassthroughBody::Whole(body.into()) })
+        })
+    }
+}
+
+/// The route that embeds texts.
+const EMBEDDINGS: &str = "embeddings";
+
+/// The vectors of texts, which compare words.
+fn embeddings(body: &[u8], model: &str) -> Result<Json, Error> {
+    let invalid = |what: &str| Error::invalid(what.to_owned(), Some("input"));
+    let body = Json::parse(body)
+        .map_err(|error| Error::invalid(format!("the request body is not valid JSON: {error}"), None))?;
+    let texts: Vec<String> = match body.get("input") {
+        Some(Json::Text(text)) => vec![text.to_string()],
+        Some(Json::Array(list)) => {
+            let texts: Option<Vec<String>> =
+                list.items().iter().map(|item| item.as_str().map(str::to_owned)).collect();
+            texts.ok_or_else(|| {
+                invalid("`input` must be a text or a list of texts: the demo model reads no tokens")
+            })?
+        }
+        _ => return Err(invalid("missing `input`: a text or a list of texts")),
+    };
+    if body.text("encoding_format").is_some_and(|format| format != "float") {
+        return Err(Error::invalid(
+            "the demo model returns vectors as `float` only; leave `encoding_format` out",
+            Some("encoding_format"),
+        ));
+    }
+    let vectors = texts.iter().enumerate().map(|(index, text)| {
+        let vector = builtin_embedding(text).into_iter().map(|part| f64::from(part).into());
+        Json::from([
+            ("object", "embedding".into()),
+            ("index", index.into()),
+            ("embedding", vector.collect::<Vec<Json>>().into()),
+        ])
+    });
+    let words: usize = texts.iter().map(|text| text.split_whitespace().count()).sum();
+    Ok(Json::from([
+        ("object", "list".into()),
+        ("data", vectors.collect::<Vec<Json>>().into()),
+        ("model", model.into()),
+        ("usage", Json::from([("prompt_tokens", words.into()), ("total_tokens", words.into())])),
+    ]))
 }
 
 fn answer(body: &Json) -> Json {
@@ -244,6 +310,25 @@ mod tests {
         let body = body(vec![message::user("/get_weather {}")]);
         body.set("tool_choice", "none").unwrap();
         assert!(called(&body).is_empty());
+    }
+
+    #[test]
+    fn it_embeds_texts_the_same_way_each_time() {
+        let body = br#"{"model":"demo","input":["red apples","green apples","invoices"]}"#;
+        let answer = embeddings(body, "demo").unwrap();
+        assert_eq!(answer, embeddings(body, "demo").unwrap());
+        let vectors: Vec<Vec<f64>> = answer
+            .list("data")
+            .iter()
+            .map(|one| one.list("embedding").iter().filter_map(|part| part.as_f64()).collect())
+            .collect();
+        let dot = |a: usize, b: usize| vectors[a].iter().zip(&vectors[b]).map(|(a, b)| a * b).sum::<f64>();
+        assert!(dot(0, 1) > dot(0, 2) + 0.2);
+        assert_eq!(answer.at_path("usage.total_tokens").as_i64(), Some(5));
+        for wrong in [&b"{"[..], b"{}", br#"{"input":[1,2]}"#, br#"{"input":"a","encoding_format":"base64"}"#]
+        {
+            assert!(embeddings(wrong, "demo").is_err());
+        }
     }
 
     #[test]

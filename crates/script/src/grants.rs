@@ -66,6 +66,13 @@ impl Reach {
             clock: Clock::Real,
             kv: declares(Capability::Kv).then(|| settings.kv.clone()),
             models: settings.models.clone().filter(|_| declares(Capability::Llm)),
+            vectors: declares(Capability::Vectors).then(|| settings.vectors.clone()),
+            memories: settings
+                .models
+                .clone()
+                .filter(|_| declares(Capability::Memories) && grants.memories)
+                .map(|models| (settings.vectors.clone(), models)),
+            chats: settings.chats.clone().filter(|_| declares(Capability::Chats) && grants.chats),
             tools: match declares(Capability::Tools) {
                 true => Tools::Granted { grant: grants.tools.clone(), host: settings.tools.clone() },
                 false => Tools::Undeclared,
@@ -79,10 +86,12 @@ impl Reach {
     }
 }
 
-/// `kv`, `llm` and `tools` are granted by declaring them, `http` by declaring its hosts.
+/// `kv`, `vectors`, `llm` and `tools` are granted by declaring them, `http` by declaring its hosts.
 fn is_granted(capability: Capability, grants: &Grants, manifest: &Manifest) -> bool {
     match capability {
-        Capability::Kv | Capability::Llm | Capability::Tools => true,
+        Capability::Kv | Capability::Vectors | Capability::Llm | Capability::Tools => true,
+        // Without the grant their functions fail.
+        Capability::Memories | Capability::Chats => true,
         Capability::Http => !grants.http.is_nothing() || !manifest.allow_hosts.is_empty(),
         Capability::Files => !grants.files.is_empty(),
         Capability::Shell => !grants.shell.is_nothing(),
@@ -112,6 +121,9 @@ fn command(capability: Capability, id: &str) -> String {
         Capability::Kv => "kv",
         Capability::Llm => "llm",
         Capability::Tools => "tools=TOOL",
+        Capability::Vectors => "vectors",
+        Capability::Memories => "memories",
+        Capability::Chats => "chats",
     };
     format!("valvehouse grant {id} {granted}")
 }

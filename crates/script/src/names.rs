@@ -13,8 +13,16 @@ use valvehouse_config::Capability;
 use valvehouse_json::Json;
 
 /// Capabilities whose functions may wait.
-pub(super) const WAITING: [Capability; 5] =
-    [Capability::Http, Capability::Files, Capability::Shell, Capability::Llm, Capability::Tools];
+pub(super) const WAITING: [Capability; 8] = [
+    Capability::Http,
+    Capability::Files,
+    Capability::Shell,
+    Capability::Llm,
+    Capability::Tools,
+    Capability::Vectors,
+    Capability::Memories,
+    Capability::Chats,
+];
 
 /// The time for which patterns are tried at load; those behind are tried when they are used.
 const CHECKING: Duration = Duration::from_millis(200);
@@ -61,7 +69,8 @@ impl Names {
             "parallel",
         ];
         let asks = ASKING.iter().any(|name| self.calls.contains(*name));
-        asks || WAITING.iter().any(|capability| self.modules.contains(capability.name()))
+        let unpacks = ["uploads", "documents"].iter().any(|name| self.modules.contains(*name));
+        asks || unpacks || WAITING.iter().any(|capability| self.modules.contains(capability.name()))
     }
 
     /// Returns `true` if a call may wait for a store that hosts share.

@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use valvehouse_config::Grant;
 use valvehouse_core::context::Turn;
 use valvehouse_core::error::{Error, Rejection};
+use valvehouse_core::provider::{BUILTIN_EMBEDDING, builtin_embedding};
 use valvehouse_core::tool::{Tool, ToolSpec};
 use valvehouse_core::trace::Trace;
 use valvehouse_json::Json;
 use valvehouse_net::Web;
 use valvehouse_os::{Folders, Programs, Variables};
-use valvehouse_store::{self as store, Kv};
+use valvehouse_store::{self as store, Kv, VectorIndex};
 
 /// The time that a script sees, in milliseconds since 1970.
 #[derive(Debug, Clone, Default)]
@@ -69,6 +70,106 @@ pub trait Models: Send + Sync + std::fmt::Debug {
 
     /// The same, read as it comes: the events of the stream.
     fn stream(&self, plugin: String, request: Json, turn: Turn) -> BoxStream<'static, Result<Json, Error>>;
+
+    /// The vectors of texts, through the filters of the endpoint `embeddings` without the plugin that asks. By default
+    /// those that need no model.
+    fn embed(
+        &self,
+        plugin: String,
+        request: EmbedRequest,
+        turn: Turn,
+    ) -> BoxFuture<'static, Result<Embeddings, Error>> {
+        let _ = (plugin, turn);
+        Box::pin(async move {
+            match request.model {
+                None => Embeddings::computed(request.texts).await,
+                Some(model) => Err(Error::invalid(
+                    format!(
+                        "cannot embed texts with the model `{model}` in a test or a dry run; leave `model` out"
+                    ),
+                    Some("model"),
+                )),
+            }
+        })
+    }
+}
+
+/// The bytes of texts whose vectors are computed at once.
+const MAX_BYTES_AT_ONCE: usize = 16 << 10;
+
+/// Texts whose vectors are asked for.
+#[derive(Debug, Clone, Default)]
+pub struct EmbedRequest {
+    /// The texts.
+    pub texts: Vec<String>,
+    /// The model; by default the configured one, or the vectors that the host computes itself.
+    pub model: Option<String>,
+}
+
+/// The vectors of texts.
+#[derive(Debug, Clone, Default)]
+pub struct Embeddings {
+    /// The name of the model: vectors of different models cannot be compared.
+    pub model: String,
+    /// A vector for each text.
+    pub vectors: Vec<Vec<f32>>,
+}
+
+impl Embeddings {
+    /// Computes the vectors that need no model.
+    pub fn builtin(texts: &[String]) -> Self {
+        let vectors = texts.iter().map(|text| builtin_embedding(text)).collect();
+        Self { model: BUILTIN_EMBEDDING.to_owned(), vectors }
+    }
+
+    /// The same, on a thread of its own where that takes long.
+    ///
+    /// # Errors
+    /// Returns a fault if the thread was stopped.
+    pub async fn computed(texts: Vec<String>) -> Result<Self, Error> {
+        if texts.iter().map(String::len).sum::<usize>() <= MAX_BYTES_AT_ONCE {
+            return Ok(Self::builtin(&texts));
+        }
+        let computed = tokio::task::spawn_blocking(move || Self::builtin(&texts)).await;
+        computed.map_err(|error| Error::Host(format!("cannot embed texts: {error}")))
+    }
+}
+
+/// Reads the stored conversations of a verified user.
+pub trait Chats: Send + Sync + std::fmt::Debug {
+    /// The conversations of a user that changed before this time in milliseconds, the newest first.
+    fn list(
+        &self,
+        user: String,
+        before: Option<i64>,
+        limit: u64,
+    ) -> BoxFuture<'static, Result<Vec<ChatRecord>, Error>>;
+
+    /// The messages of a range of a conversation; `None` if the user has none of this id.
+    fn messages(
+        &self,
+        user: String,
+        id: String,
+        from: u64,
+        to: u64,
+    ) -> BoxFuture<'static, Result<Option<Vec<Json>>, Error>>;
+}
+
+/// A stored conversation without its messages.
+#[derive(Debug, Clone, Default)]
+pub struct ChatRecord {
+    /// Its id.
+    pub id: String,
+    /// The model that it is held with.
+    pub model: String,
+    /// The number of messages.
+    pub length: u64,
+    /// The summary of its earlier part, if there is one.
+    pub summary: Option<String>,
+    /// In milliseconds since 1970.
+    pub created_at: i64,
+    /// In milliseconds since 1970.
+    pub updated_at: i64,
 }
 
 /// The tools of this host.
@@ -147,6 +248,12 @@ pub(crate) struct Reach {
     pub(crate) kv: Option<Arc<Kv>>,
     /// Models of this host.
     pub(crate) models: Option<Arc<dyn Models>>,
+    /// Stored vectors of its own.
+    pub(crate) vectors: Option<VectorIndex>,
+    /// The memories of the user, and what embeds them.
+    pub(crate) memories: Option<(VectorIndex, Arc<dyn Models>)>,
+    /// The conversations of the user.
+    pub(crate) chats: Option<Arc<dyn Chats>>,
     /// Tools of this host.
     pub(crate) tools: Tools,
     /// Other hosts.

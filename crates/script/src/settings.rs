@@ -1,7 +1,7 @@
 //! The host's settings of a script.
 
 use super::budget::Budget;
-use super::reach::{Background, HostTools, Models};
+use super::reach::{Background, Chats, HostTools, Models};
 use super::schedule::Lists;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use valvehouse_core::breaker::BreakerSettings;
 use valvehouse_core::metrics::PluginMetrics;
 use valvehouse_core::valve::SecretGroup;
 use valvehouse_json::Json;
-use valvehouse_store::Kv;
+use valvehouse_store::{Kv, VectorIndex};
 
 /// The host's settings of a script: values for its valves, and its budgets.
 #[derive(Debug, Clone)]
@@ -33,6 +33,10 @@ pub struct Settings {
     pub breaker: BreakerSettings,
     /// The scripts' own maps.
     pub kv: Arc<Kv>,
+    /// The vectors of scripts, and the memories of users.
+    pub vectors: VectorIndex,
+    /// The conversations of users; None where no host runs.
+    pub chats: Option<Arc<dyn Chats>>,
     /// The secret valves of all plugins, none of which is shown by any of them.
     pub secrets: SecretGroup,
     /// The models for scripts; None where no host runs.
@@ -87,6 +91,8 @@ impl Default for Settings {
             metrics: Arc::default(),
             breaker: BreakerSettings::default(),
             kv: Arc::default(),
+            vectors: VectorIndex::default(),
+            chats: None,
             secrets: SecretGroup::default(),
             models: None,
             tools: None,

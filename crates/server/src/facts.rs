@@ -79,6 +79,7 @@ pub(crate) fn of_body(
     add_place(&user, headers, &metadata);
     TurnFacts {
         user,
+        verified_user: verified_user(app, headers, key_user),
         models,
         request: request(parts).freeze(),
         chat_id,
@@ -224,6 +225,28 @@ fn add_place(user: &Json, headers: &HeaderMap, metadata: &Json) {
             user.edit(key, value);
         }
     }
+}
+
+/// The longest id of a user whose records are stored, in bytes.
+const MAX_USER_ID: usize = 512;
+
+/// The id of the user by the key, or by headers that are trusted. A body proves nothing.
+pub(crate) fn verified_user(app: &App, headers: &HeaderMap, key_user: &Json) -> Option<String> {
+    let user = match key_user {
+        Json::Object(_) => Some(key_user.copy()),
+        _ => trusted_user(app, headers),
+    };
+    user_id(&user?)
+}
+
+/// The id of a user whose records can be stored.
+pub(crate) fn user_id(user: &Json) -> Option<String> {
+    let id = match user.get("id")? {
+        Json::Text(id) => id.to_string(),
+        number @ Json::Number(_) => number.to_string(),
+        _ => return None,
+    };
+    (!id.is_empty() && id.len() <= MAX_USER_ID).then_some(id)
 }
 
 /// The user that Open WebUI's headers name, where they are trusted.

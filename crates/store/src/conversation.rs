@@ -14,6 +14,10 @@ use valvehouse_json::Json;
 /// A run whose owner was not heard of for this long counts as left.
 pub const RUN_SILENCE: Duration = Duration::from_secs(30);
 
+/// The key of the verified user, a text, among the values that a conversation keeps. It is set with the first of them
+/// and does not change.
+pub const OWNER: &str = "verified_user";
+
 /// A conversation without its messages.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conversation {
@@ -190,6 +194,17 @@ pub trait Conversations: Send + Sync {
 
     /// The conversations of an agent, or of all, by their last message, newest first.
     fn conversations<'a>(&'a self, agent: Option<&'a str>, limit: u64) -> StoreFuture<'a, Vec<Conversation>>;
+
+    /// The conversations of a verified user that changed before this time, newest first.
+    fn conversations_of<'a>(
+        &'a self,
+        owner: &'a str,
+        before: Option<i64>,
+        limit: u64,
+    ) -> StoreFuture<'a, Vec<Conversation>>;
+
+    /// The conversation of that id, if it is one of this verified user.
+    fn conversation_of<'a>(&'a self, owner: &'a str, id: &'a str) -> StoreFuture<'a, Option<Conversation>>;
 
     /// The messages of a range, in order; positions after the end are left out.
     fn messages<'a>(&'a self, conversation: &'a str, from: u64, to: u64) -> StoreFuture<'a, Vec<Json>>;

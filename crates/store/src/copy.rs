@@ -5,7 +5,7 @@ use crate::error::{Place, StoreError, Trouble};
 use crate::open::open_sql;
 use crate::record::HOST_SILENCE;
 use crate::rows::sealed::{valves_of, version_of};
-use crate::rows::secrets;
+use crate::rows::{secrets, vectors};
 use crate::seal::{SealKey, is_sealed};
 use crate::sql::{Lock, Row, Session, Value, insert_rows, query_scalar, query_text};
 use crate::sql_store::SqlStore;
@@ -34,9 +34,11 @@ enum Kind {
     Bool,
     /// Text under the key of its store, with the row's other columns as its subject.
     Sealed(fn(&[Value<'static>]) -> String),
+    /// The same for bytes.
+    SealedBytes(fn(&[Value<'static>]) -> String),
 }
 
-use Kind::{Bool, Integer, Sealed, Text};
+use Kind::{Bool, Integer, Sealed, SealedBytes, Text};
 
 const fn table(name: &'static str, columns: &'static [(&'static str, Kind)], key: usize) -> Table {
     Table { name, columns, key, is_numbered: false }
@@ -47,7 +49,7 @@ const fn numbered(name: &'static str, columns: &'static [(&'static str, Kind)]) 
 }
 
 /// All tables with rows that outlive hosts; those that others refer to come first.
-const TABLES: [Table; 22] = [
+const TABLES: [Table; 24] = [
     table(
         "valves",
         &[("plugin", Text), ("user_id", Text), ("content", Sealed(|row| valves_of(name(row), text(row, 1))))],
@@ -85,6 +87,7 @@ const TABLES: [Table; 22] = [
             ("shared", Integer),
             ("created_at", Integer),
             ("updated_at", Integer),
+            ("verified_user", Text),
         ],
     ),
     table("messages", &[("conversation", Integer), ("place", Integer), ("content", Text)], 2),
@@ -190,7 +193,38 @@ const TABLES: [Table; 22] = [
     table("script_texts", &[("hash", Text), ("text", Text)], 1),
     table("script_set_files", &[("generation", Integer), ("path", Text), ("hash", Text)], 2),
     table("secrets", &[("name", Text), ("content", Sealed(|row| secrets::subject(name(row))))], 1),
+    table(
+        "vector_spaces",
+        &[
+            ("plugin", Text),
+            ("scope", Text),
+            ("version", Integer),
+            ("label", Text),
+            ("dimensions", Integer),
+            ("count", Integer),
+            ("bytes", Integer),
+        ],
+        2,
+    ),
+    table(
+        "vectors",
+        &[
+            ("plugin", Text),
+            ("scope", Text),
+            ("id", Text),
+            ("version", Integer),
+            ("at", Integer),
+            ("bytes", Integer),
+            ("data", Sealed(subject_of_vector)),
+            ("vector", SealedBytes(subject_of_vector)),
+        ],
+        3,
+    ),
 ];
+
+fn subject_of_vector(row: &[Value<'static>]) -> String {
+    vectors::subject(text(row, 1).unwrap_or(""), text(row, 2).unwrap_or(""))
+}
 
 /// The outcome of a copy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -322,6 +356,7 @@ impl Table {
         let value = |(name, kind): &(&str, Kind)| {
             Ok(match kind {
                 Text | Sealed(_) => row.try_get::<Option<String>>(name)?.into(),
+                SealedBytes(_) => row.try_get::<Option<Vec<u8>>>(name)?.into(),
                 Integer => row.try_get::<Option<i64>>(name)?.into(),
                 Bool => row.try_get::<Option<bool>>(name)?.into(),
             })
@@ -339,6 +374,14 @@ impl Table {
     ) -> Vec<Value<'static>> {
         let mut values = row.to_vec();
         for (place, (_, kind)) in self.columns.iter().enumerate() {
+            if let (SealedBytes(subject), Value::Bytes(Some(content))) = (kind, &row[place]) {
+                let about = subject(row);
+                match from.open_bytes(content, &about) {
+                    Some(plain) => values[place] = to.seal_bytes(&plain, &about).into(),
+                    None => *unopened += 1,
+                }
+                continue;
+            }
             let (Sealed(subject), Some(content)) = (kind, text(row, place)) else { continue };
             let about = subject(row);
             let plain =
@@ -441,6 +484,7 @@ mod tests {
             (_, ("security", Bool)) => (number % 2 > 0).into(),
             (_, (_, Bool)) => [None, Some(true), Some(false)][number as usize % 3].into(),
             (_, (_, Sealed(about))) => key.seal(&format!("{{\"größe\":{number}}}"), &about(before)).into(),
+            (_, (_, SealedBytes(about))) => key.seal_bytes(&number.to_le_bytes(), &about(before)).into(),
         }
     }
 
@@ -478,6 +522,10 @@ mod tests {
                         (Sealed(about), _) => {
                             store.key.open(text(&row, place).unwrap(), &about(&row)).unwrap()
                         }
+                        (SealedBytes(about), Value::Bytes(Some(bytes))) => {
+                            format!("{:?}", store.key.open_bytes(bytes, &about(&row)).unwrap())
+                        }
+                        (_, Value::Bytes(bytes)) => format!("{bytes:?}"),
                         (_, Value::Text(text)) => format!("{text:?}"),
                         (_, Value::Integer(number)) => format!("{number:?}"),
                         (_, Value::Bool(is_so)) => format!("{is_so:?}"),

@@ -29,11 +29,12 @@ mod sql;
 mod sql_store;
 mod sqlite;
 mod store;
+mod vectors;
 
 pub use clock::now;
 pub use conversation::{
-    Checkpoint, Conversation, Conversations, First, NewRun, Prune, RUN_SILENCE, Run, RunStart, RunStatus,
-    RunStep,
+    Checkpoint, Conversation, Conversations, First, NewRun, OWNER, Prune, RUN_SILENCE, Run, RunStart,
+    RunStatus, RunStep,
 };
 pub use copy::{StoreCopy, copy};
 pub use error::{StoreError, StoreFuture, Trouble};
@@ -59,3 +60,7 @@ pub use sessions::ClientSessions;
 pub use settings::StoredSettings;
 pub use sql_store::SqlStore;
 pub use store::Store;
+pub use vectors::{
+    FoundVector, MAX_SPACE_VECTORS, MAX_VECTOR_DATA, MAX_VECTOR_DIMENSIONS, MAX_VECTOR_ID, MemoryVectors,
+    NewVector, StoredVector, VectorChange, VectorIndex, VectorOwner, VectorSelection, VectorSpace, Vectors,
+};

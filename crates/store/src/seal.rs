@@ -31,23 +31,34 @@ impl SealKey {
 
     /// Seals a value; it opens only with the same subject.
     pub fn seal(&self, plain: &str, about: &str) -> String {
-        // 96 random bits: two of the values that operators set never have the same.
+        format!("{MARK}{}", STANDARD_NO_PAD.encode(self.seal_bytes(plain.as_bytes(), about)))
+    }
+
+    /// Seals bytes; they open only with the same subject.
+    pub fn seal_bytes(&self, plain: &[u8], about: &str) -> Vec<u8> {
+        // 96 random bits: two of the stored values never have the same.
         let nonce: [u8; NONCE_LEN] = random();
-        let mut sealed = plain.as_bytes().to_vec();
+        let mut sealed = plain.to_vec();
         self.0
             .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(about), &mut sealed)
             .expect("only values of 256 GB are too long");
-        format!("{MARK}{}", STANDARD_NO_PAD.encode([&nonce[..], &sealed].concat()))
+        [&nonce[..], &sealed].concat()
     }
 
     /// The value again; none where it was sealed with another key or about something else, or was changed.
     pub fn open(&self, sealed: &str, about: &str) -> Option<String> {
         let bytes = STANDARD_NO_PAD.decode(sealed.strip_prefix(MARK)?).ok()?;
-        let (nonce, rest) = bytes.split_at_checked(NONCE_LEN)?;
+        String::from_utf8(self.open_bytes(&bytes, about)?).ok()
+    }
+
+    /// The bytes again; none where they were sealed with another key or about something else, or were changed.
+    pub fn open_bytes(&self, sealed: &[u8], about: &str) -> Option<Vec<u8>> {
+        let (nonce, rest) = sealed.split_at_checked(NONCE_LEN)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
         let mut rest = rest.to_vec();
-        let plain = self.0.open_in_place(nonce, Aad::from(about), &mut rest).ok()?;
-        String::from_utf8(plain.to_vec()).ok()
+        let plain = self.0.open_in_place(nonce, Aad::from(about), &mut rest).ok()?.len();
+        rest.truncate(plain);
+        Some(rest)
     }
 }
 

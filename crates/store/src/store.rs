@@ -10,6 +10,7 @@ use crate::responses::Responses;
 use crate::scripts::ScriptSets;
 use crate::sessions::ClientSessions;
 use crate::settings::StoredSettings;
+use crate::vectors::Vectors;
 use futures::future::BoxFuture;
 use valvehouse_json::Json;
 
@@ -18,7 +19,7 @@ use valvehouse_json::Json;
 /// Every method is one transaction. Those that answer a generation raised it. Who changes what belongs to
 /// a plugin's [`History`] says who they are, and the change is a version of it.
 pub trait Store:
-    ClientSessions + Conversations + History + QuestionExchange + Responses + ScriptSets
+    ClientSessions + Conversations + History + QuestionExchange + Responses + ScriptSets + Vectors
 {
     /// The number of the latest change. Read it *before* what it counts: then a change in between
     /// costs one more look and is never missed.

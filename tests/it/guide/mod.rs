@@ -46,6 +46,11 @@ fn things_are_remembered_as_their_page_says() {
 }
 
 #[test]
+fn records_of_users_are_found_as_their_page_says() {
+    follow("records");
+}
+
+#[test]
 fn other_machines_are_asked_as_their_page_says() {
     follow("http");
 }

@@ -34,6 +34,7 @@ pub(crate) fn config(project: PathBuf, root: Setting, log: &mut Log) -> Config {
     if is_demo && !root.log.origins.contains_key("models") {
         models.push(models::demo_model());
     }
+    let embedding_model = section(&mut root, "embeddings", |it| it.text("model")).flatten();
     let mcp = mcp::servers(&mut root, &project);
     let oauth = section(&mut root, "oauth", |it| mcp::resource_server(it, &project)).flatten();
     let filters = plugins::named(&mut root, "filters", plugins::plugin);
@@ -53,6 +54,7 @@ pub(crate) fn config(project: PathBuf, root: Setting, log: &mut Log) -> Config {
         otlp,
         providers,
         models,
+        embedding_model,
         mcp,
         oauth,
         filters,

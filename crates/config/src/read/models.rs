@@ -218,6 +218,10 @@ fn model(
     let tool_search = it.truth("tool_search").unwrap_or(false);
     let max_tool_iterations = it.whole("max_tool_iterations", 1..=1000).unwrap_or(10) as usize;
     let memory = it.truth("memory").unwrap_or(false);
+    let description = it.text("description");
+    let abilities = it.texts("abilities");
+    let context_length = it.whole("context_length", 1..=1_000_000_000);
+    let price = price(&mut it);
     let variables = table(&mut it, "variables", "{ permissions = [\"chat\"] }");
     let preset = it.text("preset");
     let middleware = table(&mut it, "middleware", "{ call_limit = { max_model_calls = 5 } }");
@@ -234,10 +238,28 @@ fn model(
         tool_search,
         max_tool_iterations,
         memory,
+        description,
+        abilities,
+        context_length,
+        price,
         variables,
         preset,
         middleware,
     })
+}
+
+/// The price of a million tokens by their kind.
+fn price(it: &mut Reader<'_>) -> Json {
+    let price = table(it, "price", "{ input = 0.5, output = 1.5 }");
+    for (kind, value) in price.entries() {
+        if !value.as_f64().is_some_and(|value| value >= 0.0) {
+            it.wrong(
+                "price",
+                &format!("must have a number that is not negative for `{kind}`, such as {{ input = 0.5 }}"),
+            );
+        }
+    }
+    price
 }
 
 /// A table whose keys are read by somebody else: `middleware = { call_limit = { max_model_calls = 5 } }`.
@@ -283,6 +305,10 @@ pub(super) fn demo_model() -> ModelSettings {
         tool_search: false,
         max_tool_iterations: 10,
         memory: false,
+        description: Some("Answers without a network, always the same way.".to_owned()),
+        abilities: vec!["tools".to_owned()],
+        context_length: None,
+        price: Json::object(),
         variables: Json::object(),
         preset: None,
         middleware: Json::object(),

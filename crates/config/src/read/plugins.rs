@@ -61,6 +61,9 @@ pub(super) fn grants(it: &mut Reader<'_>, project: &Path) -> Grants {
         kv: it.truth("kv").unwrap_or(false),
         llm: it.truth("llm").unwrap_or(false),
         tools: grant(it, "tools"),
+        vectors: it.truth("vectors").unwrap_or(false),
+        memories: it.truth("memories").unwrap_or(false),
+        chats: it.truth("chats").unwrap_or(false),
     }
 }
 

@@ -62,6 +62,7 @@ pub fn effective(config: &Config) -> Vec<Effective> {
     {
         plugins.iter().for_each(|(id, plugin)| all.plugin(&format!("{kind}.{id}"), plugin));
     }
+    all.add_given("embeddings.model", config.embedding_model.as_deref().map(text));
     config.grants.iter().for_each(|(id, grants)| all.grants(&format!("grants.{id}"), grants));
     all.all
 }
@@ -252,6 +253,10 @@ impl View<'_> {
         self.add(format!("{place}.tool_search"), it.tool_search.to_string());
         self.add(format!("{place}.max_tool_iterations"), it.max_tool_iterations.to_string());
         self.add(format!("{place}.memory"), it.memory.to_string());
+        self.add_given(format!("{place}.description"), it.description.as_deref().map(text));
+        self.add(format!("{place}.abilities"), texts(&it.abilities));
+        self.add_given(format!("{place}.context_length"), it.context_length.map(|tokens| tokens.to_string()));
+        self.add(format!("{place}.price"), value(&it.price));
         self.add(format!("{place}.variables"), value(&it.variables));
         self.add_given(format!("{place}.preset"), it.preset.as_deref().map(text));
         self.add(format!("{place}.middleware"), value(&it.middleware));

@@ -19,6 +19,7 @@ pub(super) struct File {
     otlp: Otlp,
     providers: Vec<Provider>,
     models: Vec<Model>,
+    embeddings: EmbeddingSettings,
     mcp: Vec<Mcp>,
     oauth: OAuth,
     filters: BTreeMap<Id, Plugin>,
@@ -292,8 +293,19 @@ struct Model {
     max_tool_iterations: u64,
     variables: Table,
     memory: bool,
+    description: String,
+    abilities: Vec<String>,
+    #[schemars(range(min = 1, max = 1_000_000_000))]
+    context_length: u64,
+    price: BTreeMap<String, f64>,
     preset: String,
     middleware: BTreeMap<String, Value>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct EmbeddingSettings {
+    model: String,
 }
 
 #[derive(JsonSchema)]
@@ -325,6 +337,9 @@ struct Grants {
     kv: bool,
     llm: bool,
     tools: Grant,
+    vectors: bool,
+    memories: bool,
+    chats: bool,
 }
 
 #[derive(JsonSchema)]

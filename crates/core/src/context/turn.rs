@@ -28,6 +28,9 @@ use valvehouse_json::{Json, Object};
 pub struct TurnFacts {
     /// The user: `id name email role` and other fields from the client or the access configuration.
     pub user: Json,
+    /// The id of the user where the host has verified it: by a key, a token, trusted headers or the command line.
+    /// Only then scripts reach records of the user. The id in `user` may come from the request.
+    pub verified_user: Option<String>,
     /// The model: `id name provider` and its configured fields; null for an unknown model.
     pub model: Json,
     /// The available models, a list of objects like `model`.
@@ -90,8 +93,9 @@ impl States {
 }
 
 /// The facts that are serialized; those about models are read again.
-const WRITTEN: [&str; 9] = [
+const WRITTEN: [&str; 10] = [
     "user",
+    "verified_user",
     "request",
     "chat_id",
     "message_id",
@@ -108,6 +112,7 @@ impl TurnFacts {
         let ids: Vec<Json> = self.filter_ids.iter().map(|id| id.as_str().into()).collect();
         let values = [
             self.user.copy(),
+            self.verified_user.clone().into(),
             self.request.copy(),
             self.chat_id.as_str().into(),
             self.message_id.as_str().into(),
@@ -126,6 +131,7 @@ impl TurnFacts {
         let text = |name: &str| json.string(name);
         Self {
             user: part("user"),
+            verified_user: json.text("verified_user").map(String::from),
             request: part("request").freeze(),
             chat_id: text("chat_id"),
             message_id: text("message_id"),

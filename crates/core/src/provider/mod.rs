@@ -5,6 +5,7 @@
 
 mod canned;
 mod contract;
+mod embedding;
 mod fit;
 mod traced;
 
@@ -13,5 +14,6 @@ pub use contract::{
     Answer, ForwardRequest, IntoProvider, PIPES, PassthroughAnswer, PassthroughBody, Piece, Provider,
     RESPONSES, RelayRequest, RelayResponse, Request, whole,
 };
+pub use embedding::{BUILTIN_EMBEDDING, builtin_embedding, dot_product};
 pub use fit::{COUNT_TOKENS, ONLY_RESPONSES, fit};
 pub use traced::TracedCall;

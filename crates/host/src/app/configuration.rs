@@ -53,6 +53,7 @@ pub(super) fn plan(config: &Config, keys: ProviderKeys) -> Result<Plan, OpenErro
         grants: config.grants.iter().map(|(id, grants)| (id.clone(), grants.clone())).collect(),
         providers,
         models,
+        embedding_model: config.embedding_model.clone(),
         native_tools: Vec::new(),
         mounted: MountedOffers::default(),
         problems: Vec::new(),
@@ -181,6 +182,18 @@ fn model(
     if !settings.variables.is_empty() {
         // A copy in an object of its own: it fits.
         facts.edit("variables", settings.variables.copy());
+    }
+    let described = [
+        ("description", settings.description.clone().into()),
+        ("abilities", list(&settings.abilities).into()),
+        ("context_length", settings.context_length.into()),
+        ("price", settings.price.copy()),
+    ];
+    for (key, value) in
+        described.into_iter().filter(|(_, value): &(_, Json)| !value.is_empty() && !value.is_null())
+    {
+        // A copy in an object of its own: it fits.
+        facts.edit(key, value);
     }
     ModelPlan {
         name: settings.name.clone(),

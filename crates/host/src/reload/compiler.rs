@@ -2,6 +2,7 @@
 //! compiled apart from the scan that found them, so they do not delay other changes.
 
 use crate::background::AfterAnswers;
+use crate::chats::StoredChats;
 use crate::models::ScriptModels;
 use crate::plan::Plan;
 use crate::plugin::OperatorSettings;
@@ -15,11 +16,14 @@ use valvehouse_core::executor::STACK;
 use valvehouse_core::metrics::PluginMetrics;
 use valvehouse_core::valve::SecretGroup;
 use valvehouse_script::{LoadedFile, Problem, Script, Settings, SourceFile};
-use valvehouse_store::Kv;
+use valvehouse_store::{Kv, Store, VectorIndex};
 
 /// The parts of a host that all of its scripts share.
 pub(super) struct Compiler {
     pub(super) kv: Arc<Kv>,
+    /// The vectors of scripts and the memories of users.
+    pub(super) vectors: VectorIndex,
+    pub(super) chats: Arc<StoredChats>,
     pub(super) secrets: SecretGroup,
     pub(super) asking: Arc<ScriptModels>,
     pub(super) after: Arc<AfterAnswers>,
@@ -30,9 +34,11 @@ pub(super) struct Compiler {
 }
 
 impl Compiler {
-    pub(super) fn new(kv: Arc<Kv>) -> Self {
+    pub(super) fn new(kv: Arc<Kv>, store: &Arc<dyn Store>) -> Self {
         Self {
             kv,
+            vectors: VectorIndex::new(store.clone()),
+            chats: Arc::new(StoredChats(store.clone())),
             secrets: SecretGroup::default(),
             asking: Arc::default(),
             after: AfterAnswers::new(),
@@ -80,6 +86,8 @@ impl Compiler {
             stored: given.valves.clone(),
             grants: given.grants.clone(),
             kv: self.kv.clone(),
+            vectors: self.vectors.clone(),
+            chats: Some(self.chats.clone()),
             secrets: self.secrets.clone(),
             models: Some(self.asking.clone()),
             tools: Some(self.asking.clone()),

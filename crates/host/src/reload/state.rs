@@ -21,7 +21,7 @@ use valvehouse_script::crash::Quarantine;
 use valvehouse_script::{
     FolderScan, Kind, Lists, LoadedFile, Loader, Problem, ScheduledCall, Script, Settings, SourceFile,
 };
-use valvehouse_store::{Aside, Kv, LastGood, Store, StoreError};
+use valvehouse_store::{Aside, Kv, LastGood, Store, StoreError, VectorIndex};
 
 /// The writer's memory between two looks.
 pub(crate) struct Reload {
@@ -96,8 +96,8 @@ impl Reload {
             quarantine: Quarantine::of(&plan.project).and(&plan.quarantined),
             plan,
             loader: Loader::default(),
+            compiler: Compiler::new(kv, &store),
             store,
-            compiler: Compiler::new(kv),
             stored: StoreRows::default(),
             touched: HashSet::new(),
             settled: None,
@@ -208,6 +208,11 @@ impl Reload {
     /// Returns the way from scripts to the models of their host.
     pub(crate) fn asking(&self) -> Arc<ScriptModels> {
         self.compiler.asking.clone()
+    }
+
+    /// Returns the vectors of scripts and the memories of users.
+    pub(crate) fn vectors(&self) -> VectorIndex {
+        self.compiler.vectors.clone()
     }
 
     /// Returns the queue of what scripts do after answers.

@@ -4,10 +4,11 @@ use super::argument::effect;
 use super::argument::{AnyArray, AnyMap, RhaiResultOf, fail, items, running, unfit};
 use super::host_calls;
 use super::reading::{Item, OpenAnswer};
+use super::records::charge_embedding;
 use super::waiting::{Options, beside_each_other};
 use crate::budget;
 use crate::call::Call;
-use crate::reach::Models;
+use crate::reach::{EmbedRequest, Models};
 use crate::value::{Shape, json_of, live};
 use futures::StreamExt;
 use rhai::{Array, Dynamic, Map, Module};
@@ -49,8 +50,27 @@ pub(super) fn module() -> Module {
          yield_text(event.text); }`. The request is that of llm::chat().",
     )
     .set_into_module(&mut module, |request: AnyMap| stream(&request));
+    effect(
+        "embed",
+        &["texts", "array"],
+        "Returns the vector of a text as an array of numbers, or the vectors of an array of at most 256 texts, in \
+         order. The default model is `embeddings.model` of the settings; without one the host computes vectors that \
+         compare words. Filters of the endpoint `embeddings` run, except for this script.",
+    )
+    .set_into_module(&mut module, |texts: Dynamic| embed(&texts, &Map::new().into()));
+    effect(
+        "embed",
+        &["texts", "options: map", "array"],
+        "The same with an option: `model`, a model of this host that serves /v1/embeddings. Vectors of different \
+         models cannot be compared.",
+    )
+    .set_into_module(&mut module, |texts: Dynamic, options: AnyMap| embed(&texts, &options));
     module
 }
+
+/// The most texts of one call, and the most bytes of them.
+const MAX_TEXTS: usize = 256;
+const MAX_TEXT_BYTES: usize = 2 << 20;
 
 /// The most questions to models that the scripts of one request have in progress at a time.
 const MAX_QUESTIONS: usize = 256;
@@ -63,8 +83,15 @@ struct Question {
     request: Json,
 }
 
-impl Question {
-    fn read(name: &str, request: &Dynamic) -> RhaiResultOf<Self> {
+/// The right to ask a model.
+struct Right {
+    call: Call,
+    claim: Claim,
+    models: Arc<dyn Models>,
+}
+
+impl Right {
+    fn of(name: &str) -> RhaiResultOf<Self> {
         let call = running(name)?;
         let models = call.reach.models.clone();
         let models = models.ok_or_else(|| {
@@ -76,10 +103,6 @@ impl Question {
         if call.turn.facts().callers.iter().any(|caller| **caller == *call.caller.plugin) {
             return Err(fail(name, "cannot call a model from within a model call of the same script"));
         }
-        let request = match json_of(request)? {
-            request @ Json::Object(_) => request.copy(),
-            _ => return Err(unfit(name, "request", "a map", request)),
-        };
         let claim = call.turn.load().claim(Share::Questions, 1, MAX_QUESTIONS).map_err(|_| {
             fail(
                 name,
@@ -89,8 +112,83 @@ impl Question {
                 ),
             )
         })?;
+        Ok(Self { call, claim, models })
+    }
+}
+
+impl Question {
+    fn read(name: &str, request: &Dynamic) -> RhaiResultOf<Self> {
+        let Right { call, claim, models } = Right::of(name)?;
+        let request = match json_of(request)? {
+            request @ Json::Object(_) => request.copy(),
+            _ => return Err(unfit(name, "request", "a map", request)),
+        };
         Ok(Self { call, claim, models, request })
     }
+}
+
+fn embed(given: &Dynamic, options: &Dynamic) -> RhaiResultOf<Dynamic> {
+    const NAME: &str = "llm::embed";
+    let options = Options::read(NAME, options, &["model"])?;
+    let model = match options.value("model").map(Dynamic::into_immutable_string) {
+        None => None,
+        Some(Ok(model)) => Some(model.to_string()),
+        Some(Err(_)) => return Err(options.wrong("`model` must be a text")),
+    };
+    let (texts, is_one) = match json_of(given)? {
+        Json::Text(text) => (vec![text.to_string()], true),
+        Json::Array(list) => {
+            let items = list.items();
+            let texts: Option<Vec<String>> =
+                items.iter().map(|item| item.as_str().map(str::to_owned)).collect();
+            (texts.ok_or_else(|| fail(NAME, "`texts` must be a text or an array of texts"))?, false)
+        }
+        _ => return Err(unfit(NAME, "texts", "a text or an array of texts", given)),
+    };
+    if texts.len() > MAX_TEXTS {
+        return Err(fail(
+            NAME,
+            format!("exceeded its limit of {MAX_TEXTS} texts; embed them in several calls"),
+        ));
+    }
+    let bytes: usize = texts.iter().map(String::len).sum();
+    if bytes > MAX_TEXT_BYTES {
+        let most = MAX_TEXT_BYTES >> 20;
+        return Err(fail(
+            NAME,
+            format!("the texts exceeded their limit of {most} MiB; embed them in several calls"),
+        ));
+    }
+    let Right { call, claim: _claim, models } = Right::of(NAME)?;
+    let count = texts.len();
+    let arguments: Json = texts.iter().map(|text| text.as_str().into()).collect::<Vec<Json>>().into();
+    let vectors: Json = host_calls::once(
+        NAME,
+        || arguments,
+        || {
+            if texts.is_empty() {
+                return Ok(Json::array());
+            }
+            let plugin = call.caller.plugin.to_string();
+            let request = EmbedRequest { texts: texts.clone(), model: model.clone() };
+            let asked = models.embed(plugin, request, call.turn.clone());
+            let embedded = budget::wait(&call.turn, asked)?.map_err(|fault| fail(NAME, fault))?;
+            charge_embedding(&embedded, bytes)?;
+            if embedded.vectors.len() != count {
+                return Err(fail(NAME, "the model returned another number of vectors than of texts"));
+            }
+            let numbers: usize = embedded.vectors.iter().map(Vec::len).sum();
+            budget::charge(numbers as u64 / 64).map_err(budget::ended)?;
+            budget::reserve(numbers * size_of::<Json>()).map_err(budget::ended)?;
+            let vectors = embedded.vectors.into_iter();
+            let vectors = vectors.map(|vector| {
+                vector.into_iter().map(|part| f64::from(part).into()).collect::<Vec<Json>>().into()
+            });
+            Ok(vectors.collect::<Vec<Json>>().into())
+        },
+    )?;
+    let shown = if is_one { vectors.at(0).into() } else { vectors };
+    Ok(live(&shown, Shape::Plain))
 }
 
 fn chat(name: &str, request: &Dynamic) -> RhaiResultOf<Dynamic> {

@@ -10,7 +10,9 @@
 mod after;
 mod argument;
 mod base64;
+mod chats;
 mod csv;
+mod documents;
 mod env;
 mod files;
 mod hash;
@@ -22,12 +24,14 @@ mod jwt;
 mod kv;
 mod llm;
 mod markup;
+mod memories;
 mod multipart;
 mod output;
 pub(crate) mod padding;
 mod pattern;
 mod random;
 pub(crate) mod reading;
+mod records;
 mod regex;
 mod registry;
 mod shell;
@@ -38,8 +42,10 @@ mod time;
 mod tokens;
 mod tools;
 pub(crate) mod turn;
+mod uploads;
 mod url;
 mod values;
+mod vectors;
 mod waiting;
 
 #[cfg(test)]
@@ -47,7 +53,9 @@ mod tests;
 
 pub(crate) use after::register_after;
 pub(crate) use argument::RhaiResultOf;
+pub(crate) use memories::{MAX_MEMORIES, id_of, memory};
 pub(crate) use output::json as bounded_json;
 pub(crate) use pattern::check as check_pattern;
+pub(crate) use records::space_of_user;
 pub(crate) use registry::{globals, modules};
 pub(crate) use tools::{offered_tools, register_callable, tool_functions};

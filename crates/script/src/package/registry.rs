@@ -1,8 +1,8 @@
 //! The modules that engines know, each made once.
 
 use super::{
-    base64, csv, env, files, hash, html, http, json, jwt, kv, llm, random, regex, shell, stream, text, time,
-    tokens, tools, turn, url, values, waiting,
+    base64, chats, csv, documents, env, files, hash, html, http, json, jwt, kv, llm, memories, random, regex,
+    shell, stream, text, time, tokens, tools, turn, uploads, url, values, vectors, waiting,
 };
 use rhai::{Module, Shared, exported_module};
 use std::sync::OnceLock;
@@ -36,6 +36,11 @@ pub(crate) fn modules() -> &'static [(&'static str, Shared<Module>)] {
             ("files", files::module()),
             ("shell", shell::module()),
             ("env", env::module()),
+            ("vectors", vectors::module()),
+            ("memories", memories::module()),
+            ("chats", chats::module()),
+            ("uploads", uploads::module()),
+            ("documents", documents::module()),
         ];
         themes.into_iter().chain(of_the_turn).map(|(name, module)| (name, ready(name, module))).collect()
     })

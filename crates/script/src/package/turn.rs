@@ -168,7 +168,8 @@ pub(super) fn models() -> Module {
         call::current().map(|call| call.turn.facts().models.clone()).into()
     }
     let mut module = Module::new();
-    effect("list", &["array"], "Returns the models of this host, a list of `#{ id, name, provider }`.")
+    effect("list", &["array"], "Returns the models of this host, a list of `#{ id, name, provider }` and what the settings say of them: \
+         `description`, `abilities`, `context_length` (tokens), `price` (of a million tokens, `#{ input, output }`).")
         .set_into_module(&mut module, || match all() {
             Json::Null => live(&Json::array(), Shape::Plain),
             models => live(&models, Shape::Plain),

@@ -221,7 +221,7 @@ impl<'a> Options<'a> {
         }
     }
 
-    fn count(&self, name: &str, default: usize, most: usize) -> RhaiResultOf<usize> {
+    pub(super) fn count(&self, name: &str, default: usize, most: usize) -> RhaiResultOf<usize> {
         let Some(value) = self.value(name) else { return Ok(default) };
         let count = value.as_int().ok().and_then(|count| usize::try_from(count).ok());
         match count.filter(|count| (1..=most).contains(count)) {

@@ -323,7 +323,7 @@ const FRONTMATTER: &[KeyDoc] = &[
     key(
         "requirements",
         Type::Text,
-        "The capabilities it uses, separated by commas: `http kv llm files shell env`.",
+        "The capabilities it uses, separated by commas: `http kv llm tools files shell env vectors memories chats`.",
     ),
     key("required_host_version", Type::Text, "The minimum version of the host, such as 1.2.0."),
     key(
@@ -477,4 +477,7 @@ pub const CAPABILITIES: &[KeyDoc] = &[
         Type::Nothing,
         "Tools of this host: `tools::call`. The declaration grants the tools of the turn; others need a grant.",
     ),
+    key("vectors", Type::Nothing, "Stored vectors of its own: `vectors::…`. The declaration grants it."),
+    key("memories", Type::Nothing, "The memories of the user: `memories::…`. They need a grant."),
+    key("chats", Type::Nothing, "The stored conversations of the user: `chats::…`. They need a grant."),
 ];

@@ -278,6 +278,96 @@ fn inlet(body) {
     theme("html", "`html::`", "Converts to and from HTML.", ""),
     theme("models", "`models::`", "The models of this host.", ""),
     theme(
+        "uploads",
+        "`uploads::`",
+        "The files that the client sent with the request, those of `__files__`. They need no capability: they are part \
+         of the request. Nothing is fetched.",
+        r#"
+fn inlet(body) {
+    let said = body.messages.last("user");
+    for file in uploads::list() {
+        if file.has_content && (file.type ?? "").starts_with("text/") {
+            said.text += "\n\n" + file.name + ":\n" + text::truncate(uploads::text(file.name), 4_000);
+        }
+    }
+    body
+}
+"#,
+    ),
+    theme(
+        "documents",
+        "`documents::`",
+        "The text of documents as bytes, from `files`, `http` or `uploads`.",
+        r#"
+/*
+requirements: files
+*/
+fn handler(args) {
+    text::truncate(documents::text(files::read_bytes(args.path)), 20_000)
+}
+"#,
+    ),
+    theme(
+        "vectors",
+        "`vectors::`",
+        "Vectors that a script stores with data, and an exact search for the nearest ones. `vectors::` are the \
+         script's own, `vectors::user::` those of one verified user; both have the same functions. Spaces of up to 256 \
+         MiB are held in memory while they are used, larger ones are read at each search. Hosts that share a database \
+         share them.",
+        r#"
+/*
+requirements: vectors, llm
+*/
+fn inlet(body) {
+    if vectors::count() == 0 {
+        let texts = ["Refunds take five days.", "Shipping to Norway costs 12 euros."];
+        let found = llm::embed(texts);
+        for (text, i) in texts { vectors::add(`${i}`, found[i], text); }
+    }
+    let question = body.messages.last("user").text;
+    let facts = vectors::nearest(llm::embed(question), 3).map(|one| one.data);
+    body.messages.append_system("Facts:\n" + text::join(facts, "\n"));
+    body
+}
+"#,
+    ),
+    theme(
+        "memories",
+        "`memories::`",
+        "Texts that are remembered of the user of a request, for all scripts with the grant: `valvehouse grant ID \
+         memories`. `memories::user::` has the same functions. A user is verified by its key (`user` in `[server] keys`), a \
+         token, trusted headers or the command line; a name in the body of a request is not enough. Without a verified \
+         user they fail. Search uses the model of `[embeddings]`.",
+        r#"
+/*
+requirements: memories
+*/
+fn inlet(body) {
+    let question = body.messages.last("user").text;
+    let known = memories::user::search(question, 3, #{ min_score: 0.2 }).map(|one| one.text);
+    if known.len > 0 {
+        body.messages.append_system("About the user:\n" + text::join(known, "\n"));
+    }
+    body
+}
+"#,
+    ),
+    theme(
+        "chats",
+        "`chats::`",
+        "The stored conversations of the user of a request, read only: `valvehouse grant ID chats`. Models with `memory = \
+         true` store conversations that have a chat id. Only conversations that a verified user began are found, and \
+         only by the same user.",
+        r#"
+/*
+requirements: chats
+*/
+fn handler(args) {
+    chats::search(args.text, #{ limit: 5 }).map(|found| `${found.title}: ${found.text}`)
+}
+"#,
+    ),
+    theme(
         "kv",
         "`kv::`",
         "Values that a script stores beyond a turn and a restart. `kv::` is the script's own map, \

@@ -16,7 +16,7 @@ use valvehouse_core::error::{Error, Rejection};
 use valvehouse_json::Json;
 use valvehouse_net::web::{Ask, WebError, WebResponse};
 use valvehouse_os::{Folders, Programs, Variables};
-use valvehouse_store::Kv;
+use valvehouse_store::{Kv, VectorIndex};
 
 /// A function that answers in the place of the web.
 pub(crate) type WebReplacement = Arc<dyn Fn(&Ask) -> Result<WebResponse, WebError> + Send + Sync>;
@@ -103,9 +103,10 @@ impl Sandbox {
     /// Returns `true` if a script with these requirements reaches all that it needs.
     pub fn reaches(&self, requirements: &[Capability]) -> bool {
         requirements.iter().all(|capability| match (&self.outside, capability) {
-            (Outside::Granted | Outside::Test(_), _) | (_, Capability::Kv | Capability::Env) => true,
+            (Outside::Granted | Outside::Test(_), _)
+            | (_, Capability::Kv | Capability::Env | Capability::Vectors | Capability::Memories) => true,
             (outside, Capability::Http | Capability::Llm) => matches!(outside, Outside::Connected),
-            (_, Capability::Files | Capability::Shell | Capability::Tools) => false,
+            (_, Capability::Files | Capability::Shell | Capability::Tools | Capability::Chats) => false,
         })
     }
 
@@ -124,6 +125,8 @@ impl Sandbox {
             breaker: BreakerSettings { failure_threshold: 0, ..own.breaker },
             stored: self.valves.as_ref().unwrap_or(&own.stored).clone(),
             kv: self.kv.as_ref().unwrap_or(&own.kv).clone(),
+            // Where the values come from elsewhere, the store of the script may be closed.
+            vectors: if self.kv.is_some() { VectorIndex::default() } else { own.vectors.clone() },
             ..own.clone()
         };
         self.compile(&file, &settings)
@@ -175,7 +178,14 @@ impl Sandbox {
             _ => (granted.models.map(|_| Arc::new(NoModels) as Arc<dyn Models>), Default::default()),
         };
         let kv = granted.kv.map(|kv| Arc::new(kv.copy_of(id)));
-        Reach { kv, models, tools, web, variables: granted.variables, ..Reach::default() }
+        let vectors = granted.vectors.map(|vectors| vectors.copy_in_memory());
+        let embeds = |own: Arc<dyn Models>| match self.outside {
+            Outside::Connected => own,
+            _ => Arc::new(NoModels),
+        };
+        let memories = granted.memories.map(|(index, models)| (index.copy_in_memory(), embeds(models)));
+        let variables = granted.variables;
+        Reach { kv, vectors, memories, models, tools, web, variables, ..Reach::default() }
     }
 }
 

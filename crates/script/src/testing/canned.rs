@@ -1,6 +1,6 @@
 //! The answers on a stage: models, hosts and people, with the values that a test laid out, in its order.
 
-use crate::reach::Models;
+use crate::reach::{ChatRecord, Chats, Models};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -138,6 +138,66 @@ impl Models for Model {
             Err(fault) => stream::iter([Err(fault)]).boxed(),
         });
         stream::once(events).flatten().boxed()
+    }
+}
+
+/// Stored conversations, each of one user.
+#[derive(Clone, Default)]
+pub(super) struct StoredChats(Arc<Mutex<Vec<(String, ChatRecord, Vec<Json>)>>>);
+
+impl StoredChats {
+    /// Adds a conversation of a user, the latest one.
+    pub(super) fn add(&self, user: String, id: &str, messages: &Json, now_ms: i64) {
+        let messages: Vec<Json> = match messages {
+            Json::Text(text) => vec![message::user(text.as_str())],
+            list => list.items().iter().map(Json::copy).collect(),
+        };
+        let record = ChatRecord {
+            id: id.to_owned(),
+            model: "test".to_owned(),
+            length: messages.len() as u64,
+            summary: None,
+            created_at: now_ms,
+            updated_at: now_ms,
+        };
+        self.0.lock().insert(0, (user, record, messages));
+    }
+}
+
+impl std::fmt::Debug for StoredChats {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("StoredChats")
+    }
+}
+
+impl Chats for StoredChats {
+    fn list(
+        &self,
+        user: String,
+        before: Option<i64>,
+        limit: u64,
+    ) -> BoxFuture<'static, Result<Vec<ChatRecord>, Error>> {
+        let all = self.0.lock();
+        let own = all.iter().filter(|(owner, ..)| *owner == user).map(|(_, record, _)| record);
+        let own = own.filter(|record| before.is_none_or(|before| record.updated_at < before));
+        let own: Vec<ChatRecord> = own.take(usize::try_from(limit).unwrap_or(usize::MAX)).cloned().collect();
+        future::ready(Ok(own)).boxed()
+    }
+
+    fn messages(
+        &self,
+        user: String,
+        id: String,
+        from: u64,
+        to: u64,
+    ) -> BoxFuture<'static, Result<Option<Vec<Json>>, Error>> {
+        let all = self.0.lock();
+        let found = all.iter().find(|(owner, record, _)| *owner == user && record.id == id);
+        let range = found.map(|(.., messages)| {
+            let numbered = (0..).zip(messages).filter(|(at, _)| (from..to).contains(at));
+            numbered.map(|(_, message)| message.copy()).collect()
+        });
+        future::ready(Ok(range)).boxed()
     }
 }
 

@@ -2,14 +2,16 @@
 //!
 //! Files that a test puts there, in a folder of its own.
 
-use super::canned::{Hosts, Model, People};
+use super::canned::{Hosts, Model, People, StoredChats};
 use super::failure::Wrong;
 use crate::argument::UserValves;
 use crate::budget::Budget;
+use crate::package::{MAX_MEMORIES, id_of, memory, space_of_user};
 use crate::problem::{Problem, Severity};
 use crate::reach::{Background, Clock, Reach, SetClock, Work};
 use crate::sandbox::{Sandbox, SandboxScript, TestOutside};
 use crate::{Coverage, Lists, ScheduledCall, Script, Settings, SourceFile};
+use futures::FutureExt as _;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,11 +23,12 @@ use valvehouse_config::{Grant, Grants};
 use valvehouse_core::breaker::BreakerSettings;
 use valvehouse_core::context::{Context, Turn};
 use valvehouse_core::metrics::PluginMetrics;
+use valvehouse_core::provider::{BUILTIN_EMBEDDING, builtin_embedding};
 use valvehouse_core::tool::{Retry, Tool, ToolSpec};
 use valvehouse_core::trace::{RequestFacts, TraceGuard, Traces};
 use valvehouse_json::{Json, Object};
 use valvehouse_os::{Folders, Variables};
-use valvehouse_store::Kv;
+use valvehouse_store::{Kv, NewVector, VectorIndex};
 
 /// The time when tests begin: 2026-01-01T00:00:00Z, a Thursday.
 const BEGIN: i64 = 1_767_225_600_000;
@@ -36,6 +39,7 @@ pub(super) struct Stage {
     settings: Settings,
     pub(super) clock: Arc<SetClock>,
     pub(super) model: Model,
+    chats: StoredChats,
     pub(super) hosts: Hosts,
     pub(super) people: People,
     pub(super) skipped: AtomicBool,
@@ -140,6 +144,7 @@ impl Stage {
         let clock = Arc::new(SetClock { now: AtomicI64::new(BEGIN), began: AtomicI64::new(BEGIN) });
         let time = clock.clone();
         let model = Model::default();
+        let chats = StoredChats::default();
         let left = Arc::<LeftWork>::default();
         let settings = Settings {
             configured: Json::Null,
@@ -151,6 +156,8 @@ impl Stage {
             hook: patient(settings.hook),
             kv: Arc::new(Kv::with_clock(move || time.now.load(Relaxed))),
             models: Some(Arc::new(model.clone())),
+            vectors: VectorIndex::default(),
+            chats: Some(Arc::new(chats.clone())),
             background: Some(left.clone()),
             ..settings.clone()
         };
@@ -159,6 +166,7 @@ impl Stage {
             settings,
             clock,
             model,
+            chats,
             hosts: Hosts::default(),
             people: People::default(),
             skipped: AtomicBool::new(false),
@@ -191,6 +199,8 @@ impl Stage {
         Arc::new(Reach {
             clock: Clock::Set(self.clock.clone()),
             kv: Some(self.settings.kv.clone()),
+            vectors: Some(self.settings.vectors.clone()),
+            memories: Some((self.settings.vectors.clone(), Arc::new(self.model.clone()))),
             ..Reach::default()
         })
     }
@@ -262,6 +272,29 @@ impl Stage {
         self.laid_anew(|laid| laid.variables.insert(name.to_owned(), value.to_owned()));
     }
 
+    /// The user of the turn that runs.
+    fn user(&self) -> Result<String, String> {
+        let user = self.turn().facts().verified_user.clone();
+        user.ok_or_else(|| "the turn has no user; call turn(#{ user: #{ id: \"ann\" } }) before".to_owned())
+    }
+
+    /// One more memory of the user.
+    pub(super) fn add_memory(&self, text: &str) -> Result<(), String> {
+        let owner = space_of_user("", &self.user()?);
+        let data = memory(text, self.clock.now.load(Relaxed));
+        let entry = NewVector { id: id_of(text), data, vector: builtin_embedding(text) };
+        let put = self.settings.vectors.put(&owner, BUILTIN_EMBEDDING, vec![entry], false, MAX_MEMORIES);
+        // In memory nothing is waited for.
+        let put = put.now_or_never().ok_or("the memories of the test are in use")?;
+        put.map(drop).map_err(|error| error.cause)
+    }
+
+    /// One more conversation of the user.
+    pub(super) fn add_chat(&self, id: &str, messages: &Json) -> Result<(), String> {
+        self.chats.add(self.user()?, id, messages, self.clock.now.load(Relaxed));
+        Ok(())
+    }
+
     pub(super) fn add_file(&self, path: &str, text: &str) -> Result<(), String> {
         self.laid_anew(|laid| {
             let files = match laid.files.take() {
@@ -323,6 +356,9 @@ fn everything(script: &SourceFile) -> Grants {
         kv: true,
         llm: true,
         tools: Grant::Nothing,
+        vectors: true,
+        memories: true,
+        chats: true,
     }
 }
 

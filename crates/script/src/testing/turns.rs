@@ -9,8 +9,18 @@ use valvehouse_core::words::did_you_mean;
 use valvehouse_json::{Json, Object};
 
 /// The keys of `turn(…)`.
-const FACTS: [&str; 9] =
-    ["user", "chat_id", "message_id", "model", "request", "features", "files", "metadata", "variables"];
+const FACTS: [&str; 10] = [
+    "user",
+    "chat_id",
+    "message_id",
+    "model",
+    "request",
+    "features",
+    "files",
+    "metadata",
+    "variables",
+    "verified",
+];
 
 /// The defaults of a request where a test does not set them.
 const USUAL_REQUEST: [(&str, &str); 3] =
@@ -78,6 +88,10 @@ impl Stage {
             models: Json::from(vec![model.copy()]).freeze(),
             model: model.freeze(),
             trace: Some(self.recording.trace().clone()),
+            verified_user: match part("verified") {
+                Json::Bool(false) => None,
+                _ => part("user").text("id").map(String::from),
+            },
             ..TurnFacts::from_json(facts)
         };
         let context = Context::with_metadata(object(part("variables")), object(part("metadata")));

@@ -97,4 +97,7 @@ async fn store(app: &App, families: &mut Families) {
     families
         .gauge("kv_writes_pending", "Changes of kv entries that wait to be written.")
         .add(&[], waiting as f64);
+    families
+        .gauge("vector_memory_bytes", "Size of the vectors of scripts and memories that are held in memory.")
+        .add(&[], app.host.vectors().held_bytes() as f64);
 }

@@ -228,6 +228,9 @@ fn endpoint_of(path: &str) -> &'static str {
 /// Names the provider, where a route names no model and several have it.
 const PROVIDER: HeaderName = HeaderName::from_static("x-valvehouse-provider");
 
+/// The name of the provider of the demonstration model.
+const DEMO: &str = "demo";
+
 /// A service, and its name of the model.
 pub(super) struct Target {
     pub(super) provider: Arc<dyn Provider>,
@@ -263,6 +266,10 @@ impl Target {
         if let Some(model) = model {
             return Self::of_model(snapshot, path, model, named, &having);
         }
+        // The demonstration model is for requests that name it.
+        let others = having.iter().copied().filter(|plan| plan.provider.name() != DEMO);
+        let others: Vec<&ProviderPlan> = others.collect();
+        let having = if others.is_empty() { having } else { others };
         match having.as_slice() {
             all if named.is_some() => {
                 let found = all.iter().find(|plan| Some(plan.provider.name()) == named);

@@ -177,6 +177,7 @@ impl Call {
             model.as_ref().map_or_else(|| snapshot.invoking_only(Vec::new()), |ready| ready.kernel.clone());
         let model = Json::from(model.map(|ready| ready.facts));
         let mut facts = facts::of_body(app, parts, body, user, model, snapshot.listed().clone());
+        facts.verified_user = verified_user(app, parts, user);
         facts.states = Some(parted.states().clone());
         let watch =
             recording::begin(app, hook.name(), false, snapshot.generation, &parts.headers, &mut facts);
@@ -274,6 +275,13 @@ impl Call {
         }
         Ok(json_response(StatusCode::OK, &self.body))
     }
+}
+
+/// The id of the user by the key or trusted headers; else the one that the operators' own Open WebUI names.
+fn verified_user(app: &App, parts: &Parts, named: &Json) -> Option<String> {
+    let key_user = parts.extensions.get::<KeyUser>().map_or(Json::Null, |user| user.0.clone());
+    let by_operator = || auth::may_operate_by_key(app, parts).then(|| facts::user_id(named)).flatten();
+    facts::verified_user(app, &parts.headers, &key_user).or_else(by_operator)
 }
 
 /// The user bound to the key of a request, or null: handlers take it as an extension.

@@ -10,7 +10,7 @@ const DOING: &str = "migrate the store";
 
 /// Number, title and text of each step. An earlier version goes on with a schema of later steps, unless the title of
 /// one of them begins with [`BREAKING`]: steps add, and what they replace goes two versions later.
-const STEPS: [(i64, &str, &str); 7] = [
+const STEPS: [(i64, &str, &str); 8] = [
     (1, "state", include_str!("../migrations/postgres/0001_state.sql")),
     (2, "background responses", include_str!("../migrations/postgres/0002_background_responses.sql")),
     (3, "response conversations", include_str!("../migrations/postgres/0003_response_conversations.sql")),
@@ -18,6 +18,7 @@ const STEPS: [(i64, &str, &str); 7] = [
     (11, "script sets", include_str!("../migrations/postgres/0011_script_sets.sql")),
     (20, "kv changes", include_str!("../migrations/postgres/0020_kv_changes.sql")),
     (21, "questions and sessions", include_str!("../migrations/postgres/0021_questions_and_sessions.sql")),
+    (30, "vectors", include_str!("../migrations/postgres/0030_vectors.sql")),
 ];
 /// The beginning of the titles of steps with which earlier versions cannot go on.
 const BREAKING: &str = "breaking: ";

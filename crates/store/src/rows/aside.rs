@@ -10,19 +10,32 @@ use crate::sql::{Row, Session, query, query_scalar};
 use valvehouse_json::Json;
 
 /// The rows of an owner are dropped.
-const DROP: [&str; 4] = [
+const DROP: [&str; 6] = [
     "DELETE FROM valves WHERE plugin = ?",
     "DELETE FROM switches WHERE plugin = ?",
     "DELETE FROM grants WHERE id = ?",
     "DELETE FROM kv WHERE plugin = ?",
+    "DELETE FROM vectors WHERE plugin = ?",
+    "DELETE FROM vector_spaces WHERE plugin = ?",
 ];
 /// The rows of an owner go to another one, whose own rows win.
-const MOVE: [(&str, &str); 2] = [
+const MOVE: [(&str, &str); 4] = [
     ("UPDATE grants SET id = ?1 WHERE id = ?2 AND NOT EXISTS (SELECT 1 FROM grants WHERE id = ?1)", DROP[2]),
     (
         "UPDATE kv SET plugin = ?1 WHERE plugin = ?2 AND NOT EXISTS (
             SELECT 1 FROM kv AS own WHERE own.plugin = ?1 AND own.scope = kv.scope AND own.key = kv.key)",
         DROP[3],
+    ),
+    // A space is whole: vectors of two models cannot be in one.
+    (
+        "UPDATE vectors SET plugin = ?1 WHERE plugin = ?2 AND NOT EXISTS (
+            SELECT 1 FROM vector_spaces AS own WHERE own.plugin = ?1 AND own.scope = vectors.scope)",
+        DROP[4],
+    ),
+    (
+        "UPDATE vector_spaces SET plugin = ?1 WHERE plugin = ?2 AND NOT EXISTS (
+            SELECT 1 FROM vector_spaces AS own WHERE own.plugin = ?1 AND own.scope = vector_spaces.scope)",
+        DROP[5],
     ),
 ];
 
@@ -36,7 +49,8 @@ pub(crate) async fn all(session: &mut Session) -> Result<Vec<Aside>, sqlx::Error
         EXISTS (SELECT 1 FROM valves WHERE plugin = one.plugin || '@' || one.number)
         OR EXISTS (SELECT 1 FROM switches WHERE plugin = one.plugin || '@' || one.number)
         OR EXISTS (SELECT 1 FROM grants WHERE id = one.plugin || '@' || one.number)
-        OR EXISTS (SELECT 1 FROM kv WHERE plugin = one.plugin || '@' || one.number)) AS has_rows
+        OR EXISTS (SELECT 1 FROM kv WHERE plugin = one.plugin || '@' || one.number)
+        OR EXISTS (SELECT 1 FROM vectors WHERE plugin = one.plugin || '@' || one.number)) AS has_rows
         FROM set_aside AS one ORDER BY plugin, number";
     let rows = query(text).fetch_all(session).await?;
     let read = |row: &Row| {

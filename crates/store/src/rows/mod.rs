@@ -18,3 +18,4 @@ pub(crate) mod secrets;
 pub(crate) mod sessions;
 pub(crate) mod switches;
 pub(crate) mod valves;
+pub(crate) mod vectors;

@@ -16,6 +16,7 @@ pub(crate) enum Value<'q> {
     Text(Option<Cow<'q, str>>),
     Integer(Option<i64>),
     Bool(Option<bool>),
+    Bytes(Option<Cow<'q, [u8]>>),
 }
 
 /// A statement and its values.
@@ -136,6 +137,7 @@ impl<'q> Query<'q> {
             Value::Text(text) => query.bind(text),
             Value::Integer(number) => query.bind(number),
             Value::Bool(is_so) => query.bind(is_so),
+            Value::Bytes(bytes) => query.bind(bytes.map(Cow::into_owned)),
         })
     }
 
@@ -146,6 +148,7 @@ impl<'q> Query<'q> {
             Value::Text(text) => query.bind(text),
             Value::Integer(number) => query.bind(number),
             Value::Bool(is_so) => query.bind(is_so),
+            Value::Bytes(bytes) => query.bind(bytes.map(Cow::into_owned)),
         })
     }
 }
@@ -249,5 +252,17 @@ impl From<bool> for Value<'_> {
 impl From<Option<bool>> for Value<'_> {
     fn from(is_so: Option<bool>) -> Self {
         Self::Bool(is_so)
+    }
+}
+
+impl From<Vec<u8>> for Value<'_> {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Bytes(Some(bytes.into()))
+    }
+}
+
+impl From<Option<Vec<u8>>> for Value<'_> {
+    fn from(bytes: Option<Vec<u8>>) -> Self {
+        Self::Bytes(bytes.map(Cow::Owned))
     }
 }

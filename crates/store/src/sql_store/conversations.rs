@@ -23,6 +23,23 @@ impl Conversations for SqlStore {
         })
     }
 
+    fn conversations_of<'a>(
+        &'a self,
+        owner: &'a str,
+        before: Option<i64>,
+        limit: u64,
+    ) -> StoreFuture<'a, Vec<Conversation>> {
+        self.work("list the conversations of a user", async move {
+            messages::conversations_of(&mut self.swift.session().await?, owner, before, limit).await
+        })
+    }
+
+    fn conversation_of<'a>(&'a self, owner: &'a str, id: &'a str) -> StoreFuture<'a, Option<Conversation>> {
+        self.work("read a conversation", async move {
+            messages::conversation_of(&mut self.swift.session().await?, owner, id).await
+        })
+    }
+
     fn messages<'a>(&'a self, conversation: &'a str, from: u64, to: u64) -> StoreFuture<'a, Vec<Json>> {
         self.work("read the messages of a conversation", async move {
             messages::messages(&mut self.swift.session().await?, conversation, from, to).await

@@ -11,5 +11,6 @@ mod responses;
 mod script_sets;
 mod sessions;
 mod state;
+mod vectors;
 
 pub use database::SqlStore;

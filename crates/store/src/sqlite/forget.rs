@@ -54,6 +54,8 @@ async fn forget(pool: &Pool) -> Result<u64, sqlx::Error> {
         "DELETE FROM valves",
         "UPDATE versions SET valves = '{}'",
         "DELETE FROM secrets",
+        "DELETE FROM vectors",
+        "DELETE FROM vector_spaces",
         "DELETE FROM sealing",
     ] {
         query(change).execute(&mut transaction).await?;

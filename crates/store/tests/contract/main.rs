@@ -12,6 +12,7 @@ mod runs;
 mod scripts;
 mod secrets;
 mod sessions;
+mod vectors;
 
 #[cfg(all(unix, feature = "postgres"))]
 use valvehouse_config::{Secret, SecretSource};
@@ -74,6 +75,7 @@ async fn check<F: Future<Output = Box<dyn Store>>>(fresh: impl Fn() -> F) {
     secrets::check(&fresh).await;
     scripts::check(&fresh).await;
     sessions::check(&fresh).await;
+    vectors::check(&fresh).await;
 }
 
 async fn nothing_is_there_at_first(store: &dyn Store) {

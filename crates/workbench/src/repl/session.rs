@@ -175,6 +175,7 @@ impl<'a> Session<'a> {
         let user = self.user.as_deref().map(|id| Json::from([("id", id.into())]));
         TurnFacts {
             user: user.unwrap_or_else(Json::object),
+            verified_user: self.user.clone(),
             model,
             models: snapshot.listed().clone(),
             request: Json::from([
@@ -353,7 +354,7 @@ async fn scratch(app: &App, live: bool) -> Result<Script, CommandError> {
     let mut wanted = Vec::new();
     for capability in Capability::ALL.map(Capability::name) {
         // The grants of the id `repl`; in a dry run, of those that stay here.
-        let is_inside = ["kv", "llm", "tools"].contains(&capability);
+        let is_inside = ["kv", "llm", "tools", "vectors"].contains(&capability);
         if is_inside || (live && app.host.compile(&file(&[capability])).await.is_ok()) {
             wanted.push(capability);
         }

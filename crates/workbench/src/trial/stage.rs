@@ -199,6 +199,7 @@ pub(super) fn turn(asked: &TrialOptions, snapshot: &Snapshot) -> Result<TrialTur
     let user = asked.user.as_deref().map(|id| Json::from([("id", id.into())]));
     let facts = TurnFacts {
         user: user.unwrap_or_else(Json::object),
+        verified_user: asked.user.clone(),
         model: facts,
         models: snapshot.listed().clone(),
         request: request.freeze(),

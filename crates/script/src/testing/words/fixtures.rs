@@ -22,7 +22,8 @@ pub(super) fn register(module: &mut Module) {
         "turn",
         &["facts: map", "()"],
         "Starts a new turn with these keys, all of them optional: `user` (its `valves` are the user's own), \
-         `chat_id`, `message_id`, `model`, `request`, `features`, `files`, `metadata`, `variables`.",
+         `chat_id`, `message_id`, `model`, `request`, `features`, `files`, `metadata`, `variables`. The user is \
+         verified, unless `verified` is false.",
     )
     .set_into_module(module, |facts: Dynamic| {
         stage("turn")?.begin_turn(&json_of(&facts)?).map_err(|why| error(format!("turn: {why}")))
@@ -78,6 +79,24 @@ pub(super) fn canned() -> Module {
     )
     .set_into_module(&mut module, |path: &str, text: &str| {
         stage("canned::file")?.add_file(path, text).map_err(|why| error(format!("canned::file: {why}")))
+    });
+    within(
+        "memory",
+        &["text: &str", "()"],
+        "Stores a memory of the user of the turn, for `memories::`. A turn has a user after `turn(#{ user: #{ id: \
+         \"ann\" } })`.",
+    )
+    .set_into_module(&mut module, |text: &str| {
+        stage("canned::memory")?.add_memory(text).map_err(|why| error(format!("canned::memory: {why}")))
+    });
+    within(
+        "chat",
+        &["id: &str", "messages", "()"],
+        "Stores a conversation of the user of the turn, for `chats::`: a list of messages, or the text of one.",
+    )
+    .set_into_module(&mut module, |id: &str, messages: Dynamic| {
+        let messages = json_of(&messages)?.copy();
+        stage("canned::chat")?.add_chat(id, &messages).map_err(|why| error(format!("canned::chat: {why}")))
     });
     within("env", &["name: &str", "value: &str", "()"], "Sets an environment variable for `env::get`.")
         .set_into_module(&mut module, |name: &str, value: &str| -> RhaiResultOf<()> {

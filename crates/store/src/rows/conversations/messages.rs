@@ -2,7 +2,7 @@
 
 use super::rows::{counted, read, refused, stored, whole_number};
 use crate::clock::now;
-use crate::conversation::Conversation;
+use crate::conversation::{Conversation, OWNER};
 use crate::export::{AROUND_KEPT, AROUND_MESSAGE};
 use crate::sql::{self, Row, Session, query, query_scalar};
 use sqlx::Error;
@@ -66,8 +66,8 @@ pub(crate) async fn find(connection: &mut Session, id: &str) -> Result<Option<(i
 pub(crate) async fn insert(connection: &mut Session, new: &Conversation) -> Result<i64, Error> {
     let (from, shared) = new.forked_from.clone().unzip();
     query_scalar(
-        "INSERT INTO conversations (id, agent, length, kept, forked_from, shared, created_at, updated_at)
-         VALUES (?, ?, 0, ?, ?, ?, ?, ?) RETURNING number",
+        "INSERT INTO conversations (id, agent, length, kept, forked_from, shared, created_at, updated_at, verified_user)
+         VALUES (?, ?, 0, ?, ?, ?, ?, ?, ?) RETURNING number",
     )
     .bind(&new.id)
     .bind(&new.agent)
@@ -76,8 +76,35 @@ pub(crate) async fn insert(connection: &mut Session, new: &Conversation) -> Resu
     .bind(shared.map(whole_number))
     .bind(new.created_at)
     .bind(new.updated_at)
+    .bind(owner_in(&new.kept))
     .fetch_one(connection)
     .await
+}
+
+/// The verified user among the values of a conversation.
+pub(crate) fn owner_in(kept: &Json) -> Option<String> {
+    kept.text(OWNER).map(String::from)
+}
+
+pub(crate) async fn conversations_of(
+    connection: &mut Session,
+    owner: &str,
+    before: Option<i64>,
+    limit: u64,
+) -> Result<Vec<Conversation>, Error> {
+    let select =
+        select!("WHERE verified_user = ? AND updated_at < ? ORDER BY updated_at DESC, number DESC LIMIT ?");
+    let query = query(select).bind(owner).bind(before.unwrap_or(i64::MAX)).bind(whole_number(limit));
+    query.fetch_all(connection).await?.iter().map(from_row).collect()
+}
+
+pub(crate) async fn conversation_of(
+    connection: &mut Session,
+    owner: &str,
+    id: &str,
+) -> Result<Option<Conversation>, Error> {
+    let query = query(select!("WHERE id = ? AND verified_user = ?")).bind(id).bind(owner);
+    query.fetch_optional(connection).await?.as_ref().map(from_row).transpose()
 }
 
 /// Serializes the values that are kept from run to run.

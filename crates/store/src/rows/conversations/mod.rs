@@ -3,6 +3,6 @@
 pub(crate) mod checkpoints;
 pub(crate) mod messages;
 mod process;
-mod rows;
+pub(super) mod rows;
 pub(crate) mod runs;
 pub(crate) mod transfer;

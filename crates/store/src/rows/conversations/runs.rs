@@ -286,12 +286,15 @@ async fn keep_of(
     kept: Option<&Json>,
     time: i64,
 ) -> Result<u64, Error> {
+    let owner = kept.and_then(messages::owner_in);
     let kept = kept.map(messages::stored_kept).transpose()?;
     let row = query(
-        "UPDATE conversations SET updated_at = ?, kept = coalesce(?, kept) WHERE number = ? RETURNING length",
+        "UPDATE conversations SET updated_at = ?, kept = coalesce(?, kept), verified_user = coalesce(verified_user, ?)
+         WHERE number = ? RETURNING length",
     )
     .bind(time)
     .bind(kept)
+    .bind(owner)
     .bind(conversation)
     .fetch_one(connection)
     .await?;

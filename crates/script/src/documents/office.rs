@@ -1,0 +1,273 @@
+//! The text of each kind of document.
+
+use super::archive::Archive;
+use super::error::DocumentError;
+use super::markup::{Part, attribute, decode, parts};
+
+/// The most text of a document, in bytes.
+const MAX_TEXT: usize = 4 << 20;
+/// The most columns of a table that are left out as empty before a cell.
+const MAX_COLUMNS: usize = 256;
+
+const WORD: &str = "word/document.xml";
+const WORKBOOK: &str = "xl/workbook.xml";
+const SHARED: &str = "xl/sharedStrings.xml";
+const SHEETS: &str = "xl/worksheets/sheet";
+const SLIDES: &str = "ppt/slides/slide";
+
+/// Returns `true` if bytes begin as an archive does.
+pub(crate) fn is_office(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"PK\x03\x04")
+}
+
+/// Returns the text of a document: paragraphs and rows as lines, cells separated by tabs, sheets and slides by an empty
+/// line.
+///
+/// # Errors
+/// Returns an error if it is not a DOCX, XLSX or PPTX file, is damaged or encrypted, or exceeds a limit.
+pub(crate) fn text(bytes: &[u8]) -> Result<String, DocumentError> {
+    let mut archive = Archive::read(bytes)?;
+    if archive.has(WORD) {
+        return of_paragraphs(&archive.file(WORD)?);
+    }
+    let mut text = String::new();
+    if archive.has(WORKBOOK) {
+        let shared = match archive.has(SHARED) {
+            true => shared_texts(&archive.file(SHARED)?)?,
+            false => Vec::new(),
+        };
+        for name in numbered(archive.names(SHEETS), SHEETS) {
+            add(&mut text, &of_sheet(&archive.file(&name)?, &shared)?)?;
+        }
+        return Ok(text);
+    }
+    let slides = numbered(archive.names(SLIDES), SLIDES);
+    if slides.is_empty() {
+        return Err(DocumentError::Unknown);
+    }
+    for name in slides {
+        add(&mut text, &of_paragraphs(&archive.file(&name)?)?)?;
+    }
+    Ok(text)
+}
+
+/// Adds a sheet or a slide.
+fn add(text: &mut String, part: &str) -> Result<(), DocumentError> {
+    if !text.is_empty() && !part.is_empty() {
+        text.push_str("\n\n");
+    }
+    text.push_str(part);
+    bounded(text)
+}
+
+fn bounded(text: &str) -> Result<(), DocumentError> {
+    match text.len() > MAX_TEXT {
+        true => Err(DocumentError::TooLarge { what: "text", limit_mb: MAX_TEXT >> 20 }),
+        false => Ok(()),
+    }
+}
+
+/// The names with a number behind the beginning, by their numbers.
+fn numbered(names: Vec<String>, beginning: &str) -> Vec<String> {
+    let number = |name: &String| name.strip_prefix(beginning)?.strip_suffix(".xml")?.parse::<u32>().ok();
+    let mut known: Vec<(u32, String)> =
+        names.into_iter().filter_map(|name| Some((number(&name)?, name))).collect();
+    known.sort();
+    known.into_iter().map(|(_, name)| name).collect()
+}
+
+/// The paragraphs of a document or a slide, a line each; a row of a table is a line too.
+fn of_paragraphs(xml: &str) -> Result<String, DocumentError> {
+    let (mut text, mut is_text, mut cells) = (String::new(), false, 0_usize);
+    for part in parts(xml) {
+        match part {
+            Part::Start("t", _, is_empty) => is_text = !is_empty,
+            Part::End("t") => is_text = false,
+            Part::Text(some) if is_text => decode(some, &mut text),
+            Part::Start("tab", ..) => text.push('\t'),
+            Part::Start("br" | "cr", ..) => text.push('\n'),
+            Part::Start("tc", _, false) => {
+                if cells > 0 && !text.is_empty() {
+                    text.push('\t');
+                }
+                cells += 1;
+            }
+            // The paragraphs of a cell are in the line of its row.
+            Part::End("p") if cells == 0 => text.push('\n'),
+            Part::End("p") => text.push(' '),
+            Part::End("tr") => {
+                cells = 0;
+                text.push('\n');
+            }
+            _ => {}
+        }
+        bounded(&text)?;
+    }
+    let lines: Vec<&str> = text.lines().map(|line| line.trim_matches(' ')).collect();
+    Ok(lines.join("\n").trim_matches('\n').replace(" \t", "\t"))
+}
+
+/// The texts that cells refer to.
+fn shared_texts(xml: &str) -> Result<Vec<String>, DocumentError> {
+    let (mut texts, mut own, mut sum) = (Vec::new(), String::new(), 0);
+    let (mut is_text, mut is_reading_aid) = (false, false);
+    for part in parts(xml) {
+        match part {
+            Part::Start("si", _, is_empty) => {
+                own = String::new();
+                if is_empty {
+                    texts.push(String::new());
+                }
+            }
+            Part::End("si") => texts.push(std::mem::take(&mut own)),
+            Part::Start("rPh", _, false) => is_reading_aid = true,
+            Part::End("rPh") => is_reading_aid = false,
+            Part::Start("t", _, is_empty) => is_text = !is_empty,
+            Part::End("t") => is_text = false,
+            Part::Text(some) if is_text && !is_reading_aid => {
+                sum += some.len();
+                decode(some, &mut own);
+            }
+            _ => {}
+        }
+        if sum > MAX_TEXT {
+            return Err(DocumentError::TooLarge { what: "text", limit_mb: MAX_TEXT >> 20 });
+        }
+    }
+    Ok(texts)
+}
+
+/// The rows of a sheet as lines. Formulas have the value that was computed last.
+fn of_sheet(xml: &str, shared: &[String]) -> Result<String, DocumentError> {
+    let (mut text, mut column, mut kind, mut value) = (String::new(), 0, "", String::new());
+    let mut is_value = false;
+    for part in parts(xml) {
+        match part {
+            Part::Start("row", _, false) => column = 0,
+            Part::Start("c", attributes, is_empty) => {
+                let at = attribute(attributes, "r").and_then(column_of).unwrap_or(column);
+                for _ in column..at.min(MAX_COLUMNS) {
+                    text.push('\t');
+                }
+                column = at.max(column);
+                kind = attribute(attributes, "t").unwrap_or("");
+                value.clear();
+                if is_empty {
+                    continue;
+                }
+            }
+            Part::Start("v" | "t", _, is_empty) => is_value = !is_empty,
+            Part::End("v" | "t") => is_value = false,
+            Part::Text(some) if is_value => decode(some, &mut value),
+            Part::End("c") => {
+                let own = match kind {
+                    "s" => value.trim().parse::<usize>().ok().and_then(|place| shared.get(place)),
+                    _ => Some(&value),
+                };
+                // A cell is one line.
+                own.iter().flat_map(|own| own.chars()).for_each(|letter| {
+                    text.push(if letter.is_control() { ' ' } else { letter });
+                });
+            }
+            Part::End("row") => {
+                text.truncate(text.trim_end_matches('\t').len());
+                text.push('\n');
+            }
+            _ => {}
+        }
+        bounded(&text)?;
+    }
+    Ok(text.trim_end_matches('\n').to_owned())
+}
+
+/// The index of a column by the name of a cell: `B7` is 1.
+fn column_of(name: &str) -> Option<usize> {
+    let letters = name.bytes().take_while(u8::is_ascii_uppercase).take(4);
+    let number = letters.fold(0_usize, |number, letter| number * 26 + usize::from(letter - b'A') + 1);
+    number.checked_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::Compression;
+    use flate2::write::DeflateEncoder;
+    use std::io::Write as _;
+
+    /// An archive of these files, packed by deflate.
+    fn archive(files: &[(&str, &str)]) -> Vec<u8> {
+        let (mut bytes, mut directory) = (Vec::new(), Vec::new());
+        for (name, text) in files {
+            let mut packed = DeflateEncoder::new(Vec::new(), Compression::fast());
+            packed.write_all(text.as_bytes()).unwrap();
+            let packed = packed.finish().unwrap();
+            let head = u32::try_from(bytes.len()).unwrap();
+            let sizes = [packed.len() as u32, text.len() as u32].map(u32::to_le_bytes).concat();
+            let common = [&[20, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0][..], &sizes].concat();
+            let length = (name.len() as u16).to_le_bytes();
+            bytes.extend([b"PK\x03\x04", &common[..], &length, &[0, 0], name.as_bytes(), &packed].concat());
+            let rest = [&length[..], &[0; 12], &head.to_le_bytes()].concat();
+            directory.extend([&b"PK\x01\x02\x14\0"[..], &common, &rest, name.as_bytes()].concat());
+        }
+        let (at, count) = (bytes.len() as u32, (files.len() as u16).to_le_bytes());
+        let end = [
+            b"PK\x05\x06\0\0\0\0",
+            &count[..],
+            &count,
+            &(directory.len() as u32).to_le_bytes(),
+            &at.to_le_bytes(),
+            &[0, 0],
+        ];
+        [bytes, directory, end.concat()].concat()
+    }
+
+    #[test]
+    fn paragraphs_and_tables_of_a_document_are_lines() {
+        let xml = "<w:document><w:p><w:r><w:t>One &amp; </w:t></w:r><w:r><w:t xml:space=\"preserve\">two</w:t><w:tab/><w:t>x</w:t></w:r></w:p>\
+            <w:p/><w:tbl><w:tr><w:tc><w:p><w:t>a</w:t></w:p></w:tc><w:tc><w:p><w:t>b</w:t></w:p></w:tc></w:tr></w:tbl><w:p><w:instrText>no</w:instrText><w:t>end</w:t></w:p></w:document>";
+        assert_eq!(text(&archive(&[(WORD, xml)])).unwrap(), "One & two\tx\na\tb\nend");
+    }
+
+    #[test]
+    fn cells_of_a_sheet_are_separated_by_tabs() {
+        let sheet = "<worksheet><sheetData><row r=\"1\"><c r=\"A1\" t=\"s\"><v>1</v></c><c r=\"C1\"><f>1+1</f><v>2.5</v></c></row>\
+            <row r=\"2\"><c r=\"B2\" t=\"inlineStr\"><is><t>in\nline</t></is></c><c r=\"C2\"/></row></sheetData></worksheet>";
+        let shared =
+            "<sst><si><t>zero</t></si><si><r><t>o</t></r><r><t>ne</t></r><rPh><t>no</t></rPh></si></sst>";
+        let files = [
+            (WORKBOOK, "<workbook/>"),
+            (SHARED, shared),
+            ("xl/worksheets/sheet10.xml", "<row><c><v>last</v></c></row>"),
+            ("xl/worksheets/sheet2.xml", sheet),
+        ];
+        assert_eq!(text(&archive(&files)).unwrap(), "one\t\t2.5\n\tin line\n\nlast");
+    }
+
+    #[test]
+    fn slides_are_in_their_order() {
+        let slide = |text: &str| format!("<p:sld><a:p><a:r><a:t>{text}</a:t></a:r></a:p></p:sld>");
+        let (first, tenth) = (slide("first"), slide("tenth"));
+        let files = [("ppt/slides/slide10.xml", &*tenth), ("ppt/slides/slide1.xml", &*first)];
+        assert_eq!(text(&archive(&files)).unwrap(), "first\n\ntenth");
+    }
+
+    #[test]
+    fn what_is_no_document_or_too_large_is_an_error() {
+        assert!(matches!(text(b""), Err(DocumentError::Damaged(_))));
+        assert_eq!(text(&archive(&[("a.txt", "hello")])), Err(DocumentError::Unknown));
+        let bomb = format!("<w:t>{}</w:t>", " ".repeat(80 << 20));
+        assert!(matches!(text(&archive(&[(WORD, &bomb)])), Err(DocumentError::TooLarge { what: "XML", .. })));
+        let long = format!("<w:p><w:t>{}</w:t></w:p>", "x".repeat(MAX_TEXT + 1));
+        assert!(matches!(
+            text(&archive(&[(WORD, &long)])),
+            Err(DocumentError::TooLarge { what: "text", .. })
+        ));
+        let whole = archive(&[(WORD, "<w:p><w:t>a</w:t></w:p>")]);
+        for cut in 0..whole.len() {
+            let _ = text(&whole[..cut]);
+            let mut changed = whole.clone();
+            changed[cut] ^= 0xff;
+            let _ = text(&changed);
+        }
+    }
+}

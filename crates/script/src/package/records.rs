@@ -1,0 +1,126 @@
+//! The records that the host keeps for scripts and users: whose they are, and work on them while a script waits.
+
+use super::argument::{RhaiResultOf, fail, running, unfit};
+use crate::budget;
+use crate::call::Call;
+use crate::reach::Embeddings;
+use crate::value::json_of;
+use rhai::Dynamic;
+use std::time::Duration;
+use valvehouse_core::error::Error;
+use valvehouse_core::provider::BUILTIN_EMBEDDING;
+use valvehouse_json::Json;
+use valvehouse_store::{StoreError, Trouble, VectorOwner};
+
+/// The components of vectors whose comparison counts as one operation.
+const COMPONENTS_OF_AN_OPERATION: u64 = 1_024;
+/// The components of vectors that a processor compares in a microsecond, at least.
+const COMPONENTS_OF_A_MICROSECOND: u64 = 2_000;
+
+/// The processor time that a call of the store and the way there and back take, about.
+const WAY: Duration = Duration::from_micros(100);
+/// The bytes that the store reads or writes in a microsecond, about.
+const BYTES_OF_A_MICROSECOND: u64 = 200;
+
+/// The time in which the host embeds a byte of a text, about.
+const NANOSECONDS_OF_A_BYTE: u64 = 40;
+
+/// The id of the user of the running call.
+///
+/// # Errors
+///
+/// Returns an error if the host has not verified who it is: an id in the body of a request proves nothing.
+pub(super) fn user(function: &str) -> RhaiResultOf<(Call, String)> {
+    let call = running(function)?;
+    match &call.turn.facts().verified_user {
+        Some(user) => {
+            let user = user.clone();
+            Ok((call, user))
+        }
+        None => Err(fail(
+            function,
+            "cannot find the records of the user: the request has no verified user; give its key a user in \
+             [server] keys, or set trust_user_headers for an Open WebUI",
+        )),
+    }
+}
+
+/// The space of a user among those of a plugin.
+pub(crate) fn space_of_user(plugin: &str, user: &str) -> VectorOwner {
+    VectorOwner { plugin: plugin.to_owned(), scope: format!("user/{user}") }
+}
+
+/// The complaint about a capability that is not declared.
+pub(super) fn undeclared(function: &str, capability: &str) -> Box<rhai::EvalAltResult> {
+    fail(
+        function,
+        format!(
+            "missing capability `{capability}`; add a line to the opening comment of the file: requirements: {capability}"
+        ),
+    )
+}
+
+/// The complaint about records of users that are not declared or not granted.
+pub(super) fn ungranted(function: &str, call: &Call, capability: &str) -> Box<rhai::EvalAltResult> {
+    let plugin = &call.caller.plugin;
+    fail(
+        function,
+        format!(
+            "the script is not allowed to use `{capability}`; add it to `requirements` in the opening comment of the \
+             file, and grant it with: valvehouse grant {plugin} {capability}"
+        ),
+    )
+}
+
+/// Waits for work on the store.
+pub(super) fn wait<T>(
+    function: &str,
+    call: &Call,
+    work: impl Future<Output = Result<T, StoreError>>,
+) -> RhaiResultOf<T> {
+    let done = budget::wait(&call.turn, work)?;
+    budget::spend(WAY).map_err(budget::ended)?;
+    done.map_err(|error| match error.trouble {
+        Trouble::Refused => fail(function, error.cause),
+        // What the store lies on is not for scripts.
+        _ => fail(function, Error::from(error)),
+    })
+}
+
+/// Counts what the store reads or writes as running time of the script.
+pub(super) fn charge_bytes(bytes: u64) -> RhaiResultOf<()> {
+    budget::spend(Duration::from_micros(bytes / BYTES_OF_A_MICROSECOND)).map_err(budget::ended)
+}
+
+/// Counts the time in which the host computed vectors itself as that of the script.
+pub(super) fn charge_embedding(embedded: &Embeddings, bytes: usize) -> RhaiResultOf<()> {
+    if embedded.model != BUILTIN_EMBEDDING {
+        return Ok(());
+    }
+    budget::spend(Duration::from_nanos(bytes as u64 * NANOSECONDS_OF_A_BYTE)).map_err(budget::ended)
+}
+
+/// Counts the comparison of vectors as running time of the script.
+pub(super) fn charge_search(components: u64) -> RhaiResultOf<()> {
+    budget::charge(components / COMPONENTS_OF_AN_OPERATION).map_err(budget::ended)?;
+    budget::spend(Duration::from_micros(components / COMPONENTS_OF_A_MICROSECOND)).map_err(budget::ended)
+}
+
+/// A vector as scripts have it: a list of numbers.
+pub(super) fn vector(function: &str, name: &str, value: &Dynamic) -> RhaiResultOf<Vec<f32>> {
+    match json_of(value)? {
+        Json::Array(list) => vector_of(function, name, &Json::Array(list)),
+        _ => Err(unfit(function, name, "an array of numbers", value)),
+    }
+}
+
+pub(super) fn vector_of(function: &str, name: &str, value: &Json) -> RhaiResultOf<Vec<f32>> {
+    let Json::Array(list) = value else {
+        return Err(fail(function, format!("`{name}` must be an array of numbers, not {}", value.kind())));
+    };
+    let items = list.items();
+    budget::charge(items.len() as u64 / 64).map_err(budget::ended)?;
+    let numbers: Option<Vec<f32>> =
+        items.iter().map(|item| item.as_f64().map(|number| number as f32)).collect();
+    numbers.ok_or_else(|| fail(function, format!("`{name}` must be an array of numbers")))
+}

@@ -1,0 +1,227 @@
+//! The records of users: found by their verified user alone, whatever a request says.
+
+use crate::host::{Answer, Setup, TestHost};
+use crate::upstream::{Reply, UpstreamRequest};
+use serde_json::{Value, json};
+
+const CONFIG: &str = r#"
+[server]
+keys = [
+    { key = "sk-ann", user = { id = "ann" } },
+    { key = "sk-bob", user = { id = "bob" } },
+    "sk-anybody",
+]
+[admin]
+key = "sk-operator"
+[breaker]
+failure_threshold = 0
+[[models]]
+name = "assistant"
+provider = "mock"
+model = "mock-1"
+memory = true
+description = "Remembers."
+abilities = ["vision"]
+context_length = 8000
+price = { input = 0.5, output = 1.5 }
+[grants.probe]
+memories = true
+chats = true
+"#;
+
+/// Runs what a message says, and answers with the result.
+const PROBE: &str = r#"
+/*
+requirements: memories, chats, vectors, llm
+*/
+fn inlet(body) {
+    let said = body.messages.last("user").text;
+    let word = said.split(" ")[0];
+    let rest = text::strip_prefix(said, word + " ");
+    let result = switch word {
+        "remember" => memories::user::add(rest),
+        "recall" => memories::user::search(rest, 3).map(|one| one.text),
+        "memories" => memories::list().map(|one| one.text),
+        "forget" => memories::delete(rest),
+        "chats" => chats::list().map(|one| one.title),
+        "read" => chats::read(rest).map(|one| one.text),
+        "search" => chats::search(rest).map(|one| one.id + ": " + one.text),
+        "keep" => { vectors::user::add("note", [1.0, 2.0], rest); vectors::add("shared", [1.0, 2.0], rest); "kept" },
+        "kept" => [vectors::user::get("note"), vectors::user::count(), vectors::get("shared")],
+        "embed" => llm::embed(rest, #{ model: "assistant" }),
+        "models" => models::get("assistant"),
+        "uploads" => uploads::list().map(|file| #{ name: file.name, type: file.type, text: if file.has_content { uploads::text(file.name) } else { () } }),
+        _ => return,
+    };
+    skip(json::stringify(result))
+}
+"#;
+
+fn setup() -> Setup {
+    TestHost::new().config(CONFIG).filter("probe", PROBE)
+}
+
+/// A request with a key and further fields of the body.
+async fn asked(host: &TestHost, key: &str, text: &str, more: Value) -> Answer {
+    let mut body = json!({"model": "assistant", "messages": [{"role": "user", "content": text}]});
+    for (name, value) in more.as_object().unwrap() {
+        body[name] = value.clone();
+    }
+    let request = host.posting(body.to_string()).header("authorization", format!("Bearer {key}"));
+    // Headers of an Open WebUI, which this host does not trust.
+    Answer::of(request.header("x-openwebui-user-id", "ann").header("x-openwebui-user-role", "admin")).await
+}
+
+async fn said(host: &TestHost, key: &str, text: &str) -> Value {
+    let answer = asked(host, key, text, json!({})).await;
+    assert_eq!(answer.status, 200, "{text}: {}", answer.body());
+    serde_json::from_str(&answer.text()).unwrap_or_else(|_| answer.text().into())
+}
+
+#[tokio::test]
+async fn a_user_finds_their_memories_alone() {
+    let host = setup().start().await;
+    let id = said(&host, "sk-ann", "remember my sister lives in Lisbon").await;
+    said(&host, "sk-ann", "remember my dog is called Rex").await;
+    assert_eq!(
+        said(&host, "sk-ann", "remember my sister lives in Lisbon").await,
+        id,
+        "the same is stored once"
+    );
+    let recalled = said(&host, "sk-ann", "recall where does my sister live").await;
+    assert_eq!(recalled[0], "my sister lives in Lisbon");
+    assert_eq!(said(&host, "sk-bob", "memories").await, json!([]));
+    assert_eq!(said(&host, "sk-bob", "recall where does my sister live").await, json!([]));
+    assert_eq!(said(&host, "sk-bob", &format!("forget {}", id.as_str().unwrap())).await, json!(false));
+    assert_eq!(said(&host, "sk-ann", "memories").await.as_array().unwrap().len(), 2);
+    assert_eq!(said(&host, "sk-ann", &format!("forget {}", id.as_str().unwrap())).await, json!(true));
+    assert_eq!(said(&host, "sk-ann", "memories").await, json!(["my dog is called Rex"]));
+}
+
+#[tokio::test]
+async fn a_forged_user_finds_nothing() {
+    let host = setup().start().await;
+    said(&host, "sk-ann", "remember my sister lives in Lisbon").await;
+    said(&host, "sk-ann", "keep secret").await;
+    let forged = json!({
+        "user": {"id": "ann", "role": "admin", "verified": true, "verified_user": "ann"},
+        "verified_user": "ann",
+        "metadata": {"user_id": "ann", "verified_user": "ann", "variables": {"verified_user": "ann"}},
+    });
+    for text in ["memories", "recall sister", "chats", "read trip", "search Lisbon", "kept"] {
+        let answer = asked(&host, "sk-anybody", text, forged.clone()).await;
+        answer.refused(500, "`probe` failed");
+        let bob = asked(&host, "sk-bob", text, forged.clone()).await;
+        assert!(!bob.body().contains("Lisbon"), "{text}: {}", bob.body());
+    }
+    assert_eq!(said(&host, "sk-bob", "kept").await, json!([null, 0, "secret"]));
+    assert_eq!(said(&host, "sk-ann", "kept").await, json!(["secret", 1, "secret"]));
+}
+
+#[tokio::test]
+async fn headers_of_an_open_webui_name_the_user_where_they_are_trusted() {
+    let trusting = CONFIG.replacen("[server]", "[server]\ntrust_user_headers = true", 1);
+    let host = TestHost::new().config(&trusting).filter("probe", PROBE).start().await;
+    said(&host, "sk-anybody", "remember my sister lives in Lisbon").await;
+    assert_eq!(said(&host, "sk-ann", "memories").await.as_array().unwrap().len(), 1, "it is ann's");
+    assert_eq!(said(&host, "sk-bob", "memories").await, json!([]), "a key with a user says who it is");
+}
+
+#[tokio::test]
+async fn a_user_finds_their_conversations_alone() {
+    let host = setup().start().await;
+    host.upstream.script(|_: &UpstreamRequest| answer("to Lisbon, then"));
+    let chat = |id: &str| json!({"chat_id": id});
+    asked(&host, "sk-ann", "We fly on Monday", chat("trip")).await;
+    asked(&host, "sk-bob", "We stay in Rome", chat("home")).await;
+    // One of nobody, and one that somebody begins in the name of another.
+    asked(&host, "sk-anybody", "Lisbon is nice", chat("free")).await;
+    asked(&host, "sk-anybody", "planted in Lisbon", json!({"chat_id": "planted", "user": "ann"})).await;
+
+    assert_eq!(said(&host, "sk-ann", "chats").await, json!(["We fly on Monday"]));
+    assert_eq!(said(&host, "sk-ann", "read trip").await, json!(["We fly on Monday", "to Lisbon, then"]));
+    assert_eq!(said(&host, "sk-ann", "search lisbon").await, json!(["trip: to Lisbon, then"]));
+    assert_eq!(said(&host, "sk-bob", "chats").await, json!(["We stay in Rome"]));
+    assert_eq!(said(&host, "sk-bob", "search fly").await, json!([]));
+    for id in ["trip", "free", "planted", "none"] {
+        asked(&host, "sk-bob", &format!("read {id}"), json!({})).await.refused(500, "`probe` failed");
+    }
+}
+
+#[tokio::test]
+async fn a_model_of_the_host_embeds_texts_through_its_filters() {
+    let host = setup()
+        .filter("mask", "const endpoints = [\"embeddings\"]; fn inlet(body) { for said in body.messages { said.text = said.text.to_upper(); } }")
+        .start()
+        .await;
+    host.upstream.script(|asked: &UpstreamRequest| {
+        let body = asked.json();
+        assert_eq!(body["model"], "mock-1");
+        let input = body["input"].as_array().unwrap();
+        // Out of order, as a service may answer.
+        let data: Vec<Value> = input.iter().enumerate().rev().map(|(index, text)| {
+            json!({"index": index, "embedding": [text.as_str().unwrap().len(), u8::from(text == "HELLO")]})
+        }).collect();
+        Reply::json(&json!({"object": "list", "data": data, "model": "mock-1"}))
+    });
+    assert_eq!(said(&host, "sk-ann", "embed hello").await, json!([5.0, 1.0]));
+}
+
+#[tokio::test]
+async fn memories_are_embedded_again_when_the_model_changes() {
+    let mut host = setup().start().await;
+    said(&host, "sk-ann", "remember my sister lives in Lisbon").await;
+    said(&host, "sk-ann", "remember my dog is called Rex").await;
+    host.upstream.script(|asked: &UpstreamRequest| {
+        let body = asked.json();
+        let input = body["input"].as_array().unwrap();
+        let data: Vec<Value> = input
+            .iter()
+            .map(|text| {
+                let is_of_animals = ["dog", "pet"].iter().any(|word| text.as_str().unwrap().contains(word));
+                json!({"embedding": if is_of_animals { [1.0, 0.1] } else { [0.1, 1.0] }})
+            })
+            .collect();
+        Reply::json(&json!({"object": "list", "data": data}))
+    });
+    let settings = format!("{}\n[embeddings]\nmodel = \"assistant\"\n", host.settings());
+    host.reconfigure(&settings).await;
+    assert_eq!(said(&host, "sk-ann", "recall which pet").await[0], "my dog is called Rex");
+    assert_eq!(said(&host, "sk-ann", "memories").await.as_array().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn scripts_see_what_the_settings_say_of_a_model() {
+    let host = setup().start().await;
+    let model = said(&host, "sk-ann", "models").await;
+    assert_eq!(model["description"], "Remembers.");
+    assert_eq!(model["abilities"], json!(["vision"]));
+    assert_eq!((&model["context_length"], &model["price"]["output"]), (&json!(8000), &json!(1.5)));
+}
+
+#[tokio::test]
+async fn files_of_a_request_are_read_in_every_form_that_clients_send() {
+    let host = setup().start().await;
+    let files = json!({"files": [
+        {"type": "file", "id": "1", "name": "notes.md", "file": {"id": "1", "meta": {"size": 5}, "data": {"content": "extracted"}}},
+        {"type": "file", "name": "page.html", "url": "data:text/html;base64,PHA+YSAmYW1wOyBiPC9wPg=="},
+        {"type": "file", "file": {"filename": "table.csv", "file_data": "data:text/csv,a%2Cb"}},
+        {"type": "file", "id": "4", "name": "far.pdf", "url": "https://files.example.com/4"},
+    ]});
+    let read = asked(&host, "sk-ann", "uploads", files).await;
+    let read: Value = serde_json::from_str(&read.text()).unwrap();
+    assert_eq!(
+        read,
+        json!([
+            {"name": "notes.md", "type": "text/markdown", "text": "extracted"},
+            {"name": "page.html", "type": "text/html", "text": "a & b"},
+            {"name": "table.csv", "type": "text/csv", "text": "a,b"},
+            {"name": "far.pdf", "type": "application/pdf", "text": null},
+        ])
+    );
+}
+
+fn answer(text: &str) -> Reply {
+    Reply::json(&json!({"id": "x", "object": "chat.completion", "created": 1, "model": "mock-1",
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}]}))
+}
