@@ -12,6 +12,7 @@ use valvehouse_workbench::new::{NewKind, NewOptions};
   valvehouse new filter house_style           filters/house_style.rhai and its test
   valvehouse new filter mask --hook stream    a filter for streamed answers
   valvehouse new tool temperature             tools/temperature.rhai and its test
+  valvehouse new pipe council                 filters/council.rhai, a model, and its test
   valvehouse new module words                 filters/lib/words.rhai, for scripts to import
   valvehouse new module words --in tools      the same for tools
   valvehouse new project gateway              a folder with settings, a filter and a tool
@@ -53,6 +54,8 @@ pub(in crate::cli) enum What {
     Filter,
     /// A script that models can call
     Tool,
+    /// A script that clients can choose as a model
+    Pipe,
     /// Functions that scripts import
     Module,
     /// A folder with settings, a filter and a tool
@@ -71,6 +74,7 @@ impl From<New> for NewOptions {
         let what = new.what.map(|what| match what {
             What::Filter => NewKind::Filter,
             What::Tool => NewKind::Tool,
+            What::Pipe => NewKind::Pipe,
             What::Module => NewKind::Module,
             What::Project => NewKind::Project,
         });

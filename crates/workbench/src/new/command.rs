@@ -72,6 +72,7 @@ pub async fn run(
     let new = match (&example, what) {
         (Some(example), _) => examples::copy(example, &id),
         (None, NewKind::Tool) => scaffold::tool(&id),
+        (None, NewKind::Pipe) => scaffold::pipe(&id),
         (None, NewKind::Module) => scaffold::module(&id, folder(asked)),
         (None, NewKind::Filter | NewKind::Project) => {
             scaffold::filter(&id, asked.hook.unwrap_or(Hook::Inlet))

@@ -44,6 +44,9 @@ pub(super) fn of_script(config: &Config, id: &str, script: Option<Script>) -> Ve
             let name = scripted.tool.name();
             step(format!("{valvehouse} invoke {name}{example}"), "call it, without a model")
         }
+        (None, None) if !script.offers().is_empty() => {
+            step(format!("{valvehouse} run pipe {id} --text \"hello\""), "chat with it once")
+        }
         (None, None) => step(format!("{valvehouse} check {id}"), "look for mistakes"),
         (None, Some(hook @ (Hook::PreInvocation | Hook::PostInvocation))) => {
             let call = r#"{"tool": "weather", "args": {}, "result": "sunny"}"#;

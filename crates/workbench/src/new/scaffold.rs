@@ -32,6 +32,7 @@ const CHAT: Pair = (include_str!("templates/pre_chat.rhai"), include_str!("templ
 const INVOCATION: Pair =
     (include_str!("templates/pre_invocation.rhai"), include_str!("templates/pre_invocation.test.rhai"));
 const TOOL: Pair = (include_str!("templates/tool.rhai"), include_str!("templates/tool.test.rhai"));
+const PIPE: Pair = (include_str!("templates/pipe.rhai"), include_str!("templates/pipe.test.rhai"));
 const MODULE: Pair = (include_str!("templates/module.rhai"), include_str!("templates/module.test.rhai"));
 const SETTINGS: &str = include_str!("templates/valvehouse.toml");
 
@@ -49,6 +50,11 @@ pub(super) fn filter(id: &str, hook: Hook) -> Vec<NewFile> {
 /// The files of a new tool.
 pub(super) fn tool(id: &str) -> Vec<NewFile> {
     both(Folder::Tools, id, TOOL)
+}
+
+/// The files of a new pipe.
+pub(super) fn pipe(id: &str) -> Vec<NewFile> {
+    both(Folder::Filters, id, PIPE)
 }
 
 /// The files of a new module for the scripts of a folder.
@@ -75,6 +81,7 @@ pub(super) fn word(what: NewKind) -> &'static str {
     match what {
         NewKind::Filter => "filter",
         NewKind::Tool => "tool",
+        NewKind::Pipe => "pipe",
         NewKind::Module => "module",
         NewKind::Project => "project",
     }
@@ -124,6 +131,8 @@ pub enum NewKind {
     Filter,
     /// A script that models may call.
     Tool,
+    /// A script that offers a model.
+    Pipe,
     /// Functions that scripts import.
     Module,
     /// A folder to begin with.

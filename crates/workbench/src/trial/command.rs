@@ -2,11 +2,14 @@
 
 use super::stage::Stage;
 use super::stage::TrialOptions;
-use super::{body, hooks, scheduled, streams, turns};
+use super::{body, hooks, pipes, scheduled, streams, turns};
 use valvehouse_config::Config;
 use valvehouse_core::filter::Hook;
 use valvehouse_script::ScheduledCall;
 use valvehouse_terminal::{CommandError, Console, Exit};
+
+/// The name of a pipe in the place of a hook's.
+const PIPE: &str = "pipe";
 
 /// Runs one hook of a script on a body, or a whole turn, and shows what that changes.
 ///
@@ -40,6 +43,17 @@ pub async fn run(asked: TrialOptions, config: Config, out: &Console) -> Result<E
             "missing input for {}: pass --body FILE or --text TEXT",
             asked.hook
         )));
+    }
+    if asked.hook == PIPE {
+        let named = asked
+            .script
+            .as_deref()
+            .ok_or_else(|| CommandError::usage("missing script: valvehouse run pipe FILE --text hello"))?;
+        let body = body::body(&asked)?;
+        let stage = Stage::open(named, &asked, config).await?;
+        let done = pipes::run(&stage, body, &asked, out).await;
+        stage.close().await;
+        return done;
     }
     let Some(hook) = Hook::ALL.into_iter().find(|hook| hook.name() == asked.hook) else {
         return match asked.hook.as_str() {
