@@ -30,6 +30,7 @@ mod random;
 pub(crate) mod reading;
 mod regex;
 mod registry;
+mod sequences;
 mod shell;
 mod simulation;
 mod stream;

@@ -1,8 +1,8 @@
 //! The modules that engines know, each made once.
 
 use super::{
-    base64, csv, env, files, hash, html, http, json, jwt, kv, llm, random, regex, shell, stream, text, time,
-    tokens, tools, turn, url, values, waiting,
+    base64, csv, env, files, hash, html, http, json, jwt, kv, llm, random, regex, sequences, shell, stream,
+    text, time, tokens, tools, turn, url, values, waiting,
 };
 use rhai::{Module, Shared, exported_module};
 use std::sync::OnceLock;
@@ -47,6 +47,7 @@ pub(crate) fn globals() -> Shared<Module> {
     let module = || {
         let mut module = exported_module!(values::functions);
         module.combine(exported_module!(waiting::functions));
+        module.combine(exported_module!(sequences::functions));
         http::register_method(&mut module);
         ready("values", module)
     };
