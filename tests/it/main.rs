@@ -32,6 +32,7 @@ mod conversations;
 mod cut_short;
 mod dev;
 mod openai_endpoint;
+mod editors;
 mod even_ground;
 mod filter_chain;
 mod functions;
