@@ -84,7 +84,7 @@ fn failure(message: impl Into<String>) -> Failure {
     Failure { message: message.into(), grant: None }
 }
 
-/// A text, `#{ stdout, stderr, code, timed_out }`, or `#{ error }`.
+/// A text, `#{ stdout, stderr, exit_code, timed_out }`, or `#{ error }`.
 fn read(output: &Json) -> Result<Output, Failure> {
     if let Some(error) = output.text("error") {
         return Err(failure(error));
@@ -93,7 +93,7 @@ fn read(output: &Json) -> Result<Output, Failure> {
         Json::Text(text) if name == "stdout" => text.to_string(),
         other => other.text_or_empty(name).to_string(),
     };
-    let code = output.get("code").and_then(|code| code.as_i64()).unwrap_or(0);
+    let code = output.get("exit_code").and_then(|code| code.as_i64()).unwrap_or(0);
     let timed_out = output.get("timed_out").is_some_and(|is| is == Json::from(true));
     Ok(Output {
         code: i32::try_from(code).ok().filter(|_| !timed_out),

@@ -89,7 +89,7 @@ pub(super) fn canned() -> Module {
         "shell",
         &["command: &str", "output", "()"],
         "Sets the output of a program, by its name or its whole command line, which may end with `*`: a text, \
-         `#{ stdout, stderr, code }`, `#{ timed_out: true }` or `#{ error: \"…\" }`. Nothing is started. Several \
+         `#{ stdout, stderr, exit_code }`, `#{ timed_out: true }` or `#{ error: \"…\" }`. Nothing is started. Several \
          outputs are used in order; the last one is repeated.",
     )
     .set_into_module(&mut module, |command: &str, output: Dynamic| -> RhaiResultOf<()> {
