@@ -15,7 +15,7 @@ use std::ffi::OsString;
 use std::pin::Pin;
 use valvehouse_terminal::{CommandError, Console, Exit};
 #[cfg(feature = "workbench")]
-use valvehouse_workbench::{lsp, new, repl, test, trial};
+use valvehouse_workbench::{fmt, lsp, new, repl, test, trial};
 
 /// The scripts of `filters/` and `tools/`, for `valvehouse new --from`.
 #[cfg(feature = "workbench")]
@@ -124,6 +124,8 @@ async fn obey(line: Line, out: &Console) -> Result<Exit, CommandError> {
         Command::Test(asked) => test::run(asked.into(), &config, out).await,
         Command::Valves(asked) => valves::run(asked, &config, out).await,
         Command::Grant(asked) => grant::run(&asked, &config, out).await,
+        #[cfg(feature = "workbench")]
+        Command::Fmt(asked) => fmt::run(&asked.into(), &config, out),
         Command::Explain(asked) => explain::run(&asked, &config, out).await,
         Command::Health(asked) => health::run(&asked, &config, out).await,
         Command::History(asked) => history::run(&asked, &config, out).await,

@@ -33,6 +33,7 @@ mod conversations;
 mod cut_short;
 mod dev;
 mod openai_endpoint;
+mod editors;
 mod even_ground;
 mod event_text;
 mod filter_chain;

@@ -109,6 +109,149 @@ fn inlet(body, valves) {
 }
 `;
 
+/// What a request about a whole file is answered with.
+function request(type, file, more = {}) {
+    return within(type.method, connection.sendRequest(type, { textDocument: { uri: file.uri }, ...more }));
+}
+
+const shown = [];
+connection.onNotification(protocol.ShowMessageNotification.type, (params) => {
+    shown.push(params);
+    waiting = waiting.filter((one) => !one());
+});
+
+function message(fits) {
+    return within("a message", new Promise((resolve) => {
+        const look = () => {
+            const found = shown.find(fits);
+            if (found) resolve(found);
+            return Boolean(found);
+        };
+        if (!look()) waiting.push(look);
+    }));
+}
+
+/// A text with edits of the protocol applied.
+function applied(text, edits) {
+    const lines = text.split("\n");
+    const offset = ({ line, character }) => lines.slice(0, line).reduce((sum, one) => sum + one.length + 1, 0) + character;
+    const sorted = [...edits].sort((a, b) => offset(b.range.start) - offset(a.range.start));
+    return sorted.reduce(
+        (done, { range, newText }) => done.slice(0, offset(range.start)) + newText + done.slice(offset(range.end)),
+        text,
+    );
+}
+
+/// Quick fixes, formatting, names, values of valves, and tests that run.
+async function authoring(file, words) {
+    await words.change("// Says it loudly.\nfn shout(text) { text.to_upper() + \"!\" }\n");
+    await problems(words, (all) => all.length === 0);
+    await words.save();
+    await file.change(FILTER);
+    await problems(file, (all) => all.length === 0);
+
+    // A fix is an edit of the text as it is now, behind an emoji too.
+    await file.change(FILTER.replace('let m = body', 'let gone = None; let m = body'));
+    const everything = { start: { line: 0, character: 0 }, end: { line: 99, character: 0 } };
+    const fixes = await request(protocol.CodeActionRequest.type, file, {
+        range: everything,
+        context: { diagnostics: [] },
+    });
+    const none = fixes.find((fix) => fix.title === "Replace with `()`");
+    assert.equal(none.kind, "quickfix");
+    assert.equal(none.diagnostics[0].code, "V103");
+    assert.match(applied(file.text, none.edit.changes[file.uri]), /let gone = \(\); let m = body/);
+    const elsewhere = await request(protocol.CodeActionRequest.type, file, {
+        range: { start: { line: 0, character: 0 }, end: { line: 1, character: 0 } },
+        context: { diagnostics: [] },
+    });
+    assert.deepEqual(elsewhere, []);
+    await file.change(FILTER.replace("requirements: kv\n", ""));
+    const declare = await request(protocol.CodeActionRequest.type, file, {
+        range: everything,
+        context: { diagnostics: [] },
+    });
+    await file.change(applied(file.text, declare.find((fix) => fix.title.includes("kv")).edit.changes[file.uri]));
+    await problems(file, (all) => all.length === 0);
+
+    // Formatting is what `fmt` does.
+    await file.change(FILTER.replace("    m.text =", "m.text="));
+    const options = { options: { tabSize: 4, insertSpaces: true } };
+    const layout = await request(protocol.DocumentFormattingRequest.type, file, options);
+    assert.equal(applied(file.text, layout), execFileSync(binary, ["fmt", "-"], { input: file.text, encoding: "utf8" }));
+    assert.match(applied(file.text, layout), /\n    m\.text = regex/);
+    await file.change("fn inlet(body) {\n    (\n}");
+    await assert.rejects(request(protocol.DocumentFormattingRequest.type, file, options), /2:5: this `\(` is never closed/);
+    await file.change(FILTER);
+    await file.save();
+
+    // A name is found, and renamed, in every file; names of the host are not.
+    const position = (text, behind) => {
+        const before = text.slice(0, text.indexOf(behind) + behind.length).split("\n");
+        return { line: before.length - 1, character: before.at(-1).length };
+    };
+    const at = { position: position(file.text, "words::sh") };
+    const uses = await request(protocol.ReferencesRequest.type, file, {
+        ...at,
+        context: { includeDeclaration: true },
+    });
+    assert.deepEqual(uses.map((use) => path.basename(new URL(use.uri).pathname)).sort(), ["polite.rhai", "words.rhai"]);
+    const renamed = await request(protocol.RenameRequest.type, file, { ...at, newName: "yell" });
+    assert.deepEqual(Object.keys(renamed.changes).sort(), [words.uri, file.uri].sort());
+    assert.match(applied(file.text, renamed.changes[file.uri]), /words::yell\("/);
+    assert.match(applied(words.text, renamed.changes[words.uri]), /fn yell\(text\)/);
+    const local = { position: position(file.text, "let m") };
+    const variable = await request(protocol.RenameRequest.type, file, { ...local, newName: "last" });
+    assert.match(applied(file.text, variable.changes[file.uri]), /let last = body[^]*last\.text = regex::replace\(last\.text,/);
+    const asked = await request(protocol.PrepareRenameRequest.type, file, local);
+    assert.equal(file.slice(asked), "m");
+    for (const [behind, name, why] of [
+        ["fn inl", "other", /calls the function `inlet` by this name/],
+        ["fn inlet(bo", "other", /passes the parameter `body` by this name/],
+        ["valves.lim", "other", /the name of a setting/],
+        ["regex::repl", "other", /belongs to the host|not declared in a script/],
+        ["let m", "body", /`body` is used in polite\.rhai/],
+        ["let m", "if", /invalid name `if`/],
+    ]) {
+        const params = { position: position(file.text, behind), newName: name };
+        await assert.rejects(request(protocol.RenameRequest.type, file, params), why);
+    }
+
+    // Valves show their values, also those of the settings; tests can be run.
+    const hints = await request(protocol.InlayHintRequest.type, file, { range: everything });
+    assert.deepEqual(hints.map((hint) => hint.label), ["= 4"]);
+    const tests = new File("filters/polite.test.rhai", "fn test_good() {\n    assert(true);\n}\n\nfn test_bad() {\n    assert_eq(inlet(\"b\").messages.len(), 2);\n}\n");
+    await problems(tests, (all) => all.length === 0);
+    await tests.save();
+    const lenses = await request(protocol.CodeLensRequest.type, tests);
+    assert.deepEqual(lenses.map((lens) => [lens.command.title, lens.range.start.line]), [
+        ["Run 2 tests", 0],
+        ["Run test", 0],
+        ["Run test", 4],
+    ]);
+    const run = (lens) => within("tests", connection.sendRequest(protocol.ExecuteCommandRequest.type, {
+        command: lens.command.command,
+        arguments: lens.command.arguments,
+    }));
+    await run(lenses[1]);
+    await message(({ message }) => message === "1 test passed");
+    await run(lenses[0]);
+    await message(({ message, type }) => type === 1 && message.startsWith("1 of 2 tests failed"));
+    const failed = await problems(tests, (all) => all.length === 1);
+    assert.equal(failed[0].code, "V703");
+    assert.equal(failed[0].range.start.line, 5);
+    // From a test to the function of its script.
+    const hook = await tests.ask(protocol.DefinitionRequest.type, "assert_eq(inl");
+    assert.equal(hook.uri, file.uri);
+    const beside = await request(protocol.CodeLensRequest.type, file);
+    assert.deepEqual(beside.map((lens) => lens.command.title), ["Run tests"]);
+    await assert.rejects(
+        connection.sendRequest(protocol.ExecuteCommandRequest.type, { command: "other", arguments: [] }),
+        /unknown command `other`/,
+    );
+    await connection.sendNotification(protocol.DidCloseTextDocumentNotification.type, { textDocument: { uri: tests.uri } });
+}
+
 async function main() {
     connection.listen();
     const hello = await within("hello", connection.sendRequest(protocol.InitializeRequest.type, {
@@ -205,6 +348,8 @@ async function main() {
     const imported = await problems(file, (all) => all.length > 0);
     assert.equal(file.slice(imported[0].range), "\"lib/words\"");
 
+    await authoring(file, words);
+
     // Tests of scripts have functions that scripts have not; odd files and unknown questions do no harm.
     const test = new File("filters/polite.test.rhai", "fn test_it() { assert(true); }\n");
     await problems(test, (all) => all.length === 0);
@@ -219,7 +364,7 @@ async function main() {
     await within("good-bye", connection.sendRequest(protocol.ShutdownRequest.type));
     await connection.sendNotification(protocol.ExitNotification.type);
     assert.equal(await within("its end", ended), 0);
-    console.log("a language client: hover, definitions, outline, completion, problems as check tells them");
+    console.log("a language client: hover, definitions, outline, completion, problems, fixes, names, layout, values, tests");
 }
 
 main().then(() => process.exit(0), (error) => {

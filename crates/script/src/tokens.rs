@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 /// The words that Rhai reserves without a use: ordinary names here.
 const FREED: &[&str] = &[
+    "call",
     "default",
     "debug",
     "print",
@@ -321,5 +322,33 @@ impl Bounds {
         self.comparisons += names;
         let help = "split the file; this many keys, variables and constants take too long to read";
         (self.comparisons > COMPARISONS).then_some((COMPARISONS, "names to compare", help))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::engine;
+
+    #[test]
+    fn reserved_words_are_names_of_variables_keys_and_parameters() {
+        let engine = engine::new();
+        for word in
+            ["call", "default", "match", "case", "new", "with", "is", "async", "yield", "module", "static"]
+        {
+            let code = format!(
+                "fn f({word}) {{ {word} + 1 }} let {word} = 1; let m = #{{ {word}: {word} }}; f(m.{word}) + {word}"
+            );
+            assert_eq!(
+                engine.eval::<i64>(&code).unwrap_or_else(|error| panic!("{word}: {error}")),
+                3,
+                "{word}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_closure_is_still_called_by_its_own_word() {
+        let engine = engine::new();
+        assert_eq!(engine.eval::<i64>("let f = |x| x + 1; f.call(1) + call(f, 2)").unwrap(), 5);
     }
 }

@@ -8,7 +8,7 @@ use super::pair::pair;
 use super::runs::{Resume, Runs};
 use super::tooling::Definitions;
 #[cfg(feature = "workbench")]
-use super::tooling::{Completions, Lsp, Repl, Test};
+use super::tooling::{Completions, Fmt, Lsp, Repl, Test};
 use super::trace::Trace;
 #[cfg(feature = "workbench")]
 use super::trial::Run;
@@ -114,7 +114,7 @@ pub(in crate::cli) enum Command {
     Trace(Trace),
     /// Call a tool through the filters, without a model
     Invoke(Invoke),
-    /// Create a filter, tool, module or project
+    /// Create a filter, tool, pipe, module or project
     #[cfg(feature = "workbench")]
     New(New),
     /// Run one hook of a script, or a whole turn, on a body and show its changes
@@ -130,6 +130,9 @@ pub(in crate::cli) enum Command {
     /// Run the tests of scripts
     #[cfg(feature = "workbench")]
     Test(Test),
+    /// Format scripts
+    #[cfg(feature = "workbench")]
+    Fmt(Fmt),
     /// Show and change the settings that scripts declare
     #[command(subcommand)]
     Valves(Valves),

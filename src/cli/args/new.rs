@@ -13,6 +13,7 @@ use valvehouse_workbench::new::{NewKind, NewOptions};
   valvehouse new filter mask --hook stream    a filter for streamed answers
   valvehouse new tool temperature             tools/temperature.rhai and its test
   valvehouse new action word_count            actions/word_count.rhai and its test
+  valvehouse new pipe council                 filters/council.rhai, a model, and its test
   valvehouse new module words                 filters/lib/words.rhai, for scripts to import
   valvehouse new module words --in tools      the same for tools
   valvehouse new project gateway              a folder with settings, a filter and a tool
@@ -56,6 +57,8 @@ pub(in crate::cli) enum What {
     Tool,
     /// A script behind a button under messages
     Action,
+    /// A script that clients can choose as a model
+    Pipe,
     /// Functions that scripts import
     Module,
     /// A folder with settings, a filter and a tool
@@ -76,6 +79,7 @@ impl From<New> for NewOptions {
             What::Filter => NewKind::Filter,
             What::Tool => NewKind::Tool,
             What::Action => NewKind::Action,
+            What::Pipe => NewKind::Pipe,
             What::Module => NewKind::Module,
             What::Project => NewKind::Project,
         });

@@ -5,7 +5,7 @@ use clap::Args;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 #[cfg(feature = "workbench")]
-use valvehouse_workbench::{repl::ReplOptions, test::TestOptions};
+use valvehouse_workbench::{fmt::FmtOptions, repl::ReplOptions, test::TestOptions};
 
 /// `valvehouse completions`
 #[cfg(feature = "workbench")]
@@ -37,6 +37,36 @@ pub(in crate::cli) struct Definitions {
     /// Print the reference of all functions and fields of scripts
     #[arg(long)]
     pub(in crate::cli) reference: bool,
+}
+
+/// `valvehouse fmt`
+#[cfg(feature = "workbench")]
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  valvehouse fmt                              format all scripts of filters/ and tools/
+  valvehouse fmt filters/turn_limit.rhai      one file; folders work too
+  valvehouse fmt --check                      change nothing; list the files that are not formatted
+  valvehouse fmt - < draft.rhai               format stdin, for editors
+
+Sets indentation, blanks between tokens and blank lines. Lines are neither joined nor split; comments
+and texts keep their bytes. A formatted file is not changed by a second run.
+
+Exit codes: 1 --check found a file that is not formatted, 65 a bracket, text or comment is not closed.")]
+pub(in crate::cli) struct Fmt {
+    /// Format these files and folders; - for stdin [default: filters/ and tools/]
+    #[arg(value_name = "PATH")]
+    pub(in crate::cli) paths: Vec<PathBuf>,
+    /// List the files that are not formatted and change nothing
+    #[arg(long)]
+    pub(in crate::cli) check: bool,
+}
+
+#[cfg(feature = "workbench")]
+impl From<Fmt> for FmtOptions {
+    fn from(fmt: Fmt) -> Self {
+        let Fmt { paths, check } = fmt;
+        Self { paths, check }
+    }
 }
 
 /// `valvehouse lsp`

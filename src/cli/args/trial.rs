@@ -19,6 +19,7 @@ use valvehouse_workbench::trial::{self, TrialOptions};
   valvehouse run pre_invocation guard --body '{\"tool\": \"weather\", \"args\": {\"city\": \"Oslo\"}}'
   valvehouse run action word_count --text \"an answer\"
   valvehouse run turn --body request.json --model assistant
+  valvehouse run pipe council --text hello    a model that a script offers
   valvehouse run tick cleanup --live          a scheduled call
   cat request.json | valvehouse run inlet redact --body - --print value | jq .messages
 
@@ -28,7 +29,7 @@ turn always calls its model, and questions are not answered. To run a tool, use 
 
 Exit codes: 1 the script rejected the body, 65 it does not load or failed.")]
 pub(in crate::cli) struct Run {
-    /// Run this hook, `action` for the press of a button, `turn` for a whole turn through all filters, or `tick`, `pipes` or `tools`, which need no body
+    /// Run this hook, `action` for the press of a button, `turn` for a whole turn through all filters, `pipe` for a model of a script, or `tick`, `pipes` or `tools`, which need no body
     #[arg(value_name = "HOOK", value_parser = PossibleValuesParser::new(hooks()))]
     pub(in crate::cli) hook: String,
     /// Run this script: a file, or the id of a plugin
@@ -81,8 +82,12 @@ fn hooks() -> Vec<PossibleValue> {
     let hooks = Hook::ALL.into_iter().map(|hook| PossibleValue::new(hook.name()));
     // The hidden value tells those who look for it where it is.
     let scheduled = ScheduledCall::ALL.into_iter().map(|what| PossibleValue::new(what.as_str()));
-    let others =
-        [PossibleValue::new("action"), PossibleValue::new("turn"), PossibleValue::new("tool").hide(true)];
+    let others = [
+        PossibleValue::new("action"),
+        PossibleValue::new("turn"),
+        PossibleValue::new("pipe"),
+        PossibleValue::new("tool").hide(true),
+    ];
     hooks.chain(scheduled).chain(others).collect()
 }
 

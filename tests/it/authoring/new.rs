@@ -16,6 +16,16 @@ fn what_is_made_loads_without_a_word_of_complaint() {
             .says(&format!("valvehouse test my-{hook}"));
     }
     project.run("new tool temperature").ends(0).says("valvehouse invoke temperature degrees=1 unit=celsius");
+    project
+        .run("new pipe two-words-pipe")
+        .ends(0)
+        .prints("filters/two-words-pipe.test.rhai")
+        .says("valvehouse run pipe two-words-pipe --text");
+    project
+        .run("run pipe two-words-pipe --text one --print text")
+        .ends(0)
+        .prints("Hello! You wrote 1 words.");
+    project.run("test two-words-pipe").ends(0).prints("2 passed");
     project.run("new module two-words").ends(0).prints("filters/lib/two-words.rhai");
     project.run("new module words --in tools").ends(0).prints("tools/lib/words.test.rhai");
     project.run("check --strict").ends(0).prints("0 problems");

@@ -1,7 +1,7 @@
 //! Hover, definitions, and the signature of the call that is being written.
 
 use super::infer::ValueFacts;
-use super::outline::{Binding, Field, Sketch};
+use super::outline::{Binding, Field, Sketch, Value};
 use super::scan::Kind;
 use super::suggestion::doc_of;
 use crate::reference::{self, Function, Type, Word};
@@ -43,7 +43,7 @@ pub struct OpenCall {
 }
 
 /// The meaning of a word.
-enum Meaning<'a> {
+pub(super) enum Meaning<'a> {
     Host(Vec<&'static Function>),
     Member(Type, Vec<Word>),
     Own(&'a super::outline::Function),
@@ -117,6 +117,9 @@ impl Sketch {
     pub fn definition(&self, at: usize) -> Option<Place> {
         if let Some(import) = self.imports.iter().find(|import| touches(&import.path_at, at)) {
             return Some(Place::In { import: import.path.clone(), name: None });
+        }
+        if let Some(function) = self.function_named_at(at) {
+            return Some(Place::Here(function));
         }
         match self.meaning(self.place_at(at)?)? {
             Meaning::Own(function) => Some(Place::Here(function.at.clone())),
@@ -204,7 +207,7 @@ impl Sketch {
         docs.join("\n\n---\n\n")
     }
 
-    fn meaning(&self, place: usize) -> Option<Meaning<'_>> {
+    pub(super) fn meaning(&self, place: usize) -> Option<Meaning<'_>> {
         let (name, at) = (self.word(place), self.tokens[place].at.start);
         let before = place.checked_sub(1).map_or("", |before| self.word(before));
         match before {
@@ -224,8 +227,15 @@ impl Sketch {
         if let Some(field) = self.declared_field(place) {
             return Some(field);
         }
+        if self.is_key(place) {
+            return None;
+        }
         let is_called = self.word(place + 1) == "(";
-        let binding = || self.visible(at).rfind(|binding| binding.name == name).map(Meaning::Bound);
+        let binding = || {
+            let mut seen = self.visible(at);
+            seen.rfind(|binding| binding.name == name && !self.is_in_own_value(binding, place))
+                .map(Meaning::Bound)
+        };
         let own = || self.functions.iter().find(|function| function.name == name).map(Meaning::Own);
         let constant = || self.constant_named(name).map(Meaning::Constant);
         let import = || {
@@ -251,8 +261,33 @@ impl Sketch {
             ValueFacts::Type(of) => {
                 let words: Vec<Word> =
                     reference::members(of).into_iter().filter(|word| word.name == name).collect();
-                (!words.is_empty()).then_some(Meaning::Member(of, words))
+                let own = || {
+                    self.functions
+                        .iter()
+                        .find(|function| function.name == name && self.word(place + 1) == "(")
+                };
+                match words.is_empty() {
+                    // A function of the file's own, called on a value.
+                    true => own().map(Meaning::Own),
+                    false => Some(Meaning::Member(of, words)),
+                }
             }
+        }
+    }
+
+    /// `x` of `#{ x: 1 }`, which names no variable.
+    fn is_key(&self, place: usize) -> bool {
+        let map = self.tokens[place].within.filter(|map| self.word(*map) == "#{");
+        self.word(place + 1) == ":" && map.is_some()
+    }
+
+    /// Returns `true` if a token stands in the value of a variable, where its name means the one before:
+    /// `let x = x.y;`, `for x in x.list {`.
+    fn is_in_own_value(&self, binding: &Binding, place: usize) -> bool {
+        match &binding.value {
+            Value::Is(tokens) => tokens.contains(&place) && self.word(tokens.end) == ";",
+            Value::ElementOf(tokens) => tokens.contains(&place),
+            _ => false,
         }
     }
 
@@ -290,6 +325,6 @@ impl Sketch {
     }
 }
 
-fn touches(range: &Range<usize>, at: usize) -> bool {
+pub(super) fn touches(range: &Range<usize>, at: usize) -> bool {
     range.start <= at && at <= range.end
 }

@@ -6,6 +6,7 @@
 mod complete;
 mod infer;
 mod look;
+mod names;
 mod outline;
 mod scan;
 mod suggestion;
@@ -14,5 +15,6 @@ mod suggestion;
 mod tests;
 
 pub use look::{Hover, OpenCall, Place};
+pub use names::NameAt;
 pub use outline::{Import, Sketch, Symbol, SymbolKind};
 pub use suggestion::{Suggestion, SuggestionKind};

@@ -177,13 +177,8 @@ fn wrong_count(
     let message = format!("invalid number of arguments of `{name}`: expected {takes} {noun}, got {given}");
     view.problem(Code::WrongArguments, position, message).help(
         match counts.iter().any(|count| *count < given) {
-            _ if name == "range" && given == 1 => {
-                "write `0..n`, which counts from 0 to n - 1: `for i in 0..n { … }`"
-            }
-            _ if ["max", "min"].contains(&name) && given == 1 => {
-                "pass two values; for a list: `list.reduce(|most, x| if most == () { x } else { max(most, \
-                 x) })`"
-            }
+            _ if name == "sorted" => "order by a function: `list.order(|a, b| a.x - b.x)`",
+            _ if ["max", "min"].contains(&name) && given > 2 => "pass a list: `max([a, b, c])`",
             true if counts.iter().all(|count| *count < given) => "remove the extra arguments",
             _ => "add the missing arguments",
         },

@@ -1,10 +1,10 @@
 //! Comparisons of values whose kinds never fit, and conditions that are neither true nor false.
 
 use super::tree::View;
-use super::tree::{self, Node};
+use super::tree::{self, Link, Node};
 use crate::instrument::{Kinds, ValueKind};
 use crate::problem::{Code, Problem};
-use rhai::{Expr, Stmt};
+use rhai::{Expr, Position, Stmt};
 use std::collections::HashSet;
 use valvehouse_json::Json;
 
@@ -16,7 +16,8 @@ pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
     for function in &view.functions {
         let params: Vec<&str> = function.params.iter().map(String::as_str).collect();
         let kinds = Kinds::in_body(&function.name, &params, &function.statements, valves, &own);
-        tree::each(&function.statements, &mut |node, _| {
+        tree::each(&function.statements, &mut |node, above| {
+            problems.extend(appended(view, &kinds, node, above));
             for condition in conditions(node) {
                 let Some(kind) = kinds.kind_of(condition).filter(|kind| *kind != ValueKind::Boolean) else {
                     continue;
@@ -33,6 +34,13 @@ pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
             if call.op_token.is_none() {
                 return;
             }
+            problems.extend(text_arithmetic(
+                view,
+                &call.name,
+                kinds.kind_of(first),
+                kinds.kind_of(second),
+                position,
+            ));
             let (Some(first), Some(second)) = (kinds.kind_of(first), kinds.kind_of(second)) else { return };
             let names = format!("{} with {}", first.as_str(), second.as_str());
             let message = match call.name.as_str() {
@@ -58,6 +66,47 @@ pub(super) fn look(view: &View<'_>) -> Vec<Problem> {
         });
     }
     problems
+}
+
+/// `"a" * 3` and `"Hello %s" % name`: texts have neither operator.
+fn text_arithmetic(
+    view: &View<'_>,
+    operator: &str,
+    first: Option<ValueKind>,
+    second: Option<ValueKind>,
+    position: Position,
+) -> Option<Problem> {
+    let has_text = first == Some(ValueKind::Text) || second == Some(ValueKind::Text) && first.is_some();
+    let help = match operator {
+        "*" => "repeat a text with `pad`: `let line = \"\"; line.pad(3, \"a\");`",
+        "%" => "use backticks for a text with values: `Hello ${name}`",
+        "/" => "convert the text first: `parse_int(text)`",
+        _ => return None,
+    };
+    let message = format!("cannot apply `{operator}` to a string; the call fails here");
+    has_text.then(|| view.problem(Code::ForeignKinds, position, message).help(help))
+}
+
+/// `list.append(value)`, where `append` joins two lists.
+fn appended(view: &View<'_>, kinds: &Kinds<'_>, node: Node<'_>, above: &[Node<'_>]) -> Option<Problem> {
+    let Node::Expr(Expr::MethodCall(call, position)) = node else { return None };
+    let [value] = &call.args[..] else { return None };
+    if &*call.name != "append" {
+        return None;
+    }
+    let kind = kinds.kind_of(value).filter(|kind| *kind != ValueKind::Array)?;
+    let Some(Node::Expr(chain @ Expr::Dot(..))) = above.last() else { return None };
+    let (root, links) = tree::chain(chain);
+    let is_list = match &links[..] {
+        [Link::Call(_)] => kinds.kind_of(root) == Some(ValueKind::Array),
+        [.., Link::Property(name, _), Link::Call(_)] => ["messages", "tools"].contains(name),
+        _ => false,
+    };
+    let ends_here = matches!(links.last(), Some(Link::Call(last)) if std::ptr::eq(*last, &**call));
+    (is_list && ends_here).then(|| {
+        let message = format!("`append` joins two lists, and got {}; the call fails here", kind.as_str());
+        view.problem(Code::ForeignKinds, *position, message).help("write `push(value)` to add one element")
+    })
 }
 
 /// The expressions of a node that have to be true or false.

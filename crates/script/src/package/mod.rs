@@ -34,6 +34,7 @@ pub(crate) mod reading;
 mod records;
 mod regex;
 mod registry;
+mod sequences;
 mod shell;
 mod simulation;
 mod stream;

@@ -2,7 +2,7 @@
 
 use super::{
     base64, chats, csv, documents, env, files, hash, html, http, json, jwt, kv, llm, memories, random, regex,
-    shell, stream, text, time, tokens, tools, turn, uploads, url, values, vectors, waiting,
+    sequences, shell, stream, text, time, tokens, tools, turn, uploads, url, values, vectors, waiting,
 };
 use rhai::{Module, Shared, exported_module};
 use std::sync::OnceLock;
@@ -52,6 +52,7 @@ pub(crate) fn globals() -> Shared<Module> {
     let module = || {
         let mut module = exported_module!(values::functions);
         module.combine(exported_module!(waiting::functions));
+        module.combine(exported_module!(sequences::functions));
         http::register_method(&mut module);
         ready("values", module)
     };

@@ -2,8 +2,10 @@
 
 use super::codes::Code;
 use super::diagnostic::Problem;
+use super::keywords;
 use valvehouse_core::words::nearest;
 
+const IMPORT: &str = "the host's modules need no import";
 const NOTHING_TO_IMPORT: &str = "remove the import: the host's modules, such as json:: and http::, need \
                                  none; import a file of your own with `import \"lib/words\" as words;`";
 
@@ -24,62 +26,70 @@ pub(super) fn told(problem: &Problem, source: &str) -> Option<Problem> {
              docs/guide describes how to port a filter",
         );
     }
-    if ["function ", "export ", "var "].iter().any(|word| line.starts_with(word)) {
+    if ["function ", "export "].iter().any(|word| line.starts_with(word)) {
         return foreign(
             Some("cannot read JavaScript: a script is written in Rhai".into()),
-            "write a hook as `fn inlet(body) { … }` at the top level, a variable as `let x = 1;`",
+            "write `fn` for `function`; a hook is `fn inlet(body) { … }` at the top level",
         );
     }
-    if is_python_import(problem, source) {
-        return foreign(None, NOTHING_TO_IMPORT);
+    if let Some(line) = keywords::line_before(problem, source) {
+        let (message, help) = match line.is_import {
+            true => (IMPORT, NOTHING_TO_IMPORT),
+            false => ("unknown keyword `pass`", "remove it; a block may be empty: `{ }`"),
+        };
+        return foreign(Some(message.into()), help).map(|problem| problem.at(source, line.place));
     }
-    if let Some(help) = of_name(problem).or_else(|| of_message(problem)) {
+    if let Some((message, help)) = of_message(problem) {
+        return foreign(Some(message.into()), help);
+    }
+    if let Some(help) = of_name(problem) {
         return foreign(None, help);
     }
     if problem.message.starts_with("undefined variable") {
         return None;
     }
     let (what, help) = of_place(problem)?;
-    foreign(what.map(str::to_owned), help)
+    foreign(what, help)
 }
 
-/// Returns `true` if the statement that ends at a problem is Python's `import x`: the parser complains where
-/// the next one begins.
-fn is_python_import(problem: &Problem, source: &str) -> bool {
-    let until = source.lines().take(problem.line.unwrap_or(0)).filter(|line| !line.trim().is_empty());
-    let mut lines = until.collect::<Vec<_>>().into_iter().rev().take(2);
-    lines.any(|line| {
-        let line = line.trim_start();
-        (line.starts_with("import ") || line.starts_with("from ")) && !line.contains(['"', ';', '('])
-    })
-}
-
-fn of_message(problem: &Problem) -> Option<&'static str> {
+/// Explains a message of the parser: the same in other words, and the hint.
+fn of_message(problem: &Problem) -> Option<(&'static str, &'static str)> {
     let text = problem.message.as_str();
     if text.starts_with("invalid character: '") {
-        return Some("write a text in double quotes or backticks; single quotes are for one character");
+        return Some(("single quotes are for one character", "write a text in double quotes or backticks"));
     }
-    match text {
-        "'#' is a reserved symbol" => Some("write a comment with `//`"),
-        "unexpected 'try'" => Some("`try` has no value; declare the variable before it and set it inside"),
-        "unknown operator: '?'" => {
-            Some("write `if a { b } else { c }`, also as a value; `a ?? b` is `b` if `a` is ()")
+    Some(match text {
+        "'#' is a reserved symbol" => ("a comment begins with `//`", "write a comment with `//`"),
+        "unexpected 'try'" => {
+            ("`try` has no value", "declare the variable before the `try` and set it inside")
         }
-        "'++' is a reserved symbol" | "unknown operator: '++'" => Some("write `x += 1`"),
-        "'===' is a reserved symbol" => Some("write `==`"),
-        "'!==' is a reserved symbol" => Some("write `!=`"),
-        "'var' is a reserved keyword" => Some("declare a variable with `let`"),
-        "'null' is a reserved keyword" | "'nil' is a reserved keyword" => Some("write `()` for no value"),
-        "'is' is a reserved keyword" => Some("write `==`; `()` stands for no value, as in `x == ()`"),
-        "'async' is a reserved keyword" | "'await' is a reserved keyword" => {
-            Some("write `fn`; functions of the host wait without `await`")
+        "unknown operator: '?'" => (
+            "unknown operator `?`",
+            "write `if a { b } else { c }`, also as a value; `a ?? b` is `b` if `a` is ()",
+        ),
+        _ if text.starts_with("'++' ") || text == "unknown operator: '++'" => {
+            ("unknown operator `++`", "write `x += 1`")
         }
-        "'new' is a reserved keyword" => Some("write a map, `#{ key: value }`; Rhai has no classes"),
-        "'with' is a reserved keyword" => {
-            Some("write files::read(path), which returns the text and needs no `open` or `close`")
+        _ if text.starts_with("'--' ") || text == "unknown operator: '--'" => {
+            ("unknown operator `--`", "write `x -= 1`")
         }
-        _ => None,
-    }
+        _ if text.starts_with("'===' ") => {
+            ("unknown operator `===`", "write `==`; there is one kind of comparison")
+        }
+        _ if text.starts_with("'!==' ") => {
+            ("unknown operator `!==`", "write `!=`; there is one kind of comparison")
+        }
+        _ if text.starts_with("':=' ") => {
+            ("unknown operator `:=`", "write `let x = 5;` to declare a variable, `x = 5;` to change it")
+        }
+        _ if text.starts_with("'->' ") => {
+            ("a function has no return type", "remove `->` and the type behind it: `fn name(a) { … }`")
+        }
+        _ if text.starts_with("'(* .. *)' ") => {
+            ("unknown operator `**` before an argument", "pass the map or list itself: `helper(options)`")
+        }
+        _ => return None,
+    })
 }
 
 /// Returns the counterpart of another language's word.
@@ -98,9 +108,12 @@ fn of_name(problem: &Problem) -> Option<&'static str> {
         }
         "os" => "write env::get(name) for environment variables and files::read(path) for files",
         "console" | "logger" | "logging" => "write to the log with print(text) or log::info(text)",
-        "math" | "Math" => "`x.sqrt()`, `x.floor()`, `x.abs()`, PI()",
-        "datetime" | "Date" => "time::unix(), time::iso(), time::format(unix, \"%Y-%m-%d\")",
+        "math" | "Math" => "write `x.sqrt()`, `x.floor()`, `x.abs()`, PI()",
+        "datetime" | "Date" => "write time::unix(), time::iso(), time::format(unix, \"%Y-%m-%d\")",
         "not" => "write `!`, as in `!(a in b)`",
+        "dict" | "list" | "str" | "int" | "float" | "bool" => {
+            "write type_of(value), which returns a text: \"map\", \"array\", \"string\" …"
+        }
         _ => return None,
     };
     Some(help)
@@ -108,12 +121,12 @@ fn of_name(problem: &Problem) -> Option<&'static str> {
 
 /// Explains a problem by the words around its place: the message, where the parser does not know it, and the
 /// hint.
-fn of_place(problem: &Problem) -> Option<(Option<&'static str>, &'static str)> {
+fn of_place(problem: &Problem) -> Option<(Option<String>, &'static str)> {
     let at = problem.excerpt.chars().skip(problem.column? - 1).collect::<String>();
     let before = problem.excerpt.chars().take(problem.column? - 1).collect::<String>();
     let before = before.trim_end();
     let line = problem.excerpt.trim();
-    let told = |what, help| Some((Some(what), help));
+    let told = |what: &str, help| Some((Some(what.to_owned()), help));
     match at.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next()? {
         word if word.starts_with("except") => {
             return told("unknown keyword `except`", "write `catch (e) { … }`");
@@ -122,6 +135,25 @@ fn of_place(problem: &Problem) -> Option<(Option<&'static str>, &'static str)> {
             return told("list comprehensions are not supported", "write `list.map(|x| x * 2)`");
         }
         "and" => return told("unknown operator `and`", "write `&&`"),
+        _ if problem.message.starts_with("expecting ',' to separate the arguments") && is_assigned(&at) => {
+            return told(
+                "named arguments are not supported",
+                "pass the values in their order, or one map: `f(#{ key: value })`; a list is sorted by \
+                 `list.order(|a, b| a.x - b.x)`",
+            );
+        }
+        _ if problem.message.starts_with("expecting ')' for a matching (") && at.starts_with(',') => {
+            return told("tuples are not supported", "write a list: `[1, 2]`");
+        }
+        _ if is_declared(&before) && at.starts_with(',') || is_pattern(&problem.message, &at) => {
+            return told(
+                "`let` declares one variable",
+                "write one `let` for each: `let a = pair[0]; let b = pair[1];`",
+            );
+        }
+        _ if is_declared(&before) && at.starts_with(':') => {
+            return told("a variable has no declared type", "remove the `:` and the type: `let x = 5;`");
+        }
         "or" => return told("unknown operator `or`", "write `||`; `a ?? b` is `b` if `a` is ()"),
         "not" => return told("unknown operator `not`", "write `!`, as in `!(a in b)`"),
         _ if before.ends_with("not") || at.contains("\" not in ") => {
@@ -148,7 +180,7 @@ fn of_place(problem: &Problem) -> Option<(Option<&'static str>, &'static str)> {
         _ if before.contains("for ") && problem.message.contains("'in'") && at.starts_with(',') => {
             return told(
                 "`for` needs brackets around two variables",
-                "write `for (item, index) in list { … }`",
+                "write `for (item, index) in list { … }`; of a map, `for key in map { let value = map[key]; }`",
             );
         }
         _ if at.starts_with('"') && ends_with_word(before, "f") => {
@@ -157,17 +189,15 @@ fn of_place(problem: &Problem) -> Option<(Option<&'static str>, &'static str)> {
                 "use backticks for a text with values: `Hello ${name}`",
             );
         }
-        _ if before.ends_with("raise") => {
-            return told("unknown keyword `raise`", "write `throw`");
-        }
-        _ if line.starts_with("import ") => return Some((None, NOTHING_TO_IMPORT)),
-        "fn" if before.ends_with("async") => {
-            return told("unknown keyword `async`", "write `fn`; functions of the host wait without `await`");
+        _ if line.starts_with("import ") && !line.contains(['"', '`']) => {
+            return told(IMPORT, NOTHING_TO_IMPORT);
         }
         _ => {}
     }
     let begins = |words: &[&str]| words.iter().any(|word| line.starts_with(word));
-    if begins(&["fn ", "if ", "for ", "while ", "else", "try"]) && line.ends_with(':') {
+    if begins(&["fn ", "if ", "for ", "while ", "else", "try"])
+        && (line.ends_with(':') || at.starts_with(':'))
+    {
         return told(
             "`:` cannot start a block",
             "write a block in braces: `if a { … }`, `fn inlet(body) { … }`",
@@ -191,16 +221,36 @@ fn of_place(problem: &Problem) -> Option<(Option<&'static str>, &'static str)> {
     if (word == "var" || nearest(word, ["let"]).is_some()) && is_given_a_value {
         return told("invalid declaration of a variable", "write `let name = value;`");
     }
+    if let Some((word, help)) = keywords::at_place(&before, &at) {
+        return Some((Some(format!("unknown keyword `{word}`")), help));
+    }
     if at.starts_with("=>") {
         return told("invalid closure: `=>` is only for `switch`", "write a closure as `|x| x * 2`");
     }
-    if problem.message.starts_with("'===' is") || problem.message.starts_with("'!==' is") {
+    if problem.message.starts_with("expecting a boolean expression") && line.contains(['|', '&']) {
         return told(
-            "unknown operator: there is one kind of comparison",
-            "write `==` or `!=`; `()` stands for no value",
+            "`&&` and `||` take true or false",
+            "write `a ?? b` for a default, which is `b` if `a` is (); else compare both sides",
         );
     }
     None
+}
+
+/// Returns `true` for `let name`, with nothing behind it.
+fn is_declared(before: &str) -> bool {
+    let before = before.rsplit([';', '{']).next().unwrap_or(before).trim();
+    let name = before.strip_prefix("let ").or(before.strip_prefix("const ")).unwrap_or_default().trim();
+    !name.is_empty() && name.chars().all(|letter| letter.is_alphanumeric() || letter == '_')
+}
+
+/// Returns `true` for what follows the name of an argument: `=`, and no comparison.
+fn is_assigned(at: &str) -> bool {
+    at.strip_prefix('=').is_some_and(|rest| !rest.starts_with('='))
+}
+
+/// Returns `true` if several variables are declared at once: `let [a, b] = …`.
+fn is_pattern(message: &str, at: &str) -> bool {
+    message.starts_with("expecting name of a variable") && at.starts_with(['[', '{', '('])
 }
 
 /// Returns `true` if a text ends with this word, and not with a longer one.
@@ -213,44 +263,44 @@ fn ends_with_word(text: &str, word: &str) -> bool {
 pub(crate) fn function(name: &str) -> Option<&'static str> {
     Some(match name {
         "append" | "add" => "write `push(value)` to add one element, `append(array)` to add all",
-        "join" => "text::join(array, separator)",
+        "join" => "write text::join(array, separator)",
         "first" => "write `[0]` for the first element",
         "items" | "entries" => "write `for key in map { let value = map[key]; }`",
         "extend" | "concat" => "write `append(array)` or `+`",
-        "update" | "assign" => "`mixin(map)`",
-        "startswith" | "startsWith" => "`starts_with(text)`",
-        "endswith" | "endsWith" => "`ends_with(text)`",
-        "lower" | "toLowerCase" => "`to_lower()`",
-        "upper" | "toUpperCase" => "`to_upper()`",
-        "strip" => "text::trim(text)",
+        "update" | "assign" => "write `mixin(map)`",
+        "startswith" | "startsWith" => "write `starts_with(text)`",
+        "endswith" | "endsWith" => "write `ends_with(text)`",
+        "lower" | "toLowerCase" => "write `to_lower()`",
+        "upper" | "toUpperCase" => "write `to_upper()`",
+        "strip" => "write text::trim(text)",
         "includes" | "has" | "has_key" => "write `contains(value)` or `value in list`",
-        "length" | "size" => "`len()`",
+        "length" | "size" => "write `len()`",
         "substring" | "substr" | "slice" => "write `sub_string(start, length)` or `[start..end]`",
         "str" | "toString" => "write `to_string()`, or `${…}` within backticks",
         "format" => "use backticks for a text with values: `Hello ${name}`",
-        "range" => "write `0..n`, which counts from 0 to n - 1: `for i in 0..n { … }`",
-        "sorted" => {
-            "write `list.order()` for a sorted copy, or `list.order(|a, b| a.x - b.x)` with an order of \
-             your own"
-        }
-        "sum" => "`list.reduce(|sum, x| (sum ?? 0) + x)`",
         "enumerate" => "write `for (item, index) in list { … }`",
         "isinstance" | "type" | "typeof" => {
             "write `type_of(value)`, which returns a text: \"string\", \"array\", \"map\" …"
         }
-        "any" => "`list.some(|x| …)`",
+        "rjust" | "ljust" | "zfill" | "padStart" | "padEnd" => {
+            "write `text.pad(length, \" \")` in a statement of its own, which fills the text at its end"
+        }
+        _ if name == "Error" || name.ends_with("Exception") || name.ends_with("Error") => {
+            "write `throw \"why\"`; in a hook, `deny(\"why\")` refuses the request"
+        }
+        "any" => "write `list.some(|x| …)`",
         "reversed" => "write `let back = list.copy(); back.reverse();`",
         "list" => "write an array as `[a, b]`; `map.keys()` and `text.split(\",\")` return arrays",
         "dict" => "write a map as `#{ key: value }`",
         "bool" => "compare it: `x != ()`, `x != \"\"`, `!empty(x)`",
         "hasattr" => "`\"key\" in map`",
-        "getattr" => "`map[\"key\"] ?? value`",
+        "getattr" => "write `map[\"key\"] ?? value`",
         "open" => "write files::read(path), with `requirements: files` in the opening comment",
-        "sleep" => "time::sleep(milliseconds)",
-        "gather" => "parallel([|| …, || …])",
+        "sleep" => "write time::sleep(milliseconds)",
+        "gather" => "write parallel([|| …, || …])",
         "create_task" => "write parallel([|| …, || …]) for calls that wait at the same time",
-        "int" | "to_int" => "`parse_int(text)`",
-        "float" | "to_float" => "`parse_float(text)`",
+        "int" | "to_int" => "write `parse_int(text)`",
+        "float" | "to_float" => "write `parse_float(text)`",
         _ => return None,
     })
 }

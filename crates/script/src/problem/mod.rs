@@ -5,6 +5,7 @@ mod codes;
 mod diagnostic;
 mod foreign;
 mod forms;
+mod keywords;
 mod parse;
 mod place;
 mod run;

@@ -136,7 +136,7 @@ fn outlet(body) {
         title: "Values",
         about: "For lists and maps, both live values of a hook and values of the script.",
         module: "",
-        names: &["empty", "copy", "at", "ensure", "get", "uuid"],
+        names: &["empty", "copy", "at", "ensure", "get", "uuid", "range", "sum", "max", "min", "sorted"],
         example: r#"
 fn inlet(body) {
     let features = body.ensure("metadata.features", #{});

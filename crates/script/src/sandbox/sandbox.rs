@@ -52,6 +52,7 @@ pub(crate) struct TestOutside {
     /// The answers of other hosts.
     pub(crate) web: WebReplacement,
     pub(crate) folders: Folders,
+    pub(crate) programs: Programs,
     pub(crate) variables: Variables,
 }
 
@@ -148,12 +149,12 @@ impl Sandbox {
         let reach = match &self.outside {
             Outside::Granted => granted,
             Outside::Test(outside) => {
-                let TestOutside { clock, web, folders, variables } = outside.clone();
+                let TestOutside { clock, web, folders, programs, variables } = outside.clone();
                 Reach {
                     clock: Clock::Set(clock),
                     web: granted.web.answered_by(move |ask| web(ask)),
                     folders,
-                    programs: Programs::default(),
+                    programs,
                     variables,
                     ..granted
                 }

@@ -6,6 +6,7 @@
 
 mod canned;
 mod failure;
+mod programs;
 mod run;
 mod stage;
 mod suite;

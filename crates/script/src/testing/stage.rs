@@ -4,6 +4,7 @@
 
 use super::canned::{Hosts, Model, People, StoredChats};
 use super::failure::Wrong;
+use super::programs::CannedShell;
 use crate::argument::UserValves;
 use crate::budget::Budget;
 use crate::package::{MAX_MEMORIES, id_of, memory, space_of_user};
@@ -27,7 +28,7 @@ use valvehouse_core::provider::{BUILTIN_EMBEDDING, builtin_embedding};
 use valvehouse_core::tool::{Retry, Tool, ToolSpec};
 use valvehouse_core::trace::{RequestFacts, TraceGuard, Traces};
 use valvehouse_json::{Json, Object};
-use valvehouse_os::{Folders, Variables};
+use valvehouse_os::{Folders, Programs, Variables};
 use valvehouse_store::{Kv, NewVector, VectorIndex};
 
 /// The time when tests begin: 2026-01-01T00:00:00Z, a Thursday.
@@ -42,6 +43,7 @@ pub(super) struct Stage {
     chats: StoredChats,
     pub(super) hosts: Hosts,
     pub(super) people: People,
+    pub(super) shell: CannedShell,
     pub(super) skipped: AtomicBool,
     /// The work that the script left for the time behind the answer.
     pub(super) left: Arc<LeftWork>,
@@ -102,6 +104,8 @@ pub(super) struct StageInputs {
     pub(super) user_valves: Json,
     pub(super) turn: Option<Turn>,
     tools: Vec<Tool>,
+    /// The models of the host; those of the turn alone where the test laid out none.
+    pub(super) models: Option<Json>,
     /// The lists of the script that a test asked for.
     lists: Lists,
     variables: BTreeMap<String, String>,
@@ -169,6 +173,7 @@ impl Stage {
             chats,
             hosts: Hosts::default(),
             people: People::default(),
+            shell: CannedShell::default(),
             skipped: AtomicBool::new(false),
             tool_calls: Arc::default(),
             left,
@@ -182,6 +187,7 @@ impl Stage {
                 user_valves: Json::object(),
                 turn: None,
                 tools: Vec::new(),
+                models: None,
                 lists: Lists::default(),
                 variables: BTreeMap::new(),
                 files: None,
@@ -295,13 +301,13 @@ impl Stage {
         Ok(())
     }
 
-    pub(super) fn add_file(&self, path: &str, text: &str) -> Result<(), String> {
+    pub(super) fn add_file(&self, path: &str, content: &[u8]) -> Result<(), String> {
         self.laid_anew(|laid| {
             let files = match laid.files.take() {
                 Some(files) => files,
                 None => Files::new()?,
             };
-            let added = files.add(path, text);
+            let added = files.add(path, content);
             laid.files = Some(files);
             added
         })
@@ -331,12 +337,13 @@ impl Stage {
     fn compiled(&self, laid: &StageInputs) -> Result<Arc<Script>, String> {
         let settings =
             Settings { configured: laid.valves.clone(), lists: laid.lists.clone(), ..self.settings.clone() };
-        let hosts = self.hosts.clone();
+        let (hosts, shell) = (self.hosts.clone(), self.shell.clone());
         let folders = laid.files.as_ref().map(Files::folders).unwrap_or_default();
         let outside = TestOutside {
             clock: self.clock.clone(),
             web: Arc::new(move |ask| hosts.answer(ask)),
             folders: Folders::new(&folders),
+            programs: Programs::answered_by(move |command, options| shell.run(command, options)),
             variables: Variables::given(laid.variables.clone()),
         };
         let sandbox = Sandbox::of_test(outside, self.on.coverage.clone());
@@ -399,7 +406,7 @@ impl Files {
         Ok(Self(path))
     }
 
-    pub(super) fn add(&self, path: &str, text: &str) -> Result<(), String> {
+    pub(super) fn add(&self, path: &str, content: &[u8]) -> Result<(), String> {
         let relative = Path::new(path);
         let is_plain = |part| matches!(part, std::path::Component::Normal(_));
         if relative.components().count() < 2 || !relative.components().all(is_plain) {
@@ -409,7 +416,7 @@ impl Files {
         }
         let whole = self.0.join(relative);
         let folder = whole.parent().unwrap_or(&self.0);
-        let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&whole, text));
+        let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&whole, content));
         written.map_err(|why| format!("cannot write {}: {why}", whole.display()))
     }
 

@@ -65,6 +65,38 @@ impl Stage {
         Ok(())
     }
 
+    /// The models that the test laid out.
+    fn models(&self) -> Option<Json> {
+        self.laid(|laid| laid.models.as_ref().map(Json::copy))
+    }
+
+    /// Sets the models of the host, for the running turn too: maps with an `id`, or ids.
+    pub(super) fn set_models(self: &Arc<Self>, list: &Json) -> Result<(), String> {
+        let Json::Array(list) = list else {
+            return Err(format!("expected a list of models, got {}", list.kind()));
+        };
+        let model = |given: &Json| match given {
+            Json::Text(id) => Ok(Json::from([
+                ("id", id.as_str().into()),
+                ("name", id.as_str().into()),
+                ("provider", "canned".into()),
+            ])),
+            Json::Object(_) if given.text("id").is_some() => Ok(given.copy()),
+            other => Err(format!("expected an id or a map with an `id`, got {other}")),
+        };
+        let models = list.items().iter().map(model).collect::<Result<Vec<Json>, String>>()?;
+        let models = Json::from(models);
+        let turn = self.turn();
+        let facts = TurnFacts { models: models.copy().freeze(), ..turn.facts().clone() };
+        let turn = self.in_turn(facts, turn.context().clone());
+        self.laid(|laid| {
+            laid.models = Some(models);
+            laid.turn = Some(turn.clone());
+        });
+        call::in_turn(turn);
+        Ok(())
+    }
+
     pub(super) fn turn_of(self: &Arc<Self>, facts: &Json) -> Turn {
         let part = |name: &str| facts.field(name);
         let model = match part("model") {
@@ -85,7 +117,7 @@ impl Stage {
         }
         let own = TurnFacts {
             request: request.freeze(),
-            models: Json::from(vec![model.copy()]).freeze(),
+            models: self.models().unwrap_or_else(|| Json::from(vec![model.copy()])).freeze(),
             model: model.freeze(),
             trace: Some(self.recording.trace().clone()),
             verified_user: match part("verified") {

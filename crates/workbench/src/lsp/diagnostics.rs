@@ -1,12 +1,14 @@
 //! The problems of a text: those that `check` would report of the file, were it saved.
 
-use super::document::{Document, range_of, range_of_problem};
+use super::document::{CheckedProblem, Document, range_of, range_of_problem};
 use lsp_types::{Diagnostic, DiagnosticSeverity, NumberOrString, Position, Range};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use tokio::runtime::Handle;
 use valvehouse_config::{Config, Grants};
 use valvehouse_host::app;
+use valvehouse_json::Json;
+use valvehouse_script::fix::fix;
 use valvehouse_script::testing::Suite;
 use valvehouse_script::{
     Kind, LoadedFile, Problem, Script, Severity, SourceFile, is_module, read_file, read_text, script_of_tests,
@@ -43,32 +45,44 @@ impl Project {
         Self { granted: granted.unwrap_or_default(), config }
     }
 
-    /// The problems of a text.
-    pub(super) fn diagnose(&self, document: &Document) -> Vec<Diagnostic> {
+    /// The problems of a text with their fixes, and its effective valves if it compiles.
+    pub(super) fn diagnose(&self, document: &Document) -> (Vec<CheckedProblem>, Option<Json>) {
         let config = match &self.config {
             Ok(config) => config,
-            Err(why) => return vec![of_settings(why)],
+            Err(why) => return (vec![CheckedProblem { diagnostic: of_settings(why), fix: None }], None),
         };
-        let problems = self.problems(config, &document.path, &document.text);
-        problems.iter().map(|problem| diagnostic(document, problem)).collect()
+        let (problems, valves) = self.problems(config, &document.path, &document.text);
+        let found = problems.iter().map(|problem| {
+            let fix = is_here(document, problem).then(|| fix(problem, &document.text)).flatten();
+            CheckedProblem { diagnostic: diagnostic(document, problem), fix }
+        });
+        (found.collect(), valves)
     }
 
-    fn problems(&self, config: &Config, path: &Path, text: &str) -> Vec<Problem> {
+    /// The settings, with which tests are run.
+    pub(super) fn config(&self) -> Result<&Config, &str> {
+        self.config.as_ref().map_err(String::as_str)
+    }
+
+    fn problems(&self, config: &Config, path: &Path, text: &str) -> (Vec<Problem>, Option<Json>) {
         let ScriptPlace { kind, root, path } = ScriptPlace::of_text(config, path, text);
         if script_of_tests(&path).is_some() {
-            return self.of_tests(config, (kind, &root), &path, text);
+            return (self.of_tests(config, (kind, &root), &path, text), None);
         }
         let is_saved = std::fs::read_to_string(&path).is_ok_and(|saved| saved == text);
         let read = if is_saved { read_file(kind, &root, &path) } else { read_text(kind, &root, &path, text) };
         let LoadedFile { file, .. } = match read {
             Ok(read) => read,
-            Err(problem) => return vec![problem],
+            Err(problem) => return (vec![problem], None),
         };
         if is_module(&root, &path) {
-            return Script::check_module(&file, &root);
+            return (Script::check_module(&file, &root), None);
         }
         let settings = app::settings_of(config, &self.granted, kind, &file.id);
-        Script::check(&file, &settings)
+        match Script::compile(&file, &settings) {
+            Ok(script) => (script.findings(), Some(script.manifest.valves.mask(&script.valves))),
+            Err(problems) => (problems, None),
+        }
     }
 
     /// The problems of a test file. Its script is unknown until the file is saved.
@@ -92,9 +106,12 @@ fn of_settings(why: &str) -> Diagnostic {
     Diagnostic { source: source(), ..Diagnostic::new_simple(at, message) }
 }
 
-fn diagnostic(document: &Document, problem: &Problem) -> Diagnostic {
-    let is_here = problem.path.file_name() == document.path.file_name();
-    let (range, mut message) = if is_here {
+fn is_here(document: &Document, problem: &Problem) -> bool {
+    problem.path.file_name() == document.path.file_name()
+}
+
+pub(super) fn diagnostic(document: &Document, problem: &Problem) -> Diagnostic {
+    let (range, mut message) = if is_here(document, problem) {
         (range_of_problem(&document.text, problem), problem.message.clone())
     } else {
         (range_of_import(document, &problem.path), format!("{}: {}", problem.place(), problem.message))

@@ -1,12 +1,14 @@
 //! A text that is open in the editor, and places in it as the protocol counts them: lines from 0, and
 //! columns in units of UTF-16.
 
-use lsp_types::{Position, Range};
+use lsp_types::{Diagnostic, Position, Range};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
+use valvehouse_json::Json;
 use valvehouse_script::Problem;
 use valvehouse_script::editor::Sketch;
+use valvehouse_script::fix::Fix;
 
 /// A text as the editor has it.
 pub(super) struct Document {
@@ -16,11 +18,32 @@ pub(super) struct Document {
     pub(super) version: Option<i32>,
     /// The time at which it is to be checked.
     pub(super) due: Option<Instant>,
+    /// The problems of the text, once it was checked.
+    pub(super) found: Vec<CheckedProblem>,
+    /// The failures of its tests, until the text changes.
+    pub(super) failed: Vec<Diagnostic>,
+    /// The effective valves of the last text that compiled, without secrets.
+    pub(super) valves: Option<Json>,
+}
+
+/// A problem, and the edit that fixes it.
+pub(super) struct CheckedProblem {
+    pub(super) diagnostic: Diagnostic,
+    pub(super) fix: Option<Fix>,
 }
 
 impl Document {
     pub(super) fn new(path: PathBuf, text: &str, version: Option<i32>) -> Self {
-        Self { path, text: text.into(), sketch: Sketch::of(text), version, due: Some(Instant::now()) }
+        Self {
+            path,
+            text: text.into(),
+            sketch: Sketch::of(text),
+            version,
+            due: Some(Instant::now()),
+            found: Vec::new(),
+            failed: Vec::new(),
+            valves: None,
+        }
     }
 }
 

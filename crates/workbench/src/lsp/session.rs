@@ -2,27 +2,32 @@
 //!
 //! One editor, served from its greeting to its good-bye.
 
+use super::capabilities::capabilities;
 use super::diagnostics::{Project, folder_of, imported};
 use super::document::{Document, byte_at, range_of};
-use super::responses;
+use super::lenses::{self, RUN_TESTS};
+use super::names::{Declaration, Texts};
+use super::{actions, responses};
 use lsp_server::{Connection, ErrorCode, Message, Notification, Request, Response};
 use lsp_types::{
-    CompletionOptions, CompletionParams, DidChangeTextDocumentParams, DidCloseTextDocumentParams,
-    DidOpenTextDocumentParams, DidSaveTextDocumentParams, DocumentSymbolParams, GotoDefinitionParams,
-    HoverParams, HoverProviderCapability, InitializeParams, Location, OneOf, PublishDiagnosticsParams, Range,
-    SaveOptions, ServerCapabilities, SignatureHelpOptions, SignatureHelpParams, TextDocumentPositionParams,
-    TextDocumentSyncCapability, TextDocumentSyncKind, TextDocumentSyncOptions, TextDocumentSyncSaveOptions,
-    Url,
+    CodeActionParams, CodeLensParams, CompletionParams, DidChangeTextDocumentParams,
+    DidCloseTextDocumentParams, DidOpenTextDocumentParams, DidSaveTextDocumentParams,
+    DocumentFormattingParams, DocumentSymbolParams, ExecuteCommandParams, GotoDefinitionParams, HoverParams,
+    InitializeParams, InlayHintParams, Location, MessageType, PublishDiagnosticsParams, ReferenceParams,
+    RenameParams, ShowMessageParams, SignatureHelpParams, TextDocumentPositionParams, TextEdit, Url,
+    WorkspaceEdit,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use std::cell::RefCell;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
-use valvehouse_script::editor::{Place, Sketch};
+use valvehouse_script::editor::Sketch;
 use valvehouse_terminal::{CommandError, Exit};
 
 /// A text is looked through when its author has paused for as long.
@@ -38,6 +43,8 @@ pub(super) struct Session {
     runtime: Handle,
     documents: HashMap<Url, Document>,
     projects: HashMap<PathBuf, Project>,
+    /// The tests that are to be run once the editor has its answer: a file, and the name of one.
+    asked_tests: RefCell<Vec<(PathBuf, Option<String>)>>,
 }
 
 impl Session {
@@ -58,6 +65,7 @@ impl Session {
             runtime,
             documents: HashMap::new(),
             projects: HashMap::new(),
+            asked_tests: RefCell::default(),
         }
     }
 
@@ -86,8 +94,10 @@ impl Session {
                     if !matches!(self.connection.handle_shutdown(&request), Ok(false)) {
                         return;
                     }
+                    self.check_before(&request);
                     let answer = self.answer(request);
                     self.send(Message::Response(answer));
+                    self.run_asked_tests();
                 }
                 Message::Notification(told) => {
                     // One message that cannot be understood is no reason to leave the editor alone.
@@ -141,8 +151,152 @@ impl Session {
                 let symbols = document.sketch.symbols().into_iter();
                 Some(symbols.map(|symbol| responses::symbol(&document.text, symbol)).collect::<Vec<_>>())
             }),
+            "textDocument/codeAction" => asked(request, |params: CodeActionParams| {
+                let document = self.documents.get(&params.text_document.uri)?;
+                Some(actions::fixes(document, &params))
+            }),
+            "textDocument/formatting" => answered(request, |params: DocumentFormattingParams| {
+                let document = self.documents.get(&params.text_document.uri);
+                document.map(|document| actions::formatting(&document.text)).transpose()
+            }),
+            "textDocument/references" => asked(request, |params: ReferenceParams| self.references(&params)),
+            "textDocument/prepareRename" => {
+                answered(request, |params: TextDocumentPositionParams| self.prepare_rename(&params))
+            }
+            "textDocument/rename" => answered(request, |params: RenameParams| self.rename(&params)),
+            "textDocument/inlayHint" => asked(request, |params: InlayHintParams| {
+                let document = self.documents.get(&params.text_document.uri)?;
+                Some(lenses::hints(document, params.range))
+            }),
+            "textDocument/codeLens" => asked(request, |params: CodeLensParams| {
+                let document = self.documents.get(&params.text_document.uri)?;
+                Some(lenses::lenses(document, &params.text_document.uri))
+            }),
+            "workspace/executeCommand" => answered(request, |params: ExecuteCommandParams| {
+                self.execute(&params).map(|()| Some(Value::Null))
+            }),
             other => Err((ErrorCode::MethodNotFound, format!("unknown method {other}"))),
         }
+    }
+
+    /// Fixes and values are those of the text as it is now.
+    fn check_before(&mut self, request: &Request) {
+        let needs = ["textDocument/codeAction", "textDocument/inlayHint"].contains(&request.method.as_str());
+        if needs && self.documents.values().any(|document| document.due.is_some()) {
+            self.documents.values_mut().filter(|document| document.due.is_some()).for_each(|document| {
+                document.due = Some(Instant::now());
+            });
+            self.diagnose_due();
+        }
+    }
+
+    /// The declaration of a name, and the texts in which it is looked for.
+    fn declaration(&self, params: &TextDocumentPositionParams) -> Option<(Declaration, PathBuf)> {
+        let (document, at) = self.place(params)?;
+        let root = folder_of(&document.path, &self.folders);
+        let declaration = Texts { root: root.clone(), read: &|path| self.text(path) }.declaration(
+            &document.path,
+            &document.sketch,
+            at,
+        )?;
+        Some((declaration, root))
+    }
+
+    fn references(&self, params: &ReferenceParams) -> Option<Vec<Location>> {
+        let (declaration, root) = self.declaration(&params.text_document_position)?;
+        let uses = Texts { root, read: &|path| self.text(path) }.uses(&declaration);
+        let mut found = Vec::new();
+        for (path, (text, places)) in &uses {
+            let uri = self.uri_of(path)?;
+            let is_wanted = |at: &&Range<usize>| {
+                params.context.include_declaration || *path != declaration.path || **at != declaration.at
+            };
+            found.extend(
+                places.iter().filter(is_wanted).map(|at| Location::new(uri.clone(), range_of(text, at))),
+            );
+        }
+        Some(found)
+    }
+
+    fn prepare_rename(
+        &self,
+        params: &TextDocumentPositionParams,
+    ) -> Result<Option<lsp_types::Range>, String> {
+        let Some((document, at)) = self.place(params) else { return Ok(None) };
+        let Some((declaration, _)) = self.declaration(params) else {
+            return Err(document.sketch.fixed_name(at).unwrap_or_else(|| "there is no name here".to_owned()));
+        };
+        self.check_name(&declaration)?;
+        Ok(document.sketch.name_at(at).map(|name| range_of(&document.text, &name.at)))
+    }
+
+    /// Checks that a declared name is the file's own, wherever it is used.
+    fn check_name(&self, declaration: &Declaration) -> Result<(), String> {
+        let text = self.text(&declaration.path).unwrap_or_default();
+        match Sketch::of(&text).fixed_name(declaration.at.start) {
+            Some(why) => Err(format!("cannot rename it: {why}")),
+            None => Ok(()),
+        }
+    }
+
+    fn rename(&self, params: &RenameParams) -> Result<Option<WorkspaceEdit>, String> {
+        let Some((declaration, root)) = self.declaration(&params.text_document_position) else {
+            return Err("cannot rename it: it is not declared in a script".to_owned());
+        };
+        self.check_name(&declaration)?;
+        let uses = Texts { root, read: &|path| self.text(path) }.renamed(&declaration, &params.new_name)?;
+        let mut changes = HashMap::new();
+        for (path, (text, places)) in &uses {
+            let Some(uri) = self.uri_of(path) else { continue };
+            let edit = |at| TextEdit::new(range_of(text, at), params.new_name.clone());
+            changes.insert(uri, places.iter().map(edit).collect());
+        }
+        Ok(Some(WorkspaceEdit::new(changes)))
+    }
+
+    /// The URI of a file, as the editor writes it where it has it open.
+    fn uri_of(&self, path: &Path) -> Option<Url> {
+        let open = self.documents.iter().find(|(_, document)| document.path == path);
+        open.map(|(uri, _)| uri.clone()).or_else(|| Url::from_file_path(path).ok())
+    }
+
+    fn execute(&self, params: &ExecuteCommandParams) -> Result<(), String> {
+        if params.command != RUN_TESTS {
+            return Err(format!("unknown command `{}`; the command is {RUN_TESTS}", params.command));
+        }
+        let text = |nth: usize| params.arguments.get(nth).and_then(Value::as_str);
+        let path = text(0).and_then(|uri| Url::parse(uri).ok()).and_then(|uri| uri.to_file_path().ok());
+        let path = path.ok_or_else(|| format!("invalid arguments of {RUN_TESTS}: expected a file URI"))?;
+        self.asked_tests.borrow_mut().push((path, text(1).map(str::to_owned)));
+        Ok(())
+    }
+
+    fn run_asked_tests(&mut self) {
+        for (path, name) in self.asked_tests.take() {
+            let (folder, runtime) = (folder_of(&path, &self.folders), self.runtime.clone());
+            let ran = match self.project(folder).config() {
+                Ok(config) => runtime.block_on(lenses::run(&path, name.as_deref(), config)),
+                Err(why) => Err(why.to_owned()),
+            };
+            let (kind, message) = match &ran {
+                Ok(ran) => (ran.kind, ran.message.clone()),
+                Err(why) => (MessageType::ERROR, format!("cannot run the tests: {why}")),
+            };
+            let told = ShowMessageParams { typ: kind, message };
+            self.send(Message::Notification(Notification::new("window/showMessage".into(), told)));
+            let Ok(ran) = ran else { continue };
+            let open = self.documents.iter_mut().find(|(_, document)| document.path == ran.path);
+            if let Some((uri, document)) = open {
+                document.failed = ran.diagnostics(document);
+                let uri = uri.clone();
+                self.publish_all(&uri);
+            }
+        }
+    }
+
+    fn project(&mut self, folder: PathBuf) -> &Project {
+        let (overrides, runtime) = (&self.overrides, &self.runtime);
+        self.projects.entry(folder).or_insert_with_key(|folder| Project::open(folder, overrides, runtime))
     }
 
     fn place(&self, params: &TextDocumentPositionParams) -> Option<(&Document, usize)> {
@@ -159,19 +313,10 @@ impl Session {
 
     fn definition(&self, params: &TextDocumentPositionParams) -> Option<Location> {
         let (document, at) = self.place(params)?;
-        match document.sketch.definition(at)? {
-            Place::Here(bytes) => {
-                let range = range_of(&document.text, &bytes);
-                Some(Location::new(params.text_document.uri.clone(), range))
-            }
-            Place::In { import, name } => {
-                let path = imported(&document.path, &import)?;
-                let there = self.text(&path)?;
-                let declared = name.and_then(|name| Sketch::of(&there).declared(&name));
-                let range = declared.map_or_else(Range::default, |bytes| range_of(&there, &bytes));
-                Some(Location::new(Url::from_file_path(path).ok()?, range))
-            }
-        }
+        let texts = Texts { root: PathBuf::new(), read: &|path| self.text(path) };
+        let found = texts.declaration(&document.path, &document.sketch, at)?;
+        let range = range_of(&self.text(&found.path)?, &found.at);
+        Some(Location::new(self.uri_of(&found.path)?, range))
     }
 
     /// The file of an import, as it is in the editor or else on the disk.
@@ -199,8 +344,9 @@ impl Session {
                 let Some(document) = self.documents.get_mut(&it.uri) else { return };
                 // With the whole text each time, the last is what there is.
                 let Some(change) = content_changes.into_iter().next_back() else { return };
-                let path = std::mem::take(&mut document.path);
+                let (path, valves) = (std::mem::take(&mut document.path), document.valves.take());
                 *document = Document::new(path, &change.text, Some(it.version));
+                document.valves = valves;
                 document.due = Some(Instant::now() + PAUSE);
             }
             // Other files may depend on the saved one, a module or the settings.
@@ -246,17 +392,46 @@ impl Session {
         let Some(document) = self.documents.get_mut(uri) else { return };
         document.due = None;
         let folder = folder_of(&document.path, &self.folders);
+        let (overrides, runtime) = (&self.overrides, &self.runtime);
         let project = self
             .projects
             .entry(folder)
-            .or_insert_with_key(|folder| Project::open(folder, &self.overrides, &self.runtime));
-        let (found, version) = (project.diagnose(document), document.version);
-        self.publish(uri.clone(), found, version);
+            .or_insert_with_key(|folder| Project::open(folder, overrides, runtime));
+        let (found, valves) = project.diagnose(document);
+        document.found = found;
+        document.valves = valves.or(document.valves.take());
+        self.publish_all(uri);
+    }
+
+    /// The problems of a text, and the failures of its tests.
+    fn publish_all(&self, uri: &Url) {
+        let Some(document) = self.documents.get(uri) else { return };
+        let found = document.found.iter().map(|found| found.diagnostic.clone());
+        let all = found.chain(document.failed.iter().cloned()).collect();
+        self.publish(uri.clone(), all, document.version);
     }
 
     fn publish(&self, uri: Url, diagnostics: Vec<lsp_types::Diagnostic>, version: Option<i32>) {
         let params = PublishDiagnosticsParams { uri, diagnostics, version };
         self.send(Message::Notification(Notification::new("textDocument/publishDiagnostics".into(), params)));
+    }
+}
+
+/// The answer to one kind of question, or the reason for which there is none, which the editor shows.
+fn answered<P: DeserializeOwned, R: Serialize>(
+    request: Request,
+    answer: impl FnOnce(P) -> Result<Option<R>, String>,
+) -> Result<Value, (ErrorCode, String)> {
+    let mut refused = None;
+    let told = asked(request, |params| {
+        answer(params).unwrap_or_else(|why| {
+            refused = Some(why);
+            None
+        })
+    });
+    match refused {
+        Some(why) => Err((ErrorCode::RequestFailed, why)),
+        None => told,
     }
 }
 
@@ -308,29 +483,4 @@ fn serve(overrides: Vec<(String, String)>, runtime: Handle) -> Result<(), String
     }
     Session::new(connection, &params, overrides, runtime).run();
     threads.join().map_err(|error| error.to_string())
-}
-
-fn capabilities() -> ServerCapabilities {
-    let signs = |signs: &[&str]| Some(signs.iter().map(|sign| (*sign).to_owned()).collect());
-    ServerCapabilities {
-        text_document_sync: Some(TextDocumentSyncCapability::Options(TextDocumentSyncOptions {
-            open_close: Some(true),
-            // A script is short: the whole text at each change spares mistakes about its places.
-            change: Some(TextDocumentSyncKind::FULL),
-            save: Some(TextDocumentSyncSaveOptions::SaveOptions(SaveOptions { include_text: Some(false) })),
-            ..TextDocumentSyncOptions::default()
-        })),
-        completion_provider: Some(CompletionOptions {
-            trigger_characters: signs(&[".", ":", "(", ","]),
-            ..CompletionOptions::default()
-        }),
-        signature_help_provider: Some(SignatureHelpOptions {
-            trigger_characters: signs(&["(", ","]),
-            ..SignatureHelpOptions::default()
-        }),
-        hover_provider: Some(HoverProviderCapability::Simple(true)),
-        definition_provider: Some(OneOf::Left(true)),
-        document_symbol_provider: Some(OneOf::Left(true)),
-        ..ServerCapabilities::default()
-    }
 }

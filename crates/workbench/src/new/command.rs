@@ -74,6 +74,7 @@ pub async fn run(
         (Some(example), _) => examples::copy(example, &id),
         (None, NewKind::Tool) => scaffold::tool(&id),
         (None, NewKind::Action) => scaffold::action(&id),
+        (None, NewKind::Pipe) => scaffold::pipe(&id),
         (None, NewKind::Module) => scaffold::module(&id, folder(asked)),
         (None, NewKind::Filter | NewKind::Project) => {
             scaffold::filter(&id, asked.hook.unwrap_or(Hook::Inlet))

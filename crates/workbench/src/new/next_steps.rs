@@ -48,6 +48,9 @@ pub(super) fn of_script(config: &Config, id: &str, script: Option<Script>) -> Ve
             format!("{valvehouse} run action {id} --text \"an answer\""),
             "press its button, without a model",
         ),
+        (None, None) if !script.offers().is_empty() => {
+            step(format!("{valvehouse} run pipe {id} --text \"hello\""), "chat with it once")
+        }
         (None, None) => step(format!("{valvehouse} check {id}"), "look for mistakes"),
         (None, Some(hook @ (Hook::PreInvocation | Hook::PostInvocation))) => {
             let call = r#"{"tool": "weather", "args": {}, "result": "sunny"}"#;

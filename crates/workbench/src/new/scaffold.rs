@@ -34,6 +34,7 @@ const INVOCATION: Pair =
     (include_str!("templates/pre_invocation.rhai"), include_str!("templates/pre_invocation.test.rhai"));
 const TOOL: Pair = (include_str!("templates/tool.rhai"), include_str!("templates/tool.test.rhai"));
 const ACTION: Pair = (include_str!("templates/action.rhai"), include_str!("templates/action.test.rhai"));
+const PIPE: Pair = (include_str!("templates/pipe.rhai"), include_str!("templates/pipe.test.rhai"));
 const MODULE: Pair = (include_str!("templates/module.rhai"), include_str!("templates/module.test.rhai"));
 const SETTINGS: &str = include_str!("templates/valvehouse.toml");
 
@@ -56,6 +57,11 @@ pub(super) fn tool(id: &str) -> Vec<NewFile> {
 /// The files of a new action.
 pub(super) fn action(id: &str) -> Vec<NewFile> {
     both(Folder::Actions, id, ACTION)
+}
+
+/// The files of a new pipe.
+pub(super) fn pipe(id: &str) -> Vec<NewFile> {
+    both(Folder::Filters, id, PIPE)
 }
 
 /// The files of a new module for the scripts of a folder.
@@ -83,6 +89,7 @@ pub(super) fn word(what: NewKind) -> &'static str {
         NewKind::Filter => "filter",
         NewKind::Tool => "tool",
         NewKind::Action => "action",
+        NewKind::Pipe => "pipe",
         NewKind::Module => "module",
         NewKind::Project => "project",
     }
@@ -144,6 +151,8 @@ pub enum NewKind {
     Tool,
     /// A script behind buttons under messages.
     Action,
+    /// A script that offers a model.
+    Pipe,
     /// Functions that scripts import.
     Module,
     /// A folder to begin with.

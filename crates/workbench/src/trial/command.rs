@@ -2,11 +2,14 @@
 
 use super::stage::Stage;
 use super::stage::TrialOptions;
-use super::{action, body, hooks, scheduled, streams, turns};
+use super::{action, body, hooks, pipes, scheduled, streams, turns};
 use valvehouse_config::Config;
 use valvehouse_core::filter::Hook;
 use valvehouse_script::ScheduledCall;
 use valvehouse_terminal::{CommandError, Console, Exit};
+
+/// The name of a pipe in the place of a hook's.
+const PIPE: &str = "pipe";
 
 /// Runs one hook of a script on a body, or a whole turn, and shows what that changes.
 ///
@@ -48,6 +51,17 @@ pub async fn run(asked: TrialOptions, config: Config, out: &Console) -> Result<E
         let body = body::body(&asked)?;
         let stage = Stage::open(named, &asked, config).await?;
         let done = action::run(&stage, body, &asked, out).await;
+        stage.close().await;
+        return done;
+    }
+    if asked.hook == PIPE {
+        let named = asked
+            .script
+            .as_deref()
+            .ok_or_else(|| CommandError::usage("missing script: valvehouse run pipe FILE --text hello"))?;
+        let body = body::body(&asked)?;
+        let stage = Stage::open(named, &asked, config).await?;
+        let done = pipes::run(&stage, body, &asked, out).await;
         stage.close().await;
         return done;
     }

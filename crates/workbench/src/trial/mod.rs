@@ -9,6 +9,7 @@ mod scheduled;
 mod stage;
 mod streams;
 mod outcome;
+mod pipes;
 mod turns;
 
 pub use command::run;

@@ -49,7 +49,7 @@ pub(super) fn refuses(cases: &[(&str, &str)]) {
 
 /// The functions as the contract names them.
 const PROMISED: &[(&str, &str)] = &[
-    ("", "uuid empty json parallel retry poll"),
+    ("", "uuid empty json parallel retry poll range sum max min sorted"),
     ("json", "parse stringify"),
     ("csv", "parse write"),
     ("jwt", "sign verify"),

@@ -5,7 +5,9 @@ use super::registration::{function, stage};
 use crate::package::RhaiResultOf;
 use crate::problem;
 use crate::thrown::ThrownError;
-use crate::value::{error, json_of};
+use crate::value::{Bytes, error, json_of};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rhai::{Dynamic, EvalAltResult, FnPtr, ImmutableString, Module, NativeCallContext};
 use std::path::Path;
 use valvehouse_core::words::shortened;
@@ -45,7 +47,7 @@ pub(super) fn register(module: &mut Module) {
     function("assert_ne", &["actual", "other", "()"], "Fails if two values are equal.").set_into_module(
         module,
         |ctx: NativeCallContext<'_>, actual: Dynamic, other: Dynamic| -> RhaiResultOf<()> {
-            let (actual, other) = (json_of(&actual)?, json_of(&other)?);
+            let (actual, other) = (compared(&actual)?, compared(&other)?);
             holds(&ctx, actual != other, || format!("both values are {}", shown(&actual)))
         },
     );
@@ -125,10 +127,18 @@ fn equal(
     expected: &Dynamic,
     message: &str,
 ) -> RhaiResultOf<()> {
-    let (actual, expected) = (json_of(actual)?, json_of(expected)?);
+    let (actual, expected) = (compared(actual)?, compared(expected)?);
     match actual == expected {
         true => Ok(()),
         false => Err(wrong(ctx, message.to_owned(), Some((actual, expected)))),
+    }
+}
+
+/// A value as it is compared: bytes as a map with their base64, which no text is.
+fn compared(value: &Dynamic) -> RhaiResultOf<Json> {
+    match Bytes::of(value) {
+        Some(bytes) => Ok(Json::from([("bytes", STANDARD.encode(&bytes.0).into())])),
+        None => json_of(value),
     }
 }
 

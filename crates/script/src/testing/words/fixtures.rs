@@ -2,7 +2,9 @@
 
 use super::registration::{function, stage, within};
 use crate::package::RhaiResultOf;
-use crate::value::{error, json_of};
+use crate::value::{Bytes, error, json_of};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use rhai::{Dynamic, Module};
 use std::sync::atomic::Ordering::Relaxed;
@@ -45,7 +47,7 @@ pub(super) fn canned() -> Module {
         Ok(())
     });
     const HTTP: &str = "Sets the answer for a URL, which may end with `*`: a text, `#{ status, headers, \
-                        json }` or `#{ status, headers, text }`, or `#{ error: \"connection refused\" }`. \
+                        json }`, `#{ status, headers, text }` or `#{ status, headers, bytes }`, or `#{ error: \"connection refused\" }`. \
                         Several answers are used in order; the last one is repeated.";
     within("http", &["url: &str", "answer", "()"], HTTP)
         .set_into_module(&mut module, |url: &str, answer: Dynamic| http(None, url, &answer));
@@ -74,11 +76,36 @@ pub(super) fn canned() -> Module {
     });
     within(
         "file",
-        &["path: &str", "text: &str", "()"],
-        "Creates a file in a folder of this test only: `data/notes.txt` is in the granted folder `data`.",
+        &["path: &str", "content", "()"],
+        "Creates a file, of a text or of bytes, in a folder of this test only: `data/notes.txt` is in the granted \
+         folder `data`.",
     )
-    .set_into_module(&mut module, |path: &str, text: &str| {
-        stage("canned::file")?.add_file(path, text).map_err(|why| error(format!("canned::file: {why}")))
+    .set_into_module(&mut module, |path: &str, content: Dynamic| -> RhaiResultOf<()> {
+        let text = content.as_immutable_string_ref().ok().map(|text| text.as_bytes().to_vec());
+        let bytes = || Bytes::of(&content).map(|bytes| bytes.0.to_vec());
+        let content = text.or_else(bytes).ok_or_else(|| error("canned::file: expected a text or bytes"))?;
+        stage("canned::file")?.add_file(path, &content).map_err(|why| error(format!("canned::file: {why}")))
+    });
+    within(
+        "shell",
+        &["command: &str", "output", "()"],
+        "Sets the output of a program, by its name or its whole command line, which may end with `*`: a text, \
+         `#{ stdout, stderr, exit_code }`, `#{ timed_out: true }` or `#{ error: \"…\" }`. Nothing is started. Several \
+         outputs are used in order; the last one is repeated.",
+    )
+    .set_into_module(&mut module, |command: &str, output: Dynamic| -> RhaiResultOf<()> {
+        stage("canned::shell")?.shell.answers(command, json_of(&output)?.copy());
+        Ok(())
+    });
+    within(
+        "models",
+        &["models: Array", "()"],
+        "Sets the models of `models::list` and `models::get`: ids, or maps with an `id`.",
+    )
+    .set_into_module(&mut module, |models: Dynamic| {
+        stage("canned::models")?
+            .set_models(&json_of(&models)?)
+            .map_err(|why| error(format!("canned::models: {why}")))
     });
     within(
         "memory",
@@ -107,8 +134,25 @@ pub(super) fn canned() -> Module {
 }
 
 fn http(method: Option<&str>, url: &str, answer: &Dynamic) -> RhaiResultOf<()> {
-    stage("canned::http")?.hosts.answers(method, url, json_of(answer)?.copy());
+    stage("canned::http")?.hosts.answers(method, url, answer_of(answer)?);
     Ok(())
+}
+
+/// An answer as JSON: bytes are written in base64.
+fn answer_of(answer: &Dynamic) -> RhaiResultOf<Json> {
+    let encoded = |bytes: &Bytes| Json::from(STANDARD.encode(&bytes.0));
+    if let Some(bytes) = Bytes::of(answer) {
+        return Ok(Json::from([("base64", encoded(&bytes))]));
+    }
+    let bytes = answer.as_map_ref().ok().and_then(|map| Bytes::of(map.get("bytes")?));
+    let Some(bytes) = bytes else { return Ok(json_of(answer)?.copy()) };
+    let mut rest = answer.clone();
+    if let Ok(mut map) = rest.as_map_mut() {
+        map.remove("bytes");
+    }
+    let answer = json_of(&rest)?.copy();
+    answer.edit("base64", encoded(&bytes));
+    Ok(answer)
 }
 
 /// `clock::…`

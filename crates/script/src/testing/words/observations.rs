@@ -10,7 +10,7 @@ use valvehouse_json::Json;
 
 type Look = fn(&Stage) -> Vec<Json>;
 
-const LOOKS: [(&str, &str, Look); 5] = [
+const LOOKS: [(&str, &str, Look); 6] = [
     ("model", "Returns the requests to the model.", |stage| stage.model.asked()),
     ("http", "Returns the requests to other hosts, each `#{ method, url, headers, body, json }`.", |stage| {
         stage.hosts.asked()
@@ -18,6 +18,7 @@ const LOOKS: [(&str, &str, Look); 5] = [
     ("tools", "Returns the calls of canned tools, each `#{ name, args }`.", |stage| {
         stage.tool_calls.lock().iter().map(Json::copy).collect()
     }),
+    ("shell", "Returns the calls of programs, each `#{ argv, stdin, folder }`.", |stage| stage.shell.asked()),
     ("events", "Returns the events and questions that the script sent, each `#{ type, data }`.", |stage| {
         stage.people.seen()
     }),

@@ -1,0 +1,134 @@
+//! The places of a name, and whether another may take its place.
+
+use super::look::{Meaning, touches};
+use super::outline::{Sketch, Value};
+use super::scan::Kind;
+use crate::reference;
+use std::ops::Range;
+
+/// A word of a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NameAt {
+    /// The word.
+    pub name: String,
+    /// Its place.
+    pub at: Range<usize>,
+}
+
+impl Sketch {
+    /// The word at a byte.
+    pub fn name_at(&self, at: usize) -> Option<NameAt> {
+        let place = (0..self.tokens.len())
+            .rfind(|place| self.is_word(*place) && touches(&self.tokens[*place].at, at))?;
+        Some(NameAt { name: self.word(place).to_owned(), at: self.tokens[place].at.clone() })
+    }
+
+    /// All places of a word in code, and in `Fn("…")`.
+    pub fn places_of(&self, name: &str) -> Vec<Range<usize>> {
+        let tokens = self.tokens.iter().enumerate();
+        tokens
+            .filter_map(|(place, token)| match token.kind {
+                Kind::Word if self.word(place) == name => Some(token.at.clone()),
+                Kind::Text if self.is_function_name(place) && self.word(place).trim_matches('"') == name => {
+                    Some(token.at.start + 1..token.at.end - 1)
+                }
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// `Fn("shout")`
+    fn is_function_name(&self, place: usize) -> bool {
+        place > 1
+            && self.word(place - 1) == "("
+            && self.word(place - 2) == "Fn"
+            && self.word(place).starts_with('"')
+    }
+
+    /// The function that `Fn("…")` names at a byte.
+    pub fn function_named_at(&self, at: usize) -> Option<Range<usize>> {
+        let place = (0..self.tokens.len())
+            .find(|place| self.is_function_name(*place) && touches(&self.tokens[*place].at, at))?;
+        self.declared(self.word(place).trim_matches('"'))
+    }
+
+    /// Returns `true` if a function of another file is called at a byte, as tests call those of their script.
+    pub fn is_called_at(&self, at: usize) -> bool {
+        let place = (0..self.tokens.len())
+            .rfind(|place| self.is_word(*place) && touches(&self.tokens[*place].at, at));
+        place.is_some_and(|place| {
+            let is_member =
+                place.checked_sub(1).is_some_and(|before| matches!(self.word(before), "." | "?." | "::"));
+            self.word(place + 1) == "(" && !is_member
+        })
+    }
+
+    /// The reason for which the name at a byte cannot be another one; `None` for a name of the file's own.
+    pub fn fixed_name(&self, at: usize) -> Option<String> {
+        let Some(place) = (0..self.tokens.len())
+            .rfind(|place| self.is_word(*place) && touches(&self.tokens[*place].at, at))
+        else {
+            return Some("there is no name here".to_owned());
+        };
+        let name = self.word(place);
+        match self.meaning(place) {
+            Some(Meaning::Own(function)) if reference::entry(&function.name).is_some() => {
+                Some(format!("the host calls the function `{name}` by this name"))
+            }
+            Some(Meaning::Bound(binding)) => match &binding.value {
+                Value::Parameter { function, .. } if reference::entry(function).is_some() => {
+                    Some(format!("the host passes the parameter `{name}` by this name"))
+                }
+                _ => None,
+            },
+            Some(Meaning::Constant(_)) if reference::CONSTANTS.iter().any(|known| known.name == name) => {
+                Some(format!("the host reads the constant `{name}` by this name"))
+            }
+            Some(Meaning::Field(..)) => {
+                Some(format!("`{name}` is the name of a setting, under which its value is stored"))
+            }
+            Some(Meaning::Imported(_, None)) => Some(format!("`{name}` is the name of a module")),
+            Some(Meaning::Own(_) | Meaning::Constant(_) | Meaning::Imported(..)) => None,
+            Some(Meaning::Host(_) | Meaning::Member(..) | Meaning::Module(_) | Meaning::Key(_)) => {
+                Some(format!("`{name}` belongs to the host"))
+            }
+            None => Some(format!("`{name}` is not declared in a script")),
+        }
+    }
+
+    /// The chain before the dot of a method whose name stands at a byte.
+    pub(crate) fn receiver(&self, at: usize) -> Option<Range<usize>> {
+        let place = (0..self.tokens.len()).find(|place| self.tokens[*place].at.start == at)?;
+        let dot = place.checked_sub(1).filter(|dot| matches!(self.word(*dot), "." | "?."))?;
+        let chain = self.chain_before(dot);
+        (!chain.is_empty()).then(|| self.tokens[chain.start].at.start..self.tokens[chain.end - 1].at.end)
+    }
+
+    /// The functions of a test file that are tests, with the places of their names.
+    pub fn tests(&self) -> Vec<NameAt> {
+        let tests = self.functions.iter().filter(|function| function.name.starts_with("test_"));
+        tests.map(|test| NameAt { name: test.name.clone(), at: test.at.clone() }).collect()
+    }
+
+    /// The places where valves are read, each with the name of the valve: `valves.limit`.
+    pub fn valve_uses(&self) -> Vec<NameAt> {
+        let words = (1..self.tokens.len()).filter(|place| {
+            self.is_word(*place)
+                && matches!(self.word(*place - 1), "." | "?.")
+                && self.word(*place + 1) != "("
+        });
+        words
+            .filter_map(|place| match self.meaning(place)? {
+                Meaning::Field("Valves", field) => {
+                    Some(NameAt { name: field.name.clone(), at: self.tokens[place].at.clone() })
+                }
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// The place of the constant that declares the valves.
+    pub fn valves_at(&self) -> Option<Range<usize>> {
+        self.constant_named("Valves").map(|constant| constant.at.clone())
+    }
+}

@@ -1,0 +1,124 @@
+//! The edits of one problem, and the place that they start from.
+
+use crate::pieces;
+use crate::problem::Problem;
+use std::ops::Range;
+
+/// An edit of a script that fixes a problem.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fix {
+    /// The edit in words, as in "Replace with `()`".
+    pub title: String,
+    /// The parts that are replaced, which do not overlap.
+    pub edits: Vec<FixEdit>,
+}
+
+/// A part of a text and what takes its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FixEdit {
+    /// The bytes that are replaced.
+    pub at: Range<usize>,
+    /// The new text.
+    pub text: String,
+}
+
+impl Fix {
+    pub(super) fn new(title: impl Into<String>, at: Range<usize>, text: impl Into<String>) -> Self {
+        Self { title: title.into(), edits: vec![FixEdit { at, text: text.into() }] }
+    }
+
+    /// Replaces a part by a text that says it all.
+    pub(super) fn replace(at: Range<usize>, text: &str) -> Self {
+        Self::new(format!("Replace with `{text}`"), at, text)
+    }
+
+    pub(super) fn and(mut self, at: Range<usize>, text: impl Into<String>) -> Self {
+        self.edits.push(FixEdit { at, text: text.into() });
+        self
+    }
+
+    /// Returns a text with the edits applied.
+    pub fn applied(&self, source: &str) -> String {
+        let mut edits: Vec<&FixEdit> = self.edits.iter().collect();
+        edits.sort_by_key(|edit| std::cmp::Reverse(edit.at.start));
+        let mut text = source.to_owned();
+        for edit in edits {
+            text.replace_range(edit.at.clone(), &edit.text);
+        }
+        text
+    }
+}
+
+/// The place of a problem in its text.
+pub(super) struct Spot<'a> {
+    pub(super) source: &'a str,
+    /// The text with blanks in place of comments and texts.
+    pub(super) code: String,
+    /// The byte of the problem.
+    pub(super) at: usize,
+    /// Its line, without the line break.
+    pub(super) line: Range<usize>,
+}
+
+impl<'a> Spot<'a> {
+    pub(super) fn of(problem: &Problem, source: &'a str) -> Option<Self> {
+        let (line, column) = (problem.line?, problem.column?);
+        let start: usize = source.split_inclusive('\n').take(line - 1).map(str::len).sum();
+        let row = source.get(start..)?.split('\n').next()?.trim_end_matches('\r');
+        // Places are counted without the mark that some files begin with.
+        let mark = usize::from(line == 1 && row.starts_with('\u{feff}'));
+        let within = row.char_indices().nth(column - 1 + mark).map_or(row.len(), |(at, _)| at);
+        // The text may have changed since.
+        let is_same = row.trim_start_matches('\u{feff}').trim_end() == problem.excerpt;
+        is_same.then(|| Self {
+            source,
+            code: pieces::code_only(source),
+            at: start + within,
+            line: start..start + row.len(),
+        })
+    }
+
+    pub(super) fn row(&self) -> &'a str {
+        &self.source[self.line.clone()]
+    }
+
+    /// The code of the line, without comments and texts.
+    pub(super) fn code_row(&self) -> &str {
+        &self.code[self.line.clone()]
+    }
+
+    pub(super) fn before(&self) -> &'a str {
+        &self.source[self.line.start..self.at]
+    }
+
+    pub(super) fn rest(&self) -> &'a str {
+        &self.source[self.at..self.line.end]
+    }
+
+    /// The name that begins at a byte.
+    pub(super) fn name_at(&self, at: usize) -> Option<Range<usize>> {
+        let length = self.source[at..].find(|letter| !is_part(letter)).unwrap_or(self.source.len() - at);
+        (length > 0).then(|| at..at + length)
+    }
+
+    /// The place of a whole word in the line's code, the nearest to the problem.
+    pub(super) fn word(&self, word: &str) -> Option<Range<usize>> {
+        let row = self.code_row();
+        let is_whole =
+            |at: &usize| !row[..*at].ends_with(is_part) && !row[at + word.len()..].starts_with(is_part);
+        let places = row.match_indices(word).map(|(at, _)| at).filter(is_whole);
+        let nearest = places.map(|at| self.line.start + at).min_by_key(|at| at.abs_diff(self.at))?;
+        Some(nearest..nearest + word.len())
+    }
+
+    /// The place of a sign in the line's code, the nearest to the problem.
+    pub(super) fn sign(&self, sign: &str) -> Option<Range<usize>> {
+        let places = self.code_row().match_indices(sign).map(|(at, _)| self.line.start + at);
+        let nearest = places.min_by_key(|at| at.abs_diff(self.at))?;
+        Some(nearest..nearest + sign.len())
+    }
+}
+
+pub(super) fn is_part(letter: char) -> bool {
+    letter.is_alphanumeric() || letter == '_'
+}

@@ -1,0 +1,311 @@
+//! Fixes of what is written as in Python or JavaScript.
+
+use super::edit::{Fix, Spot, is_part};
+use super::meaning::quoted;
+use crate::problem::{Code, Problem};
+
+/// Functions of other languages that only have another name here.
+const RENAMED: [(&str, &str); 17] = [
+    ("startswith", "starts_with"),
+    ("startsWith", "starts_with"),
+    ("endswith", "ends_with"),
+    ("endsWith", "ends_with"),
+    ("lower", "to_lower"),
+    ("toLowerCase", "to_lower"),
+    ("upper", "to_upper"),
+    ("toUpperCase", "to_upper"),
+    ("includes", "contains"),
+    ("has_key", "contains"),
+    ("length", "len"),
+    ("size", "len"),
+    ("update", "mixin"),
+    ("toString", "to_string"),
+    ("int", "parse_int"),
+    ("float", "parse_float"),
+    ("substr", "sub_string"),
+];
+
+pub(super) fn fix(problem: &Problem, spot: &Spot<'_>) -> Option<Fix> {
+    let message = problem.message.as_str();
+    match problem.code {
+        Code::UnknownFunction => {
+            let name = spot.name_at(spot.at)?;
+            if &spot.source[name.clone()] == "enumerate" {
+                return two_variables(spot);
+            }
+            let (_, new) = RENAMED.iter().find(|(old, _)| *old == &spot.source[name.clone()])?;
+            Some(Fix::replace(name, new))
+        }
+        Code::ForeignSyntax => of_message(message, spot).or_else(|| of_line(message, spot)),
+        _ => None,
+    }
+}
+
+fn of_message(message: &str, spot: &Spot<'_>) -> Option<Fix> {
+    let word = |old: &str, new: &str| spot.word(old).map(|at| Fix::replace(at, new));
+    let sign = |old: &str, new: &str| spot.sign(old).map(|at| Fix::replace(at, new));
+    match message.strip_prefix("undefined variable: ") {
+        Some("True") => return word("True", "true"),
+        Some("False") => return word("False", "false"),
+        Some(nothing @ ("None" | "null" | "nil" | "undefined" | "none")) => return nothing_of(nothing, spot),
+        Some("elif") => return word("elif", "else if"),
+        Some("not") => return not(spot),
+        Some("self") if spot.rest().starts_with("self.valves") => {
+            return Some(Fix::new("Remove `self.`", spot.at..spot.at + "self.".len(), ""));
+        }
+        _ => {}
+    }
+    match message {
+        "unknown keyword `elif`" => word("elif", "else if"),
+        "unknown operator `and`" => word("and", "&&"),
+        "unknown operator `or`" => {
+            let at = spot.word("or")?;
+            Some(Fix::replace(at.clone(), if is_default(spot, at.end) { "??" } else { "||" }))
+        }
+        "`&&` and `||` take true or false" => {
+            let at = spot.sign("||")?;
+            is_default(spot, at.end).then(|| Fix::replace(at, "??"))
+        }
+        "unknown operator `not`" => not(spot),
+        "unknown keyword `raise`" => word("raise", "throw"),
+        "unknown keyword `lambda`" => lambda(spot),
+        "unknown keyword `async`" => {
+            let at = spot.word("async")?;
+            Some(Fix::new("Remove `async`", at.start..at.end + 1, ""))
+        }
+        "unknown keyword `await`" => {
+            let at = spot.word("await")?;
+            Some(Fix::new("Remove `await`", at.start..at.end + 1, ""))
+        }
+        "unknown operator `===`" => sign("===", "=="),
+        "unknown operator `!==`" => sign("!==", "!="),
+        "unknown operator `++`" => step(spot, "++", "+="),
+        "unknown operator `--`" => step(spot, "--", "-="),
+        "unknown keyword `var`" => word("var", "let"),
+        "cannot read JavaScript: a script is written in Rhai"
+            if spot.row().trim_start().starts_with("function ") =>
+        {
+            word("function", "fn")
+        }
+        "a variable has no declared type" => declared_type(spot),
+        "unknown keyword `is`" => is(spot),
+        "unknown prefix `f` of a text" => filled(spot),
+        "invalid declaration of a variable" => {
+            let before = spot.before().trim_end();
+            let start = before.rfind(|letter| !is_part(letter)).map_or(0, |at| at + 1);
+            let start = spot.line.start + start;
+            Some(Fix::replace(start..spot.line.start + before.len(), "let"))
+        }
+        "`:` is not a range" => range(spot),
+        "a comment begins with `//`" => {
+            let at = spot.sign("#")?;
+            Some(Fix::replace(at, "//"))
+        }
+        "single quotes are for one character" => single_quotes(spot),
+        "unknown operator `?`" => ternary(spot),
+        "the condition must stand before its value" => conditional(spot),
+        "`for` needs brackets around two variables" => two_variables(spot),
+        "`{` starts a block, not a map" => map(spot),
+        "invalid closure: `=>` is only for `switch`" => arrow(spot),
+        _ => None,
+    }
+}
+
+/// Returns `true` if what stands behind an operator is a literal that is neither true nor false.
+fn is_default(spot: &Spot<'_>, at: usize) -> bool {
+    let behind = spot.source[at..spot.line.end].trim_start();
+    behind.starts_with(['"', '`', '[', '#']) || behind.starts_with(|letter: char| letter.is_ascii_digit())
+}
+
+/// `x++`
+fn step(spot: &Spot<'_>, sign: &str, operator: &str) -> Option<Fix> {
+    let at = spot.sign(sign)?;
+    Some(Fix::new(format!("Write `{operator} 1`"), at, format!(" {operator} 1")))
+}
+
+/// `let x: int = 5;`
+fn declared_type(spot: &Spot<'_>) -> Option<Fix> {
+    let rest = &spot.code[spot.at..spot.line.end];
+    let end = rest.find('=').or_else(|| rest.find(';'))?;
+    let length = rest[..end].trim_end().len();
+    Some(Fix::new("Remove the type", spot.at..spot.at + length, ""))
+}
+
+/// A line that has to go.
+fn of_line(message: &str, spot: &Spot<'_>) -> Option<Fix> {
+    let is_import = message == "the host's modules need no import";
+    let row = spot.row().trim();
+    let is_here = is_import && (row.starts_with("import ") || row.starts_with("from "))
+        || message == "unknown keyword `pass`" && row == "pass";
+    let title = if is_import { "Remove the import" } else { "Remove `pass`" };
+    let end = spot.line.end + usize::from(spot.source[spot.line.end..].starts_with('\n'));
+    is_here.then(|| Fix::new(title, spot.line.start..end, ""))
+}
+
+/// `x is None` is `x == ()`; elsewhere the word itself.
+fn nothing_of(word: &str, spot: &Spot<'_>) -> Option<Fix> {
+    spot.word(word).map(|at| Fix::replace(at, "()"))
+}
+
+/// `x is None`, `x is not None`
+fn is(spot: &Spot<'_>) -> Option<Fix> {
+    let at = spot.word("is")?;
+    let rest = &spot.code[at.end..spot.line.end];
+    let behind = rest.trim_start();
+    if let Some(rest) = behind.strip_prefix("not ") {
+        let end = spot.line.end - rest.len() - 1;
+        return Some(Fix::replace(at.start..end, "!="));
+    }
+    Some(Fix::replace(at, "=="))
+}
+
+/// `a not in b` and `not a`
+fn not(spot: &Spot<'_>) -> Option<Fix> {
+    let at = spot.word("not")?;
+    let rest = &spot.code[at.end..spot.line.end];
+    let behind = rest.trim_start();
+    if behind.starts_with("in ") {
+        let end = at.end + (rest.len() - behind.len()) + 2;
+        return Some(Fix::replace(at.start..end, "!in"));
+    }
+    // `not a in b` and `not a == b` are `!(a in b)`: the end of what is negated is not clear.
+    let operand = behind.split(['{', ';', ')', ',']).next()?.trim_end();
+    let is_one =
+        operand.chars().all(|letter| is_part(letter) || ".?(".contains(letter)) && !operand.is_empty();
+    is_one.then(|| Fix::new("Write `!`", at.start..at.end + (rest.len() - behind.len()), "!"))
+}
+
+/// `lambda a, b: a + b`
+fn lambda(spot: &Spot<'_>) -> Option<Fix> {
+    let at = spot.word("lambda")?;
+    let rest = &spot.code[at.end..spot.line.end];
+    let colon = rest.find(':')?;
+    let params = rest[..colon].trim();
+    let are_names = params.chars().all(|letter| is_part(letter) || ", ".contains(letter));
+    are_names.then(|| Fix::replace(at.start..at.end + colon + 1, &format!("|{params}|")))
+}
+
+/// `f"Hello {name}"` is a text in backticks.
+fn filled(spot: &Spot<'_>) -> Option<Fix> {
+    let row = spot.row();
+    let from = (0..row.len()).filter(|at| {
+        let is_text = row.get(*at..).is_some_and(|rest| rest.starts_with("f\""));
+        is_text && !row[..*at].ends_with(is_part)
+    });
+    let start = from.min_by_key(|at| (spot.line.start + at).abs_diff(spot.at))?;
+    let length = quoted(&row[start + 1..])?;
+    let inner = &row[start + 2..start + length];
+    // A format, a doubled bracket or a text in it asks for more than other brackets.
+    if inner.contains(['`', '\\', ':', '!', '$', '\'']) || inner.contains("{{") || inner.contains("}}") {
+        return None;
+    }
+    let start = spot.line.start + start;
+    Some(Fix::new(
+        "Write the text in backticks",
+        start..start + length + 1,
+        format!("`{}`", inner.replace('{', "${")),
+    ))
+}
+
+/// `[1:3]`, `[-4:]`, `[:3]`
+fn range(spot: &Spot<'_>) -> Option<Fix> {
+    let row = spot.code_row();
+    let column = spot.at - spot.line.start;
+    let colons = row.match_indices(':').map(|(at, _)| at);
+    let colon = colons.min_by_key(|at| at.abs_diff(column))?;
+    let open = row[..colon].rfind('[')?;
+    let close = colon + row[colon..].find(']')?;
+    let (from, to) = (row[open + 1..colon].trim(), row[colon + 1..close].trim());
+    let is_bound = |bound: &str| bound.chars().all(|letter| is_part(letter) || "-.".contains(letter));
+    if !is_bound(from) || !is_bound(to) || from.is_empty() && to.is_empty() {
+        return None;
+    }
+    let from = if from.is_empty() { "0" } else { from };
+    let start = spot.line.start;
+    Some(Fix::replace(start + open..start + close + 1, &format!("[{from}..{to}]")))
+}
+
+/// `'abc'`
+fn single_quotes(spot: &Spot<'_>) -> Option<Fix> {
+    let row = spot.row();
+    let column = spot.at - spot.line.start;
+    let open = row.match_indices('\'').map(|(at, _)| at).min_by_key(|at| at.abs_diff(column))?;
+    let close = open + 1 + row[open + 1..].find('\'')?;
+    let inner = &row[open + 1..close];
+    let start = spot.line.start;
+    (!inner.contains(['"', '\\']))
+        .then(|| Fix::replace(start + open..start + close + 1, &format!("\"{inner}\"")))
+}
+
+/// The value behind `=`, `return` or `(` up to the end of a statement in this line.
+fn value<'a>(spot: &Spot<'a>) -> Option<(std::ops::Range<usize>, &'a str)> {
+    let code = spot.code_row();
+    let assigned = code.find(" = ").map(|at| at + 3);
+    let returned = code.find("return ").map(|at| at + 7);
+    let start = assigned.or(returned)?;
+    let end = start + code[start..].find(';')?;
+    (start < end).then(|| {
+        let at = spot.line.start + start..spot.line.start + end;
+        (at.clone(), &spot.source[at])
+    })
+}
+
+/// `let x = a ? b : c;`
+fn ternary(spot: &Spot<'_>) -> Option<Fix> {
+    let (at, text) = value(spot)?;
+    let code = &spot.code[at.clone()];
+    let (question, colon) = (code.find(" ? ")?, code.rfind(" : ")?);
+    let is_one = code.matches('?').count() == 1 && code.matches(" : ").count() == 1 && question < colon;
+    let (condition, yes, no) = (&text[..question], text.get(question + 3..colon)?, &text[colon + 3..]);
+    is_one.then(|| {
+        Fix::new("Write `if … { … } else { … }`", at, format!("if {condition} {{ {yes} }} else {{ {no} }}"))
+    })
+}
+
+/// `let x = a if c else b;`
+fn conditional(spot: &Spot<'_>) -> Option<Fix> {
+    let (at, text) = value(spot)?;
+    let code = &spot.code[at.clone()];
+    let (begin, other) = (code.find(" if ")?, code.rfind(" else ")?);
+    let is_one = code.matches(" if ").count() == 1 && code.matches(" else ").count() == 1 && begin < other;
+    let (yes, condition, no) = (&text[..begin], text.get(begin + 4..other)?, &text[other + 6..]);
+    is_one.then(|| {
+        Fix::new("Write `if … { … } else { … }`", at, format!("if {condition} {{ {yes} }} else {{ {no} }}"))
+    })
+}
+
+/// `for i, m in enumerate(list) {`: the item is the first of two here.
+fn two_variables(spot: &Spot<'_>) -> Option<Fix> {
+    let code = spot.code_row();
+    let names = code.find("for ")? + 4;
+    let within = names + code[names..].find(" in ")?;
+    let (first, second) = code[names..within].split_once(',')?;
+    let (first, second) = (first.trim_matches(['(', ' ']), second.trim_matches([')', ' ']));
+    let over = within + 4;
+    let list = code[over..].trim_start().strip_prefix("enumerate(")?;
+    let open = code.len() - list.len();
+    let end = code.rfind('{').unwrap_or(code.len());
+    let close = code[open..end].rfind(')').map(|at| open + at)?;
+    let start = spot.line.start;
+    let text = format!("({second}, {first}) in {}", &spot.source[start + open..start + close]);
+    Some(Fix::replace(start + names..start + close + 1, &text))
+}
+
+/// `{ "key": value }`
+fn map(spot: &Spot<'_>) -> Option<Fix> {
+    let open = spot.source[spot.line.start..spot.at].rfind('{')? + spot.line.start;
+    Some(Fix::replace(open..open + 1, "#{"))
+}
+
+/// `(x) => x * 2` and `x => x * 2`
+fn arrow(spot: &Spot<'_>) -> Option<Fix> {
+    let at = spot.sign("=>")?;
+    let before = spot.code[spot.line.start..at.start].trim_end();
+    let start = match before.strip_suffix(')') {
+        Some(inner) => inner.rfind('(')?,
+        None => before.rfind(|letter| !is_part(letter)).map_or(0, |at| at + 1),
+    };
+    let params = before[start..].trim_matches(['(', ')']).trim();
+    let are_names = params.chars().all(|letter| is_part(letter) || ", ".contains(letter));
+    are_names.then(|| Fix::replace(spot.line.start + start..at.end, &format!("|{params}|")))
+}

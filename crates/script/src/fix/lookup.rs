@@ -1,0 +1,17 @@
+//! The fix of a problem among those of all families.
+
+use super::edit::{Fix, FixEdit, Spot};
+use super::{foreign, meaning};
+use crate::problem::Problem;
+
+/// Returns the edit that fixes a problem of a script's text, if there is only one.
+pub fn fix(problem: &Problem, source: &str) -> Option<Fix> {
+    let spot = Spot::of(problem, source)?;
+    let fix = meaning::fix(problem, &spot).or_else(|| foreign::fix(problem, &spot))?;
+    let is_inside = |edit: &FixEdit| {
+        source.is_char_boundary(edit.at.start)
+            && source.is_char_boundary(edit.at.end)
+            && edit.at.start <= edit.at.end
+    };
+    fix.edits.iter().all(is_inside).then_some(fix)
+}

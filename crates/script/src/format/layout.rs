@@ -1,0 +1,163 @@
+//! Lines and their indentation.
+
+use super::lexeme::{Kind, Lexeme, lex};
+use super::spacing::{gap, roles};
+
+/// Blanks of one level.
+const INDENT: usize = 4;
+
+/// The reason for which a text cannot be formatted, and its place.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{line}:{column}: {message}")]
+#[non_exhaustive]
+pub struct FormatError {
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+    /// The reason.
+    pub message: String,
+}
+
+impl FormatError {
+    fn at(source: &str, at: usize, message: impl Into<String>) -> Self {
+        let before = &source[..at];
+        let start = before.rfind('\n').map_or(0, |end| end + 1);
+        let (line, column) = (before.matches('\n').count() + 1, before[start..].chars().count() + 1);
+        Self { line, column, message: message.into() }
+    }
+}
+
+/// An open bracket.
+struct Open<'a> {
+    sign: &'a str,
+    at: usize,
+    /// The level of the line that it stands in.
+    level: usize,
+}
+
+/// Returns a script's text in the usual layout, with the same tokens and comments.
+///
+/// # Errors
+///
+/// Returns an error if a bracket, text or comment is not closed, or a bracket closes none.
+pub fn format(source: &str) -> Result<String, FormatError> {
+    let (mark, text) = match source.strip_prefix('\u{feff}') {
+        Some(text) => ("\u{feff}", text),
+        None => ("", source),
+    };
+    let lexemes =
+        lex(text).map_err(|at| FormatError::at(text, at, "this text or comment is never closed"))?;
+    let formatted = written(text, &lexemes)?;
+    // What the layout may not do, whatever it does.
+    let again = lex(&formatted).unwrap_or_default();
+    if let Some((lexeme, _)) = lexemes
+        .iter()
+        .zip(again.iter().map(Some).chain(std::iter::repeat(None)))
+        .find(|(lexeme, again)| again.is_none_or(|again| again.text != lexeme.text))
+    {
+        return Err(FormatError::at(text, lexeme.at, "this token would change"));
+    }
+    Ok(format!("{mark}{formatted}"))
+}
+
+fn written(text: &str, lexemes: &[Lexeme<'_>]) -> Result<String, FormatError> {
+    let line_break = if text.contains("\r\n") { "\r\n" } else { "\n" };
+    let roles = roles(lexemes);
+    let mut out = String::with_capacity(text.len() + text.len() / 8);
+    let mut open: Vec<Open<'_>> = Vec::new();
+    let mut level = 0;
+    for (index, lexeme) in lexemes.iter().enumerate() {
+        let before = index.checked_sub(1).map(|before| (&lexemes[before], roles[before]));
+        match before.filter(|_| lexeme.breaks == 0) {
+            Some(before) => out.push_str(&" ".repeat(gap(before, (lexeme, roles[index])))),
+            None => {
+                level = level_of(lexemes, index, &open);
+                if let Some((before, _)) = before {
+                    out.push_str(line_break);
+                    if lexeme.breaks > 1 && !is_opening(before) && !is_closing(lexeme) {
+                        out.push_str(line_break);
+                    }
+                }
+                out.push_str(&" ".repeat(level * INDENT));
+            }
+        }
+        out.push_str(lexeme.text);
+        if is_opening(lexeme) {
+            open.push(Open { sign: lexeme.text, at: lexeme.at, level });
+        } else if is_closing(lexeme) {
+            close(text, lexeme, &mut open)?;
+        }
+    }
+    if let Some(open) = open.last() {
+        let message = format!("this `{}` is never closed", open.sign);
+        return Err(FormatError::at(text, open.at, message));
+    }
+    if !out.is_empty() {
+        out.push_str(line_break);
+    }
+    Ok(out)
+}
+
+fn close(text: &str, lexeme: &Lexeme<'_>, open: &mut Vec<Open<'_>>) -> Result<(), FormatError> {
+    let closes = |open: &Open<'_>| {
+        matches!((open.sign, lexeme.text), ("(", ")") | ("[" | "?[", "]") | ("{" | "#{", "}"))
+    };
+    match open.pop() {
+        Some(opened) if closes(&opened) => Ok(()),
+        Some(opened) => {
+            Err(FormatError::at(text, opened.at, format!("this `{}` is never closed", opened.sign)))
+        }
+        None => Err(FormatError::at(text, lexeme.at, format!("this `{}` closes nothing", lexeme.text))),
+    }
+}
+
+fn is_opening(lexeme: &Lexeme<'_>) -> bool {
+    lexeme.is_sign(&["(", "[", "?[", "{", "#{"])
+}
+
+fn is_closing(lexeme: &Lexeme<'_>) -> bool {
+    lexeme.is_sign(&[")", "]", "}"])
+}
+
+/// The level of the line that begins with a lexeme.
+fn level_of(lexemes: &[Lexeme<'_>], index: usize, open: &[Open<'_>]) -> usize {
+    let on_line = lexemes[index..].iter().enumerate().take_while(|(nth, next)| *nth == 0 || next.breaks == 0);
+    let closing = on_line.take_while(|(_, next)| is_closing(next)).count();
+    if closing > 0 {
+        // A line that closes brackets stands where the outermost of them was opened.
+        return open
+            .len()
+            .checked_sub(closing)
+            .and_then(|outermost| open.get(outermost))
+            .map_or(0, |open| open.level);
+    }
+    let inner = open.last().map_or(0, |open| open.level + 1);
+    inner + usize::from(goes_on(lexemes, index))
+}
+
+/// Returns `true` if a line goes on with the expression of the line before it.
+fn goes_on(lexemes: &[Lexeme<'_>], index: usize) -> bool {
+    let code = |lexeme: &&Lexeme<'_>| lexeme.kind != Kind::Comment;
+    let (before, lexeme) = (lexemes[..index].iter().rfind(code), &lexemes[index]);
+    let Some(before) = before else { return false };
+    if is_opening(before) || before.is_sign(&[";", ","]) {
+        return false;
+    }
+    // A comment stands where the code behind it does.
+    let Some(lexeme) = std::iter::once(lexeme).chain(&lexemes[index + 1..]).find(code) else { return false };
+    if is_closing(lexeme) || lexeme.is_sign(&[",", ";"]) {
+        return false;
+    }
+    if before.is_sign(&["}"]) {
+        const AFTER_BLOCK: [&str; 15] =
+            [".", "?.", "?[", "??", "&&", "||", "==", "!=", "<=", ">=", "<", ">", "+", "/", "%"];
+        return lexeme.is_sign(&AFTER_BLOCK);
+    }
+    // A comment at the top, and a statement that the text does not end.
+    let begins = ["fn", "let", "const", "import", "private", "export"];
+    !(lexeme.kind == Kind::Word
+        && begins.contains(&lexeme.text)
+        && !before.is_sign(&["="])
+        && before.text != "private")
+}

@@ -1,0 +1,211 @@
+//! A script's text as the tokens that a formatter moves: only the blanks between them are left out.
+
+/// The kind of a lexeme.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A name or a keyword.
+    Word,
+    Number,
+    /// A text or character in quotes of any kind, with all that is filled in.
+    Text,
+    Comment,
+    Sign,
+}
+
+/// A token or comment, and the blanks before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Lexeme<'a> {
+    pub(super) kind: Kind,
+    pub(super) text: &'a str,
+    /// Its place in the text.
+    pub(super) at: usize,
+    /// The number of line breaks before it.
+    pub(super) breaks: usize,
+    /// The number of blanks before it, if these are all spaces.
+    pub(super) blanks: usize,
+}
+
+impl Lexeme<'_> {
+    pub(super) fn is_line_comment(&self) -> bool {
+        self.kind == Kind::Comment && !self.text.starts_with("/*")
+    }
+
+    pub(super) fn is_sign(&self, signs: &[&str]) -> bool {
+        self.kind == Kind::Sign && signs.contains(&self.text)
+    }
+}
+
+/// Signs of more than one character, longer ones before those that they begin with.
+const LONG_SIGNS: [&str; 40] = [
+    "**=", "<<=", ">>=", "===", "!==", "..=", "...", "::<", "#{", "::", "?.", "?[", "??", "..", "=>", "==",
+    "!=", "<=", ">=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "&&", "||", "**", "<<", ">>", "++",
+    "--", "->", "<-", ":=", ":;", "|>", "<|",
+];
+
+/// The lexemes of a text in their order; the place of a text or comment that is never closed.
+pub(super) fn lex(source: &str) -> Result<Vec<Lexeme<'_>>, usize> {
+    let mut lexemes = Vec::new();
+    let (mut at, mut end) = (0, 0);
+    while let Some(letter) = source[at..].chars().next() {
+        if letter.is_whitespace() {
+            at += letter.len_utf8();
+            continue;
+        }
+        let rest = &source[at..];
+        let (kind, length) = match letter {
+            '#' if at == 0 && rest.starts_with("#!") => (Kind::Comment, line(rest)),
+            _ if rest.starts_with("//") => (Kind::Comment, line(rest)),
+            _ if rest.starts_with("/*") => (Kind::Comment, comment(rest).ok_or(at)?),
+            '"' | '\'' => (Kind::Text, quoted(rest, letter).ok_or(at)?),
+            '`' => (Kind::Text, template(rest).ok_or(at)?),
+            '#' if is_raw(rest) => (Kind::Text, raw(rest).ok_or(at)?),
+            _ if letter.is_ascii_digit() => (Kind::Number, number(rest)),
+            _ if is_part(letter) => (Kind::Word, word(rest)),
+            _ => (Kind::Sign, sign(rest, letter)),
+        };
+        let before = &source[end..at];
+        let is_spaces = before.bytes().all(|byte| byte == b' ');
+        lexemes.push(Lexeme {
+            kind,
+            text: &rest[..length],
+            at,
+            breaks: before.matches('\n').count(),
+            blanks: if is_spaces { before.len() } else { usize::from(!before.is_empty()) },
+        });
+        at += length;
+        end = at;
+    }
+    Ok(lexemes)
+}
+
+fn is_part(letter: char) -> bool {
+    letter.is_alphanumeric() || letter == '_'
+}
+
+fn word(text: &str) -> usize {
+    text.find(|letter| !is_part(letter)).unwrap_or(text.len())
+}
+
+/// A comment to the end of its line, without a carriage return.
+fn line(text: &str) -> usize {
+    let line = text.split('\n').next().unwrap_or(text);
+    line.trim_end_matches('\r').len()
+}
+
+/// A block comment, which may hold others.
+fn comment(text: &str) -> Option<usize> {
+    let (mut depth, mut at) = (0_usize, 0);
+    while at < text.len() {
+        let rest = &text.as_bytes()[at..];
+        if rest.starts_with(b"/*") {
+            depth += 1;
+            at += 2;
+        } else if rest.starts_with(b"*/") {
+            depth -= 1;
+            at += 2;
+            if depth == 0 {
+                return Some(at);
+            }
+        } else {
+            at += 1;
+        }
+    }
+    None
+}
+
+/// A text in quotes; a doubled quote stands for one.
+fn quoted(text: &str, quote: char) -> Option<usize> {
+    let mut letters = text.char_indices().skip(1).peekable();
+    while let Some((at, letter)) = letters.next() {
+        match letter {
+            '\\' => drop(letters.next()),
+            '\n' => return None,
+            letter if letter == quote => match letters.peek() {
+                Some((_, next)) if *next == quote => drop(letters.next()),
+                _ => return Some(at + letter.len_utf8()),
+            },
+            _ => {}
+        }
+    }
+    None
+}
+
+/// A text in backticks with all that stands in `${…}`.
+fn template(text: &str) -> Option<usize> {
+    let mut at = 1;
+    loop {
+        let rest = &text[at..];
+        let letter = rest.chars().next()?;
+        if rest.starts_with("``") {
+            at += 2;
+        } else if letter == '`' {
+            return Some(at + 1);
+        } else if rest.starts_with("${") {
+            at += 2 + hole(&rest[2..])?;
+        } else {
+            at += letter.len_utf8();
+        }
+    }
+}
+
+/// The code behind `${`, with the bracket that closes it.
+fn hole(text: &str) -> Option<usize> {
+    let (mut at, mut depth) = (0, 0_usize);
+    loop {
+        let rest = &text[at..];
+        let letter = rest.chars().next()?;
+        at += match letter {
+            '}' if depth == 0 => return Some(at + 1),
+            '}' => {
+                depth -= 1;
+                1
+            }
+            '{' => {
+                depth += 1;
+                1
+            }
+            '"' | '\'' => quoted(rest, letter)?,
+            '`' => template(rest)?,
+            _ if rest.starts_with("//") => line(rest),
+            _ if rest.starts_with("/*") => comment(rest)?,
+            '#' if is_raw(rest) => raw(rest)?,
+            letter => letter.len_utf8(),
+        };
+    }
+}
+
+fn is_raw(text: &str) -> bool {
+    text.trim_start_matches('#').starts_with('"')
+}
+
+/// `#"…"#`
+fn raw(text: &str) -> Option<usize> {
+    let hashes = text.len() - text.trim_start_matches('#').len();
+    let end = format!("\"{}", &text[..hashes]);
+    let inner = &text[hashes + 1..];
+    inner.find(&end).map(|at| hashes + 1 + at + end.len())
+}
+
+/// `1..5` is a range, `1.5` a number, `5.sqrt()` a call.
+fn number(text: &str) -> usize {
+    let mut end = word(text);
+    let is_digit = |letter: char| letter.is_ascii_digit();
+    if let Some(digits) = text[end..].strip_prefix('.').filter(|digits| digits.starts_with(is_digit)) {
+        end += 1 + word(digits);
+    }
+    let is_exponent = text[..end].ends_with(['e', 'E']) && !text.starts_with("0x") && !text.starts_with("0X");
+    if let Some(digits) =
+        text[end..].strip_prefix(['+', '-']).filter(|digits| is_exponent && digits.starts_with(is_digit))
+    {
+        end += 1 + word(digits);
+    }
+    end
+}
+
+fn sign(text: &str, letter: char) -> usize {
+    if text.strip_prefix("!in").is_some_and(|rest| !rest.starts_with(is_part)) {
+        return 3;
+    }
+    let long = LONG_SIGNS.iter().find(|sign| text.starts_with(**sign));
+    long.map_or(letter.len_utf8(), |sign| sign.len())
+}

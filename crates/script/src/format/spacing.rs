@@ -1,0 +1,140 @@
+//! The blanks between two tokens of one line.
+
+use super::lexeme::{Kind, Lexeme, lex};
+
+/// The part that a lexeme plays among its neighbors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// A word of the language, which no bracket calls.
+    Keyword,
+    /// A sign before its only operand.
+    Unary,
+    /// The first or the last `|` of a closure's parameters, or `||` for none.
+    OpenBar,
+    CloseBar,
+    /// `!` of `call!(…)`.
+    CallBang,
+    /// A sign at a place where an operand is expected.
+    Start,
+    Other,
+}
+
+const KEYWORDS: [&str; 22] = [
+    "let", "const", "if", "else", "for", "while", "loop", "do", "until", "in", "switch", "return", "throw",
+    "try", "catch", "fn", "private", "import", "export", "as", "break", "continue",
+];
+const ACCESS: [&str; 3] = [".", "?.", "::"];
+const RANGES: [&str; 2] = ["..", "..="];
+/// Signs whose blanks stay as they are: nothing is known of them.
+const UNKNOWN: [&str; 6] = ["#", "@", "$", "\\", "?", "~"];
+
+/// The roles of all lexemes.
+pub(super) fn roles(lexemes: &[Lexeme<'_>]) -> Vec<Role> {
+    let mut roles = Vec::with_capacity(lexemes.len());
+    let (mut expects, mut follows_access, mut is_in_bars) = (true, false, false);
+    for (index, lexeme) in lexemes.iter().enumerate() {
+        let next = lexemes[index + 1..].iter().find(|next| next.kind != Kind::Comment);
+        let role = match (lexeme.kind, lexeme.text) {
+            (Kind::Comment, _) => {
+                roles.push(Role::Other);
+                continue;
+            }
+            (Kind::Word, word) => {
+                let is_key = next.is_some_and(|next| next.is_sign(&[":"]));
+                match KEYWORDS.contains(&word) && !follows_access && !is_key {
+                    true => Role::Keyword,
+                    false => Role::Other,
+                }
+            }
+            (Kind::Sign, "|") if is_in_bars => Role::CloseBar,
+            (Kind::Sign, "|") if expects => Role::OpenBar,
+            (Kind::Sign, "||") if expects => Role::CloseBar,
+            (Kind::Sign, "!") => {
+                let is_call = !expects && next.is_some_and(|next| next.is_sign(&["("]));
+                if is_call { Role::CallBang } else { Role::Unary }
+            }
+            (Kind::Sign, "-" | "+" | "*" | "&") if expects => Role::Unary,
+            (Kind::Sign, "++" | "--") => Role::Other,
+            (Kind::Sign, _) if expects => Role::Start,
+            _ => Role::Other,
+        };
+        is_in_bars = role == Role::OpenBar || is_in_bars && role != Role::CloseBar;
+        follows_access = lexeme.is_sign(&ACCESS);
+        expects = match lexeme.kind {
+            Kind::Sign => !lexeme.is_sign(&[")", "]", "}"]),
+            _ => role == Role::Keyword,
+        };
+        roles.push(role);
+    }
+    roles
+}
+
+/// The blanks between a lexeme and the one before it on the same line.
+pub(super) fn gap(before: (&Lexeme<'_>, Role), lexeme: (&Lexeme<'_>, Role)) -> usize {
+    let wanted = wanted(before, lexeme);
+    let (a, b) = (before.0, lexeme.0);
+    usize::max(wanted, usize::from(wanted == 0 && !stays_apart(a, b)))
+}
+
+fn wanted((a, role_of_a): (&Lexeme<'_>, Role), (b, role_of_b): (&Lexeme<'_>, Role)) -> usize {
+    let kept = usize::from(b.blanks > 0);
+    if b.is_line_comment() {
+        return b.blanks.max(1);
+    }
+    if a.kind == Kind::Comment || b.kind == Kind::Comment {
+        let is_close = a.is_sign(&["(", "[", "?["]) || b.is_sign(&[")", "]", ",", ";"]);
+        return if is_close { kept } else { 1 };
+    }
+    if b.is_sign(&[",", ";"]) || a.is_sign(&["(", "[", "?["]) || b.is_sign(&[")", "]"]) {
+        return 0;
+    }
+    if a.is_sign(&["{", "#{"]) {
+        return usize::from(!b.is_sign(&["}"]));
+    }
+    if b.is_sign(&["}"]) {
+        return 1;
+    }
+    if a.is_sign(&UNKNOWN) || b.is_sign(&UNKNOWN) || a.kind == Kind::Text && b.kind == Kind::Text {
+        return kept;
+    }
+    if a.is_sign(&ACCESS) || b.is_sign(&ACCESS) {
+        return 0;
+    }
+    if b.is_sign(&RANGES) {
+        return usize::from(role_of_b == Role::Start);
+    }
+    if a.is_sign(&RANGES) {
+        return usize::from(b.is_sign(&["{"]));
+    }
+    if b.is_sign(&[":"]) || matches!(role_of_a, Role::Unary | Role::OpenBar | Role::CallBang) {
+        return 0;
+    }
+    match role_of_b {
+        Role::CallBang => return 0,
+        Role::CloseBar if b.text == "|" => return 0,
+        _ => {}
+    }
+    if b.is_sign(&["(", "[", "?["]) {
+        return match a.kind {
+            Kind::Word | Kind::Number => usize::from(role_of_a == Role::Keyword),
+            Kind::Sign if a.is_sign(&[")", "]"]) => 0,
+            Kind::Sign if a.is_sign(&["}"]) => kept,
+            Kind::Text => kept,
+            _ => 1,
+        };
+    }
+    1
+}
+
+/// Returns `true` if two tokens without a blank between them are still these two.
+fn stays_apart(a: &Lexeme<'_>, b: &Lexeme<'_>) -> bool {
+    let is_bracket = |lexeme: &Lexeme<'_>| lexeme.is_sign(&["(", ")", "[", "]", "{", "}", ",", ";"]);
+    if is_bracket(a) || is_bracket(b) {
+        return true;
+    }
+    let joined = format!("{}{}", a.text, b.text);
+    let read = lex(&joined);
+    read.is_ok_and(
+        |read| matches!(&read[..], [first, second] if first.text == a.text && second.text == b.text),
+    )
+}

@@ -1,0 +1,159 @@
+//! Functions over a whole list, under the names that other languages have for them.
+
+use super::argument::{AnyArray, RhaiResultOf};
+use crate::budget;
+use crate::value::{List, error};
+use rhai::plugin::*;
+use rhai::{Array, FLOAT, INT};
+use std::cmp::Ordering;
+use std::ops::Range;
+
+/// Elements that are looked at for one operation.
+const ELEMENTS: usize = 16;
+
+#[export_module]
+pub(super) mod functions {
+    /// The numbers from 0 to `count - 1`, as `0..count`: `for i in range(3) { … }`.
+    #[rhai_fn(global)]
+    pub fn range(count: i64) -> Range<i64> {
+        Range { start: 0, end: count }
+    }
+
+    /// The sum of a list of numbers; 0 of an empty one.
+    #[rhai_fn(global, return_raw)]
+    pub fn sum(list: AnyArray) -> RhaiResultOf<Dynamic> {
+        total(&list)
+    }
+
+    /// The largest number or text of a list.
+    #[rhai_fn(global, name = "max", return_raw)]
+    pub fn max_of(list: AnyArray) -> RhaiResultOf<Dynamic> {
+        extreme("max", &list, Ordering::Greater)
+    }
+
+    /// The smallest number or text of a list.
+    #[rhai_fn(global, name = "min", return_raw)]
+    pub fn min_of(list: AnyArray) -> RhaiResultOf<Dynamic> {
+        extreme("min", &list, Ordering::Less)
+    }
+
+    /// A sorted copy of a list of numbers or texts, as `list.order()`.
+    #[rhai_fn(global, return_raw)]
+    pub fn sorted(context: NativeCallContext<'_>, list: AnyArray) -> RhaiResultOf<Dynamic> {
+        let mut items = Dynamic::from(elements("sorted", &list)?);
+        context.call_native_fn_raw("order", true, &mut [&mut items])
+    }
+}
+
+/// The elements of a list, of the script's own or live.
+fn elements(name: &str, list: &Dynamic) -> RhaiResultOf<Array> {
+    let items = match (list.as_array_ref(), list.read_lock::<List>()) {
+        (Ok(array), _) => array.to_vec(),
+        (_, Some(list)) => list.elements(),
+        _ => return Err(error(format!("{name}: expected a list, got {}", kind_of(list)))),
+    };
+    budget::charge((items.len() / ELEMENTS) as u64).map_err(budget::ended)?;
+    Ok(items)
+}
+
+fn total(list: &Dynamic) -> RhaiResultOf<Dynamic> {
+    let (mut whole, mut broken, mut is_whole): (INT, FLOAT, bool) = (0, 0.0, true);
+    for (index, item) in elements("sum", list)?.iter().enumerate() {
+        if let Ok(number) = item.as_int() {
+            whole =
+                whole.checked_add(number).ok_or_else(|| error("sum: the sum is too large for an integer"))?;
+        } else if let Ok(number) = item.as_float() {
+            broken += number;
+            is_whole = false;
+        } else {
+            return Err(error(format!(
+                "sum: expected numbers, got {} at index {index}; convert them first: `list.map(|x| parse_int(x))`",
+                kind_of(item)
+            )));
+        }
+    }
+    Ok(if is_whole { whole.into() } else { (whole as FLOAT + broken).into() })
+}
+
+fn extreme(name: &str, list: &Dynamic, wanted: Ordering) -> RhaiResultOf<Dynamic> {
+    let mut items = elements(name, list)?.into_iter();
+    let mut found = items.next().ok_or_else(|| {
+        error(format!("{name}: the list is empty; test it first: `if !list.is_empty() {{ … }}`"))
+    })?;
+    // Also a single element has to have an order.
+    compare(name, &found, &found)?;
+    for item in items {
+        if compare(name, &item, &found)? == wanted {
+            found = item;
+        }
+    }
+    Ok(found)
+}
+
+fn compare(name: &str, a: &Dynamic, b: &Dynamic) -> RhaiResultOf<Ordering> {
+    let number = |value: &Dynamic| value.as_float().or_else(|_| value.as_int().map(|number| number as FLOAT));
+    let order = match (a.as_int(), b.as_int()) {
+        (Ok(a), Ok(b)) => Some(a.cmp(&b)),
+        _ => match (number(a), number(b)) {
+            (Ok(a), Ok(b)) => a.partial_cmp(&b),
+            _ => match (a.as_immutable_string_ref(), b.as_immutable_string_ref()) {
+                (Ok(a), Ok(b)) => Some(a.cmp(&b)),
+                _ => None,
+            },
+        },
+    };
+    order.ok_or_else(|| {
+        error(format!("{name}: expected only numbers or only texts, got {} and {}", kind_of(b), kind_of(a)))
+    })
+}
+
+fn kind_of(value: &Dynamic) -> &'static str {
+    match () {
+        () if value.is_unit() => "()",
+        () if value.is_int() || value.is_float() => "a number",
+        () if value.is_string() || value.is_char() => "a text",
+        () if value.is_bool() => "a boolean",
+        () if value.is_array() || value.is::<List>() => "a list",
+        () if value.is_fnptr() => "a function",
+        () => "a map",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::package::tests::{gives, refuses};
+
+    #[test]
+    fn functions_of_other_languages_work_on_lists_of_both_kinds() {
+        gives(&[
+            ("let n = 0; for i in range(4) { n += i; } n", "6"),
+            ("let n = 0; for i in range(-1) { n += 1; } n", "0"),
+            ("sum([1, 2, 3])", "6"),
+            ("sum([])", "0"),
+            ("sum([1, 0.5])", "1.5"),
+            ("sum(json::parse(\"[1, 2.5]\"))", "3.5"),
+            ("max([3, 9, 4])", "9"),
+            ("max([3, 9.5, 4])", "9.5"),
+            ("max(3, 9)", "9"),
+            ("min([\"b\", \"a\"])", "\"a\""),
+            ("min(json::parse(\"[4, 2]\"))", "2"),
+            ("sorted([3, 1, 2])", "[1,2,3]"),
+            ("sorted(json::parse(\"[3, 1]\"))", "[1,3]"),
+            ("let a = [2, 1]; sorted(a); a", "[2,1]"),
+        ]);
+    }
+
+    #[test]
+    fn what_has_no_sum_or_order_is_named() {
+        refuses(&[
+            ("sum([1, \"2\"])", "sum: expected numbers, got a text at index 1"),
+            ("sum(7)", "sum: expected a list, got a number"),
+            ("sum([9223372036854775807, 1])", "too large for an integer"),
+            ("max([])", "max: the list is empty"),
+            ("max([1, \"a\"])", "max: expected only numbers or only texts, got a number and a text"),
+            ("min([()])", "min: expected only numbers or only texts, got () and ()"),
+            ("max(\"abc\")", "max: expected a list, got a text"),
+            ("sorted(#{})", "sorted: expected a list, got a map"),
+        ]);
+    }
+}

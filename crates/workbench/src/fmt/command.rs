@@ -1,0 +1,175 @@
+//! The command: which files, and what is done with them.
+
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use valvehouse_config::Config;
+use valvehouse_core::words::count;
+use valvehouse_json::Json;
+use valvehouse_script::format::format;
+use valvehouse_terminal::{CommandError, Console, Exit, report};
+
+/// Deepest folder in a folder of scripts.
+const MAX_DEPTH: usize = 32;
+
+/// The options of a run.
+#[derive(Debug, Clone, Default)]
+pub struct FmtOptions {
+    /// Files and folders; `-` for stdin. None means the project's folders.
+    pub paths: Vec<PathBuf>,
+    /// Changes no file and lists those that would change.
+    pub check: bool,
+}
+
+/// Formats scripts, or lists those that are not formatted.
+///
+/// # Errors
+///
+/// Returns an error if a path does not exist, or a file cannot be read or written.
+pub fn run(options: &FmtOptions, config: &Config, out: &Console) -> Result<Exit, CommandError> {
+    if options.paths.iter().any(|path| path == Path::new("-")) {
+        return stdin(options, out);
+    }
+    let files = files(&options.paths, config)?;
+    let (mut changed, mut refused) = (Vec::new(), Vec::new());
+    for path in &files {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| CommandError::data(format!("cannot read {}: {error}", near(path))))?;
+        match format(&text) {
+            Ok(formatted) if formatted == text => {}
+            Ok(formatted) => {
+                let line = first_difference(&text, &formatted);
+                if !options.check {
+                    std::fs::write(path, formatted).map_err(|error| {
+                        CommandError::data(format!("cannot write {}: {error}", near(path)))
+                    })?;
+                }
+                changed.push((near(path), line));
+            }
+            Err(error) => refused.push(format!("cannot format {}:{error}; close it first", near(path))),
+        }
+    }
+    show(options, (&changed, &refused), files.len(), out)?;
+    Ok(match () {
+        () if !refused.is_empty() => Exit::Data,
+        () if options.check && !changed.is_empty() => Exit::Findings,
+        () => Exit::Done,
+    })
+}
+
+fn show(
+    options: &FmtOptions,
+    (changed, refused): (&[(String, usize)], &[String]),
+    files: usize,
+    out: &Console,
+) -> Result<(), CommandError> {
+    if out.is_json() {
+        let list = |texts: Vec<&str>| Json::from(texts.into_iter().map(Json::from).collect::<Vec<_>>());
+        out.json(&Json::from([
+            ("changed", list(changed.iter().map(|(path, _)| path.as_str()).collect())),
+            ("refused", list(refused.iter().map(String::as_str).collect())),
+            ("files", files.into()),
+        ]))?;
+        return Ok(());
+    }
+    for (path, line) in changed {
+        match options.check {
+            true => out.line(&format!("{path}:{line}: not formatted"))?,
+            false => out.line(&format!("{path}: formatted"))?,
+        }
+    }
+    for refused in refused {
+        out.say(refused);
+    }
+    match options.check {
+        true if changed.is_empty() => out.say(&format!("{} formatted", count(files, "file"))),
+        true => out.say(&format!(
+            "{} of {files} not formatted; format them: valvehouse fmt",
+            count(changed.len(), "file")
+        )),
+        false => out.say(&format!("{} of {files} changed", count(changed.len(), "file"))),
+    }
+    Ok(())
+}
+
+/// Formats stdin to stdout, for editors without a language server.
+fn stdin(options: &FmtOptions, out: &Console) -> Result<Exit, CommandError> {
+    if options.paths.len() > 1 {
+        return Err(CommandError::usage("`-` cannot be combined with other paths: it formats stdin"));
+    }
+    let mut text = String::new();
+    std::io::stdin()
+        .lock()
+        .read_to_string(&mut text)
+        .map_err(|error| CommandError::data(format!("cannot read stdin: {error}")))?;
+    let formatted = format(&text)
+        .map_err(|error| CommandError::data(format!("cannot format stdin:{error}; close it first")))?;
+    if options.check {
+        let is_formatted = formatted == text;
+        if !is_formatted {
+            out.line(&format!("-:{}: not formatted\n", first_difference(&text, &formatted)))?;
+        }
+        return Ok(if is_formatted { Exit::Done } else { Exit::Findings });
+    }
+    out.piece(&formatted)?;
+    Ok(Exit::Done)
+}
+
+/// The files that paths lead to, in their order; all of the project where there are none.
+fn files(paths: &[PathBuf], config: &Config) -> Result<BTreeSet<PathBuf>, CommandError> {
+    let mut found = BTreeSet::new();
+    if paths.is_empty() {
+        for folder in [&config.folders.filters, &config.folders.tools] {
+            within(folder, 0, &mut found)?;
+        }
+    }
+    for path in paths {
+        let in_project = config.project.join(path);
+        match [path, &in_project].into_iter().find(|path| path.exists()) {
+            Some(folder) if folder.is_dir() => within(folder, 0, &mut found)?,
+            Some(file) if is_script(file) => _ = found.insert(file.clone()),
+            Some(file) => {
+                let file = near(file);
+                return Err(CommandError::usage(format!(
+                    "{file} is not a script: expected a name that ends in .rhai"
+                )));
+            }
+            None => {
+                return Err(CommandError::usage(format!("unknown file or folder `{}`", path.display())));
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn within(folder: &Path, depth: usize, found: &mut BTreeSet<PathBuf>) -> Result<(), CommandError> {
+    if !folder.is_dir() || depth > MAX_DEPTH {
+        return Ok(());
+    }
+    let cannot = |error| CommandError::data(format!("cannot read {}: {error}", near(folder)));
+    for entry in std::fs::read_dir(folder).map_err(cannot)? {
+        let path = entry.map_err(cannot)?.path();
+        let is_hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+        match path.is_dir() {
+            _ if is_hidden => {}
+            true => within(&path, depth + 1, found)?,
+            false if is_script(&path) => _ = found.insert(path),
+            false => {}
+        }
+    }
+    Ok(())
+}
+
+fn is_script(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "rhai")
+}
+
+fn near(path: &Path) -> String {
+    report::near(path).display().to_string()
+}
+
+/// The number of the first line that differs.
+fn first_difference(text: &str, formatted: &str) -> usize {
+    let same = text.split('\n').zip(formatted.split('\n')).take_while(|(a, b)| a == b);
+    same.count() + 1
+}

@@ -1,0 +1,87 @@
+//! One call of a pipe, as a chat with the model that it offers.
+
+use super::body::{self, Body};
+use super::outcome::{self, TrialOutcome};
+use super::stage::{self, Stage};
+use super::stage::{Print, TrialOptions};
+use valvehouse_core::chat::{ChatRequest, message, response};
+use valvehouse_core::error::Error;
+use valvehouse_core::provider::{self, Answer, Provider as _, Request};
+use valvehouse_json::Json;
+use valvehouse_script::Pipes;
+use valvehouse_terminal::{CommandError, Console, Exit};
+
+pub(super) async fn run(
+    stage: &Stage,
+    body: Body,
+    asked: &TrialOptions,
+    out: &Console,
+) -> Result<Exit, CommandError> {
+    let body = body::conversation_of(body)?;
+    let model = model(stage, asked, &body)?;
+    // Values of ours in an object of ours: they fit.
+    body.edit("model", model.as_str());
+    ChatRequest::new(body.clone())?;
+    let tried = stage::turn(&TrialOptions { model: None, ..asked.clone() }, &stage.snapshot)?;
+    let pipes = Pipes::new(stage.script().clone().into_pipe(stage.own.users.clone()).into_iter().collect());
+    let request = Request { turn: Some(tried.turn.clone()), ..Request::new(body, true) };
+    let answer = tried.turn.lasting(answer(&pipes, request)).await;
+    let came = match answer {
+        Ok(answer) => TrialOutcome { word: "continue", value: Some(answer), fault: None },
+        Err(fault) => TrialOutcome::failed(fault),
+    };
+    let trace = outcome::ended(tried.recording, &came);
+    match (asked.print, &came.value) {
+        _ if out.is_json() => {
+            let told = outcome::head(stage, asked, &came, &trace);
+            told.edit("model", model);
+            told.edit("value", Json::from(came.value.clone()));
+            out.json(&told)?;
+        }
+        (Print::Value, Some(answer)) => out.json(answer)?,
+        (Print::Text, Some(answer)) => out.line(&text(answer))?,
+        (_, answer) => {
+            outcome::show_steps(stage, &came, &trace, out)?;
+            if let Some(answer) = answer {
+                out.text(&text(answer))?;
+                out.line("")?;
+            }
+        }
+    }
+    outcome::say_note(asked, out);
+    came.exit(stage, out)
+}
+
+/// The model that is asked: the named one, that of the body, or the first that the pipe offers.
+fn model(stage: &Stage, asked: &TrialOptions, body: &Json) -> Result<String, CommandError> {
+    let offers = stage.script().offers();
+    let named = asked.model.clone().or_else(|| body.text("model").map(String::from));
+    match (named, offers.first()) {
+        (Some(named), _) if offers.iter().any(|offer| offer.id == named) => Ok(named),
+        (Some(named), Some(_)) if asked.model.is_some() => {
+            let known: Vec<&str> = offers.iter().map(|offer| offer.id.as_str()).collect();
+            Err(CommandError::usage(format!(
+                "unknown model `{named}` of `{}`; it offers {}",
+                stage.script().id(),
+                known.join(", ")
+            )))
+        }
+        (_, Some(first)) => Ok(first.id.clone()),
+        (_, None) => Err(CommandError::usage(format!(
+            "`{}` offers no model; write `fn pipe(body)`",
+            stage.script().id()
+        ))),
+    }
+}
+
+/// The whole answer, read as a stream is.
+async fn answer(pipes: &Pipes, request: Request) -> Result<Json, Error> {
+    match pipes.chat(request).await? {
+        Answer::Whole(answer) => Ok(answer),
+        Answer::Stream(pieces) => provider::whole(pieces).await,
+    }
+}
+
+fn text(answer: &Json) -> String {
+    message::text_of(&response::message_of(answer)).to_string()
+}

@@ -1,0 +1,58 @@
+//! `valvehouse fmt`: the layout of scripts.
+
+use crate::cli::Project;
+
+const DRAFT: &str = "fn inlet( body ){\nbody.x=1;\n\n\nbody\n}";
+const FORMATTED: &str = "fn inlet(body) {\n    body.x = 1;\n\n    body\n}\n";
+
+fn read(project: &Project, path: &str) -> String {
+    std::fs::read_to_string(project.path(path)).unwrap()
+}
+
+#[test]
+fn scripts_modules_and_tests_are_formatted_once_and_stay() {
+    let project = Project::new()
+        .with("filters/a.rhai", DRAFT)
+        .with("filters/lib/b.rhai", "fn b(){1}\n")
+        .with("filters/a.test.rhai", "fn test_a(){ }")
+        .with("tools/c.rhai", FORMATTED)
+        .with("filters/.hidden/d.rhai", DRAFT)
+        .with("notes/e.rhai", DRAFT);
+    project
+        .run("fmt --check")
+        .ends(1)
+        .prints("filters/a.rhai:1: not formatted")
+        .says("3 files of 4 not formatted");
+    assert_eq!(read(&project, "filters/a.rhai"), DRAFT);
+    project.run("fmt").ends(0).prints("filters/lib/b.rhai: formatted").says("3 files of 4 changed");
+    assert_eq!(read(&project, "filters/a.rhai"), FORMATTED);
+    assert_eq!(read(&project, "filters/.hidden/d.rhai"), DRAFT);
+    project.run("fmt --check").ends(0).says("4 files formatted");
+    let told = project.run("fmt notes --format json").ends(0).json();
+    assert_eq!(told.get("changed").unwrap().to_string(), "[\"notes/e.rhai\"]");
+    assert_eq!(read(&project, "notes/e.rhai"), FORMATTED);
+}
+
+#[test]
+fn what_cannot_be_formatted_stays_as_it_is_and_is_named() {
+    let open = "fn inlet(body) {\n    body.x = (1;\n}\n";
+    let project = Project::new().with("filters/a.rhai", open).with("filters/b.rhai", DRAFT);
+    project
+        .run("fmt")
+        .ends(65)
+        .says("cannot format filters/a.rhai:2:14: this `(` is never closed")
+        .prints("filters/b.rhai: formatted");
+    assert_eq!(read(&project, "filters/a.rhai"), open);
+    project.run("fmt nowhere").ends(2).says("unknown file or folder `nowhere`");
+    project.write("readme.md", "");
+    project.run("fmt readme.md").ends(2).says("expected a name that ends in .rhai");
+}
+
+#[test]
+fn stdin_is_formatted_to_stdout() {
+    let project = Project::new();
+    let formatted = project.run_with(&["fmt", "-"], DRAFT).ends(0);
+    assert_eq!(formatted.out, FORMATTED);
+    project.run_with(&["fmt", "-", "--check"], DRAFT).ends(1).prints("-:1: not formatted");
+    project.run_with(&["fmt", "-"], "a(").ends(65).says("cannot format stdin:1:2");
+}

@@ -1,0 +1,39 @@
+//! `valvehouse run pipe`: one chat with a model that a script offers.
+
+use crate::cli::Project;
+
+const ECHO: &str = "fn pipes() { [\"loud\", \"quiet\"] }
+fn pipe(body) {
+    let text = body.messages.last(\"user\").text;
+    yield_text(body.model + \": \");
+    if text == \"no\" { deny(\"not today\"); }
+    if text == \"bug\" { return text + nothing(); }
+    if text == \"web\" { return http::get(\"https://example.com\").text; }
+    text
+}
+";
+
+#[test]
+fn a_pipe_answers_a_text_or_a_body() {
+    let project = Project::new().with("filters/echo.rhai", ECHO);
+    project.run("run pipe echo --text hello").ends(0).prints("loud: hello").says("dry run");
+    project
+        .run("run pipe filters/echo.rhai --text hello --model quiet --print text")
+        .ends(0)
+        .prints("quiet: hello");
+    let told = project.run("run pipe echo --text hello --format json").ends(0).json();
+    assert_eq!(told.text("model").as_deref(), Some("loud"));
+    assert_eq!(told.at_path("value.choices.0.message.content").to_string(), "\"loud: hello\"");
+}
+
+#[test]
+fn what_a_pipe_fails_with_is_shown_with_its_place() {
+    let project =
+        Project::new().with("filters/echo.rhai", ECHO).with("filters/plain.rhai", "fn inlet(body) { body }");
+    project.run("run pipe echo --text no").ends(1).says("not today");
+    project.run("run pipe echo --text bug").ends(65).says("nothing");
+    project.run("run pipe echo --text hello --model other").ends(2).says("it offers loud, quiet");
+    project.run("run pipe plain --text hello").ends(2).says("`plain` offers no model");
+    project.run("run pipe echo").ends(2).says("missing input");
+    project.run("run pipe --text hello").ends(2).says("missing script");
+}
