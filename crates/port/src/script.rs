@@ -1,0 +1,493 @@
+//! From the parts of a plugin to the text of a script and of its test.
+
+use crate::docs::{self, FunctionDocs};
+use crate::names;
+use crate::plugin::{Attribute, Kind, Missing, Plugin};
+use crate::python::{self, Function, ParamKind, Stmt, StmtKind, SyntaxError};
+use crate::report::{Lines, Note, NoteKind};
+use crate::schema::Schema;
+use crate::skeleton;
+use crate::translate::{FunctionRef, Owner, Role, Translator, has_word, head_line};
+use crate::valves::Valve;
+use crate::value::{self, Value};
+use std::fmt;
+
+/// The bytes of a Python file that is read.
+pub const MAX_BYTES: usize = 512 * 1024;
+
+/// A draft of a script.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Draft {
+    /// The kind of the plugin.
+    pub kind: Kind,
+    /// The id: the name of the file without its ending.
+    pub id: String,
+    /// The text of the script.
+    pub script: String,
+    /// The text of its test.
+    pub test: String,
+    /// What was left to the author, and what to look at, by line.
+    pub notes: Vec<Note>,
+    /// The lines of code, and those that were left.
+    pub lines: Lines,
+}
+
+/// Why a file has no draft.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PortError {
+    /// The file is not Python.
+    Syntax(SyntaxError),
+    /// The file has more than [`MAX_BYTES`].
+    TooLong,
+    /// No class of the file is a plugin.
+    NoPlugin,
+    /// The plugin is an `Action`.
+    Action,
+}
+
+impl fmt::Display for PortError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Syntax(error) => error.fmt(f),
+            Self::TooLong => write!(f, "the file has more than {MAX_BYTES} bytes; port its parts one by one"),
+            Self::NoPlugin => f.write_str(
+                "no plugin in the file: expected `class Filter`, `class Pipe`, `class Tools` or `class Pipeline`",
+            ),
+            Self::Action => f.write_str(
+                "the plugin is an `Action`, a button below messages; write its function as a tool or a toggle filter",
+            ),
+        }
+    }
+}
+
+impl std::error::Error for PortError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Syntax(error) => Some(error),
+            Self::TooLong | Self::NoPlugin | Self::Action => None,
+        }
+    }
+}
+
+/// Drafts the script of a plugin. `name` is that of its file; nothing is executed.
+///
+/// # Errors
+/// Fails if the text is not Python, is too long, or has no plugin that can be ported.
+pub fn port(source: &str, name: &str) -> Result<Draft, PortError> {
+    if source.len() > MAX_BYTES {
+        return Err(PortError::TooLong);
+    }
+    let module = python::parse(source).map_err(PortError::Syntax)?;
+    let plugin = Plugin::of(&module).map_err(|missing| match missing {
+        Missing::Class => PortError::NoPlugin,
+        Missing::Action => PortError::Action,
+    })?;
+    Ok(draft(&plugin, source, name))
+}
+
+fn draft(plugin: &Plugin<'_>, source: &str, name: &str) -> Draft {
+    let mut valves = plugin.valves.map(|class| Valve::all(class, &plugin.constants)).unwrap_or_default();
+    for valve in &mut valves {
+        if let Some(value) = plugin.overrides.get(&valve.name) {
+            valve.value = Some(value.clone());
+        }
+    }
+    if plugin.class.name == "Pipeline" {
+        valves.retain(|valve| valve.name != "pipelines");
+    }
+    let user_valves = plugin.user_valves.map(|class| Valve::all(class, &plugin.constants)).unwrap_or_default();
+    let mut translator = Translator::new(plugin, source, &valves, &user_valves);
+    let tools = if plugin.kind == Kind::Tool { public_methods(plugin) } else { Vec::new() };
+    translator.set_tools(tools.iter().map(|tool| tool.name.clone()));
+    count_heads(&mut translator, plugin, &valves, &user_valves);
+
+    let mut functions: Vec<String> = Vec::new();
+    let mut id = names::id(name);
+    let one_tool = match tools.as_slice() {
+        [one] => Some(*one),
+        _ => None,
+    };
+    if let Some(tool) = one_tool {
+        id = names::id(&tool.name);
+        translator.function_names.insert((Owner::Plugin, tool.name.clone()), "handler".to_owned());
+    }
+    let hooks = hooks(plugin);
+    let mut hook_names = Vec::new();
+    for (hook, function) in &hooks {
+        translator.begin(Owner::Plugin, &function.name);
+        let of = FunctionRef { owner: Owner::Plugin, function };
+        functions.push(translator.function(&of, Role::Hook, hook));
+        hook_names.push(*hook);
+    }
+    if let Some(pipes) = listed_pipes(plugin).filter(|_| !hook_names.contains(&"pipes")) {
+        functions.insert(0, format!("fn pipes() {{\n    {}\n}}", pipes.code().replace('\n', "\n    ")));
+    }
+    let mut parameters = String::new();
+    if let Some(tool) = one_tool {
+        let declared = declared_parameters(&mut translator, plugin, tool);
+        parameters = format!("const parameters = {};", value::map(&declared).replace("#{}", "#{}"));
+    } else if plugin.kind == Kind::Tool {
+        functions.push(tools_function(&mut translator, plugin, &tools));
+    }
+    for tool in &tools {
+        translator.begin(Owner::Plugin, &tool.name);
+        let key = (Owner::Plugin, tool.name.clone());
+        let name = translator.function_names.get(&key).cloned().unwrap_or_else(|| names::function(&tool.name));
+        let of = FunctionRef { owner: Owner::Plugin, function: tool };
+        functions.push(translator.function(&of, Role::Tool, &name));
+    }
+    translator.called_functions(&mut functions);
+    let computed = translator.computed_functions();
+    translator.called_functions(&mut functions);
+    functions.extend(computed);
+    left_over(&mut translator, plugin);
+
+    let effects = translator.effects.clone();
+    functions.extend(effects.helpers.iter().map(|helper| helper.code().to_owned()));
+    for (name, variable) in &effects.environment {
+        valves.push(Valve::of_environment(name, variable));
+    }
+    let code = functions.join("\n\n");
+    let mut notes = effects.notes.clone();
+    notes.sort();
+    notes.dedup();
+    notes.sort_by_key(|note| note.line);
+    let lines = effects.count.lines();
+
+    let mut out = String::from("/*\n");
+    let title = names::id(name);
+    let head = front(plugin, &title, one_tool, &effects.capabilities, &hosts(&effects.hosts, &valves, &code), lines.left > 0);
+    out.push_str(&head);
+    out.push_str("*/\n");
+    if plugin.kind == Kind::Pipe && hook_names.contains(&"pipes") && waits(&functions, &hook_names) {
+        out.push_str("\n// The list of models is asked for in the background.\nconst ttl = \"10m\";\n");
+    }
+    for (name, valves) in [("Valves", &valves), ("UserValves", &user_valves)] {
+        if !valves.is_empty() {
+            let all: String = valves
+                .iter()
+                .map(|valve| format!("    {},\n", valve.code().replace('\n', "\n    ")))
+                .collect();
+            out.push_str(&format!("\nconst {name} = #{{\n{all}}};\n"));
+        }
+    }
+    let constants: Vec<String> = effects
+        .constants
+        .iter()
+        .filter(|name| has_word(&code, &names::variable(name)))
+        .filter_map(|name| Some(format!("const {} = {};", names::variable(name), plugin.constants.get(name)?.code())))
+        .collect();
+    let switches = switches(plugin);
+    for group in [switches, constants] {
+        if !group.is_empty() {
+            out.push_str(&format!("\n{}\n", group.join("\n")));
+        }
+    }
+    if !parameters.is_empty() {
+        out.push_str(&format!("\n{parameters}\n"));
+    }
+    out.push_str(&format!("\n{code}\n"));
+    let test = skeleton::test(plugin, &id, &tools, &effects.capabilities, &hook_names);
+    Draft { kind: plugin.kind, id, script: out, test, notes, lines }
+}
+
+/// Counts the lines of imports, classes, settings and constants.
+fn count_heads(translator: &mut Translator<'_>, plugin: &Plugin<'_>, valves: &[Valve], user_valves: &[Valve]) {
+    for (first, last, module) in &plugin.import_lines {
+        translator.effects.count.seen(*first, *last);
+        let _ = module;
+    }
+    for (first, last) in &plugin.constant_lines {
+        translator.effects.count.seen(*first, *last);
+    }
+    for valve in valves.iter().chain(user_valves) {
+        let (first, last) = valve.lines;
+        if valve.value.is_none() {
+            translator.effects.count.left(first, last);
+            translator.effects.notes.push(Note {
+                kind: NoteKind::Settings,
+                text: format!("the default of `{}` is computed: write a literal", valve.name),
+                line: first,
+                is_todo: true,
+            });
+        } else {
+            translator.effects.count.seen(first, last);
+        }
+    }
+    for stmt in &plugin.class.body {
+        if let StmtKind::Class(class) = &stmt.kind {
+            translator.effects.count.seen(stmt.line, stmt.line);
+            let _ = class;
+        }
+    }
+    if let Some(init) = plugin.methods.get("__init__") {
+        translator.effects.count.seen(head_line(init), head_line(init));
+        for stmt in &init.body {
+            stmt.walk(&mut |stmt| {
+                if !docs::is_comment(stmt) {
+                    translator.effects.count.seen(stmt.line, stmt.end_line);
+                }
+            });
+        }
+    }
+}
+
+/// Counts what no hook calls, and what has no place here.
+fn left_over(translator: &mut Translator<'_>, plugin: &Plugin<'_>) {
+    for name in ["on_startup", "on_shutdown", "on_valves_updated"] {
+        let Some(function) = plugin.methods.get(name) else { continue };
+        let is_plain = |stmt: &Stmt| {
+            docs::is_comment(stmt)
+                || matches!(&stmt.kind, StmtKind::Pass)
+                || matches!(&stmt.kind, StmtKind::Expr(expr) if is_print(expr))
+        };
+        if function.body.iter().all(is_plain) {
+            continue;
+        }
+        for stmt in &function.body {
+            stmt.walk(&mut |stmt| {
+                if !docs::is_comment(stmt) {
+                    translator.effects.count.left(stmt.line, stmt.end_line);
+                }
+            });
+        }
+        translator.effects.notes.push(Note {
+            kind: NoteKind::State,
+            text: format!("`{name}`: a script does not run between calls"),
+            line: head_line(function),
+            is_todo: true,
+        });
+    }
+    for stmt in &plugin.other {
+        translator.effects.count.left(stmt.line, stmt.end_line);
+        translator.effects.notes.push(Note {
+            kind: NoteKind::Python,
+            text: "a statement outside of functions".to_owned(),
+            line: stmt.line,
+            is_todo: true,
+        });
+    }
+}
+
+fn is_print(expr: &python::Expr) -> bool {
+    match &expr.kind {
+        python::ExprKind::Call(of, _) => of.path().is_some_and(|path| path == "print" || path.contains("log")),
+        _ => false,
+    }
+}
+
+/// The hooks of a plugin by the names that they have here.
+fn hooks<'a>(plugin: &Plugin<'a>) -> Vec<(&'static str, &'a Function)> {
+    let names: &[(&str, &'static str)] = match plugin.kind {
+        Kind::Filter | Kind::Pipe => &[
+            ("inlet", "inlet"),
+            ("request", "pre_chat"),
+            ("stream", "stream"),
+            ("outlet", "outlet"),
+            ("pipes", "pipes"),
+            ("pipe", "pipe"),
+        ],
+        Kind::Tool => &[],
+    };
+    names.iter().filter_map(|(name, hook)| Some((*hook, *plugin.methods.get(name)?))).collect()
+}
+
+fn public_methods<'a>(plugin: &Plugin<'a>) -> Vec<&'a Function> {
+    let names = plugin.method_order.iter().filter(|name| !name.starts_with('_'));
+    let all = names.filter_map(|name| plugin.methods.get(name).copied());
+    all.filter(|function| function.decorators.is_empty()).collect()
+}
+
+/// The models that a plugin lists as an attribute.
+fn listed_pipes(plugin: &Plugin<'_>) -> Option<Value> {
+    if plugin.kind != Kind::Pipe {
+        return None;
+    }
+    let list = ["pipelines", "pipes"].iter().find_map(|name| plugin.initial.get(*name))?;
+    match Value::of(list, &plugin.constants)? {
+        Value::List(all) if all.iter().all(|one| matches!(one, Value::Map(_))) && !all.is_empty() => Some(Value::List(all)),
+        _ => None,
+    }
+}
+
+fn waits(functions: &[String], hooks: &[&str]) -> bool {
+    let at = hooks.iter().position(|hook| *hook == "pipes");
+    let text = at.and_then(|at| functions.get(at)).map(String::as_str).unwrap_or_default();
+    let calls = |text: &str| ["http::", "llm::", "time::sleep", "parallel("].iter().any(|call| text.contains(call));
+    calls(text)
+        || functions.iter().any(|function| {
+            let name = function.strip_prefix("fn ").and_then(|rest| rest.split('(').next()).unwrap_or_default();
+            !name.is_empty() && name != "pipes" && text.contains(&format!("{name}(")) && calls(function)
+        })
+}
+
+fn switches(plugin: &Plugin<'_>) -> Vec<String> {
+    let of = |name: &str| plugin.initial.get(name).and_then(|value| Value::of(value, &plugin.constants));
+    let mut all = Vec::new();
+    if plugin.kind != Kind::Filter {
+        return all;
+    }
+    for name in ["toggle", "file_handler"] {
+        let value = of(name).or_else(|| plugin.constants.get(name).cloned());
+        if value == Some(Value::Bool(true)) {
+            all.push(format!("const {name} = true;"));
+        }
+    }
+    if let Some(Value::Text(icon)) = of("icon")
+        && !icon.is_empty()
+    {
+        all.push(format!("const icon = {};", names::quoted(icon.trim())));
+    }
+    all
+}
+
+/// The hosts that a draft may reach.
+fn hosts(known: &std::collections::BTreeSet<String>, valves: &[Valve], code: &str) -> Vec<String> {
+    let mut all: Vec<String> = known.iter().cloned().collect();
+    for valve in valves {
+        if valve.is_address() && has_word(code, &format!("Valves.{}", valve.name)) {
+            all.push(format!("valve:{}", valve.name));
+        }
+    }
+    all
+}
+
+/// Returns the keys of the opening comment.
+fn front(
+    plugin: &Plugin<'_>,
+    id: &str,
+    tool: Option<&Function>,
+    capabilities: &std::collections::BTreeSet<&'static str>,
+    hosts: &[String],
+    is_draft: bool,
+) -> String {
+    let mut keys = docs::keys(plugin.docs.unwrap_or_default());
+    if !keys.iter().any(|(key, _)| key == "title") {
+        let mut title = id.replace(['_', '-'], " ");
+        if let Some(first) = title.get(..1).map(str::to_uppercase) {
+            title.replace_range(..1, &first);
+        }
+        keys.insert(0, ("title".to_owned(), title));
+    }
+    if let Some(tool) = tool {
+        let description = docs::line_of(&FunctionDocs::of(&tool.body).description);
+        if !description.is_empty() {
+            keys.retain(|(key, _)| key != "description");
+            keys.push(("description".to_owned(), description));
+        }
+    }
+    if !keys.iter().any(|(key, _)| key == "description") {
+        let text = docs::docstring(&plugin.class.body).map(docs::line_of).unwrap_or_default();
+        if !text.is_empty() {
+            keys.push(("description".to_owned(), text));
+        }
+    }
+    if !capabilities.is_empty() {
+        keys.push(("requirements".to_owned(), capabilities.iter().copied().collect::<Vec<_>>().join(", ")));
+    }
+    if capabilities.contains("http") && !hosts.is_empty() {
+        keys.push(("allow_hosts".to_owned(), hosts.join(", ")));
+    }
+    if is_draft && plugin.kind == Kind::Filter {
+        keys.push(("global".to_owned(), "false".to_owned()));
+    }
+    keys.iter().map(|(key, value)| format!("{key}: {value}\n")).collect()
+}
+
+/// Returns the declarations of a tool's parameters.
+fn declared_parameters(translator: &mut Translator<'_>, plugin: &Plugin<'_>, tool: &Function) -> Vec<String> {
+    let docs = FunctionDocs::of(&tool.body);
+    let mut all = Vec::new();
+    for param in tool.params.iter().skip(1) {
+        if param.name.starts_with("__") || param.kind != ParamKind::Plain {
+            continue;
+        }
+        let schema = param
+            .annotation
+            .as_ref()
+            .map(|annotation| Schema::of(annotation, &plugin.constants))
+            .unwrap_or_default();
+        let kind = schema.kind.unwrap_or(match schema.choices.first() {
+            Some(Value::Int(_)) => "integer",
+            Some(Value::Float(_)) => "number",
+            Some(Value::Bool(_)) => "boolean",
+            _ => "string",
+        });
+        let mut entries = vec![format!("type: \"{kind}\"")];
+        match &param.default {
+            None if !schema.is_optional => entries.push("required: true".to_owned()),
+            None => {}
+            Some(default) => match field_default(default, plugin) {
+                Some(Value::None) => {}
+                Some(value) => {
+                    let value = match (kind, value) {
+                        ("number", Value::Int(number)) => Value::Float(format!("{number}.0")),
+                        (_, value) => value,
+                    };
+                    entries.push(format!("\"default\": {}", value.code()));
+                }
+                None => translator.effects.notes.push(Note {
+                    kind: NoteKind::Settings,
+                    text: format!("the default of `{}` is computed", param.name),
+                    line: default.line,
+                    is_todo: false,
+                }),
+            },
+        }
+        if let (Some(items), "array") = (schema.items, kind) {
+            entries.push(format!("items: #{{ type: \"{items}\" }}"));
+        }
+        if !schema.choices.is_empty() {
+            let all: Vec<String> = schema.choices.iter().map(Value::code).collect();
+            entries.push(format!("\"enum\": [{}]", all.join(", ")));
+        }
+        if let Some(text) = docs.param(&param.name) {
+            let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            entries.push(format!("description: {}", names::quoted(&text)));
+        }
+        all.push(format!("{}: {}", names::key(&param.name), value::map(&entries)));
+    }
+    all
+}
+
+/// The default of a parameter, also within `Field(…)`.
+fn field_default(default: &python::Expr, plugin: &Plugin<'_>) -> Option<Value> {
+    if let python::ExprKind::Call(of, args) = &default.kind
+        && of.path().is_some_and(|path| path.ends_with("Field"))
+    {
+        let value = args.iter().find(|arg| arg.name.as_deref() == Some("default")).or_else(|| args.first());
+        return value.map_or(Some(Value::None), |value| match value.value.kind {
+            python::ExprKind::Ellipsis => Some(Value::None),
+            _ => Value::of(&value.value, &plugin.constants),
+        });
+    }
+    Value::of(default, &plugin.constants)
+}
+
+fn tools_function(translator: &mut Translator<'_>, plugin: &Plugin<'_>, tools: &[&Function]) -> String {
+    let mut out = String::from("fn tools() {\n    [\n");
+    for tool in tools {
+        let docs = FunctionDocs::of(&tool.body);
+        let description = if docs.description.is_empty() { tool.name.replace('_', " ") } else { docs.description };
+        let parameters = declared_parameters(translator, plugin, tool);
+        let key = (Owner::Plugin, tool.name.clone());
+        let handler = translator.function_names.get(&key).cloned().unwrap_or_else(|| names::function(&tool.name));
+        let entries = [
+            format!("name: {}", names::quoted(&tool.name)),
+            format!("description: {}", names::quoted(&description)),
+            format!("parameters: {}", value::map(&parameters)),
+            format!("handler: {handler}"),
+        ];
+        let entries: String = entries.iter().map(|entry| format!("            {},\n", entry.replace('\n', "\n            "))).collect();
+        out.push_str(&format!("        #{{\n{entries}        }},\n"));
+    }
+    out.push_str("    ]\n}");
+    out
+}
+
+/// The attributes that change, for the summary.
+#[allow(dead_code)]
+fn changing(plugin: &Plugin<'_>) -> usize {
+    plugin.attributes.values().filter(|attribute| **attribute == Attribute::State).count()
+}
