@@ -41,7 +41,9 @@ impl Code {
 
     /// The code as an operand of an operator.
     pub(crate) fn at(&self, least: u8) -> String {
-        if self.strength < least { format!("({})", self.text) } else { self.text.clone() }
+        // A block in front of an operator is a statement of its own to Rhai.
+        let is_block = self.text.starts_with('{') && least > strength::ANY;
+        if self.strength < least || is_block { format!("({})", self.text) } else { self.text.clone() }
     }
 
     /// The code in front of a point.

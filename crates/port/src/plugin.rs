@@ -131,6 +131,7 @@ impl<'a> Plugin<'a> {
             constant_lines: Vec::new(),
         };
         plugin.module(&top);
+        plugin.inner_imports(&module.body);
         plugin.members();
         plugin.attributes();
         Ok(plugin)
@@ -165,6 +166,31 @@ impl<'a> Plugin<'a> {
                 _ if docs::is_comment(stmt) => {}
                 _ => self.other.push(stmt),
             }
+        }
+    }
+
+    /// Reads the imports within functions; names are known in the whole file.
+    fn inner_imports(&mut self, body: &'a [Stmt]) {
+        for stmt in body {
+            stmt.walk(&mut |stmt| match &stmt.kind {
+                StmtKind::Import(modules) => {
+                    for (module, alias) in modules {
+                        let root = module.split('.').next().unwrap_or(module);
+                        let (name, path) = match alias {
+                            Some(alias) => (alias.as_str(), module.as_str()),
+                            None => (root, root),
+                        };
+                        self.imports.entry(name.to_owned()).or_insert_with(|| path.to_owned());
+                    }
+                }
+                StmtKind::ImportFrom { module, names } => {
+                    for (name, alias) in names {
+                        let known = alias.as_ref().unwrap_or(name);
+                        self.imports.entry(known.clone()).or_insert_with(|| format!("{module}.{name}"));
+                    }
+                }
+                _ => {}
+            });
         }
     }
 

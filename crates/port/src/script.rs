@@ -7,7 +7,7 @@ use crate::python::{self, Function, ParamKind, Stmt, StmtKind, SyntaxError};
 use crate::report::{Lines, Note, NoteKind};
 use crate::schema::Schema;
 use crate::skeleton;
-use crate::translate::{FunctionRef, Owner, Role, Translator, has_word, head_line};
+use crate::translate::{Effects, FunctionRef, Owner, Role, Translator, has_word, head_line};
 use crate::valves::Valve;
 use crate::value::{self, Value};
 use std::fmt;
@@ -157,7 +157,7 @@ fn draft(plugin: &Plugin<'_>, source: &str, name: &str) -> Draft {
 
     let mut out = String::from("/*\n");
     let title = names::id(name);
-    let head = front(plugin, &title, one_tool, &effects.capabilities, &hosts(&effects.hosts, &valves, &code), lines.left > 0);
+    let head = front(plugin, &title, one_tool, &effects.capabilities, &hosts(&effects, &plugin.constants, &valves, &code), lines.left > 0);
     out.push_str(&head);
     out.push_str("*/\n");
     if plugin.kind == Kind::Pipe && hook_names.contains(&"pipes") && waits(&functions, &hook_names) {
@@ -235,7 +235,7 @@ fn count_heads(translator: &mut Translator<'_>, plugin: &Plugin<'_>, valves: &[V
 
 /// Counts what no hook calls, and what has no place here.
 fn left_over(translator: &mut Translator<'_>, plugin: &Plugin<'_>) {
-    for name in ["on_startup", "on_shutdown", "on_valves_updated"] {
+    for name in ["on_startup", "on_shutdown"] {
         let Some(function) = plugin.methods.get(name) else { continue };
         let is_plain = |stmt: &Stmt| {
             docs::is_comment(stmt)
@@ -260,6 +260,12 @@ fn left_over(translator: &mut Translator<'_>, plugin: &Plugin<'_>) {
         });
     }
     for stmt in &plugin.other {
+        if let StmtKind::Expr(expr) = &stmt.kind
+            && (is_print(expr) || translator.is_needless(expr))
+        {
+            translator.effects.count.seen(stmt.line, stmt.end_line);
+            continue;
+        }
         translator.effects.count.left(stmt.line, stmt.end_line);
         translator.effects.notes.push(Note {
             kind: NoteKind::Python,
@@ -343,14 +349,31 @@ fn switches(plugin: &Plugin<'_>) -> Vec<String> {
 }
 
 /// The hosts that a draft may reach.
-fn hosts(known: &std::collections::BTreeSet<String>, valves: &[Valve], code: &str) -> Vec<String> {
-    let mut all: Vec<String> = known.iter().cloned().collect();
+fn hosts(effects: &Effects, constants: &value::Values, valves: &[Valve], code: &str) -> Vec<String> {
+    let mut all: std::collections::BTreeSet<String> = effects.hosts.clone();
+    for name in &effects.constants {
+        constants.get(name).into_iter().for_each(|value| links(value, &mut all));
+    }
+    if all.is_empty() {
+        all.extend(effects.links.iter().cloned());
+    }
+    let mut all: Vec<String> = all.into_iter().collect();
     for valve in valves {
         if valve.is_address() && has_word(code, &format!("Valves.{}", valve.name)) {
             all.push(format!("valve:{}", valve.name));
         }
     }
     all
+}
+
+/// Collects the hosts of the texts in a constant.
+fn links(value: &Value, out: &mut std::collections::BTreeSet<String>) {
+    match value {
+        Value::Text(text) => out.extend(crate::translate::host(text)),
+        Value::List(all) => all.iter().for_each(|one| links(one, out)),
+        Value::Map(all) => all.iter().for_each(|(_, one)| links(one, out)),
+        _ => {}
+    }
 }
 
 /// Returns the keys of the opening comment.

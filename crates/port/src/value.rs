@@ -140,6 +140,20 @@ impl Value {
         })
     }
 
+    /// The value as JSON.
+    pub(crate) fn json(&self) -> String {
+        match self {
+            Self::None => "{}".to_owned(),
+            Self::Bool(_) | Self::Int(_) | Self::Float(_) => self.code(),
+            Self::Text(text) => json_text(text),
+            Self::List(all) => format!("[{}]", all.iter().map(Self::json).collect::<Vec<_>>().join(",")),
+            Self::Map(all) => {
+                let all: Vec<_> = all.iter().map(|(key, value)| format!("{}:{}", json_text(key), value.json())).collect();
+                format!("{{{}}}", all.join(","))
+            }
+        }
+    }
+
     /// The value as a literal.
     pub(crate) fn code(&self) -> String {
         match self {
@@ -158,6 +172,20 @@ impl Value {
             }
         }
     }
+}
+
+fn json_text(text: &str) -> String {
+    let mut out = String::from("\"");
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => out.extend(['\\', letter]),
+            '\n' => out.push_str("\\n"),
+            control if control.is_control() => out.push_str(&format!("\\u{:04x}", control as u32)),
+            other => out.push(other),
+        }
+    }
+    out.push('"');
+    out
 }
 
 /// Returns a map literal of entries.

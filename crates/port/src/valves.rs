@@ -176,6 +176,7 @@ impl Valve {
     /// The type of the value.
     pub(crate) fn value_type(&self) -> Type {
         match (&self.value, self.schema.value_type()) {
+            _ if self.is_map() => Type::Map,
             (Some(Value::Bool(_)), Type::Unknown) if !self.schema.is_optional => Type::Bool,
             (Some(Value::Int(_)), Type::Unknown) => Type::Int,
             (Some(Value::Float(_)), Type::Unknown) => Type::Float,
@@ -183,6 +184,11 @@ impl Valve {
             (Some(Value::None) | None, Type::Bool | Type::Int | Type::Float) => Type::Unknown,
             (_, kind) => kind,
         }
+    }
+
+    /// Returns `true` for a map, which is declared as text of JSON.
+    fn is_map(&self) -> bool {
+        self.schema.kind == Some("object") || matches!(self.value, Some(Value::Map(_)))
     }
 
     /// Returns `true` if the value may be the address of a service.
@@ -193,7 +199,7 @@ impl Valve {
         if let Some(Value::Text(text)) = &self.value
             && text.starts_with("http")
         {
-            return true;
+            return text.chars().all(|letter| !"<>[]{} ".contains(letter));
         }
         let name = self.name.to_lowercase();
         let is_empty = matches!(&self.value, Some(Value::None)) || matches!(&self.value, Some(Value::Text(text)) if text.is_empty());
@@ -212,14 +218,31 @@ impl Valve {
         };
         let mut entries = Vec::new();
         let value = match (self.schema.kind, value) {
+            // A secret of few characters stands for none.
+            (_, Value::Text(text)) if self.schema.is_secret && text.chars().count() < 6 => {
+                if text.is_empty() { Value::Text(text) } else { Value::None }
+            }
+            (Some("boolean"), Value::Text(text)) => Value::Bool(text.eq_ignore_ascii_case("true")),
+            (Some("boolean"), Value::Int(number)) => Value::Bool(number != 0),
+            (Some("integer"), Value::Text(text)) => text.parse().map_or(Value::None, Value::Int),
+            (Some("number"), Value::Text(_)) | (Some("integer" | "number"), Value::Bool(_)) => Value::None,
+            (Some("string"), Value::Int(number)) => Value::Text(number.to_string()),
+            (Some("string"), Value::Float(text)) => Value::Text(text),
+            (Some("string"), Value::Bool(value)) => Value::Text(value.to_string()),
+            (Some("string" | "integer" | "number" | "boolean"), Value::List(_)) => Value::None,
             (Some("integer"), Value::Float(text)) => Value::Int(text.parse::<f64>().map_or(0, |value| value as i64)),
             (Some("number"), Value::Int(number)) => Value::Float(format!("{number}.0")),
             (Some("array"), Value::Text(_)) | (Some("object"), Value::List(_)) => Value::None,
             (_, value) => value,
         };
+        // A map has no form for people: it is text of JSON, which the script reads.
+        let is_map = self.is_map();
+        let value = if is_map { Value::Text(value.json()) } else { value };
+        // An address that is not set yet is an empty text.
+        let value = if value == Value::None && self.is_address() { Value::Text(String::new()) } else { value };
         let is_none = value == Value::None;
         entries.push(format!("value: {}", value.code()));
-        let kind = self.schema.kind.or_else(|| match choices.first() {
+        let kind = self.schema.kind.filter(|_| !is_map).or_else(|| match choices.first() {
             Some(Value::Int(_)) => Some("integer"),
             Some(Value::Float(_)) => Some("number"),
             _ => is_none.then_some("string"),
@@ -256,6 +279,9 @@ impl Valve {
         if let Some(text) = &self.description {
             let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
             entries.push(format!("description: {}", names::quoted(&text)));
+        }
+        if is_map {
+            entries.push("multiline: true".to_owned());
         }
         if self.schema.is_secret {
             entries.push("secret: true".to_owned());

@@ -212,7 +212,8 @@ impl Translator<'_> {
         let key = if key.kind == Type::Text { key.text } else { format!("`${{{}}}`", key.text) };
         let code = format!(
             "{{ let {name} = #{{}}; for {target} in {} {{ {name}[{key}] = {}; }} {name} }}",
-            source.text, value.text
+            source.owner(),
+            value.text
         );
         Ok(Code::atom(code, Type::Map))
     }

@@ -128,6 +128,8 @@ impl Scope {
 pub(crate) struct Effects {
     pub(crate) capabilities: BTreeSet<&'static str>,
     pub(crate) hosts: BTreeSet<String>,
+    /// The hosts of other texts.
+    pub(crate) links: BTreeSet<String>,
     pub(crate) helpers: BTreeSet<Helper>,
     pub(crate) constants: BTreeSet<String>,
     pub(crate) notes: Vec<Note>,

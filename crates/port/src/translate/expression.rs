@@ -15,7 +15,13 @@ impl<'a> Translator<'a> {
             ExprKind::Name(name) => self.name(name),
             ExprKind::Int(value) => Ok(Code::atom(value.to_string(), Type::Int)),
             ExprKind::Float(value) => Ok(Code::atom(value.clone(), Type::Float)),
-            ExprKind::Text(text) => Ok(Code::atom(names::quoted(text), Type::Text)),
+            ExprKind::Text(text) => {
+                self.effects.links.extend(super::http::host(text));
+                if super::regex::is_beyond(text) {
+                    return Blocked::err(NoteKind::Pattern, "a pattern with look-around");
+                }
+                Ok(Code::atom(names::quoted(text), Type::Text))
+            }
             ExprKind::Bytes(text) if text.is_ascii() => {
                 Ok(Code::atom(names::quoted(text), Type::Text))
             }
@@ -183,12 +189,21 @@ impl<'a> Translator<'a> {
         kind
     }
 
+    /// Returns `true` for a statement that does nothing here.
+    pub(crate) fn is_needless(&mut self, expr: &Expr) -> bool {
+        self.kind_of(expr).is_ghost()
+    }
+
     pub(super) fn property_of(&mut self, of: &Code, name: &str) -> Translated {
         let unknown = matches!(of.kind, Type::Unknown | Type::Answer);
         Ok(match (&of.kind, name) {
             (Type::Valves, _) => {
                 let kind = if of.text == "Valves" { self.valves.get(name) } else { self.user_valves.get(name) };
                 let kind = kind.cloned().unwrap_or(Type::Unknown);
+                if kind == Type::Map {
+                    // A map is declared as text of JSON.
+                    return Ok(crate::code::call("json::parse", &[of.property(name, Type::Text).text], Type::Map));
+                }
                 of.property(name, kind)
             }
             (Type::Answer | Type::Stream | Type::Unknown, "status_code") => of.property("status", Type::Int),

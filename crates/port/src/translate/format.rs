@@ -19,7 +19,10 @@ impl Translator<'_> {
         let mut all = Vec::new();
         for part in parts {
             match part {
-                FormatPart::Text(text) => all.push(Part::Text(text.clone())),
+                FormatPart::Text(text) => {
+                    self.effects.links.extend(super::http::host(text));
+                    all.push(Part::Text(text.clone()));
+                }
                 FormatPart::Value { value, conversion, format, is_debug } => {
                     if let Some(debug) = is_debug {
                         all.push(Part::Text(format!("{debug}=")));
@@ -264,6 +267,10 @@ fn text_of(parts: &[Part]) -> Code {
     match joined.as_slice() {
         [] => Code::atom("\"\"", Type::Text),
         [one] => Code::atom(one.clone(), Type::Text),
+        all if all.len() > 12 => {
+            let parts = crate::value::wrapped("[", all, "]");
+            call("text::join", &[parts, "\"\"".to_owned()], Type::Text)
+        }
         _ => Code::new(joined.join(" + "), strength::ADD, Type::Text),
     }
 }

@@ -65,6 +65,9 @@ impl<'a> Translator<'a> {
         let text = body.join("\n");
         match role {
             Role::Hook | Role::Tool => {
+                if has_word(&text, "__tools__") {
+                    self.capability("tools");
+                }
                 params.retain(|param| matches!(param.as_str(), "body" | "event" | "args" | "ctx") || has_word(&text, param));
                 if params.is_empty() && role == Role::Tool {
                     params.push("args".to_owned());
@@ -101,7 +104,11 @@ impl<'a> Translator<'a> {
                 },
             };
             let key = super::expression::state_key(name);
-            lines.push(format!("    state.ensure({}, {});", names::quoted(&key), code.replace('\n', "\n    ")));
+            let code = code.replace('\n', "\n    ");
+            lines.push(match of.function.name.as_str() {
+                "pipes" => format!("    state.{key} = {code};"),
+                _ => format!("    state.ensure({}, {code});", names::quoted(&key)),
+            });
         }
         if lines.is_empty() {
             return;
@@ -111,6 +118,9 @@ impl<'a> Translator<'a> {
             "attributes that change are in `state`, which lasts for a turn: use `kv` for longer",
             head_line(of.function),
         );
+        if body.first().is_some_and(|line| line == "    let state = #{};") {
+            lines.insert(0, body.remove(0));
+        }
         lines.append(body);
         *body = lines;
     }
@@ -177,6 +187,7 @@ impl<'a> Translator<'a> {
                 ("__task_body__", _) => "__metadata__.task_body".to_owned(),
                 ("__session_id__", _) => "__metadata__.session_id".to_owned(),
                 ("__body__", _) => "__metadata__".to_owned(),
+                ("__tools__", _) if self.plugin.kind != Kind::Pipe || function.name != "pipe" => "()".to_owned(),
                 (name, _) if GIVEN.contains(&name) => name.to_owned(),
                 (name, Role::Tool) if !name.starts_with("__") => {
                     if names::is_reserved(name) { format!("args[{}]", names::quoted(name)) } else { format!("args.{}", name) }
@@ -187,7 +198,7 @@ impl<'a> Translator<'a> {
                 }
             };
             let is_plain = names::is_key(&value) && value.starts_with("__");
-            if is_plain {
+            if is_plain && !params.contains(&value) {
                 params.push(value.clone());
             }
             if has_word(&value, "__metadata__") && !params.iter().any(|param| param == "__metadata__") {
@@ -211,7 +222,9 @@ impl<'a> Translator<'a> {
             params.insert(0, first_name(&function.name));
         }
         let takes_state = of.owner == Owner::Plugin && self.needs_state.contains(&function.name);
-        if takes_state && function.name != "pipes" {
+        if takes_state && function.name == "pipes" {
+            lines.push("let state = #{};".to_owned());
+        } else if takes_state {
             params.push("state".to_owned());
         }
         params

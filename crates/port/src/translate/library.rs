@@ -198,10 +198,16 @@ impl Translator<'_> {
                 Some(key) => Ok(Code::new(format!("|one| one[{}]", names::quoted(key)), strength::ANY, Type::Closure)),
                 None => Blocked::err(NoteKind::Package, format!("`{path}`")),
             },
-            _ if path.starts_with("open_webui.models.users.Users.") => {
-                Ok(Code::atom("__user__", Type::Unknown))
+            _ if path.ends_with(".users.Users.get_user_by_id") => {
+                let id = one(self)?;
+                Ok(Code::atom(format!("#{{ id: {} }}", id.text), Type::Map))
             }
-            _ if path.starts_with("open_webui.") && path.ends_with(".UserModel") => Ok(Code::atom("__user__", Type::Unknown)),
+            _ if path.starts_with("open_webui.") && (path.ends_with(".UserModel") || path.ends_with(".User")) => {
+                match arguments.spread.first() {
+                    Some((_, user)) => self.expr(user),
+                    None => Blocked::err(NoteKind::HostCode, format!("`{path}`")),
+                }
+            }
             _ if path.ends_with("generate_chat_completion")
                 || path.ends_with("generate_chat_completions")
                 || path.ends_with("chat_completion") && path.starts_with("open_webui") =>

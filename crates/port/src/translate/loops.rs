@@ -101,7 +101,7 @@ impl<'a> Translator<'a> {
                             at
                         }
                     };
-                    return Ok(Head { pattern: format!("({value}, {at})"), source: list.text, lines });
+                    return Ok(Head { pattern: format!("({value}, {at})"), source: list.at(strength::RANGE), lines });
                 }
                 (Some("zip"), Some([a, b])) => {
                     let [first, second] = args.as_slice() else {
@@ -114,7 +114,7 @@ impl<'a> Translator<'a> {
                     let mut lines = vec![format!("if {at} >= {others}.len() {{ break; }}")];
                     let value = self.loop_value(a, &first.kind.element(), &mut lines)?;
                     self.take_apart(b, &Code::atom(format!("{others}[{at}]"), second.kind.element()), &mut lines)?;
-                    return Ok(Head { pattern: format!("({value}, {at})"), source: first.text, lines });
+                    return Ok(Head { pattern: format!("({value}, {at})"), source: first.at(strength::RANGE), lines });
                 }
                 _ => {}
             }
@@ -153,7 +153,7 @@ impl<'a> Translator<'a> {
         }
         let mut lines = Vec::new();
         let pattern = self.loop_value(target, &source.kind.element(), &mut lines)?;
-        Ok(Head { pattern, source: source.text, lines })
+        Ok(Head { pattern, source: source.at(strength::RANGE), lines })
     }
 
     /// Returns the variable of a loop; several names are taken apart within it.

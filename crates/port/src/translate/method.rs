@@ -80,6 +80,7 @@ impl Translator<'_> {
             },
             Type::Nothing => match name {
                 "acquire" | "release" | "set" | "clear" | "close" | "shutdown" | "add_done_callback" => Ok(Code::atom("()", Type::Nothing)),
+                "time" => Ok(Code::new("time::elapsed_ms() / 1000.0", strength::MULTIPLY, Type::Span)),
                 "run_until_complete" => self.expr(arguments.need(0, name)?),
                 _ => Blocked::err(NoteKind::Concurrency, format!("`.{name}()`")),
             },
@@ -130,6 +131,19 @@ impl Translator<'_> {
 
     /// Returns the code of a method that its name tells.
     fn any_method(&mut self, of: &Code, name: &str, arguments: &Arguments<'_>) -> Translated {
+        let is_log = of.text.rsplit('.').next().is_some_and(|last| last.to_lowercase().contains("log"));
+        if is_log && matches!(name, "debug" | "info" | "warning" | "warn" | "error" | "exception" | "critical") {
+            return self.log(name, arguments);
+        }
+        // A method that one class of the file has.
+        if of.kind == Type::Unknown {
+            let mut owners = self.plugin.objects.iter().enumerate().filter(|(_, object)| object.methods.contains_key(name));
+            if let (Some((at, _)), None) = (owners.next(), owners.next())
+                && !matches!(name, "get" | "update" | "keys" | "values" | "items" | "append" | "pop" | "add" | "copy" | "clear")
+            {
+                return self.object_call(of, at, name, arguments);
+            }
+        }
         if !arguments.spread.is_empty() {
             return Blocked::err(NoteKind::Python, format!("`*` in the arguments of `.{name}()`"));
         }
@@ -312,7 +326,9 @@ impl Translator<'_> {
                     Some(fallback) => self.expr(fallback)?.text,
                     None => "()".to_owned(),
                 };
-                of.method("ensure", &[key.text, fallback], Type::Unknown)
+                let place = of.index(&key.text, Type::Unknown);
+                let code = format!("{{ if !({} in {}) {{ {1}[{}] = {fallback}; }} {} }}", key.at(strength::IN + 1), of.owner(), key.text, place.text);
+                Code::atom(code, Type::Unknown)
             }
             ("update", 1) => {
                 let other = self.expr(need(0)?)?;

@@ -27,5 +27,6 @@ mod time;
 
 pub(crate) use context::Translator;
 pub(crate) use helper::Helper;
-pub(crate) use context::{FunctionRef, Owner, Role};
+pub(crate) use context::{Effects, FunctionRef, Owner, Role};
+pub(crate) use http::host;
 pub(crate) use function::{has_word, head_line};

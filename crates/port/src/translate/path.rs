@@ -57,6 +57,7 @@ impl Translator<'_> {
                     None => Blocked::err(NoteKind::Package, format!("`{path}`")),
                 }
             }
+            "loguru.logger" | "logging" | "structlog" => Ok(Code::atom("()", Type::Logger)),
             _ if path.starts_with("logging.") => Ok(Code::atom("()", Type::Logger)),
             _ => Blocked::err(kind_of(path), format!("`{path}`")),
         }

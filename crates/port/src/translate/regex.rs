@@ -238,10 +238,18 @@ fn groups(pattern: &str) -> usize {
     count
 }
 
+/// Returns `true` for a pattern that looks around.
+pub(super) fn is_beyond(pattern: &str) -> bool {
+    ["(?=", "(?!", "(?<=", "(?<!"].iter().any(|mark| pattern.contains(mark))
+}
+
 /// Returns the pattern if the host can read it.
 fn checked(pattern: &str) -> Translated<String> {
-    if ["(?=", "(?!", "(?<=", "(?<!"].iter().any(|mark| pattern.contains(mark)) {
+    if is_beyond(pattern) {
         return Blocked::err(NoteKind::Pattern, "a pattern with look-around");
+    }
+    if pattern.contains("(?P=") {
+        return Blocked::err(NoteKind::Pattern, "a pattern that refers to a group");
     }
     let mut chars = pattern.chars();
     let mut out = String::new();
@@ -251,7 +259,7 @@ fn checked(pattern: &str) -> Translated<String> {
             continue;
         }
         match chars.next() {
-            Some('1'..='9') => return Blocked::err(NoteKind::Pattern, "a pattern that refers to a group"),
+            Some('1'..='9') | Some('g') => return Blocked::err(NoteKind::Pattern, "a pattern that refers to a group"),
             Some('Z') => out.push('z'),
             // Escapes that mean the character itself.
             Some(plain @ ('"' | '\'' | '<' | '>' | '/' | ',' | ':' | ';' | '=' | '!' | '@' | '%' | '`' | '_' | ' ' | '&' | '~' | '-' | '#')) => {
