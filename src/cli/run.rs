@@ -2,7 +2,7 @@
 
 use super::args::{self, Command, Line};
 #[cfg(feature = "workbench")]
-use super::completions;
+use super::{completions, port};
 #[cfg(feature = "mcp")]
 use super::mcp;
 use super::settings::Reading;
@@ -112,6 +112,8 @@ async fn obey(line: Line, out: &Console) -> Result<Exit, CommandError> {
         Command::Invoke(asked) => invoke::run(asked, config, out).await,
         #[cfg(feature = "workbench")]
         Command::New(asked) => new::run(&asked.into(), SHIPPED, &config, out).await,
+        #[cfg(feature = "workbench")]
+        Command::Port(asked) => port::run(&asked, &config, out),
         #[cfg(feature = "workbench")]
         Command::Run(asked) => trial::run(asked.into(), config, out).await,
         #[cfg(feature = "workbench")]

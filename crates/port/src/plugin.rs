@@ -3,7 +3,6 @@
 use crate::docs;
 use crate::names;
 use crate::python::{Class, Comment, Expr, ExprKind, Function, Module, Stmt, StmtKind};
-use crate::valves::Valve;
 use crate::value::{Value, Values};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,7 +2,7 @@
 
 use crate::docs::{self, FunctionDocs};
 use crate::names;
-use crate::plugin::{Attribute, Kind, Missing, Plugin};
+use crate::plugin::{Attribute, Kind, Missing, Plugin, of_self};
 use crate::python::{self, Function, ParamKind, Stmt, StmtKind, SyntaxError};
 use crate::report::{Lines, Note, NoteKind};
 use crate::schema::Schema;
@@ -30,6 +30,8 @@ pub struct Draft {
     pub notes: Vec<Note>,
     /// The lines of code, and those that were left.
     pub lines: Lines,
+    /// `true` if nothing of the plugin is called by the host.
+    pub is_empty: bool,
 }
 
 /// Why a file has no draft.
@@ -142,6 +144,16 @@ fn draft(plugin: &Plugin<'_>, source: &str, name: &str) -> Draft {
     translator.called_functions(&mut functions);
     functions.extend(computed);
     left_over(&mut translator, plugin);
+    unreached(&mut translator, plugin);
+    if hook_names.is_empty() && tools.is_empty() {
+        translator.effects.notes.push(Note {
+            kind: NoteKind::Python,
+            text: "the class has no hook of its own: `inlet`, `outlet`, `stream`, `pipe`, or a method of a tool".to_owned(),
+            line: 1,
+            is_todo: true,
+        });
+    }
+    let is_empty = hook_names.is_empty() && tools.is_empty();
 
     let effects = translator.effects.clone();
     functions.extend(effects.helpers.iter().map(|helper| helper.code().to_owned()));
@@ -189,14 +201,13 @@ fn draft(plugin: &Plugin<'_>, source: &str, name: &str) -> Draft {
     }
     out.push_str(&format!("\n{code}\n"));
     let test = skeleton::test(plugin, &id, &tools, &effects.capabilities, &hook_names);
-    Draft { kind: plugin.kind, id, script: out, test, notes, lines }
+    Draft { kind: plugin.kind, id, script: out, test, notes, lines, is_empty }
 }
 
 /// Counts the lines of imports, classes, settings and constants.
 fn count_heads(translator: &mut Translator<'_>, plugin: &Plugin<'_>, valves: &[Valve], user_valves: &[Valve]) {
-    for (first, last, module) in &plugin.import_lines {
+    for (first, last, _) in &plugin.import_lines {
         translator.effects.count.seen(*first, *last);
-        let _ = module;
     }
     for (first, last) in &plugin.constant_lines {
         translator.effects.count.seen(*first, *last);
@@ -216,17 +227,26 @@ fn count_heads(translator: &mut Translator<'_>, plugin: &Plugin<'_>, valves: &[V
         }
     }
     for stmt in &plugin.class.body {
-        if let StmtKind::Class(class) = &stmt.kind {
+        if let StmtKind::Class(_) = &stmt.kind {
             translator.effects.count.seen(stmt.line, stmt.line);
-            let _ = class;
         }
     }
     if let Some(init) = plugin.methods.get("__init__") {
         translator.effects.count.seen(head_line(init), head_line(init));
         for stmt in &init.body {
             stmt.walk(&mut |stmt| {
-                if !docs::is_comment(stmt) {
-                    translator.effects.count.seen(stmt.line, stmt.end_line);
+                if docs::is_comment(stmt) {
+                    return;
+                }
+                translator.effects.count.seen(stmt.line, stmt.end_line);
+                // What an attribute begins with, if hooks use it.
+                if let StmtKind::Assign { targets, value } = &stmt.kind
+                    && let Some(name) = targets.first().and_then(of_self)
+                    && plugin.attributes.get(name) == Some(&Attribute::State)
+                    && let Some(why) = translator.hindrance(value)
+                {
+                    translator.effects.count.left(stmt.line, stmt.end_line);
+                    translator.effects.notes.push(Note { text: format!("`self.{name}`: {}", why.text), line: stmt.line, ..why });
                 }
             });
         }
@@ -274,6 +294,57 @@ fn left_over(translator: &mut Translator<'_>, plugin: &Plugin<'_>) {
             is_todo: true,
         });
     }
+}
+
+/// Counts the functions that no translated line calls, and imports of packages.
+fn unreached(translator: &mut Translator<'_>, plugin: &Plugin<'_>) {
+    let methods = plugin.methods.values().map(|function| (Owner::Plugin, *function));
+    let functions = plugin.functions.values().map(|function| (Owner::Module, *function));
+    let objects = plugin.objects.iter().enumerate().filter(|(_, object)| !object.is_error);
+    let of_objects =
+        objects.flat_map(|(at, object)| object.methods.values().map(move |function| (Owner::Object(at), *function)));
+    let all: Vec<(Owner, &Function)> = methods.chain(functions).chain(of_objects).collect();
+    for (owner, function) in all {
+        let is_known = matches!(function.name.as_str(), "__init__" | "on_startup" | "on_shutdown" | "on_valves_updated")
+            && owner == Owner::Plugin;
+        if is_known || translator.is_translated(owner, &function.name) {
+            continue;
+        }
+        for stmt in &function.body {
+            stmt.walk(&mut |stmt| {
+                if !docs::is_comment(stmt) {
+                    translator.effects.count.left(stmt.line, stmt.end_line);
+                }
+            });
+        }
+    }
+    for (first, last, module) in &plugin.import_lines {
+        if !is_known_module(module) {
+            translator.effects.count.left(*first, *last);
+            translator.effects.notes.push(Note {
+                kind: NoteKind::Package,
+                text: format!("`{module}`: packages cannot be installed"),
+                line: *first,
+                is_todo: true,
+            });
+        }
+    }
+}
+
+/// Returns `true` for modules of Python, Open WebUI and packages with counterparts.
+fn is_known_module(module: &str) -> bool {
+    const KNOWN: [&str; 80] = [
+        "__future__", "abc", "aiohttp", "argparse", "ast", "asyncio", "atexit", "base64", "bs4", "builtins",
+        "collections", "concurrent", "contextlib", "contextvars", "copy", "csv", "dataclasses", "datetime", "dateutil",
+        "difflib", "enum", "fastapi", "fnmatch", "functools", "gc", "glob", "gzip", "hashlib", "hmac", "html", "http",
+        "httpx", "importlib", "inspect", "io", "itertools", "json", "logging", "loguru", "math", "mimetypes", "numbers",
+        "open_webui", "operator", "os", "pathlib", "platform", "pprint", "pydantic", "pydantic_core", "pytz", "queue",
+        "random", "re", "requests", "secrets", "shutil", "signal", "socket", "ssl", "starlette", "statistics", "string",
+        "struct", "subprocess", "sys", "tempfile", "textwrap", "threading", "tiktoken", "time", "traceback", "types",
+        "typing", "typing_extensions", "unicodedata", "urllib", "uuid", "warnings", "zoneinfo",
+    ];
+    let root = module.split('.').next().unwrap_or_default();
+    KNOWN.contains(&root) || matches!(module, "utils.pipelines.main" | "urllib3" | "orjson")
 }
 
 fn is_print(expr: &python::Expr) -> bool {
@@ -507,10 +578,4 @@ fn tools_function(translator: &mut Translator<'_>, plugin: &Plugin<'_>, tools: &
     }
     out.push_str("    ]\n}");
     out
-}
-
-/// The attributes that change, for the summary.
-#[allow(dead_code)]
-fn changing(plugin: &Plugin<'_>) -> usize {
-    plugin.attributes.values().filter(|attribute| **attribute == Attribute::State).count()
 }

@@ -263,7 +263,9 @@ impl<'a> Lexer<'a> {
                     break;
                 }
                 if self.rest.chars().skip(1).take(2).eq(triple) {
-                    (0..3).for_each(|_| drop(self.bump()));
+                    for _ in 0..3 {
+                        self.bump();
+                    }
                     break;
                 }
             }

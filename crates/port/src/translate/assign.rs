@@ -26,6 +26,9 @@ impl Translator<'_> {
         let code = self.expr(value);
         self.scope.wants_stream = false;
         let code = code?;
+        if let Some(name) = name {
+            self.note_live(name, value);
+        }
         match targets {
             [target] => self.assign_to(stmt, target, code),
             _ => {

@@ -97,6 +97,12 @@ pub(super) struct Scope {
     pub(super) wants_stream: bool,
     /// The variables that hold lines of a streamed answer.
     pub(super) line_variables: BTreeSet<String>,
+    /// The `name := value` that are assigned before their statement, by their place.
+    pub(super) hoisted: BTreeSet<usize>,
+    /// The variables whose values belong to the host, so that all see their changes.
+    pub(super) live: BTreeSet<String>,
+    /// The variables of loops that are written back into their lists, with the line that does so.
+    pub(super) written_back: Vec<(String, String)>,
     /// The parameters of functions within the function.
     pub(super) closures: BTreeMap<String, Vec<Param>>,
 }
@@ -118,6 +124,9 @@ impl Scope {
             is_inferring: false,
             wants_stream: false,
             line_variables: BTreeSet::new(),
+            hoisted: BTreeSet::new(),
+            live: BTreeSet::new(),
+            written_back: Vec::new(),
             closures: BTreeMap::new(),
         }
     }
@@ -251,6 +260,11 @@ impl<'a> Translator<'a> {
             self.queue.push(FunctionRef { owner, function });
         }
         name
+    }
+
+    /// Returns `true` if a function is part of the draft.
+    pub(crate) fn is_translated(&self, owner: Owner, name: &str) -> bool {
+        self.queued.contains(&(owner, name.to_owned()))
     }
 
     /// Marks a function as translated elsewhere.

@@ -58,6 +58,9 @@ impl<'a> Translator<'a> {
             ExprKind::Await(inner) => self.expr(inner),
             ExprKind::Yield(_) | ExprKind::YieldFrom(_) => Blocked::err(NoteKind::Python, "`yield` as a value"),
             ExprKind::Starred(_) => Blocked::err(NoteKind::Python, "`*` before a value"),
+            ExprKind::Walrus(name, _) if self.scope.hoisted.contains(&(std::ptr::from_ref(expr) as usize)) => {
+                self.name(name)
+            }
             ExprKind::Walrus(name, value) => {
                 let value = self.expr(value)?;
                 self.note_type(name, value.kind.clone());
@@ -187,6 +190,17 @@ impl<'a> Translator<'a> {
         self.scope.is_inferring = was;
         self.effects = effects;
         kind
+    }
+
+    /// Returns the reason for which an expression has no translation.
+    pub(crate) fn hindrance(&mut self, value: &Expr) -> Option<crate::report::Note> {
+        let effects = self.effects.clone();
+        let was = std::mem::replace(&mut self.scope.is_inferring, true);
+        let result = self.expr(value);
+        self.scope.is_inferring = was;
+        self.effects = effects;
+        let blocked = result.err()?;
+        Some(crate::report::Note { kind: blocked.kind, text: blocked.text, line: value.line, is_todo: true })
     }
 
     /// Returns `true` for a statement that does nothing here.
@@ -369,7 +383,7 @@ impl<'a> Translator<'a> {
         let mut parts: Vec<String> = Vec::new();
         let mut codes = Vec::new();
         let mut kind: Option<Type> = None;
-        let mut flush = |codes: &mut Vec<String>, parts: &mut Vec<String>| {
+        let flush = |codes: &mut Vec<String>, parts: &mut Vec<String>| {
             if !codes.is_empty() {
                 parts.push(value::wrapped("[", codes, "]"));
                 codes.clear();

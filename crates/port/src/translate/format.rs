@@ -27,6 +27,10 @@ impl Translator<'_> {
                     if let Some(debug) = is_debug {
                         all.push(Part::Text(format!("{debug}=")));
                     }
+                    if value.as_name() == Some("__name__") && format.is_empty() {
+                        all.push(Part::Text("plugin".to_owned()));
+                        continue;
+                    }
                     let code = self.expr(value)?;
                     let code = match conversion {
                         Some('r' | 'a') => call("json::stringify", &[code.text], Type::Text),
@@ -220,7 +224,7 @@ fn text_of(parts: &[Part]) -> Code {
     let mut all: Vec<String> = Vec::new();
     let mut template = String::new();
     let mut has_value = false;
-    let mut flush = |template: &mut String, has_value: &mut bool, all: &mut Vec<String>| {
+    let flush = |template: &mut String, has_value: &mut bool, all: &mut Vec<String>| {
         if !template.is_empty() {
             all.push(if *has_value { format!("`{template}`") } else { names::quoted(template) });
             template.clear();

@@ -37,6 +37,8 @@ impl<'a> Translator<'a> {
             lines.push("let yielded = [];".to_owned());
         }
         lines.iter().for_each(|line| self.emit(line));
+        // What others pass is taken for theirs.
+        self.scope.live = given.clone();
 
         // The first reading finds the types of variables, the second writes.
         let start = self.scope.clone();
@@ -145,7 +147,7 @@ impl<'a> Translator<'a> {
             let kind = self.param_type(param);
             let name = param.name.as_str();
             let is_assigned = scope::is_assigned(&function.body, name);
-            let mut set = |translator: &mut Self, code: String, kind: Type| {
+            let set = |translator: &mut Self, code: String, kind: Type| {
                 translator.scope.variables.insert(param.name.clone(), Variable { code, kind });
             };
             match role {

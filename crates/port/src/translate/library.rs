@@ -31,7 +31,7 @@ impl Translator<'_> {
             "urllib.parse" => return self.address(name, arguments),
             _ => {}
         }
-        let mut one = |translator: &mut Self| translator.expr(arguments.need(0, name)?);
+        let one = |translator: &mut Self| translator.expr(arguments.need(0, name)?);
         match path {
             "json.loads" | "orjson.loads" | "ujson.loads" => {
                 let text = one(self)?;

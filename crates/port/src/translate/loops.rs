@@ -42,12 +42,32 @@ impl<'a> Translator<'a> {
             self.emit(&format!("let {flag} = true;"));
         }
         let known = self.scope.variables.clone();
-        let head = self.loop_head(target, iter)?;
+        let is_live = self.is_live(iter);
+        for name in target_names(target) {
+            if is_live {
+                self.scope.live.insert(name.to_owned());
+            } else {
+                self.scope.live.remove(name);
+            }
+        }
+        let mut head = self.loop_head(target, iter)?;
+        let was_written = self.scope.written_back.len();
+        if let Some(name) = target.as_name()
+            && !is_live
+            && is_place(&head.source)
+            && super::live::block_changes(body, name)
+            && let Some(variable) = self.scope.variables.get(name).map(|variable| variable.code.clone())
+        {
+            let at = self.held("at", Type::Int);
+            self.scope.written_back.push((name.to_owned(), format!("{}[{at}] = {variable};", head.source)));
+            head.pattern = format!("({}, {at})", head.pattern);
+        }
         self.emit(&format!("for {} in {} {{", head.pattern, head.source));
         self.scope.indent += 1;
         head.lines.iter().for_each(|line| self.emit(line));
         let mark = self.scope.out.len();
         self.block(body);
+        self.scope.written_back.truncate(was_written);
         if let Some(flag) = &flag {
             // Where the loop ends early, the other branch does not run.
             for line in self.scope.out.split_off(mark) {
@@ -275,6 +295,22 @@ impl<'a> Translator<'a> {
         };
         function.is_some_and(|function| is_generator(function) && !self.collected.contains(&function.name))
     }
+}
+
+/// The names that a loop sets.
+fn target_names(target: &Expr) -> Vec<&str> {
+    match &target.kind {
+        ExprKind::Name(name) => vec![name],
+        ExprKind::Tuple(all) | ExprKind::List(all) => all.iter().flat_map(target_names).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Returns `true` for the code of a variable or a field of it.
+fn is_place(code: &str) -> bool {
+    code.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && code.chars().all(|letter| letter.is_ascii_alphanumeric() || "_.".contains(letter))
+        && !code.contains("..")
 }
 
 /// Returns `true` for a function that yields.

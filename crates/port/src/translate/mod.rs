@@ -17,6 +17,7 @@ mod helper;
 mod http;
 mod jumps;
 mod library;
+mod live;
 mod loops;
 mod method;
 mod path;

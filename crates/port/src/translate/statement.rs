@@ -45,6 +45,13 @@ impl<'a> Translator<'a> {
         if let Err(blocked) = self.translate(stmt) {
             self.scope.out.truncate(mark);
             self.give_up(stmt, &blocked);
+            return;
+        }
+        // Elements of a list that the script made are copies within a loop.
+        for (name, line) in self.scope.written_back.clone() {
+            if super::live::changes(stmt, &name) {
+                self.emit(&line);
+            }
         }
     }
 
@@ -267,9 +274,13 @@ impl<'a> Translator<'a> {
             Some(map) => map,
             None => self.expr(map)?,
         };
-        let key = self.expr(&key.value)?;
         let fallback = self.expr(&fallback.value)?;
-        let element = map.index(&key.text, fallback.kind.clone());
+        let literal = key.value.as_text();
+        let key = self.expr(&key.value)?;
+        let element = match literal {
+            Some(literal) => self.key_of_map(&map, literal)?.typed(fallback.kind.clone()).optional(false),
+            None => map.index(&key.text, fallback.kind.clone()),
+        };
         self.emit(&format!(
             "if !({} in {}) {{ {} = {}; }}",
             key.at(strength::IN + 1),
@@ -287,6 +298,16 @@ impl<'a> Translator<'a> {
         for (at, (condition, body, line)) in branches.iter().enumerate() {
             if !is_first {
                 self.effects.count.seen(*line, *line);
+            }
+            if at == 0
+                && let Some(walrus) = first_walrus(condition)
+                && let ExprKind::Walrus(name, value) = &walrus.kind
+                && let Some(variable) = self.scope.variables.get(name).cloned()
+                && let Ok(value) = self.expr(value)
+            {
+                self.emit(&format!("{} = {};", variable.code, value.text));
+                self.note_type(name, value.kind);
+                self.scope.hoisted.insert(std::ptr::from_ref(walrus) as usize);
             }
             let code = match self.condition(condition) {
                 Ok(code) => code.text,
@@ -434,5 +455,16 @@ impl<'a> Translator<'a> {
             }
             _ => Blocked::err(NoteKind::Python, "this pattern of `case`"),
         }
+    }
+}
+
+/// Returns the `name := value` that a condition evaluates first.
+fn first_walrus(condition: &Expr) -> Option<&Expr> {
+    match &condition.kind {
+        ExprKind::Walrus(..) => Some(condition),
+        ExprKind::Logic(_, all) => all.first().and_then(first_walrus),
+        ExprKind::Compare(first, _) => first_walrus(first),
+        ExprKind::Unary(_, inner) => first_walrus(inner),
+        _ => None,
     }
 }
