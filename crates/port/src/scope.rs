@@ -14,6 +14,9 @@ pub(crate) struct Declarations {
     pub(crate) outlive: BTreeSet<String>,
 }
 
+/// The statements times variables up to which the block of each variable is looked for.
+const MAX_WORK: usize = 2_000_000;
+
 /// The identity of a statement.
 pub(crate) fn place(stmt: &Stmt) -> usize {
     std::ptr::from_ref(stmt) as usize
@@ -26,6 +29,17 @@ impl Declarations {
         let mut looped = BTreeSet::new();
         collect(body, &mut assigned, &mut looped);
         let mut declarations = Self::default();
+        let mut statements = 0_usize;
+        body.iter().for_each(|stmt| stmt.walk(&mut |_| statements += 1));
+        if statements.saturating_mul(assigned.len() + looped.len()) > MAX_WORK {
+            // A function of so many lines declares all of its variables on top.
+            let all: BTreeSet<String> = assigned.union(&looped).filter(|name| !given.contains(*name)).cloned().collect();
+            if let Some(first) = body.first() {
+                declarations.before.insert(place(first), all.into_iter().collect());
+            }
+            declarations.outlive = looped;
+            return declarations;
+        }
         for name in looped.difference(&assigned) {
             if is_read_outside(body, name) {
                 declarations.outlive.insert(name.clone());

@@ -46,6 +46,7 @@ impl Value {
             }
             ExprKind::Dict(entries) => {
                 let mut map: Vec<(String, Self)> = Vec::new();
+                let mut places: BTreeMap<String, usize> = BTreeMap::new();
                 for (key, value) in entries {
                     let key = match of(key.as_ref()?)? {
                         Self::Text(text) => text,
@@ -53,8 +54,13 @@ impl Value {
                         _ => return None,
                     };
                     let value = of(value)?;
-                    map.retain(|(other, _)| *other != key);
-                    map.push((key, value));
+                    match places.get(&key).and_then(|at| map.get_mut(*at)) {
+                        Some(entry) => entry.1 = value,
+                        None => {
+                            places.insert(key.clone(), map.len());
+                            map.push((key, value));
+                        }
+                    }
                 }
                 Self::Map(map)
             }

@@ -88,8 +88,6 @@ pub(super) struct Scope {
     pub(super) error: Option<String>,
     pub(super) out: Vec<String>,
     pub(super) indent: usize,
-    /// Numbers the variables that the translation adds.
-    pub(super) added: usize,
     pub(super) is_closure: bool,
     /// `true` while a function is read for the types of its variables only.
     pub(super) is_inferring: bool,
@@ -119,7 +117,6 @@ impl Scope {
             error: None,
             out: Vec::new(),
             indent: 1,
-            added: 0,
             is_closure: false,
             is_inferring: false,
             wants_stream: false,
@@ -161,6 +158,8 @@ pub(crate) struct Translator<'a> {
     pub(super) queued: BTreeSet<(Owner, String)>,
     pub(super) scope: Scope,
     pub(super) next_comment: usize,
+    /// The types of attributes.
+    pub(super) attribute_kinds: BTreeMap<String, crate::kinds::Type>,
     /// The generators whose values are collected in a list.
     pub(super) collected: BTreeSet<String>,
 }
@@ -182,6 +181,7 @@ impl<'a> Translator<'a> {
             scope: Scope::new(Role::Plain),
             next_comment: 0,
             collected: BTreeSet::new(),
+            attribute_kinds: BTreeMap::new(),
         };
         translator.name_functions();
         translator.find_state();
@@ -296,9 +296,10 @@ impl<'a> Translator<'a> {
 
     /// Returns a new name for a variable that the translation adds.
     pub(super) fn fresh(&mut self, base: &str) -> String {
+        let mut number = 1_usize;
         loop {
-            self.scope.added += 1;
-            let name = if self.scope.added == 1 { base.to_owned() } else { format!("{base}_{}", self.scope.added) };
+            let name = if number == 1 { base.to_owned() } else { format!("{base}_{number}") };
+            number += 1;
             if !self.scope.variables.values().any(|variable| variable.code == name)
                 && !self.scope.variables.contains_key(&name)
             {

@@ -168,7 +168,11 @@ impl<'a> Translator<'a> {
             Some(Attribute::State) => {
                 // What exists in Python only has a type and no code.
                 if let Some(value) = self.plugin.initial.get(name).copied() {
-                    let kind = self.kind_of(value);
+                    let kind = match self.attribute_kinds.get(name) {
+                        Some(kind) => kind.clone(),
+                        None => self.kind_of(value),
+                    };
+                    self.attribute_kinds.insert(name.to_owned(), kind.clone());
                     if kind.is_ghost() || kind == Type::Pattern {
                         return self.expr(value);
                     }

@@ -69,6 +69,10 @@ impl<'a> Translator<'a> {
     /// Returns the name of a variable, which no other variable has.
     pub(super) fn code_name(&self, name: &str) -> String {
         let mut code = names::variable(name);
+        let is_plain = code == name && !name.ends_with('_') && !matches!(name, "state" | "args");
+        if is_plain && !self.scope.variables.contains_key(&format!("{name} ")) {
+            return code;
+        }
         let is_taken = |code: &str| {
             matches!(code, "state" | "args")
                 || self
@@ -305,7 +309,12 @@ impl<'a> Translator<'a> {
                 && let Some(variable) = self.scope.variables.get(name).cloned()
                 && let Ok(value) = self.expr(value)
             {
-                self.emit(&format!("{} = {};", variable.code, value.text));
+                let declaration = format!("{}let {} = ();", "    ".repeat(self.scope.indent), variable.code);
+                let is_new = self.scope.out.last() == Some(&declaration);
+                if is_new {
+                    self.scope.out.pop();
+                }
+                self.emit(&format!("{}{} = {};", if is_new { "let " } else { "" }, variable.code, value.text));
                 self.note_type(name, value.kind);
                 self.scope.hoisted.insert(std::ptr::from_ref(walrus) as usize);
             }
