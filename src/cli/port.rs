@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use valvehouse_config::Config;
 use valvehouse_core::words::count;
 use valvehouse_json::Json;
-use valvehouse_port::{Draft, Kind as Ported, Lines, MAX_BYTES, Note, NoteKind, PortError};
+use valvehouse_port::{Draft, LineCount, MAX_BYTES, Note, NoteKind, PluginKind, PortError};
 use valvehouse_script::{Kind, Problem, Script, Settings, Severity, SourceFile, is_id};
 use valvehouse_terminal::{CommandError, Console, Exit, report};
 
@@ -19,7 +19,8 @@ pub(super) fn run(asked: &args::Port, config: &Config, out: &Console) -> Result<
     if let Some(folder) = &asked.measure {
         return measure(folder, out);
     }
-    let path = asked.file.as_deref().ok_or_else(|| CommandError::usage("missing file: valvehouse port FILE.py"))?;
+    let path =
+        asked.file.as_deref().ok_or_else(|| CommandError::usage("missing file: valvehouse port FILE.py"))?;
     let source = read(path)?;
     let name = asked.id.clone().unwrap_or_else(|| stem(path));
     if asked.id.is_some() && !is_id(&name) {
@@ -65,8 +66,8 @@ fn read(path: &Path) -> Result<String, CommandError> {
 
 fn script_kind(draft: &Draft) -> Kind {
     match draft.kind {
-        Ported::Tool => Kind::Tool,
-        Ported::Filter | Ported::Pipe => Kind::Filter,
+        PluginKind::Tool => Kind::Tool,
+        PluginKind::Filter | PluginKind::Pipe => Kind::Filter,
     }
 }
 
@@ -130,7 +131,7 @@ fn tell(draft: &Draft, paths: &[String], problems: &[Problem], out: &Console) ->
     for path in paths {
         out.line(path)?;
     }
-    let Lines { all, .. } = draft.lines;
+    let LineCount { all, .. } = draft.lines;
     out.line(&format!(
         "\na {}: {} of {all} lines translated ({} %)",
         draft.kind.as_str(),

@@ -1,8 +1,6 @@
 //! From the words of a command line to its exit code.
 
 use super::args::{self, Command, Line};
-#[cfg(feature = "workbench")]
-use super::{completions, port};
 #[cfg(feature = "mcp")]
 use super::mcp;
 use super::settings::Reading;
@@ -10,6 +8,8 @@ use super::{
     apply, chat, check, config, confirm, definitions, explain, explain_code, grant, health, history, invoke,
     key, list, log, migrate, nodes, pull, release, resume, rollback, runs, serve, store, trace, valves,
 };
+#[cfg(feature = "workbench")]
+use super::{completions, port};
 use clap::Parser;
 use std::ffi::OsString;
 use std::pin::Pin;

@@ -69,7 +69,8 @@ impl Code {
     /// Returns the code of a method call on the value.
     pub(crate) fn method(&self, name: &str, args: &[String], kind: Type) -> Self {
         let point = if self.is_optional { "?." } else { "." };
-        Self::atom(format!("{}{point}{name}({})", self.owner(), args.join(", ")), kind).optional(self.is_optional)
+        Self::atom(format!("{}{point}{name}({})", self.owner(), args.join(", ")), kind)
+            .optional(self.is_optional)
     }
 
     /// Returns the code of a property of the value.

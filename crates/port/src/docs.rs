@@ -39,7 +39,7 @@ pub(crate) fn line_of(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace("*/", "* /").replace("/*", "/ *")
 }
 
-/// What a function says of itself.
+/// The documentation of a function.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct FunctionDocs {
     pub(crate) description: String,
@@ -89,7 +89,8 @@ impl FunctionDocs {
                 }
                 Section::Args if !plain.is_empty() => {
                     let entry = plain.trim_start_matches(['-', '*', ' ']).split_once(':');
-                    let name = entry.map(|(name, _)| name.split([' ', '(']).next().unwrap_or_default().trim_matches('`'));
+                    let name = entry
+                        .map(|(name, _)| name.split([' ', '(']).next().unwrap_or_default().trim_matches('`'));
                     match (entry, name) {
                         (Some((_, text)), Some(name)) if names::is_key(name) => {
                             docs.params.push((name.to_owned(), text.trim().to_owned()));
@@ -111,7 +112,11 @@ impl FunctionDocs {
 
     /// Returns what is said of a parameter.
     pub(crate) fn param(&self, name: &str) -> Option<&str> {
-        self.params.iter().find(|(other, _)| other == name).map(|(_, text)| text.as_str()).filter(|text| !text.is_empty())
+        self.params
+            .iter()
+            .find(|(other, _)| other == name)
+            .map(|(_, text)| text.as_str())
+            .filter(|text| !text.is_empty())
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is known of the values of a Python expression.
+//! The types of values, as far as they are known.
 
 /// The type of a value, as far as the translation depends on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub(crate) enum Type {
     Logger,
     /// An instance of a class of the file, by its place.
     Object(usize),
-    /// What exists in Python only: locks, semaphores, event loops.
+    /// A value that exists in Python only: locks, semaphores, event loops.
     Nothing,
     Encoder,
     /// The tokens of a text: the code is the text.
@@ -58,9 +58,8 @@ impl Type {
     pub(crate) fn join(self, other: Self) -> Self {
         match (self, other) {
             (a, b) if a == b => a,
-            (Self::None, Self::Bool | Self::Int | Self::Float) | (Self::Bool | Self::Int | Self::Float, Self::None) => {
-                Self::Unknown
-            }
+            (Self::None, Self::Bool | Self::Int | Self::Float)
+            | (Self::Bool | Self::Int | Self::Float, Self::None) => Self::Unknown,
             (Self::None, other) | (other, Self::None) => other,
             (Self::List(_), Self::List(_)) => Self::list(),
             (Self::Int, Self::Float) | (Self::Float, Self::Int) => Self::Float,
@@ -87,6 +86,9 @@ impl Type {
 
     /// Returns `true` if a value of the type exists in Python only, so that no code assigns it.
     pub(crate) fn is_ghost(&self) -> bool {
-        matches!(self, Self::Session(_) | Self::Logger | Self::Nothing | Self::Encoder | Self::Emitter | Self::Caller)
+        matches!(
+            self,
+            Self::Session(_) | Self::Logger | Self::Nothing | Self::Encoder | Self::Emitter | Self::Caller
+        )
     }
 }

@@ -19,7 +19,7 @@ mod translate;
 mod value;
 mod valves;
 
-pub use plugin::Kind;
+pub use plugin::PluginKind;
 pub use python::SyntaxError;
-pub use report::{Lines, Note, NoteKind};
+pub use report::{LineCount, Note, NoteKind};
 pub use script::{Draft, MAX_BYTES, PortError, port};

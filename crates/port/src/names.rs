@@ -2,30 +2,134 @@
 
 /// The words that cannot be names of variables or functions.
 const RESERVED: [&str; 62] = [
-    "as", "async", "await", "break", "call", "case", "catch", "const", "continue", "curry", "debug", "default", "do",
-    "else", "eval", "exit", "export", "false", "fn", "Fn", "for", "global", "go", "goto", "if", "import", "in", "is",
-    "is_def_fn", "is_def_var", "is_shared", "let", "loop", "match", "module", "new", "nil", "null", "package", "print",
-    "private", "protected", "public", "return", "shared", "spawn", "static", "super", "switch", "sync", "this",
-    "thread", "throw", "true", "try", "type_of", "until", "use", "var", "void", "while", "with",
+    "as",
+    "async",
+    "await",
+    "break",
+    "call",
+    "case",
+    "catch",
+    "const",
+    "continue",
+    "curry",
+    "debug",
+    "default",
+    "do",
+    "else",
+    "eval",
+    "exit",
+    "export",
+    "false",
+    "fn",
+    "Fn",
+    "for",
+    "global",
+    "go",
+    "goto",
+    "if",
+    "import",
+    "in",
+    "is",
+    "is_def_fn",
+    "is_def_var",
+    "is_shared",
+    "let",
+    "loop",
+    "match",
+    "module",
+    "new",
+    "nil",
+    "null",
+    "package",
+    "print",
+    "private",
+    "protected",
+    "public",
+    "return",
+    "shared",
+    "spawn",
+    "static",
+    "super",
+    "switch",
+    "sync",
+    "this",
+    "thread",
+    "throw",
+    "true",
+    "try",
+    "type_of",
+    "until",
+    "use",
+    "var",
+    "void",
+    "while",
+    "with",
 ];
 
 /// The functions of the host that a draft calls or that the host calls; functions of the plugin get another name.
 const HOST_FUNCTIONS: [&str; 40] = [
-    "after", "ask", "check_status", "deny", "done", "emit", "empty", "error", "handler", "inlet", "max", "min", "ok",
-    "outlet", "parallel", "parse_float", "parse_int", "pipe", "pipes", "poll", "post_chat", "post_invocation",
-    "pre_chat", "pre_invocation", "prompts", "range", "resource", "resources", "retry", "skip", "state", "stream",
-    "stream_end", "text", "tick", "tool_info", "tools", "uuid", "yield_piece", "yield_text",
+    "after",
+    "ask",
+    "check_status",
+    "deny",
+    "done",
+    "emit",
+    "empty",
+    "error",
+    "handler",
+    "inlet",
+    "max",
+    "min",
+    "ok",
+    "outlet",
+    "parallel",
+    "parse_float",
+    "parse_int",
+    "pipe",
+    "pipes",
+    "poll",
+    "post_chat",
+    "post_invocation",
+    "pre_chat",
+    "pre_invocation",
+    "prompts",
+    "range",
+    "resource",
+    "resources",
+    "retry",
+    "skip",
+    "state",
+    "stream",
+    "stream_end",
+    "text",
+    "tick",
+    "tool_info",
+    "tools",
+    "uuid",
+    "yield_piece",
+    "yield_text",
 ];
 
 /// Returns the name of a variable.
 pub(crate) fn variable(name: &str) -> String {
     let plain: String = name
         .chars()
-        .map(|letter| if letter.is_ascii_alphanumeric() || letter == '_' { letter.to_string() } else { format!("u{:x}", letter as u32) })
+        .map(|letter| {
+            if letter.is_ascii_alphanumeric() || letter == '_' {
+                letter.to_string()
+            } else {
+                format!("u{:x}", letter as u32)
+            }
+        })
         .collect();
-    let begins_with_letter = plain.trim_start_matches('_').starts_with(|first: char| first.is_ascii_alphabetic());
+    let begins_with_letter =
+        plain.trim_start_matches('_').starts_with(|first: char| first.is_ascii_alphabetic());
     if !begins_with_letter {
-        return if plain.chars().all(|letter| letter == '_') { "ignored".to_owned() } else { format!("n{plain}") };
+        return if plain.chars().all(|letter| letter == '_') {
+            "ignored".to_owned()
+        } else {
+            format!("n{plain}")
+        };
     }
     if RESERVED.contains(&plain.as_str()) || YIELD == plain { format!("{plain}_") } else { plain }
 }
@@ -75,7 +179,11 @@ pub(crate) fn quoted(text: &str) -> String {
 /// Returns a text in backticks if it has escapes that these spare, or else in double quotes.
 pub(crate) fn pattern(text: &str) -> String {
     let is_plain = !text.contains(['`', '\n', '\r', '\t']) && !text.contains("${");
-    if text.contains('\\') && is_plain && !text.chars().any(char::is_control) { format!("`{text}`") } else { quoted(text) }
+    if text.contains('\\') && is_plain && !text.chars().any(char::is_control) {
+        format!("`{text}`")
+    } else {
+        quoted(text)
+    }
 }
 
 /// Returns a name in words with underscores: `EventEmitter` is `event_emitter`.

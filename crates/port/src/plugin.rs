@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The kind of a plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum PluginKind {
     /// `class Filter`, or a `class Pipeline` with `inlet` or `outlet`.
     Filter,
     /// `class Pipe`, or a `class Pipeline` with `pipe`.
@@ -17,7 +17,7 @@ pub enum Kind {
     Tool,
 }
 
-impl Kind {
+impl PluginKind {
     /// The kind in a sentence.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -39,7 +39,7 @@ pub(crate) struct Object<'a> {
     pub(crate) methods: BTreeMap<&'a str, &'a Function>,
 }
 
-/// What an attribute of the plugin becomes.
+/// The counterpart of an attribute of the plugin.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Attribute {
     /// A constant under this name.
@@ -49,7 +49,7 @@ pub(crate) enum Attribute {
 }
 
 pub(crate) struct Plugin<'a> {
-    pub(crate) kind: Kind,
+    pub(crate) kind: PluginKind,
     pub(crate) class: &'a Class,
     pub(crate) docs: Option<&'a str>,
     pub(crate) valves: Option<&'a Class>,
@@ -66,7 +66,7 @@ pub(crate) struct Plugin<'a> {
     /// The constants of the file whose values are known at run time only, with their lines.
     pub(crate) computed: BTreeMap<String, (&'a Expr, usize, usize)>,
     pub(crate) attributes: BTreeMap<String, Attribute>,
-    /// What attributes begin with.
+    /// The first values of attributes.
     pub(crate) initial: BTreeMap<String, &'a Expr>,
     /// The settings that the plugin is made with.
     pub(crate) overrides: BTreeMap<String, Value>,
@@ -76,7 +76,7 @@ pub(crate) struct Plugin<'a> {
     pub(crate) constant_lines: Vec<(usize, usize)>,
 }
 
-/// Why a file has no plugin.
+/// The reason for which a file has no plugin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Missing {
     Class,
@@ -95,14 +95,15 @@ impl<'a> Plugin<'a> {
             })
         };
         let (kind, class) = if let Some(class) = class_named("Pipe") {
-            (Kind::Pipe, class)
+            (PluginKind::Pipe, class)
         } else if let Some(class) = class_named("Filter") {
-            (Kind::Filter, class)
+            (PluginKind::Filter, class)
         } else if let Some(class) = class_named("Tools") {
-            (Kind::Tool, class)
+            (PluginKind::Tool, class)
         } else if let Some(class) = class_named("Pipeline") {
-            let is_pipe = class.body.iter().any(|stmt| matches!(&stmt.kind, StmtKind::Function(f) if f.name == "pipe"));
-            (if is_pipe { Kind::Pipe } else { Kind::Filter }, class)
+            let is_pipe =
+                class.body.iter().any(|stmt| matches!(&stmt.kind, StmtKind::Function(f) if f.name == "pipe"));
+            (if is_pipe { PluginKind::Pipe } else { PluginKind::Filter }, class)
         } else if class_named("Action").is_some() {
             return Err(Missing::Action);
         } else {
@@ -254,10 +255,13 @@ impl<'a> Plugin<'a> {
                 StmtKind::Assign { targets, value } => {
                     if let Some(name) = targets.first().and_then(Expr::as_name) {
                         object.fields.push((name.to_owned(), Some(value)));
-                        members.extend(Value::of(value, &self.constants).map(|value| (name.to_owned(), value)));
+                        members
+                            .extend(Value::of(value, &self.constants).map(|value| (name.to_owned(), value)));
                     }
                 }
-                StmtKind::Class(inner) if !matches!(inner.name.as_str(), "Config" | "Meta") => self.class_beside(inner),
+                StmtKind::Class(inner) if !matches!(inner.name.as_str(), "Config" | "Meta") => {
+                    self.class_beside(inner)
+                }
                 _ => {}
             }
         }
@@ -313,7 +317,9 @@ impl<'a> Plugin<'a> {
                 for arg in args {
                     match (&arg.name, &arg.value.kind) {
                         (Some(name), _) => {
-                            self.overrides.extend(Value::of(&arg.value, &self.constants).map(|value| (name.clone(), value)));
+                            self.overrides.extend(
+                                Value::of(&arg.value, &self.constants).map(|value| (name.clone(), value)),
+                            );
                         }
                         (None, ExprKind::Dict(entries)) => {
                             for (key, value) in entries {
@@ -352,7 +358,9 @@ impl<'a> Plugin<'a> {
                     });
                     let targets: Vec<&Expr> = match &stmt.kind {
                         StmtKind::Assign { targets, .. } => targets.iter().collect(),
-                        StmtKind::Augmented { target, .. } | StmtKind::Annotated { target, .. } => vec![target],
+                        StmtKind::Augmented { target, .. } | StmtKind::Annotated { target, .. } => {
+                            vec![target]
+                        }
                         StmtKind::Delete(targets) => targets.iter().collect(),
                         StmtKind::For { target, .. } => vec![target],
                         _ => Vec::new(),
@@ -367,7 +375,9 @@ impl<'a> Plugin<'a> {
             }
         }
         for name in used {
-            if self.methods.contains_key(name) || matches!(name, "valves" | "user_valves" | "Valves" | "UserValves") {
+            if self.methods.contains_key(name)
+                || matches!(name, "valves" | "user_valves" | "Valves" | "UserValves")
+            {
                 continue;
             }
             let value = self.initial.get(name).and_then(|value| Value::of(value, &self.constants));
@@ -392,8 +402,21 @@ impl<'a> Plugin<'a> {
 
 /// The methods that change a list or map.
 const CHANGES: [&str; 15] = [
-    "append", "extend", "insert", "remove", "pop", "clear", "update", "setdefault", "add", "discard", "popitem",
-    "sort", "reverse", "popleft", "appendleft",
+    "append",
+    "extend",
+    "insert",
+    "remove",
+    "pop",
+    "clear",
+    "update",
+    "setdefault",
+    "add",
+    "discard",
+    "popitem",
+    "sort",
+    "reverse",
+    "popleft",
+    "appendleft",
 ];
 
 /// The statements of a block, with those of `if` and `try`.

@@ -1,8 +1,8 @@
-//! What a draft leaves to its author.
+//! Remarks on a draft for its author.
 
 use std::collections::BTreeSet;
 
-/// Why a line was left, or what to look at.
+/// The kind of a remark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum NoteKind {
@@ -51,7 +51,9 @@ impl NoteKind {
     /// The page of the documentation that has the counterparts.
     pub fn page(self) -> &'static str {
         match self {
-            Self::Package | Self::HostCode | Self::Python | Self::Method => "docs/guide/from-open-webui.md#counterparts",
+            Self::Package | Self::HostCode | Self::Python | Self::Method => {
+                "docs/guide/from-open-webui.md#counterparts"
+            }
             Self::Machine => "docs/scripts.md#what-a-script-may-reach",
             Self::Concurrency => "docs/guide/waiting.md",
             Self::Pattern => "docs/reference.md#regex",
@@ -68,7 +70,7 @@ impl NoteKind {
 pub struct Note {
     /// The kind.
     pub kind: NoteKind,
-    /// What there is no translation for, or what to look at.
+    /// The part of the line without a translation, or the difference to look at.
     pub text: String,
     /// The line of the Python file, counted from 1.
     pub line: usize,
@@ -78,14 +80,14 @@ pub struct Note {
 
 /// The lines of code of a plugin, without blank lines, comments and documentation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Lines {
+pub struct LineCount {
     /// All lines.
     pub all: usize,
     /// The lines that were left as `// TODO`.
     pub left: usize,
 }
 
-impl Lines {
+impl LineCount {
     /// The lines that were translated.
     pub fn translated(&self) -> usize {
         self.all.saturating_sub(self.left)
@@ -114,7 +116,7 @@ impl Count {
         self.left.extend(first..=last.max(first));
     }
 
-    pub(crate) fn lines(&self) -> Lines {
-        Lines { all: self.all.len(), left: self.left.len() }
+    pub(crate) fn lines(&self) -> LineCount {
+        LineCount { all: self.all.len(), left: self.left.len() }
     }
 }

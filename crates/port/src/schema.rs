@@ -1,4 +1,4 @@
-//! What annotations say of values.
+//! Annotations of values.
 
 use crate::kinds::Type;
 use crate::python::{BinaryOp, Expr, ExprKind};
@@ -54,7 +54,9 @@ impl Schema {
                     "int" | "PositiveInt" | "NonNegativeInt" => Self::plain("integer"),
                     "float" | "PositiveFloat" | "NonNegativeFloat" => Self::plain("number"),
                     "bool" => Self::plain("boolean"),
-                    "list" | "List" | "set" | "Set" | "tuple" | "Tuple" | "Sequence" | "Iterable" => Self::plain("array"),
+                    "list" | "List" | "set" | "Set" | "tuple" | "Tuple" | "Sequence" | "Iterable" => {
+                        Self::plain("array")
+                    }
                     "dict" | "Dict" | "Mapping" => Self::plain("object"),
                     _ => match enums.get(name) {
                         Some(Value::Map(entries)) => Self {
@@ -72,7 +74,9 @@ impl Schema {
                     _ => vec![inside],
                 };
                 match path.rsplit('.').next().unwrap_or_default() {
-                    "Optional" => Self { is_optional: true, ..inner.first().map(|one| of(one)).unwrap_or_default() },
+                    "Optional" => {
+                        Self { is_optional: true, ..inner.first().map(|one| of(one)).unwrap_or_default() }
+                    }
                     "Annotated" | "Final" | "ClassVar" | "Required" | "NotRequired" => {
                         inner.first().map(|one| of(one)).unwrap_or_default()
                     }
@@ -81,10 +85,9 @@ impl Schema {
                         let choices = inner.iter().filter_map(|one| Value::of(one, enums)).collect();
                         Self { choices, ..Self::default() }
                     }
-                    "list" | "List" | "set" | "Set" | "Sequence" | "Iterable" | "tuple" | "Tuple" => Self {
-                        items: inner.first().and_then(|one| of(one).kind),
-                        ..Self::plain("array")
-                    },
+                    "list" | "List" | "set" | "Set" | "Sequence" | "Iterable" | "tuple" | "Tuple" => {
+                        Self { items: inner.first().and_then(|one| of(one).kind), ..Self::plain("array") }
+                    }
                     "dict" | "Dict" | "Mapping" => Self::plain("object"),
                     _ => Self::default(),
                 }
@@ -97,7 +100,8 @@ impl Schema {
     fn any_of(all: impl Iterator<Item = Self>) -> Self {
         let all: Vec<Self> = all.collect();
         let is_optional = all.iter().any(|one| one.is_optional);
-        let kinds: Vec<&Self> = all.iter().filter(|one| one.kind.is_some() || !one.choices.is_empty()).collect();
+        let kinds: Vec<&Self> =
+            all.iter().filter(|one| one.kind.is_some() || !one.choices.is_empty()).collect();
         match kinds.as_slice() {
             [one] => Self { is_optional, ..(*one).clone() },
             _ => Self { is_optional, ..Self::default() },
@@ -114,9 +118,13 @@ impl Schema {
             Some("integer") => Type::Int,
             Some("number") => Type::Float,
             Some("boolean") => Type::Bool,
-            Some("array") => Type::list_of(if self.items == Some("string") { Type::Text } else { Type::Unknown }),
+            Some("array") => {
+                Type::list_of(if self.items == Some("string") { Type::Text } else { Type::Unknown })
+            }
             Some("object") => Type::Map,
-            _ if !self.choices.is_empty() && self.choices.iter().all(|one| matches!(one, Value::Text(_))) => Type::Text,
+            _ if !self.choices.is_empty() && self.choices.iter().all(|one| matches!(one, Value::Text(_))) => {
+                Type::Text
+            }
             _ => Type::Unknown,
         }
     }

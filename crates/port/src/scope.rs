@@ -1,4 +1,4 @@
-//! Where variables are declared: Python knows functions, Rhai knows blocks.
+//! Declarations of variables: Python has one scope a function, Rhai one a block.
 
 use crate::python::{Expr, ExprKind, Stmt, StmtKind};
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,7 +33,8 @@ impl Declarations {
         body.iter().for_each(|stmt| stmt.walk(&mut |_| statements += 1));
         if statements.saturating_mul(assigned.len() + looped.len()) > MAX_WORK {
             // A function of so many lines declares all of its variables on top.
-            let all: BTreeSet<String> = assigned.union(&looped).filter(|name| !given.contains(*name)).cloned().collect();
+            let all: BTreeSet<String> =
+                assigned.union(&looped).filter(|name| !given.contains(*name)).cloned().collect();
             if let Some(first) = body.first() {
                 declarations.before.insert(place(first), all.into_iter().collect());
             }
@@ -141,9 +142,9 @@ impl Item<'_> {
             },
             StmtKind::Annotated { target, value: Some(value), .. } => is(target) && !expr_uses(value, name),
             StmtKind::Annotated { target, value: None, .. } => is(target),
-            StmtKind::With { items, .. } => items.iter().any(|(value, target)| {
-                target.as_ref().is_some_and(is) && !expr_uses(value, name)
-            }),
+            StmtKind::With { items, .. } => {
+                items.iter().any(|(value, target)| target.as_ref().is_some_and(is) && !expr_uses(value, name))
+            }
             StmtKind::Function(function) => function.name == name && !block_uses(&function.body, name, true),
             _ => false,
         }
@@ -214,7 +215,10 @@ fn is_read_outside(body: &[Stmt], name: &str) -> bool {
 fn reads_free(expr: &Expr, name: &str) -> bool {
     match &expr.kind {
         ExprKind::Name(other) => other == name,
-        ExprKind::ListOf(_, of) | ExprKind::SetOf(_, of) | ExprKind::Generator(_, of) | ExprKind::DictOf(_, _, of)
+        ExprKind::ListOf(_, of)
+        | ExprKind::SetOf(_, of)
+        | ExprKind::Generator(_, of)
+        | ExprKind::DictOf(_, _, of)
             if of.iter().any(|one| expr_uses(&one.target, name)) =>
         {
             of.first().is_some_and(|one| reads_free(&one.iter, name))
@@ -233,10 +237,15 @@ fn collect(body: &[Stmt], assigned: &mut BTreeSet<String>, looped: &mut BTreeSet
     for stmt in body {
         match &stmt.kind {
             StmtKind::Assign { targets, .. } => targets.iter().for_each(|target| names_of(target, assigned)),
-            StmtKind::Augmented { target, .. } | StmtKind::Annotated { target, .. } => names_of(target, assigned),
+            StmtKind::Augmented { target, .. } | StmtKind::Annotated { target, .. } => {
+                names_of(target, assigned)
+            }
             StmtKind::For { target, .. } => names_of(target, looped),
             StmtKind::With { items, .. } => {
-                items.iter().filter_map(|(_, target)| target.as_ref()).for_each(|target| names_of(target, assigned));
+                items
+                    .iter()
+                    .filter_map(|(_, target)| target.as_ref())
+                    .for_each(|target| names_of(target, assigned));
             }
             StmtKind::Function(function) => {
                 assigned.insert(function.name.clone());

@@ -2,14 +2,14 @@
 
 use crate::docs::{self, FunctionDocs};
 use crate::names;
-use crate::plugin::{Attribute, Kind, Missing, Plugin, of_self};
+use crate::plugin::{Attribute, Missing, Plugin, PluginKind, of_self};
 use crate::python::{self, Function, ParamKind, Stmt, StmtKind, SyntaxError};
-use crate::report::{Lines, Note, NoteKind};
+use crate::report::{LineCount, Note, NoteKind};
 use crate::schema::Schema;
 use crate::skeleton;
 use crate::translate::{Effects, FunctionRef, Owner, Role, Translator, has_word, head_line};
-use crate::valves::Valve;
 use crate::value::{self, Value};
+use crate::valves::Valve;
 use std::fmt;
 
 /// The bytes of a Python file that is read.
@@ -19,22 +19,22 @@ pub const MAX_BYTES: usize = 512 * 1024;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Draft {
     /// The kind of the plugin.
-    pub kind: Kind,
+    pub kind: PluginKind,
     /// The id: the name of the file without its ending.
     pub id: String,
     /// The text of the script.
     pub script: String,
     /// The text of its test.
     pub test: String,
-    /// What was left to the author, and what to look at, by line.
+    /// The remarks, by line: lines left to the author, and differences to look at.
     pub notes: Vec<Note>,
     /// The lines of code, and those that were left.
-    pub lines: Lines,
+    pub lines: LineCount,
     /// `true` if nothing of the plugin is called by the host.
     pub is_empty: bool,
 }
 
-/// Why a file has no draft.
+/// The reason for which a file has no draft.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PortError {
@@ -98,9 +98,10 @@ fn draft(plugin: &Plugin<'_>, source: &str, name: &str) -> Draft {
     if plugin.class.name == "Pipeline" {
         valves.retain(|valve| valve.name != "pipelines");
     }
-    let user_valves = plugin.user_valves.map(|class| Valve::all(class, &plugin.constants)).unwrap_or_default();
+    let user_valves =
+        plugin.user_valves.map(|class| Valve::all(class, &plugin.constants)).unwrap_or_default();
     let mut translator = Translator::new(plugin, source, &valves, &user_valves);
-    let tools = if plugin.kind == Kind::Tool { public_methods(plugin) } else { Vec::new() };
+    let tools = if plugin.kind == PluginKind::Tool { public_methods(plugin) } else { Vec::new() };
     translator.set_tools(tools.iter().map(|tool| tool.name.clone()));
     count_heads(&mut translator, plugin, &valves, &user_valves);
 
@@ -129,13 +130,14 @@ fn draft(plugin: &Plugin<'_>, source: &str, name: &str) -> Draft {
     if let Some(tool) = one_tool {
         let declared = declared_parameters(&mut translator, plugin, tool);
         parameters = format!("const parameters = {};", value::map(&declared).replace("#{}", "#{}"));
-    } else if plugin.kind == Kind::Tool {
+    } else if plugin.kind == PluginKind::Tool {
         functions.push(tools_function(&mut translator, plugin, &tools));
     }
     for tool in &tools {
         translator.begin(Owner::Plugin, &tool.name);
         let key = (Owner::Plugin, tool.name.clone());
-        let name = translator.function_names.get(&key).cloned().unwrap_or_else(|| names::function(&tool.name));
+        let name =
+            translator.function_names.get(&key).cloned().unwrap_or_else(|| names::function(&tool.name));
         let of = FunctionRef { owner: Owner::Plugin, function: tool };
         functions.push(translator.function(&of, Role::Tool, &name));
     }
@@ -148,7 +150,9 @@ fn draft(plugin: &Plugin<'_>, source: &str, name: &str) -> Draft {
     if hook_names.is_empty() && tools.is_empty() {
         translator.effects.notes.push(Note {
             kind: NoteKind::Python,
-            text: "the class has no hook of its own: `inlet`, `outlet`, `stream`, `pipe`, or a method of a tool".to_owned(),
+            text:
+                "the class has no hook of its own: `inlet`, `outlet`, `stream`, `pipe`, or a method of a tool"
+                    .to_owned(),
             line: 1,
             is_todo: true,
         });
@@ -169,10 +173,17 @@ fn draft(plugin: &Plugin<'_>, source: &str, name: &str) -> Draft {
 
     let mut out = String::from("/*\n");
     let title = names::id(name);
-    let head = front(plugin, &title, one_tool, &effects.capabilities, &hosts(&effects, &plugin.constants, &valves, &code), lines.left > 0);
+    let head = front(
+        plugin,
+        &title,
+        one_tool,
+        &effects.capabilities,
+        &hosts(&effects, &plugin.constants, &valves, &code),
+        lines.left > 0,
+    );
     out.push_str(&head);
     out.push_str("*/\n");
-    if plugin.kind == Kind::Pipe && hook_names.contains(&"pipes") && waits(&functions, &hook_names) {
+    if plugin.kind == PluginKind::Pipe && hook_names.contains(&"pipes") && waits(&functions, &hook_names) {
         out.push_str("\n// The list of models is asked for in the background.\nconst ttl = \"10m\";\n");
     }
     for (name, valves) in [("Valves", &valves), ("UserValves", &user_valves)] {
@@ -188,7 +199,9 @@ fn draft(plugin: &Plugin<'_>, source: &str, name: &str) -> Draft {
         .constants
         .iter()
         .filter(|name| has_word(&code, &names::variable(name)))
-        .filter_map(|name| Some(format!("const {} = {};", names::variable(name), plugin.constants.get(name)?.code())))
+        .filter_map(|name| {
+            Some(format!("const {} = {};", names::variable(name), plugin.constants.get(name)?.code()))
+        })
         .collect();
     let switches = switches(plugin);
     for group in [switches, constants] {
@@ -205,7 +218,12 @@ fn draft(plugin: &Plugin<'_>, source: &str, name: &str) -> Draft {
 }
 
 /// Counts the lines of imports, classes, settings and constants.
-fn count_heads(translator: &mut Translator<'_>, plugin: &Plugin<'_>, valves: &[Valve], user_valves: &[Valve]) {
+fn count_heads(
+    translator: &mut Translator<'_>,
+    plugin: &Plugin<'_>,
+    valves: &[Valve],
+    user_valves: &[Valve],
+) {
     for (first, last, _) in &plugin.import_lines {
         translator.effects.count.seen(*first, *last);
     }
@@ -246,7 +264,11 @@ fn count_heads(translator: &mut Translator<'_>, plugin: &Plugin<'_>, valves: &[V
                     && let Some(why) = translator.hindrance(value)
                 {
                     translator.effects.count.left(stmt.line, stmt.end_line);
-                    translator.effects.notes.push(Note { text: format!("`self.{name}`: {}", why.text), line: stmt.line, ..why });
+                    translator.effects.notes.push(Note {
+                        text: format!("`self.{name}`: {}", why.text),
+                        line: stmt.line,
+                        ..why
+                    });
                 }
             });
         }
@@ -301,12 +323,13 @@ fn unreached(translator: &mut Translator<'_>, plugin: &Plugin<'_>) {
     let methods = plugin.methods.values().map(|function| (Owner::Plugin, *function));
     let functions = plugin.functions.values().map(|function| (Owner::Module, *function));
     let objects = plugin.objects.iter().enumerate().filter(|(_, object)| !object.is_error);
-    let of_objects =
-        objects.flat_map(|(at, object)| object.methods.values().map(move |function| (Owner::Object(at), *function)));
+    let of_objects = objects
+        .flat_map(|(at, object)| object.methods.values().map(move |function| (Owner::Object(at), *function)));
     let all: Vec<(Owner, &Function)> = methods.chain(functions).chain(of_objects).collect();
     for (owner, function) in all {
-        let is_known = matches!(function.name.as_str(), "__init__" | "on_startup" | "on_shutdown" | "on_valves_updated")
-            && owner == Owner::Plugin;
+        let is_known =
+            matches!(function.name.as_str(), "__init__" | "on_startup" | "on_shutdown" | "on_valves_updated")
+                && owner == Owner::Plugin;
         if is_known || translator.is_translated(owner, &function.name) {
             continue;
         }
@@ -334,14 +357,86 @@ fn unreached(translator: &mut Translator<'_>, plugin: &Plugin<'_>) {
 /// Returns `true` for modules of Python, Open WebUI and packages with counterparts.
 fn is_known_module(module: &str) -> bool {
     const KNOWN: [&str; 80] = [
-        "__future__", "abc", "aiohttp", "argparse", "ast", "asyncio", "atexit", "base64", "bs4", "builtins",
-        "collections", "concurrent", "contextlib", "contextvars", "copy", "csv", "dataclasses", "datetime", "dateutil",
-        "difflib", "enum", "fastapi", "fnmatch", "functools", "gc", "glob", "gzip", "hashlib", "hmac", "html", "http",
-        "httpx", "importlib", "inspect", "io", "itertools", "json", "logging", "loguru", "math", "mimetypes", "numbers",
-        "open_webui", "operator", "os", "pathlib", "platform", "pprint", "pydantic", "pydantic_core", "pytz", "queue",
-        "random", "re", "requests", "secrets", "shutil", "signal", "socket", "ssl", "starlette", "statistics", "string",
-        "struct", "subprocess", "sys", "tempfile", "textwrap", "threading", "tiktoken", "time", "traceback", "types",
-        "typing", "typing_extensions", "unicodedata", "urllib", "uuid", "warnings", "zoneinfo",
+        "__future__",
+        "abc",
+        "aiohttp",
+        "argparse",
+        "ast",
+        "asyncio",
+        "atexit",
+        "base64",
+        "bs4",
+        "builtins",
+        "collections",
+        "concurrent",
+        "contextlib",
+        "contextvars",
+        "copy",
+        "csv",
+        "dataclasses",
+        "datetime",
+        "dateutil",
+        "difflib",
+        "enum",
+        "fastapi",
+        "fnmatch",
+        "functools",
+        "gc",
+        "glob",
+        "gzip",
+        "hashlib",
+        "hmac",
+        "html",
+        "http",
+        "httpx",
+        "importlib",
+        "inspect",
+        "io",
+        "itertools",
+        "json",
+        "logging",
+        "loguru",
+        "math",
+        "mimetypes",
+        "numbers",
+        "open_webui",
+        "operator",
+        "os",
+        "pathlib",
+        "platform",
+        "pprint",
+        "pydantic",
+        "pydantic_core",
+        "pytz",
+        "queue",
+        "random",
+        "re",
+        "requests",
+        "secrets",
+        "shutil",
+        "signal",
+        "socket",
+        "ssl",
+        "starlette",
+        "statistics",
+        "string",
+        "struct",
+        "subprocess",
+        "sys",
+        "tempfile",
+        "textwrap",
+        "threading",
+        "tiktoken",
+        "time",
+        "traceback",
+        "types",
+        "typing",
+        "typing_extensions",
+        "unicodedata",
+        "urllib",
+        "uuid",
+        "warnings",
+        "zoneinfo",
     ];
     let root = module.split('.').next().unwrap_or_default();
     KNOWN.contains(&root) || matches!(module, "utils.pipelines.main" | "urllib3" | "orjson")
@@ -349,7 +444,9 @@ fn is_known_module(module: &str) -> bool {
 
 fn is_print(expr: &python::Expr) -> bool {
     match &expr.kind {
-        python::ExprKind::Call(of, _) => of.path().is_some_and(|path| path == "print" || path.contains("log")),
+        python::ExprKind::Call(of, _) => {
+            of.path().is_some_and(|path| path == "print" || path.contains("log"))
+        }
         _ => false,
     }
 }
@@ -357,7 +454,7 @@ fn is_print(expr: &python::Expr) -> bool {
 /// The hooks of a plugin by the names that they have here.
 fn hooks<'a>(plugin: &Plugin<'a>) -> Vec<(&'static str, &'a Function)> {
     let names: &[(&str, &'static str)] = match plugin.kind {
-        Kind::Filter | Kind::Pipe => &[
+        PluginKind::Filter | PluginKind::Pipe => &[
             ("inlet", "inlet"),
             ("request", "pre_chat"),
             ("stream", "stream"),
@@ -365,7 +462,7 @@ fn hooks<'a>(plugin: &Plugin<'a>) -> Vec<(&'static str, &'a Function)> {
             ("pipes", "pipes"),
             ("pipe", "pipe"),
         ],
-        Kind::Tool => &[],
+        PluginKind::Tool => &[],
     };
     names.iter().filter_map(|(name, hook)| Some((*hook, *plugin.methods.get(name)?))).collect()
 }
@@ -378,12 +475,14 @@ fn public_methods<'a>(plugin: &Plugin<'a>) -> Vec<&'a Function> {
 
 /// The models that a plugin lists as an attribute.
 fn listed_pipes(plugin: &Plugin<'_>) -> Option<Value> {
-    if plugin.kind != Kind::Pipe {
+    if plugin.kind != PluginKind::Pipe {
         return None;
     }
     let list = ["pipelines", "pipes"].iter().find_map(|name| plugin.initial.get(*name))?;
     match Value::of(list, &plugin.constants)? {
-        Value::List(all) if all.iter().all(|one| matches!(one, Value::Map(_))) && !all.is_empty() => Some(Value::List(all)),
+        Value::List(all) if all.iter().all(|one| matches!(one, Value::Map(_))) && !all.is_empty() => {
+            Some(Value::List(all))
+        }
         _ => None,
     }
 }
@@ -391,10 +490,12 @@ fn listed_pipes(plugin: &Plugin<'_>) -> Option<Value> {
 fn waits(functions: &[String], hooks: &[&str]) -> bool {
     let at = hooks.iter().position(|hook| *hook == "pipes");
     let text = at.and_then(|at| functions.get(at)).map(String::as_str).unwrap_or_default();
-    let calls = |text: &str| ["http::", "llm::", "time::sleep", "parallel("].iter().any(|call| text.contains(call));
+    let calls =
+        |text: &str| ["http::", "llm::", "time::sleep", "parallel("].iter().any(|call| text.contains(call));
     calls(text)
         || functions.iter().any(|function| {
-            let name = function.strip_prefix("fn ").and_then(|rest| rest.split('(').next()).unwrap_or_default();
+            let name =
+                function.strip_prefix("fn ").and_then(|rest| rest.split('(').next()).unwrap_or_default();
             !name.is_empty() && name != "pipes" && text.contains(&format!("{name}(")) && calls(function)
         })
 }
@@ -402,7 +503,7 @@ fn waits(functions: &[String], hooks: &[&str]) -> bool {
 fn switches(plugin: &Plugin<'_>) -> Vec<String> {
     let of = |name: &str| plugin.initial.get(name).and_then(|value| Value::of(value, &plugin.constants));
     let mut all = Vec::new();
-    if plugin.kind != Kind::Filter {
+    if plugin.kind != PluginKind::Filter {
         return all;
     }
     for name in ["toggle", "file_handler"] {
@@ -483,7 +584,7 @@ fn front(
     if capabilities.contains("http") && !hosts.is_empty() {
         keys.push(("allow_hosts".to_owned(), hosts.join(", ")));
     }
-    if is_draft && plugin.kind == Kind::Filter {
+    if is_draft && plugin.kind == PluginKind::Filter {
         keys.push(("global".to_owned(), "false".to_owned()));
     }
     keys.iter().map(|(key, value)| format!("{key}: {value}\n")).collect()
@@ -563,17 +664,22 @@ fn tools_function(translator: &mut Translator<'_>, plugin: &Plugin<'_>, tools: &
     let mut out = String::from("fn tools() {\n    [\n");
     for tool in tools {
         let docs = FunctionDocs::of(&tool.body);
-        let description = if docs.description.is_empty() { tool.name.replace('_', " ") } else { docs.description };
+        let description =
+            if docs.description.is_empty() { tool.name.replace('_', " ") } else { docs.description };
         let parameters = declared_parameters(translator, plugin, tool);
         let key = (Owner::Plugin, tool.name.clone());
-        let handler = translator.function_names.get(&key).cloned().unwrap_or_else(|| names::function(&tool.name));
+        let handler =
+            translator.function_names.get(&key).cloned().unwrap_or_else(|| names::function(&tool.name));
         let entries = [
             format!("name: {}", names::quoted(&tool.name)),
             format!("description: {}", names::quoted(&description)),
             format!("parameters: {}", value::map(&parameters)),
             format!("handler: {handler}"),
         ];
-        let entries: String = entries.iter().map(|entry| format!("            {},\n", entry.replace('\n', "\n            "))).collect();
+        let entries: String = entries
+            .iter()
+            .map(|entry| format!("            {},\n", entry.replace('\n', "\n            ")))
+            .collect();
         out.push_str(&format!("        #{{\n{entries}        }},\n"));
     }
     out.push_str("    ]\n}");

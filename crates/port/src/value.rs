@@ -69,7 +69,9 @@ impl Value {
                 for part in parts {
                     match part {
                         FormatPart::Text(part) => text.push_str(part),
-                        FormatPart::Value { value, format, conversion: None, is_debug: None } if format.is_empty() => {
+                        FormatPart::Value { value, format, conversion: None, is_debug: None }
+                            if format.is_empty() =>
+                        {
                             text.push_str(&of(value)?.as_text()?);
                         }
                         FormatPart::Value { .. } => return None,
@@ -86,8 +88,12 @@ impl Value {
             ExprKind::Call(of_what, args) => {
                 let path = of_what.path().unwrap_or_default();
                 match (path.as_str(), args.as_slice()) {
-                    ("os.getenv" | "getenv" | "os.environ.get" | "environ.get", [_, fallback]) => of(&fallback.value)?,
-                    ("set" | "list" | "tuple" | "frozenset" | "dict" | "str", [one]) if one.name.is_none() => {
+                    ("os.getenv" | "getenv" | "os.environ.get" | "environ.get", [_, fallback]) => {
+                        of(&fallback.value)?
+                    }
+                    ("set" | "list" | "tuple" | "frozenset" | "dict" | "str", [one])
+                        if one.name.is_none() =>
+                    {
                         let value = of(&one.value)?;
                         if path == "str" { Self::Text(value.as_text()?) } else { value }
                     }
@@ -102,9 +108,9 @@ impl Value {
                             (Self::Text(text), "strip") => Self::Text(text.trim().to_owned()),
                             (Self::Text(text), "lower") => Self::Text(text.to_lowercase()),
                             (Self::Text(text), "upper") => Self::Text(text.to_uppercase()),
-                            (Self::Text(text), "split") => {
-                                Self::List(text.split_whitespace().map(|word| Self::Text(word.to_owned())).collect())
-                            }
+                            (Self::Text(text), "split") => Self::List(
+                                text.split_whitespace().map(|word| Self::Text(word.to_owned())).collect(),
+                            ),
                             _ => return None,
                         },
                         _ => return None,
@@ -117,7 +123,9 @@ impl Value {
 
     fn computed(op: BinaryOp, left: Self, right: Self) -> Option<Self> {
         Some(match (op, left, right) {
-            (BinaryOp::Add, Self::Text(a), Self::Text(b)) if a.len() + b.len() < MAX_TEXT => Self::Text(a + &b),
+            (BinaryOp::Add, Self::Text(a), Self::Text(b)) if a.len() + b.len() < MAX_TEXT => {
+                Self::Text(a + &b)
+            }
             (BinaryOp::Add, Self::List(mut a), Self::List(b)) if a.len() + b.len() < MAX_TEXT => {
                 a.extend(b);
                 Self::List(a)
@@ -154,7 +162,8 @@ impl Value {
             Self::Text(text) => json_text(text),
             Self::List(all) => format!("[{}]", all.iter().map(Self::json).collect::<Vec<_>>().join(",")),
             Self::Map(all) => {
-                let all: Vec<_> = all.iter().map(|(key, value)| format!("{}:{}", json_text(key), value.json())).collect();
+                let all: Vec<_> =
+                    all.iter().map(|(key, value)| format!("{}:{}", json_text(key), value.json())).collect();
                 format!("{{{}}}", all.join(","))
             }
         }
@@ -173,7 +182,8 @@ impl Value {
                 wrapped("[", &all, "]")
             }
             Self::Map(all) => {
-                let all: Vec<_> = all.iter().map(|(key, value)| format!("{}: {}", names::key(key), value.code())).collect();
+                let all: Vec<_> =
+                    all.iter().map(|(key, value)| format!("{}: {}", names::key(key), value.code())).collect();
                 map(&all)
             }
         }
@@ -221,6 +231,7 @@ fn fits(line: &str) -> bool {
 pub(crate) fn dedent(text: &str) -> String {
     let width = |line: &str| line.chars().take_while(|letter| *letter == ' ').count();
     let least = text.lines().filter(|line| !line.trim().is_empty()).map(width).min().unwrap_or(0);
-    let lines: Vec<&str> = text.lines().map(|line| line.get(least.min(width(line))..).unwrap_or_default()).collect();
+    let lines: Vec<&str> =
+        text.lines().map(|line| line.get(least.min(width(line))..).unwrap_or_default()).collect();
     lines.join("\n")
 }

@@ -41,14 +41,17 @@ impl Valve {
         let mut all: Vec<Self> = Vec::new();
         for stmt in &class.body {
             let (target, annotation, value) = match &stmt.kind {
-                StmtKind::Annotated { target, annotation, value } => (target, Some(annotation), value.as_ref()),
+                StmtKind::Annotated { target, annotation, value } => {
+                    (target, Some(annotation), value.as_ref())
+                }
                 StmtKind::Assign { targets, value } => match targets.as_slice() {
                     [target] => (target, None, Some(value)),
                     _ => continue,
                 },
                 _ => continue,
             };
-            let Some(name) = target.as_name().filter(|name| !matches!(*name, "model_config" | "Config")) else {
+            let Some(name) = target.as_name().filter(|name| !matches!(*name, "model_config" | "Config"))
+            else {
                 continue;
             };
             let mut valve = Self::declared(name, annotation, value, known);
@@ -103,7 +106,9 @@ impl Valve {
                 Some("default") if !matches!(value.kind, ExprKind::Ellipsis) => self.value = of(value),
                 Some("default_factory") => {
                     self.value = match &value.kind {
-                        ExprKind::Name(name) if name == "list" || name == "set" => Some(Value::List(Vec::new())),
+                        ExprKind::Name(name) if name == "list" || name == "set" => {
+                            Some(Value::List(Vec::new()))
+                        }
                         ExprKind::Name(name) if name == "dict" => Some(Value::Map(Vec::new())),
                         ExprKind::Name(name) if name == "str" => Some(Value::Text(String::new())),
                         ExprKind::Lambda(_, body) => of(body),
@@ -170,7 +175,9 @@ impl Valve {
         let is_key = ["api_key", "apikey", "secret", "password", "access_token", "auth_token", "api_token"]
             .iter()
             .any(|word| name.ends_with(word));
-        is_key && matches!(self.value, Some(Value::Text(_) | Value::None)) && matches!(self.schema.kind, None | Some("string"))
+        is_key
+            && matches!(self.value, Some(Value::Text(_) | Value::None))
+            && matches!(self.schema.kind, None | Some("string"))
     }
 
     /// The type of the value.
@@ -202,8 +209,12 @@ impl Valve {
             return text.chars().all(|letter| !"<>[]{} ".contains(letter));
         }
         let name = self.name.to_lowercase();
-        let is_empty = matches!(&self.value, Some(Value::None)) || matches!(&self.value, Some(Value::Text(text)) if text.is_empty());
-        is_empty && ["url", "host", "endpoint", "base", "server", "address", "uri"].iter().any(|word| name.contains(word))
+        let is_empty = matches!(&self.value, Some(Value::None))
+            || matches!(&self.value, Some(Value::Text(text)) if text.is_empty());
+        is_empty
+            && ["url", "host", "endpoint", "base", "server", "address", "uri"]
+                .iter()
+                .any(|word| name.contains(word))
     }
 
     /// The declaration.
@@ -230,7 +241,9 @@ impl Valve {
             (Some("string"), Value::Float(text)) => Value::Text(text),
             (Some("string"), Value::Bool(value)) => Value::Text(value.to_string()),
             (Some("string" | "integer" | "number" | "boolean"), Value::List(_)) => Value::None,
-            (Some("integer"), Value::Float(text)) => Value::Int(text.parse::<f64>().map_or(0, |value| value as i64)),
+            (Some("integer"), Value::Float(text)) => {
+                Value::Int(text.parse::<f64>().map_or(0, |value| value as i64))
+            }
             (Some("number"), Value::Int(number)) => Value::Float(format!("{number}.0")),
             (Some("array"), Value::Text(_)) | (Some("object"), Value::List(_)) => Value::None,
             (_, value) => value,
@@ -239,7 +252,8 @@ impl Valve {
         let is_map = self.is_map();
         let value = if is_map { Value::Text(value.json()) } else { value };
         // An address that is not set yet is an empty text.
-        let value = if value == Value::None && self.is_address() { Value::Text(String::new()) } else { value };
+        let value =
+            if value == Value::None && self.is_address() { Value::Text(String::new()) } else { value };
         let is_none = value == Value::None;
         entries.push(format!("value: {}", value.code()));
         let kind = self.schema.kind.filter(|_| !is_map).or_else(|| match choices.first() {
@@ -269,7 +283,9 @@ impl Valve {
         let is_number = matches!(kind.or(inferred), Some("integer" | "number"));
         if is_number {
             let is_integer = kind.or(inferred) == Some("integer");
-            let limit = |text: &String| if is_integer { text.trim_end_matches(".0").to_owned() } else { text.clone() };
+            let limit = |text: &String| {
+                if is_integer { text.trim_end_matches(".0").to_owned() } else { text.clone() }
+            };
             entries.extend(self.minimum.as_ref().map(|least| format!("minimum: {}", limit(least))));
             entries.extend(self.maximum.as_ref().map(|most| format!("maximum: {}", limit(most))));
         }
@@ -296,12 +312,20 @@ impl Valve {
 /// The arguments of `Field(…)`.
 fn field(expr: &Expr) -> Option<&[Arg]> {
     match &expr.kind {
-        ExprKind::Call(of, args) if of.path().is_some_and(|path| path.rsplit('.').next() == Some("Field")) => Some(args),
+        ExprKind::Call(of, args)
+            if of.path().is_some_and(|path| path.rsplit('.').next() == Some("Field")) =>
+        {
+            Some(args)
+        }
         _ => None,
     }
 }
 
 /// Returns the next integer; a number with a point is its own limit.
 fn above(value: &str, by: i64) -> String {
-    value.parse::<i64>().ok().and_then(|number| number.checked_add(by)).map_or_else(|| value.to_owned(), |number| number.to_string())
+    value
+        .parse::<i64>()
+        .ok()
+        .and_then(|number| number.checked_add(by))
+        .map_or_else(|| value.to_owned(), |number| number.to_string())
 }

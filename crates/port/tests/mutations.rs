@@ -1,17 +1,55 @@
-//! Whatever a file says, a draft or an error comes back: no panic, no endless work, no stack that overflows.
+//! Broken and hostile files: a draft or an error is returned, without a panic, endless work or an overflow of the stack.
 
 #![allow(clippy::unwrap_used)]
 
 use proptest::prelude::*;
 use valvehouse_port::{PortError, port};
 
-const SOURCES: [&str; 3] = [include_str!("plugins/filter.py"), include_str!("plugins/tools.py"), include_str!("plugins/pipe.py")];
+const SOURCES: [&str; 3] =
+    [include_str!("plugins/filter.py"), include_str!("plugins/tools.py"), include_str!("plugins/pipe.py")];
 
 /// Pieces of Python that stand where they should not.
 const PIECES: [&str; 40] = [
-    "(", ")", "[", "]", "{", "}", ":", ",", ".", "=", "\n", "    ", "\t", "\\", "'", "\"", "\"\"\"", "f\"{", "f'{a!r:>{b}}'",
-    "lambda x: ", "yield ", "await ", "async ", "def f(*a, **k):\n        ", "class X:\n    ", "if ", "elif ", "else:", "for ",
-    "while ", "try:\n", "except:\n", "return ", "with ", "match x:\n    case _:\n", ":= ", "not ", "é", "🦀", "self.",
+    "(",
+    ")",
+    "[",
+    "]",
+    "{",
+    "}",
+    ":",
+    ",",
+    ".",
+    "=",
+    "\n",
+    "    ",
+    "\t",
+    "\\",
+    "'",
+    "\"",
+    "\"\"\"",
+    "f\"{",
+    "f'{a!r:>{b}}'",
+    "lambda x: ",
+    "yield ",
+    "await ",
+    "async ",
+    "def f(*a, **k):\n        ",
+    "class X:\n    ",
+    "if ",
+    "elif ",
+    "else:",
+    "for ",
+    "while ",
+    "try:\n",
+    "except:\n",
+    "return ",
+    "with ",
+    "match x:\n    case _:\n",
+    ":= ",
+    "not ",
+    "é",
+    "🦀",
+    "self.",
 ];
 
 #[derive(Debug, Clone)]
@@ -27,7 +65,8 @@ fn mutation() -> impl Strategy<Value = Mutation> {
     prop_oneof![
         (place.clone(), 0..60_usize).prop_map(|(at, length)| Mutation::Remove(at, length)),
         (place.clone(), 0..PIECES.len()).prop_map(|(at, piece)| Mutation::Insert(at, piece)),
-        (place.clone(), place.clone(), 0..200_usize).prop_map(|(from, to, length)| Mutation::Copy(from, to, length)),
+        (place.clone(), place.clone(), 0..200_usize)
+            .prop_map(|(from, to, length)| Mutation::Copy(from, to, length)),
         (place.clone(), place).prop_map(|(a, b)| Mutation::Swap(a, b)),
     ]
 }
@@ -99,11 +138,26 @@ fn on_a_small_stack(step: impl FnOnce() + Send + 'static) {
 #[test]
 fn nesting_is_bounded() {
     on_a_small_stack(|| {
-        let plugin = |value: &str| format!("class Filter:\n    def inlet(self, body):\n        x = {value}\n        return body\n");
-        for (open, close) in [("(", ")"), ("[", "]"), ("{1: ", "}"), ("f(", ")"), ("lambda: ", ""), ("not ", ""), ("-", ""), ("a if b else ", "c")] {
+        let plugin = |value: &str| {
+            format!("class Filter:\n    def inlet(self, body):\n        x = {value}\n        return body\n")
+        };
+        for (open, close) in [
+            ("(", ")"),
+            ("[", "]"),
+            ("{1: ", "}"),
+            ("f(", ")"),
+            ("lambda: ", ""),
+            ("not ", ""),
+            ("-", ""),
+            ("a if b else ", "c"),
+        ] {
             let inner = if open.starts_with('a') { "" } else { "1" };
             for depth in [20, 55, 100_000 / open.len().max(1)] {
-                let value = format!("{}{inner}{}", open.repeat(depth), close.repeat(if open.starts_with('a') { 1 } else { depth }));
+                let value = format!(
+                    "{}{inner}{}",
+                    open.repeat(depth),
+                    close.repeat(if open.starts_with('a') { 1 } else { depth })
+                );
                 let drafted = port(&plugin(&value), "deep");
                 assert!(depth > 55 || drafted.is_ok() || depth > 25, "{open} {depth}: {drafted:?}");
                 assert!(depth <= 60 || drafted.is_err(), "{open} {depth} was read");
@@ -128,7 +182,8 @@ fn blocks_are_bounded() {
                 source.push_str(&format!("{}pass\n", "  ".repeat(depth + 4)));
                 if word == "try:" {
                     for level in (0..depth).rev() {
-                        source.push_str(&format!("{0}except Exception:\n{0}  raise\n", "  ".repeat(level + 4)));
+                        source
+                            .push_str(&format!("{0}except Exception:\n{0}  raise\n", "  ".repeat(level + 4)));
                     }
                 }
                 let drafted = port(&source, "deep");

@@ -165,14 +165,18 @@ fn existing_files_are_kept() {
 fn what_is_not_a_plugin_is_refused() {
     let project = Project::new();
     project.write("broken.py", "class Filter:\n    def inlet(self, body):\n        return body[\n");
-    project.run("port broken.py").ends(65).says("cannot port broken.py: line 3, column 20: `[` is not closed");
+    project
+        .run("port broken.py")
+        .ends(65)
+        .says("cannot port broken.py: line 3, column 20: `[` is not closed");
     project.write("prose.py", "This is a letter.\n");
     project.run("port prose.py").ends(65).says("line 1, column 6");
     project.write("plain.py", "x = 1\n");
     project.run("port plain.py").ends(65).says("no plugin in the file: expected `class Filter`");
     project.write("button.py", "class Action:\n    pass\n");
     project.run("port button.py").ends(65).says("an `Action`");
-    project.write("deep.py", &format!("class Filter:\n    x = {}1{}\n", "(".repeat(5_000), ")".repeat(5_000)));
+    project
+        .write("deep.py", &format!("class Filter:\n    x = {}1{}\n", "(".repeat(5_000), ")".repeat(5_000)));
     project.run("port deep.py").ends(65).says("more than 60 levels");
     project.write("long.py", &"# a comment\n".repeat(60_000));
     project.run("port long.py").ends(65).says("more than 524288 bytes");
@@ -181,7 +185,10 @@ fn what_is_not_a_plugin_is_refused() {
     project.run("port missing.py").ends(65).says("cannot read missing.py");
     project.run("port").ends(2);
     // The first that Open WebUI would take, of several classes.
-    project.write("two.py", "class Tools:\n    pass\n\nclass Filter:\n    def inlet(self, body):\n        return body\n");
+    project.write(
+        "two.py",
+        "class Tools:\n    pass\n\nclass Filter:\n    def inlet(self, body):\n        return body\n",
+    );
     project.run("port two.py").ends(0).prints("filters/two.rhai");
 }
 
@@ -201,6 +208,8 @@ fn a_folder_is_measured_without_writing() {
         .prints("tool         1    1 (100 %)")
         .prints("not ported, no plugin: 1 file")
         .prints("not ported, not Python: 1 file");
-    assert!(!project.path("filters").exists() || project.path("filters").read_dir().unwrap().next().is_none());
+    assert!(
+        !project.path("filters").exists() || project.path("filters").read_dir().unwrap().next().is_none()
+    );
     project.run("port --measure nowhere").ends(65).says("cannot read nowhere");
 }

@@ -30,7 +30,11 @@ pub(crate) enum ExprKind {
     Binary(BinaryOp, Box<Expr>, Box<Expr>),
     Logic(BoolOp, Vec<Expr>),
     Compare(Box<Expr>, Vec<(CompareOp, Expr)>),
-    Choice { condition: Box<Expr>, then: Box<Expr>, otherwise: Box<Expr> },
+    Choice {
+        condition: Box<Expr>,
+        then: Box<Expr>,
+        otherwise: Box<Expr>,
+    },
     Lambda(Vec<Param>, Box<Expr>),
     List(Vec<Expr>),
     Tuple(Vec<Expr>),
@@ -171,23 +175,60 @@ pub(crate) struct Handler {
 #[derive(Debug, Clone)]
 pub(crate) enum StmtKind {
     Expr(Expr),
-    Assign { targets: Vec<Expr>, value: Expr },
-    Augmented { target: Expr, op: BinaryOp, value: Expr },
-    Annotated { target: Expr, annotation: Expr, value: Option<Expr> },
+    Assign {
+        targets: Vec<Expr>,
+        value: Expr,
+    },
+    Augmented {
+        target: Expr,
+        op: BinaryOp,
+        value: Expr,
+    },
+    Annotated {
+        target: Expr,
+        annotation: Expr,
+        value: Option<Expr>,
+    },
     Return(Option<Expr>),
     Raise(Option<Expr>),
     /// The branches with their lines: `if` and each `elif`.
-    If { branches: Vec<(Expr, Vec<Stmt>, usize)>, otherwise: Vec<Stmt> },
-    For { target: Expr, iter: Expr, body: Vec<Stmt>, otherwise: Vec<Stmt> },
-    While { condition: Expr, body: Vec<Stmt>, otherwise: Vec<Stmt> },
-    Try { body: Vec<Stmt>, handlers: Vec<Handler>, otherwise: Vec<Stmt>, finally: Vec<Stmt> },
-    With { items: Vec<(Expr, Option<Expr>)>, body: Vec<Stmt> },
-    Match { subject: Expr, cases: Vec<(Expr, Option<Expr>, Vec<Stmt>, usize)> },
+    If {
+        branches: Vec<(Expr, Vec<Stmt>, usize)>,
+        otherwise: Vec<Stmt>,
+    },
+    For {
+        target: Expr,
+        iter: Expr,
+        body: Vec<Stmt>,
+        otherwise: Vec<Stmt>,
+    },
+    While {
+        condition: Expr,
+        body: Vec<Stmt>,
+        otherwise: Vec<Stmt>,
+    },
+    Try {
+        body: Vec<Stmt>,
+        handlers: Vec<Handler>,
+        otherwise: Vec<Stmt>,
+        finally: Vec<Stmt>,
+    },
+    With {
+        items: Vec<(Expr, Option<Expr>)>,
+        body: Vec<Stmt>,
+    },
+    Match {
+        subject: Expr,
+        cases: Vec<(Expr, Option<Expr>, Vec<Stmt>, usize)>,
+    },
     Function(Function),
     Class(Class),
     /// The modules and the names under which they are known.
     Import(Vec<(String, Option<String>)>),
-    ImportFrom { module: String, names: Vec<(String, Option<String>)> },
+    ImportFrom {
+        module: String,
+        names: Vec<(String, Option<String>)>,
+    },
     Delete(Vec<Expr>),
     Assert(Expr, Option<Expr>),
     /// `global` and `nonlocal`.
@@ -386,7 +427,9 @@ impl Stmt {
                 let branches = branches.iter().map(|(_, body, _)| body.as_slice());
                 branches.chain([otherwise.as_slice()]).collect()
             }
-            StmtKind::For { body, otherwise, .. } | StmtKind::While { body, otherwise, .. } => vec![body, otherwise],
+            StmtKind::For { body, otherwise, .. } | StmtKind::While { body, otherwise, .. } => {
+                vec![body, otherwise]
+            }
             StmtKind::Try { body, handlers, otherwise, finally } => {
                 let handlers = handlers.iter().map(|handler| handler.body.as_slice());
                 [body.as_slice(), otherwise].into_iter().chain(handlers).chain([finally.as_slice()]).collect()

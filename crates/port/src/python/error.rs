@@ -1,4 +1,4 @@
-//! What is wrong with a Python file.
+//! Errors in Python files.
 
 use std::fmt;
 

@@ -1,11 +1,9 @@
 //! From tokens to expressions: by the strength of operators, so that each level of brackets costs few calls.
 
-use super::ast::{
-    Arg, BinaryOp, BoolOp, CompareOp, Comprehension, Expr, ExprKind, Star, UnaryOp,
-};
+use super::ast::{Arg, BinaryOp, BoolOp, CompareOp, Comprehension, Expr, ExprKind, Star, UnaryOp};
 use super::error::SyntaxError;
 use super::parser::{Parser, is_keyword};
-use super::token::{TokenKind, TextToken, Token};
+use super::token::{TextToken, Token, TokenKind};
 
 /// The strength of comparisons; `not` is one below, arithmetic above.
 const COMPARISON: u8 = 4;
@@ -362,7 +360,8 @@ impl Parser {
 
     fn is_comprehension(&self) -> bool {
         self.is_word("for")
-            || (self.is_word("async") && matches!(self.peek_after(), Some(TokenKind::Name(word)) if word == "for"))
+            || (self.is_word("async")
+                && matches!(self.peek_after(), Some(TokenKind::Name(word)) if word == "for"))
     }
 
     fn comprehensions(&mut self) -> Result<Vec<Comprehension>, SyntaxError> {
@@ -411,8 +410,9 @@ impl Parser {
             }
             TokenKind::Number(number) => {
                 self.next();
-                let kind = number_kind(&number)
-                    .ok_or_else(|| SyntaxError::new(line, token.column, format!("invalid number `{number}`")))?;
+                let kind = number_kind(&number).ok_or_else(|| {
+                    SyntaxError::new(line, token.column, format!("invalid number `{number}`"))
+                })?;
                 self.node(kind, line)
             }
             TokenKind::Text(_) => {

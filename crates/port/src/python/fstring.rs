@@ -23,7 +23,11 @@ impl Parser {
             if text.is_format {
                 self.format_nesting += 1;
                 if self.format_nesting > MAX_NESTED {
-                    return Err(SyntaxError::new(token.line, token.column, "format texts are nested too deeply"));
+                    return Err(SyntaxError::new(
+                        token.line,
+                        token.column,
+                        "format texts are nested too deeply",
+                    ));
                 }
                 let read = self.format_parts(&text.raw, text.is_raw, token);
                 self.format_nesting -= 1;
@@ -36,7 +40,12 @@ impl Parser {
     }
 
     /// Splits a format text into its texts and values.
-    fn format_parts(&mut self, raw: &str, is_raw: bool, token: &Token) -> Result<Vec<FormatPart>, SyntaxError> {
+    fn format_parts(
+        &mut self,
+        raw: &str,
+        is_raw: bool,
+        token: &Token,
+    ) -> Result<Vec<FormatPart>, SyntaxError> {
         let wrong = |message: &str| SyntaxError::new(token.line, token.column, message);
         let mut parts = Vec::new();
         let mut text = String::new();
@@ -67,7 +76,8 @@ impl Parser {
                         text.clear();
                     }
                     let inner = rest.get(1..).unwrap_or_default();
-                    let field = Field::split(inner).ok_or_else(|| wrong("`{` of a format text is not closed"))?;
+                    let field =
+                        Field::split(inner).ok_or_else(|| wrong("`{` of a format text is not closed"))?;
                     parts.push(self.format_value(&field, is_raw, token)?);
                     rest = inner.get(field.length..).unwrap_or_default();
                 }
@@ -83,14 +93,23 @@ impl Parser {
         Ok(parts)
     }
 
-    fn format_value(&mut self, field: &Field<'_>, is_raw: bool, token: &Token) -> Result<FormatPart, SyntaxError> {
+    fn format_value(
+        &mut self,
+        field: &Field<'_>,
+        is_raw: bool,
+        token: &Token,
+    ) -> Result<FormatPart, SyntaxError> {
         let tokens = Lexer::read_expression(field.value, token.line, token.column)?;
         let value = self.within(tokens, |parser| parser.expressions_to_end())?;
         let format = match field.format {
             Some(format) => {
                 self.format_nesting += 1;
                 if self.format_nesting > MAX_NESTED {
-                    return Err(SyntaxError::new(token.line, token.column, "format texts are nested too deeply"));
+                    return Err(SyntaxError::new(
+                        token.line,
+                        token.column,
+                        "format texts are nested too deeply",
+                    ));
                 }
                 let parts = self.format_parts(format, is_raw, token);
                 self.format_nesting -= 1;
@@ -103,7 +122,7 @@ impl Parser {
     }
 }
 
-/// What stands between the braces of a format text.
+/// The text between the braces of a format text, in its parts.
 struct Field<'a> {
     value: &'a str,
     conversion: Option<char>,
@@ -163,7 +182,8 @@ impl<'a> Field<'a> {
                 }
                 '=' if depth == 0 && value_end.is_none() => {
                     let before = text.get(..at)?.chars().next_back();
-                    let is_alone = !before.is_some_and(|last| "=!<>".contains(last)) && !after.starts_with('=');
+                    let is_alone =
+                        !before.is_some_and(|last| "=!<>".contains(last)) && !after.starts_with('=');
                     if is_alone && after.trim_start().starts_with(['}', '!', ':']) {
                         is_debug = true;
                         value_end = Some(at);

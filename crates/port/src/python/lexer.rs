@@ -10,9 +10,9 @@ const MAX_INDENTATION: usize = 100;
 
 /// The operators, the longest first.
 const OPERATORS: [&str; 48] = [
-    "**=", "//=", "<<=", ">>=", "...", "!=", "**", "//", "<<", ">>", "<=", ">=", "==", "->", "+=", "-=", "*=", "/=",
-    "%=", "&=", "|=", "^=", "@=", ":=", "<>", "(", ")", "[", "]", "{", "}", ",", ":", ";", ".", "=", "+", "-", "*",
-    "/", "%", "&", "|", "^", "~", "<", ">", "@",
+    "**=", "//=", "<<=", ">>=", "...", "!=", "**", "//", "<<", ">>", "<=", ">=", "==", "->", "+=", "-=",
+    "*=", "/=", "%=", "&=", "|=", "^=", "@=", ":=", "<>", "(", ")", "[", "]", "{", "}", ",", ":", ";", ".",
+    "=", "+", "-", "*", "/", "%", "&", "|", "^", "~", "<", ">", "@",
 ];
 
 /// A comment of a line.
@@ -47,7 +47,11 @@ impl<'a> Lexer<'a> {
     }
 
     /// Returns the tokens of an expression within a text, whose first character stands at a place.
-    pub(super) fn read_expression(text: &'a str, line: usize, column: usize) -> Result<Vec<Token>, SyntaxError> {
+    pub(super) fn read_expression(
+        text: &'a str,
+        line: usize,
+        column: usize,
+    ) -> Result<Vec<Token>, SyntaxError> {
         let mut lexer = Self::at(text, line, column);
         lexer.brackets.push(('(', line, column));
         while lexer.peek().is_some() {
@@ -86,7 +90,8 @@ impl<'a> Lexer<'a> {
         if let Some((open, line, column)) = self.brackets.last() {
             return Err(SyntaxError::new(*line, *column, format!("`{open}` is not closed")));
         }
-        if self.tokens.last().is_some_and(|last| !matches!(last.kind, TokenKind::Newline | TokenKind::Dedent)) {
+        if self.tokens.last().is_some_and(|last| !matches!(last.kind, TokenKind::Newline | TokenKind::Dedent))
+        {
             self.push(TokenKind::Newline);
         }
         for _ in 1..self.indents.len() {

@@ -12,8 +12,8 @@ mod parser;
 mod token;
 
 pub(crate) use ast::{
-    Arg, BinaryOp, BoolOp, Class, CompareOp, Comprehension, Expr, ExprKind, FormatPart, Function, Handler, Param,
-    ParamKind, Star, Stmt, StmtKind, UnaryOp,
+    Arg, BinaryOp, BoolOp, Class, CompareOp, Comprehension, Expr, ExprKind, FormatPart, Function, Handler,
+    Param, ParamKind, Star, Stmt, StmtKind, UnaryOp,
 };
 pub use error::SyntaxError;
 pub(crate) use lexer::Comment;

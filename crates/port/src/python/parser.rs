@@ -1,6 +1,8 @@
 //! From tokens to statements.
 
-use super::ast::{Arg, BinaryOp, Class, Expr, ExprKind, Function, Handler, MAX_DEPTH, Param, ParamKind, Stmt, StmtKind};
+use super::ast::{
+    Arg, BinaryOp, Class, Expr, ExprKind, Function, Handler, MAX_DEPTH, Param, ParamKind, Stmt, StmtKind,
+};
 use super::error::SyntaxError;
 use super::lexer::{Comment, Lexer};
 use super::token::{Token, TokenKind};
@@ -195,7 +197,9 @@ impl Parser {
             "async" => {
                 self.next();
                 return match &self.peek().kind {
-                    TokenKind::Name(name) if matches!(name.as_str(), "def" | "for" | "with") => self.statement(out),
+                    TokenKind::Name(name) if matches!(name.as_str(), "def" | "for" | "with") => {
+                        self.statement(out)
+                    }
                     _ => Err(self.expected("`def`, `for` or `with`")),
                 };
             }
@@ -602,9 +606,9 @@ fn augmented(op: &str) -> Option<BinaryOp> {
 /// Returns `true` for words that are never names.
 pub(super) fn is_keyword(word: &str) -> bool {
     const KEYWORDS: [&str; 35] = [
-        "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
-        "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda",
-        "nonlocal", "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
+        "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue",
+        "def", "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in",
+        "is", "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
     ];
     KEYWORDS.contains(&word)
 }

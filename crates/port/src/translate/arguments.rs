@@ -1,6 +1,6 @@
 //! The arguments of a call.
 
-use super::context::{Blocked, Translated};
+use super::context::{Hindrance, Outcome};
 use crate::python::{Arg, Expr, Star};
 use crate::report::NoteKind;
 
@@ -39,10 +39,10 @@ impl<'e> Arguments<'e> {
     }
 
     /// The argument at a place, which the call must have.
-    pub(super) fn need(&self, at: usize, of: &str) -> Translated<&'e Expr> {
+    pub(super) fn need(&self, at: usize, of: &str) -> Outcome<&'e Expr> {
         match self.at(at) {
             Some(value) if self.spread.is_empty() => Ok(value),
-            _ => Blocked::err(NoteKind::Python, format!("the arguments of `{of}`")),
+            _ => Hindrance::err(NoteKind::Python, format!("the arguments of `{of}`")),
         }
     }
 

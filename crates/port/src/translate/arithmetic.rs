@@ -1,13 +1,13 @@
 //! Operators between two values.
 
-use super::context::{Blocked, Translated, Translator};
+use super::context::{Hindrance, Outcome, Translator};
 use crate::code::{Code, call, strength};
 use crate::kinds::Type;
 use crate::python::{BinaryOp, Expr, ExprKind};
 use crate::report::NoteKind;
 
 impl Translator<'_> {
-    pub(super) fn binary(&mut self, op: BinaryOp, left: &Expr, right: &Expr) -> Translated {
+    pub(super) fn binary(&mut self, op: BinaryOp, left: &Expr, right: &Expr) -> Outcome {
         if op == BinaryOp::Mod
             && let ExprKind::Text(text) = &left.kind
         {
@@ -19,7 +19,7 @@ impl Translator<'_> {
     }
 
     /// Returns the code of an operator.
-    pub(super) fn operate(&mut self, op: BinaryOp, left: &Code, right: &Code) -> Translated {
+    pub(super) fn operate(&mut self, op: BinaryOp, left: &Code, right: &Code) -> Outcome {
         let numbers = match (&left.kind, &right.kind) {
             (Type::Int, Type::Int) => Type::Int,
             (Type::Int | Type::Float, Type::Int | Type::Float) => Type::Float,
@@ -43,15 +43,18 @@ impl Translator<'_> {
             }
             BinaryOp::Sub => match (&left.kind, &right.kind) {
                 // The difference of sets.
-                (Type::List(_), Type::List(_)) if right.is_simple() => {
-                    Code::atom(format!("{}.filter(|one| !(one in {}))", left.owner(), right.text), left.kind.clone())
-                }
+                (Type::List(_), Type::List(_)) if right.is_simple() => Code::atom(
+                    format!("{}.filter(|one| !(one in {}))", left.owner(), right.text),
+                    left.kind.clone(),
+                ),
                 _ => of("-", strength::ADD, numbers),
             },
             BinaryOp::Mul => match (&left.kind, &right.kind) {
                 (Type::Text, _) => repeated(left, right),
                 (_, Type::Text) => repeated(right, left),
-                (Type::List(_), _) | (_, Type::List(_)) => return Blocked::err(NoteKind::Python, "a repeated list"),
+                (Type::List(_), _) | (_, Type::List(_)) => {
+                    return Hindrance::err(NoteKind::Python, "a repeated list");
+                }
                 _ => of("*", strength::MULTIPLY, numbers),
             },
             BinaryOp::Div => {
@@ -84,13 +87,15 @@ impl Translator<'_> {
                 let sum = format!("{} + {}", left.at(strength::ADD), right.at(strength::ADD + 1));
                 call(unique, &[sum], left.kind.clone())
             }
-            BinaryOp::Or if left.kind == Type::Map || right.kind == Type::Map => of("+", strength::ADD, Type::Map),
+            BinaryOp::Or if left.kind == Type::Map || right.kind == Type::Map => {
+                of("+", strength::ADD, Type::Map)
+            }
             BinaryOp::And => of("&", strength::AND, numbers),
             BinaryOp::Or => of("|", strength::OR, numbers),
             BinaryOp::Xor => of("^", strength::OR, numbers),
             BinaryOp::ShiftLeft => of("<<", strength::SHIFT, numbers),
             BinaryOp::ShiftRight => of(">>", strength::SHIFT, numbers),
-            BinaryOp::MatMul => return Blocked::err(NoteKind::Python, "`@`"),
+            BinaryOp::MatMul => return Hindrance::err(NoteKind::Python, "`@`"),
         })
     }
 }
@@ -98,6 +103,7 @@ impl Translator<'_> {
 /// A text several times.
 fn repeated(text: &Code, times: &Code) -> Code {
     let range = format!("0..{}", times.at(strength::RANGE + 1));
-    let code = format!("{{ let text = \"\"; for n in {range} {{ text += {}; }} text }}", text.at(strength::ADD));
+    let code =
+        format!("{{ let text = \"\"; for n in {range} {{ text += {}; }} text }}", text.at(strength::ADD));
     Code::atom(code, Type::Text)
 }

@@ -1,6 +1,6 @@
 //! Assignments.
 
-use super::context::{Blocked, Role, Translated, Translator, Variable};
+use super::context::{Hindrance, Outcome, Role, Translator, Variable};
 use crate::code::{Code, strength};
 use crate::kinds::Type;
 use crate::names;
@@ -10,12 +10,13 @@ use crate::report::NoteKind;
 use crate::scope;
 
 impl Translator<'_> {
-    pub(super) fn assign(&mut self, stmt: &Stmt, targets: &[Expr], value: &Expr) -> Translated<()> {
+    pub(super) fn assign(&mut self, stmt: &Stmt, targets: &[Expr], value: &Expr) -> Outcome<()> {
         if let ExprKind::Yield(_) = value.awaited().kind {
-            return Blocked::err(NoteKind::Python, "`yield` as a value");
+            return Hindrance::err(NoteKind::Python, "`yield` as a value");
         }
         if let [target] = targets
-            && let (ExprKind::Tuple(names) | ExprKind::List(names), ExprKind::Tuple(values)) = (&target.kind, &value.kind)
+            && let (ExprKind::Tuple(names) | ExprKind::List(names), ExprKind::Tuple(values)) =
+                (&target.kind, &value.kind)
             && names.len() == values.len()
             && !names.iter().chain(values).any(|one| matches!(one.kind, ExprKind::Starred(_)))
         {
@@ -33,7 +34,8 @@ impl Translator<'_> {
             [target] => self.assign_to(stmt, target, code),
             _ => {
                 // `a = b = value`
-                let is_literal = code.is_simple() || matches!(code.text.as_str(), "()" | "[]" | "#{}" | "\"\"");
+                let is_literal =
+                    code.is_simple() || matches!(code.text.as_str(), "()" | "[]" | "#{}" | "\"\"");
                 let code = if is_literal {
                     code
                 } else {
@@ -47,7 +49,7 @@ impl Translator<'_> {
     }
 
     /// `a, b = c, d`
-    fn assign_each(&mut self, stmt: &Stmt, targets: &[Expr], values: &[Expr]) -> Translated<()> {
+    fn assign_each(&mut self, stmt: &Stmt, targets: &[Expr], values: &[Expr]) -> Outcome<()> {
         let codes: Vec<Code> = values.iter().map(|value| self.expr(value)).collect::<Result<_, _>>()?;
         let is_independent = targets.iter().enumerate().all(|(at, target)| {
             target.as_name().is_some_and(|name| {
@@ -59,20 +61,25 @@ impl Translator<'_> {
             })
         });
         if is_independent {
-            return targets.iter().zip(codes).try_for_each(|(target, code)| self.assign_to(stmt, target, code));
+            return targets
+                .iter()
+                .zip(codes)
+                .try_for_each(|(target, code)| self.assign_to(stmt, target, code));
         }
         let mut held = Vec::new();
         for code in codes {
             let name = self.fresh("held");
             self.emit(&format!("let {name} = {};", code.text));
-            self.scope.variables.insert(format!("{name} "), Variable { code: name.clone(), kind: code.kind.clone() });
+            self.scope
+                .variables
+                .insert(format!("{name} "), Variable { code: name.clone(), kind: code.kind.clone() });
             held.push(Code::atom(name, code.kind));
         }
         targets.iter().zip(held).try_for_each(|(target, code)| self.assign_to(stmt, target, code))
     }
 
     /// Assigns to a variable, an attribute, an element, or several of them.
-    pub(super) fn assign_to(&mut self, stmt: &Stmt, target: &Expr, code: Code) -> Translated<()> {
+    pub(super) fn assign_to(&mut self, stmt: &Stmt, target: &Expr, code: Code) -> Outcome<()> {
         match &target.kind {
             ExprKind::Name(name) => self.assign_name(stmt, name, code),
             ExprKind::Tuple(all) | ExprKind::List(all) => self.unpack(stmt, all, code),
@@ -82,7 +89,10 @@ impl Translator<'_> {
                     return self.assign_own(name, &code);
                 }
                 if of_self(of) == Some("valves") {
-                    return Blocked::err(NoteKind::Settings, "settings that the plugin changes: keep data in `kv`");
+                    return Hindrance::err(
+                        NoteKind::Settings,
+                        "settings that the plugin changes: keep data in `kv`",
+                    );
                 }
                 let of = self.owner(of)?;
                 if of.kind.is_ghost() || code.kind.is_ghost() {
@@ -99,10 +109,10 @@ impl Translator<'_> {
                     return Ok(());
                 }
                 if matches!(index.kind, ExprKind::Slice(..)) {
-                    return Blocked::err(NoteKind::Python, "an assignment to a slice");
+                    return Hindrance::err(NoteKind::Python, "an assignment to a slice");
                 }
                 if self.full_path(of).is_some() {
-                    return Blocked::err(NoteKind::Machine, "an environment variable that the plugin sets");
+                    return Hindrance::err(NoteKind::Machine, "an environment variable that the plugin sets");
                 }
                 let of = self.owner(of)?;
                 let place = match index.as_text() {
@@ -113,12 +123,12 @@ impl Translator<'_> {
                 self.emit(&format!("{place} = {};", code.text));
                 Ok(())
             }
-            _ => Blocked::err(NoteKind::Python, "an assignment to this expression"),
+            _ => Hindrance::err(NoteKind::Python, "an assignment to this expression"),
         }
     }
 
     /// Returns the code of what is changed: a variable and the way from it.
-    fn owner(&mut self, of: &Expr) -> Translated {
+    fn owner(&mut self, of: &Expr) -> Outcome {
         if let Some(filled) = self.filled(of)? {
             return Ok(filled);
         }
@@ -154,16 +164,23 @@ impl Translator<'_> {
             && !self.scope.variables.contains_key(name)
             && self.plugin.constants.contains_key(name)
         {
-            return Blocked::err(NoteKind::State, format!("`{name}`, which all calls share: keep data in `kv`"));
+            return Hindrance::err(
+                NoteKind::State,
+                format!("`{name}`, which all calls share: keep data in `kv`"),
+            );
         }
         Ok(code.optional(false))
     }
 
-    fn assign_name(&mut self, stmt: &Stmt, name: &str, code: Code) -> Translated<()> {
+    fn assign_name(&mut self, stmt: &Stmt, name: &str, code: Code) -> Outcome<()> {
         let is_declared = self.scope.variables.contains_key(name);
-        let declares = self.scope.declarations.at.get(&scope::place(stmt)).is_some_and(|names| names.contains(name));
+        let declares =
+            self.scope.declarations.at.get(&scope::place(stmt)).is_some_and(|names| names.contains(name));
         if !is_declared && !declares && !self.scope.is_inferring {
-            return Blocked::err(NoteKind::State, format!("`{name}`, which all calls share: keep data in `kv`"));
+            return Hindrance::err(
+                NoteKind::State,
+                format!("`{name}`, which all calls share: keep data in `kv`"),
+            );
         }
         let kind = self.note_type(name, code.kind.clone());
         if code.kind.is_ghost() {
@@ -189,7 +206,9 @@ impl Translator<'_> {
             self.scope.joined.insert(name.to_owned(), joined);
         }
         let kind = match kind {
-            Type::Bool | Type::Int | Type::Float | Type::None => self.scope.joined.get(name).cloned().unwrap_or(kind),
+            Type::Bool | Type::Int | Type::Float | Type::None => {
+                self.scope.joined.get(name).cloned().unwrap_or(kind)
+            }
             other => other,
         };
         if let Some(variable) = self.scope.variables.get_mut(name) {
@@ -198,14 +217,16 @@ impl Translator<'_> {
         kind
     }
 
-    fn unpack(&mut self, stmt: &Stmt, targets: &[Expr], code: Code) -> Translated<()> {
+    fn unpack(&mut self, stmt: &Stmt, targets: &[Expr], code: Code) -> Outcome<()> {
         let element = code.kind.element();
         let code = if code.is_simple() && !targets.iter().any(|target| target.as_name() == Some(&code.text)) {
             code
         } else {
             let name = self.fresh("parts");
             self.emit(&format!("let {name} = {};", code.text));
-            self.scope.variables.insert(format!("{name} "), Variable { code: name.clone(), kind: Type::list() });
+            self.scope
+                .variables
+                .insert(format!("{name} "), Variable { code: name.clone(), kind: Type::list() });
             Code::atom(name, code.kind)
         };
         let star = targets.iter().position(|target| matches!(target.kind, ExprKind::Starred(_)));
@@ -225,10 +246,10 @@ impl Translator<'_> {
     }
 
     /// `self.name = value`
-    fn assign_own(&mut self, name: &str, code: &Code) -> Translated<()> {
+    fn assign_own(&mut self, name: &str, code: &Code) -> Outcome<()> {
         if let Role::Method(_) = self.scope.role {
             if self.scope.is_closure {
-                return Blocked::err(NoteKind::Python, "`self` within a function of a method");
+                return Hindrance::err(NoteKind::Python, "`self` within a function of a method");
             }
             let value = if code.kind.is_ghost() { "()" } else { &code.text };
             self.emit(&format!("this.{} = {value};", names::variable(name)));
@@ -238,7 +259,10 @@ impl Translator<'_> {
             // The host fills the settings.
             "valves" | "user_valves" if code.kind == Type::Valves => return Ok(()),
             "valves" | "user_valves" => {
-                return Blocked::err(NoteKind::Settings, "settings that the plugin changes: keep data in `kv`");
+                return Hindrance::err(
+                    NoteKind::Settings,
+                    "settings that the plugin changes: keep data in `kv`",
+                );
             }
             _ => {}
         }
@@ -252,15 +276,20 @@ impl Translator<'_> {
         }
     }
 
-    pub(super) fn augment(&mut self, target: &Expr, op: BinaryOp, value: &Expr) -> Translated<()> {
-        if of_self(target) == Some("valves") || matches!(&target.kind, ExprKind::Attribute(of, _) if of_self(of) == Some("valves")) {
-            return Blocked::err(NoteKind::Settings, "settings that the plugin changes: keep data in `kv`");
+    pub(super) fn augment(&mut self, target: &Expr, op: BinaryOp, value: &Expr) -> Outcome<()> {
+        if of_self(target) == Some("valves")
+            || matches!(&target.kind, ExprKind::Attribute(of, _) if of_self(of) == Some("valves"))
+        {
+            return Hindrance::err(NoteKind::Settings, "settings that the plugin changes: keep data in `kv`");
         }
         let value = self.expr(value)?;
         if let Some(name) = target.as_name()
             && !self.scope.variables.contains_key(name)
         {
-            return Blocked::err(NoteKind::State, format!("`{name}`, which all calls share: keep data in `kv`"));
+            return Hindrance::err(
+                NoteKind::State,
+                format!("`{name}`, which all calls share: keep data in `kv`"),
+            );
         }
         let place = match &target.kind {
             ExprKind::Index(..) => self.owner(target)?,

@@ -1,7 +1,7 @@
 //! The functions that Python has without an import.
 
 use super::arguments::Arguments;
-use super::context::{Blocked, Translated, Translator};
+use super::context::{Hindrance, Outcome, Translator};
 use super::helper::Helper;
 use crate::code::{Code, call, strength};
 use crate::kinds::Type;
@@ -11,9 +11,9 @@ use crate::python::{Expr, ExprKind};
 use crate::report::NoteKind;
 
 impl Translator<'_> {
-    pub(super) fn builtin(&mut self, name: &str, arguments: &Arguments<'_>, line: usize) -> Translated {
+    pub(super) fn builtin(&mut self, name: &str, arguments: &Arguments<'_>, line: usize) -> Outcome {
         if !arguments.spread.is_empty() && !matches!(name, "print" | "max" | "min") {
-            return Blocked::err(NoteKind::Python, format!("`*` in the arguments of `{name}`"));
+            return Hindrance::err(NoteKind::Python, format!("`*` in the arguments of `{name}`"));
         }
         match name {
             "len" => {
@@ -106,7 +106,8 @@ impl Translator<'_> {
                     None => Ok(Code::atom(crate::value::map(&entries), Type::Map)),
                     Some(Expr { kind: ExprKind::Call(of, inner), .. }) if of.as_name() == Some("zip") => {
                         let zipped = Arguments::of(inner);
-                        let (keys, values) = (self.expr(zipped.need(0, "zip")?)?, self.expr(zipped.need(1, "zip")?)?);
+                        let (keys, values) =
+                            (self.expr(zipped.need(0, "zip")?)?, self.expr(zipped.need(1, "zip")?)?);
                         let code = format!(
                             "{{ let map = #{{}}; let values = {}; for (key, at) in {} {{ map[key] = values[at]; }} map }}",
                             values.text, keys.text
@@ -116,7 +117,8 @@ impl Translator<'_> {
                     Some(value) => {
                         let value = self.expr(value)?;
                         if !entries.is_empty() {
-                            let sum = format!("{} + {}", value.at(strength::ADD), crate::value::map(&entries));
+                            let sum =
+                                format!("{} + {}", value.at(strength::ADD), crate::value::map(&entries));
                             return Ok(Code::new(sum, strength::ADD, Type::Map));
                         }
                         Ok(value.method("copy", &[], Type::Map))
@@ -143,12 +145,16 @@ impl Translator<'_> {
             "any" | "all" => {
                 let value = arguments.need(0, name)?;
                 match &value.kind {
-                    ExprKind::Generator(value, of) | ExprKind::ListOf(value, of) => self.quantified(name, value, of),
+                    ExprKind::Generator(value, of) | ExprKind::ListOf(value, of) => {
+                        self.quantified(name, value, of)
+                    }
                     ExprKind::List(all) | ExprKind::Tuple(all) if !all.is_empty() => {
                         let (mark, level) =
                             if name == "any" { (" || ", strength::OR) } else { (" && ", strength::AND) };
-                        let parts: Vec<String> =
-                            all.iter().map(|one| Ok(self.condition(one)?.at(level))).collect::<Translated<_>>()?;
+                        let parts: Vec<String> = all
+                            .iter()
+                            .map(|one| Ok(self.condition(one)?.at(level)))
+                            .collect::<Outcome<_>>()?;
                         Ok(Code::new(parts.join(mark), level, Type::Bool))
                     }
                     _ => {
@@ -193,12 +199,16 @@ impl Translator<'_> {
                     Some(start) => format!("at + {}", self.expr(start)?.at(strength::ADD + 1)),
                     None => "at".to_owned(),
                 };
-                Ok(Code::atom(format!("{}.map(|one, at| [{start}, one])", list.owner()), Type::list_of(Type::list())))
+                Ok(Code::atom(
+                    format!("{}.map(|one, at| [{start}, one])", list.owner()),
+                    Type::list_of(Type::list()),
+                ))
             }
             "zip" => {
-                let (a, b) = (self.as_list(arguments.need(0, name)?)?, self.as_list(arguments.need(1, name)?)?);
+                let (a, b) =
+                    (self.as_list(arguments.need(0, name)?)?, self.as_list(arguments.need(1, name)?)?);
                 if arguments.count() > 2 {
-                    return Blocked::err(NoteKind::Python, "`zip` of more than two lists");
+                    return Hindrance::err(NoteKind::Python, "`zip` of more than two lists");
                 }
                 Ok(Code::atom(
                     format!("{}.zip({}, |a, b| [a, b])", a.owner(), b.text),
@@ -218,7 +228,7 @@ impl Translator<'_> {
                     ExprKind::None => "|one| !empty(one)".to_owned(),
                     ExprKind::Lambda(params, body) => {
                         let [param] = params.as_slice() else {
-                            return Blocked::err(NoteKind::Python, "`filter` with several parameters");
+                            return Hindrance::err(NoteKind::Python, "`filter` with several parameters");
                         };
                         let variable = super::context::Variable {
                             code: names::variable(&param.name),
@@ -249,13 +259,17 @@ impl Translator<'_> {
                     None | Some(Expr { kind: ExprKind::None, .. }) => Ok(found),
                     Some(fallback) => {
                         let fallback = self.expr(fallback)?;
-                        let text = format!("{} ?? {}", found.at(strength::COALESCE), fallback.at(strength::COALESCE + 1));
+                        let text = format!(
+                            "{} ?? {}",
+                            found.at(strength::COALESCE),
+                            fallback.at(strength::COALESCE + 1)
+                        );
                         Ok(Code::new(text, strength::COALESCE, found.kind.join(fallback.kind)))
                     }
                 }
             }
             "isinstance" => self.is_instance(arguments),
-            "issubclass" => Blocked::err(NoteKind::Python, "`issubclass`"),
+            "issubclass" => Hindrance::err(NoteKind::Python, "`issubclass`"),
             "callable" => {
                 let value = self.expr(arguments.need(0, name)?)?;
                 if value.kind == Type::Emitter || value.kind == Type::Caller {
@@ -270,11 +284,13 @@ impl Translator<'_> {
                 }
                 Ok(call("type_of", &[value.text], Type::Text))
             }
-            "id" | "hash" => Blocked::err(NoteKind::Python, format!("`{name}`")),
+            "id" | "hash" => Hindrance::err(NoteKind::Python, format!("`{name}`")),
             "hasattr" => {
                 let (of, key) = (arguments.need(0, name)?, arguments.need(1, name)?);
                 if of.as_name() == Some("self") {
-                    let Some(key) = key.as_text() else { return Blocked::err(NoteKind::Python, "`hasattr` of `self`") };
+                    let Some(key) = key.as_text() else {
+                        return Hindrance::err(NoteKind::Python, "`hasattr` of `self`");
+                    };
                     if self.plugin.methods.contains_key(key) || key == "valves" {
                         return Ok(Code::atom("true", Type::Bool));
                     }
@@ -293,7 +309,11 @@ impl Translator<'_> {
                 if of.kind.is_ghost() || of.kind == Type::Error {
                     return Ok(Code::atom("false", Type::Bool));
                 }
-                Ok(Code::new(format!("{} in {}", key.at(strength::IN + 1), of.at(strength::IN + 1)), strength::IN, Type::Bool))
+                Ok(Code::new(
+                    format!("{} in {}", key.at(strength::IN + 1), of.at(strength::IN + 1)),
+                    strength::IN,
+                    Type::Bool,
+                ))
             }
             "getattr" => {
                 let (of, key) = (arguments.need(0, name)?, arguments.need(1, name)?);
@@ -308,7 +328,7 @@ impl Translator<'_> {
                         let key = self.expr(key)?;
                         of.index(&key.text, Type::Unknown)
                     }
-                    None => return Blocked::err(NoteKind::Python, "a method by a computed name"),
+                    None => return Hindrance::err(NoteKind::Python, "a method by a computed name"),
                 };
                 match arguments.at(2) {
                     None | Some(Expr { kind: ExprKind::None, .. }) => Ok(value),
@@ -316,7 +336,11 @@ impl Translator<'_> {
                     Some(fallback) => {
                         let fallback = self.expr(fallback)?;
                         let kind = value.kind.clone().join(fallback.kind.clone());
-                        let text = format!("{} ?? {}", value.at(strength::COALESCE), fallback.at(strength::COALESCE + 1));
+                        let text = format!(
+                            "{} ?? {}",
+                            value.at(strength::COALESCE),
+                            fallback.at(strength::COALESCE + 1)
+                        );
                         Ok(Code::new(text, strength::COALESCE, kind))
                     }
                 }
@@ -325,7 +349,10 @@ impl Translator<'_> {
                 let (of, key) = (arguments.need(0, name)?, arguments.need(1, name)?);
                 let value = self.expr(arguments.need(2, name)?)?;
                 if of_self(of) == Some("valves") {
-                    return Blocked::err(NoteKind::Settings, "settings that the plugin changes: keep data in `kv`");
+                    return Hindrance::err(
+                        NoteKind::Settings,
+                        "settings that the plugin changes: keep data in `kv`",
+                    );
                 }
                 let of = self.expr(of)?;
                 let key = self.expr(key)?;
@@ -350,7 +377,7 @@ impl Translator<'_> {
                     let letter = u32::try_from(*number).ok().and_then(char::from_u32).unwrap_or(' ');
                     Ok(Code::atom(names::quoted(&letter.to_string()), Type::Text))
                 }
-                _ => Blocked::err(NoteKind::Python, "`chr` of a computed number"),
+                _ => Hindrance::err(NoteKind::Python, "`chr` of a computed number"),
             },
             "ord" => {
                 let value = self.expr(arguments.need(0, name)?)?;
@@ -362,26 +389,40 @@ impl Translator<'_> {
                 if value.kind == Type::Text || value.kind == Type::Bytes {
                     return Ok(value);
                 }
-                Blocked::err(NoteKind::Bytes, format!("`{name}`"))
+                Hindrance::err(NoteKind::Bytes, format!("`{name}`"))
             }
-            "open" => Blocked::err(NoteKind::Machine, "`open`: use `files::read` or `files::write`, with a grant"),
-            "Exception" | "ValueError" | "RuntimeError" | "TypeError" | "KeyError" | "PermissionError" | "TimeoutError"
-            | "ConnectionError" | "NotImplementedError" | "OSError" | "IOError" | "FileNotFoundError"
-            | "AttributeError" | "IndexError" | "LookupError" | "StopIteration" | "AssertionError" => {
-                self.error_value(arguments)
+            "open" => {
+                Hindrance::err(NoteKind::Machine, "`open`: use `files::read` or `files::write`, with a grant")
             }
+            "Exception"
+            | "ValueError"
+            | "RuntimeError"
+            | "TypeError"
+            | "KeyError"
+            | "PermissionError"
+            | "TimeoutError"
+            | "ConnectionError"
+            | "NotImplementedError"
+            | "OSError"
+            | "IOError"
+            | "FileNotFoundError"
+            | "AttributeError"
+            | "IndexError"
+            | "LookupError"
+            | "StopIteration"
+            | "AssertionError" => self.error_value(arguments),
             _ => {
                 let _ = line;
                 if name.ends_with("Error") || name.ends_with("Exception") {
                     return self.error_value(arguments);
                 }
-                Blocked::err(NoteKind::Python, format!("`{name}(…)`"))
+                Hindrance::err(NoteKind::Python, format!("`{name}(…)`"))
             }
         }
     }
 
     /// Returns what an exception says.
-    pub(super) fn error_value(&mut self, arguments: &Arguments<'_>) -> Translated {
+    pub(super) fn error_value(&mut self, arguments: &Arguments<'_>) -> Outcome {
         match arguments.at(0).or_else(|| arguments.named("detail")).or_else(|| arguments.named("message")) {
             Some(message) => Ok(self.expr(message)?.typed(Type::Text)),
             None => Ok(Code::atom("\"failed\"", Type::Text)),
@@ -389,7 +430,7 @@ impl Translator<'_> {
     }
 
     /// Returns the text that `print` writes.
-    pub(super) fn printed(&mut self, arguments: &Arguments<'_>) -> Translated<String> {
+    pub(super) fn printed(&mut self, arguments: &Arguments<'_>) -> Outcome<String> {
         let separator = match arguments.named("sep").and_then(Expr::as_text) {
             Some(separator) => separator.to_owned(),
             None => " ".to_owned(),
@@ -419,11 +460,12 @@ impl Translator<'_> {
     }
 
     /// Returns a value that loops run over as a list.
-    pub(super) fn as_list(&mut self, value: &Expr) -> Translated {
+    pub(super) fn as_list(&mut self, value: &Expr) -> Outcome {
         if let ExprKind::Call(of, args) = &value.kind {
             if of.as_name() == Some("range") {
                 let range = self.range(&Arguments::of(args))?;
-                let code = format!("{{ let numbers = []; for n in {} {{ numbers.push(n); }} numbers }}", range.text);
+                let code =
+                    format!("{{ let numbers = []; for n in {} {{ numbers.push(n); }} numbers }}", range.text);
                 return Ok(Code::atom(code, Type::list_of(Type::Int)));
             }
             if let ExprKind::Attribute(map, name) = &of.kind
@@ -443,7 +485,7 @@ impl Translator<'_> {
     }
 
     /// Returns a function as a value.
-    pub(super) fn function_value(&mut self, function: &Expr) -> Translated<String> {
+    pub(super) fn function_value(&mut self, function: &Expr) -> Outcome<String> {
         match &function.kind {
             ExprKind::Name(name) if !self.scope.variables.contains_key(name) => match name.as_str() {
                 "str" => Ok("|one| `${one}`".to_owned()),
@@ -456,34 +498,39 @@ impl Translator<'_> {
                 "strip" => Ok("|one| text::trim(one)".to_owned()),
                 "lower" => Ok("|one| one.to_lower()".to_owned()),
                 "upper" => Ok("|one| one.to_upper()".to_owned()),
-                _ => Blocked::err(NoteKind::Method, format!("`str.{name}`")),
+                _ => Hindrance::err(NoteKind::Method, format!("`str.{name}`")),
             },
             _ => Ok(self.expr(function)?.text),
         }
     }
 
-    pub(super) fn range(&mut self, arguments: &Arguments<'_>) -> Translated {
-        let all: Vec<Code> = arguments.positional.iter().map(|one| self.expr(one)).collect::<Result<_, _>>()?;
+    pub(super) fn range(&mut self, arguments: &Arguments<'_>) -> Outcome {
+        let all: Vec<Code> =
+            arguments.positional.iter().map(|one| self.expr(one)).collect::<Result<_, _>>()?;
         let level = strength::RANGE + 1;
         match all.as_slice() {
-            [end] => Ok(Code::new(format!("0..{}", end.at(level)), strength::RANGE, Type::list_of(Type::Int))),
-            [start, end] => {
-                Ok(Code::new(format!("{}..{}", start.at(level), end.at(level)), strength::RANGE, Type::list_of(Type::Int)))
+            [end] => {
+                Ok(Code::new(format!("0..{}", end.at(level)), strength::RANGE, Type::list_of(Type::Int)))
             }
+            [start, end] => Ok(Code::new(
+                format!("{}..{}", start.at(level), end.at(level)),
+                strength::RANGE,
+                Type::list_of(Type::Int),
+            )),
             [start, end, step] => {
                 let args = [start.text.clone(), end.text.clone(), step.text.clone()];
                 Ok(call("range", &args, Type::list_of(Type::Int)))
             }
-            _ => Blocked::err(NoteKind::Python, "`range` without an end"),
+            _ => Hindrance::err(NoteKind::Python, "`range` without an end"),
         }
     }
 
     /// Returns the code of a key of `sorted`, `max` and `min` for a variable.
-    fn key_of(&mut self, key: &Expr, variable: &str, element: &Type) -> Translated {
+    fn key_of(&mut self, key: &Expr, variable: &str, element: &Type) -> Outcome {
         match &key.kind {
             ExprKind::Lambda(params, body) => {
                 let [param] = params.as_slice() else {
-                    return Blocked::err(NoteKind::Python, "a key with several parameters");
+                    return Hindrance::err(NoteKind::Python, "a key with several parameters");
                 };
                 let one = super::context::Variable { code: variable.to_owned(), kind: element.clone() };
                 self.with_variables(vec![(param.name.clone(), one)], |translator| translator.expr(body))
@@ -499,18 +546,18 @@ impl Translator<'_> {
         }
     }
 
-    fn sorted(&mut self, arguments: &Arguments<'_>) -> Translated {
+    fn sorted(&mut self, arguments: &Arguments<'_>) -> Outcome {
         let list = self.as_list(arguments.need(0, "sorted")?)?;
         self.ordered(&list, arguments)
     }
 
     /// Returns a list in order, by `key=` and `reverse=`.
-    pub(super) fn ordered(&mut self, list: &Code, arguments: &Arguments<'_>) -> Translated {
+    pub(super) fn ordered(&mut self, list: &Code, arguments: &Arguments<'_>) -> Outcome {
         let kind = list.kind.clone();
         let is_reversed = match arguments.named("reverse").map(|value| &value.kind) {
             None | Some(ExprKind::Bool(false)) => false,
             Some(ExprKind::Bool(true)) => true,
-            Some(_) => return Blocked::err(NoteKind::Python, "a computed order"),
+            Some(_) => return Hindrance::err(NoteKind::Python, "a computed order"),
         };
         let Some(key) = arguments.named("key") else {
             return Ok(list.method(if is_reversed { "order_desc" } else { "order" }, &[], kind));
@@ -518,7 +565,7 @@ impl Translator<'_> {
         if let ExprKind::Lambda(_, body) = &key.kind
             && let ExprKind::Tuple(_) = &body.kind
         {
-            return Blocked::err(NoteKind::Python, "an order by several keys");
+            return Hindrance::err(NoteKind::Python, "an order by several keys");
         }
         let element = list.kind.element();
         let (a, b) = (self.key_of(key, "a", &element)?, self.key_of(key, "b", &element)?);
@@ -532,12 +579,13 @@ impl Translator<'_> {
         Ok(list.method("order_by", &[closure], kind))
     }
 
-    fn extreme(&mut self, name: &str, arguments: &Arguments<'_>) -> Translated {
+    fn extreme(&mut self, name: &str, arguments: &Arguments<'_>) -> Outcome {
         if !arguments.spread.is_empty() {
-            return Blocked::err(NoteKind::Python, format!("`*` in the arguments of `{name}`"));
+            return Hindrance::err(NoteKind::Python, format!("`*` in the arguments of `{name}`"));
         }
         if arguments.count() >= 2 {
-            let codes: Vec<Code> = arguments.positional.iter().map(|one| self.expr(one)).collect::<Result<_, _>>()?;
+            let codes: Vec<Code> =
+                arguments.positional.iter().map(|one| self.expr(one)).collect::<Result<_, _>>()?;
             let kind = codes.iter().map(|code| code.kind.clone()).reduce(Type::join).unwrap_or(Type::Unknown);
             let mut codes = codes.into_iter().map(|code| code.text);
             let first = codes.next().unwrap_or_default();
@@ -563,7 +611,7 @@ impl Translator<'_> {
         }
     }
 
-    fn is_instance(&mut self, arguments: &Arguments<'_>) -> Translated {
+    fn is_instance(&mut self, arguments: &Arguments<'_>) -> Outcome {
         let value = self.expr(arguments.need(0, "isinstance")?)?;
         let types = arguments.need(1, "isinstance")?;
         let types: Vec<&Expr> = match &types.kind {
@@ -579,17 +627,24 @@ impl Translator<'_> {
                 "int" => words.push("i64"),
                 "float" => words.push("f64"),
                 "bool" => words.push("bool"),
-                "list" | "tuple" | "set" | "List" | "Sequence" | "Iterable" | "frozenset" => words.push("array"),
+                "list" | "tuple" | "set" | "List" | "Sequence" | "Iterable" | "frozenset" => {
+                    words.push("array")
+                }
                 "dict" | "Mapping" | "Dict" | "MutableMapping" => words.push("map"),
                 "bytes" | "bytearray" => words.push("blob"),
                 "BaseModel" | "Valves" | "UserValves" | "JSONResponse" => words.push("map"),
                 "NoneType" => words.push("()"),
                 "StreamingResponse" | "Exception" | "HTTPException" => {}
-                name if self.plugin.objects.iter().any(|object| object.class.name == name && !object.is_error) => {
+                name if self
+                    .plugin
+                    .objects
+                    .iter()
+                    .any(|object| object.class.name == name && !object.is_error) =>
+                {
                     words.push("map");
                 }
                 name if name.ends_with("Error") => {}
-                name => return Blocked::err(NoteKind::Python, format!("`isinstance` of `{name}`")),
+                name => return Hindrance::err(NoteKind::Python, format!("`isinstance` of `{name}`")),
             }
         }
         words.dedup();
@@ -598,7 +653,11 @@ impl Translator<'_> {
             [one] => Code::new(format!("type_of({}) == \"{one}\"", value.text), strength::EQUAL, Type::Bool),
             all => {
                 let all: Vec<String> = all.iter().map(|one| format!("\"{one}\"")).collect();
-                Code::new(format!("type_of({}) in [{}]", value.text, all.join(", ")), strength::IN, Type::Bool)
+                Code::new(
+                    format!("type_of({}) in [{}]", value.text, all.join(", ")),
+                    strength::IN,
+                    Type::Bool,
+                )
             }
         })
     }

@@ -1,7 +1,7 @@
 //! Calls.
 
 use super::arguments::Arguments;
-use super::context::{Blocked, Owner, Role, Translated, Translator};
+use super::context::{Hindrance, Outcome, Owner, Role, Translator};
 use crate::code::{Code, call};
 use crate::kinds::Type;
 use crate::names;
@@ -11,7 +11,7 @@ use crate::report::NoteKind;
 use crate::value;
 
 impl<'a> Translator<'a> {
-    pub(super) fn call(&mut self, of: &Expr, args: &[Arg], line: usize) -> Translated {
+    pub(super) fn call(&mut self, of: &Expr, args: &[Arg], line: usize) -> Outcome {
         let arguments = Arguments::of(args);
         // `self.method(…)`, `Filter.method(…)`
         if let Some(name) = of_self(of).or_else(|| self.own_class(of)) {
@@ -40,30 +40,38 @@ impl<'a> Translator<'a> {
 
     fn own_class<'e>(&self, of: &'e Expr) -> Option<&'e str> {
         match &of.kind {
-            ExprKind::Attribute(class, name) if class.as_name() == Some(&self.plugin.class.name) => Some(name),
+            ExprKind::Attribute(class, name) if class.as_name() == Some(&self.plugin.class.name) => {
+                Some(name)
+            }
             _ => None,
         }
     }
 
     /// Returns the codes of arguments without names.
-    pub(super) fn all(&mut self, arguments: &Arguments<'_>, of: &str) -> Translated<Vec<String>> {
+    pub(super) fn all(&mut self, arguments: &Arguments<'_>, of: &str) -> Outcome<Vec<String>> {
         if !arguments.spread.is_empty() {
-            return Blocked::err(NoteKind::Python, format!("`*` in the arguments of {of}"));
+            return Hindrance::err(NoteKind::Python, format!("`*` in the arguments of {of}"));
         }
-        let all: Vec<&Expr> =
-            arguments.positional.iter().copied().chain(arguments.named.iter().map(|(_, value)| *value)).collect();
+        let all: Vec<&Expr> = arguments
+            .positional
+            .iter()
+            .copied()
+            .chain(arguments.named.iter().map(|(_, value)| *value))
+            .collect();
         self.texts(&all)
     }
 
     /// Returns the code of a call of a function by its name.
-    fn named_call(&mut self, name: &str, arguments: &Arguments<'_>, line: usize) -> Translated {
+    fn named_call(&mut self, name: &str, arguments: &Arguments<'_>, line: usize) -> Outcome {
         if let Some(variable) = self.scope.variables.get(name).cloned() {
             return match variable.kind {
                 Type::Emitter => self.event("emit", arguments),
                 Type::Caller => self.event("ask", arguments),
                 _ => {
                     let all = match self.scope.closures.get(name).cloned() {
-                        Some(params) => self.bind_params(&params.iter().collect::<Vec<_>>(), arguments, name)?,
+                        Some(params) => {
+                            self.bind_params(&params.iter().collect::<Vec<_>>(), arguments, name)?
+                        }
                         None => self.all(arguments, name)?,
                     };
                     Ok(Code::atom(format!("{}.call({})", variable.code, all.join(", ")), Type::Unknown))
@@ -88,7 +96,7 @@ impl<'a> Translator<'a> {
     }
 
     /// Returns the code of a call of a method of the plugin.
-    fn own_call(&mut self, name: &str, arguments: &Arguments<'_>, line: usize) -> Translated {
+    fn own_call(&mut self, name: &str, arguments: &Arguments<'_>, line: usize) -> Outcome {
         if let Role::Method(at) = self.scope.role {
             return self.this_call(at, name, arguments);
         }
@@ -126,16 +134,19 @@ impl<'a> Translator<'a> {
     }
 
     /// Returns the code of a call of a method of the same object.
-    fn this_call(&mut self, at: usize, name: &str, arguments: &Arguments<'_>) -> Translated {
+    fn this_call(&mut self, at: usize, name: &str, arguments: &Arguments<'_>) -> Outcome {
         if self.scope.is_closure {
-            return Blocked::err(NoteKind::Python, "`self` within a function of a method");
+            return Hindrance::err(NoteKind::Python, "`self` within a function of a method");
         }
         let function = self.plugin.objects.get(at).and_then(|object| object.methods.get(name).copied());
         let Some(function) = function else {
             let all = self.all(arguments, name)?;
             return match name {
                 name if name.contains("emitter") => self.event("emit", arguments),
-                _ => Ok(Code::atom(format!("this.{}.call({})", names::variable(name), all.join(", ")), Type::Unknown)),
+                _ => Ok(Code::atom(
+                    format!("this.{}.call({})", names::variable(name), all.join(", ")),
+                    Type::Unknown,
+                )),
             };
         };
         let args = self.bind(Owner::Object(at), function, arguments, name)?;
@@ -145,13 +156,19 @@ impl<'a> Translator<'a> {
     }
 
     /// Returns the code of a call of a method of an object.
-    pub(super) fn object_call(&mut self, of: &Code, at: usize, name: &str, arguments: &Arguments<'_>) -> Translated {
+    pub(super) fn object_call(
+        &mut self,
+        of: &Code,
+        at: usize,
+        name: &str,
+        arguments: &Arguments<'_>,
+    ) -> Outcome {
         let function = self.plugin.objects.get(at).and_then(|object| object.methods.get(name).copied());
         let Some(function) = function else {
             return match name {
                 "model_dump" | "dict" | "copy" | "model_copy" => Ok(of.method("copy", &[], Type::Map)),
                 "model_dump_json" | "json" => Ok(call("json::stringify", &[of.text.clone()], Type::Text)),
-                _ => Blocked::err(NoteKind::Method, format!("`.{name}()`")),
+                _ => Hindrance::err(NoteKind::Method, format!("`.{name}()`")),
             };
         };
         let args = self.bind(Owner::Object(at), function, arguments, name)?;
@@ -163,9 +180,9 @@ impl<'a> Translator<'a> {
     }
 
     /// Returns the code that makes an object of a class of the file.
-    fn make(&mut self, at: usize, arguments: &Arguments<'_>) -> Translated {
+    fn make(&mut self, at: usize, arguments: &Arguments<'_>) -> Outcome {
         let Some(object) = self.plugin.objects.get(at) else {
-            return Blocked::err(NoteKind::Python, "an unknown class");
+            return Hindrance::err(NoteKind::Python, "an unknown class");
         };
         if object.is_error {
             let message = match arguments.at(0) {
@@ -177,7 +194,7 @@ impl<'a> Translator<'a> {
         if object.is_enum {
             return match arguments.at(0) {
                 Some(value) => self.expr(value),
-                None => Blocked::err(NoteKind::Python, "a class of constants that is called"),
+                None => Hindrance::err(NoteKind::Python, "a class of constants that is called"),
             };
         }
         if let Some(init) = object.methods.get("__init__").copied() {
@@ -198,7 +215,7 @@ impl<'a> Translator<'a> {
             return Ok(self.expr(all)?.typed(Type::Object(at)));
         }
         if !arguments.spread.is_empty() {
-            return Blocked::err(NoteKind::Python, "`**` in the fields of an object");
+            return Hindrance::err(NoteKind::Python, "`**` in the fields of an object");
         }
         for (name, value) in &given {
             entries.push(format!("{}: {}", names::key(name), self.expr(value)?.text));
@@ -227,14 +244,19 @@ impl<'a> Translator<'a> {
         function: &'a Function,
         arguments: &Arguments<'_>,
         name: &str,
-    ) -> Translated<Vec<String>> {
+    ) -> Outcome<Vec<String>> {
         let params = self.params(owner, function);
         self.bind_params(&params, arguments, name)
     }
 
-    fn bind_params(&mut self, params: &[&Param], arguments: &Arguments<'_>, name: &str) -> Translated<Vec<String>> {
+    fn bind_params(
+        &mut self,
+        params: &[&Param],
+        arguments: &Arguments<'_>,
+        name: &str,
+    ) -> Outcome<Vec<String>> {
         if arguments.spread.iter().any(|(star, _)| *star == Star::List) {
-            return Blocked::err(NoteKind::Python, format!("`*` in the arguments of `{name}`"));
+            return Hindrance::err(NoteKind::Python, format!("`*` in the arguments of `{name}`"));
         }
         let spread = arguments.spread.first().map(|(_, value)| *value);
         let mut out = Vec::new();
@@ -282,14 +304,17 @@ impl<'a> Translator<'a> {
                 }
                 (None, Some(default), None) => self.default_of(default)?,
                 (None, None, None) => {
-                    return Blocked::err(NoteKind::Python, format!("a call of `{name}` without `{}`", param.name));
+                    return Hindrance::err(
+                        NoteKind::Python,
+                        format!("a call of `{name}` without `{}`", param.name),
+                    );
                 }
             });
         }
         Ok(out)
     }
 
-    fn default_of(&mut self, default: &Expr) -> Translated<String> {
+    fn default_of(&mut self, default: &Expr) -> Outcome<String> {
         match value::Value::of(default, &self.plugin.constants) {
             Some(value) => Ok(value.code()),
             None => Ok(self.expr(default)?.text),
@@ -297,9 +322,9 @@ impl<'a> Translator<'a> {
     }
 
     /// Returns the map of arguments of a tool.
-    fn bind_map(&mut self, function: &'a Function, arguments: &Arguments<'_>) -> Translated<String> {
+    fn bind_map(&mut self, function: &'a Function, arguments: &Arguments<'_>) -> Outcome<String> {
         if !arguments.spread.is_empty() {
-            return Blocked::err(NoteKind::Python, "`*` in the arguments of a tool");
+            return Hindrance::err(NoteKind::Python, "`*` in the arguments of a tool");
         }
         let params: Vec<&Param> = self
             .params(Owner::Plugin, function)
@@ -351,13 +376,16 @@ impl<'a> Translator<'a> {
         {
             return Type::Object(at);
         }
-        let kind = param
-            .annotation
-            .as_ref()
-            .map_or(Type::Unknown, |annotation| crate::schema::Schema::of(annotation, &self.plugin.constants).value_type());
+        let kind = param.annotation.as_ref().map_or(Type::Unknown, |annotation| {
+            crate::schema::Schema::of(annotation, &self.plugin.constants).value_type()
+        });
         match kind {
             // Annotations of texts and numbers are often wrong by `None`.
-            Type::Bool if param.default.as_ref().is_some_and(|value| matches!(value.kind, ExprKind::None)) => Type::Unknown,
+            Type::Bool
+                if param.default.as_ref().is_some_and(|value| matches!(value.kind, ExprKind::None)) =>
+            {
+                Type::Unknown
+            }
             kind => kind,
         }
     }
@@ -368,7 +396,7 @@ impl<'a> Translator<'a> {
     }
 
     /// Returns the code that sends an event or asks the user.
-    pub(super) fn event(&mut self, name: &str, arguments: &Arguments<'_>) -> Translated {
+    pub(super) fn event(&mut self, name: &str, arguments: &Arguments<'_>) -> Outcome {
         let event = arguments.need(0, name)?;
         let event = self.expr(event)?;
         Ok(call(name, &[event.text], Type::Unknown))

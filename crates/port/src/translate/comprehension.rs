@@ -1,6 +1,6 @@
 //! Comprehensions and small functions: closures.
 
-use super::context::{Blocked, Translated, Translator, Variable};
+use super::context::{Hindrance, Outcome, Translator, Variable};
 use crate::code::{Code, strength};
 use crate::kinds::Type;
 use crate::names;
@@ -12,8 +12,8 @@ impl Translator<'_> {
     pub(super) fn with_variables<T>(
         &mut self,
         variables: Vec<(String, Variable)>,
-        step: impl FnOnce(&mut Self) -> Translated<T>,
-    ) -> Translated<T> {
+        step: impl FnOnce(&mut Self) -> Outcome<T>,
+    ) -> Outcome<T> {
         let outer = self.scope.variables.clone();
         self.scope.variables.extend(variables);
         let was = std::mem::replace(&mut self.scope.is_closure, true);
@@ -23,7 +23,7 @@ impl Translator<'_> {
         result
     }
 
-    pub(super) fn lambda(&mut self, params: &[Param], body: &Expr) -> Translated {
+    pub(super) fn lambda(&mut self, params: &[Param], body: &Expr) -> Outcome {
         let variables = params.iter().map(|param| {
             let code = names::variable(&param.name);
             (param.name.clone(), Variable { code, kind: Type::Unknown })
@@ -40,8 +40,8 @@ impl Translator<'_> {
         &mut self,
         target: &Expr,
         element: &Type,
-        step: impl FnOnce(&mut Self) -> Translated<Code>,
-    ) -> Translated<(String, Code)> {
+        step: impl FnOnce(&mut Self) -> Outcome<Code>,
+    ) -> Outcome<(String, Code)> {
         match &target.kind {
             ExprKind::Name(name) => {
                 let code = self.free_name(name);
@@ -54,14 +54,17 @@ impl Translator<'_> {
                 let mut variables = Vec::new();
                 for (at, one) in all.iter().enumerate() {
                     let Some(name) = one.as_name() else {
-                        return Blocked::err(NoteKind::Python, "nested names of a comprehension");
+                        return Hindrance::err(NoteKind::Python, "nested names of a comprehension");
                     };
-                    variables.push((name.to_owned(), Variable { code: format!("{entry}[{at}]"), kind: Type::Unknown }));
+                    variables.push((
+                        name.to_owned(),
+                        Variable { code: format!("{entry}[{at}]"), kind: Type::Unknown },
+                    ));
                 }
                 let body = self.with_variables(variables, step)?;
                 Ok((format!("|{entry}| {}", body.text), body))
             }
-            _ => Blocked::err(NoteKind::Python, "the names of a comprehension"),
+            _ => Hindrance::err(NoteKind::Python, "the names of a comprehension"),
         }
     }
 
@@ -75,7 +78,7 @@ impl Translator<'_> {
     }
 
     /// Returns what a comprehension runs over, as a list, with the type of its elements.
-    fn source(&mut self, of: &Comprehension) -> Translated {
+    fn source(&mut self, of: &Comprehension) -> Outcome {
         if let ExprKind::Call(function, args) = &of.iter.kind {
             if let ExprKind::Attribute(map, name) = &function.kind
                 && name == "items"
@@ -93,7 +96,8 @@ impl Translator<'_> {
             }
             if function.as_name() == Some("range") {
                 let range = self.expr(&of.iter)?;
-                let code = format!("{{ let numbers = []; for n in {} {{ numbers.push(n); }} numbers }}", range.text);
+                let code =
+                    format!("{{ let numbers = []; for n in {} {{ numbers.push(n); }} numbers }}", range.text);
                 return Ok(Code::atom(code, Type::list_of(Type::Int)));
             }
         }
@@ -101,20 +105,23 @@ impl Translator<'_> {
         Ok(match source.kind {
             Type::Text => source.method("to_chars", &[], Type::list_of(Type::Text)),
             Type::Map => source.method("keys", &[], Type::list_of(Type::Text)),
-            Type::Stream => return Blocked::err(NoteKind::Python, "a comprehension over a streamed answer"),
+            Type::Stream => {
+                return Hindrance::err(NoteKind::Python, "a comprehension over a streamed answer");
+            }
             _ => source,
         })
     }
 
-    pub(super) fn list_of(&mut self, value: &Expr, of: &[Comprehension]) -> Translated {
+    pub(super) fn list_of(&mut self, value: &Expr, of: &[Comprehension]) -> Outcome {
         let Some((first, rest)) = of.split_first() else {
-            return Blocked::err(NoteKind::Python, "an empty comprehension");
+            return Hindrance::err(NoteKind::Python, "an empty comprehension");
         };
         if !rest.is_empty() {
             // The inner lists are joined.
             let source = self.filtered(first)?;
             let element = source.kind.element();
-            let (inner, body) = self.closure(&first.target, &element, |translator| translator.list_of(value, rest))?;
+            let (inner, body) =
+                self.closure(&first.target, &element, |translator| translator.list_of(value, rest))?;
             let code = format!("{}.map({inner}).reduce(|all, some| all + some, [])", source.owner());
             return Ok(Code::atom(code, body.kind));
         }
@@ -128,11 +135,12 @@ impl Translator<'_> {
     }
 
     /// Returns the source of a comprehension with its conditions.
-    pub(super) fn filtered(&mut self, of: &Comprehension) -> Translated {
+    pub(super) fn filtered(&mut self, of: &Comprehension) -> Outcome {
         let mut source = self.source(of)?;
         for condition in &of.conditions {
             let element = source.kind.element();
-            let (closure, _) = self.closure(&of.target, &element, |translator| translator.condition(condition))?;
+            let (closure, _) =
+                self.closure(&of.target, &element, |translator| translator.condition(condition))?;
             let kind = source.kind.clone();
             source = source.method("filter", &[closure], kind);
         }
@@ -140,22 +148,26 @@ impl Translator<'_> {
     }
 
     /// Returns `any(…)`, `all(…)` over a generator.
-    pub(super) fn quantified(&mut self, name: &str, value: &Expr, of: &[Comprehension]) -> Translated {
+    pub(super) fn quantified(&mut self, name: &str, value: &Expr, of: &[Comprehension]) -> Outcome {
         let method = if name == "any" { "some" } else { "all" };
         let Some((first, rest)) = of.split_first() else {
-            return Blocked::err(NoteKind::Python, "an empty generator");
+            return Hindrance::err(NoteKind::Python, "an empty generator");
         };
         let source = self.filtered(first)?;
         let element = source.kind.element();
         let (closure, _) = self.closure(&first.target, &element, |translator| {
-            if rest.is_empty() { translator.condition(value) } else { translator.quantified(name, value, rest) }
+            if rest.is_empty() {
+                translator.condition(value)
+            } else {
+                translator.quantified(name, value, rest)
+            }
         })?;
         Ok(source.method(method, &[closure], Type::Bool).optional(false))
     }
 
     /// Returns the first element of a generator, `()` if there is none.
-    pub(super) fn first_of(&mut self, value: &Expr, of: &[Comprehension]) -> Translated {
-        let [only] = of else { return Blocked::err(NoteKind::Python, "`next` over nested loops") };
+    pub(super) fn first_of(&mut self, value: &Expr, of: &[Comprehension]) -> Outcome {
+        let [only] = of else { return Hindrance::err(NoteKind::Python, "`next` over nested loops") };
         let source = self.source(only)?;
         let element = source.kind.element();
         let found = match only.conditions.as_slice() {
@@ -165,7 +177,7 @@ impl Translator<'_> {
                     let parts = conditions
                         .iter()
                         .map(|one| Ok(translator.condition(one)?.at(strength::AND)))
-                        .collect::<Translated<Vec<_>>>()?;
+                        .collect::<Outcome<Vec<_>>>()?;
                     Ok(Code::new(parts.join(" && "), strength::AND, Type::Bool))
                 })?;
                 source.method("find", &[closure], element.clone())
@@ -177,12 +189,15 @@ impl Translator<'_> {
         // What is made of the element, if there is one.
         let (closure, body) = self.closure(&only.target, &element, |translator| translator.expr(value))?;
         let name = self.fresh("found");
-        let code = format!("{{ let {name} = {}; if {name} == () {{ () }} else {{ ({closure}).call({name}) }} }}", found.text);
+        let code = format!(
+            "{{ let {name} = {}; if {name} == () {{ () }} else {{ ({closure}).call({name}) }} }}",
+            found.text
+        );
         Ok(Code::atom(code, body.kind))
     }
 
-    pub(super) fn dict_of(&mut self, key: &Expr, value: &Expr, of: &[Comprehension]) -> Translated {
-        let [only] = of else { return Blocked::err(NoteKind::Python, "a map of nested loops") };
+    pub(super) fn dict_of(&mut self, key: &Expr, value: &Expr, of: &[Comprehension]) -> Outcome {
+        let [only] = of else { return Hindrance::err(NoteKind::Python, "a map of nested loops") };
         let source = self.filtered(only)?;
         let element = source.kind.element();
         let name = self.fresh("map");
@@ -196,13 +211,16 @@ impl Translator<'_> {
                 let mut pairs = Vec::new();
                 for (at, one) in all.iter().enumerate() {
                     let Some(target) = one.as_name() else {
-                        return Blocked::err(NoteKind::Python, "nested names of a comprehension");
+                        return Hindrance::err(NoteKind::Python, "nested names of a comprehension");
                     };
-                    pairs.push((target.to_owned(), Variable { code: format!("{entry}[{at}]"), kind: Type::Unknown }));
+                    pairs.push((
+                        target.to_owned(),
+                        Variable { code: format!("{entry}[{at}]"), kind: Type::Unknown },
+                    ));
                 }
                 (entry, pairs)
             }
-            _ => return Blocked::err(NoteKind::Python, "the names of a comprehension"),
+            _ => return Hindrance::err(NoteKind::Python, "the names of a comprehension"),
         };
         let was_closure = self.scope.is_closure;
         let (key, value) = self.with_variables(pairs, |translator| {

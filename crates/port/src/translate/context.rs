@@ -1,4 +1,4 @@
-//! What a translation knows and collects.
+//! The state of a translation: the plugin, the function at hand, and the results.
 
 use super::helper::Helper;
 use crate::code::Code;
@@ -11,14 +11,14 @@ use crate::scope::Declarations;
 use crate::valves::Valve;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Why an expression has no translation.
+/// The reason for which an expression has no translation.
 #[derive(Debug, Clone)]
-pub(super) struct Blocked {
+pub(super) struct Hindrance {
     pub(super) kind: NoteKind,
     pub(super) text: String,
 }
 
-impl Blocked {
+impl Hindrance {
     pub(super) fn new(kind: NoteKind, text: impl Into<String>) -> Self {
         Self { kind, text: text.into() }
     }
@@ -28,9 +28,9 @@ impl Blocked {
     }
 }
 
-pub(super) type Translated<T = Code> = Result<T, Blocked>;
+pub(super) type Outcome<T = Code> = Result<T, Hindrance>;
 
-/// Whose a function is.
+/// The owner of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Owner {
     Plugin,
@@ -45,7 +45,7 @@ pub(crate) struct FunctionRef<'a> {
     pub(crate) function: &'a Function,
 }
 
-/// How a function is called.
+/// The way in which a function is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     /// By the host, with parameters by name.
@@ -58,7 +58,7 @@ pub(crate) enum Role {
     Method(usize),
 }
 
-/// What becomes of the values that a generator yields.
+/// The destination of the values that a generator yields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Yields {
     /// They are sent as pieces of the answer.
@@ -129,7 +129,7 @@ impl Scope {
     }
 }
 
-/// What the translation of functions adds to the script.
+/// The parts of the script that the translation of functions adds.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Effects {
     pub(crate) capabilities: BTreeSet<&'static str>,
@@ -165,8 +165,14 @@ pub(crate) struct Translator<'a> {
 }
 
 impl<'a> Translator<'a> {
-    pub(crate) fn new(plugin: &'a Plugin<'a>, source: &'a str, valves: &[Valve], user_valves: &[Valve]) -> Self {
-        let types = |valves: &[Valve]| valves.iter().map(|valve| (valve.name.clone(), valve.value_type())).collect();
+    pub(crate) fn new(
+        plugin: &'a Plugin<'a>,
+        source: &'a str,
+        valves: &[Valve],
+        user_valves: &[Valve],
+    ) -> Self {
+        let types =
+            |valves: &[Valve]| valves.iter().map(|valve| (valve.name.clone(), valve.value_type())).collect();
         let mut translator = Self {
             plugin,
             lines: source.lines().collect(),
@@ -185,7 +191,7 @@ impl<'a> Translator<'a> {
         };
         translator.name_functions();
         translator.find_state();
-        translator.collected = super::loops::collected(plugin);
+        translator.collected = super::generators::collected(plugin);
         translator
     }
 
@@ -196,13 +202,14 @@ impl<'a> Translator<'a> {
 
     fn name_functions(&mut self) {
         let mut taken: BTreeSet<String> = BTreeSet::new();
-        let mut add = |owner: Owner, name: &str, wanted: String, names: &mut BTreeMap<(Owner, String), String>| {
-            let mut code = wanted;
-            while !taken.insert(code.clone()) {
-                code.push_str("_2");
-            }
-            names.insert((owner, name.to_owned()), code);
-        };
+        let mut add =
+            |owner: Owner, name: &str, wanted: String, names: &mut BTreeMap<(Owner, String), String>| {
+                let mut code = wanted;
+                while !taken.insert(code.clone()) {
+                    code.push_str("_2");
+                }
+                names.insert((owner, name.to_owned()), code);
+            };
         for name in self.plugin.methods.keys() {
             add(Owner::Plugin, name, names::function(name), &mut self.function_names);
         }
@@ -240,7 +247,8 @@ impl<'a> Translator<'a> {
             let before = self.needs_state.len();
             for (name, used) in &calls {
                 let is_state = |name: &&&str| {
-                    plugin.attributes.get(**name) == Some(&Attribute::State) || self.needs_state.contains(**name)
+                    plugin.attributes.get(**name) == Some(&Attribute::State)
+                        || self.needs_state.contains(**name)
                 };
                 if used.iter().any(|name| is_state(&name)) {
                     self.needs_state.insert((*name).to_owned());
@@ -309,11 +317,11 @@ impl<'a> Translator<'a> {
     }
 
     /// Leaves a statement to the author.
-    pub(super) fn leave(&mut self, stmt: &Stmt, blocked: &Blocked) {
+    pub(super) fn leave(&mut self, stmt: &Stmt, blocked: &Hindrance) {
         self.leave_lines(stmt.line, stmt.end_line, blocked);
     }
 
-    pub(super) fn leave_lines(&mut self, first: usize, last: usize, blocked: &Blocked) {
+    pub(super) fn leave_lines(&mut self, first: usize, last: usize, blocked: &Hindrance) {
         self.effects.count.left(first, last);
         let note = Note { kind: blocked.kind, text: blocked.text.clone(), line: first, is_todo: true };
         self.effects.notes.push(note);
@@ -332,9 +340,10 @@ impl<'a> Translator<'a> {
         while let Some(comment) = comments.get(self.next_comment).filter(|comment| comment.line <= line) {
             self.next_comment += 1;
             let text = comment.text.trim();
-            let is_for_tools = ["type:", "noqa", "pylint", "pyright", "pragma", "fmt:", "!", "-*-", "mypy", "nosec"]
-                .iter()
-                .any(|start| text.starts_with(start));
+            let is_for_tools =
+                ["type:", "noqa", "pylint", "pyright", "pragma", "fmt:", "!", "-*-", "mypy", "nosec"]
+                    .iter()
+                    .any(|start| text.starts_with(start));
             let is_rule = text.chars().all(|letter| !letter.is_alphanumeric());
             if !is_for_tools && !is_rule {
                 let text: String = text.chars().filter(|letter| !letter.is_control()).collect();

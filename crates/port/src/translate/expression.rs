@@ -1,6 +1,6 @@
 //! Expressions.
 
-use super::context::{Blocked, Translated, Translator};
+use super::context::{Hindrance, Outcome, Translator};
 use crate::code::{Code, strength};
 use crate::kinds::Type;
 use crate::names;
@@ -10,7 +10,7 @@ use crate::report::NoteKind;
 use crate::value::{self, Value};
 
 impl<'a> Translator<'a> {
-    pub(super) fn expr(&mut self, expr: &Expr) -> Translated {
+    pub(super) fn expr(&mut self, expr: &Expr) -> Outcome {
         match &expr.kind {
             ExprKind::Name(name) => self.name(name),
             ExprKind::Int(value) => Ok(Code::atom(value.to_string(), Type::Int)),
@@ -18,20 +18,18 @@ impl<'a> Translator<'a> {
             ExprKind::Text(text) => {
                 self.effects.links.extend(super::http::host(text));
                 if super::regex::is_beyond(text) {
-                    return Blocked::err(NoteKind::Pattern, "a pattern with look-around");
+                    return Hindrance::err(NoteKind::Pattern, "a pattern with look-around");
                 }
                 Ok(Code::atom(names::quoted(text), Type::Text))
             }
-            ExprKind::Bytes(text) if text.is_ascii() => {
-                Ok(Code::atom(names::quoted(text), Type::Text))
-            }
-            ExprKind::Bytes(_) => Blocked::err(NoteKind::Bytes, "bytes that are not text"),
+            ExprKind::Bytes(text) if text.is_ascii() => Ok(Code::atom(names::quoted(text), Type::Text)),
+            ExprKind::Bytes(_) => Hindrance::err(NoteKind::Bytes, "bytes that are not text"),
             ExprKind::Format(parts) => self.format(parts),
             ExprKind::Bool(value) => Ok(Code::atom(value.to_string(), Type::Bool)),
             ExprKind::None | ExprKind::Ellipsis => Ok(Code::atom("()", Type::None)),
             ExprKind::Attribute(of, name) => self.attribute(expr, of, name),
             ExprKind::Index(of, index) => self.index(of, index),
-            ExprKind::Slice(..) => Blocked::err(NoteKind::Python, "a slice"),
+            ExprKind::Slice(..) => Hindrance::err(NoteKind::Python, "a slice"),
             ExprKind::Call(of, args) => self.call(of, args, expr.line),
             ExprKind::Unary(op, inner) => self.unary(*op, inner),
             ExprKind::Binary(op, left, right) => self.binary(*op, left, right),
@@ -56,26 +54,34 @@ impl<'a> Translator<'a> {
             }
             ExprKind::DictOf(key, value, of) => self.dict_of(key, value, of),
             ExprKind::Await(inner) => self.expr(inner),
-            ExprKind::Yield(_) | ExprKind::YieldFrom(_) => Blocked::err(NoteKind::Python, "`yield` as a value"),
-            ExprKind::Starred(_) => Blocked::err(NoteKind::Python, "`*` before a value"),
-            ExprKind::Walrus(name, _) if self.scope.hoisted.contains(&(std::ptr::from_ref(expr) as usize)) => {
+            ExprKind::Yield(_) | ExprKind::YieldFrom(_) => {
+                Hindrance::err(NoteKind::Python, "`yield` as a value")
+            }
+            ExprKind::Starred(_) => Hindrance::err(NoteKind::Python, "`*` before a value"),
+            ExprKind::Walrus(name, _)
+                if self.scope.hoisted.contains(&(std::ptr::from_ref(expr) as usize)) =>
+            {
                 self.name(name)
             }
             ExprKind::Walrus(name, value) => {
                 let value = self.expr(value)?;
                 self.note_type(name, value.kind.clone());
-                let code = self.scope.variables.get(name).map_or_else(|| names::variable(name), |known| known.code.clone());
+                let code = self
+                    .scope
+                    .variables
+                    .get(name)
+                    .map_or_else(|| names::variable(name), |known| known.code.clone());
                 Ok(Code::atom(format!("{{ {code} = {}; {code} }}", value.text), value.kind))
             }
         }
     }
 
     /// Returns the codes of several expressions.
-    pub(super) fn texts(&mut self, all: &[&Expr]) -> Translated<Vec<String>> {
+    pub(super) fn texts(&mut self, all: &[&Expr]) -> Outcome<Vec<String>> {
         all.iter().map(|one| Ok(self.expr(one)?.text)).collect()
     }
 
-    pub(super) fn name(&mut self, name: &str) -> Translated {
+    pub(super) fn name(&mut self, name: &str) -> Outcome {
         if let Some(variable) = self.scope.variables.get(name) {
             return Ok(Code::atom(variable.code.clone(), variable.kind.clone()));
         }
@@ -94,13 +100,14 @@ impl<'a> Translator<'a> {
         match self.plugin.imports.get(name) {
             Some(path) => self.imported(path),
             None if name == "__name__" => Ok(Code::atom("\"plugin\"", Type::Text)),
-            None => Blocked::err(NoteKind::Python, format!("`{name}` as a value")),
+            None => Hindrance::err(NoteKind::Python, format!("`{name}` as a value")),
         }
     }
 
     /// Returns the code of a value of the file that is computed when Python loads it: a function, or nothing.
-    fn computed(&mut self, name: &str, value: &Expr, (line, end): (usize, usize)) -> Translated {
-        let outer = std::mem::replace(&mut self.scope, super::context::Scope::new(super::context::Role::Plain));
+    fn computed(&mut self, name: &str, value: &Expr, (line, end): (usize, usize)) -> Outcome {
+        let outer =
+            std::mem::replace(&mut self.scope, super::context::Scope::new(super::context::Role::Plain));
         let code = self.expr(value);
         self.scope = outer;
         let code = code?;
@@ -115,7 +122,7 @@ impl<'a> Translator<'a> {
         Ok(Code::atom(format!("{}()", names::function(&names::snake_case(name))), code.kind))
     }
 
-    fn attribute(&mut self, expr: &Expr, of: &Expr, name: &str) -> Translated {
+    fn attribute(&mut self, expr: &Expr, of: &Expr, name: &str) -> Outcome {
         if let Some(name) = of_self(expr) {
             return self.own_attribute(name);
         }
@@ -136,10 +143,10 @@ impl<'a> Translator<'a> {
     }
 
     /// Returns the code of an attribute of the plugin.
-    pub(super) fn own_attribute(&mut self, name: &str) -> Translated {
+    pub(super) fn own_attribute(&mut self, name: &str) -> Outcome {
         if let super::context::Role::Method(_) = self.scope.role {
             if self.scope.is_closure {
-                return Blocked::err(NoteKind::Python, "`self` within a function of a method");
+                return Hindrance::err(NoteKind::Python, "`self` within a function of a method");
             }
             return Ok(Code::atom(format!("this.{}", names::variable(name)), Type::Unknown));
         }
@@ -150,7 +157,10 @@ impl<'a> Translator<'a> {
         }
         if let Some(function) = self.plugin.methods.get(name) {
             let function = *function;
-            let is_property = function.decorators.iter().any(|one| one.path().is_some_and(|path| path.ends_with("property")));
+            let is_property = function
+                .decorators
+                .iter()
+                .any(|one| one.path().is_some_and(|path| path.ends_with("property")));
             let code = self.use_function(super::context::Owner::Plugin, function);
             if is_property {
                 let state = if self.needs_state.contains(name) { "state" } else { "" };
@@ -182,7 +192,7 @@ impl<'a> Translator<'a> {
                 }
                 Ok(Code::atom(format!("state.{}", state_key(name)), Type::Unknown))
             }
-            None => Blocked::err(NoteKind::Python, format!("`self.{name}`, which is set nowhere")),
+            None => Hindrance::err(NoteKind::Python, format!("`self.{name}`, which is set nowhere")),
         }
     }
 
@@ -212,15 +222,20 @@ impl<'a> Translator<'a> {
         self.kind_of(expr).is_ghost()
     }
 
-    pub(super) fn property_of(&mut self, of: &Code, name: &str) -> Translated {
+    pub(super) fn property_of(&mut self, of: &Code, name: &str) -> Outcome {
         let unknown = matches!(of.kind, Type::Unknown | Type::Answer);
         Ok(match (&of.kind, name) {
             (Type::Valves, _) => {
-                let kind = if of.text == "Valves" { self.valves.get(name) } else { self.user_valves.get(name) };
+                let kind =
+                    if of.text == "Valves" { self.valves.get(name) } else { self.user_valves.get(name) };
                 let kind = kind.cloned().unwrap_or(Type::Unknown);
                 if kind == Type::Map {
                     // A map is declared as text of JSON.
-                    return Ok(crate::code::call("json::parse", &[of.property(name, Type::Text).text], Type::Map));
+                    return Ok(crate::code::call(
+                        "json::parse",
+                        &[of.property(name, Type::Text).text],
+                        Type::Map,
+                    ));
                 }
                 of.property(name, kind)
             }
@@ -237,37 +252,52 @@ impl<'a> Translator<'a> {
             (Type::Answer | Type::Stream, "ok" | "is_success") => {
                 Code::new(format!("{}.status < 400", of.owner()), strength::COMPARE, Type::Bool)
             }
-            (Type::Unknown, "is_success") => Code::new(format!("{}.status < 400", of.owner()), strength::COMPARE, Type::Bool),
+            (Type::Unknown, "is_success") => {
+                Code::new(format!("{}.status < 400", of.owner()), strength::COMPARE, Type::Bool)
+            }
             (Type::Answer | Type::Stream, "reason" | "reason_phrase") => {
                 Code::atom(format!("`HTTP ${{{}.status}}`", of.owner()), Type::Text)
             }
-            (Type::Unknown, "reason_phrase") => Code::atom(format!("`HTTP ${{{}.status}}`", of.owner()), Type::Text),
+            (Type::Unknown, "reason_phrase") => {
+                Code::atom(format!("`HTTP ${{{}.status}}`", of.owner()), Type::Text)
+            }
             (Type::Error, "response") => of.clone(),
             (Type::Error, "status_code" | "status" | "code") => of.property("status", Type::Int),
-            (Type::Error, "detail" | "message" | "msg" | "text" | "reason" | "strerror" | "body") => of.property("message", Type::Text),
+            (Type::Error, "detail" | "message" | "msg" | "text" | "reason" | "strerror" | "body") => {
+                of.property("message", Type::Text)
+            }
             (Type::Error, "lineno") => of.property("line", Type::Int),
             (Type::Error, "__class__") => Code::atom("\"Error\"", Type::Text),
             (Type::Model, "choices") => of.clone().typed(Type::ModelChoices),
             (Type::Model, "message" | "delta") => of.clone(),
             (Type::Time, _) => return self.part_of_time(of, name),
-            (Type::Span, "days") => Code::new(format!("{} / 86400", of.at(strength::MULTIPLY)), strength::MULTIPLY, Type::Int),
+            (Type::Span, "days") => {
+                Code::new(format!("{} / 86400", of.at(strength::MULTIPLY)), strength::MULTIPLY, Type::Int)
+            }
             (Type::Span, "seconds") => of.clone().typed(Type::Int),
             (Type::Digest, "hex") => of.clone(),
-            (Type::Uuid, "hex") => crate::code::call("text::replace", &[of.text.clone(), "\"-\"".into(), "\"\"".into()], Type::Text),
+            (Type::Uuid, "hex") => crate::code::call(
+                "text::replace",
+                &[of.text.clone(), "\"-\"".into(), "\"\"".into()],
+                Type::Text,
+            ),
             (Type::Address, "netloc" | "hostname") => of.property("host", Type::Text),
             (Type::Address, _) => of.property(name, Type::Unknown),
             (_, "__class__") => Code::atom(format!("type_of({})", of.text), Type::Text),
             (_, "__name__") => of.clone().typed(Type::Text),
+            (Type::Logger, _) => of.clone(),
             (kind, _) if kind.is_ghost() || matches!(kind, Type::Tokens) => {
-                return Blocked::err(NoteKind::Method, format!("`.{name}`"));
+                return Hindrance::err(NoteKind::Method, format!("`.{name}`"));
             }
-            (Type::Page, _) => return Blocked::err(NoteKind::Package, format!("`.{name}` of a parsed page")),
+            (Type::Page, _) => {
+                return Hindrance::err(NoteKind::Package, format!("`.{name}` of a parsed page"));
+            }
             _ if unknown && name == "is_closed" => Code::atom("false", Type::Bool),
             _ => of.property(name, Type::Unknown),
         })
     }
 
-    fn unary(&mut self, op: UnaryOp, inner: &Expr) -> Translated {
+    fn unary(&mut self, op: UnaryOp, inner: &Expr) -> Outcome {
         match op {
             UnaryOp::Not => {
                 let condition = self.condition(inner)?;
@@ -278,12 +308,12 @@ impl<'a> Translator<'a> {
                 Ok(Code::new(format!("-{}", inner.at(strength::ATOM)), strength::UNARY, inner.kind))
             }
             UnaryOp::Plus => self.expr(inner),
-            UnaryOp::Invert => Blocked::err(NoteKind::Python, "`~`"),
+            UnaryOp::Invert => Hindrance::err(NoteKind::Python, "`~`"),
         }
     }
 
     /// Returns a condition: a boolean.
-    pub(super) fn condition(&mut self, expr: &Expr) -> Translated {
+    pub(super) fn condition(&mut self, expr: &Expr) -> Outcome {
         match &expr.kind {
             ExprKind::Logic(op, all) => {
                 let mut parts = Vec::new();
@@ -317,12 +347,23 @@ impl<'a> Translator<'a> {
                 let value = self.expr(expr)?;
                 Ok(match &value.kind {
                     Type::Bool if !value.is_optional => value,
-                    Type::Emitter | Type::Caller | Type::Session(_) | Type::Logger | Type::Closure | Type::Encoder => {
-                        Code::atom("true", Type::Bool)
-                    }
-                    Type::Match => Code::new(format!("{} != ()", value.at(strength::EQUAL + 1)), strength::EQUAL, Type::Bool),
+                    Type::Emitter
+                    | Type::Caller
+                    | Type::Session(_)
+                    | Type::Logger
+                    | Type::Closure
+                    | Type::Encoder => Code::atom("true", Type::Bool),
+                    Type::Match => Code::new(
+                        format!("{} != ()", value.at(strength::EQUAL + 1)),
+                        strength::EQUAL,
+                        Type::Bool,
+                    ),
                     Type::ModelChoices | Type::Model => Code::atom("true", Type::Bool),
-                    Type::Object(_) => Code::new(format!("{} != ()", value.at(strength::EQUAL + 1)), strength::EQUAL, Type::Bool),
+                    Type::Object(_) => Code::new(
+                        format!("{} != ()", value.at(strength::EQUAL + 1)),
+                        strength::EQUAL,
+                        Type::Bool,
+                    ),
                     _ => Code::atom(format!("!empty({})", value.text), Type::Bool),
                 })
             }
@@ -330,7 +371,7 @@ impl<'a> Translator<'a> {
     }
 
     /// Returns the code of `a or b` and `a and b`.
-    fn choice_of(&mut self, op: BoolOp, all: &[Expr]) -> Translated {
+    fn choice_of(&mut self, op: BoolOp, all: &[Expr]) -> Outcome {
         let codes: Vec<Code> = all.iter().map(|one| self.expr(one)).collect::<Result<_, _>>()?;
         if codes.iter().all(|code| code.kind == Type::Bool) {
             let (mark, level) = match op {
@@ -341,7 +382,7 @@ impl<'a> Translator<'a> {
             return Ok(Code::new(parts.join(mark), level, Type::Bool));
         }
         let mut codes = codes.into_iter().rev();
-        let Some(mut code) = codes.next() else { return Blocked::err(NoteKind::Python, "an empty choice") };
+        let Some(mut code) = codes.next() else { return Hindrance::err(NoteKind::Python, "an empty choice") };
         for first in codes {
             code = match op {
                 BoolOp::Or => either(&first, &code),
@@ -352,23 +393,29 @@ impl<'a> Translator<'a> {
                         _ => format!("!empty({})", first.text),
                     };
                     let otherwise = if first.is_simple() { first.text.clone() } else { "()".to_owned() };
-                    Code::new(format!("if {condition} {{ {} }} else {{ {otherwise} }}", code.text), strength::ANY, kind)
+                    Code::new(
+                        format!("if {condition} {{ {} }} else {{ {otherwise} }}", code.text),
+                        strength::ANY,
+                        kind,
+                    )
                 }
             };
         }
         Ok(code)
     }
 
-    fn compare(&mut self, first: &Expr, others: &[(CompareOp, Expr)]) -> Translated {
+    fn compare(&mut self, first: &Expr, others: &[(CompareOp, Expr)]) -> Outcome {
         let mut left = self.expr(first)?;
         let mut parts = Vec::new();
         for (op, right) in others {
             let right = match (op, &right.kind) {
                 // `x in d.keys()` is `x in d`.
-                (CompareOp::In | CompareOp::NotIn, ExprKind::Call(of, args)) if args.is_empty() => match &of.kind {
-                    ExprKind::Attribute(of, name) if name == "keys" => self.expr(of)?,
-                    _ => self.expr(right)?,
-                },
+                (CompareOp::In | CompareOp::NotIn, ExprKind::Call(of, args)) if args.is_empty() => {
+                    match &of.kind {
+                        ExprKind::Attribute(of, name) if name == "keys" => self.expr(of)?,
+                        _ => self.expr(right)?,
+                    }
+                }
                 _ => self.expr(right)?,
             };
             parts.push(comparison(*op, &left, &right));
@@ -383,7 +430,7 @@ impl<'a> Translator<'a> {
         })
     }
 
-    fn list(&mut self, all: &[Expr]) -> Translated {
+    fn list(&mut self, all: &[Expr]) -> Outcome {
         let mut parts: Vec<String> = Vec::new();
         let mut codes = Vec::new();
         let mut kind: Option<Type> = None;
@@ -415,7 +462,7 @@ impl<'a> Translator<'a> {
         })
     }
 
-    fn dict(&mut self, entries: &[(Option<Expr>, Expr)]) -> Translated {
+    fn dict(&mut self, entries: &[(Option<Expr>, Expr)]) -> Outcome {
         let mut parts: Vec<String> = Vec::new();
         let mut plain: Vec<String> = Vec::new();
         let mut computed: Vec<(String, String)> = Vec::new();
@@ -424,7 +471,7 @@ impl<'a> Translator<'a> {
             let code = self.expr(value)?;
             let Some(key) = key else {
                 if !computed.is_empty() {
-                    return Blocked::err(NoteKind::Python, "`**` behind computed keys of a map");
+                    return Hindrance::err(NoteKind::Python, "`**` behind computed keys of a map");
                 }
                 if !plain.is_empty() {
                     parts.push(value::map(&std::mem::take(&mut plain)));
@@ -456,13 +503,16 @@ impl<'a> Translator<'a> {
         let sum = parts.join(" + ");
         if computed.is_empty() {
             return Ok(match parts.len() {
-                1 if plain.is_empty() && !entries.is_empty() => Code::new(format!("#{{}} + {sum}"), strength::ADD, Type::Map),
+                1 if plain.is_empty() && !entries.is_empty() => {
+                    Code::new(format!("#{{}} + {sum}"), strength::ADD, Type::Map)
+                }
                 1 => Code::atom(sum, Type::Map),
                 _ => Code::new(sum, strength::ADD, Type::Map),
             });
         }
         let name = self.fresh("map");
-        let lines: String = computed.iter().map(|(key, value)| format!("{name}[{key}] = {value}; ")).collect();
+        let lines: String =
+            computed.iter().map(|(key, value)| format!("{name}[{key}] = {value}; ")).collect();
         Ok(Code::atom(format!("{{ let {name} = {sum}; {lines}{name} }}"), Type::Map))
     }
 }
@@ -501,7 +551,11 @@ pub(super) fn negated(condition: &Code) -> Code {
     match condition.text.as_str() {
         "true" => Code::atom("false", Type::Bool),
         "false" => Code::atom("true", Type::Bool),
-        text if text.ends_with(" != ()") && !text.contains("&&") && !text.contains("||") && !text.contains(" == ") => {
+        text if text.ends_with(" != ()")
+            && !text.contains("&&")
+            && !text.contains("||")
+            && !text.contains(" == ") =>
+        {
             Code::new(format!("{} == ()", text.trim_end_matches(" != ()")), strength::EQUAL, Type::Bool)
         }
         _ => Code::new(format!("!{}", condition.at(strength::ATOM)), strength::UNARY, Type::Bool),
@@ -526,7 +580,6 @@ fn is_one_call(rest: &str) -> bool {
     false
 }
 
-
 /// Returns the code of `first or second`.
 fn either(first: &Code, second: &Code) -> Code {
     let kind = match (&first.kind, &second.kind) {
@@ -535,7 +588,8 @@ fn either(first: &Code, second: &Code) -> Code {
     };
     let is_nothing = matches!(second.text.as_str(), "()" | "\"\"" | "[]" | "#{}" | "0" | "false");
     if is_nothing {
-        let kind = if first.kind == Type::Unknown && second.kind != Type::Bool { second.kind.clone() } else { kind };
+        let kind =
+            if first.kind == Type::Unknown && second.kind != Type::Bool { second.kind.clone() } else { kind };
         let kind = if second.kind == Type::None { Type::Unknown } else { kind };
         if first.text.ends_with(&format!(" ?? {}", second.text)) {
             return first.clone().typed(kind);
@@ -544,13 +598,18 @@ fn either(first: &Code, second: &Code) -> Code {
         return Code::new(text, strength::COALESCE, kind);
     }
     if first.kind == Type::Bool {
-        return Code::new(format!("if {} {{ true }} else {{ {} }}", first.text, second.text), strength::ANY, kind);
+        return Code::new(
+            format!("if {} {{ true }} else {{ {} }}", first.text, second.text),
+            strength::ANY,
+            kind,
+        );
     }
     if first.is_simple() {
         let text = format!("if empty({0}) {{ {1} }} else {{ {0} }}", first.text, second.text);
         return Code::new(text, strength::ANY, kind);
     }
-    let text = format!("{{ let value = {}; if empty(value) {{ {} }} else {{ value }} }}", first.text, second.text);
+    let text =
+        format!("{{ let value = {}; if empty(value) {{ {} }} else {{ value }} }}", first.text, second.text);
     Code::atom(text, kind)
 }
 

@@ -1,6 +1,6 @@
 //! Texts with values in them.
 
-use super::context::{Blocked, Translated, Translator};
+use super::context::{Hindrance, Outcome, Translator};
 use super::helper::Helper;
 use crate::code::{Code, call, strength};
 use crate::kinds::Type;
@@ -15,7 +15,7 @@ enum Part {
 }
 
 impl Translator<'_> {
-    pub(super) fn format(&mut self, parts: &[FormatPart]) -> Translated {
+    pub(super) fn format(&mut self, parts: &[FormatPart]) -> Outcome {
         let mut all = Vec::new();
         for part in parts {
             match part {
@@ -44,20 +44,20 @@ impl Translator<'_> {
     }
 
     /// Returns the code of a value with a format behind `:`.
-    fn formatted(&mut self, code: Code, format: &[FormatPart]) -> Translated {
+    fn formatted(&mut self, code: Code, format: &[FormatPart]) -> Outcome {
         let spec = match format {
             [] => return Ok(code),
             [FormatPart::Text(spec)] => spec.clone(),
-            _ => return Blocked::err(NoteKind::Python, "a computed format"),
+            _ => return Hindrance::err(NoteKind::Python, "a computed format"),
         };
         self.formatted_as(code, &spec)
     }
 
-    pub(super) fn formatted_as(&mut self, code: Code, spec: &str) -> Translated {
+    pub(super) fn formatted_as(&mut self, code: Code, spec: &str) -> Outcome {
         if code.kind == Type::Time && spec.contains('%') {
             return Ok(call("time::format", &[code.text, names::quoted(spec)], Type::Text));
         }
-        let unknown = || Blocked::new(NoteKind::Python, format!("the format `:{spec}`"));
+        let unknown = || Hindrance::new(NoteKind::Python, format!("the format `:{spec}`"));
         let mut rest = spec;
         // [[fill]align][sign][#][0][width][,][.precision][type]
         let mut fill = ' ';
@@ -105,7 +105,8 @@ impl Translator<'_> {
             }
             ("%", digits) => {
                 let share = format!("{} * 100.0", code.at(strength::MULTIPLY));
-                let number = call("text::fixed", &[share, digits.unwrap_or_else(|| "6".to_owned())], Type::Text);
+                let number =
+                    call("text::fixed", &[share, digits.unwrap_or_else(|| "6".to_owned())], Type::Text);
                 Code::new(format!("{} + \"%\"", number.text), strength::ADD, Type::Text)
             }
             ("x", None) => code.method("to_hex", &[], Type::Text),
@@ -135,17 +136,17 @@ impl Translator<'_> {
     }
 
     /// `"%s of %d" % (a, b)`
-    pub(super) fn percent_format(&mut self, text: &str, right: &Expr) -> Translated {
+    pub(super) fn percent_format(&mut self, text: &str, right: &Expr) -> Outcome {
         let values: Vec<&Expr> = match &right.kind {
             ExprKind::Tuple(all) => all.iter().collect(),
-            ExprKind::Dict(_) => return Blocked::err(NoteKind::Python, "`%` with a map"),
+            ExprKind::Dict(_) => return Hindrance::err(NoteKind::Python, "`%` with a map"),
             _ => vec![right],
         };
         self.percent(text, &values)
     }
 
     /// Puts values in the places of a text that begin with `%`.
-    pub(super) fn percent(&mut self, text: &str, values: &[&Expr]) -> Translated {
+    pub(super) fn percent(&mut self, text: &str, values: &[&Expr]) -> Outcome {
         let mut parts = Vec::new();
         let mut plain = String::new();
         let mut values = values.iter();
@@ -153,7 +154,8 @@ impl Translator<'_> {
         while let Some(at) = rest.find('%') {
             plain.push_str(rest.get(..at).unwrap_or_default());
             rest = rest.get(at + 1..).unwrap_or_default();
-            let length = rest.find(|letter: char| letter.is_ascii_alphabetic() || letter == '%').unwrap_or(rest.len());
+            let length =
+                rest.find(|letter: char| letter.is_ascii_alphabetic() || letter == '%').unwrap_or(rest.len());
             let spec = rest.get(..length).unwrap_or_default();
             let Some(kind) = rest.get(length..).and_then(|rest| rest.chars().next()) else { break };
             rest = rest.get(length + 1..).unwrap_or_default();
@@ -162,7 +164,7 @@ impl Translator<'_> {
                 continue;
             }
             let Some(value) = values.next() else {
-                return Blocked::err(NoteKind::Python, "`%` with too few values");
+                return Hindrance::err(NoteKind::Python, "`%` with too few values");
             };
             parts.push(Part::Text(std::mem::take(&mut plain)));
             let code = self.expr(value)?;
@@ -171,7 +173,7 @@ impl Translator<'_> {
                 'd' | 's' | 'i' if spec.is_empty() => code,
                 's' => self.formatted_as(code, spec)?,
                 'd' | 'f' | 'x' | 'X' | 'o' => self.formatted_as(code, &format!("{spec}{kind}"))?,
-                _ => return Blocked::err(NoteKind::Python, format!("the format `%{spec}{kind}`")),
+                _ => return Hindrance::err(NoteKind::Python, format!("the format `%{spec}{kind}`")),
             };
             parts.push(Part::Value(code));
         }
@@ -181,7 +183,12 @@ impl Translator<'_> {
     }
 
     /// `"{} of {n}".format(a, n=b)`
-    pub(super) fn brace_format(&mut self, text: &str, positional: &[&Expr], named: &[(&str, &Expr)]) -> Translated {
+    pub(super) fn brace_format(
+        &mut self,
+        text: &str,
+        positional: &[&Expr],
+        named: &[(&str, &Expr)],
+    ) -> Outcome {
         let mut parts = Vec::new();
         let mut plain = String::new();
         let mut rest = text;
@@ -195,7 +202,7 @@ impl Translator<'_> {
                 continue;
             }
             let Some(end) = rest.find('}').filter(|_| rest.starts_with('{')) else {
-                return Blocked::err(NoteKind::Python, "a format text with open braces");
+                return Hindrance::err(NoteKind::Python, "a format text with open braces");
             };
             let field = rest.get(1..end).unwrap_or_default();
             rest = rest.get(end + 1..).unwrap_or_default();
@@ -208,7 +215,9 @@ impl Translator<'_> {
             } else {
                 named.iter().find(|(other, _)| *other == name).map(|(_, value)| *value)
             };
-            let Some(value) = value else { return Blocked::err(NoteKind::Python, format!("the field `{name}` of a format text")) };
+            let Some(value) = value else {
+                return Hindrance::err(NoteKind::Python, format!("the field `{name}` of a format text"));
+            };
             parts.push(Part::Text(std::mem::take(&mut plain)));
             let code = self.expr(value)?;
             parts.push(Part::Value(if spec.is_empty() { code } else { self.formatted_as(code, spec)? }));
@@ -242,7 +251,9 @@ fn text_of(parts: &[Part]) -> Code {
             Part::Text(text) => {
                 let mut rest = text.as_str();
                 while !rest.is_empty() {
-                    let is_special = |letter: char| letter == '`' || letter == '\\' || letter == '$' || letter.is_control();
+                    let is_special = |letter: char| {
+                        letter == '`' || letter == '\\' || letter == '$' || letter.is_control()
+                    };
                     let plain = rest.find(is_special).unwrap_or(rest.len());
                     template.push_str(rest.get(..plain).unwrap_or_default());
                     rest = rest.get(plain..).unwrap_or_default();

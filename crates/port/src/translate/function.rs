@@ -1,22 +1,32 @@
 //! Functions: their parameters, variables and results.
 
 use super::call::is_static;
-use super::context::{Blocked, FunctionRef, Owner, Role, Scope, Translated, Translator, Variable, Yields};
-use super::loops::{is_generator, streamed};
+use super::context::{FunctionRef, Hindrance, Outcome, Owner, Role, Scope, Translator, Variable, Yields};
+use super::generators::{is_generator, streamed};
 use crate::docs;
 use crate::kinds::Type;
 use crate::names;
-use crate::plugin::{Attribute, Kind};
+use crate::plugin::{Attribute, PluginKind};
 use crate::python::{Function, ParamKind, Stmt};
 use crate::report::NoteKind;
 use crate::scope::{self, Declarations};
 use crate::value::Value;
 use std::collections::BTreeSet;
 
-/// What the host gives by name.
+/// The parameters that the host gives by name.
 const GIVEN: [&str; 12] = [
-    "__id__", "__user__", "__metadata__", "__model__", "__request__", "__chat_id__", "__message_id__", "__features__",
-    "__files__", "__event_emitter__", "__event_call__", "__tools__",
+    "__id__",
+    "__user__",
+    "__metadata__",
+    "__model__",
+    "__request__",
+    "__chat_id__",
+    "__message_id__",
+    "__features__",
+    "__files__",
+    "__event_emitter__",
+    "__event_call__",
+    "__tools__",
 ];
 
 impl<'a> Translator<'a> {
@@ -31,7 +41,7 @@ impl<'a> Translator<'a> {
         self.scope.declarations = Declarations::of(&function.body, &given);
         self.scope.streamed = streamed(&function.body);
         let is_collecting = is_generator(function)
-            && (self.plugin.kind != Kind::Pipe || self.collected.contains(&function.name));
+            && (self.plugin.kind != PluginKind::Pipe || self.collected.contains(&function.name));
         self.scope.yields = if is_collecting { Yields::Collected } else { Yields::Sent };
         if is_collecting {
             lines.push("let yielded = [];".to_owned());
@@ -70,7 +80,9 @@ impl<'a> Translator<'a> {
                 if has_word(&text, "__tools__") {
                     self.capability("tools");
                 }
-                params.retain(|param| matches!(param.as_str(), "body" | "event" | "args" | "ctx") || has_word(&text, param));
+                params.retain(|param| {
+                    matches!(param.as_str(), "body" | "event" | "args" | "ctx") || has_word(&text, param)
+                });
                 if params.is_empty() && role == Role::Tool {
                     params.push("args".to_owned());
                 }
@@ -96,7 +108,9 @@ impl<'a> Translator<'a> {
         let mut lines = Vec::new();
         let plugin = self.plugin;
         for (name, attribute) in &plugin.attributes {
-            let Some(value) = plugin.initial.get(name).filter(|_| *attribute == Attribute::State) else { continue };
+            let Some(value) = plugin.initial.get(name).filter(|_| *attribute == Attribute::State) else {
+                continue;
+            };
             let code = match Value::of(value, &plugin.constants) {
                 Some(Value::None) => continue,
                 Some(value) => value.code(),
@@ -166,8 +180,14 @@ impl<'a> Translator<'a> {
                     set(self, code, kind);
                     continue;
                 }
-                Role::Hook if at == 0 && is_first_body && !name.starts_with("__") && name != "user_message" => {
-                    let code = if function.name == "request" { "ctx".to_owned() } else { first_name(&function.name) };
+                Role::Hook
+                    if at == 0 && is_first_body && !name.starts_with("__") && name != "user_message" =>
+                {
+                    let code = if function.name == "request" {
+                        "ctx".to_owned()
+                    } else {
+                        first_name(&function.name)
+                    };
                     params.push(code.clone());
                     set(self, code, Type::Unknown);
                     continue;
@@ -189,13 +209,20 @@ impl<'a> Translator<'a> {
                 ("__task_body__", _) => "__metadata__.task_body".to_owned(),
                 ("__session_id__", _) => "__metadata__.session_id".to_owned(),
                 ("__body__", _) => "__metadata__".to_owned(),
-                ("__tools__", _) if self.plugin.kind != Kind::Pipe || function.name != "pipe" => "()".to_owned(),
+                ("__tools__", _) if self.plugin.kind != PluginKind::Pipe || function.name != "pipe" => {
+                    "()".to_owned()
+                }
                 (name, _) if GIVEN.contains(&name) => name.to_owned(),
                 (name, Role::Tool) if !name.starts_with("__") => {
-                    if names::is_reserved(name) { format!("args[{}]", names::quoted(name)) } else { format!("args.{}", name) }
+                    if names::is_reserved(name) {
+                        format!("args[{}]", names::quoted(name))
+                    } else {
+                        format!("args.{}", name)
+                    }
                 }
                 _ => {
-                    let default = param.default.as_ref().and_then(|value| Value::of(value, &self.plugin.constants));
+                    let default =
+                        param.default.as_ref().and_then(|value| Value::of(value, &self.plugin.constants));
                     default.map_or_else(|| "()".to_owned(), |value| value.code())
                 }
             };
@@ -207,7 +234,8 @@ impl<'a> Translator<'a> {
                 params.push("__metadata__".to_owned());
             }
             let kind = if is_plain || role == Role::Hook { Type::Unknown } else { kind };
-            let is_simple = value.chars().all(|letter| letter.is_ascii_alphanumeric() || "_.".contains(letter));
+            let is_simple =
+                value.chars().all(|letter| letter.is_ascii_alphanumeric() || "_.".contains(letter));
             if !scope::uses(&function.body, name) {
                 set(self, value, kind);
             } else if is_assigned || !is_simple || value == "()" {
@@ -220,7 +248,8 @@ impl<'a> Translator<'a> {
                 set(self, value, kind);
             }
         }
-        if is_first_body && !params.iter().any(|param| param == &first_name(&function.name) || param == "ctx") {
+        if is_first_body && !params.iter().any(|param| param == &first_name(&function.name) || param == "ctx")
+        {
             params.insert(0, first_name(&function.name));
         }
         let takes_state = of.owner == Owner::Plugin && self.needs_state.contains(&function.name);
@@ -233,19 +262,20 @@ impl<'a> Translator<'a> {
     }
 
     /// A function within a function: a closure.
-    pub(super) fn inner_function(&mut self, stmt: &'a Stmt, function: &'a Function) -> Translated<()> {
+    pub(super) fn inner_function(&mut self, stmt: &'a Stmt, function: &'a Function) -> Outcome<()> {
         if scope::uses(&function.body, &function.name) {
-            return Blocked::err(NoteKind::Python, "a function within a function that calls itself");
+            return Hindrance::err(NoteKind::Python, "a function within a function that calls itself");
         }
         if let Some(decorator) = function.decorators.first() {
             let shown = decorator.path().unwrap_or_default();
-            return Blocked::err(NoteKind::Python, format!("the decorator `@{shown}`"));
+            return Hindrance::err(NoteKind::Python, format!("the decorator `@{shown}`"));
         }
         if function.params.iter().any(|param| param.kind != ParamKind::Plain) {
-            return Blocked::err(NoteKind::Python, "`*` in the parameters of a function within a function");
+            return Hindrance::err(NoteKind::Python, "`*` in the parameters of a function within a function");
         }
         let place = scope::place(stmt);
-        let declares = self.scope.declarations.at.get(&place).is_some_and(|names| names.contains(&function.name));
+        let declares =
+            self.scope.declarations.at.get(&place).is_some_and(|names| names.contains(&function.name));
         let mut inner = self.scope.clone();
         inner.out = Vec::new();
         inner.indent = 1;
@@ -270,11 +300,10 @@ impl<'a> Translator<'a> {
         }
         let mut assigned = given.clone();
         // What the outer function declared and this one does not assign is captured.
-        assigned.extend(
-            outer.variables.keys().filter(|name| !scope::is_assigned(&function.body, name)).cloned(),
-        );
+        assigned
+            .extend(outer.variables.keys().filter(|name| !scope::is_assigned(&function.body, name)).cloned());
         self.scope.declarations = Declarations::of(&function.body, &assigned);
-        let is_sent = self.plugin.kind == Kind::Pipe && !self.collected.contains(&function.name);
+        let is_sent = self.plugin.kind == PluginKind::Pipe && !self.collected.contains(&function.name);
         let is_collecting = is_generator(function) && !is_sent;
         self.scope.yields = if is_collecting { Yields::Collected } else { Yields::Sent };
         if is_collecting {

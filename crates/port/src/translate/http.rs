@@ -1,7 +1,7 @@
 //! Requests to services.
 
 use super::arguments::Arguments;
-use super::context::{Blocked, Translated, Translator};
+use super::context::{Hindrance, Outcome, Translator};
 use super::helper::Helper;
 use crate::code::{Code, call, strength};
 use crate::kinds::Type;
@@ -12,7 +12,7 @@ use crate::value;
 
 impl Translator<'_> {
     /// Returns a client: `requests.Session()`, `aiohttp.ClientSession(headers=…)`.
-    pub(super) fn session(&mut self, arguments: &Arguments<'_>) -> Translated {
+    pub(super) fn session(&mut self, arguments: &Arguments<'_>) -> Outcome {
         let headers = match arguments.named("headers") {
             Some(headers) => self.expr(headers)?.text,
             None => String::new(),
@@ -28,9 +28,9 @@ impl Translator<'_> {
         session: Option<&str>,
         is_stream: bool,
         line: usize,
-    ) -> Translated {
+    ) -> Outcome {
         if !arguments.spread.is_empty() {
-            return Blocked::err(NoteKind::Http, "a request with computed options");
+            return Hindrance::err(NoteKind::Http, "a request with computed options");
         }
         let mut positional = arguments.positional.iter().copied();
         let method = match method {
@@ -38,13 +38,13 @@ impl Translator<'_> {
                 let method = arguments.named("method").or_else(|| positional.next());
                 match method {
                     Some(method) => self.expr(method)?.text,
-                    None => return Blocked::err(NoteKind::Http, "a request without a method"),
+                    None => return Hindrance::err(NoteKind::Http, "a request without a method"),
                 }
             }
             _ => names::quoted(&method.to_uppercase()),
         };
         let Some(url) = arguments.named("url").or_else(|| positional.next()) else {
-            return Blocked::err(NoteKind::Http, "a request without a URL");
+            return Hindrance::err(NoteKind::Http, "a request without a URL");
         };
         self.host_of(url);
         let url = self.expr(url)?;
@@ -59,8 +59,8 @@ impl Translator<'_> {
         let mut headers: Option<String> = session.filter(|headers| !headers.is_empty()).map(str::to_owned);
         for (name, value) in named {
             match name {
-                "url" | "method" | "allow_redirects" | "follow_redirects" | "cookies" | "proxies" | "proxy" | "ssl_context"
-                | "cert" | "raise_for_status" => {}
+                "url" | "method" | "allow_redirects" | "follow_redirects" | "cookies" | "proxies"
+                | "proxy" | "ssl_context" | "cert" | "raise_for_status" => {}
                 "params" => {
                     let value = self.expr(value)?;
                     if value.text != "()" {
@@ -76,7 +76,7 @@ impl Translator<'_> {
                 }
                 "json" => options.push(("json".into(), self.expr(value)?.text)),
                 "data" | "content" => self.body(value, &mut options)?,
-                "files" => return Blocked::err(NoteKind::Http, "an upload: use `multipart`"),
+                "files" => return Hindrance::err(NoteKind::Http, "an upload: use `multipart`"),
                 "auth" => {
                     let basic = self.basic(value)?;
                     headers = Some(match headers {
@@ -95,12 +95,14 @@ impl Translator<'_> {
                         self.note(NoteKind::Http, "certificates are always verified", line);
                     }
                 }
-                other => return Blocked::err(NoteKind::Http, format!("the option `{other}` of a request")),
+                other => return Hindrance::err(NoteKind::Http, format!("the option `{other}` of a request")),
             }
         }
         options.extend(headers.map(|headers| ("headers".into(), headers)));
         self.capability("http");
-        let short = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"].iter().find(|name| method == names::quoted(name));
+        let short = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]
+            .iter()
+            .find(|name| method == names::quoted(name));
         let is_plain_stream = is_stream && is_get;
         if (is_stream && !is_plain_stream) || (short.is_none() && is_stream) {
             options.insert(0, ("method".into(), method.clone()));
@@ -121,7 +123,7 @@ impl Translator<'_> {
         Ok(Code::atom(format!("{function}({})", args.join(", ")), kind))
     }
 
-    fn body(&mut self, value: &Expr, options: &mut Vec<(String, String)>) -> Translated<()> {
+    fn body(&mut self, value: &Expr, options: &mut Vec<(String, String)>) -> Outcome<()> {
         // `data=json.dumps(x)` is JSON.
         if let ExprKind::Call(of, args) = &value.kind {
             let inner = match &of.kind {
@@ -146,17 +148,17 @@ impl Translator<'_> {
     }
 
     /// Returns the header of a name and a password.
-    fn basic(&mut self, value: &Expr) -> Translated<String> {
+    fn basic(&mut self, value: &Expr) -> Outcome<String> {
         let (user, password) = match &value.kind {
             ExprKind::Tuple(all) => match all.as_slice() {
                 [user, password] => (user, password),
-                _ => return Blocked::err(NoteKind::Http, "the option `auth`"),
+                _ => return Hindrance::err(NoteKind::Http, "the option `auth`"),
             },
             ExprKind::Call(_, args) => match args.as_slice() {
                 [user, password] => (&user.value, &password.value),
-                _ => return Blocked::err(NoteKind::Http, "the option `auth`"),
+                _ => return Hindrance::err(NoteKind::Http, "the option `auth`"),
             },
-            _ => return Blocked::err(NoteKind::Http, "the option `auth`"),
+            _ => return Hindrance::err(NoteKind::Http, "the option `auth`"),
         };
         let (user, password) = (self.expr(user)?, self.expr(password)?);
         let pair = format!("`${{{}}}:${{{}}}`", user.text, password.text);
@@ -187,19 +189,19 @@ impl Translator<'_> {
         arguments: &Arguments<'_>,
         is_stream: bool,
         line: usize,
-    ) -> Translated {
+    ) -> Outcome {
         match name {
             "get" | "post" | "put" | "patch" | "delete" | "head" | "options" | "request" => {
                 self.request(name, arguments, Some(headers), is_stream, line)
             }
             "stream" => self.request(name, arguments, Some(headers), true, line),
             "close" | "aclose" | "mount" => Ok(Code::atom("()", Type::Nothing)),
-            _ => Blocked::err(NoteKind::Http, format!("`.{name}()` of a client")),
+            _ => Hindrance::err(NoteKind::Http, format!("`.{name}()` of a client")),
         }
     }
 
     /// Returns the code of a method of an answer.
-    pub(super) fn answer_method(&mut self, of: &Code, name: &str, arguments: &Arguments<'_>) -> Translated {
+    pub(super) fn answer_method(&mut self, of: &Code, name: &str, arguments: &Arguments<'_>) -> Outcome {
         let is_stream = of.kind == Type::Stream;
         match name {
             "json" if is_stream => {
@@ -217,13 +219,17 @@ impl Translator<'_> {
                 let check = self.helper(Helper::CheckStatus);
                 Ok(call(check, &[of.text.clone()], Type::None))
             }
-            "iter_lines" | "aiter_lines" | "iter_content" | "aiter_bytes" | "aiter_text" | "aiter_raw" | "iter_any"
-            | "iter_chunked" | "iter_text" | "iter_bytes" | "iter_raw" => {
+            "iter_lines" | "aiter_lines" | "iter_content" | "aiter_bytes" | "aiter_text" | "aiter_raw"
+            | "iter_any" | "iter_chunked" | "iter_text" | "iter_bytes" | "iter_raw" => {
                 let _ = arguments;
-                if is_stream { Ok(of.clone()) } else { Ok(call("text::lines", &[format!("{}.text", of.owner())], Type::list_of(Type::Text))) }
+                if is_stream {
+                    Ok(of.clone())
+                } else {
+                    Ok(call("text::lines", &[format!("{}.text", of.owner())], Type::list_of(Type::Text)))
+                }
             }
             "close" | "aclose" | "release" => Ok(Code::atom("()", Type::Nothing)),
-            _ => Blocked::err(NoteKind::Http, format!("`.{name}()` of an answer")),
+            _ => Hindrance::err(NoteKind::Http, format!("`.{name}()` of an answer")),
         }
     }
 }

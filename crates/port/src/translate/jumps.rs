@@ -1,22 +1,26 @@
 //! Returns, errors and their handling.
 
 use super::arguments::Arguments;
-use super::context::{Blocked, Role, Translated, Translator, Variable, Yields};
+use super::context::{Hindrance, Outcome, Role, Translator, Variable, Yields};
 use crate::code::Code;
 use crate::kinds::Type;
 use crate::names;
-use crate::plugin::Kind;
+use crate::plugin::PluginKind;
 use crate::python::{Expr, ExprKind, Handler, Stmt};
 use crate::report::NoteKind;
 
 impl<'a> Translator<'a> {
-    pub(super) fn returned(&mut self, value: Option<&Expr>) -> Translated<()> {
+    pub(super) fn returned(&mut self, value: Option<&Expr>) -> Outcome<()> {
         let Some(value) = value else {
-            self.emit(if self.scope.yields == Yields::Collected && self.is_collecting() { "return yielded;" } else { "return;" });
+            self.emit(if self.scope.yields == Yields::Collected && self.is_collecting() {
+                "return yielded;"
+            } else {
+                "return;"
+            });
             return Ok(());
         };
         let code = self.expr(value)?;
-        if code.kind == Type::Stream && self.plugin.kind == Kind::Pipe {
+        if code.kind == Type::Stream && self.plugin.kind == PluginKind::Pipe {
             self.send_lines(&code);
             self.emit("return;");
             return Ok(());
@@ -34,10 +38,10 @@ impl<'a> Translator<'a> {
         self.scope.out.iter().any(|line| line.trim() == "let yielded = [];")
     }
 
-    pub(super) fn raise(&mut self, value: Option<&Expr>) -> Translated<()> {
+    pub(super) fn raise(&mut self, value: Option<&Expr>) -> Outcome<()> {
         let Some(value) = value else {
             let error = self.scope.error.clone();
-            let error = error.ok_or_else(|| Blocked::new(NoteKind::Python, "`raise` without an error"))?;
+            let error = error.ok_or_else(|| Hindrance::new(NoteKind::Python, "`raise` without an error"))?;
             self.emit(&format!("throw {error};"));
             return Ok(());
         };
@@ -58,7 +62,9 @@ impl<'a> Translator<'a> {
             }
         }
         let code = match value.as_name() {
-            Some(name) if !self.scope.variables.contains_key(name) => Code::atom(names::quoted(name), Type::Text),
+            Some(name) if !self.scope.variables.contains_key(name) => {
+                Code::atom(names::quoted(name), Type::Text)
+            }
             _ => self.expr(value)?,
         };
         self.emit(&format!("throw {};", code.text));
@@ -137,14 +143,20 @@ impl<'a> Translator<'a> {
                     self.inner_block(&handler.body);
                 }
                 (Some(condition), false) => {
-                    self.emit(&if is_open { format!("}} else if {condition} {{") } else { format!("if {condition} {{") });
+                    self.emit(&if is_open {
+                        format!("}} else if {condition} {{")
+                    } else {
+                        format!("if {condition} {{")
+                    });
                     self.inner_block(&handler.body);
                     is_open = true;
                 }
                 (None, false) => {
                     let shown = handler.types.as_ref().and_then(Expr::path).unwrap_or_else(|| "…".to_owned());
-                    let blocked =
-                        Blocked::new(NoteKind::Python, format!("`except {shown}`: errors have no types here"));
+                    let blocked = Hindrance::new(
+                        NoteKind::Python,
+                        format!("`except {shown}`: errors have no types here"),
+                    );
                     self.leave_lines(handler.line, handler.line, &blocked);
                     for stmt in &handler.body {
                         stmt.walk(&mut |inner| self.effects.count.left(inner.line, inner.end_line));
@@ -171,7 +183,14 @@ fn condition(types: &Expr, variable: &str) -> Option<String> {
             format!("{variable}.message.contains(\"time\")")
         } else if matches!(name, "HTTPError" | "HTTPStatusError" | "ClientResponseError") {
             format!("{variable}.message.contains(\"HTTP status\")")
-        } else if matches!(name, "ConnectionError" | "ConnectError" | "ClientConnectorError" | "ClientConnectionError" | "NetworkError") {
+        } else if matches!(
+            name,
+            "ConnectionError"
+                | "ConnectError"
+                | "ClientConnectorError"
+                | "ClientConnectionError"
+                | "NetworkError"
+        ) {
             format!("{variable}.message.contains(\"connect\")")
         } else if matches!(name, "RequestException" | "ClientError" | "RequestError" | "TransportError") {
             format!("{variable}.message.contains(\"http\")")

@@ -1,4 +1,4 @@
-//! Which values are live: those of the host are references as in Python, those that the script makes are copied.
+//! Live values: those of the host are references as in Python, those that the script makes are copied.
 
 use super::context::Translator;
 use crate::python::{Expr, ExprKind, Stmt, StmtKind};
@@ -13,16 +13,23 @@ impl Translator<'_> {
             ExprKind::Logic(_, all) => all.first().is_some_and(|first| self.is_live(first)),
             ExprKind::Choice { then, otherwise, .. } => self.is_live(then) && self.is_live(otherwise),
             ExprKind::ListOf(value, of) | ExprKind::Generator(value, of) => match of.as_slice() {
-                [one] => value.as_name().is_some() && value.as_name() == one.target.as_name() && self.is_live(&one.iter),
+                [one] => {
+                    value.as_name().is_some()
+                        && value.as_name() == one.target.as_name()
+                        && self.is_live(&one.iter)
+                }
                 _ => false,
             },
             ExprKind::Call(of, args) => match &of.kind {
-                ExprKind::Name(name) if matches!(name.as_str(), "reversed" | "sorted" | "list" | "enumerate") => {
+                ExprKind::Name(name)
+                    if matches!(name.as_str(), "reversed" | "sorted" | "list" | "enumerate") =>
+                {
                     args.first().is_some_and(|first| self.is_live(&first.value))
                 }
                 ExprKind::Attribute(_, name) if name == "loads" || name == "json" => true,
                 ExprKind::Attribute(of, name) => {
-                    matches!(name.as_str(), "get" | "setdefault" | "values" | "items" | "pop") && self.is_live(of)
+                    matches!(name.as_str(), "get" | "setdefault" | "values" | "items" | "pop")
+                        && self.is_live(of)
                 }
                 _ => false,
             },
@@ -42,7 +49,18 @@ impl Translator<'_> {
 
 /// The methods that change their owner.
 const CHANGES: [&str; 12] = [
-    "append", "extend", "insert", "remove", "pop", "clear", "update", "setdefault", "add", "discard", "sort", "reverse",
+    "append",
+    "extend",
+    "insert",
+    "remove",
+    "pop",
+    "clear",
+    "update",
+    "setdefault",
+    "add",
+    "discard",
+    "sort",
+    "reverse",
 ];
 
 /// Returns `true` if a statement itself changes what a variable holds.
@@ -55,7 +73,8 @@ pub(super) fn changes(stmt: &Stmt, name: &str) -> bool {
         StmtKind::Expr(value) => match &value.awaited().kind {
             ExprKind::Call(of, _) => match &of.kind {
                 ExprKind::Attribute(owner, method) => {
-                    CHANGES.contains(&method.as_str()) && (owner.as_name() == Some(name) || is_within(owner, name))
+                    CHANGES.contains(&method.as_str())
+                        && (owner.as_name() == Some(name) || is_within(owner, name))
                 }
                 _ => false,
             },
@@ -75,7 +94,9 @@ pub(super) fn block_changes(body: &[Stmt], name: &str) -> bool {
 /// Returns `true` for an element or attribute of a variable.
 fn is_within(expr: &Expr, name: &str) -> bool {
     match &expr.kind {
-        ExprKind::Attribute(of, _) | ExprKind::Index(of, _) => of.as_name() == Some(name) || is_within(of, name),
+        ExprKind::Attribute(of, _) | ExprKind::Index(of, _) => {
+            of.as_name() == Some(name) || is_within(of, name)
+        }
         ExprKind::Call(of, _) => match &of.kind {
             ExprKind::Attribute(of, method) if method == "setdefault" || method == "get" => {
                 of.as_name() == Some(name) || is_within(of, name)

@@ -1,13 +1,13 @@
 //! Loops, and what generators yield.
 
-use super::context::{Blocked, Translated, Translator, Variable, Yields};
+use super::context::{Hindrance, Outcome, Translator, Variable, Yields};
+use super::generators::is_generator;
 use super::helper::Helper;
 use crate::code::{Code, strength};
 use crate::kinds::Type;
-use crate::plugin::{Kind, Plugin, of_self};
-use crate::python::{Expr, ExprKind, Function, Stmt, StmtKind};
+use crate::plugin::{PluginKind, of_self};
+use crate::python::{Expr, ExprKind, Stmt, StmtKind};
 use crate::report::NoteKind;
-use std::collections::BTreeSet;
 
 /// The head of a loop, and the lines that its body begins with.
 struct Head {
@@ -23,7 +23,7 @@ impl<'a> Translator<'a> {
         iter: &'a Expr,
         body: &'a [Stmt],
         otherwise: &'a [Stmt],
-    ) -> Translated<()> {
+    ) -> Outcome<()> {
         let iter = iter.awaited();
         // `for piece in self.generate(…): yield piece`
         if let [only] = body
@@ -91,7 +91,7 @@ impl<'a> Translator<'a> {
         Ok(())
     }
 
-    fn loop_head(&mut self, target: &Expr, iter: &Expr) -> Translated<Head> {
+    fn loop_head(&mut self, target: &Expr, iter: &Expr) -> Outcome<Head> {
         let targets: Option<&[Expr]> = match &target.kind {
             ExprKind::Tuple(all) | ExprKind::List(all) => Some(all),
             _ => None,
@@ -100,7 +100,9 @@ impl<'a> Translator<'a> {
             let function = of.as_name().filter(|name| !self.scope.variables.contains_key(*name));
             match (function, targets) {
                 (Some("enumerate"), Some([index, value])) => {
-                    let Some(list) = args.first() else { return Blocked::err(NoteKind::Python, "`enumerate`") };
+                    let Some(list) = args.first() else {
+                        return Hindrance::err(NoteKind::Python, "`enumerate`");
+                    };
                     let start = match args.get(1) {
                         Some(start) => Some(self.expr(&start.value)?.at(strength::ADD + 1)),
                         None => None,
@@ -110,7 +112,7 @@ impl<'a> Translator<'a> {
                     let mut lines = Vec::new();
                     let value = self.loop_value(value, &list.kind.element(), &mut lines)?;
                     let Some(name) = index.as_name() else {
-                        return Blocked::err(NoteKind::Python, "these names of a loop");
+                        return Hindrance::err(NoteKind::Python, "these names of a loop");
                     };
                     let at = match start.filter(|start| start != "0") {
                         None => self.loop_variable(name, Type::Int, &mut lines),
@@ -121,11 +123,15 @@ impl<'a> Translator<'a> {
                             at
                         }
                     };
-                    return Ok(Head { pattern: format!("({value}, {at})"), source: list.at(strength::RANGE), lines });
+                    return Ok(Head {
+                        pattern: format!("({value}, {at})"),
+                        source: list.at(strength::RANGE),
+                        lines,
+                    });
                 }
                 (Some("zip"), Some([a, b])) => {
                     let [first, second] = args.as_slice() else {
-                        return Blocked::err(NoteKind::Python, "`zip` of more than two lists");
+                        return Hindrance::err(NoteKind::Python, "`zip` of more than two lists");
                     };
                     let (first, second) = (self.as_list(&first.value)?, self.as_list(&second.value)?);
                     let others = self.held("others", Type::list());
@@ -133,8 +139,16 @@ impl<'a> Translator<'a> {
                     let at = self.held("at", Type::Int);
                     let mut lines = vec![format!("if {at} >= {others}.len() {{ break; }}")];
                     let value = self.loop_value(a, &first.kind.element(), &mut lines)?;
-                    self.take_apart(b, &Code::atom(format!("{others}[{at}]"), second.kind.element()), &mut lines)?;
-                    return Ok(Head { pattern: format!("({value}, {at})"), source: first.at(strength::RANGE), lines });
+                    self.take_apart(
+                        b,
+                        &Code::atom(format!("{others}[{at}]"), second.kind.element()),
+                        &mut lines,
+                    )?;
+                    return Ok(Head {
+                        pattern: format!("({value}, {at})"),
+                        source: first.at(strength::RANGE),
+                        lines,
+                    });
                 }
                 _ => {}
             }
@@ -151,7 +165,9 @@ impl<'a> Translator<'a> {
                     self.emit(&format!("let {name} = {};", map.text));
                     Code::atom(name, Type::Map)
                 };
-                let Some(name) = key.as_name() else { return Blocked::err(NoteKind::Python, "these names of a loop") };
+                let Some(name) = key.as_name() else {
+                    return Hindrance::err(NoteKind::Python, "these names of a loop");
+                };
                 let mut lines = Vec::new();
                 let code = self.loop_variable(name, Type::Text, &mut lines);
                 self.take_apart(value, &map.index(&code, Type::Unknown), &mut lines)?;
@@ -164,7 +180,7 @@ impl<'a> Translator<'a> {
             _ => source,
         };
         if source.kind.is_ghost() {
-            return Blocked::err(NoteKind::Python, "a loop over this value");
+            return Hindrance::err(NoteKind::Python, "a loop over this value");
         }
         if matches!(source.kind, Type::Stream | Type::Answer)
             && let Some(name) = target.as_name()
@@ -177,7 +193,7 @@ impl<'a> Translator<'a> {
     }
 
     /// Returns the variable of a loop; several names are taken apart within it.
-    fn loop_value(&mut self, target: &Expr, element: &Type, lines: &mut Vec<String>) -> Translated<String> {
+    fn loop_value(&mut self, target: &Expr, element: &Type, lines: &mut Vec<String>) -> Outcome<String> {
         match &target.kind {
             ExprKind::Name(name) => Ok(self.loop_variable(name, element.clone(), lines)),
             _ => {
@@ -226,7 +242,7 @@ impl<'a> Translator<'a> {
         self.scope.variables.insert(name.to_owned(), Variable { code, kind: value.kind.clone() });
     }
 
-    fn take_apart(&mut self, target: &Expr, value: &Code, lines: &mut Vec<String>) -> Translated<()> {
+    fn take_apart(&mut self, target: &Expr, value: &Code, lines: &mut Vec<String>) -> Outcome<()> {
         match &target.kind {
             ExprKind::Name(name) => {
                 self.set_in_loop(name, value, lines);
@@ -238,12 +254,12 @@ impl<'a> Translator<'a> {
                 }
                 Ok(())
             }
-            _ => Blocked::err(NoteKind::Python, "these names of a loop"),
+            _ => Hindrance::err(NoteKind::Python, "these names of a loop"),
         }
     }
 
     /// `yield value`
-    pub(super) fn yielded(&mut self, value: Option<&Expr>) -> Translated<()> {
+    pub(super) fn yielded(&mut self, value: Option<&Expr>) -> Outcome<()> {
         let Some(value) = value else { return Ok(()) };
         let code = self.expr(value)?;
         let is_line = value.as_name().is_some_and(|name| self.scope.line_variables.contains(name));
@@ -260,7 +276,7 @@ impl<'a> Translator<'a> {
     }
 
     /// `yield from value`
-    pub(super) fn yield_all(&mut self, value: &Expr) -> Translated<()> {
+    pub(super) fn yield_all(&mut self, value: &Expr) -> Outcome<()> {
         if self.is_sent_generator(value) {
             let call = self.expr(value)?;
             self.emit_statement(&call.text);
@@ -285,7 +301,7 @@ impl<'a> Translator<'a> {
 
     /// Returns `true` for a call of a generator whose values are sent as pieces of the answer.
     fn is_sent_generator(&self, value: &Expr) -> bool {
-        if self.plugin.kind != Kind::Pipe || self.scope.yields == Yields::Collected {
+        if self.plugin.kind != PluginKind::Pipe || self.scope.yields == Yields::Collected {
             return false;
         }
         let ExprKind::Call(of, _) = &value.awaited().kind else { return false };
@@ -311,95 +327,4 @@ fn is_place(code: &str) -> bool {
     code.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
         && code.chars().all(|letter| letter.is_ascii_alphanumeric() || "_.".contains(letter))
         && !code.contains("..")
-}
-
-/// Returns `true` for a function that yields.
-pub(super) fn is_generator(function: &Function) -> bool {
-    yields(&function.body)
-}
-
-fn yields(body: &[Stmt]) -> bool {
-    body.iter().any(|stmt| {
-        let mut found = false;
-        stmt.expressions(&mut |expr| {
-            expr.walk(&mut |inner| found |= matches!(inner.kind, ExprKind::Yield(_) | ExprKind::YieldFrom(_)));
-        });
-        found
-            || (!matches!(stmt.kind, StmtKind::Function(_) | StmtKind::Class(_))
-                && stmt.blocks().iter().any(|block| yields(block)))
-    })
-}
-
-/// Returns the generators whose values the plugin itself reads.
-pub(super) fn collected(plugin: &Plugin<'_>) -> BTreeSet<String> {
-    let mut all = BTreeSet::new();
-    let functions = plugin.methods.values().chain(plugin.functions.values());
-    for function in functions {
-        if plugin.kind != Kind::Pipe && is_generator(function) {
-            all.insert(function.name.clone());
-        }
-        for stmt in &function.body {
-            stmt.walk(&mut |stmt| {
-                let is_passed_on = match &stmt.kind {
-                    StmtKind::For { target, body, .. } => match body.as_slice() {
-                        [only] => matches!(
-                            &only.kind,
-                            StmtKind::Expr(Expr { kind: ExprKind::Yield(Some(value)), .. })
-                                if value.as_name().is_some() && value.as_name() == target.as_name()
-                        ),
-                        _ => false,
-                    },
-                    StmtKind::Return(_) => true,
-                    StmtKind::Expr(Expr { kind: ExprKind::YieldFrom(_), .. }) => true,
-                    _ => false,
-                };
-                if is_passed_on {
-                    return;
-                }
-                stmt.expressions(&mut |expr| {
-                    expr.walk(&mut |inner| {
-                        if let ExprKind::Call(of, _) = &inner.kind
-                            && let Some(name) = of_self(of).or(of.as_name())
-                        {
-                            all.insert(name.to_owned());
-                        }
-                    });
-                });
-            });
-        }
-    }
-    all
-}
-
-/// Returns the variables from which a function reads answers piece by piece.
-pub(super) fn streamed(body: &[Stmt]) -> BTreeSet<String> {
-    let mut all = BTreeSet::new();
-    for stmt in body {
-        stmt.walk(&mut |stmt| {
-            if let StmtKind::For { iter, .. } = &stmt.kind
-                && let ExprKind::Attribute(of, name) = &iter.awaited().kind
-                && name == "content"
-            {
-                all.extend(of.as_name().map(str::to_owned));
-            }
-            stmt.expressions(&mut |expr| {
-                expr.walk(&mut |inner| {
-                    if let ExprKind::Attribute(of, name) = &inner.kind
-                        && matches!(
-                            name.as_str(),
-                            "iter_lines" | "aiter_lines" | "iter_content" | "aiter_bytes" | "aiter_text" | "aiter_raw"
-                                | "iter_any" | "iter_chunked" | "iter_text" | "iter_raw" | "iter_bytes" | "readline"
-                        )
-                    {
-                        let of = match &of.kind {
-                            ExprKind::Attribute(of, name) if name == "content" => of,
-                            _ => of,
-                        };
-                        all.extend(of.as_name().map(str::to_owned));
-                    }
-                });
-            });
-        });
-    }
-    all
 }

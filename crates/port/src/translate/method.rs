@@ -1,7 +1,7 @@
 //! Methods of values.
 
 use super::arguments::Arguments;
-use super::context::{Blocked, Translated, Translator};
+use super::context::{Hindrance, Outcome, Translator};
 use super::helper::Helper;
 use crate::code::{Code, call, strength};
 use crate::kinds::Type;
@@ -11,7 +11,13 @@ use crate::python::{Expr, ExprKind};
 use crate::report::NoteKind;
 
 impl Translator<'_> {
-    pub(super) fn method(&mut self, of: &Expr, name: &str, arguments: &Arguments<'_>, line: usize) -> Translated {
+    pub(super) fn method(
+        &mut self,
+        of: &Expr,
+        name: &str,
+        arguments: &Arguments<'_>,
+        line: usize,
+    ) -> Outcome {
         // Texts that are joined or filled in.
         if let Some(text) = of.as_text().or(match &of.kind {
             ExprKind::Format(_) => None,
@@ -25,7 +31,7 @@ impl Translator<'_> {
             return match name {
                 "model_dump" | "dict" | "copy" | "model_copy" => Ok(Code::atom("Valves", Type::Map)),
                 "get" => self.get_of_map(&Code::atom("Valves", Type::Valves), arguments),
-                _ => Blocked::err(NoteKind::Settings, format!("`self.valves.{name}()`")),
+                _ => Hindrance::err(NoteKind::Settings, format!("`self.valves.{name}()`")),
             };
         }
         // A static method of a class of the file, or the making of an object: `Item.parse(…)`.
@@ -34,7 +40,9 @@ impl Translator<'_> {
             && let Some(at) = self.plugin.objects.iter().position(|object| object.class.name == class)
         {
             return match name {
-                "model_validate" | "parse_obj" => Ok(self.expr(arguments.need(0, name)?)?.typed(Type::Object(at))),
+                "model_validate" | "parse_obj" => {
+                    Ok(self.expr(arguments.need(0, name)?)?.typed(Type::Object(at)))
+                }
                 _ => self.object_call(&Code::atom("#{}", Type::Object(at)), at, name, arguments),
             };
         }
@@ -58,38 +66,42 @@ impl Translator<'_> {
             Type::Answer | Type::Stream => self.answer_method(&of, name, arguments),
             Type::Encoder => match name {
                 "encode" => Ok(self.expr(arguments.need(0, name)?)?.typed(Type::Tokens)),
-                _ => Blocked::err(NoteKind::Package, format!("`.{name}()` of an encoding")),
+                _ => Hindrance::err(NoteKind::Package, format!("`.{name}()` of an encoding")),
             },
             Type::Digest => match name {
                 "hexdigest" => Ok(of.typed(Type::Text)),
                 "digest" => match of.text.strip_prefix("hash::") {
                     Some(rest) => match rest.split_once('(') {
-                        Some(("hmac_sha256", args)) => Ok(Code::atom(format!("hash::hmac(\"sha256\", {args}"), Type::Bytes)),
+                        Some(("hmac_sha256", args)) => {
+                            Ok(Code::atom(format!("hash::hmac(\"sha256\", {args}"), Type::Bytes))
+                        }
                         Some((name @ ("sha256" | "md5"), args)) => {
                             Ok(Code::atom(format!("hash::digest(\"{name}\", {args}"), Type::Bytes))
                         }
                         _ => Ok(Code::atom(of.text.trim_end_matches(".hex()"), Type::Bytes)),
                     },
-                    None => Blocked::err(NoteKind::Bytes, "a digest"),
+                    None => Hindrance::err(NoteKind::Bytes, "a digest"),
                 },
-                _ => Blocked::err(NoteKind::Bytes, format!("`.{name}()` of a digest")),
+                _ => Hindrance::err(NoteKind::Bytes, format!("`.{name}()` of a digest")),
             },
             Type::Page => match name {
                 "get_text" => Ok(of.typed(Type::Text)),
-                _ => Blocked::err(NoteKind::Package, format!("`.{name}()` of a parsed page")),
+                _ => Hindrance::err(NoteKind::Package, format!("`.{name}()` of a parsed page")),
             },
             Type::Nothing => match name {
-                "acquire" | "release" | "set" | "clear" | "close" | "shutdown" | "add_done_callback" => Ok(Code::atom("()", Type::Nothing)),
+                "acquire" | "release" | "set" | "clear" | "close" | "shutdown" | "add_done_callback" => {
+                    Ok(Code::atom("()", Type::Nothing))
+                }
                 "time" => Ok(Code::new("time::elapsed_ms() / 1000.0", strength::MULTIPLY, Type::Span)),
                 "run_until_complete" => self.expr(arguments.need(0, name)?),
-                _ => Blocked::err(NoteKind::Concurrency, format!("`.{name}()`")),
+                _ => Hindrance::err(NoteKind::Concurrency, format!("`.{name}()`")),
             },
             Type::Bytes => match name {
                 "decode" => Ok(of.method("text", &[], Type::Text)),
                 "hex" => Ok(of.method("hex", &[], Type::Text)),
-                _ => Blocked::err(NoteKind::Bytes, format!("`.{name}()` of bytes")),
+                _ => Hindrance::err(NoteKind::Bytes, format!("`.{name}()` of bytes")),
             },
-            Type::Emitter => Blocked::err(NoteKind::Method, format!("`.{name}()` of an emitter")),
+            Type::Emitter => Hindrance::err(NoteKind::Method, format!("`.{name}()` of an emitter")),
             Type::Error => match name {
                 "__str__" => Ok(of.property("message", Type::Text)),
                 _ => self.any_method(&of, name, arguments),
@@ -99,7 +111,7 @@ impl Translator<'_> {
     }
 
     /// `map.get(key, fallback)`
-    pub(super) fn get_of_map(&mut self, of: &Code, arguments: &Arguments<'_>) -> Translated {
+    pub(super) fn get_of_map(&mut self, of: &Code, arguments: &Arguments<'_>) -> Outcome {
         let key = arguments.need(0, "get")?;
         let value = match key.as_text() {
             Some(key) if of.kind == Type::Answer => of.index(&names::quoted(&key.to_lowercase()), Type::Text),
@@ -130,22 +142,41 @@ impl Translator<'_> {
     }
 
     /// Returns the code of a method that its name tells.
-    fn any_method(&mut self, of: &Code, name: &str, arguments: &Arguments<'_>) -> Translated {
+    fn any_method(&mut self, of: &Code, name: &str, arguments: &Arguments<'_>) -> Outcome {
         let is_log = of.text.rsplit('.').next().is_some_and(|last| last.to_lowercase().contains("log"));
-        if is_log && matches!(name, "debug" | "info" | "warning" | "warn" | "error" | "exception" | "critical") {
+        if is_log
+            && matches!(name, "debug" | "info" | "warning" | "warn" | "error" | "exception" | "critical")
+        {
             return self.log(name, arguments);
         }
         // A method that one class of the file has.
         if of.kind == Type::Unknown {
-            let mut owners = self.plugin.objects.iter().enumerate().filter(|(_, object)| object.methods.contains_key(name));
+            let mut owners = self
+                .plugin
+                .objects
+                .iter()
+                .enumerate()
+                .filter(|(_, object)| object.methods.contains_key(name));
             if let (Some((at, _)), None) = (owners.next(), owners.next())
-                && !matches!(name, "get" | "update" | "keys" | "values" | "items" | "append" | "pop" | "add" | "copy" | "clear")
+                && !matches!(
+                    name,
+                    "get"
+                        | "update"
+                        | "keys"
+                        | "values"
+                        | "items"
+                        | "append"
+                        | "pop"
+                        | "add"
+                        | "copy"
+                        | "clear"
+                )
             {
                 return self.object_call(of, at, name, arguments);
             }
         }
         if !arguments.spread.is_empty() {
-            return Blocked::err(NoteKind::Python, format!("`*` in the arguments of `.{name}()`"));
+            return Hindrance::err(NoteKind::Python, format!("`*` in the arguments of `.{name}()`"));
         }
         let need = |at: usize| arguments.need(at, name);
         let text = |name: &str, of: &Code, kind: Type| call(name, &[of.text.clone()], kind);
@@ -156,7 +187,7 @@ impl Translator<'_> {
             ("rstrip", 0) => text("text::trim_end", of, Type::Text),
             ("strip" | "lstrip" | "rstrip", 1) => {
                 let Some(set) = need(0)?.as_text() else {
-                    return Blocked::err(NoteKind::Method, format!("`.{name}()` with computed characters"));
+                    return Hindrance::err(NoteKind::Method, format!("`.{name}()` with computed characters"));
                 };
                 let set: String = set.chars().map(class_of).collect();
                 let pattern = match name {
@@ -164,7 +195,11 @@ impl Translator<'_> {
                     "lstrip" => format!("^[{set}]+"),
                     _ => format!("[{set}]+$"),
                 };
-                call("regex::replace", &[of.text.clone(), names::pattern(&pattern), "\"\"".to_owned()], Type::Text)
+                call(
+                    "regex::replace",
+                    &[of.text.clone(), names::pattern(&pattern), "\"\"".to_owned()],
+                    Type::Text,
+                )
             }
             ("lower" | "casefold", 0) => of.method("to_lower", &[], Type::Text),
             ("upper", 0) => of.method("to_upper", &[], Type::Text),
@@ -197,7 +232,8 @@ impl Translator<'_> {
             }
             ("removeprefix" | "removesuffix", 1) => {
                 let one = self.expr(need(0)?)?;
-                let function = if name == "removeprefix" { "text::strip_prefix" } else { "text::strip_suffix" };
+                let function =
+                    if name == "removeprefix" { "text::strip_prefix" } else { "text::strip_suffix" };
                 call(function, &[of.text.clone(), one.text], Type::Text)
             }
             ("split", 0) => text("text::words", of, Type::list_of(Type::Text)),
@@ -209,7 +245,11 @@ impl Translator<'_> {
                 match arguments.named("maxsplit") {
                     Some(count) => {
                         let count = self.expr(count)?;
-                        of.method("split", &[separator.text, format!("{} + 1", count.at(strength::ADD))], Type::list_of(Type::Text))
+                        of.method(
+                            "split",
+                            &[separator.text, format!("{} + 1", count.at(strength::ADD))],
+                            Type::list_of(Type::Text),
+                        )
                     }
                     None => of.method("split", &[separator.text], Type::list_of(Type::Text)),
                 }
@@ -221,14 +261,14 @@ impl Translator<'_> {
                     _ => format!("{} + 1", self.expr(need(1)?)?.at(strength::ADD)),
                 };
                 if separator.text == "()" {
-                    return Blocked::err(NoteKind::Method, "`.split()` by spaces, a few times");
+                    return Hindrance::err(NoteKind::Method, "`.split()` by spaces, a few times");
                 }
                 of.method("split", &[separator.text, count], Type::list_of(Type::Text))
             }
             ("rsplit", 2) => {
                 let separator = self.expr(need(0)?)?;
                 if !matches!(need(1)?.kind, ExprKind::Int(1)) {
-                    return Blocked::err(NoteKind::Method, "`.rsplit()` several times");
+                    return Hindrance::err(NoteKind::Method, "`.rsplit()` several times");
                 }
                 let code = format!(
                     "{{ let parts = {}.split({1}); let last = parts.pop(); if parts.is_empty() {{ [last] }} else {{ [text::join(parts, {1}), last] }} }}",
@@ -261,7 +301,10 @@ impl Translator<'_> {
             }
             ("find" | "rfind" | "index", 1..=2) if of.kind == Type::Text || name != "index" => {
                 if name == "rfind" {
-                    return Blocked::err(NoteKind::Method, "`.rfind()`: use `split` and join what is before");
+                    return Hindrance::err(
+                        NoteKind::Method,
+                        "`.rfind()`: use `split` and join what is before",
+                    );
                 }
                 let args = self.texts(&arguments.positional)?;
                 of.method("index_of", &args, Type::Int)
@@ -273,26 +316,43 @@ impl Translator<'_> {
             ("count", 1) => {
                 let value = self.expr(need(0)?)?;
                 match of.kind {
-                    Type::List(_) => {
-                        Code::atom(format!("{}.filter(|one| one == {}).len()", of.owner(), value.text), Type::Int)
-                    }
-                    _ => Code::new(format!("{}.split({}).len() - 1", of.owner(), value.text), strength::ADD, Type::Int),
+                    Type::List(_) => Code::atom(
+                        format!("{}.filter(|one| one == {}).len()", of.owner(), value.text),
+                        Type::Int,
+                    ),
+                    _ => Code::new(
+                        format!("{}.split({}).len() - 1", of.owner(), value.text),
+                        strength::ADD,
+                        Type::Int,
+                    ),
                 }
             }
             ("isdigit" | "isnumeric" | "isdecimal", 0) => {
                 call("regex::is_match", &[of.text.clone(), "`^[0-9]+$`".to_owned()], Type::Bool)
             }
-            ("isalpha", 0) => call("regex::is_match", &[of.text.clone(), "`^\\p{L}+$`".to_owned()], Type::Bool),
-            ("isalnum", 0) => call("regex::is_match", &[of.text.clone(), "`^[\\p{L}\\p{N}]+$`".to_owned()], Type::Bool),
-            ("isspace", 0) => call("regex::is_match", &[of.text.clone(), "`^\\s+$`".to_owned()], Type::Bool),
-            ("isupper", 0) => Code::new(format!("{0} == {0}.to_upper()", of.owner()), strength::EQUAL, Type::Bool),
-            ("islower", 0) => Code::new(format!("{0} == {0}.to_lower()", of.owner()), strength::EQUAL, Type::Bool),
-            ("isidentifier", 0) => {
-                call("regex::is_match", &[of.text.clone(), "`^[A-Za-z_][A-Za-z0-9_]*$`".to_owned()], Type::Bool)
+            ("isalpha", 0) => {
+                call("regex::is_match", &[of.text.clone(), "`^\\p{L}+$`".to_owned()], Type::Bool)
             }
+            ("isalnum", 0) => {
+                call("regex::is_match", &[of.text.clone(), "`^[\\p{L}\\p{N}]+$`".to_owned()], Type::Bool)
+            }
+            ("isspace", 0) => call("regex::is_match", &[of.text.clone(), "`^\\s+$`".to_owned()], Type::Bool),
+            ("isupper", 0) => {
+                Code::new(format!("{0} == {0}.to_upper()", of.owner()), strength::EQUAL, Type::Bool)
+            }
+            ("islower", 0) => {
+                Code::new(format!("{0} == {0}.to_lower()", of.owner()), strength::EQUAL, Type::Bool)
+            }
+            ("isidentifier", 0) => call(
+                "regex::is_match",
+                &[of.text.clone(), "`^[A-Za-z_][A-Za-z0-9_]*$`".to_owned()],
+                Type::Bool,
+            ),
             ("encode", 0..=2) => of.clone().typed(Type::Text),
             ("decode", 0..=2) => of.clone().typed(Type::Text),
-            ("format", _) => return Blocked::err(NoteKind::Python, "`.format()` of a text that is not written here"),
+            ("format", _) => {
+                return Hindrance::err(NoteKind::Python, "`.format()` of a text that is not written here");
+            }
             ("zfill", 1) => {
                 let width = self.expr(need(0)?)?;
                 let padded = self.helper(Helper::Padded);
@@ -313,7 +373,7 @@ impl Translator<'_> {
                 call(padded, &[of.text.clone(), width.text, fill, side.to_owned()], Type::Text)
             }
             ("expandtabs" | "swapcase" | "translate" | "maketrans", _) => {
-                return Blocked::err(NoteKind::Method, format!("`.{name}()`"));
+                return Hindrance::err(NoteKind::Method, format!("`.{name}()`"));
             }
             // Maps.
             ("get", 1 | 2) => return self.get_of_map(of, arguments),
@@ -327,7 +387,13 @@ impl Translator<'_> {
                     None => "()".to_owned(),
                 };
                 let place = of.index(&key.text, Type::Unknown);
-                let code = format!("{{ if !({} in {}) {{ {1}[{}] = {fallback}; }} {} }}", key.at(strength::IN + 1), of.owner(), key.text, place.text);
+                let code = format!(
+                    "{{ if !({} in {}) {{ {1}[{}] = {fallback}; }} {} }}",
+                    key.at(strength::IN + 1),
+                    of.owner(),
+                    key.text,
+                    place.text
+                );
                 Code::atom(code, Type::Unknown)
             }
             ("update", 1) => {
@@ -342,7 +408,9 @@ impl Translator<'_> {
                 of.method("mixin", &[crate::value::map(&entries)], Type::None)
             }
             ("pop", 0) => of.method("pop", &[], of.kind.element()),
-            ("pop" | "popleft", 1) if matches!(need(0)?.kind, ExprKind::Int(0)) => of.method("shift", &[], of.kind.element()),
+            ("pop" | "popleft", 1) if matches!(need(0)?.kind, ExprKind::Int(0)) => {
+                of.method("shift", &[], of.kind.element())
+            }
             ("popleft", 0) => of.method("shift", &[], of.kind.element()),
             ("pop", 1) => {
                 let key = self.expr(need(0)?)?;
@@ -362,7 +430,9 @@ impl Translator<'_> {
                 }
             }
             ("clear", 0) => of.method("clear", &[], Type::None),
-            ("copy" | "deepcopy" | "model_dump" | "dict" | "model_copy", 0) => of.method("copy", &[], of.kind.clone()),
+            ("copy" | "deepcopy" | "model_dump" | "dict" | "model_copy", 0) => {
+                of.method("copy", &[], of.kind.clone())
+            }
             ("model_dump_json", 0) => text("json::stringify", of, Type::Text),
             // Lists.
             ("append", 1) => {
@@ -375,7 +445,8 @@ impl Translator<'_> {
             }
             ("add", 1) => {
                 let value = self.expr(need(0)?)?;
-                let text = format!("if !({0} in {1}) {{ {1}.push({0}); }}", value.at(strength::IN + 1), of.owner());
+                let text =
+                    format!("if !({0} in {1}) {{ {1}.push({0}); }}", value.at(strength::IN + 1), of.owner());
                 Code::new(text, strength::ANY, Type::None)
             }
             ("extend", 1) => {
@@ -403,29 +474,41 @@ impl Translator<'_> {
             ("union", 1) => {
                 let other = self.expr(need(0)?)?;
                 let unique = self.helper(Helper::Unique);
-                call(unique, &[format!("{} + {}", of.at(strength::ADD), other.at(strength::ADD + 1))], Type::list())
+                call(
+                    unique,
+                    &[format!("{} + {}", of.at(strength::ADD), other.at(strength::ADD + 1))],
+                    Type::list(),
+                )
             }
             ("issubset", 1) => {
                 let other = self.expr(need(0)?)?;
                 Code::atom(format!("{}.all(|one| one in {})", of.owner(), other.text), Type::Bool)
             }
             // Patterns, matches, times and answers of unknown origin.
-            ("search" | "match" | "fullmatch" | "findall" | "finditer", 1) => return self.pattern_method(of, name, arguments),
+            ("search" | "match" | "fullmatch" | "findall" | "finditer", 1) => {
+                return self.pattern_method(of, name, arguments);
+            }
             ("sub", 2) => return self.pattern_method(of, name, arguments),
             ("group" | "groups", _) => return self.match_method(of, name, arguments),
             ("strftime" | "isoformat" | "timestamp" | "total_seconds", _) => {
                 return self.time_method(of, name, arguments);
             }
-            ("json" | "raise_for_status" | "iter_lines" | "aiter_lines" | "iter_content" | "aiter_bytes" | "aiter_text" | "iter_any", _) => {
+            (
+                "json" | "raise_for_status" | "iter_lines" | "aiter_lines" | "iter_content" | "aiter_bytes"
+                | "aiter_text" | "iter_any",
+                _,
+            ) => {
                 return self.answer_method(of, name, arguments);
             }
             ("text", 0) => of.property("text", Type::Text),
             ("hexdigest", 0) => of.clone().typed(Type::Text),
-            ("is_integer", 0) => Code::new(format!("{0} == {0}.to_int()", of.owner()), strength::EQUAL, Type::Bool),
-            ("done" | "cancel" | "cancelled", 0) => {
-                return Blocked::err(NoteKind::Concurrency, format!("`.{name}()` of a task"));
+            ("is_integer", 0) => {
+                Code::new(format!("{0} == {0}.to_int()", of.owner()), strength::EQUAL, Type::Bool)
             }
-            _ => return Blocked::err(NoteKind::Method, format!("`.{name}()`")),
+            ("done" | "cancel" | "cancelled", 0) => {
+                return Hindrance::err(NoteKind::Concurrency, format!("`.{name}()` of a task"));
+            }
+            _ => return Hindrance::err(NoteKind::Method, format!("`.{name}()`")),
         })
     }
 }

@@ -13,6 +13,7 @@ mod context;
 mod expression;
 mod format;
 mod function;
+mod generators;
 mod helper;
 mod http;
 mod jumps;
@@ -27,7 +28,7 @@ mod statement;
 mod time;
 
 pub(crate) use context::Translator;
-pub(crate) use helper::Helper;
 pub(crate) use context::{Effects, FunctionRef, Owner, Role};
-pub(crate) use http::host;
 pub(crate) use function::{has_word, head_line};
+pub(crate) use helper::Helper;
+pub(crate) use http::host;

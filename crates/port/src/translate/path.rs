@@ -1,6 +1,6 @@
 //! Names of modules: what is imported, and its values.
 
-use super::context::{Blocked, Translated, Translator};
+use super::context::{Hindrance, Outcome, Translator};
 use crate::code::Code;
 use crate::kinds::Type;
 use crate::names;
@@ -11,7 +11,8 @@ impl Translator<'_> {
     /// Returns the full name of a dotted path that begins with an import.
     pub(super) fn full_path(&self, expr: &Expr) -> Option<String> {
         let path = expr.path()?;
-        let (root, rest) = path.split_once('.').map_or((path.as_str(), None), |(root, rest)| (root, Some(rest)));
+        let (root, rest) =
+            path.split_once('.').map_or((path.as_str(), None), |(root, rest)| (root, Some(rest)));
         if self.scope.variables.contains_key(root) {
             return None;
         }
@@ -23,7 +24,7 @@ impl Translator<'_> {
     }
 
     /// Returns the code of a value of a module.
-    pub(super) fn imported(&mut self, path: &str) -> Translated {
+    pub(super) fn imported(&mut self, path: &str) -> Outcome {
         let text = |text: &str| Ok(Code::atom(names::quoted(text), Type::Text));
         match path {
             "math.pi" => Ok(Code::atom("PI()", Type::Float)),
@@ -50,16 +51,19 @@ impl Translator<'_> {
             _ if path.starts_with("open_webui.constants.TASKS.") => {
                 text(&path.rsplit('.').next().unwrap_or_default().to_lowercase())
             }
-            _ if path.starts_with("http.HTTPStatus.") || path.starts_with("fastapi.status.") || path.starts_with("starlette.status.") => {
+            _ if path.starts_with("http.HTTPStatus.")
+                || path.starts_with("fastapi.status.")
+                || path.starts_with("starlette.status.") =>
+            {
                 let name = path.rsplit('.').find(|part| *part != "value").unwrap_or_default();
                 match status(name) {
                     Some(code) => Ok(Code::atom(code.to_string(), Type::Int)),
-                    None => Blocked::err(NoteKind::Package, format!("`{path}`")),
+                    None => Hindrance::err(NoteKind::Package, format!("`{path}`")),
                 }
             }
             "loguru.logger" | "logging" | "structlog" => Ok(Code::atom("()", Type::Logger)),
             _ if path.starts_with("logging.") => Ok(Code::atom("()", Type::Logger)),
-            _ => Blocked::err(kind_of(path), format!("`{path}`")),
+            _ => Hindrance::err(kind_of(path), format!("`{path}`")),
         }
     }
 }
@@ -86,13 +90,13 @@ fn status(name: &str) -> Option<u16> {
 pub(super) fn kind_of(path: &str) -> NoteKind {
     match path.split('.').next().unwrap_or_default() {
         "open_webui" | "apps" | "main" | "backend" => NoteKind::HostCode,
-        "os" | "sys" | "pathlib" | "io" | "shutil" | "subprocess" | "tempfile" | "platform" | "glob" | "builtins" => {
-            NoteKind::Machine
+        "os" | "sys" | "pathlib" | "io" | "shutil" | "subprocess" | "tempfile" | "platform" | "glob"
+        | "builtins" => NoteKind::Machine,
+        "asyncio" | "threading" | "concurrent" | "queue" | "multiprocessing" | "contextvars" => {
+            NoteKind::Concurrency
         }
-        "asyncio" | "threading" | "concurrent" | "queue" | "multiprocessing" | "contextvars" => NoteKind::Concurrency,
-        "requests" | "aiohttp" | "httpx" | "urllib" | "urllib3" | "http" | "websockets" | "fastapi" | "starlette" => {
-            NoteKind::Http
-        }
+        "requests" | "aiohttp" | "httpx" | "urllib" | "urllib3" | "http" | "websockets" | "fastapi"
+        | "starlette" => NoteKind::Http,
         "base64" | "hashlib" | "hmac" | "struct" | "binascii" => NoteKind::Bytes,
         "re" => NoteKind::Pattern,
         _ => NoteKind::Package,

@@ -1,7 +1,7 @@
 //! Patterns: `re.…` and the methods of compiled ones.
 
 use super::arguments::Arguments;
-use super::context::{Blocked, Translated, Translator, Variable};
+use super::context::{Hindrance, Outcome, Translator, Variable};
 use crate::code::{Code, call, strength};
 use crate::kinds::Type;
 use crate::names;
@@ -10,7 +10,7 @@ use crate::report::NoteKind;
 
 impl Translator<'_> {
     /// Returns a condition that asks for a match only.
-    pub(super) fn match_condition(&mut self, expr: &Expr) -> Translated<Option<Code>> {
+    pub(super) fn match_condition(&mut self, expr: &Expr) -> Outcome<Option<Code>> {
         let ExprKind::Call(of, args) = &expr.kind else { return Ok(None) };
         let arguments = Arguments::of(args);
         let (name, pattern, text) = match self.full_path(of) {
@@ -42,7 +42,7 @@ impl Translator<'_> {
     }
 
     /// Returns the code of a function of `re`.
-    pub(super) fn re(&mut self, name: &str, arguments: &Arguments<'_>) -> Translated {
+    pub(super) fn re(&mut self, name: &str, arguments: &Arguments<'_>) -> Outcome {
         match name {
             "compile" => {
                 let pattern = self.pattern(arguments.need(0, name)?, arguments.get(1, "flags"))?;
@@ -60,7 +60,7 @@ impl Translator<'_> {
             "sub" | "subn" => {
                 let pattern = self.pattern(arguments.need(0, name)?, arguments.get(4, "flags"))?;
                 if arguments.get(3, "count").is_some() {
-                    return Blocked::err(NoteKind::Pattern, "`re.sub` with a count");
+                    return Hindrance::err(NoteKind::Pattern, "`re.sub` with a count");
                 }
                 let text = self.expr(arguments.need(2, name)?)?;
                 self.substituted(&pattern, arguments.need(1, name)?, &text)
@@ -70,12 +70,12 @@ impl Translator<'_> {
                 let text = self.expr(arguments.need(1, name)?)?;
                 Ok(call("regex::split", &[text.text, pattern], Type::list_of(Type::Text)))
             }
-            _ => Blocked::err(NoteKind::Pattern, format!("`re.{name}`")),
+            _ => Hindrance::err(NoteKind::Pattern, format!("`re.{name}`")),
         }
     }
 
     /// Returns the code of a method of a compiled pattern.
-    pub(super) fn pattern_method(&mut self, of: &Code, name: &str, arguments: &Arguments<'_>) -> Translated {
+    pub(super) fn pattern_method(&mut self, of: &Code, name: &str, arguments: &Arguments<'_>) -> Outcome {
         match name {
             "search" | "match" | "fullmatch" | "findall" | "finditer" => {
                 let text = self.expr(arguments.need(0, name)?)?;
@@ -84,7 +84,7 @@ impl Translator<'_> {
             "sub" => {
                 let text = self.expr(arguments.need(1, name)?)?;
                 if arguments.get(2, "count").is_some() {
-                    return Blocked::err(NoteKind::Pattern, "`sub` with a count");
+                    return Hindrance::err(NoteKind::Pattern, "`sub` with a count");
                 }
                 self.substituted(&of.text, arguments.need(0, name)?, &text)
             }
@@ -92,42 +92,53 @@ impl Translator<'_> {
                 let text = self.expr(arguments.need(0, name)?)?;
                 Ok(call("regex::split", &[text.text, of.text.clone()], Type::list_of(Type::Text)))
             }
-            _ => Blocked::err(NoteKind::Pattern, format!("`.{name}` of a pattern")),
+            _ => Hindrance::err(NoteKind::Pattern, format!("`.{name}` of a pattern")),
         }
     }
 
-    fn matched(&mut self, name: &str, pattern: &str, text: &Code) -> Translated {
+    fn matched(&mut self, name: &str, pattern: &str, text: &Code) -> Outcome {
         let text = text.text.clone();
         Ok(match name {
             "findall" => match groups(pattern) {
                 0 => call("regex::find_all", &[text, pattern.to_owned()], Type::list_of(Type::Text)),
-                1 => call("regex::captures_all", &[text, pattern.to_owned()], Type::list())
-                    .method("map", &["|groups| groups[1]".to_owned()], Type::list_of(Type::Text)),
-                _ => call("regex::captures_all", &[text, pattern.to_owned()], Type::list())
-                    .method("map", &["|groups| groups.extract(1)".to_owned()], Type::list_of(Type::list())),
+                1 => call("regex::captures_all", &[text, pattern.to_owned()], Type::list()).method(
+                    "map",
+                    &["|groups| groups[1]".to_owned()],
+                    Type::list_of(Type::Text),
+                ),
+                _ => call("regex::captures_all", &[text, pattern.to_owned()], Type::list()).method(
+                    "map",
+                    &["|groups| groups.extract(1)".to_owned()],
+                    Type::list_of(Type::list()),
+                ),
             },
-            "finditer" => call("regex::captures_all", &[text, pattern.to_owned()], Type::list_of(Type::Match)),
+            "finditer" => {
+                call("regex::captures_all", &[text, pattern.to_owned()], Type::list_of(Type::Match))
+            }
             _ => call("regex::captures", &[text, anchored(name, pattern)], Type::Match),
         })
     }
 
-    fn substituted(&mut self, pattern: &str, replacement: &Expr, text: &Code) -> Translated {
+    fn substituted(&mut self, pattern: &str, replacement: &Expr, text: &Code) -> Outcome {
         let replacement = match &replacement.kind {
             ExprKind::Text(replacement) => names::quoted(&references(replacement)),
             ExprKind::Lambda(params, body) => {
                 let [param] = params.as_slice() else {
-                    return Blocked::err(NoteKind::Pattern, "a replacement with several parameters");
+                    return Hindrance::err(NoteKind::Pattern, "a replacement with several parameters");
                 };
                 let code = names::variable(&param.name);
                 let variable = Variable { code: code.clone(), kind: Type::Match };
-                let body =
-                    self.with_variables(vec![(param.name.clone(), variable)], |translator| translator.expr(body))?;
+                let body = self.with_variables(vec![(param.name.clone(), variable)], |translator| {
+                    translator.expr(body)
+                })?;
                 format!("|{code}| {}", body.text)
             }
             _ => {
                 let code = self.expr(replacement)?;
                 match code.kind {
-                    Type::Closure if !code.text.starts_with('|') => format!("|groups| {}", as_call(&code.text)),
+                    Type::Closure if !code.text.starts_with('|') => {
+                        format!("|groups| {}", as_call(&code.text))
+                    }
                     _ => code.text,
                 }
             }
@@ -136,7 +147,7 @@ impl Translator<'_> {
     }
 
     /// Returns the code of a pattern with its flags.
-    fn pattern(&mut self, pattern: &Expr, flags: Option<&Expr>) -> Translated<String> {
+    fn pattern(&mut self, pattern: &Expr, flags: Option<&Expr>) -> Outcome<String> {
         let mut marks = String::new();
         if let Some(flags) = flags {
             self.flags(flags, &mut marks)?;
@@ -159,14 +170,14 @@ impl Translator<'_> {
         Ok(if marks.is_empty() { code.text } else { format!("\"{marks}\" + {}", code.at(strength::ADD + 1)) })
     }
 
-    fn flags(&mut self, flags: &Expr, marks: &mut String) -> Translated<()> {
+    fn flags(&mut self, flags: &Expr, marks: &mut String) -> Outcome<()> {
         if let ExprKind::Binary(BinaryOp::Or, left, right) = &flags.kind {
             self.flags(left, marks)?;
             return self.flags(right, marks);
         }
         let path = self.full_path(flags).unwrap_or_default();
         if !path.starts_with("re.") {
-            return Blocked::err(NoteKind::Pattern, "computed flags of a pattern");
+            return Hindrance::err(NoteKind::Pattern, "computed flags of a pattern");
         }
         let mark = self.imported(&path)?;
         marks.push_str(mark.text.trim_matches('"'));
@@ -174,21 +185,22 @@ impl Translator<'_> {
     }
 
     /// Returns the code of a method of a match.
-    pub(super) fn match_method(&mut self, of: &Code, name: &str, arguments: &Arguments<'_>) -> Translated {
+    pub(super) fn match_method(&mut self, of: &Code, name: &str, arguments: &Arguments<'_>) -> Outcome {
         match name {
             "group" | "__getitem__" => match arguments.at(0) {
                 None => Ok(of.index("0", Type::Text)),
                 Some(Expr { kind: ExprKind::Int(at), .. }) => Ok(of.index(&at.to_string(), Type::Text)),
-                Some(Expr { kind: ExprKind::Text(name), .. }) => {
-                    Blocked::err(NoteKind::Pattern, format!("the group `{name}` by name: groups have numbers here"))
-                }
+                Some(Expr { kind: ExprKind::Text(name), .. }) => Hindrance::err(
+                    NoteKind::Pattern,
+                    format!("the group `{name}` by name: groups have numbers here"),
+                ),
                 Some(at) => {
                     let at = self.expr(at)?;
                     Ok(of.index(&at.text, Type::Text))
                 }
             },
             "groups" => Ok(of.method("extract", &["1".to_owned()], Type::list_of(Type::Text))),
-            _ => Blocked::err(NoteKind::Pattern, format!("`.{name}()` of a match: matches have no places")),
+            _ => Hindrance::err(NoteKind::Pattern, format!("`.{name}()` of a match: matches have no places")),
         }
     }
 }
@@ -206,7 +218,8 @@ fn anchored(name: &str, pattern: &str) -> String {
         _ => return pattern.to_owned(),
     };
     let quote = pattern.chars().next().filter(|quote| matches!(quote, '"' | '`'));
-    match quote.and_then(|quote| pattern.strip_prefix(quote)?.strip_suffix(quote).map(|inner| (quote, inner))) {
+    match quote.and_then(|quote| pattern.strip_prefix(quote)?.strip_suffix(quote).map(|inner| (quote, inner)))
+    {
         Some((quote, inner)) if !inner.contains(quote) => format!("{quote}{start}{inner}{end}{quote}"),
         _ => format!("`{start}${{{pattern}}}{end}`"),
     }
@@ -244,12 +257,12 @@ pub(super) fn is_beyond(pattern: &str) -> bool {
 }
 
 /// Returns the pattern if the host can read it.
-fn checked(pattern: &str) -> Translated<String> {
+fn checked(pattern: &str) -> Outcome<String> {
     if is_beyond(pattern) {
-        return Blocked::err(NoteKind::Pattern, "a pattern with look-around");
+        return Hindrance::err(NoteKind::Pattern, "a pattern with look-around");
     }
     if pattern.contains("(?P=") {
-        return Blocked::err(NoteKind::Pattern, "a pattern that refers to a group");
+        return Hindrance::err(NoteKind::Pattern, "a pattern that refers to a group");
     }
     let mut chars = pattern.chars();
     let mut out = String::new();
@@ -259,10 +272,15 @@ fn checked(pattern: &str) -> Translated<String> {
             continue;
         }
         match chars.next() {
-            Some('1'..='9') | Some('g') => return Blocked::err(NoteKind::Pattern, "a pattern that refers to a group"),
+            Some('1'..='9') | Some('g') => {
+                return Hindrance::err(NoteKind::Pattern, "a pattern that refers to a group");
+            }
             Some('Z') => out.push('z'),
             // Escapes that mean the character itself.
-            Some(plain @ ('"' | '\'' | '<' | '>' | '/' | ',' | ':' | ';' | '=' | '!' | '@' | '%' | '`' | '_' | ' ' | '&' | '~' | '-' | '#')) => {
+            Some(
+                plain @ ('"' | '\'' | '<' | '>' | '/' | ',' | ':' | ';' | '=' | '!' | '@' | '%' | '`' | '_'
+                | ' ' | '&' | '~' | '-' | '#'),
+            ) => {
                 if !matches!(plain, '-' | '&' | '~' | '#' | ' ') {
                     out.pop();
                 }

@@ -1,6 +1,6 @@
 //! Elements and parts of lists, texts and maps.
 
-use super::context::{Blocked, Translated, Translator};
+use super::context::{Hindrance, Outcome, Translator};
 use super::helper::Helper;
 use crate::code::{Code, call};
 use crate::kinds::Type;
@@ -9,7 +9,7 @@ use crate::python::{Expr, ExprKind, UnaryOp};
 use crate::report::NoteKind;
 
 impl Translator<'_> {
-    pub(super) fn index(&mut self, of: &Expr, index: &Expr) -> Translated {
+    pub(super) fn index(&mut self, of: &Expr, index: &Expr) -> Outcome {
         if let ExprKind::Slice(start, end, step) = &index.kind {
             let of = self.expr(of)?;
             return self.slice(&of, start.as_deref(), end.as_deref(), step.as_deref());
@@ -37,12 +37,15 @@ impl Translator<'_> {
     }
 
     /// Returns the code of a value of a map by a known key.
-    pub(super) fn key_of_map(&mut self, of: &Code, key: &str) -> Translated {
+    pub(super) fn key_of_map(&mut self, of: &Code, key: &str) -> Outcome {
         match (&of.kind, key) {
             (Type::Model, "choices") => return Ok(of.clone().typed(Type::ModelChoices)),
             (Type::Model, "message" | "delta") => return Ok(of.clone()),
             (Type::Match, _) => {
-                return Blocked::err(NoteKind::Pattern, format!("the group `{key}` by name: groups have numbers here"));
+                return Hindrance::err(
+                    NoteKind::Pattern,
+                    format!("the group `{key}` by name: groups have numbers here"),
+                );
             }
             _ => {}
         }
@@ -62,7 +65,7 @@ impl Translator<'_> {
     }
 
     /// Returns the code of a value whose keys follow: what may be absent is optional.
-    pub(super) fn receiver(&mut self, of: &Expr) -> Translated {
+    pub(super) fn receiver(&mut self, of: &Expr) -> Outcome {
         match &of.kind {
             // `x.get("k", {})["l"]` and `(x.get("k") or {})["l"]`
             ExprKind::Call(function, args) => {
@@ -81,7 +84,9 @@ impl Translator<'_> {
                                 map.index(&key.text, Type::Unknown)
                             }
                         };
-                        let is_known = value.text == "body.messages" || value.kind == Type::Model || value.kind == Type::ModelChoices;
+                        let is_known = value.text == "body.messages"
+                            || value.kind == Type::Model
+                            || value.kind == Type::ModelChoices;
                         return Ok(value.optional(!is_known));
                     }
                 }
@@ -99,13 +104,13 @@ impl Translator<'_> {
         }
     }
 
-    fn slice(&mut self, of: &Code, start: Option<&Expr>, end: Option<&Expr>, step: Option<&Expr>) -> Translated {
+    fn slice(&mut self, of: &Code, start: Option<&Expr>, end: Option<&Expr>, step: Option<&Expr>) -> Outcome {
         if let Some(step) = step {
             if is_minus_one(step) && start.is_none() && end.is_none() {
                 let name = self.helper(Helper::Reversed);
                 return Ok(call(name, &[of.text.clone()], of.kind.clone()));
             }
-            return Blocked::err(NoteKind::Python, "a slice with steps");
+            return Hindrance::err(NoteKind::Python, "a slice with steps");
         }
         let kind = of.kind.clone();
         let negative = |expr: &Expr| match &expr.kind {

@@ -1,6 +1,6 @@
 //! Statements.
 
-use super::context::{Blocked, Translated, Translator, Variable};
+use super::context::{Hindrance, Outcome, Translator, Variable};
 use crate::code::{Code, call, strength};
 use crate::docs;
 use crate::kinds::Type;
@@ -75,11 +75,9 @@ impl<'a> Translator<'a> {
         }
         let is_taken = |code: &str| {
             matches!(code, "state" | "args")
-                || self
-                    .scope
-                    .variables
-                    .iter()
-                    .any(|(other, variable)| other != name && variable.code == code && !variable.kind.is_ghost())
+                || self.scope.variables.iter().any(|(other, variable)| {
+                    other != name && variable.code == code && !variable.kind.is_ghost()
+                })
         };
         while is_taken(&code) {
             code.push('_');
@@ -88,11 +86,17 @@ impl<'a> Translator<'a> {
     }
 
     /// Leaves a statement, and declares what it would have.
-    fn give_up(&mut self, stmt: &'a Stmt, blocked: &Blocked) {
+    fn give_up(&mut self, stmt: &'a Stmt, blocked: &Hindrance) {
         self.leave(stmt, blocked);
         let place = scope::place(stmt);
         for name in self.scope.declarations.at.get(&place).cloned().unwrap_or_default() {
-            if !self.scope.variables.contains_key(&name) || !self.scope.out.iter().any(|line| line.contains(&format!("let {} ", names::variable(&name)))) {
+            if !self.scope.variables.contains_key(&name)
+                || !self
+                    .scope
+                    .out
+                    .iter()
+                    .any(|line| line.contains(&format!("let {} ", names::variable(&name))))
+            {
                 self.declare(&name);
             }
         }
@@ -145,7 +149,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    fn translate(&mut self, stmt: &'a Stmt) -> Translated<()> {
+    fn translate(&mut self, stmt: &'a Stmt) -> Outcome<()> {
         match &stmt.kind {
             StmtKind::Expr(value) => self.expression_statement(value, stmt.line),
             StmtKind::Assign { targets, value } => self.assign(stmt, targets, value),
@@ -154,7 +158,12 @@ impl<'a> Translator<'a> {
             }
             StmtKind::Annotated { target, value: None, .. } => {
                 if let Some(name) = target.as_name()
-                    && self.scope.declarations.at.get(&scope::place(stmt)).is_some_and(|names| names.contains(name))
+                    && self
+                        .scope
+                        .declarations
+                        .at
+                        .get(&scope::place(stmt))
+                        .is_some_and(|names| names.contains(name))
                 {
                     self.declare(name);
                 }
@@ -167,13 +176,19 @@ impl<'a> Translator<'a> {
                 self.if_statement(branches, otherwise);
                 Ok(())
             }
-            StmtKind::For { target, iter, body, otherwise } => self.for_statement(target, iter, body, otherwise),
+            StmtKind::For { target, iter, body, otherwise } => {
+                self.for_statement(target, iter, body, otherwise)
+            }
             StmtKind::While { condition, body, otherwise } => {
                 if !otherwise.is_empty() {
-                    return Blocked::err(NoteKind::Python, "`else` of a loop");
+                    return Hindrance::err(NoteKind::Python, "`else` of a loop");
                 }
                 let is_endless = matches!(condition.kind, ExprKind::Bool(true) | ExprKind::Int(1));
-                let head = if is_endless { "loop {".to_owned() } else { format!("while {} {{", self.condition(condition)?.text) };
+                let head = if is_endless {
+                    "loop {".to_owned()
+                } else {
+                    format!("while {} {{", self.condition(condition)?.text)
+                };
                 self.emit(&head);
                 self.inner_block(body);
                 self.emit("}");
@@ -186,7 +201,7 @@ impl<'a> Translator<'a> {
             StmtKind::With { items, body } => self.with(stmt, items, body),
             StmtKind::Match { subject, cases } => self.match_statement(subject, cases),
             StmtKind::Function(function) => self.inner_function(stmt, function),
-            StmtKind::Class(_) => Blocked::err(NoteKind::Python, "a class within a function"),
+            StmtKind::Class(_) => Hindrance::err(NoteKind::Python, "a class within a function"),
             StmtKind::Delete(targets) => targets.iter().try_for_each(|target| self.delete(target)),
             StmtKind::Assert(value, message) => {
                 let condition = self.condition(value)?;
@@ -215,7 +230,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    fn expression_statement(&mut self, value: &'a Expr, line: usize) -> Translated<()> {
+    fn expression_statement(&mut self, value: &'a Expr, line: usize) -> Outcome<()> {
         let value = value.awaited();
         match &value.kind {
             ExprKind::Yield(value) => return self.yielded(value.as_deref()),
@@ -238,12 +253,18 @@ impl<'a> Translator<'a> {
                     let code = match (name.as_str(), arguments.at(0)) {
                         ("append", Some(value)) => format!("{}.push({})", owner.text, self.expr(value)?.text),
                         ("extend", Some(value)) => format!("{} += {}", owner.text, self.as_list(value)?.text),
-                        ("update", Some(value)) => format!("{}.mixin({})", owner.text, self.expr(value)?.text),
+                        ("update", Some(value)) => {
+                            format!("{}.mixin({})", owner.text, self.expr(value)?.text)
+                        }
                         ("add", Some(value)) => {
                             let value = self.expr(value)?;
-                            format!("if !({0} in {1}) {{ {1}.push({0}); }}", value.at(strength::IN + 1), owner.text)
+                            format!(
+                                "if !({0} in {1}) {{ {1}.push({0}); }}",
+                                value.at(strength::IN + 1),
+                                owner.text
+                            )
                         }
-                        _ => return Blocked::err(NoteKind::Method, format!("`.setdefault(…).{name}()`")),
+                        _ => return Hindrance::err(NoteKind::Method, format!("`.setdefault(…).{name}()`")),
                     };
                     self.emit_statement(&code);
                     return Ok(());
@@ -253,7 +274,8 @@ impl<'a> Translator<'a> {
         }
         let _ = line;
         let code = self.expr(value)?;
-        let is_empty = code.text == "()" || code.kind.is_ghost() || (code.is_simple() && !code.text.contains('('));
+        let is_empty =
+            code.text == "()" || code.kind.is_ghost() || (code.is_simple() && !code.text.contains('('));
         if !is_empty {
             self.emit_statement(&code.text);
         }
@@ -267,7 +289,7 @@ impl<'a> Translator<'a> {
     }
 
     /// Fills a key of a map with its default, for `map.setdefault(key, default)` whose result changes.
-    pub(super) fn filled(&mut self, owner: &Expr) -> Translated<Option<Code>> {
+    pub(super) fn filled(&mut self, owner: &Expr) -> Outcome<Option<Code>> {
         let ExprKind::Call(of, args) = &owner.kind else { return Ok(None) };
         let ExprKind::Attribute(map, name) = &of.kind else { return Ok(None) };
         if name != "setdefault" || self.scope.is_closure {
@@ -314,7 +336,12 @@ impl<'a> Translator<'a> {
                 if is_new {
                     self.scope.out.pop();
                 }
-                self.emit(&format!("{}{} = {};", if is_new { "let " } else { "" }, variable.code, value.text));
+                self.emit(&format!(
+                    "{}{} = {};",
+                    if is_new { "let " } else { "" },
+                    variable.code,
+                    value.text
+                ));
                 self.note_type(name, value.kind);
                 self.scope.hoisted.insert(std::ptr::from_ref(walrus) as usize);
             }
@@ -356,7 +383,7 @@ impl<'a> Translator<'a> {
         let _ = known;
     }
 
-    fn with(&mut self, stmt: &'a Stmt, items: &'a [(Expr, Option<Expr>)], body: &'a [Stmt]) -> Translated<()> {
+    fn with(&mut self, stmt: &'a Stmt, items: &'a [(Expr, Option<Expr>)], body: &'a [Stmt]) -> Outcome<()> {
         for (value, target) in items {
             let name = target.as_ref().and_then(Expr::as_name);
             self.scope.wants_stream = name.is_some_and(|name| self.scope.streamed.contains(name));
@@ -375,7 +402,7 @@ impl<'a> Translator<'a> {
         Ok(())
     }
 
-    fn delete(&mut self, target: &Expr) -> Translated<()> {
+    fn delete(&mut self, target: &Expr) -> Outcome<()> {
         match &target.kind {
             ExprKind::Name(_) => Ok(()),
             ExprKind::Index(of, index) if !matches!(index.kind, ExprKind::Slice(..)) => {
@@ -392,7 +419,7 @@ impl<'a> Translator<'a> {
                 self.emit(&format!("{of}.remove({});", names::quoted(name)));
                 Ok(())
             }
-            _ => Blocked::err(NoteKind::Python, "`del` of a slice"),
+            _ => Hindrance::err(NoteKind::Python, "`del` of a slice"),
         }
     }
 
@@ -400,7 +427,7 @@ impl<'a> Translator<'a> {
         &mut self,
         subject: &'a Expr,
         cases: &'a [(Expr, Option<Expr>, Vec<Stmt>, usize)],
-    ) -> Translated<()> {
+    ) -> Outcome<()> {
         let value = self.expr(subject)?;
         let value = if value.is_simple() {
             value
@@ -439,14 +466,19 @@ impl<'a> Translator<'a> {
     }
 
     /// Returns the condition of a `case`; nothing if it always fits.
-    fn pattern_condition(&mut self, value: &Code, pattern: &Expr) -> Translated<Option<String>> {
+    fn pattern_condition(&mut self, value: &Code, pattern: &Expr) -> Outcome<Option<String>> {
         match &pattern.kind {
             ExprKind::Name(name) if name == "_" => Ok(None),
             ExprKind::Binary(crate::python::BinaryOp::Or, left, right) => {
-                let (left, right) = (self.pattern_condition(value, left)?, self.pattern_condition(value, right)?);
+                let (left, right) =
+                    (self.pattern_condition(value, left)?, self.pattern_condition(value, right)?);
                 Ok(left.zip(right).map(|(left, right)| format!("({left} || {right})")))
             }
-            ExprKind::Text(_) | ExprKind::Int(_) | ExprKind::Bool(_) | ExprKind::None | ExprKind::Attribute(..) => {
+            ExprKind::Text(_)
+            | ExprKind::Int(_)
+            | ExprKind::Bool(_)
+            | ExprKind::None
+            | ExprKind::Attribute(..) => {
                 let one = self.expr(pattern)?;
                 Ok(Some(format!("{} == {}", value.text, one.at(strength::EQUAL + 1))))
             }
@@ -458,11 +490,11 @@ impl<'a> Translator<'a> {
                     Some("list") => "array",
                     Some("dict") => "map",
                     Some("bool") => "bool",
-                    _ => return Blocked::err(NoteKind::Python, "this pattern of `case`"),
+                    _ => return Hindrance::err(NoteKind::Python, "this pattern of `case`"),
                 };
                 Ok(Some(format!("{} == \"{word}\"", call("type_of", &[value.text.clone()], Type::Text).text)))
             }
-            _ => Blocked::err(NoteKind::Python, "this pattern of `case`"),
+            _ => Hindrance::err(NoteKind::Python, "this pattern of `case`"),
         }
     }
 }

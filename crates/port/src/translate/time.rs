@@ -1,7 +1,7 @@
 //! Points in time: seconds since 1970.
 
 use super::arguments::Arguments;
-use super::context::{Blocked, Translated, Translator};
+use super::context::{Hindrance, Outcome, Translator};
 use crate::code::{Code, call, strength};
 use crate::kinds::Type;
 use crate::names;
@@ -10,7 +10,7 @@ use crate::report::NoteKind;
 
 impl Translator<'_> {
     /// Returns a part of a point in time: its year, hour …
-    pub(super) fn part_of_time(&mut self, of: &Code, name: &str) -> Translated {
+    pub(super) fn part_of_time(&mut self, of: &Code, name: &str) -> Outcome {
         let format = match name {
             "year" => "%Y",
             "month" => "%-m",
@@ -20,14 +20,14 @@ impl Translator<'_> {
             "second" => "%-S",
             "microsecond" => return Ok(Code::atom("0", Type::Int)),
             "tzinfo" => return Ok(Code::atom("\"UTC\"", Type::Text)),
-            "min" | "max" => return Blocked::err(NoteKind::Package, format!("`.{name}` of a time")),
-            _ => return Blocked::err(NoteKind::Package, format!("`.{name}` of a time")),
+            "min" | "max" => return Hindrance::err(NoteKind::Package, format!("`.{name}` of a time")),
+            _ => return Hindrance::err(NoteKind::Package, format!("`.{name}` of a time")),
         };
         Ok(Code::atom(format!("parse_int(time::format({}, \"{format}\"))", of.text), Type::Int))
     }
 
     /// Returns the code of a method of a point in time or of a span.
-    pub(super) fn time_method(&mut self, of: &Code, name: &str, arguments: &Arguments<'_>) -> Translated {
+    pub(super) fn time_method(&mut self, of: &Code, name: &str, arguments: &Arguments<'_>) -> Outcome {
         match name {
             "strftime" => {
                 let format = self.expr(arguments.need(0, name)?)?;
@@ -35,23 +35,32 @@ impl Translator<'_> {
             }
             "isoformat" => Ok(call("time::iso", &[of.text.clone()], Type::Text)),
             "timestamp" | "total_seconds" => Ok(of.clone().typed(Type::Float)),
-            "replace" | "astimezone" | "localize" | "date" | "time" | "utctimetuple" | "timetuple" => Ok(of.clone()),
+            "replace" | "astimezone" | "localize" | "date" | "time" | "utctimetuple" | "timetuple" => {
+                Ok(of.clone())
+            }
             "weekday" => Ok(Code::new(
                 format!("parse_int(time::format({}, \"%u\")) - 1", of.text),
                 strength::ADD,
                 Type::Int,
             )),
-            "isoweekday" => Ok(Code::atom(format!("parse_int(time::format({}, \"%u\"))", of.text), Type::Int)),
-            "ctime" => Ok(call("time::format", &[of.text.clone(), names::quoted("%a %b %e %H:%M:%S %Y")], Type::Text)),
-            _ => Blocked::err(NoteKind::Package, format!("`.{name}()` of a time")),
+            "isoweekday" => {
+                Ok(Code::atom(format!("parse_int(time::format({}, \"%u\"))", of.text), Type::Int))
+            }
+            "ctime" => Ok(call(
+                "time::format",
+                &[of.text.clone(), names::quoted("%a %b %e %H:%M:%S %Y")],
+                Type::Text,
+            )),
+            _ => Hindrance::err(NoteKind::Package, format!("`.{name}()` of a time")),
         }
     }
 
     /// Returns the seconds of a span: `timedelta(days=1, hours=2)`.
-    pub(super) fn span(&mut self, arguments: &Arguments<'_>) -> Translated {
+    pub(super) fn span(&mut self, arguments: &Arguments<'_>) -> Outcome {
         let mut parts = Vec::new();
         let places = ["days", "seconds", "microseconds", "milliseconds", "minutes", "hours", "weeks"];
-        let positional = arguments.positional.iter().enumerate().map(|(at, value)| (places.get(at).copied(), *value));
+        let positional =
+            arguments.positional.iter().enumerate().map(|(at, value)| (places.get(at).copied(), *value));
         let named = arguments.named.iter().map(|(name, value)| (Some(*name), *value));
         for (name, value) in positional.chain(named).collect::<Vec<_>>() {
             let seconds = match name {
@@ -60,7 +69,7 @@ impl Translator<'_> {
                 Some("minutes") => 60,
                 Some("hours") => 3_600,
                 Some("weeks") => 604_800,
-                _ => return Blocked::err(NoteKind::Package, "`timedelta` in fractions of a second"),
+                _ => return Hindrance::err(NoteKind::Package, "`timedelta` in fractions of a second"),
             };
             let value: &Expr = value;
             if let ExprKind::Int(number) = &value.kind
@@ -84,7 +93,7 @@ impl Translator<'_> {
     }
 
     /// Returns the milliseconds of a number of seconds.
-    pub(super) fn milliseconds(&mut self, value: &Expr) -> Translated<Option<String>> {
+    pub(super) fn milliseconds(&mut self, value: &Expr) -> Outcome<Option<String>> {
         match &value.kind {
             ExprKind::None => return Ok(None),
             ExprKind::Int(seconds) => return Ok(Some(grouped(seconds.saturating_mul(1_000)))),
